@@ -1,0 +1,46 @@
+"""The measuring process: writes each ceiling, then the calibration, as lines of JSON (see `child`)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+
+from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.machine import this_machine
+from roofline_agent.calibrate.measure import measure
+from roofline_agent.calibrate.records import Ceiling, ceiling_to_json, to_json
+from roofline_agent.calibrate.runs import FULL, QUICK
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m roofline_agent.calibrate", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a rough look, for tests")
+    arguments = parser.parse_args()
+    # An interrupt ends this process at once: it holds nothing but memory, and Python would wait for threads.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        calibration = measure(this_machine(), QUICK if arguments.quick else FULL, _write_ceiling)
+        _write({"calibration": to_json(calibration)})
+    except CalibrationError as error:
+        _write({"error": str(error)})
+        return 1
+    except BrokenPipeError:
+        # Nobody listens any more. Python would try to flush once more at exit, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0
+
+
+def _write_ceiling(ceiling: Ceiling) -> None:
+    _write({"ceiling": ceiling_to_json(ceiling)})
+
+
+def _write(message: dict[str, object]) -> None:
+    print(json.dumps(message, allow_nan=False), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

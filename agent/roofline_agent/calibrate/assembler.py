@@ -1,0 +1,202 @@
+"""The bytes of the few x86-64 instructions that the calibration kernels are made of.
+
+Each function returns one instruction, except `repeat`, which wraps a loop around some; nothing here runs
+them. Opcodes are quoted in the notation of the Intel Software Developer's Manual, volume 2. General
+registers are numbered as there (rcx 1, rdx 2, rsi 6, rdi 7, r8 8, r9 9), vector registers 0 to 15, or to 31
+under EVEX.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+RCX, RDX, RSI, RDI, R8, R9 = 1, 2, 6, 7, 8, 9
+
+RET = b"\xc3"  # C3
+VZEROUPPER = b"\xc5\xf8\x77"  # VEX.128.0F.WIG 77
+SFENCE = b"\x0f\xae\xf8"  # NP 0F AE F8
+NOP = b"\x90"  # 90
+
+# What `repeat` puts before the body: TEST (3 bytes) and JZ rel32 (6 bytes).
+LOOP_HEAD_BYTES = 9
+
+_MAP_0F, _MAP_0F38 = 1, 2
+# The mandatory prefixes, in the order of the two bits `pp` that stand for them in VEX and EVEX.
+_PREFIXES = (b"", b"\x66", b"\xf3", b"\xf2")
+_PP_NONE, _PP_66, _PP_F3, _PP_F2 = range(4)
+_PACKED_PP = {"f32": _PP_NONE, "f64": _PP_66}
+_SCALAR_PP = {"f32": _PP_F3, "f64": _PP_F2}
+# rm = 100b announces a SIB byte, which no kernel needs.
+_RM_SIB = 4
+
+
+class Form(NamedTuple):
+    """Which instructions, of which width, on which numbers."""
+
+    instructions: str  # "sse2", "avx", "fma" or "avx512f"
+    width: int  # bits: 128, 256, 512, or the element's own 32 or 64 for a scalar
+    precision: str  # "f32" or "f64"
+
+    @property
+    def element_bytes(self) -> int:
+        return 4 if self.precision == "f32" else 8
+
+    @property
+    def bytes(self) -> int:
+        return self.width // 8
+
+    @property
+    def lanes(self) -> int:
+        return self.bytes // self.element_bytes
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.lanes == 1
+
+    def scalar(self) -> Form:
+        """The form for what is left over when a buffer is no multiple of the vector."""
+        # EVEX adds nothing for a scalar, so AVX-512 kernels use the VEX encoding of FMA.
+        instructions = "fma" if self.instructions == "avx512f" else self.instructions
+        return Form(instructions, 8 * self.element_bytes, self.precision)
+
+
+class Memory(NamedTuple):
+    """The memory at a general register plus a displacement in bytes."""
+
+    base: int
+    displacement: int = 0
+
+
+def load(form: Form, register: int, memory: Memory) -> bytes:
+    """MOVUPS/MOVUPD/MOVSS/MOVSD register, memory: 0F 10 /r. Needs no alignment."""
+    return _instruction(form, 0x10, register, 0, memory)
+
+
+def store(form: Form, memory: Memory, register: int) -> bytes:
+    """MOVUPS/MOVUPD/MOVSS/MOVSD memory, register: 0F 11 /r. Needs no alignment."""
+    return _instruction(form, 0x11, register, 0, memory)
+
+
+def store_streaming(form: Form, memory: Memory, register: int) -> bytes:
+    """MOVNTPS/MOVNTPD memory, register: 0F 2B /r, past the caches. Needs memory aligned to the vector."""
+    if form.is_scalar:
+        raise ValueError("there is no non-temporal store of a scalar before SSE4a")
+    return _instruction(form, 0x2B, register, 0, memory)
+
+
+def add(form: Form, target: int, first: int, second: int) -> bytes:
+    """ADDPS/ADDPD/ADDSS/ADDSD: 0F 58 /r, target = first + second. SSE2 wants target = first."""
+    return _three_operands(form, 0x58, target, first, second)
+
+
+def multiply(form: Form, target: int, first: int, second: int) -> bytes:
+    """MULPS/MULPD/MULSS/MULSD: 0F 59 /r, target = first * second. SSE2 wants target = first."""
+    return _three_operands(form, 0x59, target, first, second)
+
+
+def fused_multiply_add(form: Form, target: int, first: int, second: int) -> bytes:
+    """VFMADD231: (E)VEX.66.0F38.W(0 f32, 1 f64) B8 /r, B9 for scalars; target += first * second."""
+    opcode = 0xB9 if form.is_scalar else 0xB8
+    w = int(form.precision == "f64")
+    if form.instructions == "avx512f":
+        return _evex(form, _MAP_0F38, _PP_66, w, opcode, target, first, second)
+    return _vex(form, _MAP_0F38, _PP_66, w, opcode, target, first, second)
+
+
+def copy(target: int, source: int) -> bytes:
+    """MOVAPS target, source: NP 0F 28 /r, all 128 bits; a byte shorter than MOVAPD, with the same effect."""
+    return _legacy(_PP_NONE, 0x28, target, source)
+
+
+def prefetch(memory: Memory) -> bytes:
+    """PREFETCHT0 m8: 0F 18 /1. Never faults, wherever the memory."""
+    return _legacy(_PP_NONE, 0x18, 1, memory)
+
+
+def add_immediate(register: int, value: int) -> bytes:
+    """ADD r64, imm32: REX.W + 81 /0 id."""
+    return bytes((_rex_w(0, register), 0x81, 0xC0 | register & 7)) + struct.pack("<i", value)
+
+
+def repeat(counter: int, body: bytes) -> bytes:
+    """The body `counter` times (a 64-bit register, counted down to 0); not once if it is 0 already.
+
+    TEST r64, r64: REX.W + 85 /r; DEC r64: REX.W + FF /1; JZ, JNZ rel32: 0F 84 cd, 0F 85 cd.
+    """
+    test = bytes((_rex_w(counter, counter), 0x85, 0xC0 | (counter & 7) << 3 | counter & 7))
+    decrement = bytes((_rex_w(0, counter), 0xFF, 0xC8 | counter & 7))
+    again = body + decrement
+    loop = again + b"\x0f\x85" + struct.pack("<i", -(len(again) + 6))
+    return test + b"\x0f\x84" + struct.pack("<i", len(loop)) + loop
+
+
+def _three_operands(form: Form, opcode: int, target: int, first: int, second: int) -> bytes:
+    if form.instructions != "sse2":
+        return _instruction(form, opcode, target, first, second)
+    if target != first:
+        raise ValueError("an SSE2 instruction overwrites its first operand")
+    return _instruction(form, opcode, target, 0, second)
+
+
+def _instruction(form: Form, opcode: int, reg: int, vvvv: int, rm: int | Memory) -> bytes:
+    """An instruction of the map 0F whose mandatory prefix says the type of its numbers."""
+    pp = _SCALAR_PP[form.precision] if form.is_scalar else _PACKED_PP[form.precision]
+    if form.instructions == "sse2":
+        return _legacy(pp, opcode, reg, rm)
+    if form.instructions == "avx512f":
+        return _evex(form, _MAP_0F, pp, int(form.precision == "f64"), opcode, reg, vvvv, rm)
+    return _vex(form, _MAP_0F, pp, 0, opcode, reg, vvvv, rm)
+
+
+def _legacy(pp: int, opcode: int, reg: int, rm: int | Memory) -> bytes:
+    """[66|F3|F2] [REX] 0F opcode /r."""
+    rex = 0x40 | reg >> 3 << 2 | _number(rm) >> 3
+    return _PREFIXES[pp] + (bytes((rex,)) if rex != 0x40 else b"") + bytes((0x0F, opcode)) + _modrm(reg, rm)
+
+
+def _vex(
+    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Memory
+) -> bytes:
+    """C4, then ~R ~X ~B mmmmm, then W ~vvvv L pp. The shorter form C5 can't say the map 0F38."""
+    first = _absent(reg, 3) << 7 | 1 << 6 | _absent(_number(rm), 3) << 5 | opmap
+    second = w << 7 | (~vvvv & 15) << 3 | int(form.width == 256) << 2 | pp
+    return bytes((0xC4, first, second, opcode)) + _modrm(reg, rm)
+
+
+def _evex(
+    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Memory
+) -> bytes:
+    """62, then ~R ~X ~B ~R' 0 mmm, then W ~vvvv 1 pp, then z L'L b ~V' aaa; no mask, no broadcast.
+
+    A register `rm` has its bit 4 in X; a base register has none, and X then belongs to the absent index.
+    """
+    if form.width != 512:
+        raise ValueError("only 512-bit vectors are encoded with EVEX here")
+    number = _number(rm)
+    first = _absent(reg, 3) << 7 | _absent(number, 4) << 6 | _absent(number, 3) << 5 | _absent(reg, 4) << 4
+    second = w << 7 | (~vvvv & 15) << 3 | 1 << 2 | pp
+    third = 0b10 << 5 | _absent(vvvv, 4) << 3
+    return bytes((0x62, first | opmap, second, third, opcode)) + _modrm(reg, rm)
+
+
+def _modrm(reg: int, rm: int | Memory) -> bytes:
+    """ModRM for a register, or for [base + disp32]; EVEX would scale the shorter disp8."""
+    if isinstance(rm, int):
+        return bytes((0xC0 | (reg & 7) << 3 | rm & 7,))
+    if rm.base & 7 == _RM_SIB:
+        raise ValueError("rsp and r12 as a base need a SIB byte")
+    return bytes((0x80 | (reg & 7) << 3 | rm.base & 7,)) + struct.pack("<i", rm.displacement)
+
+
+def _absent(register: int, bit: int) -> int:
+    """1 if the register's number lacks this bit: VEX and EVEX hold such bits inverted."""
+    return ~register >> bit & 1
+
+
+def _number(rm: int | Memory) -> int:
+    return rm.base if isinstance(rm, Memory) else rm
+
+
+def _rex_w(reg: int, rm: int) -> int:
+    return 0x48 | reg >> 3 << 2 | rm >> 3

@@ -1,0 +1,103 @@
+"""What a calibration yields: plain frozen records and their JSON form.
+
+`from_json(to_json(calibration)) == calibration`; anything else handed to `from_json` raises ValueError.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+FORMAT = 1
+
+
+class Ceiling(NamedTuple):
+    """One measured limit of this node, over all the CPUs that the calibration may use."""
+
+    name: str  # "peak.f32.512", "peak.f64.scalar", "dram.triad", "dram.read"
+    kind: str  # "compute" or "memory"
+    level: str  # "dram", or "" where kind is "compute"
+    precision: str  # "f32" or "f64", or "" where kind is "memory"
+    width: int  # bits of the vectors: 128, 256, 512; a scalar's own 32 or 64; 0 where kind is "memory"
+    value: float  # the best run
+    unit: str  # "FLOP/s" or "byte/s"
+    spread: float  # (best run - worst run) / best run
+    method: str  # one sentence: what ran, on how many threads, over how much memory, how often
+    time_ns: int  # since the epoch, when the measurement ended
+
+
+class Calibration(NamedTuple):
+    """All ceilings measured in one go on one node."""
+
+    host: str
+    cpu_model: str
+    cpus: int  # CPUs used, one thread on each
+    time_ns: int  # since the epoch, when the last measurement ended
+    ceilings: tuple[Ceiling, ...]
+
+
+def to_json(calibration: Calibration) -> dict[str, Any]:
+    ceilings = [ceiling_to_json(ceiling) for ceiling in calibration.ceilings]
+    return {"format": FORMAT, **calibration._asdict(), "ceilings": ceilings}
+
+
+def from_json(value: object) -> Calibration:
+    """The calibration in a parsed JSON document. Raises ValueError saying what is wrong with it."""
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise ValueError(f'expected an object with "format": {FORMAT}')
+    ceilings = value.get("ceilings")
+    if not isinstance(ceilings, list):
+        raise ValueError("ceilings is not a list")
+    return Calibration(
+        host=_text(value, "host"),
+        cpu_model=_text(value, "cpu_model"),
+        cpus=_count(value, "cpus"),
+        time_ns=_count(value, "time_ns"),
+        ceilings=tuple(map(ceiling_from_json, ceilings)),
+    )
+
+
+def ceiling_to_json(ceiling: Ceiling) -> dict[str, Any]:
+    return ceiling._asdict()
+
+
+def ceiling_from_json(value: object) -> Ceiling:
+    """The ceiling in a parsed JSON object. Raises ValueError saying what is wrong with it."""
+    if not isinstance(value, dict):
+        raise ValueError("a ceiling is not an object")
+    return Ceiling(
+        name=_text(value, "name"),
+        kind=_text(value, "kind"),
+        level=_text(value, "level"),
+        precision=_text(value, "precision"),
+        width=_count(value, "width"),
+        value=_number(value, "value"),
+        unit=_text(value, "unit"),
+        spread=_number(value, "spread"),
+        method=_text(value, "method"),
+        time_ns=_count(value, "time_ns"),
+    )
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is not a string")
+    return value
+
+
+def _count(fields: dict[str, Any], name: str) -> int:
+    value = fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} is not a whole number of at least 0")
+    return value
+
+
+def _number(fields: dict[str, Any], name: str) -> float:
+    value = fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{name} is not a number")
+    # Python's JSON reads NaN and Infinity; a ceiling that is not a finite number would pass for a roof.
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} is not a finite number of at least 0")
+    return float(value)

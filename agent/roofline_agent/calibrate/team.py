@@ -1,0 +1,65 @@
+"""Runs one task on each CPU, all at the same time, and takes the time of the whole.
+
+A task must spend its time outside Python's global lock, as a call of machine code does.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from roofline_agent.calibrate.errors import CalibrationError
+
+Task = Callable[[], None]
+
+
+class _Member(threading.Thread):
+    """One task on one CPU, between `start_ns` and `end_ns`; `error` says why it did not run."""
+
+    def __init__(self, cpu: int, task: Task, barrier: threading.Barrier) -> None:
+        super().__init__(name=f"calibrate-{cpu}", daemon=True)
+        self.cpu, self.task, self.barrier = cpu, task, barrier
+        self.start_ns = self.end_ns = 0
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            os.sched_setaffinity(0, {self.cpu})  # 0 is the calling thread, not the process
+            self.barrier.wait()
+            self.start_ns = time.perf_counter_ns()
+            self.task()
+            self.end_ns = time.perf_counter_ns()
+        except Exception as error:
+            self.error = error
+            self.barrier.abort()
+
+
+def run_together(cpus: Sequence[int], tasks: Sequence[Task]) -> float:
+    """Seconds from the first start to the last end of the tasks, task k pinned to CPU k.
+
+    That is never too short, so that a rate made from it is never too high.
+    Raises CalibrationError if a CPU can't be had, or what a task raised.
+    """
+    barrier = threading.Barrier(len(cpus))
+    members = [_Member(cpu, task, barrier) for cpu, task in zip(cpus, tasks, strict=True)]
+    for member in members:
+        member.start()
+    for member in members:
+        member.join()
+    _raise_first_error(members)
+    return (max(member.end_ns for member in members) - min(member.start_ns for member in members)) / 1e9
+
+
+def _raise_first_error(members: Sequence[_Member]) -> None:
+    # The others only saw the barrier break.
+    causes = [m for m in members if m.error and not isinstance(m.error, threading.BrokenBarrierError)]
+    for member in causes:
+        if isinstance(member.error, OSError):
+            raise CalibrationError(
+                f"can't run on CPU {member.cpu}: {member.error.strerror}; were the CPUs of this process "
+                "changed meanwhile? Try again"
+            ) from member.error
+        assert member.error
+        raise member.error

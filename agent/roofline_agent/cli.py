@@ -1,0 +1,190 @@
+"""Command line of the agent."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import __version__
+from .errors import AgentError
+
+# Heavy imports (grpc) stay inside the commands: `run` starts one process per rank and must be light.
+
+app = typer.Typer(
+    name="roofline-agent",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    no_args_is_help=False,
+    help="Watch the training ranks of this node and stream what is seen to roofline-server.\n\n"
+    "Without a command: be the daemon.\n\n"
+    "Examples:\n\n"
+    "  roofline-agent                                   one per node, server on this machine\n\n"
+    "  roofline-agent --server head:7642 --interval 0.1\n\n"
+    "  roofline-agent run --job 42 -- python train.py   one per rank\n\n"
+    "  roofline-agent calibrate                         once per node, while idle\n\n"
+    "  roofline-agent doctor                            what works here, and why not\n\n"
+    "Exit codes: 0 ok, 1 failed, 2 usage, 3 wrong configuration, 4 server unreachable, "
+    "6 a directory, socket or lock cannot be had.",
+)
+
+ServerOption = Annotated[
+    str | None, typer.Option("--server", help="HOST:PORT of roofline-server [127.0.0.1:7642]")
+]
+IntervalOption = Annotated[float | None, typer.Option(help="seconds between samples, 0.01 to 60 [1.0]")]
+JobOption = Annotated[str | None, typer.Option(help="job id of ranks whose environment names none")]
+SocketOption = Annotated[str | None, typer.Option(help="Unix socket for marks")]
+StateOption = Annotated[str | None, typer.Option(help="directory for spool, identity and ceilings")]
+SourcesOption = Annotated[str | None, typer.Option(help="only these sources, comma-separated")]
+ConfigOption = Annotated[Path | None, typer.Option(help="TOML file with the same settings")]
+
+
+def _load(config: Path | None, **flags: Any) -> Any:
+    from .config import load
+
+    if flags.get("sources"):
+        flags["sources"] = flags["sources"].split(",")
+    return load(flags, os.environ, config)
+
+
+@app.callback(invoke_without_command=True)
+def daemon(
+    context: typer.Context,
+    server: ServerOption = None,
+    interval: IntervalOption = None,
+    job: JobOption = None,
+    socket: SocketOption = None,
+    state: StateOption = None,
+    sources: SourcesOption = None,
+    config: ConfigOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="warnings only")] = False,
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+) -> None:
+    if version:
+        print(f"roofline-agent {__version__}")
+        raise typer.Exit
+    settings = {
+        "server": server,
+        "interval": interval,
+        "job": job,
+        "socket": socket,
+        "state": state,
+        "sources": sources,
+    }
+    context.obj = (config, settings)
+    if context.invoked_subcommand is not None:
+        return
+    logging.basicConfig(
+        level=logging.WARNING if quiet else logging.INFO,
+        format="%(asctime)s roofline-agent %(levelname)s %(message)s",
+    )
+    from .daemon import Daemon
+
+    agent = Daemon(_load(config, **settings))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: agent.stop())
+    agent.run()
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run(
+    command: Annotated[list[str], typer.Argument(help="the command that is one rank")],
+    job: Annotated[str | None, typer.Option(help="job id of this rank")] = None,
+    role: Annotated[str | None, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = None,
+    rank: Annotated[int | None, typer.Option(min=0, help="number within the role")] = None,
+    name: Annotated[str | None, typer.Option(help="free name shown in reports")] = None,
+    kernels: Annotated[bool, typer.Option(help="record oneDNN and MKL kernels from verbose lines")] = True,
+    steps: Annotated[bool, typer.Option(help="mark steps by hooks in the training's Python")] = True,
+) -> None:
+    """Start one rank so that its steps and kernels are seen; everything else about it stays as it is.
+
+    Example:  roofline-agent run --job 42 -- python train.py --batch 64
+
+    Exit code: the command's own; 126 or 127 when it cannot be started.
+    """
+    from . import wrapper
+
+    try:
+        status = wrapper.run(command, wrapper.Naming(job, role, rank, name), os.environ, kernels, steps)
+    except wrapper.StartError as error:
+        print(f"roofline-agent run: {error}", file=sys.stderr)
+        raise typer.Exit(error.status) from None
+    raise typer.Exit(wrapper.end_like(status))
+
+
+@app.command()
+def calibrate(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option(help="a second per ceiling less, wider spread")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+) -> None:
+    """Measure this node's ceilings (peak FLOP/s, DRAM bandwidth) and keep them for the daemon.
+
+    Takes some seconds of all cores: run it while the node is idle. A running agent takes the result up by itself.
+    """
+    from .calibrate import calibrate as measure
+    from .calibrate import store
+    from .config import default_state
+    from .daemon import ceilings_path
+
+    config = _load(context.obj[0], **context.obj[1])
+    state = Path(config.state) if config.state else default_state()
+    result = measure(None if as_json else _show_ceiling, quick)
+    path = ceilings_path(state)
+    store.save(result, path)
+    if as_json:
+        print(json.dumps({**result._asdict(), "ceilings": [c._asdict() for c in result.ceilings]}, indent=2))
+    else:
+        print(f"kept in {path}")
+
+
+def _show_ceiling(ceiling: Any) -> None:
+    print(
+        f"{ceiling.name:<16} {ceiling.value / 1e9:9.1f} G{ceiling.unit:<7} spread {ceiling.spread:5.1%}",
+        flush=True,
+    )
+
+
+@app.command()
+def doctor(
+    context: typer.Context,
+    output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
+) -> None:
+    """List each source and part: works, or why not and what to do. Exit code 0 when samples can be taken."""
+    from .doctor import examine
+
+    if output not in ("text", "json"):
+        raise typer.BadParameter("text or json", param_hint="--format")
+    findings = examine(_load(context.obj[0], **context.obj[1]), os.environ)
+    if output == "json":
+        print(json.dumps([f._asdict() for f in findings], indent=2))
+    else:
+        for finding in findings:
+            print(f"{'ok ' if finding.works else 'off'}  {finding.what:<16} {finding.text}")
+            if finding.advice and not finding.works:
+                print(f"{'':<22}-> {finding.advice}")
+    if not any(f.works for f in findings if f.what.startswith("source ")):
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Run the command line; every known error is one line and its own exit code."""
+    from .calibrate.errors import CalibrationError
+
+    try:
+        app()
+    except AgentError as error:
+        print(f"roofline-agent: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except CalibrationError as error:
+        print(f"roofline-agent: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

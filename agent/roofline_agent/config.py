@@ -1,0 +1,122 @@
+"""Settings of the agent: flags before ROOFLINE_* variables before a TOML file before defaults."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_SERVER = "127.0.0.1:7642"
+MIN_INTERVAL_S, MAX_INTERVAL_S = 0.01, 60.0
+
+
+@dataclass(frozen=True)
+class Config:
+    server: str = DEFAULT_SERVER  # HOST:PORT
+    interval: float = 1.0  # seconds between samples
+    job: str = ""  # for ranks whose environment names no job
+    socket: str = ""  # where marks come in; empty: see default_socket
+    state: str = ""  # spool, identity, ceilings; empty: see default_state
+    spool_mb: int = 256  # bound of the spool, MiB
+    sources: tuple[str, ...] = ()  # empty: all
+
+
+def load(
+    flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, file: Path | None = None
+) -> Config:
+    """Merge all places. Raises ConfigError naming the place, the key and what would be right."""
+    path = file or (Path(environ["ROOFLINE_CONFIG"]) if environ.get("ROOFLINE_CONFIG") else None)
+    config = Config()
+    if path is not None:
+        config = _apply(config, _read(path), str(path))
+    config = _apply(config, _from_environ(environ), "the environment (ROOFLINE_*)")
+    config = _apply(config, {k: v for k, v in flags.items() if v not in (None, (), [])}, "the command line")
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    section = data.get("agent", data)
+    if not isinstance(section, dict):
+        raise ConfigError(f"{path}: [agent] must be a table of settings")
+    return section
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("server", "interval", "job", "socket", "state", "spool_mb", "sources"):
+        text = environ.get(f"ROOFLINE_{name.upper()}")
+        if text:
+            found[name] = text.split(",") if name == "sources" else text
+    return found
+
+
+def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
+    known = {field.name for field in fields(Config)}
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{place}: unknown setting {key!r}; known are {', '.join(sorted(known))}")
+    return _check(replace(config, **{k: _convert(k, v, place) for k, v in values.items()}), place)
+
+
+def _convert(key: str, value: Any, place: str) -> Any:
+    try:
+        if key == "interval":
+            return float(value)
+        if key == "spool_mb":
+            return int(value)
+        if key == "sources":
+            if not isinstance(value, (list, tuple)):
+                raise ValueError
+            return tuple(str(v) for v in value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{place}: {key} = {value!r} is not what {key} takes") from None
+    if not isinstance(value, str):
+        raise ConfigError(f"{place}: {key} = {value!r} must be text")
+    return value
+
+
+def _check(config: Config, place: str) -> Config:
+    if not MIN_INTERVAL_S <= config.interval <= MAX_INTERVAL_S:
+        raise ConfigError(
+            f"{place}: interval = {config.interval} s is outside {MIN_INTERVAL_S} .. {MAX_INTERVAL_S} s"
+        )
+    host, colon, port = config.server.rpartition(":")
+    if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+        raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
+    if config.spool_mb < 1:
+        raise ConfigError(f"{place}: spool_mb = {config.spool_mb} must be at least 1")
+    return config
+
+
+def default_state(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the agent keeps its spool, identity and ceilings."""
+    base = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "/")) / ".local/state")
+    return Path(base) / "roofline" / "agent"
+
+
+def default_socket(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where this user's agent listens: the system's place for root, else the user's own."""
+    if os.getuid() == 0:
+        return Path("/run/roofline/agent.sock")
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    return (
+        Path(runtime, "roofline", "agent.sock")
+        if runtime
+        else Path(f"/tmp/roofline-{os.getuid()}/agent.sock")
+    )

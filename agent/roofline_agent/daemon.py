@@ -1,0 +1,230 @@
+"""The agent's one loop: find ranks, sample them, take marks, close a batch a second."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import __version__
+from .calibrate import store
+from .calibrate.errors import CalibrationError
+from .calibrate.records import Ceiling
+from .config import Config, default_socket, default_state
+from .discovery import Discovery
+from .errors import ConfigError, Unavailable
+from .exporter import Exporter, Greeting, encode
+from .machine import boot_id, read_machine
+from .marks import Intake, Listener
+from .records import Batch, CounterSet, Event, EventKind, SampleBlock, Settings, Source
+from .sampler import Sampler
+from .sources import SOURCES
+from .spool import Spool
+
+log = logging.getLogger(__name__)
+
+BATCH_NS = 1_000_000_000
+SCAN_NS = 1_000_000_000
+STRIDE_S = 0.1  # longest the socket is left alone
+DRAIN_S = 3.0
+
+
+class Daemon:
+    """One agent: everything it holds, and `run` until `stop`."""
+
+    def __init__(self, config: Config, environ: Mapping[str, str] = os.environ) -> None:
+        """Take what the agent needs. Raises Unavailable or ConfigError when it cannot be had."""
+        self._config = config
+        self._interval_ns = int(config.interval * 1e9)
+        self._halt = threading.Event()
+        self.state = Path(config.state) if config.state else default_state(environ)
+        self._guard = _only_one(self.state)
+        self._spool = Spool(self.state / "spool.db", config.spool_mb << 20)
+        self._discovery = Discovery(default_job=config.job)
+        self.socket = Path(config.socket) if config.socket else default_socket(environ)
+        self._intake = Intake(Listener(self.socket, everyone=os.getuid() == 0), self._discovery)
+        self._listener = self._intake._listener
+        self._sampler = Sampler(make_sources(config, environ))
+        self._machine = read_machine()
+        self._instance = uuid.uuid4().hex
+        self._agent = self._spool.identity(uuid.uuid4().hex)
+        self._ceilings_seen = 0.0
+        self._ceilings: tuple[Ceiling, ...] = ()
+        self._exporter = Exporter(config.server, self._spool, self._greeting, self._set_interval)
+        self._blocks: list[SampleBlock] = []
+        self._events: list[Event] = []
+        self._begin_ns = time.monotonic_ns()
+        self._reported_drops = 0
+
+    def stop(self) -> None:
+        """Ask the loop to end; safe in a signal handler."""
+        self._halt.set()
+
+    def run(self) -> None:
+        """Work until stopped, then hand over what is left."""
+        self._read_ceilings()
+        self._announce()
+        self._exporter.start()
+        now = self._begin_ns
+        self._events.append(Event(EventKind.AGENT_STARTED, now, now, text=f"agent {__version__} started"))
+        due = {"scan": now, "sample": now, "batch": now + BATCH_NS}
+        try:
+            while not self._halt.is_set():
+                self._round(due)
+                wait = (min(due.values()) - time.monotonic_ns()) / 1e9
+                self._halt.wait(min(STRIDE_S, max(0.0, wait)))
+        finally:
+            self._finish()
+
+    def _round(self, due: dict[str, int]) -> None:
+        self._intake.drain()
+        now = time.monotonic_ns()
+        if now >= due["scan"]:
+            self._scan(now)
+            due["scan"] = now + SCAN_NS
+        if now >= due["sample"]:
+            self._sample()
+            # A late round is skipped, not made up for: samples stay evenly spaced.
+            due["sample"] += self._interval_ns * (1 + (now - due["sample"]) // self._interval_ns)
+        if now >= due["batch"]:
+            self._close_batch()
+            due["batch"] = time.monotonic_ns() + BATCH_NS
+
+    def _scan(self, now: int) -> None:
+        started, gone = self._discovery.scan()
+        for rank in started:
+            log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
+            self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
+        for rank in gone:
+            log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)
+            self._events.append(Event(EventKind.RANK_EXITED, now, now, rank))
+
+    def _sample(self) -> None:
+        blocks, events = self._sampler.sample(list(self._discovery.ranks.values()))
+        self._blocks.extend(blocks)
+        self._events.extend(events)
+
+    def _close_batch(self) -> None:
+        end = time.monotonic_ns()
+        self._intake.drain()
+        marks, calls, events = self._intake.take(end)
+        dropped = self._spool.dropped - self._reported_drops
+        if dropped:
+            self._reported_drops += dropped
+            events.append(Event(EventKind.LOST, self._begin_ns, end, None, dropped, "batches (spool full)"))
+        batch = Batch(
+            self._begin_ns,
+            end,
+            merge(self._blocks),
+            marks,
+            calls,
+            [*self._events, *events],
+            list(self._discovery.ranks.values()),
+        )
+        self._blocks, self._events, self._begin_ns = [], [], end
+        sequence = self._spool.next_sequence()
+        self._spool.append(sequence, encode(batch, sequence))
+        self._exporter.push()
+        if self._read_ceilings():
+            self._exporter.greet_again()
+
+    def _finish(self) -> None:
+        self._intake.drain()
+        self._scan(time.monotonic_ns())
+        self._sample()
+        self._close_batch()
+        if not self._exporter.drain(DRAIN_S):
+            log.warning("the server has not taken everything; the rest waits in %s", self.state)
+        self._exporter.stop()
+        self._sampler.close()
+        self._listener.close()
+        self._spool.close()
+        os.close(self._guard)
+
+    def _greeting(self) -> Greeting:
+        return Greeting(
+            self._agent,
+            self._instance,
+            boot_id(),
+            __version__,
+            self._machine,
+            self._ceilings,
+            self._sampler.statuses,
+            self._interval_ns,
+        )
+
+    def _set_interval(self, interval_ns: int) -> None:
+        self._interval_ns = max(10_000_000, min(60_000_000_000, interval_ns))
+
+    def _read_ceilings(self) -> bool:
+        """Load ceilings.json when it is new; True when it was."""
+        path = ceilings_path(self.state)
+        try:
+            modified = path.stat().st_mtime
+        except OSError:
+            return False
+        if modified == self._ceilings_seen:
+            return False
+        self._ceilings_seen = modified
+        try:
+            calibration = store.load(path)
+        except CalibrationError as error:
+            log.warning("ceilings are not used: %s", error)
+            return False
+        self._ceilings = calibration.ceilings if calibration else ()
+        return True
+
+    def _announce(self) -> None:
+        log.info("agent %s on %s, marks at %s", __version__, self._machine.host, self.socket)
+        for status in self._sampler.statuses:
+            if not status.works:
+                log.info("source %s is off: %s", status.name, status.reason)
+        if not self._ceilings:
+            log.info("no ceilings yet: run `roofline-agent calibrate` once on this node, when it is idle")
+
+
+def ceilings_path(state: Path) -> Path:
+    """Where `calibrate` keeps this node's ceilings and the daemon looks for them."""
+    return state / "ceilings.json"
+
+
+def make_sources(config: Config, environ: Mapping[str, str]) -> dict[str, Source]:
+    """The sources the configuration asks for, all by default. Raises ConfigError for an unknown name."""
+    names = config.sources or tuple(SOURCES)
+    unknown = [name for name in names if name not in SOURCES]
+    if unknown:
+        raise ConfigError(f"unknown source {unknown[0]!r}; known are {', '.join(SOURCES)}")
+    settings = Settings(interval_ns=int(config.interval * 1e9), environ=environ)
+    return {name: SOURCES[name](settings) for name in names}
+
+
+def merge(blocks: list[SampleBlock]) -> list[SampleBlock]:
+    """One block per counter set, rows in the order they came."""
+    rows: dict[CounterSet, SampleBlock] = {}
+    for block in blocks:
+        rows.setdefault(block.counter_set, SampleBlock(block.counter_set, [])).rows.extend(block.rows)
+    return list(rows.values())
+
+
+def _only_one(state: Path) -> int:
+    # Two agents with one identity would share one sequence; the lock goes with the process.
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot use the state directory {state}: {error.strerror}; choose another --state"
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise Unavailable(
+            f"another agent already works with {state}; stop it, or choose another --state"
+        ) from None
+    return lock

@@ -1,0 +1,70 @@
+"""`roofline-agent doctor`: what works on this node, and if not, why and what to do."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .calibrate import store
+from .calibrate.errors import CalibrationError
+from .config import Config, default_socket, default_state
+from .daemon import ceilings_path, make_sources
+from .records import SourceStatus
+from .sampler import Sampler
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    what: str
+    works: bool
+    text: str  # how it works, or why not
+    advice: str = ""
+
+
+def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
+    """Look at everything the agent needs or can use; changes nothing."""
+    sampler = Sampler(make_sources(config, environ))  # type: ignore[arg-type]
+    findings = [_of_source(status) for status in sampler.statuses]
+    sampler.close()
+    state = Path(config.state) if config.state else default_state(environ)
+    path = Path(config.socket) if config.socket else default_socket(environ)
+    return [*findings, _ceilings(state), _agent(path), _server(config.server)]
+
+
+def _of_source(status: SourceStatus) -> Finding:
+    return Finding(f"source {status.name}", status.works, status.reason or "works", status.advice)
+
+
+def _ceilings(state: Path) -> Finding:
+    advice = "run `roofline-agent calibrate` on this node while it is idle"
+    try:
+        calibration = store.load(ceilings_path(state))
+    except CalibrationError as error:
+        return Finding("ceilings", False, str(error), advice)
+    if calibration is None:
+        return Finding("ceilings", False, "this node was never calibrated: no roof to compare with", advice)
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(calibration.time_ns / 1e9))
+    return Finding("ceilings", True, f"{len(calibration.ceilings)} measured {when}")
+
+
+def _agent(path: Path) -> Finding:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return Finding("agent", False, f"none listens at {path}", "start `roofline-agent`")
+    return Finding("agent", True, f"listens at {path}")
+
+
+def _server(address: str) -> Finding:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
+            return Finding("server", True, f"{address} answers")
+    except OSError as error:
+        text = f"{address} does not answer ({error.strerror or error})"
+        return Finding("server", False, text, "start `roofline-server`, or give --server HOST:PORT")

@@ -1,0 +1,151 @@
+"""What runs inside a training process: marks steps where the framework makes them, when it is imported.
+
+Standard library only, any Python from 3.8 on, and nothing here may raise into the training. Each framework
+has one file and one line in HOOKS: module to wait for -> hook whose `patch(module, mark)` is called once after
+that module's own code has run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import time
+from typing import Any, Optional, Tuple
+
+HOOKS = {
+    "tensorflow.python.distribute.coordinator.cluster_coordinator": "tf_coordinator",
+    "keras.engine.training": "keras_fit",  # Keras 2 up to 2.12
+    "keras.src.engine.training": "keras_fit",  # Keras 2 from 2.13
+    "keras.src.backend.tensorflow.trainer": "keras_fit",  # Keras 3
+    "torch.optim.optimizer": "torch_optimizer",
+    "horovod.torch.optimizer": "horovod_torch",
+}
+
+
+def install(package_root: str) -> None:
+    """Make roofline_step importable and wait for the frameworks. package_root: where roofline_step lies."""
+    step = _find_step(package_root)
+    sys.meta_path.insert(0, _Watcher(Marker(step)))
+
+
+def _find_step(package_root: str) -> Any:
+    # The training's own installation of it, if there is one; never our site-packages on its path.
+    try:
+        return importlib.import_module("roofline_step")
+    except ImportError:
+        folder = os.path.join(package_root, "roofline_step")
+        spec = importlib.util.spec_from_file_location(
+            "roofline_step", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["roofline_step"] = module
+        spec.loader.exec_module(module)
+        return module
+
+
+class Marker:
+    """How hooks mark: not at all once the training marks steps itself, and into the verbose stream too."""
+
+    def __init__(self, step: Any, environ: Any = os.environ) -> None:
+        self._step = step
+        self._stdout = environ.get("ROOFLINE_STDOUT", "")
+
+    def border(self, number: int, examples: Optional[int] = None) -> None:
+        """This rank's step `number` ended here and the next begins."""
+        if not self._step.said_by_training():
+            self._note_in_stream()
+            self._step.send_mark(self._step.BORDER, number, examples, None, None, False)
+
+    def window(
+        self,
+        number: int,
+        begin_ns: int,
+        end_ns: int,
+        examples: Optional[int] = None,
+        of: Optional[Tuple[str, int]] = None,
+        asynchronous: bool = False,
+    ) -> None:
+        """Step `number` of this rank, or of the rank `of`, went from begin_ns to end_ns (monotonic)."""
+        if self._step.said_by_training():
+            return
+        if of is None:
+            self._note_in_stream()
+        self._step.send_mark(self._step.BEGIN, number, examples, begin_ns, of, asynchronous)
+        self._step.send_mark(self._step.END, number, examples, end_ns, of, asynchronous)
+
+    def _note_in_stream(self) -> None:
+        # MKL's verbose lines carry no time; between two of these the wrapper knows their step all the same.
+        if self._stdout:
+            try:
+                status = os.fstat(1)
+                if "%d:%d" % (status.st_dev, status.st_ino) == self._stdout:
+                    os.write(1, b"roofline_verbose,mark,%d\n" % time.time_ns())
+            except OSError:
+                self._stdout = ""
+
+
+class _Watcher:
+    """A meta path finder that finds nothing, but hears of every import first."""
+
+    def __init__(self, marker: Marker) -> None:
+        self._marker = marker
+        self._busy = set()  # type: Any
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in HOOKS or name in self._busy:
+            return None
+        self._busy.add(name)
+        try:
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.loader is not None:
+                self._patch_after(spec.loader, HOOKS[name])
+            return spec
+        except Exception:
+            return None
+        finally:
+            self._busy.discard(name)
+
+    def _patch_after(self, loader: Any, hook: str) -> None:
+        execute, marker = loader.exec_module, self._marker
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            try:
+                importlib.import_module("_roofline_hooks." + hook).patch(module, marker)
+            except Exception:
+                if os.environ.get("ROOFLINE_DEBUG"):
+                    import traceback
+
+                    traceback.print_exc()
+
+        loader.exec_module = exec_module
+
+
+def batch_size(thing: Any) -> Optional[int]:
+    """Examples a dataset iterator yields at once, from its element spec; None when that is not static.
+
+    thing: an iterator, or a TensorFlow composite with a type spec.
+    """
+    for path in (("_type_spec", "_element_spec"), ("_element_spec",), ("element_spec",)):
+        spec = thing
+        for name in path:
+            spec = getattr(spec, name, None)
+        if spec is not None:
+            return _first_dimension(spec)
+    return None
+
+
+def _first_dimension(spec: Any) -> Optional[int]:
+    if isinstance(spec, dict):
+        spec = list(spec.values())
+    if isinstance(spec, (tuple, list)):
+        return _first_dimension(spec[0]) if spec else None
+    try:
+        size = spec.shape[0]
+    except Exception:
+        return None
+    size = getattr(size, "value", size)
+    return size if isinstance(size, int) else None

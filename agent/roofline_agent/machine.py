@@ -1,0 +1,57 @@
+"""Facts about this node that a report needs beside its counters."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+
+class Machine(NamedTuple):
+    host: str
+    cpu_model: str
+    sockets: int
+    cores: int
+    cpus: int
+    memory_bytes: int
+    kernel: str
+
+
+def read_machine(proc: Path = Path("/proc")) -> Machine:
+    """This node. What cannot be read is empty or 0."""
+    try:
+        cpuinfo = (proc / "cpuinfo").read_text()
+    except OSError:
+        cpuinfo = ""
+    return Machine(
+        host=platform.node(),
+        cpu_model=_first(cpuinfo, "model name"),
+        sockets=len(_all(cpuinfo, "physical id")) or 1,
+        cores=psutil.cpu_count(logical=False) or 0,
+        cpus=psutil.cpu_count() or 0,
+        memory_bytes=int(psutil.virtual_memory().total),
+        kernel=platform.release(),
+    )
+
+
+def boot_id(proc: Path = Path("/proc")) -> str:
+    """Identity of this boot: CLOCK_MONOTONIC restarts with it. Empty where hidden."""
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _first(cpuinfo: str, key: str) -> str:
+    for line in cpuinfo.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and name.strip() == key:
+            return value.strip()
+    return ""
+
+
+def _all(cpuinfo: str, key: str) -> set[str]:
+    pairs = (line.partition(":") for line in cpuinfo.splitlines())
+    return {value.strip() for name, colon, value in pairs if colon and name.strip() == key}

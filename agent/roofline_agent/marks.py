@@ -1,0 +1,263 @@
+"""Takes step marks and kernel records from the training processes of this node.
+
+They come over a Unix socket of type SOCK_SEQPACKET. Who sent them is what the kernel says (the peer's
+credentials), never what the packet says: nobody marks for another user's rank. The socket is read in
+strides, not at every packet: the kernel holds a few hundred marks per process meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from roofline_step._sender import ABSENT, HEADER
+
+from .discovery import Discovery
+from .errors import Unavailable
+from .records import Call, Event, EventKind, Mark, MarkKind, Rank
+from .verbose.records import KernelShape
+
+MAX_CONNECTIONS = 4096
+MAX_KERNELS = 65536  # shapes one wrapper may describe
+MAX_PACKET = 1 << 17
+PACKETS_PER_STRIDE = 4096
+_CREDENTIALS = struct.Struct("=3i")
+# Packets of the wrapper (wrapper.py sends them): who is wrapped, a kernel's description, executed kernels.
+WRAPPED = struct.Struct("<sxxxi")
+KERNEL = struct.Struct("<sxxxI")
+CALLS = struct.Struct("<sxxxIqq")
+
+
+class Peer(NamedTuple):
+    """The process at the other end, as the kernel knows it."""
+
+    pid: int
+    uid: int
+
+
+class Listener:
+    """The socket: who is connected and what they sent, without a word on what it means."""
+
+    def __init__(self, path: Path, everyone: bool) -> None:
+        """Listen at `path`; `everyone`: processes of all users may connect (the system's agent).
+
+        Raises Unavailable when the path cannot be had.
+        """
+        self.path = path
+        self._peers: dict[socket.socket, Peer] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if everyone else 0o700)
+            if _answers(path):
+                raise Unavailable(f"another agent listens at {path}; stop it, or choose another --socket")
+            path.unlink(missing_ok=True)
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._socket.setblocking(False)
+            self._socket.bind(str(path))
+            path.chmod(0o666 if everyone else 0o600)
+            self._socket.listen(1024)
+        except OSError as error:
+            raise Unavailable(
+                f"cannot listen for marks at {path}: {error.strerror or error}; choose another --socket"
+            ) from None
+
+    def read(self) -> Iterator[tuple[socket.socket, Peer, bytes]]:
+        """All packets that wait; a connection that ended yields one last empty packet."""
+        self._accept()
+        for connection, peer in list(self._peers.items()):
+            for data in _packets(connection):
+                yield connection, peer, data
+                if not data:
+                    del self._peers[connection]
+                    connection.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            while len(self._peers) < MAX_CONNECTIONS:
+                connection, _ = self._socket.accept()
+                connection.setblocking(False)
+                pid, uid, _ = _CREDENTIALS.unpack(
+                    connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+                )
+                self._peers[connection] = Peer(pid, uid)
+
+    def close(self) -> None:
+        for connection in self._peers:
+            connection.close()
+        self._socket.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+def _packets(connection: socket.socket) -> Iterator[bytes]:
+    for _ in range(PACKETS_PER_STRIDE):
+        try:
+            data = connection.recv(MAX_PACKET)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        yield data
+        if not data:
+            return
+
+
+class _Sender:
+    """What is known of one connection."""
+
+    def __init__(self) -> None:
+        self.rank: Rank | None = None
+        self.wrapped_pid = 0
+        self.shapes: dict[int, KernelShape] = {}
+        self.dropped = 0
+        self.phase = ""
+
+
+class Intake:
+    """Turns packets into marks, kernel calls and events about ranks; `take_*` hand them over once."""
+
+    def __init__(self, listener: Listener, discovery: Discovery) -> None:
+        self._listener = listener
+        self._discovery = discovery
+        self._senders: dict[socket.socket, _Sender] = {}
+        self._marks: list[Mark] = []
+        self._calls: list[Call] = []
+        self._events: list[Event] = []
+        self._covered: dict[Rank, tuple[int, int]] = {}
+        self._refused: dict[str, int] = {}
+
+    def drain(self) -> None:
+        """Read what waits on the socket."""
+        for connection, peer, data in self._listener.read():
+            sender = self._senders.setdefault(connection, _Sender())
+            if not data:
+                del self._senders[connection]
+                continue
+            try:
+                self._packet(sender, peer, data)
+            except (struct.error, ValueError, UnicodeDecodeError, TypeError, KeyError):
+                self._refuse("a packet that is no mark")
+
+    def take(self, now_ns: int) -> tuple[list[Mark], list[Call], list[Event]]:
+        """What came since the last call; refusals and kernel coverage are summed into events."""
+        events = self._events
+        for rank, (begin, end) in self._covered.items():
+            events.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
+        for text, count in self._refused.items():
+            events.append(Event(EventKind.REFUSED, now_ns, now_ns, None, count, text))
+        taken = (self._marks, self._calls, events)
+        self._marks, self._calls, self._events = [], [], []
+        self._covered, self._refused = {}, {}
+        return taken
+
+    def _refuse(self, why: str, count: int = 1) -> None:
+        self._refused[why] = self._refused.get(why, 0) + count
+
+    def _packet(self, sender: _Sender, peer: Peer, data: bytes) -> None:
+        kind = data[:1]
+        if kind == b"M":
+            self._mark(sender, peer, data)
+        elif kind == b"C":
+            self._kernel_calls(sender, peer, data)
+        elif kind == b"K":
+            _, number = KERNEL.unpack_from(data)
+            if len(sender.shapes) < MAX_KERNELS:
+                sender.shapes[number] = KernelShape(*json.loads(data[KERNEL.size :]))
+        elif kind == b"W":
+            sender.wrapped_pid = WRAPPED.unpack_from(data)[1]
+            sender.rank = None
+        else:
+            self._refuse("a packet that is no mark")
+
+    def _mark(self, sender: _Sender, peer: Peer, data: bytes) -> None:
+        rank = self._rank_of(sender, peer)
+        if rank is None:
+            return
+        _, kind, flags, role_size, phase_size, dropped, index, step, examples, time_ns = HEADER.unpack_from(
+            data
+        )
+        text = data[HEADER.size :]
+        role = text[:role_size].decode()
+        phase = text[role_size : role_size + phase_size].decode()
+        if not MarkKind.BEGIN <= kind <= MarkKind.PHASE_END:
+            raise ValueError(kind)
+        self._note_drops(sender, rank, dropped, time_ns)
+        whose = self._named(rank, role, index) if role else rank
+        if whose is None:
+            return
+        said = None if examples == ABSENT or examples < 0 else examples
+        self._marks.append(Mark(whose, rank, kind, step, said, time_ns, phase, bool(flags & 1)))
+
+    def _note_drops(self, sender: _Sender, rank: Rank, dropped: int, time_ns: int) -> None:
+        # The count is of the sending process's whole life; what an earlier agent missed is in it too.
+        if dropped > sender.dropped:
+            lost = dropped - sender.dropped
+            self._events.append(Event(EventKind.LOST, time_ns, time_ns, rank, lost, "marks"))
+        sender.dropped = dropped
+
+    def _rank_of(self, sender: _Sender, peer: Peer) -> Rank | None:
+        if sender.rank is None:
+            if peer.pid <= 0:
+                self._refuse("a mark from another PID namespace: start the agent in the same one")
+                return None
+            sender.rank = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
+            if sender.rank is None:
+                self._refuse("a mark from a process that has gone")
+        return sender.rank
+
+    def _named(self, speaker: Rank, role: str, index: int) -> Rank | None:
+        """The rank a coordinator speaks for: of its own job, and never another user's process."""
+        for rank in self._discovery.ranks.values():
+            if (rank.job, rank.role, rank.index) == (speaker.job, role, index):
+                if rank.uid != speaker.uid:
+                    self._refuse("a mark for a rank of another user")
+                    return None
+                return rank
+        return Rank(speaker.job, role, index, framework=speaker.framework)
+
+    def _kernel_calls(self, sender: _Sender, peer: Peer, data: bytes) -> None:
+        rank = self._wrapped(sender, peer)
+        if rank is None:
+            return
+        _, count, begin, through = CALLS.unpack_from(data)
+        columns = struct.unpack_from(f"<{3 * count}q", data, CALLS.size)
+        kernels, starts, durations = columns[:count], columns[count : 2 * count], columns[2 * count :]
+        for kernel, start, duration in zip(kernels, starts, durations, strict=True):
+            self._calls.append(Call(rank, sender.shapes[kernel], start, duration))
+        before = self._covered.get(rank)
+        if before is not None and before[1] == begin:
+            begin = before[0]
+        elif before is not None:
+            self._events.append(Event(EventKind.KERNELS_COVERED, *before, rank))
+        self._covered[rank] = (begin, through)
+
+    def _wrapped(self, sender: _Sender, peer: Peer) -> Rank | None:
+        if sender.rank is None:
+            pid = sender.wrapped_pid
+            if self._owner(pid) not in (None, peer.uid):
+                self._refuse("kernels of another user's process")
+                return None
+            sender.rank = self._discovery.rank_below(pid)
+            if sender.rank is None:
+                self._refuse("kernels of a command that is not one rank; wrap each rank by itself")
+        return sender.rank
+
+    def _owner(self, pid: int) -> int | None:
+        try:
+            return os.stat(f"{self._discovery.proc}/{pid}").st_uid
+        except OSError:
+            return None

@@ -1,0 +1,169 @@
+"""Plain records that the parts of the agent hand to each other. Times are CLOCK_MONOTONIC in ns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from .verbose.records import KernelShape
+
+ABSENT_INT = -(2**63)  # what an int64 column holds where nobody measured a value
+
+
+class MetricKind(IntEnum):
+    CUMULATIVE = 1
+    GAUGE = 2
+
+
+class Scope(IntEnum):
+    PROCESS = 1
+    SOCKET = 2
+    NODE = 3
+    GPU = 4
+
+
+class Provenance(IntEnum):
+    MEASURED = 1
+    ESTIMATED = 2
+    ANALYTIC = 3
+    REPORTED = 4
+
+
+class Metric(NamedTuple):
+    name: str
+    kind: MetricKind
+    unit: str
+    scope: Scope = Scope.PROCESS
+    provenance: Provenance = Provenance.MEASURED
+    is_double: bool = False
+    coverage_of: str = ""
+
+
+class CounterSet(NamedTuple):
+    """A named list of metrics sampled together: one dataset of the store."""
+
+    name: str
+    metrics: tuple[Metric, ...]
+
+
+class Rank(NamedTuple):
+    """One incarnation of one training process; pid 0: another rank speaks for it from afar."""
+
+    job: str
+    role: str
+    index: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
+    pid: int = 0
+    start_ns: int = 0
+    name: str = ""
+    world: int = 0
+    framework: str = ""
+    uid: int = -1
+
+    @property
+    def key(self) -> str:
+        return f"{self.role}:{self.index}"
+
+
+class Sample(NamedTuple):
+    """One row of a counter set; a value is None where nobody measured it."""
+
+    rank: Rank
+    time_ns: int
+    values: tuple[int | float | None, ...]
+
+
+class SampleBlock(NamedTuple):
+    counter_set: CounterSet
+    rows: list[Sample]
+
+
+class MarkKind(IntEnum):
+    BEGIN = 1
+    END = 2
+    BORDER = 3
+    PHASE_BEGIN = 4
+    PHASE_END = 5
+
+
+class Mark(NamedTuple):
+    rank: Rank
+    sender: Rank
+    kind: int
+    step: int
+    examples: int | None
+    time_ns: int
+    phase: str = ""
+    asynchronous: bool = False
+
+
+class Call(NamedTuple):
+    """One executed kernel of a rank."""
+
+    rank: Rank
+    shape: KernelShape
+    start_ns: int
+    duration_ns: int
+
+
+class EventKind(IntEnum):
+    AGENT_STARTED = 1
+    RANK_STARTED = 2
+    RANK_EXITED = 3
+    KERNELS_COVERED = 4
+    LOST = 5
+    REFUSED = 6
+    SOURCE_FAILED = 7
+
+
+class Event(NamedTuple):
+    kind: EventKind
+    begin_ns: int
+    end_ns: int
+    rank: Rank | None = None
+    count: int = 0  # type: ignore[assignment]
+    text: str = ""
+
+
+class Batch(NamedTuple):
+    """Everything seen between begin_ns and end_ns."""
+
+    begin_ns: int
+    end_ns: int
+    samples: Sequence[SampleBlock] = ()
+    marks: Sequence[Mark] = ()
+    calls: Sequence[Call] = ()
+    events: Sequence[Event] = ()
+    ranks: Sequence[Rank] = ()
+
+
+class SourceStatus(NamedTuple):
+    name: str
+    works: bool
+    reason: str = ""
+    advice: str = ""
+
+
+class Source(Protocol):
+    """Where values come from. A broken source costs its own samples, never the agent."""
+
+    name: str
+    counter_set: CounterSet
+
+    def probe(self) -> SourceStatus:
+        """Whether it can work on this node; called once before the first sample."""
+        ...
+
+    def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+        """Rows for the ranks alive now; a rank that has just gone has no row."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Settings(NamedTuple):
+    """What a source may want to know when it is made."""
+
+    proc: str = "/proc"
+    interval_ns: int = 1_000_000_000
+    environ: Mapping[str, str] = {}

@@ -1,0 +1,143 @@
+"""Keeps batches on this node's disk until the server says they are durable.
+
+Bounded: beyond `limit_bytes` the oldest batches are dropped, counted, and the count is reported. A full disk
+costs durability, not data: batches then wait in memory, fewer of them. SQLite without fsync survives a killed
+agent, which is what happens; a power cut takes the training with it anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+MEMORY_BATCHES = 512
+_SCHEMA = """
+create table if not exists batch (sequence integer primary key, data blob not null) strict;
+create table if not exists state (name text primary key, value text not null) strict, without rowid;
+"""
+
+
+class Pending(NamedTuple):
+    sequence: int
+    data: bytes
+
+
+class Spool:
+    """A queue of encoded batches by sequence number; safe to use from two threads."""
+
+    def __init__(self, path: Path, limit_bytes: int = 256 << 20) -> None:
+        """Open or create the spool. Raises Unavailable when the file cannot be used."""
+        self._limit = limit_bytes
+        self._lock = threading.Lock()
+        self._memory: dict[int, bytes] = {}
+        self._disk_failed = False
+        self.dropped = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
+            self._last = self._read_last()
+            self._bytes = self._db.execute("select coalesce(sum(length(data)), 0) from batch").fetchone()[0]
+        except (OSError, sqlite3.Error) as error:
+            raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
+
+    def _read_last(self) -> int:
+        newest = self._db.execute("select max(sequence) from batch").fetchone()[0] or 0
+        acked = self._db.execute("select value from state where name = 'acked'").fetchone()
+        return max(newest, int(acked[0]) if acked else 0)
+
+    @property
+    def bytes_waiting(self) -> int:
+        return self._bytes + sum(map(len, self._memory.values()))
+
+    def next_sequence(self) -> int:
+        """The number the next batch must carry."""
+        return self._last + 1
+
+    def skip_to(self, sequence: int) -> None:
+        """Continue behind a sequence the server knows of (this spool was lost and made anew)."""
+        with self._lock:
+            self._last = max(self._last, sequence)
+
+    def append(self, sequence: int, data: bytes) -> None:
+        """Keep a batch; on a full spool the oldest go."""
+        with self._lock:
+            self._last = sequence
+            try:
+                self._db.execute("insert into batch values (?, ?)", (sequence, data))
+                self._bytes += len(data)
+                self._disk_failed = False
+            except sqlite3.Error as error:
+                self._keep_in_memory(sequence, data, error)
+            while self._bytes > self._limit:
+                self._drop_oldest()
+
+    def _keep_in_memory(self, sequence: int, data: bytes, error: Exception) -> None:
+        if not self._disk_failed:
+            log.warning("cannot write the spool (%s): batches wait in memory", error)
+        self._disk_failed = True
+        self._memory[sequence] = data
+        if len(self._memory) > MEMORY_BATCHES:
+            del self._memory[min(self._memory)]
+            self.dropped += 1
+
+    def _drop_oldest(self) -> None:
+        row = self._db.execute(
+            "select sequence, length(data) from batch order by sequence limit 1"
+        ).fetchone()
+        self._db.execute("delete from batch where sequence = ?", (row[0],))
+        self._bytes -= row[1]
+        self.dropped += 1
+
+    def pending(self, after: int, limit: int) -> list[Pending]:
+        """The oldest batches with a sequence above `after`."""
+        with self._lock:
+            rows = self._db.execute(
+                "select sequence, data from batch where sequence > ? order by sequence limit ?",
+                (after, limit),
+            ).fetchall()
+            held = [(s, d) for s, d in self._memory.items() if s > after]
+            return [Pending(*row) for row in sorted(rows + held)[:limit]]
+
+    def ack(self, sequence: int) -> None:
+        """Forget everything up to and including `sequence`."""
+        with self._lock:
+            for held in [s for s in self._memory if s <= sequence]:
+                del self._memory[held]
+            try:
+                gone = self._db.execute(
+                    "select coalesce(sum(length(data)), 0) from batch where sequence <= ?", (sequence,)
+                ).fetchone()[0]
+                self._db.execute("delete from batch where sequence <= ?", (sequence,))
+                self._db.execute("insert or replace into state values ('acked', ?)", (str(sequence),))
+                self._bytes -= gone
+            except sqlite3.Error as error:
+                log.debug("cannot shorten the spool: %s", error)
+
+    def reject(self, sequence: int) -> None:
+        """Give up one batch that the server can never take."""
+        with self._lock:
+            self.dropped += 1
+            self._memory.pop(sequence, None)
+            row = self._db.execute(
+                "select length(data) from batch where sequence = ?", (sequence,)
+            ).fetchone()
+            self._db.execute("delete from batch where sequence = ?", (sequence,))
+            self._bytes -= row[0] if row else 0
+
+    def identity(self, fresh: str) -> str:
+        """The name this agent keeps over restarts; `fresh` becomes it the first time."""
+        with self._lock:
+            self._db.execute("insert or ignore into state values ('agent', ?)", (fresh,))
+            return str(self._db.execute("select value from state where name = 'agent'").fetchone()[0])
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()

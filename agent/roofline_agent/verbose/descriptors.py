@@ -1,0 +1,81 @@
+"""Reads oneDNN's memory descriptors: which tensors a primitive touches, and how wide their elements are.
+
+Three spellings exist: `fsrc:nChw16c` (0.x, the type only where it can change, as in `in:f32_nchw`),
+`src_f32::blocked:abcd:f0` (1.0 to 3.5) and `src:f32:a:blocked:abcd::f0` (later).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+ELEMENT_BITS = {
+    "f64": 64,
+    "s64": 64,
+    "f32": 32,
+    "s32": 32,
+    "f16": 16,
+    "bf16": 16,
+    "s16": 16,
+    "s8": 8,
+    "u8": 8,
+    "boolean": 8,
+    "f8_e5m2": 8,
+    "f8_e4m3": 8,
+    "e8m0": 8,
+    "s4": 4,
+    "u4": 4,
+    "f4_e2m1": 4,
+    "f4_e3m0": 4,
+}
+
+_TYPE = "|".join(ELEMENT_BITS) + "|undef"
+_TYPE_FIRST = re.compile(rf"({_TYPE})(?![a-z0-9])")
+_TYPE_LAST = re.compile(rf"(\w+?)_({_TYPE})")
+
+# Names that mean the same tensor in another version, or in the gemm primitive.
+_ROLES = {
+    "fsrc": "src",
+    "fwei": "wei",
+    "fbia": "bia",
+    "fdst": "dst",
+    "fdata": "data",
+    "in": "src",
+    "out": "dst",
+    "src_a": "src",
+    "src_b": "wei",
+}
+
+
+class Tensor(NamedTuple):
+    """A tensor that takes part. `type` is "" where the line does not print it."""
+
+    role: str  # "src", "wei", "bia", "dst", "data", "ws", ...
+    type: str
+    layout: str  # the rest of the descriptor
+
+
+def parse_tensors(text: str) -> tuple[Tensor, ...]:
+    """The tensors in a descriptor field, in its order; those that are absent (`undef`) are left out."""
+    tensors = (_parse_tensor(word) for word in text.split())
+    return tuple(tensor for tensor in tensors if tensor.type != "undef")
+
+
+def bytes_of(tensor: Tensor, elements: int) -> int | None:
+    bits = ELEMENT_BITS.get(tensor.type)
+    return None if bits is None else (elements * bits + 7) // 8
+
+
+def _parse_tensor(word: str) -> Tensor:
+    head, _, rest = word.partition(":")
+    suffixed = _TYPE_LAST.fullmatch(head)
+    if suffixed:
+        return _tensor(suffixed[1], suffixed[2], rest)
+    prefixed = _TYPE_FIRST.match(rest)
+    if prefixed:
+        return _tensor(head, prefixed[1], rest[prefixed.end() :])
+    return _tensor(head, "", rest)
+
+
+def _tensor(role: str, type_: str, layout: str) -> Tensor:
+    return Tensor(_ROLES.get(role, role), type_, layout)

@@ -1,0 +1,113 @@
+"""Turns one line of oneDNN's verbose output (MKL-DNN 0.x to oneDNN 3.x) into a kernel call.
+
+Only executed primitives count. Not taken: creation, dispatch, check and header lines; `graph,exec` lines,
+whose primitives print lines of their own; `exec:external` lines, which are a part of a primitive's time.
+
+Versions differ in what stands before `exec` (layout version, timestamp, component) and in the number of
+fields behind the descriptors, so a line is read from both ends: five fields from the front, sizes and
+milliseconds from the back, and whatever stands between is attributes and algorithm.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from roofline_agent.verbose.descriptors import parse_tensors
+from roofline_agent.verbose.records import KernelCall, KernelShape
+from roofline_agent.verbose.work import Primitive, count_work
+
+_LIBRARIES = ("onednn", "dnnl", "mkldnn")
+# 13 digits are epoch milliseconds; shorter ones, and 2.7's `1.7952e+12`, do not tell the time.
+_STAMP = r"(?:([0-9]{13})(?:\.([0-9]+))?|[0-9][0-9.]*(?:e\+?[0-9]+)?)"
+_PREFIX = rf"_verbose,(?:v[0-9]+,)?(?:{_STAMP},)?(?:primitive,|ukernel,)?(?=exec,)"
+_EXECUTED = re.compile(rf"(?:{'|'.join(_LIBRARIES)}){_PREFIX}")
+_TIMED = re.compile(_PREFIX + r"exec,(.*),\s*([0-9]+\.?[0-9]*(?:e[+-]?[0-9]{1,3})?)\s*$")
+_ENGINE = re.compile(r"(?:cpu|gpu)(?:2(?:cpu|gpu))?(?::[0-9]+)?")
+_WORD = re.compile(r"[a-z][a-z0-9_]*")
+
+_DISTINCT_LINES = 8192  # a training run repeats some hundreds; sequences of changing length make more
+_MAX_MILLISECONDS = 1e9
+_MAX_COUNT = 2**63 - 1  # counts travel in 8 bytes; no kernel comes near, a garbled line may
+
+
+def parse(line: str) -> KernelCall | None:
+    """The call a line reports, or None if it reports none or cannot be understood. Never raises."""
+    token = line.rfind("_verbose,")  # where threads' lines ran into each other the last one is whole
+    if token < 0 or not line.endswith(_LIBRARIES, 0, token):
+        return None
+    match = _TIMED.match(line, token)
+    if match is None:
+        return None
+    whole, fraction, body, milliseconds = match.groups()
+    shape = _shape(body)
+    duration_ms = float(milliseconds)
+    if shape is None or duration_ms > _MAX_MILLISECONDS:
+        return None
+    return KernelCall(shape, _epoch_ns(whole, fraction), round(duration_ms * 1e6))
+
+
+def looks_executed(line: str) -> bool:
+    """Whether the line claims to be an executed primitive, understood or not."""
+    return _EXECUTED.search(line) is not None
+
+
+def _epoch_ns(milliseconds: str | None, fraction: str | None) -> int | None:
+    if milliseconds is None:
+        return None
+    return int(milliseconds + ((fraction or "") + "000000")[:6])
+
+
+@lru_cache(maxsize=_DISTINCT_LINES)
+def _shape(body: str) -> KernelShape | None:
+    primitive = _primitive(body.split(","))
+    if primitive is None:
+        return None
+    work = count_work(primitive)
+    return KernelShape(
+        library="onednn",
+        operation=primitive.operation,
+        variant=primitive.variant,
+        precision=_precision(primitive),
+        implementation=primitive.implementation,
+        problem=primitive.problem,
+        flops=_countable(work.flops),
+        bytes=_countable(work.bytes),
+        note="; ".join(filter(None, (work.note, _fpmath_note(primitive)))),
+    )
+
+
+def _primitive(fields: list[str]) -> Primitive | None:
+    if _ENGINE.fullmatch(fields[0]):  # 0.x prints no engine
+        fields = fields[1:]
+    if len(fields) < 5:
+        return None
+    operation, implementation, variant, descriptors, *options, problem = fields
+    if not (_WORD.fullmatch(operation) and _WORD.fullmatch(variant) and problem):
+        return None
+    return Primitive(
+        operation=operation,
+        variant="" if variant == "undef" else variant,
+        implementation=implementation,
+        tensors=parse_tensors(descriptors),
+        options=" ".join(options),
+        problem=problem,
+    )
+
+
+def _precision(primitive: Primitive) -> str:
+    """The first descriptor is the input, except where the input's gradient is what comes out."""
+    if primitive.variant == "backward_data":
+        for tensor in primitive.tensors:
+            if tensor.role == "wei":
+                return tensor.type
+    return primitive.tensors[0].type if primitive.tensors else ""
+
+
+def _fpmath_note(primitive: Primitive) -> str:
+    mode = re.search(r"attr-fpmath:(bf16|f16|tf32|any)", primitive.options)
+    return f"f32 may be computed as {mode[1]} (fpmath mode)" if mode else ""
+
+
+def _countable(count: int | None) -> int | None:
+    return None if count is None or count > _MAX_COUNT else count

@@ -1,0 +1,142 @@
+"""Separates a rank's output into what belongs to its user and what oneDNN, MKL and our hooks printed.
+
+The user gets every byte of his own, in order and at once. A verbose line is what stands from its token to
+the end of its line, wherever in the line the token begins; how the stream is cut into chunks changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from roofline_agent.verbose import mkl, onednn
+from roofline_agent.verbose.records import KernelCall, TimedCall
+
+_TOKENS = (b"onednn_verbose,", b"dnnl_verbose,", b"mkldnn_verbose,", b"MKL_VERBOSE ", b"roofline_verbose,")
+_PARTIAL_TOKENS = frozenset(token[:length] for token in _TOKENS for length in range(1, len(token)))
+_LONGEST_PARTIAL = max(map(len, _PARTIAL_TOKENS))
+
+_MAX_BODY = 65536  # a "verbose line" that goes on for longer is something else
+_TOKEN_PATTERN = rb"(?:((?:one|mkl)dnn_verbose,|dnnl_verbose,)|(MKL_VERBOSE )|roofline_verbose,)"
+_TOKEN = re.compile(_TOKEN_PATTERN)
+_LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]{0,%d}\n" % _MAX_BODY)
+_LAST_LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]*")
+_MARK = re.compile(rb"roofline_verbose,mark,([0-9]{1,19})\s*")
+
+_MAX_CALLS = 262144  # calls kept until they are taken; taken once a second, this is never reached
+
+
+class VerboseFilter:
+    """Filters one stream. Feed it what arrives, pass on what it returns, and take the calls now and then.
+
+    `keep_onednn` and `keep_mkl` leave that library's lines in the output, for users who asked for them.
+
+    Counts, never reset: `lines_seen` lines of oneDNN and MKL; `lines_unparsed`, those of them which claim to
+    report a call and could not be understood; `calls_dropped`, calls that nobody took in time.
+    """
+
+    def __init__(self, *, keep_onednn: bool = False, keep_mkl: bool = False) -> None:
+        self._keep_onednn = keep_onednn
+        self._keep_mkl = keep_mkl
+        self._held = b""  # undecided: part of a token, or of a verbose line
+        self._shown = 0  # how many of the held bytes the user already has
+        self._calls: list[TimedCall] = []
+        self._clock_ns: int | None = None  # when the last call that told its time, or step mark, was over
+        self._arrival_ns = 0
+        self.lines_seen = 0
+        self.lines_unparsed = 0
+        self.calls_dropped = 0
+
+    def feed(self, chunk: bytes, arrival_ns: int) -> bytes:
+        """Take in what arrived at `arrival_ns` (epoch); returns the bytes to pass on now."""
+        self._arrival_ns = arrival_ns
+        data = self._held + chunk
+        passed = []
+        position = self._shown
+        if b"_verbose," in data or b"MKL_VERBOSE " in data:
+            for match in _LINE.finditer(data, 0, data.rfind(b"\n") + 1):
+                passed.append(data[position : match.start()])
+                if self._take_line(match):
+                    passed.append(data[max(position, match.start()) : match.end()])
+                position = match.end()
+        decided = _decided(data)
+        passed.append(data[position:decided])
+        self._held = data[decided:]
+        self._shown = max(0, position - decided)
+        return b"".join(passed)
+
+    def release(self) -> bytes:
+        """What can be shown to a user who may be waiting for it, though its meaning is still open.
+
+        Call it when nothing came for a while. A token that goes on later is still recognised.
+        """
+        token = _TOKEN.match(self._held)
+        if token and not self._is_kept(token):
+            return b""
+        passed = self._held[self._shown :]
+        self._shown = len(self._held)
+        return passed
+
+    def finish(self) -> bytes:
+        """The stream ended: returns what is left for the user. A last line needs no newline."""
+        match = _LAST_LINE.match(self._held)
+        is_users = match is None or self._take_line(match)
+        passed = self._held[self._shown :] if is_users else b""
+        self._held, self._shown = b"", 0
+        return passed
+
+    def take(self) -> list[TimedCall]:
+        """The calls since the last time, in the stream's order."""
+        calls, self._calls = self._calls, []
+        return calls
+
+    def _take_line(self, match: re.Match[bytes]) -> bool:
+        """Account for a whole line; returns whether the user gets to see it."""
+        if match.lastindex is None:
+            self._take_mark(match.group())
+            return False
+        library = onednn if match.lastindex == 1 else mkl
+        line = match.group().decode("latin-1")
+        call = library.parse(line)
+        self.lines_seen += 1
+        if call is not None:
+            self._take_call(call)
+        elif library.looks_executed(line):
+            self.lines_unparsed += 1
+        return self._is_kept(match)
+
+    def _is_kept(self, match: re.Match[bytes]) -> bool:
+        if match.lastindex is None:
+            return False
+        return self._keep_onednn if match.lastindex == 1 else self._keep_mkl
+
+    def _take_mark(self, line: bytes) -> None:
+        mark = _MARK.fullmatch(line)
+        if mark:
+            self._clock_ns = int(mark[1])
+
+    def _take_call(self, call: KernelCall) -> None:
+        start_ns = call.start_ns
+        if start_ns is not None:
+            self._clock_ns = start_ns + call.duration_ns
+        elif self._clock_ns is None:
+            # Without any time in the stream adding up durations would run away from the wall clock.
+            start_ns = self._arrival_ns
+        else:
+            start_ns = self._clock_ns
+            self._clock_ns += call.duration_ns
+        if len(self._calls) >= _MAX_CALLS:
+            self.calls_dropped += 1
+            return
+        self._calls.append(TimedCall(call.shape, start_ns, call.duration_ns))
+
+
+def _decided(data: bytes) -> int:
+    """Where the undecided end of `data` begins: an unfinished verbose line, or what may become a token."""
+    line_start = data.rfind(b"\n") + 1
+    for token in _TOKEN.finditer(data, line_start):
+        if len(data) - token.end() <= _MAX_BODY:
+            return token.start()
+    for start in range(max(line_start, len(data) - _LONGEST_PARTIAL), len(data)):
+        if data[start:] in _PARTIAL_TOKENS:
+            return start
+    return len(data)

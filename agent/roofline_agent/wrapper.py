@@ -1,0 +1,356 @@
+"""`roofline-agent run -- CMD`: starts one rank and stays out of its way.
+
+The command keeps its stdin, stderr, terminal, process group and exit status; signals reach it; its stdout goes
+through a filter that takes out the verbose lines this wrapper asked for, byte-exact otherwise. Nothing here
+may ever hold the training up: without an agent, or with a slow one, kernel records are dropped and the time
+they cover is not claimed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import pty
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+import tty
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from roofline_step._sender import socket_paths, trusted
+
+from .marks import CALLS, KERNEL, WRAPPED
+from .verbose import TimedCall, VerboseFilter
+from .verbose.records import KernelShape
+
+FORWARDED = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGWINCH,
+)
+SI_KERNEL = 0x80  # a key at the terminal: the whole process group has it already
+GROUP_KILL_S = 0.02
+PR_SET_PDEATHSIG = 1
+PIPE_BYTES = 1 << 20
+READ_BYTES = 1 << 20
+COALESCE_S = 0.01  # verbose lines come one write each; a reader that wakes for each costs the training CPU
+FLUSH_S = 0.1
+RECONNECT_S = 1.0
+CALLS_PER_PACKET = 2000
+MAX_WAITING = 200_000
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell says it
+
+ONEDNN_SWITCHES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
+TIMESTAMP_SWITCHES = ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP")
+
+
+class Naming(NamedTuple):
+    """What the user says about the rank; None: let the environment say."""
+
+    job: str | None = None
+    role: str | None = None
+    rank: int | None = None
+    name: str | None = None
+
+
+def rank_environment(
+    environ: Mapping[str, str], naming: Naming, hooks: Path, stdout_id: str, kernels: bool, steps: bool
+) -> dict[str, str]:
+    """The environment of the wrapped command: the caller's, plus what makes steps and kernels visible."""
+    env = dict(environ)
+    env["ROOFLINE_WRAPPED"] = "1"
+    for key, value in naming._asdict().items():
+        if value is not None:
+            env[f"ROOFLINE_{key.upper()}"] = str(value)
+    if steps:
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hooks), environ.get("PYTHONPATH", "")]))
+        env["ROOFLINE_STDOUT"] = stdout_id
+    if kernels:
+        # Someone who set a switch wants just that; their lines are also left in the output (`kept`).
+        if not any(name in environ for name in ONEDNN_SWITCHES):
+            env.update(dict.fromkeys(ONEDNN_SWITCHES, "1"))
+            env.update(dict.fromkeys(TIMESTAMP_SWITCHES, "1"))
+        env.setdefault("MKL_VERBOSE", "1")
+    return env
+
+
+def kept(environ: Mapping[str, str]) -> tuple[bool, bool]:
+    """Whether (oneDNN, MKL) verbose lines are the user's own wish and stay in the output."""
+    return any(name in environ for name in ONEDNN_SWITCHES), "MKL_VERBOSE" in environ
+
+
+class KernelLink:
+    """The way of kernel calls to the agent; comes and goes with it."""
+
+    def __init__(self, pid: int, paths: Sequence[str]) -> None:
+        self._pid = pid
+        self._paths = paths
+        self._socket: socket.socket | None = None
+        self._retry = 0.0
+        self._known: dict[KernelShape, int] = {}
+        self._waiting: list[TimedCall] = []
+        self._covered_ns = 0
+        self._connect()
+
+    @property
+    def connected(self) -> bool:
+        return self._socket is not None
+
+    def _connect(self) -> None:
+        self._retry = time.monotonic() + RECONNECT_S
+        for path in self._paths:
+            if not trusted(path, os.getuid()):
+                continue
+            link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                link.setblocking(False)
+                link.connect(path)
+                link.send(WRAPPED.pack(b"W", self._pid))
+            except OSError:
+                link.close()
+                continue
+            self._socket, self._known, self._waiting = link, {}, []
+            self._covered_ns = time.monotonic_ns()
+            return
+
+    def send(self, calls: list[TimedCall], through_ns: int) -> None:
+        """Hand over calls; all that ended before `through_ns` (node time) have been given by now."""
+        if self._socket is None:
+            if time.monotonic() >= self._retry:
+                self._connect()
+            return
+        self._waiting += calls
+        try:
+            self._send_waiting(through_ns)
+        except BlockingIOError:
+            if len(self._waiting) > MAX_WAITING:
+                self._waiting, self._covered_ns = [], through_ns
+        except OSError:
+            self._socket.close()
+            self._socket = None
+
+    def _send_waiting(self, through_ns: int) -> None:
+        to_node_time = time.monotonic_ns() - time.time_ns()
+        while True:
+            some = self._waiting[:CALLS_PER_PACKET]
+            last = len(some) == len(self._waiting)
+            # Coverage is claimed only once the last of these calls is on its way.
+            until = through_ns if last else self._covered_ns
+            self._packet(some, to_node_time, until)
+            del self._waiting[: len(some)]
+            self._covered_ns = until
+            if last:
+                return
+
+    def _packet(self, calls: list[TimedCall], to_node_time: int, until: int) -> None:
+        assert self._socket is not None
+        kernels = [self._number(call.shape) for call in calls]
+        starts = [call.start_ns + to_node_time for call in calls]
+        durations = [call.duration_ns for call in calls]
+        columns = struct.pack(f"<{3 * len(calls)}q", *kernels, *starts, *durations)
+        self._socket.send(CALLS.pack(b"C", len(calls), self._covered_ns, until) + columns)
+
+    def _number(self, shape: KernelShape) -> int:
+        number = self._known.get(shape)
+        if number is None:
+            assert self._socket is not None
+            number = len(self._known)
+            self._socket.send(KERNEL.pack(b"K", number) + json.dumps(shape).encode())
+            self._known[shape] = number
+        return number
+
+
+class Output:
+    """The way of the rank's stdout to ours."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.is_tty = os.isatty(1)
+        if self.is_tty:
+            self.source, self.child_end = pty.openpty()
+            _imitate_terminal(self.child_end)
+        else:
+            self.source, self.child_end = os.pipe()
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self.source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        keep_onednn, keep_mkl = kept(environ)
+        self.filter = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
+        self._deaf = False
+
+    @property
+    def identity(self) -> str:
+        """Tells the hooks in the rank whether its fd 1 still is this stream."""
+        status = os.fstat(self.child_end)
+        return f"{status.st_dev}:{status.st_ino}"
+
+    def read(self) -> bytes:
+        """What has come; empty at the end of the stream."""
+        try:
+            return os.read(self.source, READ_BYTES)
+        except OSError:
+            return b""  # a pty ends with EIO
+
+    def write(self, data: bytes) -> None:
+        """Pass on to the user; once nobody listens, the rank finds out as it would have without us."""
+        view = memoryview(data)
+        while view and not self._deaf:
+            try:
+                view = view[os.write(1, view) :]
+            except BlockingIOError:
+                select.select([], [1], [], 1.0)
+            except OSError:
+                self._deaf = True
+                os.close(self.source)
+
+    @property
+    def deaf(self) -> bool:
+        return self._deaf
+
+    def resize(self) -> None:
+        """Tell the rank's terminal the size of ours."""
+        if self.is_tty:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self.source, termios.TIOCSWINSZ, fcntl.ioctl(1, termios.TIOCGWINSZ, b"\0" * 8))
+
+
+def _imitate_terminal(descriptor: int) -> None:
+    # The real terminal translates newlines; doing it twice would double them.
+    attributes = termios.tcgetattr(1)
+    attributes[tty.OFLAG] &= ~termios.OPOST
+    termios.tcsetattr(descriptor, termios.TCSANOW, attributes)
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, fcntl.ioctl(1, termios.TIOCGWINSZ, b"\0" * 8))
+
+
+class StartError(Exception):
+    """The command could not be started; `status` is the shell's exit status for it."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def run(
+    command: Sequence[str],
+    naming: Naming,
+    environ: Mapping[str, str],
+    kernels: bool = True,
+    steps: bool = True,
+    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),  # noqa: T201
+) -> int:
+    """Run the command as one rank; its exit status, negative when a signal ended it.
+
+    Raises StartError when it cannot be started.
+    """
+    output = Output(environ)
+    hooks = Path(__file__).parent / "hooks" / "inject"
+    env = rank_environment(environ, naming, hooks, output.identity, kernels, steps)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    child = _start(command, env, output, before)
+    os.close(output.child_end)
+    threading.Thread(target=_forward_signals, args=(child, output), daemon=True).start()
+    link = KernelLink(child.pid, socket_paths(environ))
+    if not link.connected:
+        say("roofline-agent: no agent runs on this node, nothing is recorded until one is started")
+    _pump(child, output, link)
+    return child.wait()
+
+
+def _start(
+    command: Sequence[str], env: Mapping[str, str], output: Output, mask: set[signal.Signals]
+) -> subprocess.Popen[bytes]:
+    parent, libc = os.getpid(), ctypes.CDLL(None)
+
+    def in_child() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        # kill -9 of this wrapper is meant for the command.
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        return subprocess.Popen(
+            command, stdout=output.child_end, env=env, close_fds=False, preexec_fn=in_child
+        )
+    except FileNotFoundError:
+        raise StartError(f"{command[0]}: no such command", NOT_FOUND) from None
+    except OSError as error:
+        raise StartError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
+
+
+def _forward_signals(child: subprocess.Popen[bytes], output: Output) -> None:
+    while True:
+        got = signal.sigwaitinfo(FORWARDED)
+        if got.si_signo == signal.SIGWINCH:
+            output.resize()
+            continue
+        if got.si_code == SI_KERNEL:
+            continue
+        # The same signal may have been sent to the whole group; a command that took it is on its way out.
+        time.sleep(GROUP_KILL_S)
+        with contextlib.suppress(OSError):
+            child.send_signal(got.si_signo)
+
+
+def _pump(child: subprocess.Popen[bytes], output: Output, link: KernelLink) -> None:
+    """Move output until the stream ends, or the command has ended and nothing more is there."""
+    poller = select.poll()
+    poller.register(output.source, select.POLLIN)
+    flushed = time.monotonic()
+    while not output.deaf:
+        ready = poller.poll(FLUSH_S * 1000)
+        arrival = time.time_ns()
+        if ready:
+            data = output.read()
+            if not data:
+                break
+            output.write(output.filter.feed(data, arrival))
+            if not output.is_tty and len(data) < READ_BYTES // 4:
+                time.sleep(COALESCE_S)
+        else:
+            output.write(output.filter.release())
+            if child.poll() is not None:
+                _leave_to_background(output)
+                break
+        if time.monotonic() - flushed >= FLUSH_S:
+            flushed = time.monotonic()
+            link.send(output.filter.take(), arrival - time.time_ns() + time.monotonic_ns())
+    if not output.deaf:
+        output.write(output.filter.finish())
+    child.wait()
+    link.send(output.filter.take(), time.monotonic_ns())
+
+
+def _leave_to_background(output: Output) -> None:
+    """The command has ended but something it started still holds its stdout: keep passing that on."""
+    if os.fork() == 0:
+        while not output.deaf and (data := output.read()):
+            output.write(output.filter.feed(data, time.time_ns()))
+        os._exit(0)
+
+
+def end_like(status: int) -> int:
+    """Exit status for sys.exit; a command ended by a signal ends this process by the same one."""
+    if status >= 0:
+        return status
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(ValueError, OSError):
+        signal.signal(-status, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+    os.kill(os.getpid(), -status)
+    return 128 - status

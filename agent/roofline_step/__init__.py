@@ -1,0 +1,121 @@
+"""Marks training steps for the roofline agent on this node.
+
+    import roofline_step
+
+    for k in range(steps):
+        with roofline_step.step(k, examples=batch_size):
+            with roofline_step.phase("input"):
+                batch = next(data)
+            train(batch)
+
+or, once an iteration and nothing else: ``roofline_step.mark(k, examples=batch_size)``.
+
+Promises: standard library only; never raises, never blocks, prints nothing; works in threads and after
+fork; survives a restart of the agent and counts what it had to drop; without an agent it does nothing.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Optional, Tuple, Type
+
+from ._sender import Sender
+
+__all__ = ["BEGIN", "BORDER", "END", "mark", "phase", "step"]
+
+BEGIN = 1
+END = 2
+BORDER = 3
+_PHASE_BEGIN = 4
+_PHASE_END = 5
+
+_sender = Sender()
+_send = _sender.send
+_said = False
+
+
+def mark(
+    step: int,
+    examples: Optional[int] = None,
+    kind: int = BORDER,
+    of: Optional[Tuple[str, int]] = None,
+    asynchronous: bool = False,
+    time_ns: Optional[int] = None,
+) -> None:
+    """Say that step number `step` ended here and the next one begins (`kind` BEGIN or END: only that).
+
+    examples: number of training examples this rank worked on in the step, if known.
+    of: ``(role, index)`` of the rank whose step it is, when a coordinator speaks for its workers.
+    asynchronous: steps of different ranks are independent of each other (asynchronous parameter servers).
+    time_ns: when it happened, as time.monotonic_ns(); default now.
+    """
+    global _said
+    _said = True
+    if not _sender.off():
+        _send(kind, step, examples, time_ns, of, asynchronous, b"")
+
+
+def said_by_training() -> bool:
+    """Whether the training program marks its steps itself; hooks are silent then."""
+    return _said
+
+
+def send_mark(
+    kind: int,
+    step: int,
+    examples: Optional[int],
+    time_ns: Optional[int],
+    of: Optional[Tuple[str, int]],
+    asynchronous: bool,
+) -> None:
+    """What hooks call in place of `mark`: the same, but not the word of the training program."""
+    if not _sender.off():
+        _send(kind, step, examples, time_ns, of, asynchronous, b"")
+
+
+class step:
+    """Context manager around one training step. A step left by an exception is not marked as ended."""
+
+    __slots__ = ("_examples", "_step")
+
+    def __init__(self, step: int, examples: Optional[int] = None) -> None:
+        self._step = step
+        self._examples = examples
+
+    def __enter__(self) -> step:
+        mark(self._step, self._examples, BEGIN)
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        value: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if kind is None:
+            mark(self._step, self._examples, END)
+
+
+class phase:
+    """Context manager around one part of a step: "input", "forward", "backward", "communicate", ..."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> phase:
+        self._mark(_PHASE_BEGIN)
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        value: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self._mark(_PHASE_END)
+
+    def _mark(self, kind: int) -> None:
+        if not _sender.off():
+            _send(kind, -1, None, None, None, False, str(self._name).encode()[:64])

@@ -1,0 +1,138 @@
+"""Sends marks to the agent's Unix socket: one small packet each, or nothing at all.
+
+Packet (little-endian): b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8,
+3 bytes of padding, dropped so far u32, index i32 (-1: the sender itself), step i64, examples i64
+(-2^63: not said), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from typing import List, Mapping, Optional, Tuple
+
+HEADER = struct.Struct("<sBBBB3xIiqqq")
+ABSENT = -(2**63)
+RETRY_NS = 1000000000
+
+_now = time.monotonic_ns
+
+
+def socket_paths(environ: Mapping[str, str] = os.environ, uid: Optional[int] = None) -> List[str]:
+    """Where an agent may listen, first choice first.
+
+    ROOFLINE_SOCKET overrides all. An agent of the same user comes before the system's.
+    """
+    if environ.get("ROOFLINE_SOCKET"):
+        return [environ["ROOFLINE_SOCKET"]]
+    uid = os.getuid() if uid is None else uid
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    own = os.path.join(runtime, "roofline") if runtime else "/tmp/roofline-%d" % uid
+    return [os.path.join(own, "agent.sock"), "/run/roofline/agent.sock"]
+
+
+def trusted(path: str, uid: int) -> bool:
+    """Whether the socket at `path` belongs to this user or to root: others may not read our marks."""
+    try:
+        return os.stat(path).st_uid in (0, uid)
+    except OSError:
+        return False
+
+
+class Sender:
+    """A connection that comes and goes with the agent."""
+
+    def __init__(self, paths: Optional[List[str]] = None) -> None:
+        self._paths = paths
+        self._forget()
+        self.dropped = 0
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        # A forked child needs a connection of its own: the agent reads the peer's pid when it connects.
+        self._socket: Optional[socket.socket] = None
+        self._retry_ns = 0
+
+    def off(self) -> bool:
+        """True while there is no agent to talk to; tries to find one once a second."""
+        return self._socket is None and (_now() < self._retry_ns or not self._connect())
+
+    def _connect(self) -> bool:
+        self._retry_ns = _now() + RETRY_NS
+        for path in self._paths or socket_paths():
+            if trusted(path, os.getuid()) and self._open(path):
+                return True
+        return False
+
+    def _open(self, path: str) -> bool:
+        try:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError:
+            return False
+        try:
+            connection.setblocking(False)
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            return False
+        self._socket = connection
+        return True
+
+    def send(
+        self,
+        kind: int,
+        step: int,
+        examples: Optional[int],
+        time_ns: Optional[int],
+        of: Optional[Tuple[str, int]],
+        asynchronous: bool,
+        phase: bytes,
+    ) -> None:
+        """Send one mark; on any trouble count it as dropped."""
+        try:
+            role, index = (of[0].encode()[:64], of[1]) if of is not None else (b"", -1)
+            self._socket.send(  # type: ignore[union-attr]
+                HEADER.pack(
+                    b"M",
+                    kind,
+                    1 if asynchronous else 0,
+                    len(role),
+                    len(phase),
+                    self.dropped & 0xFFFFFFFF,
+                    index,
+                    step,
+                    ABSENT if examples is None else examples,
+                    _now() if time_ns is None else time_ns,
+                )
+                + role
+                + phase
+            )
+        except BlockingIOError:
+            self.dropped += 1
+        except Exception:
+            self.dropped += 1
+            self._close_if_broken()
+
+    def _close_if_broken(self) -> None:
+        connection = self._socket
+        if connection is None:
+            return
+        try:
+            connection.getpeername()
+            broken = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0 or _hung_up(connection)
+        except Exception:
+            broken = True
+        if broken:
+            self._socket = None
+            connection.close()
+
+
+def _hung_up(connection: socket.socket) -> bool:
+    # The agent never writes on this socket, so a readable one has ended.
+    try:
+        connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,27 @@
+"""Errors of the client.
+
+ClientError
+├── Unreachable     no server answers at the address           exit 4
+├── NotFound        the server has no such job                 exit 5
+└── Refused         the server will not or cannot answer       exit 3
+"""
+
+from __future__ import annotations
+
+
+class ClientError(Exception):
+    """Base of all errors; the text says what, why and what next."""
+
+    exit_code = 1
+
+
+class Unreachable(ClientError):
+    exit_code = 4
+
+
+class NotFound(ClientError):
+    exit_code = 5
+
+
+class Refused(ClientError):
+    exit_code = 3

@@ -1,0 +1,1 @@
+"""The wire of roofline: protobuf messages and gRPC services, one subpackage per major version."""

@@ -1,0 +1,228 @@
+from roofline.v1 import machine_pb2 as _machine_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ListJobsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListJobsResponse(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[Job]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("job", "begin_ns", "end_ns", "ranks", "roles", "hosts", "running")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
+    END_NS_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    begin_ns: int
+    end_ns: int
+    ranks: int
+    roles: _containers.RepeatedCompositeFieldContainer[RoleCount]
+    hosts: _containers.RepeatedScalarFieldContainer[str]
+    running: bool
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[str]] = ..., running: bool = ...) -> None: ...
+
+class RoleCount(_message.Message):
+    __slots__ = ("role", "ranks")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    ranks: int
+    def __init__(self, role: _Optional[str] = ..., ranks: _Optional[int] = ...) -> None: ...
+
+class GetReportRequest(_message.Message):
+    __slots__ = ("job", "first_step", "last_step")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    first_step: int
+    last_step: int
+    def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
+
+class Value(_message.Message):
+    __slots__ = ("value", "unit", "provenance", "scope", "coverage", "reason")
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    PROVENANCE_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    value: float
+    unit: str
+    provenance: _machine_pb2.Provenance
+    scope: _machine_pb2.Scope
+    coverage: float
+    reason: str
+    def __init__(self, value: _Optional[float] = ..., unit: _Optional[str] = ..., provenance: _Optional[_Union[_machine_pb2.Provenance, str]] = ..., scope: _Optional[_Union[_machine_pb2.Scope, str]] = ..., coverage: _Optional[float] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Summary(_message.Message):
+    __slots__ = ("values", "bound", "bound_reason")
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
+    BOUND_REASON_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.MessageMap[str, Value]
+    bound: str
+    bound_reason: str
+    def __init__(self, values: _Optional[_Mapping[str, Value]] = ..., bound: _Optional[str] = ..., bound_reason: _Optional[str] = ...) -> None: ...
+
+class RankReport(_message.Message):
+    __slots__ = ("rank", "role", "index", "host", "pid", "name", "windows", "summary")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WINDOWS_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    rank: str
+    role: str
+    index: int
+    host: str
+    pid: int
+    name: str
+    windows: str
+    summary: Summary
+    def __init__(self, rank: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., name: _Optional[str] = ..., windows: _Optional[str] = ..., summary: _Optional[_Union[Summary, _Mapping]] = ...) -> None: ...
+
+class RoleReport(_message.Message):
+    __slots__ = ("role", "ranks", "hosts", "summary")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    ranks: int
+    hosts: _containers.RepeatedScalarFieldContainer[str]
+    summary: Summary
+    def __init__(self, role: _Optional[str] = ..., ranks: _Optional[int] = ..., hosts: _Optional[_Iterable[str]] = ..., summary: _Optional[_Union[Summary, _Mapping]] = ...) -> None: ...
+
+class RoofLine(_message.Message):
+    __slots__ = ("name", "label", "kind", "intensity", "flops", "binding")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    INTENSITY_FIELD_NUMBER: _ClassVar[int]
+    FLOPS_FIELD_NUMBER: _ClassVar[int]
+    BINDING_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    label: str
+    kind: str
+    intensity: _containers.RepeatedScalarFieldContainer[float]
+    flops: _containers.RepeatedScalarFieldContainer[float]
+    binding: bool
+    def __init__(self, name: _Optional[str] = ..., label: _Optional[str] = ..., kind: _Optional[str] = ..., intensity: _Optional[_Iterable[float]] = ..., flops: _Optional[_Iterable[float]] = ..., binding: bool = ...) -> None: ...
+
+class Roof(_message.Message):
+    __slots__ = ("host", "note", "lines", "ceilings")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    CEILINGS_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    note: str
+    lines: _containers.RepeatedCompositeFieldContainer[RoofLine]
+    ceilings: _containers.RepeatedCompositeFieldContainer[_machine_pb2.Ceiling]
+    def __init__(self, host: _Optional[str] = ..., note: _Optional[str] = ..., lines: _Optional[_Iterable[_Union[RoofLine, _Mapping]]] = ..., ceilings: _Optional[_Iterable[_Union[_machine_pb2.Ceiling, _Mapping]]] = ...) -> None: ...
+
+class Point(_message.Message):
+    __slots__ = ("label", "role", "host", "intensity", "flops", "provenance", "level")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    INTENSITY_FIELD_NUMBER: _ClassVar[int]
+    FLOPS_FIELD_NUMBER: _ClassVar[int]
+    PROVENANCE_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    role: str
+    host: str
+    intensity: float
+    flops: float
+    provenance: _machine_pb2.Provenance
+    level: str
+    def __init__(self, label: _Optional[str] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., intensity: _Optional[float] = ..., flops: _Optional[float] = ..., provenance: _Optional[_Union[_machine_pb2.Provenance, str]] = ..., level: _Optional[str] = ...) -> None: ...
+
+class Gap(_message.Message):
+    __slots__ = ("host", "rank", "begin_ns", "end_ns", "reason")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
+    END_NS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    rank: str
+    begin_ns: int
+    end_ns: int
+    reason: str
+    def __init__(self, host: _Optional[str] = ..., rank: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Alignment(_message.Message):
+    __slots__ = ("host", "error")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    error: Value
+    def __init__(self, host: _Optional[str] = ..., error: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+
+class Report(_message.Message):
+    __slots__ = ("job", "begin_ns", "end_ns", "mode", "running", "first_step", "last_step", "roles", "ranks", "roofs", "points", "alignment", "gaps", "notes", "sources")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
+    END_NS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    ROOFS_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    ALIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    begin_ns: int
+    end_ns: int
+    mode: str
+    running: bool
+    first_step: int
+    last_step: int
+    roles: _containers.RepeatedCompositeFieldContainer[RoleReport]
+    ranks: _containers.RepeatedCompositeFieldContainer[RankReport]
+    roofs: _containers.RepeatedCompositeFieldContainer[Roof]
+    points: _containers.RepeatedCompositeFieldContainer[Point]
+    alignment: _containers.RepeatedCompositeFieldContainer[Alignment]
+    gaps: _containers.RepeatedCompositeFieldContainer[Gap]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    sources: _containers.RepeatedCompositeFieldContainer[SourceReport]
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., mode: _Optional[str] = ..., running: bool = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleReport, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankReport, _Mapping]]] = ..., roofs: _Optional[_Iterable[_Union[Roof, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[Point, _Mapping]]] = ..., alignment: _Optional[_Iterable[_Union[Alignment, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[_Union[SourceReport, _Mapping]]] = ...) -> None: ...
+
+class SourceReport(_message.Message):
+    __slots__ = ("host", "sources")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    sources: _containers.RepeatedCompositeFieldContainer[_machine_pb2.SourceStatus]
+    def __init__(self, host: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ...) -> None: ...

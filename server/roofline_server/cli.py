@@ -1,0 +1,69 @@
+"""Command line of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import __version__
+from .errors import ServerError
+
+app = typer.Typer(
+    name="roofline-server",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Take the streams of all agents, keep them, answer roofline-client.\n\n"
+    "Without options: serve on loopback, data in the XDG state directory.\n\n"
+    "Examples:\n\n"
+    "  roofline-server\n\n"
+    "  roofline-server --data /srv/roofline --listen 10.0.0.1:7642 --insecure\n\n"
+    "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
+    "6 port or data directory cannot be had.",
+)
+
+
+@app.command()
+def serve(
+    listen: Annotated[
+        str, typer.Option(envvar="ROOFLINE_LISTEN", help="HOST:PORT; port 0 takes a free one")
+    ] = "127.0.0.1:7642",
+    data: Annotated[
+        Path | None,
+        typer.Option(envvar="ROOFLINE_DATA", help="directory of all data [XDG state directory]"),
+    ] = None,
+    catalog: Annotated[
+        str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
+    ] = "",
+    insecure: Annotated[bool, typer.Option("--insecure", help="allow an address others can reach")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="warnings only")] = False,
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+) -> None:
+    if version:
+        print(f"roofline-server {__version__}")
+        raise typer.Exit
+    logging.basicConfig(
+        level=logging.WARNING if quiet else logging.INFO,
+        format="%(asctime)s roofline-server %(levelname)s %(message)s",
+    )
+    from .serve import Options, default_data
+    from .serve import serve as run
+
+    asyncio.run(run(Options(listen, data or default_data(os.environ), catalog, insecure)))
+
+
+def main() -> None:
+    """Run the command line; every known error is one line and its own exit code."""
+    try:
+        app()
+    except ServerError as error:
+        print(f"roofline-server: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)

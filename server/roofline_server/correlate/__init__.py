@@ -1,0 +1,1 @@
+"""Marks and samples -> steps. Pure: tables in, tables out, all times on the server's clock."""

@@ -1,0 +1,74 @@
+"""Kernel calls summed per step window, and whether the sum is complete."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..records import ABSENT, Bools, Ints, Table, precision_code, rows, take
+
+
+def merge(begin: Ints, end: Ints, slack_ns: int = 0) -> tuple[Ints, Ints]:
+    """Union of intervals: sorted, disjoint (begin, end); holes up to slack_ns are closed."""
+    if not len(begin):
+        return begin, end
+    order = np.argsort(begin, kind="stable")
+    begin, reach = begin[order], np.maximum.accumulate(end[order])
+    new = np.append(True, begin[1:] > reach[:-1] + slack_ns)
+    last = np.append(np.flatnonzero(new)[1:] - 1, len(begin) - 1)
+    return begin[new], reach[last]
+
+
+def covered(begin: Ints, end: Ints, cover_begin: Ints, cover_end: Ints) -> Bools:
+    """Which windows [begin, end] lie within one of the sorted, disjoint covered intervals."""
+    if not len(cover_begin):
+        return np.zeros(len(begin), np.bool_)
+    at = np.searchsorted(cover_begin, begin, side="right") - 1
+    return (at >= 0) & (end <= cover_end[np.maximum(at, 0)])
+
+
+def total(windows: Table, calls: Table, coverage: Table) -> Table:
+    """One row per window of a rank that has coverage or calls.
+
+    windows: rank, window, step, begin_ns, end_ns. calls: rank, time_ns (start), duration_ns, flops, bytes,
+    precision (code).
+    coverage: rank, begin_ns, end_ns. A call belongs to the window that holds its middle. Sums are exact
+    int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero.
+    """
+    parts = []
+    for rank in np.unique(np.concatenate([coverage["rank"], calls["rank"]])):
+        mine = take(windows, windows["rank"] == rank)
+        if rows(mine):
+            parts.append(
+                _total_of(mine, take(calls, calls["rank"] == rank), take(coverage, coverage["rank"] == rank))
+            )
+    if not parts:
+        return {}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
+    begin, end = windows["begin_ns"].astype(np.int64), windows["end_ns"].astype(np.int64)
+    middle = calls["time_ns"] + calls["duration_ns"] // 2
+    order = np.argsort(middle, kind="stable")
+    calls, middle = take(calls, order), middle[order]
+    first, behind = np.searchsorted(middle, begin), np.searchsorted(middle, end)
+    unknown = calls["flops"] == ABSENT
+    known = {
+        "flops": np.where(unknown, 0, calls["flops"]),
+        "bytes": np.where(calls["bytes"] == ABSENT, 0, calls["bytes"]),
+        "kernel_ns": calls["duration_ns"],
+        "unmodelled": unknown.astype(np.int64),
+    }
+    for name in ("f32", "f64"):
+        same = calls["precision"] == precision_code(name)
+        known[f"flops_{name}"] = np.where(same & ~unknown, calls["flops"], 0)
+    result: Table = dict(windows)
+    for name, column in known.items():
+        running = np.concatenate(([0], np.cumsum(column, dtype=np.int64)))
+        result[name] = running[behind] - running[first]
+    result["calls"] = (behind - first).astype(np.int64)
+    cover = merge(
+        coverage["begin_ns"].astype(np.int64), coverage["end_ns"].astype(np.int64), slack_ns=1_000_000
+    )
+    result["complete"] = covered(begin, end, *cover).astype(np.int64)
+    return result

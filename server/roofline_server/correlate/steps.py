@@ -1,0 +1,129 @@
+"""Step deltas of a job: one row per rank, step window and counter set.
+
+A rank with marks of its own has its own windows. A parameter server or a chief without any serves the
+workers: it gets one row per worker's window, and the counters stand in the row as read at both borders. From
+these, asynchronous training takes each row alone; synchronous training takes step k as the union of the
+workers' windows, which for a cumulative counter is its largest reading less its smallest (`union`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import ABSENT, EventKind, Ints, Metric, RankKey, Table, concatenate, rows, take
+from . import counters, kernels
+from . import windows as step_windows
+
+OWN = -1  # value of `window` for a rank's own steps; else the rank whose window it is
+LIFE = -2  # no step at all: from the rank's first sample to its last
+SERVING_ROLES = ("ps", "chief")
+
+
+class JobTables(NamedTuple):
+    """Raw data of one job, all times on the server's clock."""
+
+    ranks: Mapping[int, RankKey]
+    marks: Table
+    samples: Mapping[str, Table]
+    calls: Table
+    events: Table
+
+
+def correlate(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
+    """Tables `steps` (the windows), `steps_kernels`, and `steps_SET` for each counter set with rows."""
+    own = step_windows.build(job.marks)
+    windows = adopt(own, job.ranks)
+    if not rows(windows):
+        return {}
+    found = {"steps": windows}
+    keys = {name: windows[name] for name in ("rank", "window", "step", "begin_ns", "end_ns")}
+    for name, samples in job.samples.items():
+        if rows(samples) and name in metrics:
+            found[f"steps_{name}"] = counters.cut(keys, samples, list(metrics[name]))
+    found["steps_kernels"] = kernels.total(keys, _calls(job.calls), coverage(job.events))
+    return {name: table for name, table in found.items() if rows(table)}
+
+
+def whole_lives(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
+    """`steps_SET` tables with one row per incarnation and its whole life as window, for ranks without steps."""
+    found: dict[str, Table] = {}
+    for name, samples in job.samples.items():
+        if rows(samples) and name in metrics:
+            found[f"steps_{name}"] = counters.cut(_lives(samples), samples, list(metrics[name]))
+    return found
+
+
+def _lives(samples: Table) -> Table:
+    who = np.column_stack((samples["rank"].astype(np.int64), samples["start_ns"].astype(np.int64)))
+    each, where = np.unique(who, axis=0, return_inverse=True)
+    where = where.reshape(-1)
+    first = np.full(len(each), np.iinfo(np.int64).max)
+    last = np.full(len(each), np.iinfo(np.int64).min)
+    np.minimum.at(first, where, samples["time_ns"])
+    np.maximum.at(last, where, samples["time_ns"])
+    same = np.full(len(each), LIFE, np.int64)
+    return {"rank": each[:, 0], "window": same, "step": same, "begin_ns": first, "end_ns": last}
+
+
+def adopt(own: Table, ranks: Mapping[int, RankKey]) -> Table:
+    """Own windows, and for every serving rank without any a copy of all the others'."""
+    if not rows(own):
+        return {}
+    found: list[Table] = [{**own, "window": np.full(rows(own), OWN, np.int64)}]
+    marked = set(np.unique(own["rank"]).tolist())
+    workers = [rank for rank in marked if ranks[rank].role not in SERVING_ROLES]
+    theirs = take(own, np.isin(own["rank"], workers))
+    for rank, key in ranks.items():
+        if key.role in SERVING_ROLES and rank not in marked and rows(theirs):
+            adopted = np.full(rows(theirs), rank, np.int64)
+            found.append({**theirs, "rank": adopted, "window": theirs["rank"].astype(np.int64)})
+    return concatenate(found)
+
+
+def coverage(events: Table) -> Table:
+    """rank, begin_ns, end_ns of the stretches in which every kernel of a rank was recorded."""
+    some = take(events, events["kind"] == EventKind.KERNELS_COVERED) if rows(events) else events
+    empty: Ints = np.zeros(0, np.int64)
+    return {
+        "rank": some.get("rank", empty),
+        "begin_ns": some.get("time_ns", empty),
+        "end_ns": some.get("end_ns", empty),
+    }
+
+
+def _calls(calls: Table) -> Table:
+    if rows(calls):
+        return calls
+    return {
+        name: np.zeros(0, np.int64)
+        for name in ("rank", "time_ns", "duration_ns", "flops", "bytes", "precision")
+    }
+
+
+def union(table: Table) -> Table:
+    """Rows of serving ranks as synchronous steps: one per (rank, step), the union of the workers' windows.
+
+    Readings at the borders become those of the union; gauges the largest; examples the sum; a count of
+    samples is that of the widest window and so a lower bound.
+    """
+    order = np.lexsort((table["step"], table["rank"]))
+    table = take(table, order)
+    new = np.append(
+        True, (table["rank"][1:] != table["rank"][:-1]) | (table["step"][1:] != table["step"][:-1])
+    )
+    at = np.flatnonzero(new)
+    return {name: _reduce(name, column, at) for name, column in table.items()}
+
+
+def _reduce(
+    name: str, column: np.ndarray[tuple[int], np.dtype[np.generic]], at: Ints
+) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+    if name == "examples":
+        said = np.where(column == ABSENT, 0, column)
+        return np.where(np.minimum.reduceat(column, at) == ABSENT, ABSENT, np.add.reduceat(said, at))
+    if name == "begin_ns" or name.endswith(".begin"):
+        return np.minimum.reduceat(column, at)  # NaN, if there is one: an unknown border stays unknown
+    return np.maximum.reduceat(column, at)

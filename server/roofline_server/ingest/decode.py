@@ -1,0 +1,297 @@
+"""Checks a batch from the wire and turns it into frames of numpy columns.
+
+Everything a batch says is checked before any of it is kept: a batch is taken whole or refused with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from roofline.v1 import ingest_pb2 as pb
+
+from ..errors import BadBatch
+from ..records import (
+    ABSENT,
+    NODE_JOB,
+    Ceiling,
+    EventKind,
+    Frame,
+    Incarnation,
+    Ints,
+    KernelKind,
+    Machine,
+    Metric,
+    RankKey,
+    SourceStatus,
+    Table,
+    precision_code,
+    take,
+)
+
+MAX_RANKS = 4096
+MAX_METRICS = 512
+MAX_NAME = 256
+MAX_TEXT = 4096
+MAX_TIME_NS = 2**62
+
+
+class Numbers(Protocol):
+    """Gives out the small integers by which rows refer to ranks and kernels."""
+
+    def rank(self, key: RankKey) -> int: ...
+
+    def kernel(self, kind: KernelKind) -> int: ...
+
+    def metrics(self, metrics: Sequence[Metric]) -> None: ...
+
+
+class Decoded(NamedTuple):
+    """One batch, checked."""
+
+    sequence: int
+    begin_ns: int
+    end_ns: int
+    frames: list[Frame]
+    incarnations: list[Incarnation]
+    exited: list[Incarnation]
+
+
+def parse(data: bytes) -> Any:
+    """The Batch message in these bytes. Raises BadBatch."""
+    try:
+        return pb.Batch.FromString(data)
+    except Exception as error:
+        raise BadBatch(f"not a Batch message ({error})") from None
+
+
+def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
+    """Frames of a batch from `node`. Raises BadBatch saying what is wrong; nothing is kept then."""
+    if not 0 < batch.begin_ns <= batch.end_ns < MAX_TIME_NS:
+        raise BadBatch(f"begin_ns {batch.begin_ns} and end_ns {batch.end_ns} are no stretch of time")
+    ranks = _Ranks(batch.ranks, node)
+    for counter_set in batch.counter_sets:
+        _check_counter_set(counter_set)
+    samples = [_samples(block, batch.counter_sets, ranks) for block in batch.samples]
+    marks, calls, events = _marks(batch, ranks), _calls(batch, ranks), _events(batch, ranks)
+    # All is checked: only now do names get numbers that outlive the batch.
+    ranks.number(numbers)
+    for counter_set in batch.counter_sets:
+        numbers.metrics([_metric(counter_set.name, m) for m in counter_set.metrics])
+    frames = [frame for name, table in samples for frame in ranks.split(f"samples_{name}", table)]
+    if marks is not None:
+        frames += ranks.split("marks", marks)
+    if calls is not None:
+        frames += ranks.split("calls", _with_kernels(calls, batch.kernels, numbers))
+    frames += ranks.split("events", events)
+    exited = [
+        ranks.incarnations[e.rank] for e in batch.events if e.kind == EventKind.RANK_EXITED and e.rank >= 0
+    ]
+    alive = [i for i in ranks.incarnations if i.pid]
+    return Decoded(batch.sequence, batch.begin_ns, batch.end_ns, frames, alive, exited)
+
+
+def _name(text: str, what: str, empty: bool = False) -> str:
+    if len(text) > MAX_NAME or not text.isprintable() or not (text or empty):
+        raise BadBatch(f"{what} {text[:40]!r} must be 1 to {MAX_NAME} printable characters")
+    return text
+
+
+class _Ranks:
+    """The rank table of a batch; its last extra entry stands for the node (index -1)."""
+
+    def __init__(self, ranks: Sequence[Any], node: int) -> None:
+        if len(ranks) > MAX_RANKS:
+            raise BadBatch(f"{len(ranks)} ranks in one batch; at most {MAX_RANKS}")
+        self.count = len(ranks)
+        self.node = node
+        self.keys = [RankKey(_name(r.job, "job"), _name(r.role, "role"), int(r.index)) for r in ranks]
+        for r in ranks:
+            _name(r.name, "rank name", empty=True)
+            _name(r.framework, "framework", empty=True)
+        self._raw = ranks
+        self.pids = np.array([r.pid for r in ranks] + [0], np.int64)
+        self.starts = np.array([r.start_ns for r in ranks] + [0], np.int64)
+        self.ids: Ints = np.full(self.count + 1, -1, np.int64)
+        self.incarnations: list[Incarnation] = []
+
+    def number(self, numbers: Numbers) -> None:
+        self.ids[:-1] = [numbers.rank(key) for key in self.keys]
+        self.incarnations = [
+            Incarnation(int(i), self.node, r.pid, r.start_ns, r.name, r.world, r.framework)
+            for i, r in zip(self.ids, self._raw, strict=False)
+        ]
+
+    def column(self, data: bytes, what: str, node_too: bool = False) -> Ints:
+        """Indices into this table. Raises BadBatch when one points nowhere."""
+        column = ints(data, what)
+        low = -1 if node_too else 0
+        if len(column) and not (low <= column.min() and column.max() < self.count):
+            raise BadBatch(f"{what} points outside the {self.count} ranks of the batch")
+        return column
+
+    def split(self, dataset: str, table: Table) -> list[Frame]:
+        """One frame per job; indices become rank numbers, node and incarnation are added."""
+        at = table.pop("rank_at").astype(np.int64)
+        table["rank"] = self.ids[at]
+        table["node"] = np.full(len(at), self.node, np.int64)
+        if dataset != "marks":
+            table["start_ns"] = self.starts[at]
+        jobs = np.array([key.job for key in self.keys] + [NODE_JOB], object)
+        present = dict.fromkeys(jobs[i] for i in np.unique(at))
+        if len(present) == 1:
+            return [Frame(next(iter(present)), dataset, table)]
+        return [Frame(job, dataset, take(table, jobs[at] == job)) for job in present]
+
+
+def ints(data: bytes, what: str) -> Ints:
+    """A column of little-endian int64. Raises BadBatch when the bytes are no whole number of values."""
+    if len(data) % 8:
+        raise BadBatch(f"{what} has {len(data)} bytes, not a multiple of 8")
+    return np.frombuffer(data, "<i8").astype(np.int64, copy=False)
+
+
+def _same_length(columns: dict[str, NDArray[np.generic]], what: str) -> None:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise BadBatch(f"{what} has columns of different lengths: {lengths}")
+
+
+def _times(column: Ints, what: str) -> Ints:
+    if len(column) and not (column.min() > -MAX_TIME_NS and column.max() < MAX_TIME_NS):
+        raise BadBatch(f"{what} holds times out of range")
+    return column
+
+
+def _check_counter_set(counter_set: Any) -> None:
+    name = _name(counter_set.name, "counter set")
+    if not name.isidentifier():
+        raise BadBatch(f"counter set {name!r} must be an identifier")
+    if not 0 < len(counter_set.metrics) <= MAX_METRICS:
+        raise BadBatch(f"counter set {name!r} has {len(counter_set.metrics)} metrics; 1 to {MAX_METRICS}")
+    names = [_name(m.name, "metric") for m in counter_set.metrics]
+    if len(set(names)) < len(names):
+        raise BadBatch(f"counter set {name!r} names a metric twice")
+
+
+def _metric(counter_set: str, m: Any) -> Metric:
+    return Metric(counter_set, m.name, m.kind, m.unit, m.scope, m.provenance, m.is_double, m.coverage_of)
+
+
+def _samples(block: Any, sets: Sequence[Any], ranks: _Ranks) -> tuple[str, Table]:
+    if block.counter_set >= len(sets):
+        raise BadBatch(f"samples of counter set {block.counter_set}, but the batch describes {len(sets)}")
+    schema = sets[block.counter_set]
+    if len(block.columns) != len(schema.metrics):
+        raise BadBatch(
+            f"counter set {schema.name!r} has {len(schema.metrics)} metrics but {len(block.columns)} columns"
+        )
+    table: Table = {
+        "rank_at": ranks.column(block.rank, "samples.rank"),
+        "time_ns": _times(ints(block.time_ns, "samples.time_ns"), "samples.time_ns"),
+    }
+    for metric, data in zip(schema.metrics, block.columns, strict=True):
+        column = ints(data, metric.name)
+        table[metric.name] = column.view(np.float64) if metric.is_double else column
+    _same_length(table, f"counter set {schema.name!r}")
+    return schema.name, table
+
+
+def _marks(batch: Any, ranks: _Ranks) -> Table | None:
+    marks = batch.marks
+    if not batch.HasField("marks") or not marks.rank:
+        return None
+    flags = ints(marks.flags, "marks.flags")
+    table: Table = {
+        "rank_at": ranks.column(marks.rank, "marks.rank"),
+        "sender": ranks.column(marks.sender, "marks.sender"),
+        "kind": ints(marks.kind, "marks.kind"),
+        "step": ints(marks.step, "marks.step"),
+        "examples": ints(marks.examples, "marks.examples"),
+        "time_ns": _times(ints(marks.time_ns, "marks.time_ns"), "marks.time_ns"),
+        "asynchronous": (flags & 1).astype(np.int64),
+        "phase": _phases(ints(marks.phase, "marks.phase"), marks.phases),
+    }
+    _same_length(table, "marks")
+    return table
+
+
+def _phases(at: Ints, names: Sequence[str]) -> NDArray[np.generic]:
+    if len(at) and at.max() >= len(names):
+        raise BadBatch("marks.phase points outside the phases of the batch")
+    known = np.array([*(_name(n, "phase", empty=True) for n in names), ""], object)
+    return known[np.maximum(at, -1)]
+
+
+def _calls(batch: Any, ranks: _Ranks) -> Table | None:
+    calls = batch.calls
+    if not batch.HasField("calls") or not calls.rank:
+        return None
+    kernel = ints(calls.kernel, "calls.kernel")
+    if not (kernel.min(initial=0) >= 0 and kernel.max(initial=-1) < len(batch.kernels)):
+        raise BadBatch(f"calls.kernel points outside the {len(batch.kernels)} kernels of the batch")
+    table: Table = {
+        "rank_at": ranks.column(calls.rank, "calls.rank"),
+        "kernel": kernel,
+        "time_ns": _times(ints(calls.start_ns, "calls.start_ns"), "calls.start_ns"),
+        "duration_ns": ints(calls.duration_ns, "calls.duration_ns"),
+    }
+    _same_length(table, "calls")
+    return table
+
+
+def _with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Table:
+    at = calls["kernel"].astype(np.int64)
+    kinds = [
+        KernelKind(k.library, k.operation, k.variant, k.precision, k.implementation, k.problem, k.note)
+        for k in kernels
+    ]
+    flops = np.array([k.flops if k.HasField("flops") else ABSENT for k in kernels], np.int64)
+    traffic = np.array([k.bytes if k.HasField("bytes") else ABSENT for k in kernels], np.int64)
+    calls["kernel"] = np.array([numbers.kernel(kind) for kind in kinds], np.int64)[at]
+    calls["flops"], calls["bytes"] = flops[at], traffic[at]
+    calls["precision"] = np.array([precision_code(k.precision) for k in kernels], np.int64)[at]
+    return calls
+
+
+def _events(batch: Any, ranks: _Ranks) -> Table:
+    events = [e for e in batch.events if e.kind in EventKind._value2member_map_]
+    for event in events:
+        if not -1 <= event.rank < ranks.count:
+            raise BadBatch("events.rank points outside the ranks of the batch")
+    watched = (-1, int(EventKind.BATCH), batch.begin_ns, batch.end_ns, 0, "")
+    listed = [(e.rank, e.kind, e.begin_ns, e.end_ns, e.count, e.text[:MAX_TEXT]) for e in events]
+    at, kind, begin, end, count, text = zip(watched, *listed, strict=True)
+    return {
+        "rank_at": np.array(at, np.int64),
+        "kind": np.array(kind, np.int64),
+        "time_ns": _times(np.array(begin, np.int64), "events.begin_ns"),
+        "end_ns": _times(np.array(end, np.int64), "events.end_ns"),
+        "count": np.array([min(c, MAX_TIME_NS) for c in count], np.int64),
+        "text": np.array(text, object),
+    }
+
+
+def decode_machine(hello: Any) -> Machine:
+    """What a Hello says of its node."""
+    m = hello.machine
+    ceilings = tuple(
+        Ceiling(c.name, c.kind, c.level, c.precision, c.width, c.value, c.unit, c.spread, c.method, c.time_ns)
+        for c in m.ceilings
+    )
+    sources = tuple(SourceStatus(s.name, s.works, s.reason, s.advice) for s in hello.sources)
+    host = _name(m.host, "host")
+    return Machine(
+        host,
+        m.cpu_model,
+        m.sockets,
+        m.cores,
+        m.cpus,
+        m.memory_bytes,
+        m.kernel,
+        ceilings,
+        sources,
+        hello.interval_ns,
+    )

@@ -1,0 +1,216 @@
+"""The gRPC service agents stream to: checks batches, has them committed in groups, acknowledges, pings."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import grpc
+from roofline.v1 import ingest_pb2 as pb
+
+from .. import __version__
+from ..clock import OffsetFilter, exchange
+from ..errors import BadBatch
+from ..records import NodeKey
+from ..store.inbox import Entry
+from ..store.numbers import Numbers
+from ..store.store import Store
+from .decode import Decoded, decode, decode_machine, parse
+
+log = logging.getLogger(__name__)
+
+PROTOCOL = 1
+MAX_BATCH_BYTES = 8 << 20
+MAX_STREAMS = 8192
+GROUP_BATCHES = 1024
+GROUP_BYTES = 32 << 20
+QUEUE_BATCHES = 4096
+FIRST_PINGS, FIRST_PING_S, PING_S = 8, 0.03, 2.0
+DISK_RETRY_S = 1.0
+
+
+def decode_entry(entry: Entry, numbers: Numbers) -> Decoded:
+    """The batch in an inbox row. Raises BadBatch (it was checked before it was stored)."""
+    return decode(parse(entry.data), entry.node, numbers)
+
+
+class _Waiting(NamedTuple):
+    entry: Entry
+    decoded: Decoded
+    stream: _Stream
+
+
+class Committer:
+    """Gathers the batches of all streams and commits them in groups, one fsync a group."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(QUEUE_BATCHES)
+        self._failing = False
+
+    async def put(self, waiting: _Waiting) -> None:
+        """Queue a batch; waits while the disk is behind, and so holds the agent back."""
+        await self._queue.put(waiting)
+
+    async def run(self) -> None:
+        while True:
+            group = [await self._queue.get()]
+            size = len(group[0].entry.data)
+            while not self._queue.empty() and len(group) < GROUP_BATCHES and size < GROUP_BYTES:
+                group.append(self._queue.get_nowait())
+                size += len(group[-1].entry.data)
+            await self._commit(group)
+            for _ in group:
+                self._queue.task_done()
+
+    async def drain(self) -> None:
+        """Wait until all that is queued is durable."""
+        await self._queue.join()
+
+    async def _commit(self, group: list[_Waiting]) -> None:
+        while True:
+            try:
+                batches = [(w.entry, w.decoded) for w in group]
+                await asyncio.to_thread(self._store.commit, batches)
+                break
+            except sqlite3.Error as error:
+                # Nothing is acknowledged: agents keep the batches until there is room again.
+                if not self._failing:
+                    log.error("cannot write the inbox (%s); agents wait, trying again", error)
+                self._failing = True
+                await asyncio.sleep(DISK_RETRY_S)
+        if self._failing:
+            log.warning("the inbox can be written again")
+        self._failing = False
+        highest = {w.stream: w.entry.sequence for w in group}
+        for stream, sequence in highest.items():
+            stream.send(pb.ServerMessage(ack=pb.Ack(sequence=sequence)))
+
+
+class _Stream:
+    """One agent's stream."""
+
+    def __init__(self, hello: Any, node: int, acked: int) -> None:
+        self.agent: str = hello.agent
+        self.node = node
+        self.received = acked  # highest sequence taken from this stream
+        self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
+        self.offsets = OffsetFilter()
+
+    def send(self, message: pb.ServerMessage) -> None:
+        self.outgoing.put_nowait(message)
+
+
+class IngestService:
+    """Implements roofline.v1.Ingest."""
+
+    def __init__(self, store: Store, committer: Committer) -> None:
+        self._store = store
+        self._committer = committer
+        self._streams: set[_Stream] = set()
+
+    async def Stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        """One agent, from Hello to the end of its stream."""
+        stream = await self._greet(requests, context)
+        self._streams.add(stream)
+        log.info("agent %s connected (%d streams)", stream.agent[:8], len(self._streams))
+        tasks = [
+            asyncio.create_task(self._take_all(stream, requests)),
+            asyncio.create_task(_ping_for_ever(stream)),
+        ]
+        tasks[0].add_done_callback(lambda _: stream.outgoing.put_nowait(_END))
+        try:
+            yield pb.ServerMessage(
+                welcome=pb.Welcome(acked=stream.received, server=__version__, max_batch_bytes=MAX_BATCH_BYTES)
+            )
+            while (message := await stream.outgoing.get()) is not _END:
+                yield message
+            await tasks[0]
+        except BadBatch as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._streams.discard(stream)
+            log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
+
+    async def _greet(self, requests: AsyncIterator[Any], context: Any) -> _Stream:
+        if len(self._streams) >= MAX_STREAMS:
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"this server serves {MAX_STREAMS} agents"
+            )
+        hello = None
+        with contextlib.suppress(StopAsyncIteration):
+            hello = (await anext(aiter(requests))).hello
+        problem = _hello_problem(hello)
+        if problem:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
+        try:
+            machine = decode_machine(hello)
+        except BadBatch as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        assert hello is not None
+        node = await asyncio.to_thread(self._store.hello, NodeKey(hello.agent, hello.boot), machine)
+        return _Stream(hello, node, self._store.acked(hello.agent))
+
+    async def _take_all(self, stream: _Stream, requests: AsyncIterator[Any]) -> None:
+        async for message in requests:
+            kind = message.WhichOneof("kind")
+            if kind == "batch":
+                await self._take(stream, message.batch)
+            elif kind == "pong":
+                await self._pong(stream, message.pong)
+            elif kind == "hello" and not _hello_problem(message.hello):
+                key = NodeKey(message.hello.agent, message.hello.boot)
+                await asyncio.to_thread(self._store.hello, key, decode_machine(message.hello))
+
+    async def _take(self, stream: _Stream, batch: Any) -> None:
+        if batch.sequence <= stream.received:
+            # Sent again after a reconnect, and durable or about to be.
+            stream.send(pb.ServerMessage(ack=pb.Ack(sequence=self._store.acked(stream.agent))))
+            return
+        data = batch.SerializeToString()
+        try:
+            if len(data) > MAX_BATCH_BYTES:
+                raise BadBatch(f"{len(data)} bytes; at most {MAX_BATCH_BYTES}")
+            decoded = decode(batch, stream.node, self._store.numbers)
+        except BadBatch as error:
+            log.warning("batch %d of agent %s refused: %s", batch.sequence, stream.agent[:8], error)
+            stream.send(pb.ServerMessage(rejection=pb.Rejection(sequence=batch.sequence, reason=str(error))))
+            return
+        stream.received = batch.sequence
+        entry = Entry(0, stream.agent, batch.sequence, stream.node, time.time_ns(), data)
+        await self._committer.put(_Waiting(entry, decoded, stream))
+
+    async def _pong(self, stream: _Stream, pong: Any) -> None:
+        knot = exchange(pong.server_ns, pong.received_ns, pong.sent_ns, time.time_ns())
+        settled = stream.offsets.feed(knot) if knot else None
+        if settled:
+            await asyncio.to_thread(self._store.add_knot, stream.node, settled)
+
+
+_END = pb.ServerMessage()
+
+
+async def _ping_for_ever(stream: _Stream) -> None:
+    number = 0
+    while True:
+        number += 1
+        stream.send(pb.ServerMessage(ping=pb.Ping(id=number, server_ns=time.time_ns())))
+        await asyncio.sleep(FIRST_PING_S if number < FIRST_PINGS else PING_S)
+
+
+def _hello_problem(hello: Any) -> str:
+    if hello is None or not hello.agent:
+        return "the first message of a stream must be Hello with the agent's identity"
+    if hello.protocol != PROTOCOL:
+        return f"protocol {hello.protocol} is not spoken here, only {PROTOCOL}: update the older side"
+    if len(hello.agent) > 64 or len(hello.boot) > 64:
+        return "agent and boot identities have at most 64 characters"
+    return ""

@@ -1,0 +1,1 @@
+"""Rooflines and statistics. Pure: numbers in, numbers with their history out."""

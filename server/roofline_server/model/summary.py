@@ -1,0 +1,331 @@
+"""What one rank, or all ranks of a role, did per step and per second, against the roof.
+
+A rank's evidence (`RankEvidence`) is plain arrays; `summarize` turns the evidence of one or more ranks into
+named values. Rates of ranks add up; times and per-step values are pooled over all their steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import ABSENT, Bools, Floats, Ints
+from .roofline import Roof
+from .values import Provenance, Scope, Value, value
+
+NS = 1e9
+# Values per step are shown as soon as this share of the windows has them; the share itself is shown beside.
+_MEASURED, _ANALYTIC, _REPORTED = Provenance.MEASURED, Provenance.ANALYTIC, Provenance.REPORTED
+
+
+class StepEvidence(NamedTuple):
+    """Step windows of a rank, in order of end; server times, ns."""
+
+    step: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    examples: Ints  # ABSENT where not said
+
+
+class KernelEvidence(NamedTuple):
+    """Kernel sums per window of a rank; only windows of which every kernel was recorded count."""
+
+    flops: Ints
+    bytes: Ints
+    duration_ns: Ints  # of the window
+    kernel_ns: Ints
+    complete: Bools
+    unmodelled: Ints
+    flops_f32: Ints
+    flops_f64: Ints
+
+
+class CounterEvidence(NamedTuple):
+    """One cumulative counter of a rank over its windows."""
+
+    total: float  # over the stretch from the first to the last reading, all incarnations; NaN: none
+    seconds: float  # length of that stretch
+    windows: int  # windows that have a reading at both borders
+    per_window: float  # mean over those windows; NaN: none
+
+
+class RankEvidence(NamedTuple):
+    """All that is known of one rank."""
+
+    key: str
+    role: str
+    host: str
+    steps: StepEvidence
+    kernels: KernelEvidence | None
+    cpu_ns: CounterEvidence | None
+    sent: CounterEvidence | None
+    received: CounterEvidence | None
+    rss_peak: float | None
+    samples_per_step: float | None
+    serving: bool  # its windows are the workers'
+    reasons: Mapping[str, str]  # why a kind of evidence is absent: steps, flops, cpu, tcp, dram, examples
+
+
+class Summary(NamedTuple):
+    values: dict[str, Value]
+    bound: str
+    bound_reason: str
+
+
+def summarize(ranks: Sequence[RankEvidence], roofs: Mapping[str, Roof | None], scope: Scope) -> Summary:
+    """The values of docs/metrics.md for these ranks (one, or all of a role). roofs: by host, for the
+    precision these ranks compute in."""
+    values = {**_times(ranks, scope), **_work(ranks, scope), **_resources(ranks, scope)}
+    roofline, bound, reason = _against_roof(ranks, roofs, values)
+    return Summary({**values, **roofline}, bound, reason)
+
+
+def _reason(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:
+    found = dict.fromkeys(r.reasons[kind] for r in ranks if kind in r.reasons)
+    return "; ".join(found) or default
+
+
+# -- steps ------------------------------------------------------------------------------------------------------
+
+
+def runs(steps: StepEvidence) -> list[tuple[int, int]]:
+    """Stretches [begin, end] of consecutive step numbers: time in which no step is missing."""
+    if not len(steps.step):
+        return []
+    breaks = np.flatnonzero(steps.step[1:] != steps.step[:-1] + 1) + 1
+    firsts = np.concatenate(([0], breaks))
+    lasts = np.concatenate((breaks - 1, [len(steps.step) - 1]))
+    return [(int(steps.begin_ns[a]), int(steps.end_ns[b])) for a, b in zip(firsts, lasts, strict=True)]
+
+
+def union_seconds(stretches: Sequence[tuple[int, int]]) -> float:
+    """Length of the union of intervals, seconds."""
+    total, reach = 0, None
+    for begin, end in sorted(stretches):
+        start = begin if reach is None or begin > reach else reach
+        total += max(0, end - start)
+        reach = end if reach is None else max(reach, end)
+    return total / NS
+
+
+def durations(steps: StepEvidence) -> Floats:
+    """Step times, seconds."""
+    return (steps.end_ns - steps.begin_ns) / NS
+
+
+def _times(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    missing = _reason(ranks, "steps", "no step marks were received")
+    times = np.concatenate([durations(r.steps) for r in ranks])
+    count = len(times)
+    note = "windows of the workers it serves" if any(r.serving for r in ranks) and count else ""
+
+    def of_times(number: float | None) -> Value:
+        return value(number if count else None, "s", _MEASURED, scope, reason=note, missing=missing)
+
+    return {
+        "steps": value(count, "1", _MEASURED, scope, reason=note if count else missing),
+        "step_time_median": of_times(float(np.median(times)) if count else None),
+        "step_time_p95": of_times(float(np.percentile(times, 95)) if count else None),
+        "examples_per_second": _throughput(ranks, scope, missing),
+    }
+
+
+def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Value:
+    working = [r for r in ranks if not r.serving and len(r.steps.step)]
+    if not working:
+        serves = any(r.serving for r in ranks)
+        return Value(None, "examples/s", reason="it works on no examples of its own" if serves else missing)
+    examples = np.concatenate([r.steps.examples for r in working])
+    said = examples != ABSENT
+    if not said.any():
+        why = _reason(ranks, "examples", "nobody said how many examples a step has")
+        return Value(None, "examples/s", reason=why)
+    seconds = union_seconds([stretch for r in working for stretch in runs(r.steps)])
+    rate = float(examples[said].sum()) / seconds if seconds else None
+    return value(rate, "examples/s", _REPORTED, scope, coverage=float(said.mean()))
+
+
+# -- work -------------------------------------------------------------------------------------------------------
+
+
+def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    counted = [r.kernels for r in ranks if r.kernels is not None]
+    missing = _reason(ranks, "flops", "no kernels were recorded")
+    flops = _pool([k.flops[k.complete] for k in counted])
+    moved = _pool([k.bytes[k.complete] for k in counted])
+    windows = sum(len(k.flops) for k in counted)
+    share = len(flops) / windows if windows else None
+    if windows and not len(flops):
+        missing = "no step was watched from begin to end"
+    note = _unmodelled_note(counted)
+    kernel_time = _pool([k.kernel_ns[k.complete] for k in counted])
+
+    def analytic(number: float | None, unit: str, why: str = note) -> Value:
+        return value(number, unit, _ANALYTIC, scope, share, why, missing)
+
+    minimum = "each tensor touched once; caches make it no less, real traffic is more"
+    return {
+        "flops_per_step": analytic(_median(flops), "FLOP"),
+        "flops_per_second": analytic(_rate(counted, "flops"), "FLOP/s"),
+        "bytes_per_step.minimum": analytic(_median(moved), "byte", minimum),
+        "bytes_per_step.dram": Value(None, "byte", reason=_reason(ranks, "dram", "no DRAM counter was read")),
+        "intensity.minimum": analytic(_ratio(flops.sum(), moved.sum()), "FLOP/byte", minimum),
+        "kernel_time_per_step": value(
+            _mean(kernel_time, NS),
+            "s",
+            _MEASURED,
+            scope,
+            share,
+            "summed over kernels, as the library timed them",
+            missing,
+        ),
+    }
+
+
+def _pool(parts: list[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _median(numbers: Ints) -> float | None:
+    return float(np.median(numbers)) if len(numbers) else None
+
+
+def _mean(numbers: Ints, unit: float) -> float | None:
+    return float(numbers.mean()) / unit if len(numbers) else None
+
+
+def _ratio(above: float, below: float) -> float | None:
+    return float(above) / float(below) if below else None
+
+
+def _rate(counted: Sequence[KernelEvidence], field: str) -> float | None:
+    """Sum over ranks of FLOPs in completely watched steps over the time of those steps."""
+    rates = [
+        _ratio(getattr(k, field)[k.complete].sum(), k.duration_ns[k.complete].sum() / NS) for k in counted
+    ]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
+
+
+def _unmodelled_note(counted: Sequence[KernelEvidence]) -> str:
+    calls = sum(int(k.unmodelled.sum()) for k in counted)
+    return "pooling, normalisation and element-wise operations are not counted" if calls else ""
+
+
+def dominant_precision(kernels: Sequence[KernelEvidence]) -> str:
+    """Precision of more than half of the FLOPs: "f32", "f64", or "" for any other."""
+    total = sum(int(k.flops.sum()) for k in kernels)
+    for name in ("f32", "f64"):
+        if total and 2 * sum(int(getattr(k, f"flops_{name}").sum()) for k in kernels) > total:
+            return name
+    return ""
+
+
+# -- against the roof -------------------------------------------------------------------------------------------
+
+
+def _against_roof(
+    ranks: Sequence[RankEvidence], roofs: Mapping[str, Roof | None], values: Mapping[str, Value]
+) -> tuple[dict[str, Value], str, str]:
+    intensity, reached = values["intensity.minimum"].value, values["flops_per_second"].value
+    hosts = dict.fromkeys(r.host for r in ranks)
+    if intensity is None or reached is None:
+        return _no_roof(values["flops_per_second"].reason)
+    found = [roofs.get(host) for host in hosts]
+    if any(roof is None for roof in found) or not found:
+        lacking = [host for host, roof in zip(hosts, found, strict=True) if roof is None]
+        return _no_roof(_why_no_roof(ranks, lacking))
+    known = [roof for roof in found if roof is not None]
+    attainable = sum(roof.attainable(intensity) for roof in known)
+    note = "of the whole node" if len(known) == 1 else f"of all {len(known)} nodes of the role"
+    bounds = dict.fromkeys(roof.binding(intensity).name for roof in known)
+    result = {
+        "attainable_flops_per_second": value(
+            attainable, "FLOP/s", Provenance.ESTIMATED, Scope.NODE, reason=note
+        ),
+        "roof_share": value(reached / attainable, "1", Provenance.ESTIMATED, Scope.NODE, reason=note),
+    }
+    return result, ", ".join(bounds), ""
+
+
+def _why_no_roof(ranks: Sequence[RankEvidence], hosts: Sequence[str]) -> str:
+    precision = dominant_precision([r.kernels for r in ranks if r.kernels is not None])
+    if not precision:
+        return "most FLOPs are neither FP32 nor FP64, and no ceiling was measured for them"
+    return f"no ceilings of {', '.join(hosts)}: run `roofline-agent calibrate` there"
+
+
+def _no_roof(reason: str) -> tuple[dict[str, Value], str, str]:
+    absent = {
+        "attainable_flops_per_second": Value(None, "FLOP/s", reason=reason),
+        "roof_share": Value(None, "1", reason=reason),
+    }
+    return absent, "", reason
+
+
+# -- resources --------------------------------------------------------------------------------------------------
+
+
+def _resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    cpu = [r.cpu_ns for r in ranks if r.cpu_ns is not None]
+    no_cpu = _reason(ranks, "cpu", "its process was not sampled")
+    no_tcp = _reason(ranks, "tcp", "its connections were not counted")
+    peaks = [r.rss_peak for r in ranks if r.rss_peak is not None]
+    stepping = any(len(r.steps.step) for r in ranks)
+    per_step = _interpolated_note(ranks)
+
+    def each(counters: list[CounterEvidence], unit: str, scale: float, missing: str) -> Value:
+        number = _per_window(counters, ranks, scale)
+        why = missing if not counters else "no step lies between two samples" if stepping else "no steps"
+        return value(number, unit, _MEASURED, scope, _coverage(counters, ranks), per_step, why)
+
+    def rate(counters: list[CounterEvidence], unit: str, scale: float, missing: str) -> Value:
+        rates = [_ratio(c.total / scale, c.seconds) for c in counters if c.seconds]
+        known = [r for r in rates if r is not None]
+        return value(sum(known) if known else None, unit, _MEASURED, scope, missing=missing)
+
+    sent = [r.sent for r in ranks if r.sent is not None]
+    received = [r.received for r in ranks if r.received is not None]
+    return {
+        "cpu_time_per_step": each(cpu, "s", NS, no_cpu),
+        "cpu_utilization": rate(cpu, "1", NS, no_cpu),
+        "memory_peak": value(
+            max(peaks, default=None),
+            "byte",
+            _MEASURED,
+            scope,
+            reason="largest of the ranks" if len(ranks) > 1 else "",
+            missing=no_cpu,
+        ),
+        "sent_bytes_per_step": each(sent, "byte", 1, no_tcp),
+        "received_bytes_per_step": each(received, "byte", 1, no_tcp),
+        "sent_bytes_per_second": rate(sent, "byte/s", 1, no_tcp),
+        "received_bytes_per_second": rate(received, "byte/s", 1, no_tcp),
+    }
+
+
+def _per_window(
+    counters: Sequence[CounterEvidence], ranks: Sequence[RankEvidence], scale: float
+) -> float | None:
+    windows = sum(c.windows for c in counters)
+    if not windows:
+        return None
+    if any(r.serving for r in ranks):
+        # The workers' windows overlap: what a server did in all of them is its total, shared out evenly.
+        served = max(len(r.steps.step) for r in ranks)
+        return sum(c.total for c in counters) / len(counters) / served / scale if served else None
+    return sum(c.per_window * c.windows for c in counters if c.windows) / windows / scale
+
+
+def _coverage(counters: Sequence[CounterEvidence], ranks: Sequence[RankEvidence]) -> float | None:
+    steps = sum(len(r.steps.step) for r in ranks)
+    return min(1.0, sum(c.windows for c in counters) / steps) if steps else None
+
+
+def _interpolated_note(ranks: Sequence[RankEvidence]) -> str:
+    known = [r.samples_per_step for r in ranks if r.samples_per_step is not None]
+    if not known or min(known) >= 2:
+        return ""
+    return f"interpolated between samples, {min(known):.2g} a step: single steps are blurred, the mean is not"

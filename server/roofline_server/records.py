@@ -1,0 +1,184 @@
+"""Plain records that the parts of the server hand to each other.
+
+Bulk data are *tables*: dicts of equally long numpy arrays by column name. Node times are ns of a node's
+CLOCK_MONOTONIC; server times are ns of UNIX time on the server's clock. Absent is NaN or ABSENT, never 0.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+ABSENT = -(2**63)
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Table = dict[str, NDArray[Any]]
+
+NODE_JOB = ""  # rows that concern a node and not a job are kept under the empty job
+
+
+class MetricKind(IntEnum):
+    UNSPECIFIED = 0
+    CUMULATIVE = 1
+    GAUGE = 2
+
+
+class MarkKind(IntEnum):
+    BEGIN = 1
+    END = 2
+    BORDER = 3
+    PHASE_BEGIN = 4
+    PHASE_END = 5
+
+
+class EventKind(IntEnum):
+    AGENT_STARTED = 1
+    RANK_STARTED = 2
+    RANK_EXITED = 3
+    KERNELS_COVERED = 4
+    LOST = 5
+    REFUSED = 6
+    SOURCE_FAILED = 7
+    BATCH = 100  # made by the server: the agent watched its node between begin and end
+
+
+class Metric(NamedTuple):
+    """A named quantity of a counter set."""
+
+    counter_set: str
+    name: str
+    kind: int
+    unit: str
+    scope: int
+    provenance: int
+    is_double: bool
+    coverage_of: str
+
+
+class RankKey(NamedTuple):
+    job: str
+    role: str
+    index: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
+
+
+class NodeKey(NamedTuple):
+    """A clock domain: one boot of one agent's machine."""
+
+    agent: str
+    boot: str
+
+
+class Incarnation(NamedTuple):
+    """One process that was a rank. Times are node times of its node."""
+
+    rank: int
+    node: int
+    pid: int
+    start_ns: int
+    name: str
+    world: int
+    framework: str
+
+
+class KernelKind(NamedTuple):
+    library: str
+    operation: str
+    variant: str
+    precision: str
+    implementation: str
+    problem: str
+    note: str
+
+
+PRECISIONS = ("", "f32", "f64", "bf16", "f16", "s8", "u8", "tf32", "f8_e4m3", "f8_e5m2", "s4", "u4")
+
+
+def precision_code(name: str) -> int:
+    """Position of a precision in PRECISIONS, by which columns refer to it; 0 for one not listed."""
+    return PRECISIONS.index(name) if name in PRECISIONS else 0
+
+
+class Frame(NamedTuple):
+    """Rows of one dataset of one job."""
+
+    job: str
+    dataset: str
+    table: Table
+
+
+class Knot(NamedTuple):
+    """server time = node_ns + offset_ns around node_ns; wrong by at most rtt_ns / 2."""
+
+    node_ns: int
+    offset_ns: int
+    rtt_ns: int
+
+
+class Ceiling(NamedTuple):
+    name: str
+    kind: str
+    level: str
+    precision: str
+    width: int
+    value: float
+    unit: str
+    spread: float
+    method: str
+    time_ns: int
+
+
+class SourceStatus(NamedTuple):
+    name: str
+    works: bool
+    reason: str
+    advice: str
+
+
+class Machine(NamedTuple):
+    """What a node's agent last said of it."""
+
+    host: str
+    cpu_model: str
+    sockets: int
+    cores: int
+    cpus: int
+    memory_bytes: int
+    kernel: str
+    ceilings: tuple[Ceiling, ...]
+    sources: tuple[SourceStatus, ...]
+    interval_ns: int
+
+
+def rows(table: Table) -> int:
+    """Number of rows of a table."""
+    return len(next(iter(table.values()))) if table else 0
+
+
+def take(table: Table, which: NDArray[np.generic]) -> Table:
+    """The rows picked by a mask or by indices."""
+    return {name: column[which] for name, column in table.items()}
+
+
+def concatenate(tables: list[Table]) -> Table:
+    """All rows in order; a column that a table lacks is absent there (NaN, ABSENT)."""
+    tables = [table for table in tables if rows(table)]
+    if len(tables) < 2:
+        return tables[0] if tables else {}
+    names = dict.fromkeys(name for table in tables for name in table)
+    return {name: np.concatenate([_column(table, name, tables) for table in tables]) for name in names}
+
+
+def _column(table: Table, name: str, tables: list[Table]) -> NDArray[np.generic]:
+    if name in table:
+        return table[name]
+    kind = next(t[name].dtype for t in tables if name in t)
+    if kind.kind == "f":
+        return np.full(rows(table), np.nan)
+    if kind.kind == "i":
+        return np.full(rows(table), ABSENT, np.int64)
+    return np.zeros(rows(table), kind)

@@ -1,0 +1,162 @@
+"""Runs the server: both services on one address, the committer and the sealer beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import ipaddress
+import logging
+import os
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+from roofline.v1 import ingest_pb2_grpc, query_pb2_grpc
+
+from . import __version__
+from .errors import ConfigError, Unavailable
+from .ingest.service import MAX_BATCH_BYTES, Committer, IngestService, decode_entry
+from .query import QueryService
+from .store.store import Store
+
+log = logging.getLogger(__name__)
+
+DEFAULT_LISTEN = "127.0.0.1:7642"
+SEAL_S = 30.0
+SEAL_BYTES = 32 << 20
+LOOK_S = 1.0
+GRACE_S = 2.0
+
+
+class Options(NamedTuple):
+    listen: str = DEFAULT_LISTEN
+    data: Path = Path("roofline-data")
+    catalog: str = ""
+    insecure: bool = False
+
+
+def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Path:
+    """Where the data lives when nobody says: the XDG state directory."""
+    base = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "/")) / ".local/state")
+    return Path(base) / "roofline" / "server"
+
+
+def check_address(listen: str, insecure: bool) -> None:
+    """Raises ConfigError for an address that is malformed or, without --insecure, reachable by others."""
+    host, colon, port = listen.rpartition(":")
+    if not (colon and host and port.isdigit() and int(port) < 65536):
+        raise ConfigError(f"--listen {listen!r} must be HOST:PORT, as {DEFAULT_LISTEN}")
+    if insecure or host == "localhost":
+        return
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host.strip("[]")).is_loopback:
+            return
+    raise ConfigError(
+        f"--listen {listen} can be reached by others and this version has no TLS: anybody there could read jobs and "
+        "send data. Add --insecure if the network is trusted"
+    )
+
+
+async def serve(options: Options) -> None:
+    """Serve until SIGTERM or SIGINT, then drain. Raises Unavailable or ConfigError when it cannot start."""
+    check_address(options.listen, options.insecure)
+    guard = _only_one(options.data)
+    store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
+    try:
+        committer = Committer(store)
+        server = _grpc_server(store, committer)
+        port = _bind(server, options.listen)
+        await server.start()
+        log.info(
+            "roofline-server %s at %s, data in %s", __version__, _address(options.listen, port), options.data
+        )
+        await _until_stopped(server, store, committer)
+    finally:
+        await asyncio.to_thread(store.close)
+        os.close(guard)
+
+
+def _address(listen: str, port: int) -> str:
+    return f"{listen.rpartition(':')[0]}:{port}"
+
+
+def _grpc_server(store: Store, committer: Committer) -> grpc.aio.Server:
+    server = grpc.aio.server(
+        options=(
+            ("grpc.max_receive_message_length", MAX_BATCH_BYTES + 65536),
+            ("grpc.so_reuseport", 0),
+            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ("grpc.keepalive_permit_without_calls", 1),
+        )
+    )
+    ingest_pb2_grpc.add_IngestServicer_to_server(IngestService(store, committer), server)
+    query_pb2_grpc.add_QueryServicer_to_server(QueryService(store), server)
+    return server
+
+
+def _bind(server: grpc.aio.Server, listen: str) -> int:
+    try:
+        port = server.add_insecure_port(listen)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        raise Unavailable(
+            f"cannot listen at {listen}: the port is in use or the address is not this machine's; "
+            "stop what holds it, or choose another --listen"
+        )
+    return int(port)
+
+
+async def _until_stopped(server: grpc.aio.Server, store: Store, committer: Committer) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    tasks = [asyncio.create_task(committer.run()), asyncio.create_task(_seal_for_ever(store))]
+    await stop.wait()
+    log.info("stopping: taking what is on its way, then sealing")
+    await server.stop(GRACE_S)
+    with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+        await asyncio.wait_for(committer.drain(), GRACE_S)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _seal_for_ever(store: Store) -> None:
+    waited = 0.0
+    failing = False
+    while True:
+        await asyncio.sleep(LOOK_S)
+        waited += LOOK_S
+        if waited < SEAL_S and store.unsealed_bytes < SEAL_BYTES:
+            continue
+        waited = 0.0
+        try:
+            await asyncio.to_thread(store.seal)
+            failing = False
+        except Exception as error:
+            # Nothing is lost: all of it is still in the inbox.
+            if not failing:
+                log.error("cannot seal (%s); the data stays in the inbox, trying again", error)
+            failing = True
+
+
+def _only_one(data: Path) -> int:
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        lock = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot write the data directory {data}: {error.strerror}; choose another --data"
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise Unavailable(
+            f"another roofline-server works with {data}; stop it, or choose another --data"
+        ) from None
+    return lock

@@ -1,0 +1,1 @@
+"""What the server keeps: inbox (durable at once), segments (Parquet), catalog (what is where), reader."""

@@ -1,0 +1,97 @@
+"""The durable doorstep: every batch one row, committed in groups before it is acknowledged.
+
+SQLite in WAL mode with synchronous=FULL: after `commit` returns, a power cut loses nothing. (agent, sequence)
+is unique and an agent's sequence only grows, so a batch that comes twice is kept once, also after the sealer
+has taken it away.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_SCHEMA = """
+create table if not exists batch (
+    id integer primary key autoincrement,
+    agent text not null,
+    sequence integer not null,
+    node integer not null,
+    received_ns integer not null,
+    data blob not null,
+    unique (agent, sequence)
+) strict;
+create table if not exists acked (agent text primary key, sequence integer not null) strict, without rowid;
+"""
+
+
+class Entry(NamedTuple):
+    """A batch on its way in. `id` is 0 until it is stored."""
+
+    id: int
+    agent: str
+    sequence: int
+    node: int
+    received_ns: int
+    data: bytes
+
+
+class Inbox:
+    def __init__(self, path: Path) -> None:
+        """Open or create. Raises sqlite3.Error or OSError when the file cannot be used."""
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._db.executescript("pragma journal_mode=wal; pragma synchronous=full;" + _SCHEMA)
+        self._acked: dict[str, int] = dict(self._db.execute("select agent, sequence from acked"))
+
+    def acked(self, agent: str) -> int:
+        """Highest durable sequence of an agent; 0 when it is unknown."""
+        return self._acked.get(agent, 0)
+
+    def commit(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Store what is new, durably, in one transaction; returns it with ids. Raises sqlite3.Error whole."""
+        with self._lock:
+            highest = dict(self._acked)
+            stored = []
+            self._db.execute("begin immediate")
+            try:
+                for entry in entries:
+                    if entry.sequence <= highest.get(entry.agent, 0):
+                        continue
+                    highest[entry.agent] = entry.sequence
+                    cursor = self._db.execute(
+                        "insert into batch (agent, sequence, node, received_ns, data) values (?, ?, ?, ?, ?)",
+                        entry[1:],
+                    )
+                    stored.append(entry._replace(id=cursor.lastrowid or 0))
+                self._db.executemany(
+                    "insert into acked values (?, ?) on conflict (agent) do update set sequence = excluded.sequence",
+                    [(agent, highest[agent]) for agent in {e.agent for e in stored}],
+                )
+                self._db.execute("commit")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("rollback")
+                raise
+            self._acked = highest
+            return stored
+
+    def after(self, last_id: int) -> Iterator[Entry]:
+        """Everything with an id above `last_id`, in order."""
+        with self._lock:
+            rows = self._db.execute(
+                "select id, agent, sequence, node, received_ns, data from batch where id > ? order by id",
+                (last_id,),
+            ).fetchall()
+        return (Entry(*row) for row in rows)
+
+    def delete(self, through_id: int) -> None:
+        """Forget what the catalog says is sealed."""
+        with self._lock:
+            self._db.execute("delete from batch where id <= ?", (through_id,))
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()

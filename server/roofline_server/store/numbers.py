@@ -1,0 +1,70 @@
+"""Small integers for names, the same for ever: the catalog gives them out, this keeps them at hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from ..records import KernelKind, Machine, Metric, NodeKey, RankKey
+from .catalog import Catalog
+
+
+class Numbers:
+    """Numbers of nodes, ranks and kernels, and the metrics of every counter set. Thread-safe."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._lock = threading.Lock()
+        self._nodes, self._ranks, self._kernels, self._metrics = catalog.numbers()
+        self._machines = catalog.machines()
+
+    def node(self, key: NodeKey, machine: Machine) -> int:
+        """The number of a node; remembers what it says of its machine."""
+        with self._lock:
+            number = self._nodes.get(key)
+            if number is None or self._machines.get(number) != machine:
+                number = self._nodes[key] = self._catalog.add_node(key, machine)
+                self._machines[number] = machine
+            return number
+
+    def rank(self, key: RankKey) -> int:
+        number = self._ranks.get(key)
+        if number is None:
+            with self._lock:
+                number = self._ranks.get(key)
+                if number is None:
+                    number = self._ranks[key] = self._catalog.add_rank(key)
+        return number
+
+    def kernel(self, kind: KernelKind) -> int:
+        number = self._kernels.get(kind)
+        if number is None:
+            with self._lock:
+                number = self._kernels.get(kind)
+                if number is None:
+                    number = self._kernels[kind] = self._catalog.add_kernel(kind)
+        return number
+
+    def metrics(self, metrics: Sequence[Metric]) -> None:
+        """Remember metrics; the first description of one stays."""
+        if all((m.counter_set, m.name) in self._metrics for m in metrics):
+            return
+        with self._lock:
+            new = [m for m in metrics if (m.counter_set, m.name) not in self._metrics]
+            self._catalog.add_metrics(new)
+            self._metrics.update({(m.counter_set, m.name): m for m in new})
+
+    def machines(self) -> dict[int, Machine]:
+        return dict(self._machines)
+
+    def ranks_of(self, job: str) -> dict[int, RankKey]:
+        return {number: key for key, number in list(self._ranks.items()) if key.job == job}
+
+    def jobs(self) -> set[str]:
+        return {key.job for key in list(self._ranks)}
+
+    def metrics_by_set(self) -> dict[str, list[Metric]]:
+        found: dict[str, list[Metric]] = {}
+        for metric in list(self._metrics.values()):
+            found.setdefault(metric.counter_set, []).append(metric)
+        return found

@@ -1,0 +1,69 @@
+"""Reads segments back as tables. SQL over files lives here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from ..clock import NodeClock
+from ..records import ABSENT, Frame, Table, concatenate, rows
+from .segments import Segment
+
+
+class Reader:
+    """DuckDB over the segments of one data directory. Thread-safe: every read has a cursor of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._db = duckdb.connect(":memory:")
+        self._db.execute("set threads = 2")
+
+    def read(self, segments: Iterable[Segment]) -> Table:
+        """All rows of these segments of one dataset; a column some of them lack is absent there."""
+        paths = [str(self._root / s.path) for s in segments if s.rows]
+        if not paths:
+            return {}
+        cursor = self._db.cursor()
+        found = cursor.execute("select * from read_parquet($1, union_by_name = true)", [paths]).fetchnumpy()
+        return {name: _plain(column) for name, column in found.items()}
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _plain(
+    column: np.ndarray[tuple[int], np.dtype[np.generic]],
+) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+    if not isinstance(column, np.ma.MaskedArray):
+        return column
+    if column.dtype.kind == "f":
+        return column.filled(np.nan)
+    if column.dtype.kind == "i":
+        return column.astype(np.int64).filled(ABSENT)
+    return np.asarray(column.filled(""))
+
+
+def by_dataset(frames: Iterable[Frame]) -> dict[str, Table]:
+    """Frames of one job put together by dataset."""
+    parts: dict[str, list[Table]] = {}
+    for frame in frames:
+        parts.setdefault(frame.dataset, []).append(frame.table)
+    return {dataset: concatenate(tables) for dataset, tables in parts.items()}
+
+
+def on_server_clock(table: Table, clocks: Mapping[int, NodeClock]) -> Table:
+    """The table with time_ns and end_ns moved from each row's node's clock to the server's."""
+    if not rows(table):
+        return table
+    moved = dict(table)
+    for name in ("time_ns", "end_ns"):
+        if name in table:
+            column = table[name].astype(np.int64)
+            for node in np.unique(table["node"]):
+                mine = table["node"] == node
+                column[mine] = clocks[int(node)].to_server(column[mine])
+            moved[name] = column
+    return moved

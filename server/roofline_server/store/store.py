@@ -1,0 +1,392 @@
+"""The store as a whole: takes batches durably, seals them into segments, hands out what a job has.
+
+A batch lives in the inbox (durable) and in the tail (decoded, in memory) until a sealing puts it into
+segments. Step deltas are made at sealing for all windows whose data must be complete by then (every node of
+the job has reported beyond them) and never change, unless a node reports late: then the job's deltas are
+rebuilt from its segments. What is younger is correlated when asked for, by the same function.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import sqlalchemy.exc
+
+from ..clock import NodeClock
+from ..correlate import windows as step_windows
+from ..correlate.steps import JobTables, correlate, whole_lives
+from ..errors import Unavailable
+from ..ingest.decode import Decoded
+from ..records import (
+    NODE_JOB,
+    Frame,
+    Incarnation,
+    Knot,
+    Machine,
+    Metric,
+    NodeKey,
+    RankKey,
+    Table,
+    concatenate,
+    rows,
+    take,
+)
+from .catalog import Catalog, Life, Progress, Sealing, sqlite_url
+from .inbox import Entry, Inbox
+from .numbers import Numbers
+from .reader import Reader, by_dataset, on_server_clock
+from .segments import Segment, sweep, write
+
+log = logging.getLogger(__name__)
+
+# Kernel records and marks may reach the agent this long after they happened.
+SLACK_NS = 5_000_000_000
+# A node silent for longer no longer holds up the step deltas of its job; what it brings later rebuilds them.
+SILENT_NS = 600_000_000_000
+# Samples this far before a window may be needed to read a counter at its border.
+REACH_NS = 5_000_000_000
+
+Decode = Callable[[Entry, Numbers], Decoded]
+
+
+class TailBatch(NamedTuple):
+    """A batch that is durable but not sealed."""
+
+    id: int
+    node: int
+    received_ns: int
+    bytes: int
+    decoded: Decoded
+
+
+class JobView(NamedTuple):
+    """Everything a report needs of one job. Times are the server's; `watched` is in node time."""
+
+    job: str
+    ranks: dict[int, RankKey]
+    lives: dict[Incarnation, Life]
+    steps: dict[str, Table]
+    lifetimes: dict[str, Table]  # as `steps`, one row per life, for ranks without any step
+    events: Table
+    watched: dict[int, Table]  # node -> BATCH and node-wide events, in node time
+    clocks: dict[int, NodeClock]
+    machines: dict[int, Machine]
+    metrics: dict[str, list[Metric]]
+
+
+class _Snapshot(NamedTuple):
+    segments: list[Segment]
+    progress: Progress
+    frames: list[Frame]
+
+
+class Store:
+    """One data directory."""
+
+    def __init__(self, root: Path, decode: Decode, catalog_url: str = "") -> None:
+        """Open or create. Raises Unavailable when the directory cannot be used."""
+        self._root = root
+        self._decode = decode
+        self._lock = threading.RLock()
+        self._sealing = threading.Lock()
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            self._catalog = Catalog(catalog_url or sqlite_url(root / "catalog.db"))
+            self._inbox = Inbox(root / "inbox.db")
+            self._reader = Reader(root)
+        except (OSError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, duckdb.Error) as error:
+            raise Unavailable(f"cannot use the data directory {root}: {_first_line(error)}") from None
+        self.numbers = Numbers(self._catalog)
+        self._knots = self._catalog.knots()
+        self._lives = self._catalog.lives()
+        self._tail: list[TailBatch] = []
+        self._through: dict[int, int] = {}  # node -> node time it has reported up to
+        self._arrival: dict[int, int] = {}  # node -> least (received - node time): a bound on its offset
+        self._recover()
+
+    def _recover(self) -> None:
+        sealed = self._catalog.sealed_through()
+        self._inbox.delete(sealed)
+        removed = sweep(self._root, self._catalog.paths())
+        for entry in self._inbox.after(sealed):
+            self._remember(entry, self._decode(entry, self.numbers))
+        if self._tail or removed:
+            log.info("recovered %d unsealed batches, removed %d unfinished files", len(self._tail), removed)
+
+    # -- ingest ---------------------------------------------------------------------------------------------
+
+    def hello(self, key: NodeKey, machine: Machine) -> int:
+        """Number of a node that has just said hello."""
+        return self.numbers.node(key, machine)
+
+    def acked(self, agent: str) -> int:
+        return self._inbox.acked(agent)
+
+    def commit(self, batches: Sequence[tuple[Entry, Decoded]]) -> None:
+        """Make batches durable; those already known are ignored. Raises sqlite3.Error: none was taken."""
+        decoded = {(entry.agent, entry.sequence): what for entry, what in batches}
+        with self._lock:
+            for entry in self._inbox.commit(entry for entry, _ in batches):
+                self._remember(entry, decoded[entry.agent, entry.sequence])
+
+    def _remember(self, entry: Entry, decoded: Decoded) -> None:
+        self._tail.append(TailBatch(entry.id, entry.node, entry.received_ns, len(entry.data), decoded))
+        self._through[entry.node] = max(decoded.end_ns, self._through.get(entry.node, 0))
+        offset = entry.received_ns - decoded.end_ns
+        self._arrival[entry.node] = min(offset, self._arrival.get(entry.node, offset))
+        for who in decoded.incarnations:
+            life = self._lives.get(who)
+            first = life.first_ns if life else decoded.begin_ns
+            self._lives[who] = Life(first, decoded.end_ns, False)
+        for who in decoded.exited:
+            life = self._lives.get(who, Life(decoded.begin_ns, decoded.end_ns, True))
+            self._lives[who] = life._replace(exited=True)
+
+    def add_knot(self, node: int, knot: Knot) -> None:
+        """Keep a clock exchange of a node."""
+        with self._lock:
+            self._knots.setdefault(node, []).append(knot)
+        self._catalog.add_knot(node, knot)
+
+    @property
+    def unsealed_bytes(self) -> int:
+        with self._lock:
+            return sum(batch.bytes for batch in self._tail)
+
+    # -- sealing --------------------------------------------------------------------------------------------
+
+    def seal(self) -> int:
+        """Move what is in the inbox into segments; returns how many batches. Safe to be killed anywhere."""
+        with self._sealing:
+            with self._lock:
+                batches = list(self._tail)
+                lives = dict(self._lives)
+            if not batches:
+                return 0
+            by_job: dict[str, list[Frame]] = {}
+            for batch in batches:
+                for frame in batch.decoded.frames:
+                    by_job.setdefault(frame.job, []).append(frame)
+            through_id = batches[-1].id
+            sealing = Sealing([], [], {}, _changed(lives, batches), through_id)
+            for job, frames in by_job.items():
+                sealing = self._seal_job(job, frames, sealing)
+            with self._lock:
+                self._catalog.seal(sealing)
+                self._tail = [batch for batch in self._tail if batch.id > through_id]
+            self._inbox.delete(through_id)
+            for path in sealing.replaced:
+                (self._root / path).unlink(missing_ok=True)
+            return len(batches)
+
+    def _seal_job(self, job: str, frames: list[Frame], sealing: Sealing) -> Sealing:
+        clocks = self.clocks()
+        raw = by_dataset(frames)
+        segments = [
+            self._write(job, name, table, clocks, sealing) for name, table in raw.items() if rows(table)
+        ]
+        if job == NODE_JOB:
+            return sealing._replace(segments=[*sealing.segments, *segments])
+        progress, replaced = self._catalog.progress(job), []
+        if _earliest(raw, clocks) <= progress.through_ns:
+            log.info("job %s: a node reported late, its step deltas are rebuilt", job)
+            replaced = [s.path for s in self._catalog.segments(job) if s.dataset.startswith("steps")]
+            progress = Progress()
+        tables = self._raw(job, frames, self._catalog.segments(job), progress, clocks)
+        through = self._complete_through(job, clocks)
+        if through > progress.through_ns:
+            for name, table in self._fresh(tables, progress, through).items():
+                segments.append(self._write(job, name, table, {}, sealing))
+            resume = step_windows.last_needed(tables.marks, step_windows.build(tables.marks), through)
+            # An open step of a rank that died must not hold the rest back for ever.
+            progress = Progress(through, max(resume, through - SILENT_NS))
+        return sealing._replace(
+            segments=[*sealing.segments, *segments],
+            replaced=[*sealing.replaced, *replaced],
+            progress={**sealing.progress, job: progress},
+        )
+
+    def _write(
+        self, job: str, dataset: str, table: Table, clocks: dict[int, NodeClock], sealing: Sealing
+    ) -> Segment:
+        timed = on_server_clock(table, clocks) if clocks else table
+        begin = timed["time_ns"] if "time_ns" in timed else timed["begin_ns"]
+        end = timed.get("end_ns", begin)
+        return write(
+            self._root,
+            job,
+            dataset,
+            sealing.through_id,
+            table,
+            int(begin.min()),
+            int(end.max()),  # type: ignore[arg-type]
+        )
+
+    def _fresh(self, tables: JobTables, progress: Progress, through: int | None) -> dict[str, Table]:
+        """Step deltas of windows that end after what is stored and, if given, not after `through`."""
+        found = {}
+        for name, table in correlate(tables, self.numbers.metrics_by_set()).items():
+            wanted = table["end_ns"] > progress.through_ns
+            if through is not None:
+                wanted &= table["end_ns"] <= through
+            if wanted.any():
+                found[name] = take(table, wanted)
+        return found
+
+    def _complete_through(self, job: str, clocks: dict[int, NodeClock]) -> int:
+        """Server time up to which all nodes of the job have reported."""
+        ranks = self.numbers.ranks_of(job)
+        with self._lock:
+            nodes = {who.node for who in self._lives if who.rank in ranks}
+            reported = [_moment(clocks[n], self._through[n]) for n in nodes if n in self._through]
+        heard = [t for t in reported if t > max(reported, default=0) - SILENT_NS]
+        return min(heard, default=0) - SLACK_NS
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def clocks(self) -> dict[int, NodeClock]:
+        """The clock of every node."""
+        with self._lock:
+            nodes = set(self.numbers.machines())
+            return {node: NodeClock(self._knots.get(node, ()), self._arrival.get(node)) for node in nodes}
+
+    def jobs(self) -> set[str]:
+        """All jobs ever heard of."""
+        return self.numbers.jobs()
+
+    def overview(self, job: str) -> JobView:
+        """Who takes part in a job and since when, without its data."""
+        ranks = self.numbers.ranks_of(job)
+        with self._lock:
+            lives = {who: life for who, life in self._lives.items() if who.rank in ranks}
+        return JobView(job, ranks, lives, {}, {}, {}, {}, self.clocks(), self.numbers.machines(), {})
+
+    def view(self, job: str) -> JobView | None:
+        """All that is known of a job up to now; None when nobody has heard of it."""
+        ranks = self.numbers.ranks_of(job)
+        if not ranks:
+            return None
+        clocks = self.clocks()
+        with self._lock:
+            snapshot = self._snapshot(job)
+            nodes = self._snapshot(NODE_JOB)
+            lives = {who: life for who, life in self._lives.items() if who.rank in ranks}
+        tables = self._raw(job, snapshot.frames, snapshot.segments, snapshot.progress, clocks)
+        steps = self._steps(snapshot, tables)
+        return JobView(
+            job,
+            ranks,
+            lives,
+            steps,
+            self._stepless(job, snapshot, steps, set(ranks), clocks),
+            on_server_clock(self._all("events", snapshot), clocks),
+            self._watched(nodes, {who.node for who in lives}),
+            clocks,
+            self.numbers.machines(),
+            self.numbers.metrics_by_set(),
+        )
+
+    def _snapshot(self, job: str) -> _Snapshot:
+        frames = [f for batch in self._tail for f in batch.decoded.frames if f.job == job]
+        return _Snapshot(self._catalog.segments(job), self._catalog.progress(job), frames)
+
+    def _steps(self, snapshot: _Snapshot, tables: JobTables) -> dict[str, Table]:
+        fresh = self._fresh(tables, snapshot.progress, None)
+        stored = {s.dataset for s in snapshot.segments if s.dataset.startswith("steps")}
+        found = {}
+        for name in stored | fresh.keys():
+            kept = self._reader.read(s for s in snapshot.segments if s.dataset == name)
+            found[name] = concatenate([kept, fresh.get(name, {})])
+        return found
+
+    def _stepless(
+        self,
+        job: str,
+        snapshot: _Snapshot,
+        steps: dict[str, Table],
+        ranks: set[int],
+        clocks: dict[int, NodeClock],
+    ) -> dict[str, Table]:
+        stepping = set(np.unique(steps["steps"]["rank"]).tolist()) if "steps" in steps else set()
+        if not ranks - stepping:
+            return {}
+        # The one question whose cost follows the samples: there are no step deltas to read instead.
+        everything = self._raw(job, snapshot.frames, snapshot.segments, Progress(), clocks)
+        lives = whole_lives(everything, self.numbers.metrics_by_set())
+        picked = {n: take(t, ~np.isin(t["rank"], list(stepping))) for n, t in lives.items() if rows(t)}
+        return {name: table for name, table in picked.items() if rows(table)}
+
+    def _all(self, dataset: str, snapshot: _Snapshot) -> Table:
+        stored = self._reader.read(s for s in snapshot.segments if s.dataset == dataset)
+        return concatenate([stored, *(f.table for f in snapshot.frames if f.dataset == dataset)])
+
+    def _watched(self, nodes: _Snapshot, wanted: set[int]) -> dict[int, Table]:
+        events = self._all("events", nodes)
+        if not rows(events):
+            return {}
+        return {node: take(events, events["node"] == node) for node in wanted}
+
+    def _raw(
+        self,
+        job: str,
+        frames: list[Frame],
+        segments: list[Segment],
+        progress: Progress,
+        clocks: dict[int, NodeClock],
+    ) -> JobTables:
+        """Raw data from where the stored step deltas leave off, on the server's clock."""
+        since = progress.resume_ns - REACH_NS if progress.resume_ns else 0
+        needed: dict[str, list[Segment]] = {}
+        for segment in segments:
+            if segment.end_ns >= since and not segment.dataset.startswith("steps"):
+                needed.setdefault(segment.dataset, []).append(segment)
+        fresh = by_dataset(frames)
+        tables = {
+            name: on_server_clock(
+                concatenate([self._reader.read(needed.get(name, ())), fresh.get(name, {})]), clocks
+            )
+            for name in needed.keys() | fresh.keys()
+        }
+        samples = {n.removeprefix("samples_"): t for n, t in tables.items() if n.startswith("samples_")}
+        return JobTables(
+            self.numbers.ranks_of(job),
+            tables.get("marks", {}),
+            samples,
+            tables.get("calls", {}),
+            tables.get("events", {}),
+        )
+
+    def close(self) -> None:
+        """Seal what is left and let go."""
+        self.seal()
+        self._inbox.close()
+        self._catalog.close()
+        self._reader.close()
+
+
+def _changed(lives: dict[Incarnation, Life], batches: list[TailBatch]) -> dict[Incarnation, Life]:
+    seen = {who for batch in batches for who in (*batch.decoded.incarnations, *batch.decoded.exited)}
+    return {who: lives[who] for who in seen}
+
+
+def _moment(clock: NodeClock, node_ns: int) -> int:
+    return int(clock.to_server(np.array([node_ns], np.int64))[0])
+
+
+def _earliest(raw: dict[str, Table], clocks: dict[int, NodeClock]) -> int:
+    """Server time of the oldest mark, call or sample."""
+    bulk = [table for name, table in raw.items() if name != "events" and rows(table)]
+    moved = [on_server_clock(table, clocks)["time_ns"] for table in bulk]
+    return min((int(times.min()) for times in moved), default=time.time_ns())
+
+
+def _first_line(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error).splitlines()[0]

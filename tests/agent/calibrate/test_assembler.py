@@ -1,0 +1,144 @@
+"""Each encoding against golden bytes, and these against a real disassembler where there is one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from roofline_agent.calibrate import assembler as asm
+from roofline_agent.calibrate.assembler import R8, R9, RCX, RDI, RDX, RSI, Form, Memory
+
+SSE_F32, SSE_F64 = Form("sse2", 128, "f32"), Form("sse2", 128, "f64")
+SSE_SS, SSE_SD = Form("sse2", 32, "f32"), Form("sse2", 64, "f64")
+AVX_F32, AVX_F64 = Form("avx", 256, "f32"), Form("avx", 256, "f64")
+FMA_F32, FMA_F64 = Form("fma", 256, "f32"), Form("fma", 128, "f64")
+FMA_SS, FMA_SD = Form("fma", 32, "f32"), Form("fma", 64, "f64")
+EVEX_F32, EVEX_F64 = Form("avx512f", 512, "f32"), Form("avx512f", 512, "f64")
+
+# What the code makes, its bytes as GNU as writes them (told to use VEX3 and disp32), and what they mean.
+GOLDEN = [
+    (asm.load(SSE_F32, 3, Memory(RSI)), "0f 10 9e 00000000", "movups xmm3,[rsi+0x0]"),
+    (asm.load(SSE_F64, 9, Memory(R8, 16)), "66 45 0f 10 88 10000000", "movupd xmm9,[r8+0x10]"),
+    (asm.load(SSE_SS, 1, Memory(RDX)), "f3 0f 10 8a 00000000", "movss xmm1,[rdx+0x0]"),
+    (asm.load(SSE_SD, 15, Memory(R9)), "f2 45 0f 10 b9 00000000", "movsd xmm15,[r9+0x0]"),
+    (asm.store(SSE_SD, Memory(RDX, 8), 2), "f2 0f 11 92 08000000", "movsd [rdx+0x8],xmm2"),
+    (asm.store_streaming(SSE_F64, Memory(RDX), 8), "66 44 0f 2b 82 00000000", "movntpd [rdx+0x0],xmm8"),
+    (asm.copy(14, 12), "45 0f 28 f4", "movaps xmm14,xmm12"),
+    (asm.multiply(SSE_F32, 14, 14, 13), "45 0f 59 f5", "mulps xmm14,xmm13"),
+    (asm.add(SSE_F64, 2, 2, 14), "66 41 0f 58 d6", "addpd xmm2,xmm14"),
+    (asm.multiply(SSE_SS, 1, 1, 2), "f3 0f 59 ca", "mulss xmm1,xmm2"),
+    (asm.add(AVX_F32, 2, 2, 14), "c4 c1 6c 58 d6", "vaddps ymm2,ymm2,ymm14"),
+    (asm.multiply(AVX_F64, 14, 12, 13), "c4 41 1d 59 f5", "vmulpd ymm14,ymm12,ymm13"),
+    (asm.load(AVX_F32, 12, Memory(RSI, 32)), "c4 61 7c 10 a6 20000000", "vmovups ymm12,[rsi+0x20]"),
+    (asm.store_streaming(AVX_F64, Memory(RDX, 96), 3), "c4 e1 7d 2b 9a 60000000", "vmovntpd [rdx+0x60],ymm3"),
+    (asm.add(FMA_SD, 8, 8, 9), "c4 41 3b 58 c1", "vaddsd xmm8,xmm8,xmm9"),
+    (asm.fused_multiply_add(FMA_F32, 11, 12, 13), "c4 42 1d b8 dd", "vfmadd231ps ymm11,ymm12,ymm13"),
+    (asm.fused_multiply_add(FMA_F64, 0, 12, 13), "c4 c2 99 b8 c5", "vfmadd231pd xmm0,xmm12,xmm13"),
+    (asm.fused_multiply_add(FMA_SS, 4, 12, 13), "c4 c2 19 b9 e5", "vfmadd231ss xmm4,xmm12,xmm13"),
+    (asm.fused_multiply_add(FMA_SD, 4, 12, 13), "c4 c2 99 b9 e5", "vfmadd231sd xmm4,xmm12,xmm13"),
+    (asm.load(EVEX_F32, 24, Memory(RSI)), "62 61 7c 48 10 86 00000000", "vmovups zmm24,[rsi+0x0]"),
+    (asm.load(EVEX_F64, 15, Memory(R9, 64)), "62 51 fd 48 10 b9 40000000", "vmovupd zmm15,[r9+0x40]"),
+    (asm.store(EVEX_F64, Memory(RDX, 1472), 23), "62 e1 fd 48 11 ba c0050000", "vmovupd [rdx+0x5c0],zmm23"),
+    (asm.store_streaming(EVEX_F64, Memory(RDX), 1), "62 f1 fd 48 2b 8a 00000000", "vmovntpd [rdx+0x0],zmm1"),
+    (asm.add(EVEX_F64, 7, 7, 9), "62 d1 c5 48 58 f9", "vaddpd zmm7,zmm7,zmm9"),
+    (asm.fused_multiply_add(EVEX_F32, 23, 24, 25), "62 82 3d 40 b8 f9", "vfmadd231ps zmm23,zmm24,zmm25"),
+    (asm.fused_multiply_add(EVEX_F64, 12, 24, 25), "62 12 bd 40 b8 e1", "vfmadd231pd zmm12,zmm24,zmm25"),
+    (asm.fused_multiply_add(EVEX_F64, 0, 4, 15), "62 d2 dd 48 b8 c7", "vfmadd231pd zmm0,zmm4,zmm15"),
+    (asm.prefetch(Memory(RDX, 2048)), "0f 18 8a 00080000", "prefetcht0 [rdx+0x800]"),
+    (asm.add_immediate(RCX, 256), "48 81 c1 00010000", "add rcx,0x100"),
+    (asm.add_immediate(R8, 8), "49 81 c0 08000000", "add r8,0x8"),
+    (asm.VZEROUPPER, "c5 f8 77", "vzeroupper"),
+    (asm.SFENCE, "0f ae f8", "sfence"),
+    (asm.RET, "c3", "ret"),
+]  # fmt: skip
+
+needs_disassembler = pytest.mark.skipif(not shutil.which("objdump"), reason="no objdump")
+needs_assembler = pytest.mark.skipif(
+    not (shutil.which("as") and shutil.which("objcopy")), reason="no as and objcopy"
+)
+
+
+def disassemble(code: bytes, tmp_path: Path) -> list[str]:
+    path = tmp_path / "code.bin"
+    path.write_bytes(code)
+    command = ["objdump", "-D", "-w", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", str(path)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    columns = [line.split("\t") for line in listing.splitlines() if re.match(r" +[0-9a-f]+:\t", line)]
+    # The sizes of memory operands ("ZMMWORD PTR ") repeat what the other operand says.
+    return [re.sub(r"\w+ PTR ", "", re.sub(r"\s+", " ", parts[2])).strip() for parts in columns]
+
+
+def assemble(lines: Iterable[str], tmp_path: Path) -> bytes:
+    source, thing, raw = tmp_path / "a.s", tmp_path / "a.o", tmp_path / "a.bin"
+    source.write_text(".intel_syntax noprefix\n" + "\n".join(lines) + "\n")
+    subprocess.run(["as", "-o", str(thing), str(source)], check=True)
+    subprocess.run(["objcopy", "-O", "binary", "-j", ".text", str(thing), str(raw)], check=True)
+    return raw.read_bytes()
+
+
+@pytest.mark.parametrize(("code", "golden", "meaning"), GOLDEN, ids=[text for _, _, text in GOLDEN])
+def test_instruction_has_its_golden_bytes(code: bytes, golden: str, meaning: str) -> None:
+    assert code == bytes.fromhex(golden)
+
+
+@needs_disassembler
+def test_disassembler_reads_what_was_meant(tmp_path: Path) -> None:
+    assert disassemble(b"".join(code for code, _, _ in GOLDEN), tmp_path) == [text for _, _, text in GOLDEN]
+
+
+@needs_assembler
+def test_register_to_register_encodings_are_those_of_the_gnu_assembler(tmp_path: Path) -> None:
+    # With a memory operand GNU as picks a shorter displacement, and where C5 would do it needs to be told C4.
+    chosen = [(code, text) for code, _, text in GOLDEN if text.startswith("v") and "[" not in text]
+    chosen.remove((asm.VZEROUPPER, "vzeroupper"))
+    expected = assemble([text if "zmm" in text else f"{{vex3}} {text}" for _, text in chosen], tmp_path)
+    assert len(chosen) >= 10
+    assert b"".join(code for code, _ in chosen) == expected
+
+
+def test_loop_tests_its_counter_first_and_jumps_back_to_its_body() -> None:
+    body = b"\x90" * 3
+    golden = "48 85 ff  0f 84 0c000000  90 90 90  48 ff cf  0f 85 f4ffffff"
+    assert asm.repeat(RDI, body) == bytes.fromhex(golden)
+
+
+@needs_disassembler
+def test_disassembler_reads_the_loop(tmp_path: Path) -> None:
+    lines = disassemble(asm.repeat(R8, asm.NOP * 200), tmp_path)
+    end = asm.LOOP_HEAD_BYTES + 200 + 3 + 6  # dec r8, jne rel32
+    assert lines == ["test r8,r8", f"je {end:#x}", *["nop"] * 200, "dec r8", "jne 0x9"]
+
+
+def test_loop_head_has_the_stated_length() -> None:
+    body = b"\xcc"
+    assert asm.repeat(RDX, body).index(body) == asm.LOOP_HEAD_BYTES
+
+
+def test_sse2_refuses_three_operands() -> None:
+    with pytest.raises(ValueError, match="overwrites"):
+        asm.add(SSE_F32, 1, 2, 3)
+
+
+def test_scalars_have_no_streaming_store() -> None:
+    with pytest.raises(ValueError, match="non-temporal"):
+        asm.store_streaming(FMA_SD, Memory(RDX), 1)
+
+
+def test_base_that_would_need_a_sib_byte_is_refused() -> None:
+    with pytest.raises(ValueError, match="SIB"):
+        asm.load(SSE_F32, 1, Memory(12))
+
+
+def test_evex_is_for_512_bits_only() -> None:
+    with pytest.raises(ValueError, match="512"):
+        asm.add(Form("avx512f", 256, "f64"), 1, 1, 2)
+
+
+def test_form_knows_its_lanes_and_its_scalar() -> None:
+    assert (EVEX_F32.lanes, EVEX_F64.lanes, FMA_F64.lanes, SSE_SS.lanes) == (16, 8, 2, 1)
+    assert EVEX_F64.scalar() == FMA_SD
+    assert AVX_F32.scalar() == Form("avx", 32, "f32")

@@ -1,0 +1,127 @@
+"""Parsing of small recorded /proc and /sys trees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from roofline_agent.calibrate import machine
+from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.machine import Machine
+
+CPUINFO = """\
+processor\t: 0
+vendor_id\t: GenuineIntel
+model name\t: Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz
+flags\t\t: fpu sse sse2 avx fma avx2 avx512f
+bugs\t\t: spectre_v1
+
+processor\t: 1
+model name\t: Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz
+flags\t\t: fpu sse sse2 avx fma avx2 avx512f
+"""
+
+MEMINFO = """\
+MemTotal:       24684000 kB
+MemFree:        21000000 kB
+MemAvailable:   23000000 kB
+"""
+
+
+def add_cache(root: Path, cpu: int, index: int, level: int, kind: str, size: str, shared: str) -> None:
+    directory = root / f"devices/system/cpu/cpu{cpu}/cache/index{index}"
+    directory.mkdir(parents=True)
+    for name, text in (("level", str(level)), ("type", kind), ("size", size), ("shared_cpu_list", shared)):
+        (directory / name).write_text(text + "\n")
+
+
+def two_sockets(root: Path) -> Path:
+    """Four CPUs, two on each socket; an L3 of 28160 KiB per socket."""
+    for cpu in range(4):
+        add_cache(root, cpu, 0, 1, "Data", "32K", str(cpu))
+        add_cache(root, cpu, 1, 1, "Instruction", "32K", str(cpu))
+        add_cache(root, cpu, 2, 2, "Unified", "1024K", str(cpu))
+        add_cache(root, cpu, 3, 3, "Unified", "28160K", "0-1" if cpu < 2 else "2-3")
+    return root
+
+
+def test_cache_shared_by_several_cpus_counts_once(tmp_path: Path) -> None:
+    root = two_sockets(tmp_path)
+    assert machine.last_level_cache_bytes(root, (0, 1, 2, 3)) == 2 * 28160 * 1024
+
+
+def test_caches_of_cpus_not_in_use_do_not_count(tmp_path: Path) -> None:
+    root = two_sockets(tmp_path)
+    assert machine.last_level_cache_bytes(root, (2, 3)) == 28160 * 1024
+
+
+def test_cpu_without_l3_counts_its_l2(tmp_path: Path) -> None:
+    add_cache(tmp_path, 0, 0, 1, "Data", "48K", "0")
+    add_cache(tmp_path, 0, 2, 2, "Unified", "2M", "0-3")
+    assert machine.last_level_cache_bytes(tmp_path, (0,)) == 2 << 20
+
+
+@pytest.mark.parametrize("broken", ["level", "size", "shared_cpu_list"])
+def test_cache_that_sysfs_does_not_tell_is_unknown_not_zero(tmp_path: Path, broken: str) -> None:
+    root = two_sockets(tmp_path)
+    (root / f"devices/system/cpu/cpu3/cache/index3/{broken}").unlink()
+    assert machine.last_level_cache_bytes(root, (0, 1, 2, 3)) is None
+
+
+def test_machine_without_caches_in_sysfs_is_unknown(tmp_path: Path) -> None:
+    assert machine.last_level_cache_bytes(tmp_path, (0,)) is None
+
+
+@pytest.mark.parametrize(("text", "size"), [("32K", 32768), ("2M", 2 << 20), ("1G", 1 << 30), ("512", 512)])
+def test_sizes(text: str, size: int) -> None:
+    assert machine.parse_size(text) == size
+
+
+def test_only_flags_that_every_processor_has_count() -> None:
+    other = CPUINFO.replace(" avx512f\n", "\n", 1)
+    assert machine.cpu_flags(CPUINFO) >= {"avx512f", "fma", "sse2"}
+    assert machine.cpu_flags(other) == machine.cpu_flags(CPUINFO) - {"avx512f"}
+
+
+def test_cpuinfo_without_flags_measures_nothing() -> None:
+    with pytest.raises(CalibrationError, match="no CPU flags"):
+        machine.cpu_flags("processor\t: 0\nFeatures\t: fp asimd\n")
+
+
+def test_available_memory_is_memavailable() -> None:
+    assert machine.available_bytes(MEMINFO) == 23000000 * 1024
+    with pytest.raises(CalibrationError, match="MemAvailable"):
+        machine.available_bytes("MemTotal: 1 kB\n")
+
+
+def test_machine_is_read_from_the_given_roots(tmp_path: Path) -> None:
+    proc, sys_root = tmp_path / "proc", two_sockets(tmp_path / "sys")
+    proc.mkdir()
+    (proc / "cpuinfo").write_text(CPUINFO)
+    (proc / "meminfo").write_text(MEMINFO)
+    assert machine.read_machine(proc, sys_root, (0, 1), "node1") == Machine(
+        host="node1",
+        cpu_model="Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz",
+        flags=frozenset({"fpu", "sse", "sse2", "avx", "fma", "avx2", "avx512f"}),
+        cpus=(0, 1),
+        last_level_cache_bytes=28160 * 1024,
+        available_bytes=23000000 * 1024,
+    )
+
+
+def test_missing_proc_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CalibrationError, match=str(tmp_path / "cpuinfo")):
+        machine.read_machine(tmp_path, tmp_path, (0,), "node1")
+
+
+@pytest.mark.parametrize(
+    ("system", "architecture", "pointer_bytes"),
+    [("linux", "aarch64", 8), ("linux", "ppc64le", 8), ("linux", "x86_64", 4), ("darwin", "x86_64", 8)],
+)
+def test_other_machines_are_refused_by_name(system: str, architecture: str, pointer_bytes: int) -> None:
+    with pytest.raises(CalibrationError, match=rf"{architecture}.*aarch64 is not supported yet"):
+        machine.require_x86_64_linux(system, architecture, pointer_bytes)
+
+
+def test_x86_64_linux_is_accepted() -> None:
+    machine.require_x86_64_linux("linux", "x86_64", 8)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from roofline_agent.calibrate.runs import FULL, Rate, describe_effort, repeat, summarize, units_for
+
+
+def test_value_is_the_best_run_and_spread_the_way_down_to_the_worst() -> None:
+    assert summarize([80.0, 100.0, 75.0]) == Rate(100.0, 0.25, runs=3)
+
+
+def test_equal_runs_have_no_spread() -> None:
+    assert summarize([5.0, 5.0]).spread == 0.0
+
+
+def test_quiet_runs_are_not_repeated() -> None:
+    rates = iter([90.0, 100.0, 95.0])
+    assert repeat(3, lambda: next(rates)) == Rate(100.0, 0.1, runs=3)
+
+
+def test_disturbed_runs_get_a_second_chance_and_count_all_the_same() -> None:
+    rates = iter([50.0, 80.0, 60.0, 100.0, 99.0, 98.0])
+    assert repeat(3, lambda: next(rates)) == Rate(100.0, 0.5, runs=6)
+
+
+@pytest.mark.parametrize("seconds_per_unit", [1e-9, 3e-5, 0.02, 0.09])
+def test_units_fill_the_planned_time(seconds_per_unit: float) -> None:
+    units = units_for(0.1, 1, lambda count: count * seconds_per_unit)
+    assert units == pytest.approx(0.1 / seconds_per_unit, abs=0.5)
+
+
+def test_unit_longer_than_a_run_is_done_once() -> None:
+    assert units_for(0.1, 1, lambda count: count * 7.0) == 1
+
+
+def test_warm_up_lasts_at_least_half_a_run() -> None:
+    lasted = []
+
+    def seconds(count: int) -> float:
+        lasted.append(count * 1e-6)
+        return lasted[-1]
+
+    units_for(0.1, 1, seconds)
+    assert lasted[-1] >= 0.05
+
+
+def test_method_text_says_how_many_threads_and_runs() -> None:
+    rate = Rate(1.0, 0.3, runs=14)
+    assert describe_effort((0, 1), FULL, rate).startswith(
+        "2 threads, one on each CPU; best of 14 runs of at least"
+    )
+    assert describe_effort((3,), FULL, rate).startswith("1 thread on 1 CPU; ")

@@ -1,0 +1,153 @@
+"""The MKL parser against lines recorded from two releases, each routine called with m, n, k of 7, 8, 9."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_agent.verbose import mkl
+from roofline_agent.verbose.records import KernelShape
+
+DATA = Path(__file__).parents[2] / "data" / "onednn"
+PRODUCT = 2 * 7 * 8 * 9
+OPERANDS = 7 * 9 + 9 * 8 + 7 * 8
+
+
+def shape_of(line: str) -> KernelShape:
+    call = mkl.parse(line)
+    assert call is not None
+    return call.shape
+
+
+def recorded(release: int) -> dict[str, KernelShape]:
+    """The first call of every routine in a recording."""
+    shapes: dict[str, KernelShape] = {}
+    for line in (DATA / f"mkl_routines_{release}.log").read_text().splitlines():
+        call = mkl.parse(line)
+        if call is not None:
+            shapes.setdefault(call.shape.implementation, call.shape)
+    return shapes
+
+
+@pytest.mark.parametrize("release", [2023, 2026])
+@pytest.mark.parametrize(
+    ("routine", "precision", "flops", "size"),
+    [
+        ("SGEMM", "f32", PRODUCT, 4 * OPERANDS),
+        ("DGEMM", "f64", PRODUCT, 8 * OPERANDS),
+        ("HGEMM", "f16", PRODUCT, 2 * OPERANDS),
+        ("CGEMM", "f32", 4 * PRODUCT, 8 * OPERANDS),
+        ("CGEMM3M", "f32", 4 * PRODUCT, 8 * OPERANDS),
+        ("GEMM_BF16BF16F32", "bf16", PRODUCT, 2 * 7 * 9 + 2 * 9 * 8 + 4 * 7 * 8),
+        ("GEMM_S8U8S32", "s8", PRODUCT, 7 * 9 + 9 * 8 + 4 * 7 * 8),
+        ("GEMM_S16S16S32", "s16", PRODUCT, 2 * 7 * 9 + 2 * 9 * 8 + 4 * 7 * 8),
+        ("SGEMM_COMPUTE", "f32", PRODUCT, 4 * OPERANDS),
+        ("SGEMM_BATCH_STRIDED", "f32", 5 * PRODUCT, 5 * 4 * OPERANDS),
+        ("SGEMV", "f32", 2 * 7 * 8, 4 * (7 * 8 + 7 + 8)),
+    ],
+)
+def test_recorded_routines(release: int, routine: str, precision: str, flops: int, size: int) -> None:
+    shape = recorded(release)[routine]
+    assert (shape.precision, shape.flops, shape.bytes) == (precision, flops, size)
+
+
+@pytest.mark.parametrize("release", [2023, 2026])
+def test_every_recorded_call_is_a_call_and_the_header_is_none(release: int) -> None:
+    header, *lines = (DATA / f"mkl_routines_{release}.log").read_text().splitlines()
+    assert mkl.parse(header) is None
+    assert not mkl.looks_executed(header)
+    assert all(mkl.parse(line) for line in lines)
+    assert all(mkl.looks_executed(line) for line in lines)
+
+
+@pytest.mark.parametrize("routine", ["SGESV", "SAXPY", "SGEMMT", "SGEMM_PACK", "MKL_SOMATCOPY"])
+def test_other_routines_have_no_count(routine: str) -> None:
+    shape = recorded(2026)[routine]
+    assert (shape.operation, shape.flops, shape.bytes) == (routine.lower(), None, None)
+
+
+def test_batches_are_counted_where_sizes_are_printed() -> None:
+    assert recorded(2026)["SGEMM_BATCH"].flops == 2 * PRODUCT
+    assert recorded(2023)["SGEMM_BATCH"].flops is None  # addresses only
+
+
+def test_batch_of_two_groups() -> None:
+    last = (DATA / "mkl_routines_2026.log").read_text().splitlines()[-1]
+    shape = shape_of(last)
+    assert shape.flops == 2 * (8 * 7 * 9 + 8 * 14 * 9)
+    assert shape.bytes == 4 * (2 * 8 * 9 + 9 * (7 + 14) + 8 * (7 + 14))
+
+
+def test_a_matrix_shared_by_the_batch_is_read_once() -> None:
+    shape = shape_of(
+        "MKL_VERBOSE SGEMM_BATCH_STRIDED(N,N,8,7,9,0x1,0x2,8,72,0x3,9,0,0x4,0x5,8,56,5) 1us CNR:OFF"
+    )
+    assert shape.bytes == 4 * (5 * 8 * 9 + 9 * 7 + 5 * 8 * 7)
+
+
+def test_equal_calls_have_equal_shapes_whatever_their_addresses() -> None:
+    line = "MKL_VERBOSE SGEMM(t,n,76,8,76,0x7fc{0},0x7fd{0},76,0x7fe{0},76,0x7c{0},0x8{0},76) 1ms CNR:OFF"
+    assert shape_of(line.format("01")) == shape_of(line.format("fe"))
+
+
+def test_a_line_cut_off_inside_its_arguments_is_still_a_timed_call() -> None:
+    call = mkl.parse("MKL_VERBOSE SGEMM_BATCH(N,N,0x7ffcdacca2fc,0x7ffcdacca300,0x7 22.83us CNR:OFF NThr:8")
+    assert call is not None
+    assert (call.shape.operation, call.shape.flops, call.duration_ns) == ("gemm_batch", None, 22_830)
+
+
+@pytest.mark.parametrize(
+    ("time", "duration_ns"),
+    [("734.89us", 734_890), ("1.27ms", 1_270_000), ("2.34s", 2_340_000_000), ("512ns", 512), ("3us", 3000)],
+)
+def test_units_of_time(time: str, duration_ns: int) -> None:
+    call = mkl.parse(f"MKL_VERBOSE DGEMM(N,N,4,4,4,0x1,0x2,4,0x3,4,0x4,0x5,4) {time} CNR:OFF Dyn:1 FastMM:1")
+    assert call is not None
+    assert (call.start_ns, call.duration_ns) == (None, duration_ns)
+
+
+def test_names_of_the_c_interface_have_a_layout_first() -> None:
+    line = "MKL_VERBOSE cblas_sgemm(101,111,112,7,8,9,0x1,0x2,9,0x3,9,0x4,0x5,8) 1us CNR:OFF"
+    assert shape_of(line).flops == PRODUCT
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "MKL_VERBOSE ",
+        "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64, Lnx 2.60GHz lp64",
+        "MKL_VERBOSE Intel(R) MKL 2019.0 Update 3 Product build 20190125 for Intel(R) 64 architecture "
+        "Intel(R) Advanced Vector Extensions 512 (Intel(R) AVX-512) enabled, Lnx 2.40GHz lp64 intel_thread",
+        "SGEMM(N,N,1,1,1) 1us",
+    ],
+)
+def test_other_lines_are_no_calls_and_do_not_claim_to_be(line: str) -> None:
+    assert mkl.parse(line) is None
+    assert not mkl.looks_executed(line)
+
+
+def test_a_call_without_its_time_is_claimed_and_not_guessed() -> None:
+    line = "MKL_VERBOSE SGEMM(N,N,1,1,1,0x1,0x2"
+    assert mkl.parse(line) is None
+    assert mkl.looks_executed(line)
+
+
+def test_a_garbled_size_is_not_a_count_that_cannot_travel() -> None:
+    assert shape_of("MKL_VERBOSE SGEMM(N,N,999999999999,999999999999,9) 1us").flops is None
+
+
+@given(
+    st.sampled_from(["SGEMM", "SGEMM_BATCH", "ZGEMM_BATCH_STRIDED", "GEMM_S8U8S32", "cblas_dgemv", "FFT"]),
+    st.text("TN,0123456789x{}() *", max_size=60),
+)
+def test_no_arguments_raise(routine: str, arguments: str) -> None:
+    mkl.parse(f"MKL_VERBOSE {routine}({arguments}) 1.5us CNR:OFF")
+
+
+@given(st.text(max_size=80))
+def test_no_text_raises(text: str) -> None:
+    mkl.parse("MKL_VERBOSE " + text)
+    mkl.parse(text)

@@ -1,0 +1,222 @@
+"""The oneDNN parser against recorded logs with a known FLOP count, and against each version's spelling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_agent.verbose import mkl, onednn
+from roofline_agent.verbose.records import KernelShape
+
+DATA = Path(__file__).parents[2] / "data" / "onednn"
+PROBE_FLOPS_PER_STEP = 1_969_471_488  # counted by hand from the network's shapes
+
+V3_CONVOLUTION = (
+    "primitive,exec,cpu,convolution,jit:avx512_core,forward_training,"
+    "src:bf16:a:blocked:acdb::f0 wei:bf16:a:blocked:Acdb16a::f0 bia:f32:a:blocked:a::f0 "
+    "dst:bf16:a:blocked:acdb::f0,attr-scratchpad:user,alg:convolution_direct,"
+    "mb2_ic3oc4_ih5oh5kh3sh1dh0ph1_iw5ow5kw3sw1dw0pw1,1.5"
+)
+
+
+def shape_of(line: str) -> KernelShape:
+    call = onednn.parse(line)
+    assert call is not None
+    return call.shape
+
+
+def flops_by_section(path: Path) -> dict[str, int]:
+    sections: dict[str, int] = {}
+    name = ""
+    for line in path.read_text().splitlines():
+        if line.startswith("---"):
+            name = line
+        for library in (onednn, mkl):
+            call = library.parse(line)
+            if call is not None:
+                sections[name] = sections.get(name, 0) + (call.shape.flops or 0)
+    return sections
+
+
+@pytest.mark.parametrize("log", ["onednn_tf2121", "onednn_tf2151", "onednn_tf221", "onednn_mkl_torch"])
+def test_recorded_steps_have_the_analytic_count(log: str) -> None:
+    sections = flops_by_section(DATA / f"{log}.log")
+    assert sections["--- step 0"] == sections["--- step 1"] == PROBE_FLOPS_PER_STEP
+
+
+def test_convolutions_done_as_matrix_products_have_the_same_count() -> None:
+    assert flops_by_section(DATA / "onednn_opts0_tf2121.log")["--- step 0"] == PROBE_FLOPS_PER_STEP
+
+
+@pytest.mark.parametrize("log", sorted(DATA.glob("onednn_*.log")), ids=lambda path: path.stem)
+def test_every_recorded_call_is_understood(log: Path) -> None:
+    lines = log.read_text().splitlines()
+    assert not [line for line in lines if onednn.looks_executed(line) and onednn.parse(line) is None]
+
+
+def test_all_of_a_line() -> None:
+    call = onednn.parse("onednn_verbose,v1,1795202852749.470947," + V3_CONVOLUTION)
+    assert call is not None
+    assert call.start_ns == 1_795_202_852_749_470_947
+    assert call.duration_ns == 1_500_000
+    assert call.shape == KernelShape(
+        library="onednn",
+        operation="convolution",
+        variant="forward_training",
+        precision="bf16",
+        implementation="jit:avx512_core",
+        problem="mb2_ic3oc4_ih5oh5kh3sh1dh0ph1_iw5ow5kw3sw1dw0pw1",
+        flops=2 * 2 * 3 * 4 * 5 * 5 * 3 * 3,
+        bytes=2 * (2 * 3 * 25) + 2 * (4 * 3 * 9) + 4 * 4 + 2 * (2 * 4 * 25),
+        note="",
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # 0.x: no engine, no types; groups behind the batch
+        "mkldnn_verbose,exec,convolution,jit:avx2,backward_data,fsrc:nChw8c fwei:gOihw8i8o fbia:undef "
+        "fdst:nChw8c,alg:convolution_direct,mb2_g2ic4oc8_ih6oh4kh3sh1dh0ph0_iw6ow4kw3sw1dw0pw0,0.25",
+        # 1.0: engine, no attributes
+        "mkldnn_verbose,exec,cpu,convolution,jit:avx2,backward_data,src_f32::blocked:aBcd8b:f0 "
+        "wei_f32::blocked:aBcde8b8c:f0 dst_f32::blocked:aBcd8b:f0,alg:convolution_direct,"
+        "mb2_g2ic4oc8_ih6oh4kh3sh1dh0ph0_iw6ow4kw3sw1dw0pw0,0.25",
+        # 1.2 to 2.x
+        "dnnl_verbose,exec,cpu,convolution,jit:avx2,backward_data,src_f32::blocked:aBcd8b:f0 "
+        "wei_f32::blocked:aBcde8b8c:f0 bia_undef::undef::f0 dst_f32::blocked:aBcd8b:f0,,"
+        "alg:convolution_direct,mb2_g2ic4oc8_ih6oh4kh3sh1dh0ph0_iw6ow4kw3sw1dw0pw0,0.25",
+        # 2.x with a timestamp, groups first
+        "onednn_verbose,1795202861667.649902,exec,cpu,convolution,jit:avx2,backward_data,"
+        "src_f32::blocked:acdb:f0 wei_f32::blocked:aBcde:f0 bia_undef::undef::f0 dst_f32::blocked:acdb:f0,,"
+        "alg:convolution_direct,g2mb2_ic4oc8_ih6oh4kh3sh1dh0ph0_iw6ow4kw3sw1dw0pw0,0.25",
+        # 3.3, 3.7, one of several GPUs, and the end of a line as a terminal sends it
+        "onednn_verbose,primitive,exec,gpu:1,convolution,ocl:ref:any,backward_data,"
+        "src_f32::blocked:acdb::f0 wei_f32:a:blocked:aBcde::f0 bia_undef::undef::: dst_f32::blocked:acdb::f0,"
+        "attr-scratchpad:user ,alg:convolution_direct,"
+        "g2mb2_ic4oc8_ih6oh4kh3sh1dh0ph0_iw6ow4kw3sw1dw0pw0,0.25\r\n",
+        "  Epoch 3:  50%|##  |\ronednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx2,backward_data,"
+        "src:f32::blocked:acdb::f0 wei:f32:a:blocked:aBcde::f0 bia:undef::undef::: dst:f32::blocked:acdb::f0,"
+        ",alg:convolution_direct,g2mb2_ic4oc8_ih6oh4kh3sh1dh0ph0_iw6ow4kw3sw1dw0pw0,2.5e-01",
+    ],
+)
+def test_every_version_tells_the_same_convolution(line: str) -> None:
+    call = onednn.parse(line)
+    assert call is not None
+    assert call.duration_ns == 250_000
+    assert (call.shape.operation, call.shape.variant) == ("convolution", "backward_data")
+    assert call.shape.flops == 2 * 2 * (4 * 8 // 2) * 4 * 4 * 3 * 3
+
+
+def test_types_that_are_not_printed_leave_precision_and_bytes_open() -> None:
+    shape = shape_of(
+        "mkldnn_verbose,exec,convolution,jit_wino_4x3:avx512_core,forward_training,fsrc:nChw16c "
+        "fwei:OIhw16i16o fbia:undef fdst:nChw16c,alg:convolution_winograd,"
+        "mb1_ic16oc16_ih4oh4kh3sh1dh0ph1_iw4ow4kw3sw1dw0pw1,1"
+    )
+    assert (shape.precision, shape.bytes) == ("", None)
+    assert shape.note == "direct-equivalent count; the algorithm is Winograd"
+
+
+@pytest.mark.parametrize(
+    ("stamp", "start_ns"),
+    [
+        ("1795202861667.649902,", 1_795_202_861_667_649_902),
+        ("1795202861667,", 1_795_202_861_667_000_000),
+        ("1.7952e+12,", None),  # 2.7 prints its gemm lines so
+        ("81234.5,", None),  # since boot, not since 1970
+        ("", None),
+    ],
+)
+def test_only_a_full_epoch_timestamp_is_a_start(stamp: str, start_ns: int | None) -> None:
+    call = onednn.parse(
+        f"onednn_verbose,{stamp}exec,cpu,gemm_api,,undef,src_f32::blocked:ab:f0 wei_f32::blocked:ab:f0 "
+        "dst_f32::blocked:ab:f0,,16x256:256x10,0.0119629"
+    )
+    assert call is not None
+    assert (call.start_ns, call.duration_ns) == (start_ns, 11963)
+    assert (call.shape.flops, call.shape.bytes) == (2 * 16 * 256 * 10, 4 * (16 * 256 + 256 * 10 + 160))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "loss 0.3",
+        "onednn_verbose,",
+        "onednn_verbose,info,oneDNN v2.7.3 (commit N/A)",
+        "onednn_verbose,v1,info,cpu,runtime:threadpool,nthr:1",
+        "onednn_verbose,v1,primitive,info,template:timestamp,operation,engine,primitive,implementation,"
+        "prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_time",
+        "dnnl_verbose,create:cache_miss,cpu,reorder,jit:uni,undef,src_f32::blocked:ab:f0 "
+        "dst_f32::blocked:ba:f0,,,2x2,0.2",
+        "onednn_verbose,v1,primitive,create_nested:cache_miss,cpu,matmul,brg:avx2,undef,"
+        "src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0,,,2x1:1x1,0.5",
+        "onednn_verbose,v1,primitive,exec:check,primitive,unused execution argument (80),src/a.cpp:77",
+        "onednn_verbose,v1,primitive,exec:external,CpuGemm,0.12",
+        "onednn_verbose,v1,graph,exec,cpu,100002,convolution_post_ops,conv,,in0_f32,strict,larger,dnnl,0.3",
+        "onednn_verbose,error,convolution,0.5",
+    ],
+)
+def test_other_lines_are_no_calls_and_do_not_claim_to_be(line: str) -> None:
+    assert onednn.parse(line) is None
+    assert not onednn.looks_executed(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dnnl_verbose,exec,cpu,convolution,jit:avx512_common,forward_training,src_f32::blocked:aBcd wei_f32",
+        "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::blocked:a::f0,,,64",
+        "onednn_verbose,exec,cpu,matmul,x,undef,src,,,1x1:1x1,nan",
+        "onednn_verbose,exec,cpu,matmul,x,undef,src,,,1x1:1x1,1e300",
+        "onednn_verbose,exec,1,2,3",
+    ],
+)
+def test_cut_off_calls_are_not_guessed_but_claimed(line: str) -> None:
+    assert onednn.parse(line) is None
+    assert onednn.looks_executed(line)
+
+
+def test_of_two_lines_that_ran_together_the_whole_one_counts() -> None:
+    torn = "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:av"
+    assert onednn.parse(torn + "onednn_verbose,v1," + V3_CONVOLUTION) == onednn.parse(
+        "onednn_verbose,v1," + V3_CONVOLUTION
+    )
+
+
+def test_a_garbled_size_is_not_a_count_that_cannot_travel() -> None:
+    huge = V3_CONVOLUTION.replace("mb2_ic3oc4", "mb999999999999_ic999999999999oc999999999999")
+    shape = shape_of("onednn_verbose,v1," + huge)
+    assert (shape.flops, shape.bytes) == (None, None)
+
+
+def test_reduced_precision_mode_is_noted() -> None:
+    line = V3_CONVOLUTION.replace("attr-scratchpad:user", "attr-scratchpad:user attr-fpmath:bf16")
+    assert shape_of("onednn_verbose,v1," + line).note == "f32 may be computed as bf16 (fpmath mode)"
+
+
+@given(st.text(max_size=120))
+def test_no_text_raises(text: str) -> None:
+    for prefix in ("", "onednn_verbose,", "onednn_verbose,v1,primitive,exec,cpu,"):
+        onednn.parse(prefix + text)
+        onednn.looks_executed(prefix + text)
+
+
+@given(
+    st.sampled_from(["convolution", "deconvolution", "inner_product", "matmul", "rnn", "concat", "pooling"]),
+    st.sampled_from(["undef", "forward_training", "backward_data", "backward"]),
+    st.lists(
+        st.sampled_from(["src_f32::blocked:ab:f0", "wei:s4::", "bia_f32::_mask9", "dst:", "x"]), max_size=5
+    ),
+    st.text("bmnkicowhgxlt_:0123*", min_size=1, max_size=40),
+)
+def test_no_problem_raises(operation: str, variant: str, tensors: list[str], problem: str) -> None:
+    line = (
+        f"onednn_verbose,exec,cpu,{operation},i,{variant},{' '.join(tensors)},,alg:vanilla_lstm,{problem},1"
+    )
+    call = onednn.parse(line)
+    assert call is not None
+    assert call.duration_ns == 1_000_000

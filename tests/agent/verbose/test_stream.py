@@ -1,0 +1,189 @@
+"""What the user gets and what we take from a stream, however it is cut."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_agent.verbose import TimedCall, VerboseFilter, stream
+
+DATA = Path(__file__).parents[2] / "data" / "onednn"
+NOW = 1_795_202_900_000_000_000
+STAMP = 1_795_202_852_749
+
+TIMED = (
+    b"onednn_verbose,v1,%d.500000,primitive,exec,cpu,reorder,jit:uni,undef,"
+    b"src:f32::blocked:ab::f0 dst:f32::blocked:ba::f0,,,2x3,0.25\n" % STAMP
+)
+UNTIMED = (
+    b"dnnl_verbose,exec,cpu,reorder,jit:uni,undef,src_f32::blocked:ab:f0 dst_f32::blocked:ba:f0,,,2x3,0.5\n"
+)
+GEMM = (
+    b"MKL_VERBOSE SGEMM(N,N,8,7,9,0x1,0x2,8,0x3,9,0x4,0x5,8) 64.00us CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:2\n"
+)
+HEADER = b"onednn_verbose,v1,info,cpu,runtime:OpenMP,nthr:2\n"
+CUT_OFF = b"mkldnn_verbose,exec,convolution,jit:avx2\n"
+MARK = b"roofline_verbose,mark,%d\n" % (NOW - 1000)
+TIMED_END = STAMP * 1_000_000 + 500_000 + 250_000
+
+USER = [b"loss 0.5\n", b"Epoch 1: 50%\r", b"\n", b"\xff\x00\n", b"see onednn_verbose docs\n"]
+BEGINNINGS = [b"o", b"one", b"MKL", b"dnnl_verbose", b"MKL_VERBOSE", b"roofline_"]
+pieces = st.lists(
+    st.sampled_from([TIMED, UNTIMED, GEMM, HEADER, CUT_OFF, MARK, *USER, *BEGINNINGS]), max_size=12
+)
+
+
+def run(data: bytes, cuts: list[int], **keep: bool) -> tuple[bytes, list[TimedCall], tuple[int, int]]:
+    verbose = VerboseFilter(**keep)
+    edges = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
+    output = b"".join(verbose.feed(data[a:b], NOW) for a, b in pairwise(edges))
+    output += verbose.finish()
+    return output, verbose.take(), (verbose.lines_seen, verbose.lines_unparsed)
+
+
+def without_verbose_lines(data: bytes) -> bytes:
+    return re.sub(rb"(((one|mkl)dnn|dnnl|roofline)_verbose,|MKL_VERBOSE )[^\n]*(\n|$)", b"", data)
+
+
+@given(pieces)
+def test_the_user_gets_everything_but_the_verbose_lines(parts: list[bytes]) -> None:
+    data = b"".join(parts)
+    assert run(data, [])[0] == without_verbose_lines(data)
+
+
+@given(pieces, st.lists(st.integers(0, 900), max_size=8))
+def test_cuts_change_nothing(parts: list[bytes], cuts: list[int]) -> None:
+    data = b"".join(parts)
+    for keep in ({}, {"keep_onednn": True}, {"keep_mkl": True}):
+        assert run(data, cuts, **keep) == run(data, [], **keep)
+
+
+@given(pieces)
+def test_single_bytes_change_nothing(parts: list[bytes]) -> None:
+    data = b"".join(parts)
+    assert run(data, list(range(len(data)))) == run(data, [])
+
+
+@given(pieces, st.lists(st.integers(0, 900), max_size=8))
+def test_releasing_between_chunks_loses_and_doubles_nothing(parts: list[bytes], cuts: list[int]) -> None:
+    data = b"".join(parts)
+    verbose = VerboseFilter(keep_onednn=True, keep_mkl=True)
+    edges = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
+    output = b""
+    for start, end in pairwise(edges):
+        output += verbose.feed(data[start:end], NOW) + verbose.release()
+    output += verbose.finish()
+    if b"roofline" not in data:
+        assert output == data
+    assert verbose.take() == run(data, [])[1]
+
+
+@pytest.mark.parametrize("log", sorted(DATA.glob("*.log")), ids=lambda path: path.stem)
+def test_recorded_logs(log: Path) -> None:
+    data = log.read_bytes()
+    output, calls, (seen, unparsed) = run(data, list(range(0, len(data), 4096)))
+    assert output == without_verbose_lines(data)
+    assert unparsed == 0
+    assert 0 < len(calls) <= seen
+
+
+def test_user_text_goes_through_at_once() -> None:
+    verbose = VerboseFilter()
+    assert verbose.feed(b"Epoch 1: 50%\r", NOW) == b"Epoch 1: 50%\r"
+    assert verbose.feed(b"Password: ", NOW) == b"Password: "
+
+
+def test_only_what_may_be_a_token_is_held() -> None:
+    verbose = VerboseFilter()
+    assert verbose.feed(b"hello", NOW) == b"hell"
+    assert verbose.feed(b" MKL_", NOW) == b"o "
+    assert verbose.release() == b"MKL_"
+    assert verbose.feed(b"x\n", NOW) == b"x\n"
+    assert verbose.finish() == b""
+
+
+def test_a_token_that_was_shown_in_part_is_still_a_token() -> None:
+    verbose = VerboseFilter()
+    assert verbose.feed(GEMM[:6], NOW) == b""
+    assert verbose.release() == GEMM[:6]
+    assert verbose.feed(GEMM[6:] + b"after\n", NOW) == b"after\n"
+    assert len(verbose.take()) == 1
+
+
+def test_an_unfinished_verbose_line_is_not_released() -> None:
+    verbose = VerboseFilter()
+    assert verbose.feed(b"50%\r" + TIMED[:40], NOW) == b"50%\r"
+    assert verbose.release() == b""
+    assert verbose.feed(TIMED[40:], NOW) == b""
+    assert len(verbose.take()) == 1
+
+
+def test_a_last_line_needs_no_newline() -> None:
+    verbose = VerboseFilter()
+    verbose.feed(GEMM.rstrip(), NOW)
+    assert verbose.finish() == b""
+    assert len(verbose.take()) == 1
+
+
+def test_kept_lines_are_shown_and_counted_and_marks_never_shown() -> None:
+    data = b"a" + TIMED + MARK + GEMM
+    assert run(data, [], keep_onednn=True)[0] == b"a" + TIMED
+    assert run(data, [], keep_mkl=True)[0] == b"a" + GEMM
+    assert len(run(data, [], keep_onednn=True, keep_mkl=True)[1]) == 2
+
+
+def test_a_lines_own_time_is_its_start() -> None:
+    calls = run(MARK + TIMED, [])[1]
+    assert [(call.start_ns, call.duration_ns) for call in calls] == [(STAMP * 1_000_000 + 500_000, 250_000)]
+
+
+def test_a_line_without_time_follows_what_ended_before_it() -> None:
+    starts = [call.start_ns for call in run(TIMED + UNTIMED + GEMM + MARK + GEMM, [])[1]]
+    assert starts[1:] == [TIMED_END, TIMED_END + 500_000, NOW - 1000]
+
+
+def test_without_any_time_in_the_stream_a_call_starts_when_it_arrives() -> None:
+    verbose = VerboseFilter()
+    verbose.feed(GEMM, 1000)
+    verbose.feed(GEMM, 9000)
+    assert [call.start_ns for call in verbose.take()] == [1000, 9000]
+    assert verbose.take() == []
+
+
+def test_counters_tell_headers_from_calls_that_were_not_understood() -> None:
+    assert run(HEADER + CUT_OFF + GEMM + MARK + b"x\n", [])[2] == (3, 1)
+
+
+@pytest.mark.parametrize("line", [b"roofline_verbose,mark,soon\n", b"roofline_verbose,\n"])
+def test_a_broken_mark_is_removed_and_changes_no_time(line: bytes) -> None:
+    output, calls, _ = run(b"a" + TIMED + line + GEMM, [])
+    assert output == b"a"
+    assert calls[1].start_ns == TIMED_END
+
+
+@pytest.mark.parametrize("size", [1000, 100_000])
+def test_an_endless_line_is_given_up(size: int) -> None:
+    data = b"onednn_verbose," + b"x" * 200_000 + b"\nafter" + GEMM
+    output, calls, _ = run(data, list(range(0, len(data), size)))
+    assert output == data[: -len(GEMM)]
+    assert len(calls) == 1
+
+
+def test_an_endless_line_is_not_kept_in_memory() -> None:
+    verbose = VerboseFilter()
+    passed = verbose.feed(b"MKL_VERBOSE ", NOW)
+    for _ in range(100):
+        passed += verbose.feed(b"y" * 1000, NOW)
+    assert len(passed) == len(b"MKL_VERBOSE ") + 100_000
+
+
+def test_calls_that_nobody_takes_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_MAX_CALLS", 2)
+    verbose = VerboseFilter()
+    verbose.feed(GEMM * 5, NOW)
+    assert len(verbose.take()) == 2
+    assert verbose.calls_dropped == 3
