@@ -127,7 +127,7 @@ def calibrate(
 ) -> None:
     """Measure this node's ceilings (peak FLOP/s, DRAM bandwidth) and keep them for the daemon.
 
-    Takes some seconds of all cores: run it while the node is idle. A running agent takes the result up by itself.
+    Takes some seconds of all cores: run it while the node is idle. A running agent takes the result up.
     """
     from .calibrate import calibrate as measure
     from .calibrate import store

@@ -40,8 +40,8 @@ def load(
     if path is not None:
         config = _apply(config, _read(path), str(path))
     config = _apply(config, _from_environ(environ), "the environment (ROOFLINE_*)")
-    config = _apply(config, {k: v for k, v in flags.items() if v not in (None, (), [])}, "the command line")
-    return config
+    given = {key: value for key, value in flags.items() if value not in (None, (), [])}
+    return _apply(config, given, "the command line")
 
 
 def _read(path: Path) -> dict[str, Any]:

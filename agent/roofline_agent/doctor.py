@@ -27,7 +27,7 @@ class Finding(NamedTuple):
 
 def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
     """Look at everything the agent needs or can use; changes nothing."""
-    sampler = Sampler(make_sources(config, environ))  # type: ignore[arg-type]
+    sampler = Sampler(make_sources(config, environ))
     findings = [_of_source(status) for status in sampler.statuses]
     sampler.close()
     state = Path(config.state) if config.state else default_state(environ)

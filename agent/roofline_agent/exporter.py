@@ -102,7 +102,7 @@ def encode(batch: Batch, sequence: int) -> bytes:
         )
     for event in batch.events:
         message.events.add(
-            kind=event.kind.value,  # type: ignore[arg-type]
+            kind=event.kind.value,
             rank=-1 if event.rank is None else ranks(event.rank),
             begin_ns=event.begin_ns,
             end_ns=event.end_ns,

@@ -44,14 +44,16 @@ class Spool:
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
             self._last = self._read_last()
-            self._bytes = self._db.execute("select coalesce(sum(length(data)), 0) from batch").fetchone()[0]
+            self._bytes: int = self._db.execute(
+                "select coalesce(sum(length(data)), 0) from batch"
+            ).fetchone()[0]
         except (OSError, sqlite3.Error) as error:
             raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
 
     def _read_last(self) -> int:
-        newest = self._db.execute("select max(sequence) from batch").fetchone()[0] or 0
+        newest = self._db.execute("select max(sequence) from batch").fetchone()[0]
         acked = self._db.execute("select value from state where name = 'acked'").fetchone()
-        return max(newest, int(acked[0]) if acked else 0)
+        return max(newest or 0, int(acked[0]) if acked else 0)
 
     @property
     def bytes_waiting(self) -> int:

@@ -1,9 +1,9 @@
 """`roofline-agent run -- CMD`: starts one rank and stays out of its way.
 
-The command keeps its stdin, stderr, terminal, process group and exit status; signals reach it; its stdout goes
-through a filter that takes out the verbose lines this wrapper asked for, byte-exact otherwise. Nothing here
-may ever hold the training up: without an agent, or with a slow one, kernel records are dropped and the time
-they cover is not claimed.
+The command keeps its stdin, stderr, terminal, process group and exit status; signals reach it; its stdout
+goes through a filter that takes out the verbose lines this wrapper asked for, byte-exact otherwise. Nothing
+here may ever hold the training up: without an agent, or with a slow one, kernel records are dropped and the
+time they cover is not claimed.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def run(
 
 
 def _start(
-    command: Sequence[str], env: Mapping[str, str], output: Output, mask: set[signal.Signals]
+    command: Sequence[str], env: Mapping[str, str], output: Output, mask: set[int | signal.Signals]
 ) -> subprocess.Popen[bytes]:
     parent, libc = os.getpid(), ctypes.CDLL(None)
 

@@ -61,10 +61,8 @@ class Sender:
 
     def _connect(self) -> bool:
         self._retry_ns = _now() + RETRY_NS
-        for path in self._paths or socket_paths():
-            if trusted(path, os.getuid()) and self._open(path):
-                return True
-        return False
+        uid = os.getuid()
+        return any(trusted(path, uid) and self._open(path) for path in self._paths or socket_paths())
 
     def _open(self, path: str) -> bool:
         try:

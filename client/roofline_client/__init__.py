@@ -1,4 +1,4 @@
-"""Asks a roofline server and shows the answer: `connect(address).report(job)`, tables, plots, a command line."""
+"""Asks a roofline server and shows the answer: `connect(address).report(job)`, tables, plots, a CLI."""
 
 from .api import Client, connect
 from .errors import ClientError, NotFound, Refused, Unreachable

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 
-matplotlib.use("Agg")
+matplotlib.use("Agg")  # before pyplot: a picture is a file here, on machines without a display too
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from . import units
 from .errors import ClientError
-from .records import Point, Report, Roof
+from .records import Point, Report, Roof, RoofLine
 
 FORMATS = (".png", ".svg", ".pdf")
-ROLE_MARKERS = {"worker": "o", "horovod": "s", "ddp": "D", "ps": "^", "chief": "v", "evaluator": "P"}
+MARKERS = {"worker": "o", "horovod": "s", "ddp": "D", "ps": "^", "chief": "v", "evaluator": "P"}
 COLOURS = (
     "#0072B2",
     "#D55E00",
@@ -26,27 +29,36 @@ COLOURS = (
     "#E69F00",
     "#56B4E9",
 )  # Okabe and Ito, colour-blind safe
+TOLD_APART = 0.8  # a ceiling higher than this share of its upper neighbour would hide behind it
+
+
+class Frame(NamedTuple):
+    """Limits of a picture: intensity (FLOP/byte) and FLOP/s."""
+
+    left: float
+    right: float
+    bottom: float
+    top: float
 
 
 def draw_roofline(report: Report, path: Path) -> None:
-    """Write the roofline of a report as PNG, SVG or PDF, by the file's ending.
+    """Write the roofline of a report as PNG, SVG or PDF, by the file's ending: one panel per node.
 
     Raises ClientError when there is nothing to draw or the file cannot be written.
     """
     if path.suffix.lower() not in FORMATS:
         raise ClientError(f"--plot {path}: the name must end in {', '.join(FORMATS)}")
-    roofs = [roof for roof in report.roofs if roof.lines]
-    if not roofs and not report.points:
+    roofs = {roof.host: roof for roof in report.roofs if roof.lines}
+    hosts = list(dict.fromkeys([*roofs, *(p.host for p in report.points)]))
+    if not hosts:
         raise ClientError(
-            "nothing to draw: no ceilings were measured and no FLOPs were counted (see the notes)"
+            "nothing to draw: no ceilings were measured and no FLOPs counted (see the report's notes)"
         )
-    hosts = [roof.host for roof in roofs] or list(dict.fromkeys(p.host for p in report.points))
     figure, axes = plt.subplots(
         1, len(hosts), figsize=(6.4 * len(hosts), 4.4), squeeze=False, sharey=True, layout="constrained"
     )
     for axis, host in zip(axes[0], hosts, strict=True):
-        roof = next((r for r in roofs if r.host == host), None)
-        _draw_node(axis, report, roof, [p for p in report.points if p.host == host], host)
+        _draw_node(axis, report.job, host, roofs.get(host), [p for p in report.points if p.host == host])
     try:
         figure.savefig(path, dpi=200)
     except OSError as error:
@@ -55,101 +67,102 @@ def draw_roofline(report: Report, path: Path) -> None:
         plt.close(figure)
 
 
-def _draw_node(axis: Axes, report: Report, roof: Roof | None, points: list[Point], host: str) -> None:
+def _draw_node(axis: Axes, job: str, host: str, roof: Roof | None, points: list[Point]) -> None:
+    lines = worth_drawing(roof.lines) if roof else []
+    frame = frame_of(lines, points)
+    _set_axes(axis, frame)
+    axis.set_title(f"Job {job} on {host}", fontsize=10, loc="left")
+    for line in lines:
+        _draw_line(axis, line, frame)
+    for at, point in enumerate(points):
+        label = f"{point.label}: {units.number(point.flops, 'FLOP/s')} at {point.intensity:.3g} FLOP/byte"
+        marker = MARKERS.get(point.role, "o")
+        colour = COLOURS[at % len(COLOURS)]
+        axis.plot(
+            point.intensity,
+            point.flops,
+            marker,
+            markersize=7,
+            color=colour,
+            mec="white",
+            zorder=4,
+            label=label,
+        )
+    if points:
+        kinds = ", ".join(dict.fromkeys(p.provenance for p in points))
+        axis.legend(fontsize=8, loc="lower right", frameon=False, title=f"FLOPs: {kinds}", title_fontsize=7.5)
+
+
+def _set_axes(axis: Axes, frame: Frame) -> None:
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
-    if roof is not None:
-        _draw_roof(axis, roof, points)
-    _draw_points(axis, points)
-    axis.set_title(f"Job {report.job} on {host}", fontsize=10, loc="left")
-    axis.set_xlabel("Arithmetic intensity over minimum traffic (FLOP/byte)")
-    axis.set_ylabel("Performance (GFLOP/s)")
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y / 1e9:g}"))
+    axis.set_xlim(frame.left, frame.right)
+    axis.set_ylim(frame.bottom, frame.top)
+    axis.set_xlabel("Arithmetic intensity over minimum traffic (FLOP/byte)", fontsize=9)
+    axis.set_ylabel("Performance (GFLOP/s)", fontsize=9)
     axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}" if x >= 1 else f"1/{1 / x:g}"))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y / 1e9:g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
     axis.grid(True, which="major", linewidth=0.4, color="#DDDDDD")
     axis.set_axisbelow(True)
     axis.tick_params(labelsize=8)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
-    if points:
-        axis.legend(fontsize=8, loc="lower right", frameon=False, title="FLOPs: analytic, from kernel shapes"
-                    if all(p.provenance == "analytic" for p in points) else None, title_fontsize=7)  # fmt: skip
+    axis.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_roof(axis: Axes, roof: Roof, points: list[Point]) -> None:
-    left, right = _span(roof, points)
-    axis.set_xlim(left, right)
-    shown = _worth_drawing(roof)
-    for line in shown:
-        intensity = [max(left, min(right, i)) for i in line.intensity]
-        flops = (
-            [line.flops[0] * i / line.intensity[0] for i in intensity]
-            if line.kind == "memory"
-            else line.flops
-        )
-        style = (
-            {"color": "black", "linewidth": 1.6} if line.binding else {"color": "#999999", "linewidth": 0.8}
-        )
-        axis.plot(intensity, flops, solid_capstyle="butt", zorder=2, **style)
-    top = max((y for line in shown for y in line.flops), default=1e12)
-    lowest = min(
-        [p.flops for p in points] + [line.flops[-1] for line in shown if line.kind == "compute"], default=1e9
-    )
-    axis.set_ylim(lowest / 8, top * 2.5)
-    for line in shown:
-        _label(axis, line.kind, line.label, line.intensity, line.flops, left, right, line.binding)
+def frame_of(lines: Sequence[RoofLine], points: Sequence[Point]) -> Frame:
+    """Limits that show every point, the ridge of every pair of ceilings, and room for labels."""
+    ridges = [line.intensity[0] for line in lines if line.kind == "compute"]
+    across = [*(p.intensity for p in points), *ridges, 1.0, 16.0]
+    up = [*(p.flops for p in points), *(line.flops[0] for line in lines if line.kind == "compute")] or [1e9]
+    return Frame(min(across) / 4, max(across) * 6, min(up) / 10, max(up) * 3)
 
 
-def _worth_drawing(roof: Roof) -> list:  # type: ignore[type-arg]
-    """Lines far enough from the next higher one of their kind to be told apart; the roof's own always."""
-    kept: list = []  # type: ignore[type-arg]
+def worth_drawing(lines: Sequence[RoofLine]) -> list[RoofLine]:
+    """The roof's own lines, and of the other ceilings those that can be told apart from the one above."""
+    kept: list[RoofLine] = []
     for kind in ("memory", "compute"):
-        last = None
-        ordered = sorted(
-            (x for x in roof.lines if x.kind == kind), key=lambda x: (not x.binding, -_height(x))
-        )
-        for line in ordered:
-            if last is None or line.binding or _height(line) < 0.8 * last:
+        above = math.inf
+        for line in sorted((x for x in lines if x.kind == kind), key=_height, reverse=True):
+            if line.binding or _height(line) < TOLD_APART * above:
                 kept.append(line)
-                last = _height(line)
+                above = _height(line)
     return kept
 
 
-def _height(line) -> float:  # type: ignore[no-untyped-def]
-    return float(line.flops[0] / line.intensity[0] if line.kind == "memory" else line.flops[0])
+def _height(line: RoofLine) -> float:
+    """FLOP/s of a compute line; of a memory line its FLOP/s at intensity 1, which is its bandwidth."""
+    return line.flops[0] / line.intensity[0] if line.kind == "memory" else line.flops[0]
 
 
-def _span(roof: Roof, points: list[Point]) -> tuple[float, float]:
-    ridges = [line.intensity[0] for line in roof.lines if line.kind == "compute"]
-    marks = [p.intensity for p in points] + ridges
-    return min([*marks, 1.0]) / 8, max([*marks, 16.0]) * 8
+def _draw_line(axis: Axes, line: RoofLine, frame: Frame) -> None:
+    colour, width = ("black", 1.6) if line.binding else ("#8C8C8C", 0.8)
+    begin, end = max(frame.left, line.intensity[0]), min(frame.right, line.intensity[-1])
+    slope = _height(line) if line.kind == "memory" else 0.0
+    ends = (begin * slope, end * slope) if slope else (line.flops[0], line.flops[-1])
+    axis.plot((begin, end), ends, color=colour, linewidth=width, solid_capstyle="butt", zorder=2)
+    place: tuple[float, float] = (frame.right, line.flops[0])
+    offset, align, angle = (-2, 2), "right", 0.0
+    if slope:
+        # Where the line comes into the picture, written along it.
+        at = max(frame.left, frame.bottom / slope) * 1.25
+        place, offset, align, angle = (at, at * slope), (0, 3), "left", _angle(axis)
+    axis.annotate(
+        line.label,
+        place,
+        xytext=offset,
+        textcoords="offset points",
+        ha=align,
+        va="bottom",
+        fontsize=7,
+        color="black" if line.binding else "#6E6E6E",
+        rotation=angle,
+        rotation_mode="anchor",
+    )
 
 
-def _label(axis, kind, text, intensity, flops, left, right, binding) -> None:  # type: ignore[no-untyped-def]
-    colour = "black" if binding else "#777777"
-    if kind == "compute":
-        axis.annotate(text, (right, flops[0]), xytext=(-2, 2), textcoords="offset points", ha="right", va="bottom",
-                      fontsize=7, color=colour)  # fmt: skip
-        return
-    at = left * 1.15
-    axis.annotate(text, (at, flops[0] * at / intensity[0]), xytext=(0, 3), textcoords="offset points", ha="left",
-                  va="bottom", fontsize=7, color=colour, rotation_mode="anchor", rotation=_slope(axis))  # fmt: skip
-
-
-def _slope(axis: Axes) -> float:
-    """Angle on paper of a line of slope 1 in these log axes, degrees."""
-    import math
-
+def _angle(axis: Axes) -> float:
+    """Angle on paper of FLOP/s proportional to intensity, degrees."""
     left, right = axis.get_xlim()
     bottom, top = axis.get_ylim()
     box = axis.get_window_extent()
-    per_decade_x = box.width / math.log10(right / left)
-    per_decade_y = box.height / math.log10(top / bottom)
-    return math.degrees(math.atan2(per_decade_y, per_decade_x))
-
-
-def _draw_points(axis: Axes, points: list[Point]) -> None:
-    for at, point in enumerate(points):
-        label = f"{point.label}  {units.number(point.flops, 'FLOP/s')} at {point.intensity:.3g}"
-        axis.plot(point.intensity, point.flops, ROLE_MARKERS.get(point.role, "o"), markersize=7, zorder=4,
-                  color=COLOURS[at % len(COLOURS)], markeredgecolor="white", label=label)  # fmt: skip
+    return math.degrees(math.atan2(box.height / math.log(top / bottom), box.width / math.log(right / left)))

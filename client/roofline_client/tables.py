@@ -22,8 +22,19 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 CSV_COLUMNS = (
-    "job", "subject", "role", "rank", "host", "metric", "value", "unit", "provenance", "scope", "coverage", "reason",
-)  # fmt: skip
+    "job",
+    "subject",
+    "role",
+    "rank",
+    "host",
+    "metric",
+    "value",
+    "unit",
+    "provenance",
+    "scope",
+    "coverage",
+    "reason",
+)
 
 # Column title -> metric; the order of the text report.
 TIME_COLUMNS = (
@@ -72,9 +83,8 @@ def _head(report: Report) -> Text:
     mode = f", {report.mode}" if report.mode else ""
     text = Text()
     text.append(f"Job {report.job}", style="bold")
-    text.append(
-        f"  {state}, since {begin}, {(report.end_ns - report.begin_ns) / 1e9:.1f} s, {len(report.ranks)} ranks{mode}"
-    )
+    seconds = (report.end_ns - report.begin_ns) / 1e9
+    text.append(f"  {state}, since {begin}, {seconds:.1f} s, {len(report.ranks)} ranks{mode}")
     if report.first_step is not None or report.last_step is not None:
         text.append(f"\nsteps {_bound(report.first_step)} to {_bound(report.last_step)} only")
     for alignment in report.alignment:

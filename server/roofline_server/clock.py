@@ -67,7 +67,8 @@ class NodeClock:
         """Server times of node times, both int64 ns; exact up to the offset's own error."""
         base = self._offset[0]
         moved = np.interp(node_ns, self._at, (self._offset - base).astype(np.float64))
-        return node_ns + base + np.rint(moved).astype(np.int64)
+        moved_ns: Ints = node_ns + base + np.rint(moved).astype(np.int64)
+        return moved_ns
 
 
 def _best_by_stretch(knots: Sequence[Knot]) -> list[Knot]:

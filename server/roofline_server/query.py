@@ -11,13 +11,14 @@ import grpc
 from roofline.v1 import machine_pb2
 from roofline.v1 import query_pb2 as pb
 
-from . import report as reports
 from .errors import BadRequest, UnknownJob
 from .model.roofline import Line
 from .model.summary import Summary
 from .model.values import Value
 from .records import Ceiling
-from .report import Report, RoofReport
+from .report.build import build
+from .report.members import summarize_job
+from .report.records import Report, RoofReport, Steps
 from .store.store import Store
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class QueryService:
         jobs = []
         for job in self._store.jobs():
             view = self._store.overview(job)
-            jobs.append(reports.summarize_job(job, view, time.time_ns()))
+            jobs.append(summarize_job(job, view, time.time_ns()))
         jobs.sort(key=lambda job: job.end_ns, reverse=True)
         return pb.ListJobsResponse(
             jobs=[
@@ -70,11 +71,11 @@ class QueryService:
             known = sorted(self._store.jobs(), reverse=True)
             hint = f"known are {', '.join(known[:5])}" if known else "it has no jobs yet"
             raise UnknownJob(f"this server has no job {request.job!r}; {hint}")
-        steps = reports.Steps(
+        steps = Steps(
             request.first_step if request.HasField("first_step") else None,
             request.last_step if request.HasField("last_step") else None,
         )
-        return _message(reports.build(view, steps))
+        return _message(build(view, steps))
 
 
 def _message(report: Report) -> Any:

@@ -54,8 +54,8 @@ def check_address(listen: str, insecure: bool) -> None:
         if ipaddress.ip_address(host.strip("[]")).is_loopback:
             return
     raise ConfigError(
-        f"--listen {listen} can be reached by others and this version has no TLS: anybody there could read jobs and "
-        "send data. Add --insecure if the network is trusted"
+        f"--listen {listen} can be reached by others and this version has no TLS: anybody there could read "
+        "jobs and send data. Add --insecure if the network is trusted"
     )
 
 

@@ -1,8 +1,8 @@
 """What runs inside a training process: marks steps where the framework makes them, when it is imported.
 
 Standard library only, any Python from 3.8 on, and nothing here may raise into the training. Each framework
-has one file and one line in HOOKS: module to wait for -> hook whose `patch(module, mark)` is called once after
-that module's own code has run.
+has one file and one line in HOOKS: module to wait for -> hook whose `patch(module, marker)` is called once
+after that module's own code has run.
 """
 
 from __future__ import annotations

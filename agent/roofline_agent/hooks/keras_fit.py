@@ -51,7 +51,7 @@ class _Marked:
         if getattr(self._model, "_cluster_coordinator", None) is not None:
             return
         steps = _steps_per_call(self._model)
-        size = batch_size(iterator)  # type: Optional[int]
+        size = batch_size(iterator)
         examples = None if size is None else size * steps
         self._marker.window(self._next, begin, end, examples)
         self._next += 1
@@ -62,7 +62,7 @@ class _Marked:
 
 
 def _steps_per_call(model: Any) -> int:
-    steps = getattr(model, "_steps_per_execution", None)
+    steps: Any = getattr(model, "_steps_per_execution", None)
     if steps is None:
         steps = getattr(model, "steps_per_execution", 1)
     return int(steps.numpy() if hasattr(steps, "numpy") else steps)

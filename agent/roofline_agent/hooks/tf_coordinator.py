@@ -1,7 +1,7 @@
 """TensorFlow parameter servers: the chief's coordinator runs each worker's step as a closure.
 
-`Worker._process_closure` runs in one thread per worker from the send of a closure to its result; the worker has
-executed all of it in between (TensorFlow 2.12 to 2.21). It never raises, so whether the closure succeeded is
+`Worker._process_closure` runs in one thread per worker, from the send of a closure to its result; the worker
+executes all of it in between (TensorFlow 2.12 to 2.21). It never raises, so whether the closure succeeded is
 seen by `mark_finished` having been called in that thread. A closure put back after a failure is no step.
 """
 
@@ -21,7 +21,7 @@ def patch(module: Any, marker: Marker) -> None:
     state = threading.local()
     queue, worker = module._CoordinatedClosureQueue, module.Worker
     finish, process = queue.mark_finished, worker._process_closure
-    steps = {}  # type: Dict[int, int]
+    steps: dict[int, int] = {}
 
     def mark_finished(self: Any) -> Any:
         state.finished = True

@@ -1,7 +1,7 @@
 """PyTorch: every optimizer calls the global step hooks once per step.
 
-With several optimizers the first one seen keeps the count. Horovod's optimizer fires these hooks twice a step and once
-before training, so with Horovod loaded its own hook marks instead.
+With several optimizers the first one seen keeps the count. Horovod's optimizer fires these hooks twice a step
+and once before training, so with Horovod loaded its own hook marks instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hardware counters of each rank through `perf stat`: FLOPs by precision and vector width, instructions, cycles.
+"""Hardware counters of each rank through `perf stat`: FLOPs by precision and vector width, cycles.
 
 One `perf stat -I` runs per rank and prints a line per event and interval. Events are probed one by one at
 start, because one unknown event fails the whole command. A multiplexed value is already scaled by perf; the

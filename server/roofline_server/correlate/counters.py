@@ -6,6 +6,8 @@ lies outside the samples has no value (NaN). A gauge is the largest value seen d
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ..records import ABSENT, Floats, Ints, Metric, MetricKind, Table, rows, take
@@ -46,9 +48,9 @@ def largest(times: Ints, values: Floats, begin: Ints, end: Ints) -> Floats:
 def cut(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     """Counters of one counter set at the borders of windows; one row per window that any sample touches.
 
-    windows: rank, window, step, begin_ns, end_ns. samples: rank, start_ns, time_ns and one column per metric.
-    The result repeats the windows' columns and adds start_ns (which incarnation), samples (how many lie inside),
-    and per cumulative metric `NAME.begin` and `NAME.end`, per gauge `NAME`.
+    windows: rank, window, step, begin_ns, end_ns. samples: rank, start_ns, time_ns, a column per metric.
+    The result repeats the windows' columns and adds start_ns (which incarnation), samples (how many lie
+    inside), and per cumulative metric `NAME.begin` and `NAME.end`, per gauge `NAME`.
     """
     parts: list[Table] = []
     order = np.lexsort((samples["time_ns"], samples["start_ns"], samples["rank"]))
@@ -71,7 +73,7 @@ def _groups(*keys: Ints) -> list[slice]:
     for key in keys:
         changes |= key[1:] != key[:-1]
     edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(keys[0])]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(edges)]
 
 
 def _touched(windows: Table, times: Ints) -> Table:
@@ -89,7 +91,7 @@ def _cut_one(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     for metric in metrics:
         if metric.name not in samples:
             continue
-        values = as_float(samples[metric.name])  # type: ignore[arg-type]
+        values = as_float(samples[metric.name])
         if metric.kind == MetricKind.CUMULATIVE:
             result[f"{metric.name}.begin"] = at_borders(times, values, begin)
             result[f"{metric.name}.end"] = at_borders(times, values, end)

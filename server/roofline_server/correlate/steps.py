@@ -48,7 +48,7 @@ def correlate(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[s
 
 
 def whole_lives(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
-    """`steps_SET` tables with one row per incarnation and its whole life as window, for ranks without steps."""
+    """`steps_SET` tables with one row per incarnation, its whole life the window: for ranks without steps."""
     found: dict[str, Table] = {}
     for name, samples in job.samples.items():
         if rows(samples) and name in metrics:

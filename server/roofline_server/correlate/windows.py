@@ -16,7 +16,7 @@ EMPTY: Table = {
 
 
 def build(marks: Table) -> Table:
-    """Windows, sorted by (rank, end), from marks with columns rank, kind, step, examples, time_ns, asynchronous.
+    """Windows, sorted by (rank, end), from marks: rank, kind, step, examples, time_ns, asynchronous.
 
     The result has rank, step, begin_ns, end_ns, examples (ABSENT where nobody said), asynchronous.
     """

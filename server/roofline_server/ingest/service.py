@@ -129,6 +129,8 @@ class IngestService:
                 welcome=pb.Welcome(acked=stream.received, server=__version__, max_batch_bytes=MAX_BATCH_BYTES)
             )
             while (message := await stream.outgoing.get()) is not _END:
+                if message.WhichOneof("kind") == "ping":
+                    message.ping.server_ns = time.time_ns()  # now, not when it was queued
                 yield message
             await tasks[0]
         except BadBatch as error:
@@ -202,7 +204,7 @@ async def _ping_for_ever(stream: _Stream) -> None:
     number = 0
     while True:
         number += 1
-        stream.send(pb.ServerMessage(ping=pb.Ping(id=number, server_ns=time.time_ns())))
+        stream.send(pb.ServerMessage(ping=pb.Ping(id=number)))
         await asyncio.sleep(FIRST_PING_S if number < FIRST_PINGS else PING_S)
 
 

@@ -87,7 +87,7 @@ def _reason(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:
     return "; ".join(found) or default
 
 
-# -- steps ------------------------------------------------------------------------------------------------------
+# -- steps -----------------------------------------------------------------------------------------
 
 
 def runs(steps: StepEvidence) -> list[tuple[int, int]]:
@@ -147,7 +147,7 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
     return value(rate, "examples/s", _REPORTED, scope, coverage=float(said.mean()))
 
 
-# -- work -------------------------------------------------------------------------------------------------------
+# -- work ------------------------------------------------------------------------------------------
 
 
 def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
@@ -223,7 +223,7 @@ def dominant_precision(kernels: Sequence[KernelEvidence]) -> str:
     return ""
 
 
-# -- against the roof -------------------------------------------------------------------------------------------
+# -- against the roof ------------------------------------------------------------------------------
 
 
 def _against_roof(
@@ -265,7 +265,7 @@ def _no_roof(reason: str) -> tuple[dict[str, Value], str, str]:
     return absent, "", reason
 
 
-# -- resources --------------------------------------------------------------------------------------------------
+# -- resources -------------------------------------------------------------------------------------
 
 
 def _resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:

@@ -154,7 +154,7 @@ class Catalog:
         """All names that have numbers: nodes, ranks, kernels; and the metrics by (counter set, name)."""
         with self._engine.connect() as db:
             nodes = {NodeKey(r.agent, r.boot): r.id for r in db.execute(sa.select(_node))}
-            ranks = {RankKey(r.job, r.role, r.index): r.id for r in db.execute(sa.select(_rank))}
+            ranks = {RankKey(*r[1:]): r[0] for r in db.execute(sa.select(_rank))}
             kernels = {KernelKind(*r[1:]): r[0] for r in db.execute(sa.select(_kernel))}
             metrics = {}
             for r in db.execute(sa.select(_metric)):
@@ -179,9 +179,7 @@ class Catalog:
             if found is not None:
                 db.execute(_node.update().where(same).values(machine=text))
                 return int(found)
-            return int(
-                db.execute(_node.insert().values(**key._asdict(), machine=text)).inserted_primary_key[0]
-            )
+            return _new_id(db.execute(_node.insert().values(**key._asdict(), machine=text)))
 
     def machines(self) -> dict[int, Machine]:
         """What each node last said of itself."""
@@ -196,7 +194,7 @@ class Catalog:
 
     def _add(self, table: sa.Table, values: dict[str, Any]) -> int:
         with self._engine.begin() as db:
-            return int(db.execute(table.insert().values(values)).inserted_primary_key[0])
+            return _new_id(db.execute(table.insert().values(values)))
 
     def add_metrics(self, metrics: Iterable[Metric]) -> None:
         with self._engine.begin() as db:
@@ -280,6 +278,12 @@ def _put_life(db: sa.Connection, who: Incarnation, life: Life) -> None:
     db.execute(_incarnation.insert().values(values))
 
 
+def _new_id(done: sa.CursorResult[Any]) -> int:
+    key = done.inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
 def _durable(connection: Any, _record: Any) -> None:
     connection.execute("pragma journal_mode=wal")
     connection.execute("pragma synchronous=full")
@@ -290,7 +294,8 @@ def _machine(text: str) -> Machine:
     values = json.loads(text)
     ceilings = tuple(Ceiling(*c) for c in values[7])
     sources = tuple(SourceStatus(*s) for s in values[8])
-    return Machine(*values[:7], ceilings, sources, values[9])
+    host, model, sockets, cores, cpus, memory, kernel, _, _, interval_ns = values
+    return Machine(host, model, sockets, cores, cpus, memory, kernel, ceilings, sources, interval_ns)
 
 
 def sqlite_url(path: Path) -> str:

@@ -67,7 +67,7 @@ class Inbox:
                     )
                     stored.append(entry._replace(id=cursor.lastrowid or 0))
                 self._db.executemany(
-                    "insert into acked values (?, ?) on conflict (agent) do update set sequence = excluded.sequence",
+                    "insert or replace into acked values (?, ?)",
                     [(agent, highest[agent]) for agent in {e.agent for e in stored}],
                 )
                 self._db.execute("commit")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -34,15 +35,13 @@ class Reader:
         self._db.close()
 
 
-def _plain(
-    column: np.ndarray[tuple[int], np.dtype[np.generic]],
-) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+def _plain(column: Any) -> Any:
     if not isinstance(column, np.ma.MaskedArray):
         return column
     if column.dtype.kind == "f":
         return column.filled(np.nan)
     if column.dtype.kind == "i":
-        return column.astype(np.int64).filled(ABSENT)
+        return np.ma.filled(column.astype(np.int64), ABSENT)
     return np.asarray(column.filled(""))
 
 

@@ -121,7 +121,7 @@ class Store:
         if self._tail or removed:
             log.info("recovered %d unsealed batches, removed %d unfinished files", len(self._tail), removed)
 
-    # -- ingest ---------------------------------------------------------------------------------------------
+    # -- ingest ------------------------------------------------------------------------------------
 
     def hello(self, key: NodeKey, machine: Machine) -> int:
         """Number of a node that has just said hello."""
@@ -161,7 +161,7 @@ class Store:
         with self._lock:
             return sum(batch.bytes for batch in self._tail)
 
-    # -- sealing --------------------------------------------------------------------------------------------
+    # -- sealing -----------------------------------------------------------------------------------
 
     def seal(self) -> int:
         """Move what is in the inbox into segments; returns how many batches. Safe to be killed anywhere."""
@@ -227,7 +227,7 @@ class Store:
             sealing.through_id,
             table,
             int(begin.min()),
-            int(end.max()),  # type: ignore[arg-type]
+            int(end.max()),
         )
 
     def _fresh(self, tables: JobTables, progress: Progress, through: int | None) -> dict[str, Table]:
@@ -250,7 +250,7 @@ class Store:
         heard = [t for t in reported if t > max(reported, default=0) - SILENT_NS]
         return min(heard, default=0) - SLACK_NS
 
-    # -- reading --------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def clocks(self) -> dict[int, NodeClock]:
         """The clock of every node."""

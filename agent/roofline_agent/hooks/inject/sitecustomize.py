@@ -8,26 +8,28 @@ import os
 import sys
 
 
-def _load_hooks(folder):
+def _load_hooks(folder: str) -> None:
     import importlib.util
 
     path = os.path.join(folder, "__init__.py")
     spec = importlib.util.spec_from_file_location(
         "_roofline_hooks", path, submodule_search_locations=[folder]
     )
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["_roofline_hooks"] = module
     spec.loader.exec_module(module)
     module.install(os.path.dirname(os.path.dirname(folder)))
 
 
-def _make_way(here):
+def _make_way(here: str) -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
     ours = sys.modules.pop("sitecustomize", None)
     try:
-        import sitecustomize  # noqa: F401 - the one that belongs here
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the one that belongs here
     except ImportError:
-        sys.modules["sitecustomize"] = ours
+        if ours is not None:
+            sys.modules["sitecustomize"] = ours
 
 
 _here = os.path.dirname(os.path.abspath(__file__))

@@ -1,0 +1,145 @@
+"""What is known of one rank, cut out of a job's step tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..correlate.steps import OWN, union
+from ..model.summary import CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
+from ..records import EventKind, Ints, Table, rows, take
+from ..store.store import JobView
+from .members import host_of
+from .records import Steps
+
+
+def within(table: Table, steps: Steps) -> Table:
+    if not rows(table):
+        return table
+    wanted = np.ones(rows(table), bool)
+    if steps.first is not None:
+        wanted &= table["step"] >= steps.first
+    if steps.last is not None:
+        wanted &= table["step"] <= steps.last
+    return table if wanted.all() else take(table, wanted)
+
+
+def where(table: Table, column: str, wanted: int) -> Table:
+    return take(table, table[column] == wanted) if rows(table) else table
+
+
+def unite(table: Table) -> Table:
+    if not rows(table):
+        return table
+    served = take(table, table["window"] != OWN)
+    if not rows(served):
+        return table
+    parts = (take(table, table["window"] == OWN), union(served))
+    return {name: np.concatenate([part[name] for part in parts]) for name in table}
+
+
+def evidence_of(view: JobView, number: int, tables: Mapping[str, Table], mode: str) -> RankEvidence:
+    key = view.ranks[number]
+    mine = {name: where(table, "rank", number) for name, table in tables.items()}
+    lifetimes = {name: where(table, "rank", number) for name, table in view.lifetimes.items()}
+    counters = {
+        name: mine[name] if rows(mine.get(name, {})) else lifetimes.get(name, {})
+        for name in (*mine, *lifetimes)
+    }
+    steps = _steps(mine.get("steps", {}))
+    serving = rows(mine.get("steps", {})) > 0 and bool(np.any(mine["steps"]["window"] != OWN))
+    process, tcp = counters.get("steps_process", {}), counters.get("steps_tcp", {})
+    return RankEvidence(
+        key=f"{key.role}:{key.index}",
+        role=key.role,
+        host=host_of(view, number),
+        steps=steps,
+        kernels=_kernels(mine.get("steps_kernels", {})),
+        cpu_ns=_counter(process, "cpu_ns"),
+        sent=_counter(tcp, "tcp_sent_bytes"),
+        received=_counter(tcp, "tcp_received_bytes"),
+        rss_peak=_peak(process, "rss_bytes"),
+        samples_per_step=float(np.mean(process["samples"])) if rows(process) and len(steps.step) else None,
+        serving=serving,
+        reasons=_reasons(view, number),
+    )
+
+
+def _steps(table: Table) -> StepEvidence:
+    if not rows(table):
+        none: Ints = np.zeros(0, np.int64)
+        return StepEvidence(none, none, none, none)
+    table = take(table, np.argsort(table["end_ns"], kind="stable"))
+    return StepEvidence(
+        *(table[name].astype(np.int64) for name in ("step", "begin_ns", "end_ns", "examples"))
+    )
+
+
+def _kernels(table: Table) -> KernelEvidence | None:
+    # A rank whose libraries executed nothing has no FLOPs that anybody counted: absent, not zero.
+    if not rows(table) or not table["calls"].any():
+        return None
+
+    def column(name: str) -> Ints:
+        return table[name].astype(np.int64)
+
+    return KernelEvidence(
+        flops=column("flops"),
+        bytes=column("bytes"),
+        duration_ns=column("end_ns") - column("begin_ns"),
+        kernel_ns=column("kernel_ns"),
+        complete=column("complete") > 0,
+        unmodelled=column("unmodelled"),
+        flops_f32=column("flops_f32"),
+        flops_f64=column("flops_f64"),
+    )
+
+
+def _counter(table: Table, name: str) -> CounterEvidence | None:
+    if not rows(table) or f"{name}.begin" not in table:
+        return None
+    begin, end = table[f"{name}.begin"], table[f"{name}.end"]
+    both = ~(np.isnan(begin) | np.isnan(end))
+    if not both.any():
+        return None
+    total = seconds = 0.0
+    for start in np.unique(table["start_ns"][both]):
+        one = both & (table["start_ns"] == start)
+        total += float(end[one].max() - begin[one].min())
+        seconds += float(table["end_ns"][one].max() - table["begin_ns"][one].min()) / 1e9
+    mean = float((end[both] - begin[both]).mean())
+    return CounterEvidence(total, seconds, int(both.sum()), mean)
+
+
+def _peak(table: Table, name: str) -> float | None:
+    if not rows(table) or name not in table or np.isnan(table[name]).all():
+        return None
+    return float(np.nanmax(table[name]))
+
+
+def _reasons(view: JobView, number: int) -> dict[str, str]:
+    nodes = {who.node for who in view.lives if who.rank == number}
+    if not nodes:
+        elsewhere = "only its coordinator spoke of it: no agent watches its process"
+        return dict.fromkeys(("cpu", "tcp", "flops", "dram"), elsewhere)
+    events = where(view.events, "rank", number)
+    wrapped = rows(events) and bool(np.any(events["kind"] == EventKind.KERNELS_COVERED))
+    status = {s.name: s for n in nodes for s in view.machines[n].sources}
+    reasons = {
+        "flops": "its oneDNN and MKL executed nothing"
+        if wrapped
+        else "not started by `roofline-agent run`: no kernels",
+        "dram": "no source on this node reads DRAM counters",
+    }
+    perf = status.get("perf")
+    if perf is not None and not perf.works:
+        reasons["flops"] += f"; {perf.reason}"
+        reasons["dram"] = perf.reason
+    for kind, source in (("cpu", "process"), ("tcp", "tcp")):
+        state = status.get(source)
+        if state is None:
+            reasons[kind] = f"source {source} is not configured"
+        elif not state.works:
+            reasons[kind] = state.reason
+    return reasons

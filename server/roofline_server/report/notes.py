@@ -1,0 +1,92 @@
+"""The report in words: what was missed, what is blurred, what is absent and why."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from ..correlate.steps import OWN
+from ..records import EventKind, Table, rows
+from ..store.store import JobView
+from .evidence import where
+from .records import Report
+
+ALIGNMENT_LIMIT = 0.05  # of the median step time
+
+
+def write_notes(view: JobView, report: Report) -> list[str]:
+    notes = _gap_notes(report) + _hole_notes(view) + _alignment_notes(report)
+    for table in (view.events, *view.watched.values()):
+        notes += _event_notes(table)
+    for roof in report.roofs:
+        if not roof.ceilings:
+            notes.append(
+                f"{roof.host} has no ceilings: run `roofline-agent calibrate` there while it is idle"
+            )
+    return list(dict.fromkeys(notes)) + _absent_notes(report)
+
+
+def _gap_notes(report: Report) -> list[str]:
+    notes = []
+    for gap in report.gaps:
+        clock = time.strftime("%H:%M:%S", time.localtime(gap.begin_ns / 1e9))
+        seconds = (gap.end_ns - gap.begin_ns) / 1e9
+        notes.append(f"gap: {gap.host} was not watched for {seconds:.1f} s from {clock}: {gap.reason}")
+    return notes
+
+
+def _hole_notes(view: JobView) -> list[str]:
+    own = where(view.steps.get("steps", {}), "window", OWN)
+    notes = []
+    for number in np.unique(own["rank"]).tolist() if rows(own) else ():
+        steps = np.unique(where(own, "rank", number)["step"])
+        missing = int(steps[-1] - steps[0] + 1 - len(steps))
+        if missing:
+            key = view.ranks[number]
+            notes.append(
+                f"{key.role}:{key.index}: {missing} steps between {steps[0]} and {steps[-1]} were not seen"
+            )
+    return notes
+
+
+def _alignment_notes(report: Report) -> list[str]:
+    medians = [r.summary.values["step_time_median"].value for r in report.ranks]
+    shortest = min((m for m in medians if m), default=None)
+    notes = []
+    for host, error in report.alignment:
+        if error.value is not None and shortest and error.value > ALIGNMENT_LIMIT * shortest:
+            notes.append(
+                f"clock of {host} is known to {error.value * 1e3:.2f} ms only, "
+                f"{error.value / shortest:.0%} of a median step: steps across nodes are blurred"
+            )
+    return notes
+
+
+def _event_notes(events: Table) -> list[str]:
+    if not rows(events):
+        return []
+    totals: dict[tuple[int, str], int] = {}
+    for kind in (EventKind.LOST, EventKind.REFUSED, EventKind.SOURCE_FAILED):
+        for text, count in zip(
+            *(where(events, "kind", kind).get(c, ()) for c in ("text", "count")), strict=True
+        ):
+            totals[int(kind), str(text)] = totals.get((int(kind), str(text)), 0) + int(count)
+    words = {EventKind.LOST: "lost: {1} {0}", EventKind.REFUSED: "refused: {0} ({1} times)"}
+    return [
+        words.get(EventKind(kind), "source failed: {0}").format(text, n) for (kind, text), n in totals.items()
+    ]
+
+
+def _absent_notes(report: Report) -> list[str]:
+    """Why values are absent, one line per reason, with who lacks what."""
+    who: dict[str, dict[str, list[str]]] = {}
+    for rank in report.ranks:
+        for name, value in rank.summary.values.items():
+            if value.value is None and value.reason:
+                who.setdefault(value.reason, {}).setdefault(rank.rank, []).append(name)
+    notes = []
+    for reason, lacking in who.items():
+        names = dict.fromkeys(name for names in lacking.values() for name in names)
+        notes.append(f"absent for {', '.join(lacking)}: {', '.join(names)}: {reason}")
+    return notes

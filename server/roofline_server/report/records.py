@@ -1,0 +1,92 @@
+"""What a report holds, as plain records. Times are the server's, ns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..model.roofline import Line
+from ..model.summary import Summary
+from ..model.values import Provenance, Value
+from ..records import Ceiling, SourceStatus
+
+
+class RankReport(NamedTuple):
+    rank: str
+    role: str
+    index: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
+    host: str
+    pid: int
+    name: str
+    windows: str
+    summary: Summary
+
+
+class RoleReport(NamedTuple):
+    role: str
+    ranks: int
+    hosts: list[str]
+    summary: Summary
+
+
+class RoofReport(NamedTuple):
+    host: str
+    note: str
+    lines: list[Line]
+    ceilings: list[Ceiling]
+
+
+class Point(NamedTuple):
+    label: str
+    role: str
+    host: str
+    intensity: float
+    flops: float
+    provenance: Provenance
+    level: str
+
+
+class Gap(NamedTuple):
+    """A stretch nobody watched, server time."""
+
+    host: str
+    rank: str
+    begin_ns: int
+    end_ns: int
+    reason: str
+
+
+class Report(NamedTuple):
+    job: str
+    begin_ns: int
+    end_ns: int
+    mode: str
+    running: bool
+    first_step: int | None
+    last_step: int | None
+    roles: list[RoleReport]
+    ranks: list[RankReport]
+    roofs: list[RoofReport]
+    points: list[Point]
+    alignment: list[tuple[str, Value]]
+    gaps: list[Gap]
+    notes: list[str]
+    sources: list[tuple[str, list[SourceStatus]]]
+
+
+class JobSummary(NamedTuple):
+    job: str
+    begin_ns: int
+    end_ns: int
+    roles: dict[str, int]
+    hosts: list[str]
+    running: bool
+
+
+class Steps(NamedTuple):
+    """Which steps a question is about; None: no bound."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+ALL_STEPS = Steps()
