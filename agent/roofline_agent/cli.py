@@ -85,6 +85,8 @@ def daemon(
         level=logging.WARNING if quiet else logging.INFO,
         format="%(asctime)s roofline-agent %(levelname)s %(message)s",
     )
+    # gRPC's C core would print its own view of every error beside ours; not set for ranks, only here.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from .daemon import Daemon
 
     agent = Daemon(_load(config, **settings))
@@ -146,8 +148,9 @@ def calibrate(
 
 
 def _show_ceiling(ceiling: Any) -> None:
+    unit = "GB/s" if ceiling.unit == "byte/s" else "GFLOP/s"
     print(
-        f"{ceiling.name:<16} {ceiling.value / 1e9:9.1f} G{ceiling.unit:<7} spread {ceiling.spread:5.1%}",
+        f"{ceiling.name:<16} {ceiling.value / 1e9:9.1f} {unit:<8} spread {ceiling.spread:5.1%}",
         flush=True,
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
-import threading
+import select
 import time
 import uuid
 from collections.abc import Mapping
@@ -41,14 +42,16 @@ class Daemon:
         """Take what the agent needs. Raises Unavailable or ConfigError when it cannot be had."""
         self._config = config
         self._interval_ns = int(config.interval * 1e9)
-        self._halt = threading.Event()
+        self._halt = False
+        # Written to by stop(), so that a waiting loop wakes at once.
+        self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.state = Path(config.state) if config.state else default_state(environ)
         self._guard = _only_one(self.state)
         self._spool = Spool(self.state / "spool.db", config.spool_mb << 20)
         self._discovery = Discovery(default_job=config.job)
         self.socket = Path(config.socket) if config.socket else default_socket(environ)
-        self._intake = Intake(Listener(self.socket, everyone=os.getuid() == 0), self._discovery)
-        self._listener = self._intake._listener
+        self._listener = Listener(self.socket, everyone=os.getuid() == 0)
+        self._intake = Intake(self._listener, self._discovery)
         self._sampler = Sampler(make_sources(config, environ))
         self._machine = read_machine()
         self._instance = uuid.uuid4().hex
@@ -63,7 +66,9 @@ class Daemon:
 
     def stop(self) -> None:
         """Ask the loop to end; safe in a signal handler."""
-        self._halt.set()
+        self._halt = True
+        with contextlib.suppress(OSError):
+            os.write(self._waker, b"x")
 
     def run(self) -> None:
         """Work until stopped, then hand over what is left."""
@@ -74,12 +79,17 @@ class Daemon:
         self._events.append(Event(EventKind.AGENT_STARTED, now, now, text=f"agent {__version__} started"))
         due = {"scan": now, "sample": now, "batch": now + BATCH_NS}
         try:
-            while not self._halt.is_set():
+            while not self._halt:
                 self._round(due)
-                wait = (min(due.values()) - time.monotonic_ns()) / 1e9
-                self._halt.wait(min(STRIDE_S, max(0.0, wait)))
+                self._wait((min(due.values()) - time.monotonic_ns()) / 1e9)
         finally:
             self._finish()
+
+    def _wait(self, seconds: float) -> None:
+        """Until something is due, a stride is over, or a process connects (it may not live for long)."""
+        ready, _, _ = select.select([self._listener, self._wake], [], [], min(STRIDE_S, max(0.0, seconds)))
+        if self._listener in ready:
+            self._intake.welcome()
 
     def _round(self, due: dict[str, int]) -> None:
         self._intake.drain()

@@ -66,9 +66,12 @@ class Listener:
                 f"cannot listen for marks at {path}: {error.strerror or error}; choose another --socket"
             ) from None
 
+    def fileno(self) -> int:
+        """Readable when somebody wants to connect."""
+        return self._socket.fileno()
+
     def read(self) -> Iterator[tuple[socket.socket, Peer, bytes]]:
         """All packets that wait; a connection that ended yields one last empty packet."""
-        self._accept()
         for connection, peer in list(self._peers.items()):
             for data in _packets(connection):
                 yield connection, peer, data
@@ -76,7 +79,9 @@ class Listener:
                     del self._peers[connection]
                     connection.close()
 
-    def _accept(self) -> None:
+    def accept(self) -> list[tuple[socket.socket, Peer]]:
+        """Take in whoever waits; returns the new ones."""
+        taken = []
         with contextlib.suppress(BlockingIOError, InterruptedError):
             while len(self._peers) < MAX_CONNECTIONS:
                 connection, _ = self._socket.accept()
@@ -85,6 +90,8 @@ class Listener:
                     connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
                 )
                 self._peers[connection] = Peer(pid, uid)
+                taken.append((connection, self._peers[connection]))
+        return taken
 
     def close(self) -> None:
         for connection in self._peers:
@@ -140,10 +147,17 @@ class Intake:
         self._covered: dict[Rank, tuple[int, int]] = {}
         self._refused: dict[str, int] = {}
 
+    def welcome(self) -> None:
+        """Take in new connections, and look who they are before they can be gone again."""
+        for connection, peer in self._listener.accept():
+            sender = self._senders[connection] = _Sender()
+            sender.rank = self._discovery.look_at(peer.pid) if peer.pid > 0 else None
+
     def drain(self) -> None:
         """Read what waits on the socket."""
+        self.welcome()
         for connection, peer, data in self._listener.read():
-            sender = self._senders.setdefault(connection, _Sender())
+            sender = self._senders[connection]
             if not data:
                 del self._senders[connection]
                 continue

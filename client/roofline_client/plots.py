@@ -78,16 +78,8 @@ def _draw_node(axis: Axes, job: str, host: str, roof: Roof | None, points: list[
         label = f"{point.label}: {units.number(point.flops, 'FLOP/s')} at {point.intensity:.3g} FLOP/byte"
         marker = MARKERS.get(point.role, "o")
         colour = COLOURS[at % len(COLOURS)]
-        axis.plot(
-            point.intensity,
-            point.flops,
-            marker,
-            markersize=7,
-            color=colour,
-            mec="white",
-            zorder=4,
-            label=label,
-        )
+        size = 10 - 2.5 * (at % 3)  # ranks often fall on one spot: the later lie smaller on top
+        axis.plot(point.intensity, point.flops, marker, ms=size, c=colour, mec="white", zorder=4, label=label)
     if points:
         kinds = ", ".join(dict.fromkeys(p.provenance for p in points))
         axis.legend(fontsize=8, loc="lower right", frameon=False, title=f"FLOPs: {kinds}", title_fontsize=7.5)
@@ -141,18 +133,19 @@ def _draw_line(axis: Axes, line: RoofLine, frame: Frame) -> None:
     ends = (begin * slope, end * slope) if slope else (line.flops[0], line.flops[-1])
     axis.plot((begin, end), ends, color=colour, linewidth=width, solid_capstyle="butt", zorder=2)
     place: tuple[float, float] = (frame.right, line.flops[0])
-    offset, align, angle = (-2, 2), "right", 0.0
+    offset, align, side, angle = (-2, 2), "right", "bottom", 0.0
     if slope:
         # Where the line comes into the picture, written along it.
         at = max(frame.left, frame.bottom / slope) * 1.25
-        place, offset, align, angle = (at, at * slope), (0, 3), "left", _angle(axis)
+        place, align, angle = (at, at * slope), "left", _angle(axis)
+        offset, side = ((0, 3), "bottom") if line.binding else ((4, -2), "top")
     axis.annotate(
         line.label,
         place,
         xytext=offset,
         textcoords="offset points",
         ha=align,
-        va="bottom",
+        va=side,
         fontsize=7,
         color="black" if line.binding else "#6E6E6E",
         rotation=angle,

@@ -1,6 +1,11 @@
 """`python -m roofline_server` and the `roofline-server` command."""
 
-from .cli import main
+import os
+
+# gRPC's C core would print its own view of every error beside ours; it reads this when it is loaded.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+from roofline_server.cli import main
 
 if __name__ == "__main__":
     main()

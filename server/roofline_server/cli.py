@@ -41,6 +41,9 @@ def serve(
     catalog: Annotated[
         str, typer.Option(envvar="ROOFLINE_CATALOG", help="SQLAlchemy URL of the catalog [SQLite in --data]")
     ] = "",
+    seal: Annotated[
+        float, typer.Option(min=0.05, help="seconds at most until data moves from the inbox to Parquet")
+    ] = 30.0,
     insecure: Annotated[bool, typer.Option("--insecure", help="allow an address others can reach")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="warnings only")] = False,
     version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
@@ -55,7 +58,7 @@ def serve(
     from .serve import Options, default_data
     from .serve import serve as run
 
-    asyncio.run(run(Options(listen, data or default_data(os.environ), catalog, insecure)))
+    asyncio.run(run(Options(listen, data or default_data(os.environ), catalog, insecure, seal)))
 
 
 def main() -> None:

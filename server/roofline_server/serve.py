@@ -35,6 +35,7 @@ class Options(NamedTuple):
     data: Path = Path("roofline-data")
     catalog: str = ""
     insecure: bool = False
+    seal_s: float = SEAL_S
 
 
 def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Path:
@@ -72,7 +73,7 @@ async def serve(options: Options) -> None:
         log.info(
             "roofline-server %s at %s, data in %s", __version__, _address(options.listen, port), options.data
         )
-        await _until_stopped(server, store, committer)
+        await _until_stopped(server, store, committer, options.seal_s)
     finally:
         await asyncio.to_thread(store.close)
         os.close(guard)
@@ -109,12 +110,12 @@ def _bind(server: grpc.aio.Server, listen: str) -> int:
     return int(port)
 
 
-async def _until_stopped(server: grpc.aio.Server, store: Store, committer: Committer) -> None:
+async def _until_stopped(server: grpc.aio.Server, store: Store, committer: Committer, seal_s: float) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    tasks = [asyncio.create_task(committer.run()), asyncio.create_task(_seal_for_ever(store))]
+    tasks = [asyncio.create_task(committer.run()), asyncio.create_task(_seal_for_ever(store, seal_s))]
     await stop.wait()
     log.info("stopping: taking what is on its way, then sealing")
     await server.stop(GRACE_S)
@@ -125,13 +126,13 @@ async def _until_stopped(server: grpc.aio.Server, store: Store, committer: Commi
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _seal_for_ever(store: Store) -> None:
+async def _seal_for_ever(store: Store, seal_s: float) -> None:
     waited = 0.0
     failing = False
     while True:
-        await asyncio.sleep(LOOK_S)
-        waited += LOOK_S
-        if waited < SEAL_S and store.unsealed_bytes < SEAL_BYTES:
+        await asyncio.sleep(min(LOOK_S, seal_s))
+        waited += min(LOOK_S, seal_s)
+        if waited < seal_s and store.unsealed_bytes < SEAL_BYTES:
             continue
         waited = 0.0
         try:

@@ -57,8 +57,11 @@ def make_roof(host: str, ceilings: Iterable[Ceiling], precision: str = "f32") ->
 
 
 def lines(ceilings: Sequence[Ceiling], roof: Roof | None) -> list[Line]:
-    """All ceilings as lines, each cut where the highest of the other kind meets it."""
-    compute = [c for c in ceilings if c.kind == "compute" and c.value > 0]
+    """Ceilings as lines, cut where the highest of the other kind meets them; with a roof, of its precision."""
+    precision = roof.compute.precision if roof else None
+    compute = [
+        c for c in ceilings if c.kind == "compute" and c.value > 0 and precision in (None, c.precision)
+    ]
     memory = [c for c in ceilings if c.kind == "memory" and c.value > 0]
     top = max(compute, key=_height, default=None)
     steepest = max(memory, key=_height, default=None)

@@ -1,0 +1,68 @@
+# Every target sets up what it needs; run again, it starts within seconds.
+PYTHON ?= python3
+VENV := .venv
+TF_VENV := .venv-tensorflow
+TORCH_VENV := .venv-torch
+PROTO_VENV := .venv-proto
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+export PIP_NO_WARN_SCRIPT_LOCATION := 1
+
+.PHONY: help demo test test-frameworks fmt lint types proto bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.ready $(TF_VENV)/.ready ## profile a real TensorFlow parameter-server training as job 42 and report it
+	@$(VENV)/bin/python examples/demo.py --training-python $(TF_VENV)/bin/python
+
+test: $(VENV)/.ready ## run the tests (no training framework needed)
+	@$(VENV)/bin/python -m coverage run -m pytest
+	@$(VENV)/bin/python -m coverage report --skip-covered | tail -n 1
+
+test-frameworks: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run the tests on real TensorFlow and PyTorch
+	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
+		$(VENV)/bin/python -m pytest -m framework
+
+fmt: $(VENV)/.ready ## format the code
+	@$(VENV)/bin/ruff format . && $(VENV)/bin/ruff check --fix .
+
+lint: $(VENV)/.ready ## check style
+	@$(VENV)/bin/ruff format --check . && $(VENV)/bin/ruff check .
+
+types: $(VENV)/.ready ## check types
+	@$(VENV)/bin/mypy
+
+# An old generator, on purpose: its output runs with every protobuf and grpcio from 4.25 and 1.62 on.
+proto: $(PROTO_VENV)/.ready ## generate the wire code from the .proto files
+	@$(PROTO_VENV)/bin/python -m grpc_tools.protoc -I proto --python_out=proto --pyi_out=proto \
+		--grpc_python_out=proto proto/roofline/v1/*.proto
+	@rm -f proto/roofline/v1/machine_pb2_grpc.py
+
+bench: $(VENV)/.ready $(TF_VENV)/.ready ## measure what the README claims
+	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python
+
+clean: ## remove environments, caches and the demo's data
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(PROTO_VENV) demo .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.ready: pyproject.toml
+	@echo "installing roofline into $(VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python $(PIP_INSTALL) -e '.[dev]'
+	@touch $@
+
+$(TF_VENV)/.ready: examples/tensorflow_ps/requirements.txt
+	@echo "installing TensorFlow into $(TF_VENV) (1.3 GB, about a minute, once)"
+	@$(PYTHON) -m venv $(TF_VENV)
+	@$(TF_VENV)/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+$(TORCH_VENV)/.ready: examples/torch_requirements.txt
+	@echo "installing PyTorch into $(TORCH_VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(TORCH_VENV)
+	@$(TORCH_VENV)/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+$(PROTO_VENV)/.ready: Makefile
+	@$(PYTHON) -m venv $(PROTO_VENV)
+	@$(PROTO_VENV)/bin/python $(PIP_INSTALL) grpcio-tools==1.62.3 setuptools
+	@touch $@

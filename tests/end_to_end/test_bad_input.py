@@ -1,0 +1,72 @@
+"""Whatever is wrong, one clear line and the documented exit code, and nothing else is harmed."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from .conftest import COMMANDS, Site, wait_until
+
+
+def run(site: Site, name: str, *arguments: Any) -> subprocess.CompletedProcess[str]:
+    command = [str(COMMANDS / name), *map(str, arguments)]
+    return subprocess.run(command, env=site.environ, capture_output=True, text=True, timeout=60)
+
+
+def one_line(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    assert done.returncode == code, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line]
+    assert len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+def test_unknown_job(site: Site) -> None:
+    site.server()
+    one_line(site.ask("report", "--job", "nope"), 5, "nope", "roofline-client jobs")
+
+
+def test_no_server_at_the_address(site: Site) -> None:
+    one_line(site.ask("report", "--job", "42", "--server", "127.0.0.1:9"), 4, "127.0.0.1:9")
+    one_line(site.ask("jobs", "--server", "nonsense"), 3, "HOST:PORT")
+
+
+def test_port_in_use(site: Site) -> None:
+    site.server()
+    other = run(site, "roofline-server", "-q", "--listen", site.address, "--data", site.folder / "other")
+    one_line(other, 6, site.address, "in use")
+
+
+def test_data_directory_that_cannot_be_written(site: Site) -> None:
+    in_the_way = site.folder / "file"
+    in_the_way.write_text("not a directory")
+    done = run(site, "roofline-server", "-q", "--listen", site.address, "--data", in_the_way / "data")
+    one_line(done, 6, "data directory", "--data")
+
+
+def test_address_others_can_reach_needs_a_word(site: Site) -> None:
+    one_line(run(site, "roofline-server", "-q", "--listen", "0.0.0.0:7999"), 3, "--insecure")
+
+
+def test_malformed_agent_configuration(site: Site) -> None:
+    config = site.folder / "agent.toml"
+    config.write_text("interval = = 3")
+    one_line(run(site, "roofline-agent", "--config", config), 3, str(config), "TOML")
+    config.write_text("intervall = 3")
+    one_line(run(site, "roofline-agent", "--config", config), 3, "intervall", "interval")
+
+
+def test_picture_that_cannot_be_written(site: Site) -> None:
+    site.server()
+    site.agent()
+    assert site.rank("worker", 0, 5, 0.01, 1).wait(timeout=60) == 0
+    wait_until(lambda: site.steps("worker:0") == 5)
+    done = site.ask("report", "--job", "42", "--plot", Path("/proc/nowhere/x.png"))
+    one_line(done, 1, "/proc/nowhere/x.png")
+    one_line(site.ask("report", "--job", "42", "--plot", "x.bmp"), 1, ".png")
+
+
+def test_step_range_that_cannot_be(site: Site) -> None:
+    one_line(site.ask("report", "--job", "42", "--steps", "a:b"), 3, "FIRST:LAST")
