@@ -65,9 +65,7 @@ def demo(options: argparse.Namespace) -> int:
         agent = ["--interval", "0.1", "--state", folder / "agent"]
         running.enter_context(started("roofline-agent", agent, folder, environ))
         wait_for(lambda: (folder / "agent.sock").exists(), folder / "roofline-agent.log")
-        say(
-            "training: chief, parameter server, 2 workers, each as `roofline-agent run --job 42 -- python ...`"
-        )
+        say("training: chief, parameter server, 2 workers, as `roofline-agent run --job 42 -- python ...`")
         status = train(options, folder, environ)
         if status:
             raise DemoError(

@@ -52,6 +52,9 @@ class Daemon:
         self.socket = Path(config.socket) if config.socket else default_socket(environ)
         self._listener = Listener(self.socket, everyone=os.getuid() == 0)
         self._intake = Intake(self._listener, self._discovery)
+        self._poller = select.poll()
+        for descriptor in (self._listener.fileno(), self._wake):
+            self._poller.register(descriptor, select.POLLIN)
         self._sampler = Sampler(make_sources(config, environ))
         self._machine = read_machine()
         self._instance = uuid.uuid4().hex
@@ -87,8 +90,7 @@ class Daemon:
 
     def _wait(self, seconds: float) -> None:
         """Until something is due, a stride is over, or a process connects (it may not live for long)."""
-        ready, _, _ = select.select([self._listener, self._wake], [], [], min(STRIDE_S, max(0.0, seconds)))
-        if self._listener in ready:
+        if self._poller.poll(1000 * min(STRIDE_S, max(0.0, seconds))):
             self._intake.welcome()
 
     def _round(self, due: dict[str, int]) -> None:

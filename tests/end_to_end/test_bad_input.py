@@ -61,8 +61,8 @@ def test_malformed_agent_configuration(site: Site) -> None:
 def test_picture_that_cannot_be_written(site: Site) -> None:
     site.server()
     site.agent()
-    assert site.rank("worker", 0, 5, 0.01, 1).wait(timeout=60) == 0
-    wait_until(lambda: site.steps("worker:0") == 5)
+    assert site.rank("worker", 0, 50, 0.03, 1).wait(timeout=60) == 0
+    wait_until(lambda: site.steps("worker:0") == 50)
     done = site.ask("report", "--job", "42", "--plot", Path("/proc/nowhere/x.png"))
     one_line(done, 1, "/proc/nowhere/x.png")
     one_line(site.ask("report", "--job", "42", "--plot", "x.bmp"), 1, ".png")

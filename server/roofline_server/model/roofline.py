@@ -57,7 +57,7 @@ def make_roof(host: str, ceilings: Iterable[Ceiling], precision: str = "f32") ->
 
 
 def lines(ceilings: Sequence[Ceiling], roof: Roof | None) -> list[Line]:
-    """Ceilings as lines, cut where the highest of the other kind meets them; with a roof, of its precision."""
+    """Ceilings as lines, cut where the highest of the other kind meets them; of the precision of the roof."""
     precision = roof.compute.precision if roof else None
     compute = [
         c for c in ceilings if c.kind == "compute" and c.value > 0 and precision in (None, c.precision)
