@@ -1,8 +1,9 @@
 """TensorFlow parameter servers: the chief's coordinator runs each worker's step as a closure.
 
 `Worker._process_closure` runs in one thread per worker, from the send of a closure to its result; the worker
-executes all of it in between (TensorFlow 2.12 to 2.21). It never raises, so whether the closure succeeded is
-seen by `mark_finished` having been called in that thread. A closure put back after a failure is no step.
+executes all of it in between (TensorFlow 2.12 to 2.21). With the result there it calls `mark_finished`, and
+only then: a closure put back after a failure is no step. That call also lets `join` return and so the chief
+end, hence the mark goes out before it.
 """
 
 from __future__ import annotations
@@ -18,31 +19,39 @@ EVALUATION = ("test_function",)  # Keras schedules its evaluation the same way
 
 def patch(module: Any, marker: Marker) -> None:
     """module: tensorflow.python.distribute.coordinator.cluster_coordinator."""
-    state = threading.local()
     queue, worker = module._CoordinatedClosureQueue, module.Worker
     finish, process = queue.mark_finished, worker._process_closure
+    running = threading.local()
     steps: dict[int, int] = {}
 
     def mark_finished(self: Any) -> Any:
-        state.finished = True
+        begun = getattr(running, "begun", None)
+        if begun is not None:
+            running.begun = None
+            _mark(marker, steps, *begun)
         return finish(self)
 
     def _process_closure(self: Any, closure: Any) -> Any:
-        state.finished = False
-        begin = time.monotonic_ns()
-        result = process(self, closure)
-        end = time.monotonic_ns()
+        running.begun = (self, closure, time.monotonic_ns())
         try:
-            if state.finished and _name(closure) not in EVALUATION:
-                index = int(self.worker_index)
-                number = steps[index] = steps.get(index, -1) + 1
-                marker.window(number, begin, end, _examples(closure, index), ("worker", index), True)
-        except Exception:
-            return result
-        return result
+            return process(self, closure)
+        finally:
+            running.begun = None
 
     queue.mark_finished = mark_finished
     worker._process_closure = _process_closure
+
+
+def _mark(marker: Marker, steps: dict[int, int], worker: Any, closure: Any, begin_ns: int) -> None:
+    end_ns = time.monotonic_ns()
+    try:
+        if _name(closure) in EVALUATION:
+            return
+        index = int(worker.worker_index)
+        number = steps[index] = steps.get(index, -1) + 1
+        marker.window(number, begin_ns, end_ns, _examples(closure, index), ("worker", index), True)
+    except Exception:
+        return
 
 
 def _name(closure: Any) -> str:
