@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import logging
 import os
 import select
@@ -24,14 +25,15 @@ from .machine import boot_id, read_machine
 from .marks import Intake, Listener
 from .records import Batch, CounterSet, Event, EventKind, SampleBlock, Settings, Source
 from .sampler import Sampler
+from .schedule import Task
 from .sources import SOURCES
 from .spool import Spool
 
 log = logging.getLogger(__name__)
 
 BATCH_NS = 1_000_000_000
-SCAN_NS = 1_000_000_000
-STRIDE_S = 0.1  # longest the socket is left alone
+SCAN_NS = 2_000_000_000
+STRIDE_S = 0.25  # longest that connected processes are left alone
 DRAIN_S = 3.0
 
 
@@ -41,7 +43,6 @@ class Daemon:
     def __init__(self, config: Config, environ: Mapping[str, str] = os.environ) -> None:
         """Take what the agent needs. Raises Unavailable or ConfigError when it cannot be had."""
         self._config = config
-        self._interval_ns = int(config.interval * 1e9)
         self._halt = False
         # Written to by stop(), so that a waiting loop wakes at once.
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -64,7 +65,10 @@ class Daemon:
         self._exporter = Exporter(config.server, self._spool, self._greeting, self._set_interval)
         self._blocks: list[SampleBlock] = []
         self._events: list[Event] = []
-        self._begin_ns = time.monotonic_ns()
+        self._begin_ns = now = time.monotonic_ns()
+        self._scanning = Task(SCAN_NS, now)
+        self._sampling = Task(int(config.interval * 1e9), now)
+        self._batching = Task(BATCH_NS, now + BATCH_NS)
         self._reported_drops = 0
 
     def stop(self) -> None:
@@ -80,32 +84,30 @@ class Daemon:
         self._exporter.start()
         now = self._begin_ns
         self._events.append(Event(EventKind.AGENT_STARTED, now, now, text=f"agent {__version__} started"))
-        due = {"scan": now, "sample": now, "batch": now + BATCH_NS}
+        gc.freeze()  # what exists now stays: collecting it again and again would be most of an idle agent's work
         try:
             while not self._halt:
-                self._round(due)
-                self._wait((min(due.values()) - time.monotonic_ns()) / 1e9)
+                self._round()
+                self._wait()
         finally:
             self._finish()
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self) -> None:
         """Until something is due, a stride is over, or a process connects (it may not live for long)."""
-        if self._poller.poll(1000 * min(STRIDE_S, max(0.0, seconds))):
+        next_ns = min(task.next_ns for task in (self._scanning, self._sampling, self._batching))
+        seconds = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
+        if self._poller.poll(1000 * (min(STRIDE_S, seconds) if self._intake.connections else seconds)):
             self._intake.welcome()
 
-    def _round(self, due: dict[str, int]) -> None:
+    def _round(self) -> None:
         self._intake.drain()
         now = time.monotonic_ns()
-        if now >= due["scan"]:
+        if self._scanning.due(now):
             self._scan(now)
-            due["scan"] = now + SCAN_NS
-        if now >= due["sample"]:
+        if self._sampling.due(now):
             self._sample()
-            # A late round is skipped, not made up for: samples stay evenly spaced.
-            due["sample"] += self._interval_ns * (1 + (now - due["sample"]) // self._interval_ns)
-        if now >= due["batch"]:
+        if self._batching.due(now):
             self._close_batch()
-            due["batch"] = time.monotonic_ns() + BATCH_NS
 
     def _scan(self, now: int) -> None:
         started, gone = self._discovery.scan()
@@ -167,11 +169,11 @@ class Daemon:
             self._machine,
             self._ceilings,
             self._sampler.statuses,
-            self._interval_ns,
+            self._sampling.period_ns,
         )
 
     def _set_interval(self, interval_ns: int) -> None:
-        self._interval_ns = max(10_000_000, min(60_000_000_000, interval_ns))
+        self._sampling.period_ns = max(10_000_000, min(60_000_000_000, interval_ns))
 
     def _read_ceilings(self) -> bool:
         """Load ceilings.json when it is new; True when it was."""

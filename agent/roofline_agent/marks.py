@@ -153,9 +153,13 @@ class Intake:
             sender = self._senders[connection] = _Sender()
             sender.rank = self._discovery.look_at(peer.pid) if peer.pid > 0 else None
 
+    @property
+    def connections(self) -> int:
+        """How many processes are connected."""
+        return len(self._senders)
+
     def drain(self) -> None:
         """Read what waits on the socket."""
-        self.welcome()
         for connection, peer, data in self._listener.read():
             sender = self._senders[connection]
             if not data:

@@ -1,8 +1,8 @@
 """CPU time, memory and storage traffic of each rank, from the kernel's own accounts.
 
 CPU time comes from the process's CPU clock (clock_getcpuclockid(3)), exact to the ns: /proc and so psutil
-count it in ticks of 10 ms, too coarse for steps of 50. The rest is read from files kept open, because a
-read costs a tenth of open + read + close.
+count it in ticks of 10 ms, too coarse for steps of 50. It costs a microsecond, at every sample; the
+rest is read every two seconds, from files kept open, because a read costs a tenth of open + read + close.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Settings, So
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_FILES_EVERY_NS = 1_900_000_000
 _CUMULATIVE, _GAUGE = MetricKind.CUMULATIVE, MetricKind.GAUGE
 
 METRICS = (
@@ -28,6 +29,8 @@ METRICS = (
     Metric("storage_read_bytes", _CUMULATIVE, "byte"),
     Metric("storage_written_bytes", _CUMULATIVE, "byte"),
 )
+
+_NOT_NOW = (None,) * (len(METRICS) - 1)
 
 
 def cpu_clock(pid: int) -> int:
@@ -69,22 +72,9 @@ class ProcessSource:
         files = self._open.get(key)
         if files is None:
             files = self._open[key] = _Files(f"{self._proc}/{rank.pid}")
-        fields = files.stat()
-        resident = int(files.statm().split(b" ", 2)[1]) * _PAGE
-        read, written = files.io()
         now = time.monotonic_ns()
-        values = (
-            time.clock_gettime_ns(cpu_clock(rank.pid)),
-            int(fields[11]) * _TICK_NS,
-            int(fields[12]) * _TICK_NS,
-            resident,
-            int(fields[17]),
-            int(fields[7]),
-            int(fields[9]),
-            read,
-            written,
-        )
-        return Sample(rank, now, values)
+        cpu_ns = time.clock_gettime_ns(cpu_clock(rank.pid))
+        return Sample(rank, now, (cpu_ns, *files.values(now)))
 
     def close(self) -> None:
         for files in self._open.values():
@@ -102,6 +92,18 @@ class _Files:
             self._io: int | None = os.open(f"{directory}/io", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._io = None  # hidden in some containers: storage traffic is then absent
+        self._read_ns = 0
+
+    def values(self, now_ns: int) -> tuple[int | None, ...]:
+        """What METRICS lists behind the CPU time; all absent while the last reading is fresh."""
+        if now_ns - self._read_ns < _FILES_EVERY_NS:
+            return _NOT_NOW
+        self._read_ns = now_ns
+        fields = self.stat()
+        resident = int(self.statm().split(b" ", 2)[1]) * _PAGE
+        user, system = int(fields[11]) * _TICK_NS, int(fields[12]) * _TICK_NS
+        threads, minor, major = int(fields[17]), int(fields[7]), int(fields[9])
+        return (user, system, resident, threads, minor, major, *self.io())
 
     def stat(self) -> list[bytes]:
         """Fields of /proc/PID/stat from the state on (proc(5) numbers them from 3)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import sqlite3
 import time
@@ -30,7 +31,7 @@ MAX_STREAMS = 8192
 GROUP_BATCHES = 1024
 GROUP_BYTES = 32 << 20
 QUEUE_BATCHES = 4096
-FIRST_PINGS, FIRST_PING_S, PING_S = 8, 0.03, 2.0
+PINGS, PING_S, PING_EVERY_S = 4, 0.03, 10.0  # a few in a row: the fastest of them tells the most
 DISK_RETRY_S = 1.0
 
 
@@ -201,11 +202,9 @@ _END = pb.ServerMessage()
 
 
 async def _ping_for_ever(stream: _Stream) -> None:
-    number = 0
-    while True:
-        number += 1
+    for number in itertools.count(1):
         stream.send(pb.ServerMessage(ping=pb.Ping(id=number)))
-        await asyncio.sleep(FIRST_PING_S if number < FIRST_PINGS else PING_S)
+        await asyncio.sleep(PING_S if number % PINGS else PING_EVERY_S)
 
 
 def _hello_problem(hello: Any) -> str:

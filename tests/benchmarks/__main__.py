@@ -1,0 +1,51 @@
+"""Measures the budget table on this machine, now; prints each line as soon as it is known."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable
+
+from . import agent, server
+from .site import Result
+
+
+def benchmarks(training_python: str) -> dict[str, Callable[[], Result]]:
+    return {
+        "mark": agent.mark_cost,
+        "agent-1hz": lambda: agent.agent_cost(1.0, 0.003),
+        "agent-10hz": lambda: agent.agent_cost(0.1, 0.02),
+        "slowdown": lambda: agent.slowdown(training_python),
+        "ingest": server.durable_ingest,
+        "streams": server.many_streams,
+        "visible": agent.visible_after,
+        "report": server.long_report,
+        "memory": server.memory_under_load,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--training-python", default=sys.executable, help="interpreter that has TensorFlow")
+    parser.add_argument("--only", nargs="*", help="names of benchmarks to run")
+    options = parser.parse_args()
+    known = benchmarks(options.training_python)
+    chosen = options.only or list(known)
+    print(
+        f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, {agent.load()}\n"
+    )
+    for name in chosen:
+        print_line(known[name]())
+    return 0
+
+
+def print_line(result: Result) -> None:
+    verdict = "within" if result.met else "OVER  "
+    print(f"{verdict}  {result.what:<52} {result.measured:<38} budget {result.budget}", flush=True)
+    print(f"        {result.beside}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

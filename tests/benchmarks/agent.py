@@ -1,0 +1,167 @@
+"""What the agent costs: a mark, a second of sampling, the training under the wrapper."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+from .site import COMMANDS, REPOSITORY, Node, Result, node
+
+MARKS = 20_000
+WATCH_S = 20.0
+PAIRS = 5
+
+MARKING = """
+import socket, statistics, sys, time
+import roofline_step
+def median_us(call, count):
+    spent = []
+    for _ in range(count):
+        begin = time.perf_counter_ns()
+        call()
+        spent.append(time.perf_counter_ns() - begin)
+        if len(spent) % 50 == 0:
+            time.sleep(0.02)  # a training has something between its steps; the agent reads ten times a second
+    return statistics.median(spent) / 1e3
+roofline_step.mark(0)
+left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+def bare():
+    left.send(b"x" * 48)
+    right.recv(64)
+mark = median_us(lambda: roofline_step.mark(1, examples=32), int(sys.argv[1]))
+print(mark, median_us(bare, int(sys.argv[1])), roofline_step._sender.dropped)
+"""
+
+
+def mark_cost() -> Result:
+    with node() as here, here.server(), here.agent(1.0):
+        command = [sys.executable, "-c", MARKING, str(MARKS)]
+        printed = subprocess.run(command, env=here.environ, capture_output=True, text=True, check=True).stdout
+    mark, bare, dropped = map(float, printed.split())
+    beside = (
+        f"{mark / bare:.1f} x a bare send and receive on a Unix socket ({bare:.2f} us); {dropped:.0f} dropped"
+    )
+    return Result("mark, median", "5 us", f"{mark:.2f} us", mark <= 5, beside)
+
+
+def agent_cost(interval: float, share: float) -> Result:
+    """CPU and memory of an agent that watches 8 ranks which do nothing else."""
+    with node() as here, here.server():
+        ranks = [_idle_rank(here, i) for i in range(8)]
+        try:
+            with here.agent(interval) as agent:
+                time.sleep(5)
+                before = sum(agent.cpu_times()[:2])
+                time.sleep(WATCH_S)
+                used = (sum(agent.cpu_times()[:2]) - before) / WATCH_S
+                memory = agent.memory_info().rss / 2**20
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+    what = f"agent, 8 ranks, {1 / interval:g} Hz"
+    budget = f"{share:.1%} of a core, 60 MB"
+    met = used <= share and memory <= 60
+    beside = f"an idle Python interpreter has {_idle_interpreter_mb():.0f} MB; gRPC's library alone adds most of the rest"
+    return Result(what, budget, f"{used:.2%}, {memory:.0f} MB", met, beside)
+
+
+def _idle_rank(here: Node, index: int) -> subprocess.Popen[bytes]:
+    config = json.dumps({"cluster": {"worker": ["h:1"] * 8}, "task": {"type": "worker", "index": index}})
+    return here.start(sys.executable, "-c", "import time; time.sleep(600)", TF_CONFIG=config)
+
+
+def _idle_interpreter_mb() -> float:
+    code = "import psutil; print(psutil.Process().memory_info().rss / 2**20)"
+    return float(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    )
+
+
+def slowdown(training_python: str) -> Result:
+    """images/sec of the TensorFlow example, bare and wrapped in turn; agent at 10 Hz all the while."""
+    bare, wrapped = [], []
+    with node() as here, here.server(), here.agent(0.1):
+        for _ in range(PAIRS):
+            bare.append(_images_per_second(here, training_python, ""))
+            wrapped.append(
+                _images_per_second(here, training_python, f"{COMMANDS / 'roofline-agent'} run --job 1 --")
+            )
+    ratios = [b / w - 1 for b, w in zip(bare, wrapped, strict=True)]
+    loss = statistics.median(ratios)
+    spread = f"pairs {min(ratios):+.1%} to {max(ratios):+.1%}"
+    beside = (
+        f"bare {statistics.median(bare):.0f}, wrapped {statistics.median(wrapped):.0f} images/s; {spread}"
+    )
+    return Result(
+        f"slowdown of training, 10 Hz, wrapped, {PAIRS} pairs", "1 %", f"{loss:+.1%}", loss <= 0.01, beside
+    )
+
+
+def _images_per_second(here: Node, python: str, prefix: str) -> float:
+    launch = REPOSITORY / "examples" / "tensorflow_ps" / "launch.py"
+    command = [sys.executable, str(launch), "--python", python, "--steps", "100", "--prefix", prefix]
+    done = subprocess.run(command, env=here.environ, capture_output=True, text=True, timeout=300, check=True)
+    found = re.search(r"total images/sec: ([0-9.]+)", done.stdout)
+    assert found, done.stdout
+    return float(found[1])
+
+
+def visible_after() -> Result:
+    """From a mark in a rank to its step in a query's answer, agent and server as they come."""
+    from roofline_client import ClientError, connect
+
+    delays = []
+    with node() as here, here.server(), here.agent(1.0), connect(here.address) as client:
+        environ = {**here.environ, "ROOFLINE_JOB": "7", "ROOFLINE_RANK": "0", "ROOFLINE_ROLE": "worker"}
+        code = "import roofline_step, sys, time\nfor k in sys.stdin:\n    roofline_step.mark(int(k)); print(flush=True)"
+        rank = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert rank.stdin is not None and rank.stdout is not None
+        for k in range(8):
+            rank.stdin.write(f"{k}\n")
+            rank.stdin.flush()
+            rank.stdout.readline()
+            begin = time.monotonic()
+            while k and time.monotonic() - begin < 10:
+                try:
+                    if client.report("7").ranks[0].summary.values["steps"].value == k:
+                        delays.append(time.monotonic() - begin)
+                        break
+                except (ClientError, IndexError):
+                    pass
+                time.sleep(0.02)
+        rank.kill()
+        rank.wait()
+    worst, median = max(delays), statistics.median(delays)
+    beside = f"median {median:.2f} s of {len(delays)}; a loopback round trip takes {_round_trip_us():.0f} us"
+    return Result("mark to visible in a query, worst", "2 s", f"{worst:.2f} s", worst <= 2, beside)
+
+
+def _round_trip_us() -> float:
+    left, right = socket.socketpair()
+    begin = time.perf_counter()
+    for _ in range(1000):
+        left.send(b"x")
+        right.recv(1)
+        right.send(b"x")
+        left.recv(1)
+    left.close()
+    right.close()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def load() -> str:
+    one, five, _ = os.getloadavg()
+    return f"load {one:.1f}, {five:.1f}"
