@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import gc
 import ipaddress
 import logging
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import grpc
-from roofline.v1 import ingest_pb2_grpc, query_pb2_grpc
+from roofline.v1 import query_pb2_grpc
 
 from . import __version__
 from .errors import ConfigError, Unavailable
@@ -64,6 +65,8 @@ async def serve(options: Options) -> None:
     """Serve until SIGTERM or SIGINT, then drain. Raises Unavailable or ConfigError when it cannot start."""
     check_address(options.listen, options.insecure)
     guard = _only_one(options.data)
+    # Batches are thousands of small arrays that live until they are sealed and make no cycles.
+    gc.set_threshold(50_000, 20, 50)
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
     try:
         committer = Committer(store)
@@ -92,7 +95,7 @@ def _grpc_server(store: Store, committer: Committer) -> grpc.aio.Server:
             ("grpc.keepalive_permit_without_calls", 1),
         )
     )
-    ingest_pb2_grpc.add_IngestServicer_to_server(IngestService(store, committer), server)
+    server.add_generic_rpc_handlers((IngestService(store, committer).handler(),))
     query_pb2_grpc.add_QueryServicer_to_server(QueryService(store), server)
     return server
 

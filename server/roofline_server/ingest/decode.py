@@ -6,6 +6,7 @@ Everything a batch says is checked before any of it is kept: a batch is taken wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -55,31 +56,30 @@ class Decoded(NamedTuple):
     begin_ns: int
     end_ns: int
     frames: list[Frame]
-    incarnations: list[Incarnation]
+    incarnations: list[Incarnation]  # the same object while the node's ranks are the same
     exited: list[Incarnation]
 
 
 def parse(data: bytes) -> Any:
-    """The Batch message in these bytes. Raises BadBatch."""
+    """The AgentMessage in these bytes. Raises BadBatch."""
     try:
-        return pb.Batch.FromString(data)
+        return pb.AgentMessage.FromString(data)
     except Exception as error:
-        raise BadBatch(f"not a Batch message ({error})") from None
+        raise BadBatch(f"not a message of an agent ({error})") from None
 
 
 def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
     """Frames of a batch from `node`. Raises BadBatch saying what is wrong; nothing is kept then."""
     if not 0 < batch.begin_ns <= batch.end_ns < MAX_TIME_NS:
         raise BadBatch(f"begin_ns {batch.begin_ns} and end_ns {batch.end_ns} are no stretch of time")
-    ranks = _Ranks(batch.ranks, node)
-    for counter_set in batch.counter_sets:
-        _check_counter_set(counter_set)
-    samples = [_samples(block, batch.counter_sets, ranks) for block in batch.samples]
+    ranks = _ranks(node, tuple(r.SerializeToString() for r in batch.ranks))
+    schemas = [_schema(counter_set.SerializeToString()) for counter_set in batch.counter_sets]
+    samples = [_samples(block, schemas, ranks) for block in batch.samples]
     marks, calls, events = _marks(batch, ranks), _calls(batch, ranks), _events(batch, ranks)
     # All is checked: only now do names get numbers that outlive the batch.
     ranks.number(numbers)
-    for counter_set in batch.counter_sets:
-        numbers.metrics([_metric(counter_set.name, m) for m in counter_set.metrics])
+    for schema in schemas:
+        numbers.metrics(schema.metrics)
     frames = [frame for name, table in samples for frame in ranks.split(f"samples_{name}", table)]
     if marks is not None:
         frames += ranks.split("marks", marks)
@@ -89,8 +89,7 @@ def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
     exited = [
         ranks.incarnations[e.rank] for e in batch.events if e.kind == EventKind.RANK_EXITED and e.rank >= 0
     ]
-    alive = [i for i in ranks.incarnations if i.pid]
-    return Decoded(batch.sequence, batch.begin_ns, batch.end_ns, frames, alive, exited)
+    return Decoded(batch.sequence, batch.begin_ns, batch.end_ns, frames, ranks.present, exited)
 
 
 def _name(text: str, what: str, empty: bool = False) -> str:
@@ -99,51 +98,89 @@ def _name(text: str, what: str, empty: bool = False) -> str:
     return text
 
 
+class _Schema(NamedTuple):
+    """A counter set, checked."""
+
+    name: str
+    metrics: tuple[Metric, ...]
+
+
+@lru_cache(maxsize=1024)
+def _schema(data: bytes) -> _Schema:
+    """The counter set in these bytes; agents send the same ones every second. Raises BadBatch."""
+    counter_set = pb.CounterSet.FromString(data)
+    name = _name(counter_set.name, "counter set")
+    if not name.isidentifier():
+        raise BadBatch(f"counter set {name!r} must be an identifier")
+    if not 0 < len(counter_set.metrics) <= MAX_METRICS:
+        raise BadBatch(f"counter set {name!r} has {len(counter_set.metrics)} metrics; 1 to {MAX_METRICS}")
+    names = [_name(m.name, "metric") for m in counter_set.metrics]
+    if len(set(names)) < len(names):
+        raise BadBatch(f"counter set {name!r} names a metric twice")
+    return _Schema(name, tuple(_metric(name, m) for m in counter_set.metrics))
+
+
+@lru_cache(maxsize=65536)
+def _rank(data: bytes) -> tuple[RankKey, Incarnation]:
+    """Key and incarnation (numbers still -1) of the Rank message in these bytes. Raises BadBatch."""
+    r = pb.Rank.FromString(data)
+    _name(r.name, "rank name", empty=True)
+    _name(r.framework, "framework", empty=True)
+    key = RankKey(_name(r.job, "job"), _name(r.role, "role"), r.index)
+    return key, Incarnation(-1, -1, r.pid, r.start_ns, r.name, r.world, r.framework)
+
+
 class _Ranks:
     """The rank table of a batch; its last extra entry stands for the node (index -1)."""
 
-    def __init__(self, ranks: Sequence[Any], node: int) -> None:
+    def __init__(self, node: int, ranks: Sequence[bytes]) -> None:
         if len(ranks) > MAX_RANKS:
             raise BadBatch(f"{len(ranks)} ranks in one batch; at most {MAX_RANKS}")
+        described = [_rank(data) for data in ranks]
         self.count = len(ranks)
         self.node = node
-        self.keys = [RankKey(_name(r.job, "job"), _name(r.role, "role"), int(r.index)) for r in ranks]
-        for r in ranks:
-            _name(r.name, "rank name", empty=True)
-            _name(r.framework, "framework", empty=True)
-        self._raw = ranks
-        self.pids = np.array([r.pid for r in ranks] + [0], np.int64)
-        self.starts = np.array([r.start_ns for r in ranks] + [0], np.int64)
-        self.ids: Ints = np.full(self.count + 1, -1, np.int64)
-        self.incarnations: list[Incarnation] = []
+        self.keys = [key for key, _ in described]
+        self.incarnations = [who for _, who in described]
+        self.present: list[Incarnation] = []  # without those that only a coordinator spoke of
+        self._starts = np.array([who.start_ns for who in self.incarnations] + [0], np.int64)
+        self._jobs = np.array([key.job for key in self.keys] + [NODE_JOB], object)
+        self._only_job = self.keys[0].job if len({key.job for key in self.keys}) == 1 else None
+        self._ids: Ints | None = None
 
     def number(self, numbers: Numbers) -> None:
-        self.ids[:-1] = [numbers.rank(key) for key in self.keys]
-        self.incarnations = [
-            Incarnation(int(i), self.node, r.pid, r.start_ns, r.name, r.world, r.framework)
-            for i, r in zip(self.ids, self._raw, strict=False)
-        ]
+        """Give the ranks their numbers, once."""
+        if self._ids is None:
+            ids = [numbers.rank(key) for key in self.keys]
+            named = zip(ids, self.incarnations, strict=True)
+            self.incarnations = [who._replace(rank=number, node=self.node) for number, who in named]
+            self.present = [who for who in self.incarnations if who.pid]
+            self._ids = np.array([*ids, -1], np.int64)
 
-    def column(self, data: bytes, what: str, node_too: bool = False) -> Ints:
+    def column(self, data: bytes, what: str) -> Ints:
         """Indices into this table. Raises BadBatch when one points nowhere."""
         column = ints(data, what)
-        low = -1 if node_too else 0
-        if len(column) and not (low <= column.min() and column.max() < self.count):
+        if len(column) and not (column.min() >= 0 and column.max() < self.count):
             raise BadBatch(f"{what} points outside the {self.count} ranks of the batch")
         return column
 
     def split(self, dataset: str, table: Table) -> list[Frame]:
         """One frame per job; indices become rank numbers, node and incarnation are added."""
-        at = table.pop("rank_at").astype(np.int64)
-        table["rank"] = self.ids[at]
+        assert self._ids is not None
+        at = table.pop("rank_at")
+        table["rank"] = self._ids[at]
         table["node"] = np.full(len(at), self.node, np.int64)
         if dataset != "marks":
-            table["start_ns"] = self.starts[at]
-        jobs = np.array([key.job for key in self.keys] + [NODE_JOB], object)
-        present = dict.fromkeys(jobs[i] for i in np.unique(at))
-        if len(present) == 1:
-            return [Frame(next(iter(present)), dataset, table)]
-        return [Frame(job, dataset, take(table, jobs[at] == job)) for job in present]
+            table["start_ns"] = self._starts[at]
+        if self._only_job is not None and dataset != "events":
+            return [Frame(self._only_job, dataset, table)]
+        jobs = self._jobs[at]
+        return [Frame(job, dataset, take(table, jobs == job)) for job in dict.fromkeys(jobs.tolist())]
+
+
+@lru_cache(maxsize=8192)
+def _ranks(node: int, ranks: tuple[bytes, ...]) -> _Ranks:
+    """The rank table of these messages; an agent sends the same one until a rank comes or goes."""
+    return _Ranks(node, ranks)
 
 
 def ints(data: bytes, what: str) -> Ints:
@@ -165,37 +202,27 @@ def _times(column: Ints, what: str) -> Ints:
     return column
 
 
-def _check_counter_set(counter_set: Any) -> None:
-    name = _name(counter_set.name, "counter set")
-    if not name.isidentifier():
-        raise BadBatch(f"counter set {name!r} must be an identifier")
-    if not 0 < len(counter_set.metrics) <= MAX_METRICS:
-        raise BadBatch(f"counter set {name!r} has {len(counter_set.metrics)} metrics; 1 to {MAX_METRICS}")
-    names = [_name(m.name, "metric") for m in counter_set.metrics]
-    if len(set(names)) < len(names):
-        raise BadBatch(f"counter set {name!r} names a metric twice")
-
-
 def _metric(counter_set: str, m: Any) -> Metric:
     return Metric(counter_set, m.name, m.kind, m.unit, m.scope, m.provenance, m.is_double, m.coverage_of)
 
 
-def _samples(block: Any, sets: Sequence[Any], ranks: _Ranks) -> tuple[str, Table]:
-    if block.counter_set >= len(sets):
-        raise BadBatch(f"samples of counter set {block.counter_set}, but the batch describes {len(sets)}")
-    schema = sets[block.counter_set]
+def _samples(block: Any, schemas: Sequence[_Schema], ranks: _Ranks) -> tuple[str, Table]:
+    if block.counter_set >= len(schemas):
+        raise BadBatch(f"samples of counter set {block.counter_set}, but the batch describes {len(schemas)}")
+    schema = schemas[block.counter_set]
+    what = f"counter set {schema.name!r}"
     if len(block.columns) != len(schema.metrics):
-        raise BadBatch(
-            f"counter set {schema.name!r} has {len(schema.metrics)} metrics but {len(block.columns)} columns"
-        )
-    table: Table = {
-        "rank_at": ranks.column(block.rank, "samples.rank"),
-        "time_ns": _times(ints(block.time_ns, "samples.time_ns"), "samples.time_ns"),
-    }
-    for metric, data in zip(schema.metrics, block.columns, strict=True):
-        column = ints(data, metric.name)
+        raise BadBatch(f"{what} has {len(schema.metrics)} metrics but {len(block.columns)} columns")
+    rank = ranks.column(block.rank, "samples.rank")
+    time_ns = _times(ints(block.time_ns, "samples.time_ns"), "samples.time_ns")
+    lengths = {len(block.rank), len(block.time_ns), *map(len, block.columns)}
+    if len(lengths) > 1:
+        raise BadBatch(f"{what} has columns of different lengths: {sorted(lengths)} bytes")
+    # All columns at once: one copy and one array, of which each column is a view.
+    values = ints(b"".join(block.columns), what).reshape(len(schema.metrics), len(rank))
+    table: Table = {"rank_at": rank, "time_ns": time_ns}
+    for metric, column in zip(schema.metrics, values, strict=True):
         table[metric.name] = column.view(np.float64) if metric.is_double else column
-    _same_length(table, f"counter set {schema.name!r}")
     return schema.name, table
 
 

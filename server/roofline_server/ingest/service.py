@@ -37,7 +37,7 @@ DISK_RETRY_S = 1.0
 
 def decode_entry(entry: Entry, numbers: Numbers) -> Decoded:
     """The batch in an inbox row. Raises BadBatch (it was checked before it was stored)."""
-    return decode(parse(entry.data), entry.node, numbers)
+    return decode(parse(entry.data).batch, entry.node, numbers)
 
 
 class _Waiting(NamedTuple):
@@ -115,7 +115,14 @@ class IngestService:
         self._committer = committer
         self._streams: set[_Stream] = set()
 
-    async def Stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    def handler(self) -> Any:
+        """What a gRPC server adds. Requests come as bytes: a batch is stored as it came."""
+        method = grpc.stream_stream_rpc_method_handler(
+            self.Stream, request_deserializer=None, response_serializer=pb.ServerMessage.SerializeToString
+        )
+        return grpc.method_handlers_generic_handler("roofline.v1.Ingest", {"Stream": method})
+
+    async def Stream(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         """One agent, from Hello to the end of its stream."""
         stream = await self._greet(requests, context)
         self._streams.add(stream)
@@ -143,14 +150,14 @@ class IngestService:
             self._streams.discard(stream)
             log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
-    async def _greet(self, requests: AsyncIterator[Any], context: Any) -> _Stream:
+    async def _greet(self, requests: AsyncIterator[bytes], context: Any) -> _Stream:
         if len(self._streams) >= MAX_STREAMS:
             await context.abort(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, f"this server serves {MAX_STREAMS} agents"
             )
         hello = None
         with contextlib.suppress(StopAsyncIteration):
-            hello = (await anext(aiter(requests))).hello
+            hello = parse(await anext(aiter(requests))).hello
         problem = _hello_problem(hello)
         if problem:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
@@ -162,23 +169,23 @@ class IngestService:
         node = await asyncio.to_thread(self._store.hello, NodeKey(hello.agent, hello.boot), machine)
         return _Stream(hello, node, self._store.acked(hello.agent))
 
-    async def _take_all(self, stream: _Stream, requests: AsyncIterator[Any]) -> None:
-        async for message in requests:
+    async def _take_all(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
+        async for data in requests:
+            message = parse(data)
             kind = message.WhichOneof("kind")
             if kind == "batch":
-                await self._take(stream, message.batch)
+                await self._take(stream, message.batch, data)
             elif kind == "pong":
                 await self._pong(stream, message.pong)
             elif kind == "hello" and not _hello_problem(message.hello):
                 key = NodeKey(message.hello.agent, message.hello.boot)
                 await asyncio.to_thread(self._store.hello, key, decode_machine(message.hello))
 
-    async def _take(self, stream: _Stream, batch: Any) -> None:
+    async def _take(self, stream: _Stream, batch: Any, data: bytes) -> None:
         if batch.sequence <= stream.received:
             # Sent again after a reconnect, and durable or about to be.
             stream.send(pb.ServerMessage(ack=pb.Ack(sequence=self._store.acked(stream.agent))))
             return
-        data = batch.SerializeToString()
         try:
             if len(data) > MAX_BATCH_BYTES:
                 raise BadBatch(f"{len(data)} bytes; at most {MAX_BATCH_BYTES}")

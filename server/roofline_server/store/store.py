@@ -61,8 +61,6 @@ class TailBatch(NamedTuple):
     """A batch that is durable but not sealed."""
 
     id: int
-    node: int
-    received_ns: int
     bytes: int
     decoded: Decoded
 
@@ -108,6 +106,8 @@ class Store:
         self._knots = self._catalog.knots()
         self._lives = self._catalog.lives()
         self._tail: list[TailBatch] = []
+        self.unsealed_bytes = 0
+        self._present: dict[int, list[Incarnation]] = {}  # node -> its ranks in the newest batch
         self._through: dict[int, int] = {}  # node -> node time it has reported up to
         self._arrival: dict[int, int] = {}  # node -> least (received - node time): a bound on its offset
         self._recover()
@@ -133,33 +133,40 @@ class Store:
     def commit(self, batches: Sequence[tuple[Entry, Decoded]]) -> None:
         """Make batches durable; those already known are ignored. Raises sqlite3.Error: none was taken."""
         decoded = {(entry.agent, entry.sequence): what for entry, what in batches}
+        stored = self._inbox.commit(entry for entry, _ in batches)
         with self._lock:
-            for entry in self._inbox.commit(entry for entry, _ in batches):
+            for entry in stored:
                 self._remember(entry, decoded[entry.agent, entry.sequence])
 
     def _remember(self, entry: Entry, decoded: Decoded) -> None:
-        self._tail.append(TailBatch(entry.id, entry.node, entry.received_ns, len(entry.data), decoded))
-        self._through[entry.node] = max(decoded.end_ns, self._through.get(entry.node, 0))
-        offset = entry.received_ns - decoded.end_ns
-        self._arrival[entry.node] = min(offset, self._arrival.get(entry.node, offset))
-        for who in decoded.incarnations:
-            life = self._lives.get(who)
-            first = life.first_ns if life else decoded.begin_ns
-            self._lives[who] = Life(first, decoded.end_ns, False)
+        node = entry.node
+        self._tail.append(TailBatch(entry.id, len(entry.data), decoded))
+        self.unsealed_bytes += len(entry.data)
+        if decoded.incarnations is not self._present.get(node):
+            self._lives = self._lives_now()
+            self._present[node] = decoded.incarnations
+            for who in decoded.incarnations:
+                self._lives.setdefault(who, Life(decoded.begin_ns, decoded.end_ns, False))
         for who in decoded.exited:
             life = self._lives.get(who, Life(decoded.begin_ns, decoded.end_ns, True))
             self._lives[who] = life._replace(exited=True)
+        self._through[node] = max(decoded.end_ns, self._through.get(node, 0))
+        offset = entry.received_ns - decoded.end_ns
+        self._arrival[node] = min(offset, self._arrival.get(node, offset))
+
+    def _lives_now(self) -> dict[Incarnation, Life]:
+        """Everyone's life; of those present it lasts until their node's newest batch."""
+        lives = dict(self._lives)
+        for node, present in self._present.items():
+            for who in present:
+                lives[who] = lives[who]._replace(last_ns=max(lives[who].last_ns, self._through[node]))
+        return lives
 
     def add_knot(self, node: int, knot: Knot) -> None:
         """Keep a clock exchange of a node."""
         with self._lock:
             self._knots.setdefault(node, []).append(knot)
         self._catalog.add_knot(node, knot)
-
-    @property
-    def unsealed_bytes(self) -> int:
-        with self._lock:
-            return sum(batch.bytes for batch in self._tail)
 
     # -- sealing -----------------------------------------------------------------------------------
 
@@ -168,7 +175,7 @@ class Store:
         with self._sealing:
             with self._lock:
                 batches = list(self._tail)
-                lives = dict(self._lives)
+                lives = self._lives_now()
             if not batches:
                 return 0
             by_job: dict[str, list[Frame]] = {}
@@ -182,6 +189,7 @@ class Store:
             with self._lock:
                 self._catalog.seal(sealing)
                 self._tail = [batch for batch in self._tail if batch.id > through_id]
+                self.unsealed_bytes -= sum(batch.bytes for batch in batches)
             self._inbox.delete(through_id)
             for path in sealing.replaced:
                 (self._root / path).unlink(missing_ok=True)
@@ -266,7 +274,7 @@ class Store:
         """Who takes part in a job and since when, without its data."""
         ranks = self.numbers.ranks_of(job)
         with self._lock:
-            lives = {who: life for who, life in self._lives.items() if who.rank in ranks}
+            lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
         return JobView(job, ranks, lives, {}, {}, {}, {}, self.clocks(), self.numbers.machines(), {})
 
     def view(self, job: str) -> JobView | None:
@@ -278,7 +286,7 @@ class Store:
         with self._lock:
             snapshot = self._snapshot(job)
             nodes = self._snapshot(NODE_JOB)
-            lives = {who: life for who, life in self._lives.items() if who.rank in ranks}
+            lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
         tables = self._raw(job, snapshot.frames, snapshot.segments, snapshot.progress, clocks)
         steps = self._steps(snapshot, tables)
         return JobView(
@@ -373,7 +381,9 @@ class Store:
 
 
 def _changed(lives: dict[Incarnation, Life], batches: list[TailBatch]) -> dict[Incarnation, Life]:
-    seen = {who for batch in batches for who in (*batch.decoded.incarnations, *batch.decoded.exited)}
+    lists = {id(d.incarnations): d.incarnations for d in (batch.decoded for batch in batches)}
+    seen = {who for present in lists.values() for who in present}
+    seen |= {who for batch in batches for who in batch.decoded.exited}
     return {who: lives[who] for who in seen}
 
 
