@@ -66,7 +66,7 @@ def report_text(report: Report) -> Group:
     parts: list[Any] = [_head(report), ""]
     parts += [_table("Steps", TIME_COLUMNS, report, _no_extra), ""]
     parts += [
-        _table("Roofline (each rank against its whole node)", ROOFLINE_COLUMNS, report, _roof_extra),
+        _table("Roofline (each rank against its whole node)", _roofline_columns(report), report, _roof_extra),
         "",
     ]
     parts += [_table("Resources", RESOURCE_COLUMNS, report, _no_extra), ""]
@@ -102,6 +102,19 @@ def _shortest_step(report: Report) -> str:
     known = [r.summary.values["step_time_median"] for r in report.ranks]
     values = [v for v in known if v.value is not None]
     return units.show(min(values, key=lambda v: v.value or 0.0)) if values else "-"
+
+
+def _roofline_columns(report: Report) -> tuple[tuple[str, str], ...]:
+    """FLOPs that hardware counted get columns of their own where there are any."""
+    counted = "flops_per_second.measured"
+    if not any(_has(rank.summary, counted) for rank in report.ranks):
+        return ROOFLINE_COLUMNS
+    return (("counted/step", "flops_per_step.measured"), ("counted/s", counted), *ROOFLINE_COLUMNS)
+
+
+def _has(summary: Summary, metric: str) -> bool:
+    value = summary.values.get(metric)
+    return value is not None and value.value is not None
 
 
 def _no_extra(summary: Summary) -> list[str]:

@@ -1,1 +1,1 @@
-"""`make bench`: each line of the budget table measured on real processes, beside something real of the same run."""
+"""`make bench`: each line of the budget table, measured on real processes beside something real."""

@@ -137,7 +137,8 @@ def many_streams() -> Result:
     latency.sort()
     p95 = latency[int(0.95 * len(latency))] if latency else float("inf")
     complete = acked == STREAMS * STREAM_SECONDS
-    beside = f"{acked} of {STREAMS * STREAM_SECONDS} batches acked, p95 after {p95:.2f} s; server uses {used:.0%} of a core"
+    batches = f"{acked} of {STREAMS * STREAM_SECONDS} batches acked, p95 after {p95:.2f} s"
+    beside = f"{batches}; the server uses {used:.0%} of a core"
     return Result("streams on one server", "2,000", f"{STREAMS:,}" if complete else "fewer", complete, beside)
 
 

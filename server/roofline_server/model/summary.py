@@ -59,6 +59,7 @@ class RankEvidence(NamedTuple):
     host: str
     steps: StepEvidence
     kernels: KernelEvidence | None
+    counted_flops: CounterEvidence | None  # by the CPU's own counters
     cpu_ns: CounterEvidence | None
     sent: CounterEvidence | None
     received: CounterEvidence | None
@@ -165,10 +166,19 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     def analytic(number: float | None, unit: str, why: str = note) -> Value:
         return value(number, unit, _ANALYTIC, scope, share, why, missing)
 
+    counters = [r.counted_flops for r in ranks if r.counted_flops is not None]
+    uncounted = _reason(ranks, "perf", "no hardware counter counted FLOPs")
+
+    def counted_value(number: float | None, unit: str) -> Value:
+        share = _coverage(counters, ranks)
+        return value(number, unit, _MEASURED, scope, share, missing=uncounted)
+
     minimum = "each tensor touched once; caches make it no less, real traffic is more"
     return {
         "flops_per_step": analytic(_median(flops), "FLOP"),
         "flops_per_second": analytic(_rate(counted, "flops"), "FLOP/s"),
+        "flops_per_step.measured": counted_value(_per_window(counters, ranks, 1), "FLOP"),
+        "flops_per_second.measured": counted_value(_counter_rate(counters, 1), "FLOP/s"),
         "bytes_per_step.minimum": analytic(_median(moved), "byte", minimum),
         "bytes_per_step.dram": Value(None, "byte", reason=_reason(ranks, "dram", "no DRAM counter was read")),
         "intensity.minimum": analytic(_ratio(flops.sum(), moved.sum()), "FLOP/byte", minimum),
@@ -282,9 +292,7 @@ def _resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         return value(number, unit, _MEASURED, scope, _coverage(counters, ranks), per_step, why)
 
     def rate(counters: list[CounterEvidence], unit: str, scale: float, missing: str) -> Value:
-        rates = [_ratio(c.total / scale, c.seconds) for c in counters if c.seconds]
-        known = [r for r in rates if r is not None]
-        return value(sum(known) if known else None, unit, _MEASURED, scope, missing=missing)
+        return value(_counter_rate(counters, scale), unit, _MEASURED, scope, missing=missing)
 
     sent = [r.sent for r in ranks if r.sent is not None]
     received = [r.received for r in ranks if r.received is not None]
@@ -304,6 +312,12 @@ def _resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         "sent_bytes_per_second": rate(sent, "byte/s", 1, no_tcp),
         "received_bytes_per_second": rate(received, "byte/s", 1, no_tcp),
     }
+
+
+def _counter_rate(counters: Sequence[CounterEvidence], scale: float) -> float | None:
+    """Sum over ranks of total / time."""
+    rates = [c.total / scale / c.seconds for c in counters if c.seconds]
+    return sum(rates) if rates else None
 
 
 def _per_window(

@@ -56,6 +56,7 @@ def evidence_of(view: JobView, number: int, tables: Mapping[str, Table], mode: s
         host=host_of(view, number),
         steps=steps,
         kernels=_kernels(mine.get("steps_kernels", {})),
+        counted_flops=_counted_flops(counters.get("steps_perf", {})),
         cpu_ns=_counter(process, "cpu_ns"),
         sent=_counter(tcp, "tcp_sent_bytes"),
         received=_counter(tcp, "tcp_received_bytes"),
@@ -112,6 +113,18 @@ def _counter(table: Table, name: str) -> CounterEvidence | None:
     return CounterEvidence(total, seconds, int(both.sum()), mean)
 
 
+def _counted_flops(table: Table) -> CounterEvidence | None:
+    """All `flops.*` counters of a rank together; absent where one of them is."""
+    names = [name.removesuffix(".begin") for name in table if name.startswith("flops.")]
+    names = [name for name in names if f"{name}.end" in table]
+    if not names:
+        return None
+    both = dict(table)
+    for border in ("begin", "end"):
+        both[f"flops.{border}"] = np.sum([table[f"{name}.{border}"] for name in names], axis=0)
+    return _counter(both, "flops")
+
+
 def _peak(table: Table, name: str) -> float | None:
     if not rows(table) or name not in table or np.isnan(table[name]).all():
         return None
@@ -135,7 +148,7 @@ def _reasons(view: JobView, number: int) -> dict[str, str]:
     perf = status.get("perf")
     if perf is not None and not perf.works:
         reasons["flops"] += f"; {perf.reason}"
-        reasons["dram"] = perf.reason
+        reasons["dram"] = reasons["perf"] = perf.reason
     for kind, source in (("cpu", "process"), ("tcp", "tcp")):
         state = status.get(source)
         if state is None:
