@@ -6,6 +6,7 @@ CLOCK_MONOTONIC; server times are ns of UNIX time on the server's clock. Absent 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -104,11 +105,28 @@ def precision_code(name: str) -> int:
 
 
 class Frame(NamedTuple):
-    """Rows of one dataset of one job."""
+    """Rows of one dataset of one job.
+
+    The metrics of samples stay one array, (metrics, rows) of int64 as they came: thousands of frames are put
+    together at a sealing, and one array each is much cheaper than one for every metric.
+    """
 
     job: str
     dataset: str
-    table: Table
+    base: Table
+    metrics: tuple[Metric, ...] = ()
+    values: Ints | None = None
+
+    @property
+    def table(self) -> Table:
+        """All columns."""
+        return self.base if self.values is None else {**self.base, **columns(self.metrics, self.values)}
+
+
+def columns(metrics: Sequence[Metric], values: Ints) -> Table:
+    """Columns by metric name, views of values (metrics, rows); a double is held by its bits."""
+    pairs = zip(metrics, values, strict=True)
+    return {metric.name: row.view(np.float64) if metric.is_double else row for metric, row in pairs}
 
 
 class Knot(NamedTuple):

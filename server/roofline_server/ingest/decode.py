@@ -80,7 +80,11 @@ def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
     ranks.number(numbers)
     for schema in schemas:
         numbers.metrics(schema.metrics)
-    frames = [frame for name, table in samples for frame in ranks.split(f"samples_{name}", table)]
+    frames = [
+        frame
+        for schema, base, values in samples
+        for frame in ranks.split(f"samples_{schema.name}", base, schema.metrics, values)
+    ]
     if marks is not None:
         frames += ranks.split("marks", marks)
     if calls is not None:
@@ -163,7 +167,9 @@ class _Ranks:
             raise BadBatch(f"{what} points outside the {self.count} ranks of the batch")
         return column
 
-    def split(self, dataset: str, table: Table) -> list[Frame]:
+    def split(
+        self, dataset: str, table: Table, metrics: tuple[Metric, ...] = (), values: Ints | None = None
+    ) -> list[Frame]:
         """One frame per job; indices become rank numbers, node and incarnation are added."""
         assert self._ids is not None
         at = table.pop("rank_at")
@@ -172,9 +178,17 @@ class _Ranks:
         if dataset != "marks":
             table["start_ns"] = self._starts[at]
         if self._only_job is not None and dataset != "events":
-            return [Frame(self._only_job, dataset, table)]
+            return [Frame(self._only_job, dataset, table, metrics, values)]
         jobs = self._jobs[at]
-        return [Frame(job, dataset, take(table, jobs == job)) for job in dict.fromkeys(jobs.tolist())]
+        present = dict.fromkeys(jobs.tolist())
+        if len(present) == 1:
+            return [Frame(jobs[0], dataset, table, metrics, values)]
+        frames = []
+        for job in present:
+            mine = jobs == job
+            some = None if values is None else values[:, mine]
+            frames.append(Frame(job, dataset, take(table, mine), metrics, some))
+        return frames
 
 
 @lru_cache(maxsize=8192)
@@ -206,7 +220,7 @@ def _metric(counter_set: str, m: Any) -> Metric:
     return Metric(counter_set, m.name, m.kind, m.unit, m.scope, m.provenance, m.is_double, m.coverage_of)
 
 
-def _samples(block: Any, schemas: Sequence[_Schema], ranks: _Ranks) -> tuple[str, Table]:
+def _samples(block: Any, schemas: Sequence[_Schema], ranks: _Ranks) -> tuple[_Schema, Table, Ints]:
     if block.counter_set >= len(schemas):
         raise BadBatch(f"samples of counter set {block.counter_set}, but the batch describes {len(schemas)}")
     schema = schemas[block.counter_set]
@@ -218,12 +232,8 @@ def _samples(block: Any, schemas: Sequence[_Schema], ranks: _Ranks) -> tuple[str
     lengths = {len(block.rank), len(block.time_ns), *map(len, block.columns)}
     if len(lengths) > 1:
         raise BadBatch(f"{what} has columns of different lengths: {sorted(lengths)} bytes")
-    # All columns at once: one copy and one array, of which each column is a view.
     values = ints(b"".join(block.columns), what).reshape(len(schema.metrics), len(rank))
-    table: Table = {"rank_at": rank, "time_ns": time_ns}
-    for metric, column in zip(schema.metrics, values, strict=True):
-        table[metric.name] = column.view(np.float64) if metric.is_double else column
-    return schema.name, table
+    return schema, {"rank_at": rank, "time_ns": time_ns}, values
 
 
 def _marks(batch: Any, ranks: _Ranks) -> Table | None:

@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 
 from ..clock import NodeClock
-from ..records import ABSENT, Frame, Table, concatenate, rows
+from ..records import ABSENT, Frame, Table, columns, concatenate, rows
 from .segments import Segment
 
 
@@ -47,9 +47,17 @@ def _plain(column: Any) -> Any:
 
 def by_dataset(frames: Iterable[Frame]) -> dict[str, Table]:
     """Frames of one job put together by dataset."""
-    parts: dict[str, list[Table]] = {}
+    # Frames of one schema share one tuple of metrics: its identity stands for it, hashing it would be slow.
+    alike: dict[tuple[str, int], list[Frame]] = {}
     for frame in frames:
-        parts.setdefault(frame.dataset, []).append(frame.table)
+        alike.setdefault((frame.dataset, id(frame.metrics)), []).append(frame)
+    parts: dict[str, list[Table]] = {}
+    for (dataset, _), group in alike.items():
+        table, metrics = concatenate([frame.base for frame in group]), group[0].metrics
+        if metrics:
+            values = np.concatenate([frame.values for frame in group if frame.values is not None], axis=1)
+            table = {**table, **columns(metrics, values)}
+        parts.setdefault(dataset, []).append(table)
     return {dataset: concatenate(tables) for dataset, tables in parts.items()}
 
 
