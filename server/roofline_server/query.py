@@ -17,6 +17,7 @@ from .model.summary import Summary
 from .model.values import Value
 from .records import Ceiling
 from .report.build import build
+from .report.evidence import NEEDED
 from .report.members import summarize_job
 from .report.records import Report, RoofReport, Steps
 from .store.store import Store
@@ -66,7 +67,7 @@ class QueryService:
             await context.abort(grpc.StatusCode.INTERNAL, f"the report failed: {error}")
 
     def _report(self, request: Any) -> Any:
-        view = self._store.view(request.job)
+        view = self._store.view(request.job, NEEDED)
         if view is None:
             known = sorted(self._store.jobs(), reverse=True)
             hint = f"known are {', '.join(known[:5])}" if known else "it has no jobs yet"

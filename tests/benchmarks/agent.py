@@ -132,7 +132,7 @@ def visible_after() -> Result:
     delays = []
     with node() as here, here.server(), here.agent(1.0), connect(here.address) as client:
         environ = {**here.environ, "ROOFLINE_JOB": "7", "ROOFLINE_RANK": "0", "ROOFLINE_ROLE": "worker"}
-        code = "import roofline_step, sys\nfor k in sys.stdin:\n    roofline_step.mark(int(k)); print(flush=True)"
+        code = "import roofline_step, sys\nfor k in sys.stdin: roofline_step.mark(int(k)); print(flush=True)"
         rank = subprocess.Popen(
             [sys.executable, "-c", code],
             env=environ,

@@ -247,8 +247,19 @@ def _idle_second(sequence: int) -> pb.AgentMessage:
     return pb.AgentMessage(batch=pb.Batch(sequence=sequence, begin_ns=begin, end_ns=begin + SECOND))
 
 
+def _described(name: str, *metrics: str) -> pb.CounterSet:
+    kind = pb.METRIC_KIND_CUMULATIVE
+    return pb.CounterSet(name=name, metrics=[pb.Metric(name=m, kind=kind, unit="1") for m in metrics])
+
+
+PROCESS = _described(
+    "process", "cpu_ns", "cpu_user_ns", "cpu_system_ns", "minor_faults", "storage_read_bytes"
+)
+TCP = _described("tcp", "tcp_sent_bytes", "tcp_received_bytes")
+
+
 def _training_second(sequence: int, first: int, count: int) -> pb.AgentMessage:
-    """One second of `count` ranks: ten steps each, one sample of one counter set each."""
+    """One second of `count` ranks: ten steps each, one sample of each of two counter sets."""
     begin = sequence * SECOND
     steps = [(r, (sequence - 1) * 10 + k) for r in range(count) for k in range(10)]
     at = [begin + (step % 10) * STEP_NS for _, step in steps]
@@ -262,10 +273,18 @@ def _training_second(sequence: int, first: int, count: int) -> pb.AgentMessage:
         phase=ints(-1 for _ in steps for _ in (0, 1)),
         flags=ints(0 for _ in steps for _ in (0, 1)),
     )
-    message = sample_batch(sequence, count, 10, begin, count)
-    message.batch.ranks[:] = ranks("64", first, count)
-    message.batch.marks.CopyFrom(marks)
-    return message
+    batch = pb.Batch(
+        sequence=sequence, begin_ns=begin, end_ns=begin + SECOND, ranks=ranks("64", first, count)
+    )
+    batch.counter_sets.extend([PROCESS, TCP])
+    for number, counter_set in enumerate(batch.counter_sets):
+        columns = [
+            ints(begin // 1000 * (m + 1) for _ in range(count)) for m in range(len(counter_set.metrics))
+        ]
+        rank, at_ns = ints(range(count)), ints([begin] * count)
+        batch.samples.add(counter_set=number, rank=rank, time_ns=at_ns, columns=columns)
+    batch.marks.CopyFrom(marks)
+    return pb.AgentMessage(batch=batch)
 
 
 def _served(here: Node) -> float:

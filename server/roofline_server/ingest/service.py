@@ -9,6 +9,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import grpc
@@ -53,6 +54,8 @@ class Committer:
         self._store = store
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(QUEUE_BATCHES)
         self._failing = False
+        # Of its own: a commit must not queue behind questions and greetings.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
     async def put(self, waiting: _Waiting) -> None:
         """Queue a batch; waits while the disk is behind, and so holds the agent back."""
@@ -74,10 +77,11 @@ class Committer:
         await self._queue.join()
 
     async def _commit(self, group: list[_Waiting]) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             try:
                 batches = [(w.entry, w.decoded) for w in group]
-                await asyncio.to_thread(self._store.commit, batches)
+                await loop.run_in_executor(self._thread, self._store.commit, batches)
                 break
             except sqlite3.Error as error:
                 # Nothing is acknowledged: agents keep the batches until there is room again.
@@ -176,7 +180,7 @@ class IngestService:
             if kind == "batch":
                 await self._take(stream, message.batch, data)
             elif kind == "pong":
-                await self._pong(stream, message.pong)
+                self._pong(stream, message.pong)
             elif kind == "hello" and not _hello_problem(message.hello):
                 key = NodeKey(message.hello.agent, message.hello.boot)
                 await asyncio.to_thread(self._store.hello, key, decode_machine(message.hello))
@@ -198,11 +202,11 @@ class IngestService:
         entry = Entry(0, stream.agent, batch.sequence, stream.node, time.time_ns(), data)
         await self._committer.put(_Waiting(entry, decoded, stream))
 
-    async def _pong(self, stream: _Stream, pong: Any) -> None:
+    def _pong(self, stream: _Stream, pong: Any) -> None:
         knot = exchange(pong.server_ns, pong.received_ns, pong.sent_ns, time.time_ns())
         settled = stream.offsets.feed(knot) if knot else None
         if settled:
-            await asyncio.to_thread(self._store.add_knot, stream.node, settled)
+            self._store.add_knot(stream.node, settled)
 
 
 _END = pb.ServerMessage()

@@ -13,7 +13,7 @@ from ..model.summary import RankEvidence, dominant_precision, summarize
 from ..model.values import Scope
 from ..records import rows
 from ..store.store import JobView
-from .evidence import evidence_of, unite, where, within
+from .evidence import by_rank, evidence_of, unite, where, within
 from .gaps import alignment_of, find_gaps
 from .members import extent, is_running, latest_life, nodes_of, role_order
 from .notes import write_notes
@@ -29,7 +29,11 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
     mode = "" if not rows(own) else "synchronous" if step_windows.synchronous(own) else "asynchronous"
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
-    evidence = {number: evidence_of(view, number, tables, mode) for number in view.ranks}
+    mine, lifetimes = by_rank(tables), by_rank(view.lifetimes)
+    evidence = {
+        number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
+        for number in view.ranks
+    }
     roofs = _roofs(view, evidence)
     ranks = _rank_reports(view, evidence, roofs, mode)
     roles = _role_reports(evidence, roofs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,6 +13,41 @@ from ..records import EventKind, Ints, Table, rows, take
 from ..store.store import JobView
 from .members import host_of
 from .records import Steps
+
+FLOPS = [f"flops.{precision}.{width}" for precision in ("f32", "f64") for width in ("scalar", 128, 256, 512)]
+
+
+def _borders(*counters: str) -> list[str]:
+    return [f"{name}.{border}" for name in counters for border in ("begin", "end")]
+
+
+# What a report reads of the step tables; a report's cost is that of reading it.
+NEEDED = {
+    "steps": ["examples", "asynchronous"],
+    "steps_kernels": [
+        *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", "flops_f32", "flops_f64"),
+    ],
+    "steps_process": ["rss_bytes", *_borders("cpu_ns")],
+    "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
+    "steps_perf": _borders(*FLOPS, "flops.all.all"),
+}
+
+
+def by_rank(tables: Mapping[str, Table]) -> dict[int, dict[str, Table]]:
+    """rank -> its rows of each table."""
+    found: dict[int, dict[str, Table]] = {}
+    for name, table in tables.items():
+        if not rows(table):
+            continue
+        changes = np.diff(table["rank"])
+        if np.any(changes < 0):
+            table = take(table, np.argsort(table["rank"], kind="stable"))
+            changes = np.diff(table["rank"])
+        edges = [0, *(np.flatnonzero(changes) + 1).tolist(), rows(table)]
+        for begin, end in pairwise(edges):
+            rank = int(table["rank"][begin])
+            found.setdefault(rank, {})[name] = {n: column[begin:end] for n, column in table.items()}
+    return found
 
 
 def within(table: Table, steps: Steps) -> Table:
@@ -39,14 +75,12 @@ def unite(table: Table) -> Table:
     return {name: np.concatenate([part[name] for part in parts]) for name in table}
 
 
-def evidence_of(view: JobView, number: int, tables: Mapping[str, Table], mode: str) -> RankEvidence:
+def evidence_of(
+    view: JobView, number: int, mine: Mapping[str, Table], lifetimes: Mapping[str, Table]
+) -> RankEvidence:
+    """mine: the rank's rows of each step table; lifetimes: the same over its life, for want of steps."""
     key = view.ranks[number]
-    mine = {name: where(table, "rank", number) for name, table in tables.items()}
-    lifetimes = {name: where(table, "rank", number) for name, table in view.lifetimes.items()}
-    counters = {
-        name: mine[name] if rows(mine.get(name, {})) else lifetimes.get(name, {})
-        for name in (*mine, *lifetimes)
-    }
+    counters = {**lifetimes, **mine}
     steps = _steps(mine.get("steps", {}))
     serving = rows(mine.get("steps", {})) > 0 and bool(np.any(mine["steps"]["window"] != OWN))
     process, tcp = counters.get("steps_process", {}), counters.get("steps_tcp", {})
@@ -105,8 +139,9 @@ def _counter(table: Table, name: str) -> CounterEvidence | None:
     if not both.any():
         return None
     total = seconds = 0.0
-    for start in np.unique(table["start_ns"][both]):
-        one = both & (table["start_ns"] == start)
+    starts = table["start_ns"]
+    for start in np.unique(starts[both]) if starts.min() < starts.max() else starts[:1]:
+        one = both & (starts == start)
         total += float(end[one].max() - begin[one].min())
         seconds += float(table["end_ns"][one].max() - table["begin_ns"][one].min()) / 1e9
     mean = float((end[both] - begin[both]).mean())

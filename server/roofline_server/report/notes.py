@@ -9,7 +9,7 @@ import numpy as np
 from ..correlate.steps import OWN
 from ..records import EventKind, Table, rows
 from ..store.store import JobView
-from .evidence import where
+from .evidence import by_rank, where
 from .records import Report
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
@@ -39,9 +39,10 @@ def _gap_notes(report: Report) -> list[str]:
 def _hole_notes(view: JobView) -> list[str]:
     own = where(view.steps.get("steps", {}), "window", OWN)
     notes = []
-    for number in np.unique(own["rank"]).tolist() if rows(own) else ():
-        steps = np.unique(where(own, "rank", number)["step"])
-        missing = int(steps[-1] - steps[0] + 1 - len(steps))
+    for number, tables in by_rank({"steps": own}).items():
+        steps = np.sort(tables["steps"]["step"])
+        distinct = 1 + np.count_nonzero(np.diff(steps))
+        missing = int(steps[-1] - steps[0] + 1 - distinct)
         if missing:
             key = view.ranks[number]
             notes.append(

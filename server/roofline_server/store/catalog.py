@@ -201,11 +201,13 @@ class Catalog:
             for metric in metrics:
                 db.execute(_metric.insert().values(metric._asdict()))
 
-    def add_knot(self, node: int, knot: Knot) -> None:
+    def add_knots(self, knots: Iterable[tuple[int, Knot]]) -> None:
+        """Keep clock exchanges of nodes, in one transaction."""
         with self._engine.begin() as db:
-            same = (_knot.c.node == node) & (_knot.c.node_ns == knot.node_ns)
-            db.execute(_knot.delete().where(same))
-            db.execute(_knot.insert().values(node=node, **knot._asdict()))
+            for node, knot in knots:
+                same = (_knot.c.node == node) & (_knot.c.node_ns == knot.node_ns)
+                db.execute(_knot.delete().where(same))
+                db.execute(_knot.insert().values(node=node, **knot._asdict()))
 
     def knots(self) -> dict[int, list[Knot]]:
         """All knots by node, in order of time."""

@@ -16,6 +16,9 @@ class Numbers:
         self._catalog = catalog
         self._lock = threading.Lock()
         self._nodes, self._ranks, self._kernels, self._metrics = catalog.numbers()
+        self._by_job: dict[str, dict[int, RankKey]] = {}
+        for key, number in self._ranks.items():
+            self._by_job.setdefault(key.job, {})[number] = key
         self._machines = catalog.machines()
 
     def node(self, key: NodeKey, machine: Machine) -> int:
@@ -33,7 +36,9 @@ class Numbers:
             with self._lock:
                 number = self._ranks.get(key)
                 if number is None:
-                    number = self._ranks[key] = self._catalog.add_rank(key)
+                    number = self._catalog.add_rank(key)
+                    self._by_job.setdefault(key.job, {})[number] = key
+                    self._ranks[key] = number
         return number
 
     def kernel(self, kind: KernelKind) -> int:
@@ -58,10 +63,10 @@ class Numbers:
         return dict(self._machines)
 
     def ranks_of(self, job: str) -> dict[int, RankKey]:
-        return {number: key for key, number in list(self._ranks.items()) if key.job == job}
+        return dict(self._by_job.get(job, {}))
 
     def jobs(self) -> set[str]:
-        return {key.job for key in list(self._ranks)}
+        return set(self._by_job)
 
     def metrics_by_set(self) -> dict[str, list[Metric]]:
         found: dict[str, list[Metric]] = {}

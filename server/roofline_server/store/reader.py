@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,18 @@ class Reader:
         self._db = duckdb.connect(":memory:")
         self._db.execute("set threads = 2")
 
-    def read(self, segments: Iterable[Segment]) -> Table:
-        """All rows of these segments of one dataset; a column some of them lack is absent there."""
+    def read(self, segments: Iterable[Segment], columns: Sequence[str] | None = None) -> Table:
+        """All rows of these segments of one dataset; a column some of them lack is absent there.
+
+        columns: only these, as far as there are any; at least one must be.
+        """
         paths = [str(self._root / s.path) for s in segments if s.rows]
         if not paths:
             return {}
         cursor = self._db.cursor()
-        found = cursor.execute("select * from read_parquet($1, union_by_name = true)", [paths]).fetchnumpy()
+        picked = "*" if columns is None else f"columns('^({'|'.join(map(re.escape, columns))})$')"
+        query = f"select {picked} from read_parquet($1, union_by_name = true)"
+        found = cursor.execute(query, [paths]).fetchnumpy()
         return {name: _plain(column) for name, column in found.items()}
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +54,9 @@ SILENT_NS = 600_000_000_000
 # Samples this far before a window may be needed to read a counter at its border.
 REACH_NS = 5_000_000_000
 
+# In every step table that has them: who, which step, when, of which incarnation, on how many samples.
+STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
+
 Decode = Callable[[Entry, Numbers], Decoded]
 
 
@@ -80,6 +83,18 @@ class JobView(NamedTuple):
     metrics: dict[str, list[Metric]]
 
 
+class Clocks(dict[int, NodeClock]):
+    """The clock of each node, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[int], NodeClock]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, node: int) -> NodeClock:
+        clock = self[node] = self._make(node)
+        return clock
+
+
 class _Snapshot(NamedTuple):
     segments: list[Segment]
     progress: Progress
@@ -104,6 +119,7 @@ class Store:
             raise Unavailable(f"cannot use the data directory {root}: {_first_line(error)}") from None
         self.numbers = Numbers(self._catalog)
         self._knots = self._catalog.knots()
+        self._new_knots: list[tuple[int, Knot]] = []
         self._lives = self._catalog.lives()
         self._tail: list[TailBatch] = []
         self.unsealed_bytes = 0
@@ -163,16 +179,23 @@ class Store:
         return lives
 
     def add_knot(self, node: int, knot: Knot) -> None:
-        """Keep a clock exchange of a node."""
+        """Take a clock exchange of a node; it becomes durable with the next sealing."""
         with self._lock:
             self._knots.setdefault(node, []).append(knot)
-        self._catalog.add_knot(node, knot)
+            self._new_knots.append((node, knot))
+
+    def _save_knots(self) -> None:
+        with self._lock:
+            new, self._new_knots = self._new_knots, []
+        if new:
+            self._catalog.add_knots(new)
 
     # -- sealing -----------------------------------------------------------------------------------
 
     def seal(self) -> int:
         """Move what is in the inbox into segments; returns how many batches. Safe to be killed anywhere."""
         with self._sealing:
+            self._save_knots()
             with self._lock:
                 batches = list(self._tail)
                 lives = self._lives_now()
@@ -260,11 +283,13 @@ class Store:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def clocks(self) -> dict[int, NodeClock]:
-        """The clock of every node."""
+    def clocks(self) -> Clocks:
+        """The clocks of all nodes, as they are known now."""
+        return Clocks(self._clock)
+
+    def _clock(self, node: int) -> NodeClock:
         with self._lock:
-            nodes = set(self.numbers.machines())
-            return {node: NodeClock(self._knots.get(node, ()), self._arrival.get(node)) for node in nodes}
+            return NodeClock(self._knots.get(node, ()), self._arrival.get(node))
 
     def jobs(self) -> set[str]:
         """All jobs ever heard of."""
@@ -277,8 +302,11 @@ class Store:
             lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
         return JobView(job, ranks, lives, {}, {}, {}, {}, self.clocks(), self.numbers.machines(), {})
 
-    def view(self, job: str) -> JobView | None:
-        """All that is known of a job up to now; None when nobody has heard of it."""
+    def view(self, job: str, needed: Mapping[str, Sequence[str]] | None = None) -> JobView | None:
+        """What is known of a job up to now; None when nobody has heard of it.
+
+        needed: which step tables are wanted and which of their columns beside the keys; default everything.
+        """
         ranks = self.numbers.ranks_of(job)
         if not ranks:
             return None
@@ -288,7 +316,7 @@ class Store:
             nodes = self._snapshot(NODE_JOB)
             lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
         tables = self._raw(job, snapshot.frames, snapshot.segments, snapshot.progress, clocks)
-        steps = self._steps(snapshot, tables)
+        steps = self._steps(snapshot, tables, needed)
         return JobView(
             job,
             ranks,
@@ -306,13 +334,19 @@ class Store:
         frames = [f for batch in self._tail for f in batch.decoded.frames if f.job == job]
         return _Snapshot(self._catalog.segments(job), self._catalog.progress(job), frames)
 
-    def _steps(self, snapshot: _Snapshot, tables: JobTables) -> dict[str, Table]:
+    def _steps(
+        self, snapshot: _Snapshot, tables: JobTables, needed: Mapping[str, Sequence[str]] | None
+    ) -> dict[str, Table]:
         fresh = self._fresh(tables, snapshot.progress, None)
         stored = {s.dataset for s in snapshot.segments if s.dataset.startswith("steps")}
         found = {}
         for name in stored | fresh.keys():
-            kept = self._reader.read(s for s in snapshot.segments if s.dataset == name)
-            found[name] = concatenate([kept, fresh.get(name, {})])
+            if needed is not None and name not in needed:
+                continue
+            wanted = None if needed is None else (*STEP_KEYS, *needed[name])
+            kept = self._reader.read((s for s in snapshot.segments if s.dataset == name), wanted)
+            new = fresh.get(name, {})
+            found[name] = concatenate([kept, {n: c for n, c in new.items() if wanted is None or n in wanted}])
         return found
 
     def _stepless(
