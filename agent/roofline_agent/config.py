@@ -83,7 +83,7 @@ def _convert(key: str, value: Any, place: str) -> Any:
         if key == "sources":
             if not isinstance(value, (list, tuple)):
                 raise ValueError
-            return tuple(str(v) for v in value)
+            return tuple(str(v).strip() for v in value)
     except (TypeError, ValueError):
         raise ConfigError(f"{place}: {key} = {value!r} is not what {key} takes") from None
     if not isinstance(value, str):
@@ -97,7 +97,7 @@ def _check(config: Config, place: str) -> Config:
             f"{place}: interval = {config.interval} s is outside {MIN_INTERVAL_S} .. {MAX_INTERVAL_S} s"
         )
     host, colon, port = config.server.rpartition(":")
-    if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
     if config.spool_mb < 1:
         raise ConfigError(f"{place}: spool_mb = {config.spool_mb} must be at least 1")

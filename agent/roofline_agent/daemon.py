@@ -7,6 +7,7 @@ import fcntl
 import gc
 import logging
 import os
+import resource
 import select
 import time
 import uuid
@@ -43,6 +44,7 @@ class Daemon:
     def __init__(self, config: Config, environ: Mapping[str, str] = os.environ) -> None:
         """Take what the agent needs. Raises Unavailable or ConfigError when it cannot be had."""
         self._config = config
+        _raise_descriptor_limit()
         self._halt = False
         # Written to by stop(), so that a waiting loop wakes at once.
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -84,7 +86,8 @@ class Daemon:
         self._exporter.start()
         now = self._begin_ns
         self._events.append(Event(EventKind.AGENT_STARTED, now, now, text=f"agent {__version__} started"))
-        gc.freeze()  # what exists now stays: collecting it again and again would be most of an idle agent's work
+        # What exists now stays: looking at it again and again would be most of an idle agent's work.
+        gc.freeze()
         try:
             while not self._halt:
                 self._round()
@@ -96,11 +99,15 @@ class Daemon:
         """Until something is due, a stride is over, or a process connects (it may not live for long)."""
         next_ns = min(task.next_ns for task in (self._scanning, self._sampling, self._batching))
         seconds = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
+        # Somebody who cannot be taken in would keep the socket readable and this loop awake.
+        self._poller.modify(self._listener.fileno(), 0 if self._listener.full else select.POLLIN)
         if self._poller.poll(1000 * (min(STRIDE_S, seconds) if self._intake.connections else seconds)):
             self._intake.welcome()
 
     def _round(self) -> None:
         self._intake.drain()
+        if self._listener.full:
+            self._intake.welcome()
         now = time.monotonic_ns()
         if self._scanning.due(now):
             self._scan(now)
@@ -142,7 +149,13 @@ class Daemon:
         )
         self._blocks, self._events, self._begin_ns = [], [], end
         sequence = self._spool.next_sequence()
-        self._spool.append(sequence, encode(batch, sequence))
+        try:
+            self._spool.append(sequence, encode(batch, sequence))
+        except Exception as error:
+            # Whatever was in it, the agent must outlive it; the next batch says that this one is missing.
+            log.exception("a batch could not be encoded and is lost")
+            lost = Event(EventKind.LOST, batch.begin_ns, end, None, 1, f"batches (not encodable: {error})")
+            self._events.append(lost)
         self._exporter.push()
         if self._read_ceilings():
             self._exporter.greet_again()
@@ -173,7 +186,8 @@ class Daemon:
         )
 
     def _set_interval(self, interval_ns: int) -> None:
-        self._sampling.period_ns = max(10_000_000, min(60_000_000_000, interval_ns))
+        self._sampling.change(max(10_000_000, min(60_000_000_000, interval_ns)), time.monotonic_ns())
+        self._exporter.greet_again()
 
     def _read_ceilings(self) -> bool:
         """Load ceilings.json when it is new; True when it was."""
@@ -242,3 +256,9 @@ def _only_one(state: Path) -> int:
             f"another agent already works with {state}; stop it, or choose another --state"
         ) from None
     return lock
+
+
+def _raise_descriptor_limit() -> None:
+    # One connection per process that marks; the usual soft limit of 1024 is for programs that use select().
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -7,6 +7,7 @@ that is no launcher counts.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -18,55 +19,28 @@ from typing import NamedTuple
 from .records import Rank
 
 ROLES = ("ps", "worker", "chief", "evaluator", "horovod", "ddp")
-LAUNCHERS = frozenset(
-    [
-        "sh",
-        "bash",
-        "dash",
-        "zsh",
-        "ksh",
-        "fish",
-        "csh",
-        "tcsh",
-        "busybox",
-        "env",
-        "time",
-        "timeout",
-        "nice",
-        "ionice",
-        "nohup",
-        "setsid",
-        "stdbuf",
-        "script",
-        "numactl",
-        "taskset",
-        "chrt",
-        "perf",
-        "strace",
-        "ltrace",
-        "gdb",
-        "nsys",
-        "ncu",
-        "sudo",
-        "su",
-        "srun",
-        "mpirun",
-        "mpiexec",
-        "orterun",
-        "orted",
-        "prted",
-        "prterun",
-        "hydra_pmi_proxy",
-        "ssh",
-        "torchrun",
-        "horovodrun",
-        "tini",
-        "dumb-init",
-    ]
-)
-# A process is looked at again while young: between fork and exec it still shows its parent's variables.
+# fmt: off
+LAUNCHERS = frozenset([
+    "sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox",
+    "env", "time", "timeout", "nice", "ionice", "nohup", "setsid", "stdbuf", "script",
+    "numactl", "taskset", "chrt", "sudo", "su", "gosu", "xargs", "ssh", "tini", "dumb-init",
+    "perf", "strace", "ltrace", "gdb", "nsys", "ncu",
+    "uv", "conda", "mamba", "micromamba", "poetry", "pixi", "apptainer", "singularity",
+    "srun", "mpirun", "mpiexec", "orterun", "orted", "prted", "prterun", "hydra_pmi_proxy",
+    "torchrun", "horovodrun", "accelerate", "deepspeed", "roofline-agent", "roofline_agent",
+])
+LAUNCHER_MODULES = frozenset([
+    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
+    "horovod.runner.launch", "roofline_agent",
+])
+# fmt: on
+INTERPRETER_FLAGS_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
+# A process is looked at again while young: between fork and exec it shows its parent's variables.
 YOUNG_SCANS = 4
+# A shell may set the variables itself and then become the training: all are looked at again now and then.
+LOOK_AGAIN_SCANS = 16
 MAX_NAME = 128
+MAX_INDEX = 2**31 - 1
 SLURM_FIRST_SPECIAL_STEP = 0xFFFFFFF0  # batch, extern and interactive steps lie above it
 
 
@@ -135,11 +109,12 @@ def _from_tf_config(environ: Mapping[str, str]) -> Identity | None:
         role, index = str(config["task"]["type"]), int(config["task"]["index"])
         cluster = config.get("cluster", {})
         world = len(cluster.get(role, ()))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        job = f"tf-{zlib.crc32(json.dumps(cluster, sort_keys=True).encode()):08x}"
+        role.encode()  # half a surrogate pair is valid JSON and no text
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    if index < 0:
+    if not 0 <= index <= MAX_INDEX:
         return None
-    job = f"tf-{zlib.crc32(json.dumps(cluster, sort_keys=True).encode()):08x}"
     return Identity(job, "chief" if role == "master" else role, index, world, "tf_config")
 
 
@@ -204,6 +179,7 @@ class Discovery:
     def __init__(self, proc: str = "/proc", default_job: str = "") -> None:
         self.proc = Path(proc)
         self._default_job = default_job
+        self._scans = 0
         self._seen: dict[int, int] = {}  # pid -> scans since first seen
         self._candidates: dict[int, Candidate] = {}
         self._ticks = os.sysconf("SC_CLK_TCK")
@@ -226,49 +202,67 @@ class Discovery:
         return started, gone
 
     def scan_young(self) -> None:
-        """Look at processes that are new or still young, and forget those that have gone."""
+        """Look at processes that are new, young, launchers or due again, and forget those that have gone."""
+        self._scans += 1
+        self._forget_changed()
         pids = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
-        for pid in self._seen.keys() - pids:
-            del self._seen[pid]
+        for pid in (self._seen.keys() | self._candidates.keys()) - pids:
+            self._seen.pop(pid, None)
             self._candidates.pop(pid, None)
         for pid in pids:
             age = self._seen.get(pid, 0)
             if age < YOUNG_SCANS:
                 self._seen[pid] = age + 1
                 self._look(pid)
+            elif self._is_due_again(pid):
+                self._look(pid)
         self._update()
+
+    def _forget_changed(self) -> None:
+        # A zombie is no rank any more, and a number used again is another process.
+        for pid, candidate in list(self._candidates.items()):
+            status = self._stat(pid)
+            if status is None or status[1] != candidate.start_ticks:
+                self._seen.pop(pid, None)
+                del self._candidates[pid]
+
+    def _is_due_again(self, pid: int) -> bool:
+        candidate = self._candidates.get(pid)
+        if candidate is not None:
+            return candidate.launcher
+        return (pid + self._scans) % LOOK_AGAIN_SCANS == 0
 
     def look_at(self, pid: int) -> Rank | None:
         """The rank that process `pid` is or belongs to, looked up now; None if it is none."""
-        for _ in range(64):
-            if pid in self._ranks:
-                return self._ranks[pid]
-            self._look(pid)
-            self._update()
-            if pid in self._ranks:
-                return self._ranks[pid]
-            status = self._stat(pid)
-            if status is None or status[0] <= 1:
-                return None
-            pid = status[0]
-        return None
+        if pid in self._ranks:
+            return self._ranks[pid]
+        ancestry = self._ancestry(pid)
+        for one in ancestry:
+            self._look(one)
+        self._update()
+        return next((self._ranks[one] for one in ancestry if one in self._ranks), None)
 
-    def rank_below(self, pid: int) -> Rank | None:
-        """The one rank that process `pid` is or has started; None if there is none or more than one."""
+    def _ancestry(self, pid: int) -> list[int]:
+        """The process, its parent, and so on, without init."""
+        found: list[int] = []
+        while pid > 1 and len(found) < 64:
+            found.append(pid)
+            status = self._stat(pid)
+            if status is None:
+                break
+            pid = status[0]
+        return found
+
+    def ranks_below(self, pid: int) -> list[Rank]:
+        """The ranks that process `pid` is or has started, looked up now."""
         self._look(pid)
         self.scan_young()
-        found = [rank for rank in self._ranks.values() if self._is_below(rank.pid, pid)]
-        return found[0] if len(found) == 1 else None
+        return [rank for rank in self._ranks.values() if pid in self._ancestry(rank.pid)]
 
-    def _is_below(self, pid: int, ancestor: int) -> bool:
-        for _ in range(64):
-            if pid == ancestor:
-                return True
-            status = self._stat(pid)
-            if status is None or status[0] <= 1:
-                return False
-            pid = status[0]
-        return False
+    def is_alive(self, rank: Rank) -> bool:
+        """Whether this incarnation of a rank still runs, looked up now."""
+        status = self._stat(rank.pid)
+        return status is not None and self._node_time(status[1]) == rank.start_ns
 
     def adopt(self, pid: int, uid: int) -> Rank | None:
         """Make a rank of a process that marks steps though no launcher's variable names it."""
@@ -276,7 +270,9 @@ class Discovery:
         if status is None:
             return None
         job = self._default_job or f"local-{pid}"
-        identity = Identity(job, "worker", 0, 0, "marks")
+        taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, "worker")}
+        index = next(number for number in itertools.count() if number not in taken)
+        identity = Identity(job, "worker", index, 0, "marks")
         self._candidates[pid] = Candidate(pid, status[0], status[1], uid, False, identity)
         self._seen[pid] = YOUNG_SCANS
         self._update()
@@ -329,11 +325,17 @@ def is_launcher(arguments: Iterable[bytes]) -> bool:
         return False
     if words[0].lstrip("-") in LAUNCHERS:
         return True
-    # Scripts run by an interpreter: python /usr/bin/torchrun ..., python -m roofline_agent run ...
-    head = words[1:3]
-    if any(word in ("roofline-agent", "roofline_agent") for word in head):
-        return True
-    return any(word in LAUNCHERS for word in head[:1])
+    return _interpreted(words[1:])
+
+
+def _interpreted(words: list[str]) -> bool:
+    """Whether an interpreter's arguments run a launcher: python /usr/bin/torchrun, python -m MODULE."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-m":
+            return at + 1 < len(words) and words[at + 1] in LAUNCHER_MODULES
+        at += 2 if words[at] in INTERPRETER_FLAGS_WITH_VALUE else 1
+    return at < len(words) and words[at] in LAUNCHERS
 
 
 def _parse_environ(data: bytes) -> dict[str, str]:

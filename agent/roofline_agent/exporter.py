@@ -6,7 +6,6 @@ has, and sending continues behind it.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import queue
 import random
@@ -218,6 +217,7 @@ class Exporter(threading.Thread):
         self._sent = 0
         self._acked = 0
         self.connected = False
+        self._call: Any = None
 
     def run(self) -> None:
         delay, said = RETRY_S[0], False
@@ -251,7 +251,7 @@ class Exporter(threading.Thread):
                 response_deserializer=pb.ServerMessage.FromString,
             )
             outgoing.put(_hello(self._greeting()).SerializeToString())
-            call = stream(_drain(outgoing))
+            call = self._call = stream(_drain(outgoing))
             timer = threading.Timer(WELCOME_TIMEOUT_S, call.cancel)
             timer.start()
             try:
@@ -270,8 +270,8 @@ class Exporter(threading.Thread):
         if kind == "welcome":
             self._welcome(message.welcome.acked, outgoing)
         elif kind == "ack":
-            self._acked = message.ack.sequence
-            self._spool.ack(self._acked)
+            self._acked = max(self._acked, message.ack.sequence)
+            self._spool.ack(message.ack.sequence)
             self.push()
         elif kind == "ping":
             received = time.monotonic_ns()
@@ -285,6 +285,8 @@ class Exporter(threading.Thread):
         elif kind == "rejection":
             log.error("the server refused batch %d: %s", message.rejection.sequence, message.rejection.reason)
             self._spool.reject(message.rejection.sequence)
+            self._acked = max(self._acked, message.rejection.sequence)
+            self.push()
         elif kind == "command":
             outgoing.put(self._obey(message.command).SerializeToString())
 
@@ -335,8 +337,8 @@ class Exporter(threading.Thread):
 
     def stop(self) -> None:
         self._halt.set()
-        with self._lock, contextlib.suppress(AttributeError):
-            self._outgoing.put(None)  # type: ignore[union-attr]
+        if self._call is not None:
+            self._call.cancel()
         self.join(timeout=3)
 
 

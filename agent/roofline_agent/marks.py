@@ -51,17 +51,20 @@ class Listener:
         """
         self.path = path
         self._peers: dict[socket.socket, Peer] = {}
+        self.full = False  # nobody else can be taken in for now
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if everyone else 0o700)
             if _answers(path):
+                self._socket.close()
                 raise Unavailable(f"another agent listens at {path}; stop it, or choose another --socket")
             path.unlink(missing_ok=True)
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._socket.setblocking(False)
             self._socket.bind(str(path))
             path.chmod(0o666 if everyone else 0o600)
             self._socket.listen(1024)
         except OSError as error:
+            self._socket.close()
             raise Unavailable(
                 f"cannot listen for marks at {path}: {error.strerror or error}; choose another --socket"
             ) from None
@@ -81,17 +84,25 @@ class Listener:
 
     def accept(self) -> list[tuple[socket.socket, Peer]]:
         """Take in whoever waits; returns the new ones."""
-        taken = []
-        with contextlib.suppress(BlockingIOError, InterruptedError):
-            while len(self._peers) < MAX_CONNECTIONS:
+        taken: list[tuple[socket.socket, Peer]] = []
+        while True:
+            self.full = len(self._peers) >= MAX_CONNECTIONS
+            if self.full:
+                return taken
+            try:
                 connection, _ = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return taken
+            except OSError:  # out of descriptors: those who wait are taken in when others leave
+                self.full = True
+                return taken
+            else:
                 connection.setblocking(False)
                 pid, uid, _ = _CREDENTIALS.unpack(
                     connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
                 )
                 self._peers[connection] = Peer(pid, uid)
                 taken.append((connection, self._peers[connection]))
-        return taken
 
     def close(self) -> None:
         for connection in self._peers:
@@ -130,8 +141,6 @@ class _Sender:
         self.rank: Rank | None = None
         self.wrapped_pid = 0
         self.shapes: dict[int, KernelShape] = {}
-        self.dropped = 0
-        self.phase = ""
 
 
 class Intake:
@@ -167,7 +176,7 @@ class Intake:
                 continue
             try:
                 self._packet(sender, peer, data)
-            except (struct.error, ValueError, UnicodeDecodeError, TypeError, KeyError):
+            except (struct.error, ValueError, TypeError, KeyError, RecursionError):
                 self._refuse("a packet that is no mark")
 
     def take(self, now_ns: int) -> tuple[list[Mark], list[Call], list[Event]]:
@@ -194,7 +203,7 @@ class Intake:
         elif kind == b"K":
             _, number = KERNEL.unpack_from(data)
             if len(sender.shapes) < MAX_KERNELS:
-                sender.shapes[number] = KernelShape(*json.loads(data[KERNEL.size :]))
+                sender.shapes[number] = parse_shape(data[KERNEL.size :])
         elif kind == b"W":
             sender.wrapped_pid = WRAPPED.unpack_from(data)[1]
             sender.rank = None
@@ -213,19 +222,13 @@ class Intake:
         phase = text[role_size : role_size + phase_size].decode()
         if not MarkKind.BEGIN <= kind <= MarkKind.PHASE_END:
             raise ValueError(kind)
-        self._note_drops(sender, rank, dropped, time_ns)
+        if dropped:
+            self._events.append(Event(EventKind.LOST, time_ns, time_ns, rank, dropped, "marks"))
         whose = self._named(rank, role, index) if role else rank
         if whose is None:
             return
         said = None if examples == ABSENT or examples < 0 else examples
         self._marks.append(Mark(whose, rank, kind, step, said, time_ns, phase, bool(flags & 1)))
-
-    def _note_drops(self, sender: _Sender, rank: Rank, dropped: int, time_ns: int) -> None:
-        # The count is of the sending process's whole life; what an earlier agent missed is in it too.
-        if dropped > sender.dropped:
-            lost = dropped - sender.dropped
-            self._events.append(Event(EventKind.LOST, time_ns, time_ns, rank, lost, "marks"))
-        sender.dropped = dropped
 
     def _rank_of(self, sender: _Sender, peer: Peer) -> Rank | None:
         if sender.rank is None:
@@ -239,6 +242,8 @@ class Intake:
 
     def _named(self, speaker: Rank, role: str, index: int) -> Rank | None:
         """The rank a coordinator speaks for: of its own job, and never another user's process."""
+        if index < 0:
+            raise ValueError(index)
         for rank in self._discovery.ranks.values():
             if (rank.job, rank.role, rank.index) == (speaker.job, role, index):
                 if rank.uid != speaker.uid:
@@ -264,14 +269,18 @@ class Intake:
         self._covered[rank] = (begin, through)
 
     def _wrapped(self, sender: _Sender, peer: Peer) -> Rank | None:
-        if sender.rank is None:
+        # A wrapped script may run one program after another: the rank is asked for anew when it has gone.
+        if sender.rank is None or not self._discovery.is_alive(sender.rank):
+            sender.rank = None
             pid = sender.wrapped_pid
             if self._owner(pid) not in (None, peer.uid):
                 self._refuse("kernels of another user's process")
                 return None
-            sender.rank = self._discovery.rank_below(pid)
-            if sender.rank is None:
-                self._refuse("kernels of a command that is not one rank; wrap each rank by itself")
+            found = self._discovery.ranks_below(pid)
+            if len(found) > 1:
+                self._refuse("kernels of a command that is several ranks; wrap each rank by itself")
+            elif found:
+                sender.rank = found[0]
         return sender.rank
 
     def _owner(self, pid: int) -> int | None:
@@ -279,3 +288,15 @@ class Intake:
             return os.stat(f"{self._discovery.proc}/{pid}").st_uid
         except OSError:
             return None
+
+
+def parse_shape(data: bytes) -> KernelShape:
+    """A kernel's description from a wrapper. Raises ValueError or TypeError for anything else."""
+    shape = KernelShape(*json.loads(data))
+    for name, value in shape._asdict().items():
+        right = (int, type(None)) if name in ("flops", "bytes") else (str,)
+        if not isinstance(value, right) or isinstance(value, bool):
+            raise ValueError(f"{name} of a kernel is {type(value).__name__}")
+    if any(value is not None and not 0 <= value < 2**63 for value in (shape.flops, shape.bytes)):
+        raise ValueError("a kernel's counts are out of range")
+    return shape

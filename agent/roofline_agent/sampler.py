@@ -47,7 +47,10 @@ class Sampler:
 
     def close(self) -> None:
         for source in self._sources:
-            source.close()
+            try:
+                source.close()
+            except Exception as error:
+                log.warning("source %s did not close: %s", source.name, error)
 
 
 def _probe(name: str, source: Source) -> SourceStatus:

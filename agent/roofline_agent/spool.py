@@ -7,6 +7,7 @@ agent, which is what happens; a power cut takes the training with it anyway.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 import threading
@@ -17,7 +18,7 @@ from .errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-MEMORY_BATCHES = 512
+MEMORY_BATCHES, MEMORY_BYTES = 512, 64 << 20
 _SCHEMA = """
 create table if not exists batch (sequence integer primary key, data blob not null) strict;
 create table if not exists state (name text primary key, value text not null) strict, without rowid;
@@ -71,7 +72,7 @@ class Spool:
     def append(self, sequence: int, data: bytes) -> None:
         """Keep a batch; on a full spool the oldest go."""
         with self._lock:
-            self._last = sequence
+            self._last = max(self._last, sequence)
             try:
                 self._db.execute("insert into batch values (?, ?)", (sequence, data))
                 self._bytes += len(data)
@@ -86,7 +87,8 @@ class Spool:
             log.warning("cannot write the spool (%s): batches wait in memory", error)
         self._disk_failed = True
         self._memory[sequence] = data
-        if len(self._memory) > MEMORY_BATCHES:
+        bound = min(MEMORY_BYTES, self._limit)
+        while len(self._memory) > MEMORY_BATCHES or sum(map(len, self._memory.values())) > bound:
             del self._memory[min(self._memory)]
             self.dropped += 1
 
@@ -128,11 +130,10 @@ class Spool:
         with self._lock:
             self.dropped += 1
             self._memory.pop(sequence, None)
-            row = self._db.execute(
-                "select length(data) from batch where sequence = ?", (sequence,)
-            ).fetchone()
-            self._db.execute("delete from batch where sequence = ?", (sequence,))
-            self._bytes -= row[0] if row else 0
+            with contextlib.suppress(sqlite3.Error):  # on a full disk it stays, and is refused once more
+                found = self._db.execute("select length(data) from batch where sequence = ?", (sequence,))
+                self._bytes -= sum(size for (size,) in found)
+                self._db.execute("delete from batch where sequence = ?", (sequence,))
 
     def identity(self, fresh: str) -> str:
         """The name this agent keeps over restarts; `fresh` becomes it the first time."""

@@ -53,6 +53,7 @@ READ_BYTES = 1 << 20
 COALESCE_S = 0.01  # verbose lines come one write each; a reader that wakes for each costs the training CPU
 FLUSH_S = 0.1
 RECONNECT_S = 1.0
+GRACE_S = 0.05
 CALLS_PER_PACKET = 2000
 MAX_WAITING = 200_000
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell says it
@@ -94,6 +95,12 @@ def rank_environment(
 def kept(environ: Mapping[str, str]) -> tuple[bool, bool]:
     """Whether (oneDNN, MKL) verbose lines are the user's own wish and stay in the output."""
     return any(name in environ for name in ONEDNN_SWITCHES), "MKL_VERBOSE" in environ
+
+
+def records_everything(env: Mapping[str, str]) -> bool:
+    """Whether the command's environment makes both libraries report every kernel; else none is claimed."""
+    switches = [env.get(ONEDNN_SWITCHES[0], env.get(ONEDNN_SWITCHES[1], "")), env.get("MKL_VERBOSE", "")]
+    return all(value not in ("", "0", "none") for value in switches)
 
 
 class KernelLink:
@@ -141,10 +148,14 @@ class KernelLink:
             self._send_waiting(through_ns)
         except BlockingIOError:
             if len(self._waiting) > MAX_WAITING:
-                self._waiting, self._covered_ns = [], through_ns
+                self.give_up_until(through_ns)
         except OSError:
             self._socket.close()
             self._socket = None
+
+    def give_up_until(self, node_ns: int) -> None:
+        """Claim nothing before this moment: kernels were missed."""
+        self._waiting, self._covered_ns = [], node_ns
 
     def _send_waiting(self, through_ns: int) -> None:
         to_node_time = time.monotonic_ns() - time.time_ns()
@@ -192,6 +203,7 @@ class Output:
         keep_onednn, keep_mkl = kept(environ)
         self.filter = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
         self._deaf = False
+        self._missed = 0
 
     @property
     def identity(self) -> str:
@@ -217,6 +229,11 @@ class Output:
             except OSError:
                 self._deaf = True
                 os.close(self.source)
+
+    def missed(self) -> bool:
+        """Whether kernels were seen since the last call that could not be kept or understood."""
+        before, self._missed = self._missed, self.filter.lines_unparsed + self.filter.calls_dropped
+        return self._missed > before
 
     @property
     def deaf(self) -> bool:
@@ -265,9 +282,10 @@ def run(
     os.close(output.child_end)
     threading.Thread(target=_forward_signals, args=(child, output), daemon=True).start()
     link = KernelLink(child.pid, socket_paths(environ))
+    recording = kernels and records_everything(env)
     if not link.connected:
         say("roofline-agent: no agent runs on this node, nothing is recorded until one is started")
-    _pump(child, output, link)
+    _pump(child, output, link if recording else None)
     return child.wait()
 
 
@@ -299,7 +317,9 @@ def _forward_signals(child: subprocess.Popen[bytes], output: Output) -> None:
         if got.si_signo == signal.SIGWINCH:
             output.resize()
             continue
-        if got.si_code == SI_KERNEL:
+        # The terminal of a session's leader has closed: only the leader is told.
+        alone = got.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
+        if got.si_code == SI_KERNEL and not alone:
             continue
         # The same signal may have been sent to the whole group; a command that took it is on its way out.
         time.sleep(GROUP_KILL_S)
@@ -307,41 +327,59 @@ def _forward_signals(child: subprocess.Popen[bytes], output: Output) -> None:
             child.send_signal(got.si_signo)
 
 
-def _pump(child: subprocess.Popen[bytes], output: Output, link: KernelLink) -> None:
-    """Move output until the stream ends, or the command has ended and nothing more is there."""
+def _pump(child: subprocess.Popen[bytes], output: Output, link: KernelLink | None) -> None:
+    """Move output until the stream ends, or the command has ended and what it wrote is through."""
     poller = select.poll()
     poller.register(output.source, select.POLLIN)
     flushed = time.monotonic()
     while not output.deaf:
         ready = poller.poll(FLUSH_S * 1000)
-        arrival = time.time_ns()
+        moment = time.monotonic_ns()
         if ready:
             data = output.read()
             if not data:
                 break
-            output.write(output.filter.feed(data, arrival))
+            output.write(output.filter.feed(data, time.time_ns()))
             if not output.is_tty and len(data) < READ_BYTES // 4:
                 time.sleep(COALESCE_S)
         else:
             output.write(output.filter.release())
-            if child.poll() is not None:
-                _leave_to_background(output)
-                break
         if time.monotonic() - flushed >= FLUSH_S:
             flushed = time.monotonic()
-            link.send(output.filter.take(), arrival - time.time_ns() + time.monotonic_ns())
+            _hand_over(output, link, moment)
+            if child.poll() is not None and _leave_to_background(output):
+                return
     if not output.deaf:
         output.write(output.filter.finish())
-    child.wait()
-    link.send(output.filter.take(), time.monotonic_ns())
+    _hand_over(output, link, time.monotonic_ns())
 
 
-def _leave_to_background(output: Output) -> None:
-    """The command has ended but something it started still holds its stdout: keep passing that on."""
-    if os.fork() == 0:
+def _hand_over(output: Output, link: KernelLink | None, through_ns: int) -> None:
+    """Send the kernels seen so far: all that ended before through_ns, unless some were not understood."""
+    calls, missed = output.filter.take(), output.missed()
+    if link is not None:
+        link.send(calls, through_ns)
+        if missed:
+            link.give_up_until(time.monotonic_ns())
+
+
+def _leave_to_background(output: Output) -> bool:
+    """The command has ended. If something it started still holds its stdout, a process of its own passes that
+    on; True when that is so, False when the stream will end by itself."""
+    if not select.select([output.source], [], [], GRACE_S)[0]:
+        held = True
+    else:
+        # Something is there: the end of the stream, or text of somebody who still writes.
+        data = output.read()
+        held = bool(data)
+        output.write(output.filter.feed(data, time.time_ns()) if data else b"")
+    if held and os.fork() == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         while not output.deaf and (data := output.read()):
-            output.write(output.filter.feed(data, time.time_ns()))
+            output.write(output.filter.feed(data, time.time_ns()) + output.filter.release())
+        output.write(output.filter.finish())
         os._exit(0)
+    return held
 
 
 def end_like(status: int) -> int:

@@ -29,8 +29,8 @@ BORDER = 3
 _PHASE_BEGIN = 4
 _PHASE_END = 5
 
-_sender = Sender()
-_send = _sender.send
+_agent = Sender()
+_send = _agent.send
 _said = False
 
 
@@ -51,8 +51,8 @@ def mark(
     """
     global _said
     _said = True
-    if not _sender.off():
-        _send(kind, step, examples, time_ns, of, asynchronous, b"")
+    if not _agent.off():
+        _send(kind, step, examples, time_ns, of, asynchronous, "")
 
 
 def said_by_training() -> bool:
@@ -69,8 +69,8 @@ def send_mark(
     asynchronous: bool,
 ) -> None:
     """What hooks call in place of `mark`: the same, but not the word of the training program."""
-    if not _sender.off():
-        _send(kind, step, examples, time_ns, of, asynchronous, b"")
+    if not _agent.off():
+        _send(kind, step, examples, time_ns, of, asynchronous, "")
 
 
 class step:
@@ -117,5 +117,5 @@ class phase:
         self._mark(_PHASE_END)
 
     def _mark(self, kind: int) -> None:
-        if not _sender.off():
-            _send(kind, -1, None, None, None, False, str(self._name).encode()[:64])
+        if not _agent.off():
+            _send(kind, -1, None, None, None, False, self._name)

@@ -1,8 +1,8 @@
 """Sends marks to the agent's Unix socket: one small packet each, or nothing at all.
 
 Packet (little-endian): b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8,
-3 bytes of padding, dropped so far u32, index i32 (-1: the sender itself), step i64, examples i64
-(-2^63: not said), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
+3 bytes of padding, marks dropped since the last packet u32, index i32 (-1: the sender itself), step i64,
+examples i64 (-2^63: not said), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import threading
 import time
 from typing import List, Mapping, Optional, Tuple
 
@@ -46,21 +47,34 @@ class Sender:
 
     def __init__(self, paths: Optional[List[str]] = None) -> None:
         self._paths = paths
-        self._forget()
-        self.dropped = 0
-        os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        # A forked child needs a connection of its own: the agent reads the peer's pid when it connects.
         self._socket: Optional[socket.socket] = None
+        self._start_anew()
+        os.register_at_fork(after_in_child=self._start_anew)
+
+    def _start_anew(self) -> None:
+        # A forked child needs a connection of its own: the agent reads the peer's pid when it connects.
+        inherited, self._socket = self._socket, None
+        if inherited is not None:
+            inherited.close()
+        self._connecting = threading.Lock()
         self._retry_ns = 0
+        self._was_connected = False
+        self.dropped = 0  # marks since the last one that was sent
 
     def off(self) -> bool:
         """True while there is no agent to talk to; tries to find one once a second."""
-        return self._socket is None and (_now() < self._retry_ns or not self._connect())
+        if self._socket is not None:
+            return False
+        if _now() >= self._retry_ns:
+            with self._connecting:
+                if self._socket is not None or (_now() >= self._retry_ns and self._connect()):
+                    return False
+                self._retry_ns = _now() + RETRY_NS
+        if self._was_connected:
+            self.dropped += 1
+        return True
 
     def _connect(self) -> bool:
-        self._retry_ns = _now() + RETRY_NS
         uid = os.getuid()
         return any(trusted(path, uid) and self._open(path) for path in self._paths or socket_paths())
 
@@ -76,6 +90,7 @@ class Sender:
             connection.close()
             return False
         self._socket = connection
+        self._was_connected = True
         return True
 
     def send(
@@ -86,18 +101,19 @@ class Sender:
         time_ns: Optional[int],
         of: Optional[Tuple[str, int]],
         asynchronous: bool,
-        phase: bytes,
+        phase: object,
     ) -> None:
         """Send one mark; on any trouble count it as dropped."""
         try:
-            role, index = (of[0].encode()[:64], of[1]) if of is not None else (b"", -1)
+            role, index = (of[0].encode(), of[1]) if of is not None else (b"", -1)
+            name = str(phase).encode()[:64].decode(errors="ignore").encode()  # cut between characters
             self._socket.send(  # type: ignore[union-attr]
                 HEADER.pack(
                     b"M",
                     kind,
                     1 if asynchronous else 0,
                     len(role),
-                    len(phase),
+                    len(name),
                     self.dropped & 0xFFFFFFFF,
                     index,
                     step,
@@ -105,8 +121,9 @@ class Sender:
                     _now() if time_ns is None else time_ns,
                 )
                 + role
-                + phase
+                + name
             )
+            self.dropped = 0
         except BlockingIOError:
             self.dropped += 1
         except Exception:

@@ -58,6 +58,8 @@ class _Marked:
         self._model.__dict__["_roofline_next_step"] = self._next
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_function":  # a copy in the making has none yet
+            raise AttributeError(name)
         return getattr(self._function, name)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -47,7 +48,12 @@ def parse_line(line: str) -> Reading | None:
     except ValueError:
         # <not counted> and <not supported> print 100 % beside no value: the text decides.
         value, running = None, 0.0
-    return Reading(seconds, value, fields[3].removesuffix(":u"), running)
+    return Reading(seconds, value, _without_modifier(fields[3]), running)
+
+
+def _without_modifier(event: str) -> str:
+    # Unprivileged perf counts in user space only and says so in the name: instructions:u, cpu/event=0xc7/u.
+    return event.removesuffix(":u") if event.endswith(":u") else re.sub(r"/u$", "/", event)
 
 
 def supported(line_block: str) -> bool:
@@ -158,12 +164,18 @@ class PerfSource:
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
         wanted = {(rank.pid, rank.start_ns): rank for rank in ranks}
+        rows = []
         for key in self._running.keys() - wanted.keys():
-            self._running.pop(key).stop()
+            gone = self._running.pop(key)
+            gone.stop()
+            rows += gone.take()
+            gone.close()
         for key, rank in wanted.items():
             if key not in self._running:
                 self._running[key] = self._start(rank)
-        return [row for run in self._running.values() for row in run.take()]
+        for run in self._running.values():
+            rows += run.take()
+        return rows
 
     def _start(self, rank: Rank) -> _Run:
         names = ",".join(event.perf for event in self._events)
@@ -173,6 +185,7 @@ class PerfSource:
     def close(self) -> None:
         for run in self._running.values():
             run.stop()
+            run.close()
         self._running.clear()
 
 
@@ -237,12 +250,14 @@ class _Run:
         return int(total), reading.running
 
     def stop(self) -> None:
-        # SIGINT lets perf print what it has; it has at most one interval, and the rank is gone.
+        """End perf; what it printed can still be taken."""
         self._process.terminate()
         try:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def close(self) -> None:
         assert self._process.stderr is not None
         self._process.stderr.close()

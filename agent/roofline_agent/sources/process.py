@@ -1,8 +1,9 @@
 """CPU time, memory and storage traffic of each rank, from the kernel's own accounts.
 
-CPU time comes from the process's CPU clock (clock_getcpuclockid(3)), exact to the ns: /proc and so psutil
-count it in ticks of 10 ms, too coarse for steps of 50. It costs a microsecond, at every sample; the
-rest is read every two seconds, from files kept open, because a read costs a tenth of open + read + close.
+CPU time comes from the process's CPU clock (clock_getcpuclockid(3)), which moves with the scheduler's tick or
+finer (4 ms here): /proc and so psutil count it in 10 ms, too coarse for steps of 50. It costs a microsecond,
+at every sample. The rest is read every two seconds, from files kept open, because a read costs a tenth of
+open + read + close.
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ class _Files:
             return _NOT_NOW
         self._read_ns = now_ns
         fields = self.stat()
+        if fields[0] in b"ZX":
+            raise ProcessLookupError("it has ended and waits for its parent")
         resident = int(self.statm().split(b" ", 2)[1]) * _PAGE
         user, system = int(fields[11]) * _TICK_NS, int(fields[12]) * _TICK_NS
         threads, minor, major = int(fields[17]), int(fields[7]), int(fields[9])

@@ -1,12 +1,14 @@
 """TCP bytes each rank sent and received, from the kernel's own count per connection.
 
-The kernel keeps `tcpi_bytes_acked` and `tcpi_bytes_received` (payload, retransmissions left out, loopback
-included) for every connection; netlink's sock_diag(7) lists them, /proc/PID/fd says whose they are. Bytes of
-a connection that opened and closed between two samples are not seen, nor is RDMA or shared memory.
+The kernel keeps `tcpi_bytes_acked` and `tcpi_bytes_received` for every connection: payload without
+retransmissions, loopback included; who opens or closes a connection is credited one byte each. Netlink's
+sock_diag(7) lists them, /proc/PID/fd says whose they are. Bytes of a connection that opened and closed
+between two samples are not seen, nor is RDMA or shared memory.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -56,6 +58,8 @@ def parse_dump(data: bytes) -> tuple[list[Connection], bool]:
     at = 0
     while at + _HEADER.size <= len(data):
         length, kind, _, _, _ = _HEADER.unpack_from(data, at)
+        if length < _HEADER.size or at + length > len(data):
+            raise OSError(errno.EBADMSG, "netlink message cut short")
         if kind == _DONE:
             return found, True
         if kind == _ERROR:

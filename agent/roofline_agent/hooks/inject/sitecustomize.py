@@ -27,7 +27,9 @@ def _make_way(here: str) -> None:
     ours = sys.modules.pop("sitecustomize", None)
     try:
         import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the one that belongs here
-    except ImportError:
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
         if ours is not None:
             sys.modules["sitecustomize"] = ours
 

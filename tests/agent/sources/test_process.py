@@ -1,0 +1,138 @@
+"""CPU time, memory and storage of real processes, beside what psutil says of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from roofline_agent.records import Rank, Settings
+from roofline_agent.sources.process import METRICS, ProcessSource
+
+from tests.fakes import ended, wait_for
+
+BUSY = "import sys\nblock = bytearray(30 << 20)\nprint(flush=True)\nwhile True: sum(range(1000))"
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with ended(subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE)) as process:
+        process.stdout.readline()
+        yield process
+
+
+@pytest.fixture
+def source() -> Iterator[ProcessSource]:
+    source = ProcessSource(Settings())
+    yield source
+    source.close()
+
+
+def row(source: ProcessSource, rank: Rank) -> dict[str, int]:
+    for files in source._open.values():
+        files._read_ns = 0  # not a fresh reading any more
+    (sample,) = source.sample([rank])
+    return {metric.name: value for metric, value in zip(METRICS, sample.values, strict=True)}  # type: ignore
+
+
+def rank_of(child: subprocess.Popen[bytes]) -> Rank:
+    return Rank("j", "worker", 0, child.pid, 1)
+
+
+def test_probe_works_here(source: ProcessSource) -> None:
+    assert source.probe().works
+
+
+def test_busy_child_is_seen_as_psutil_sees_it(source: ProcessSource, child: subprocess.Popen[bytes]) -> None:
+    peer = psutil.Process(child.pid)
+    wait_for(lambda: sum(peer.cpu_times()[:2]) > 0.5)
+    before = sum(peer.cpu_times()[:2])
+    values = row(source, rank_of(child))
+    after = sum(peer.cpu_times()[:2])
+    assert 0.9 * before <= values["cpu_ns"] / 1e9 <= 1.1 * after + 0.02
+    ticks = (values["cpu_user_ns"] + values["cpu_system_ns"]) / 1e9
+    assert before <= ticks <= after
+    assert values["rss_bytes"] == pytest.approx(peer.memory_info().rss, rel=0.05)
+    assert values["rss_bytes"] > 30 << 20
+    assert values["threads"] == 1
+    assert values["minor_faults"] > 100
+
+
+def test_cpu_time_is_finer_than_a_tick(source: ProcessSource, child: subprocess.Popen[bytes]) -> None:
+    rank = rank_of(child)
+    values = [row(source, rank)["cpu_ns"]]
+    # The kernel brings another process's clock up to date when it is rescheduled: at its own ticks.
+    while len(values) < 20:
+        values.append(
+            wait_for(lambda: max(values[-1], row(source, rank)["cpu_ns"]) - values[-1]) + values[-1]
+        )
+    assert values == sorted(values)
+    assert any(value % 1_000_000 for value in values)
+
+
+def test_bytes_written_to_storage_are_counted(source: ProcessSource, tmp_path: Path) -> None:
+    code = f"""
+import os
+f = open({str(tmp_path / "x")!r}, "wb"); f.write(os.urandom(8 << 20)); f.flush(); os.fsync(f.fileno())
+print(flush=True); input()"""
+    command = [sys.executable, "-c", code]
+    with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
+        child.stdout.readline()
+        written = row(source, rank_of(child))["storage_written_bytes"]
+        if psutil.Process(child.pid).io_counters().write_bytes == 0:
+            pytest.skip("this file system is not storage")
+        assert written == psutil.Process(child.pid).io_counters().write_bytes >= 8 << 20
+
+
+def test_files_are_read_once_a_second_and_the_clock_always(source: ProcessSource) -> None:
+    me = Rank("j", "worker", 1, os.getpid(), 1)
+    (first,), (second,) = source.sample([me]), source.sample([me])
+    assert None not in first.values
+    assert second.values[1:] == (None,) * (len(METRICS) - 1)
+    assert second.values[0] > first.values[0]
+
+
+def test_ended_process_has_no_row(source: ProcessSource, child: subprocess.Popen[bytes]) -> None:
+    rank = rank_of(child)
+    assert len(source.sample([rank])) == 1
+    child.kill()
+    child.wait()
+    assert source.sample([rank]) == []
+
+
+def test_zombie_has_no_row(source: ProcessSource, child: subprocess.Popen[bytes]) -> None:
+    rank = rank_of(child)
+    child.kill()
+    wait_for(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
+    assert source.sample([rank]) == []
+
+
+def test_one_that_has_gone_costs_the_others_nothing(source: ProcessSource) -> None:
+    me = Rank("j", "worker", 1, os.getpid(), 1)
+    rows = source.sample([Rank("j", "worker", 0, 2**22 + 5, 1), me])
+    assert [r.rank for r in rows] == [me]
+
+
+def test_files_of_ranks_that_left_are_closed(child: subprocess.Popen[bytes]) -> None:
+    source = ProcessSource(Settings())
+    before = len(os.listdir("/proc/self/fd"))
+    source.sample([rank_of(child)])
+    assert len(os.listdir("/proc/self/fd")) == before + 3
+    source.sample([])
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_storage_is_absent_where_io_is_hidden(tmp_path: Path) -> None:
+    directory = tmp_path / str(os.getpid())
+    directory.mkdir()
+    for name in ("stat", "statm"):
+        (directory / name).write_bytes(Path("/proc/self", name).read_bytes())
+    source = ProcessSource(Settings(proc=str(tmp_path)))
+    (sample,) = source.sample([Rank("j", "worker", 0, os.getpid(), 1)])
+    source.close()
+    assert sample.values[-2:] == (None, None)
+    assert sample.values[3] != 0

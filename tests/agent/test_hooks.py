@@ -1,0 +1,449 @@
+"""Hooks on made-up frameworks of the same shape, in real processes under `roofline-agent run`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import AGENT, FakeAgent, MarkPacket, clean_environ, decode_mark
+
+BEGIN, END, BORDER = 1, 2, 3
+COORDINATOR = "tensorflow.python.distribute.coordinator.cluster_coordinator"
+IMPORT = f"from {COORDINATOR} import *; from {COORDINATOR} import _CoordinatedClosureQueue"
+KERAS_2 = "keras.src.engine.training"
+KERAS_3 = "keras.src.backend.tensorflow.trainer"
+
+
+class Site:
+    """A folder of made-up modules, an agent, and programs run between them."""
+
+    def __init__(self, root: Path, agent: FakeAgent) -> None:
+        self.root = root / "modules"
+        self.agent = agent
+
+    def module(self, name: str, code: str) -> None:
+        path = self.root
+        for part in name.split(".")[:-1]:
+            path = path / part
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "__init__.py").touch()
+        path.mkdir(parents=True, exist_ok=True)
+        (path / f"{name.split('.')[-1]}.py").write_text(textwrap.dedent(code))
+
+    def run(self, code: str, *options: str, **environ: str) -> tuple[list[MarkPacket], str]:
+        """The marks a program made, and what it printed; it must end well and say nothing else."""
+        done = subprocess.run(
+            [*AGENT, "run", *options, "--", sys.executable, "-c", textwrap.dedent(code)],
+            env=clean_environ(ROOFLINE_SOCKET=str(self.agent.path), PYTHONPATH=str(self.root), **environ),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        packets = [(pid, data) for pid, data in self.agent.poll(0.3) if data[:1] == b"M"]
+        return [decode_mark(pid, data) for pid, data in packets], done.stdout
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with FakeAgent(tmp_path / "agent.sock") as agent:
+        yield Site(tmp_path, agent)
+
+
+def steps(marks: list[MarkPacket]) -> list[tuple[int, int]]:
+    return [(mark.kind, mark.step) for mark in marks]
+
+
+def windows(*numbers: int) -> list[tuple[int, int]]:
+    return [(kind, number) for number in numbers for kind in (BEGIN, END)]
+
+
+@pytest.fixture
+def torch(site: Site) -> Site:
+    site.module(
+        "torch.optim.optimizer",
+        """
+        hooks = []
+        def register_optimizer_step_post_hook(hook): hooks.append(hook)
+        class Optimizer:
+            def step(self):
+                for hook in hooks: hook(self, (), {})
+        """,
+    )
+    return site
+
+
+def test_torch_optimizer_marks_a_border_a_step(torch: Site) -> None:
+    marks, _ = torch.run("""
+        from torch.optim.optimizer import Optimizer
+        one = Optimizer()
+        for _ in range(3): one.step()
+        """)
+    assert steps(marks) == [(BORDER, 0), (BORDER, 1), (BORDER, 2)]
+    assert [m.examples for m in marks] == [None] * 3
+    assert len({m.pid for m in marks}) == 1
+
+
+def test_of_two_optimizers_the_first_counts(torch: Site) -> None:
+    marks, _ = torch.run("""
+        from torch.optim.optimizer import Optimizer
+        one, two = Optimizer(), Optimizer()
+        for _ in range(3): one.step(); two.step()
+        del one
+        two.step()
+        """)
+    assert steps(marks) == [(BORDER, n) for n in range(4)]
+
+
+HOROVOD = """
+class _DistributedOptimizer:
+    def step(self, closure=None):
+        if closure: return closure()
+        return 5
+"""
+
+
+def test_with_horovod_its_own_optimizer_marks(torch: Site) -> None:
+    torch.module("horovod.torch.optimizer", HOROVOD)
+    marks, out = torch.run("""
+        from torch.optim.optimizer import Optimizer
+        from horovod.torch.optimizer import _DistributedOptimizer
+        plain, spread = Optimizer(), _DistributedOptimizer()
+        for _ in range(2): plain.step(); print(spread.step()); plain.step()
+        """)
+    assert steps(marks) == [(BORDER, 0), (BORDER, 1)]
+    assert out == "5\n5\n"
+
+
+def test_step_that_raises_is_no_step(site: Site) -> None:
+    site.module("horovod.torch.optimizer", HOROVOD)
+    marks, out = site.run("""
+        from horovod.torch.optimizer import _DistributedOptimizer
+        one = _DistributedOptimizer()
+        try: one.step(lambda: 1 / 0)
+        except ZeroDivisionError: print("raised")
+        one.step()
+        """)
+    assert (steps(marks), out) == ([(BORDER, 0)], "raised\n")
+
+
+def test_marks_of_the_training_silence_hooks(torch: Site) -> None:
+    marks, _ = torch.run("""
+        import roofline_step
+        from torch.optim.optimizer import Optimizer
+        one = Optimizer()
+        one.step()
+        roofline_step.mark(50)
+        one.step()
+        """)
+    assert steps(marks) == [(BORDER, 0), (BORDER, 50)]
+
+
+def test_no_steps_means_no_hooks(torch: Site) -> None:
+    marks, out = torch.run(
+        """
+        import sys
+        from torch.optim.optimizer import Optimizer
+        Optimizer().step()
+        print("_roofline_hooks" in sys.modules)
+        """,
+        "--no-steps",
+    )
+    assert (marks, out) == ([], "False\n")
+
+
+def test_framework_of_another_shape_is_left_alone(site: Site) -> None:
+    site.module("torch.optim.optimizer", "x = 5\n")
+    site.module("horovod.torch.optimizer", "x = 6\n")
+    site.module(COORDINATOR, "x = 7\n")
+    marks, out = site.run(f"""
+        import torch.optim.optimizer, horovod.torch.optimizer, {COORDINATOR} as c
+        print(torch.optim.optimizer.x, horovod.torch.optimizer.x, c.x)
+        """)
+    assert (marks, out) == ([], "5 6 7\n")
+
+
+def test_framework_that_fails_to_import_fails_as_ever(site: Site) -> None:
+    site.module("torch.optim.optimizer", "1 / 0\n")
+    _, out = site.run("""
+        try: import torch.optim.optimizer
+        except ZeroDivisionError: print("as ever")
+        try: import horovod.torch.optimizer
+        except ModuleNotFoundError as error: print(error.name)
+        """)
+    assert out == "as ever\nhorovod\n"
+
+
+def test_agents_absence_is_not_noticed(torch: Site) -> None:
+    torch.agent.close()
+    code = "from torch.optim.optimizer import Optimizer as O; o = O(); o.step(); print('fine')"
+    environ = clean_environ(ROOFLINE_SOCKET=str(torch.agent.path), PYTHONPATH=str(torch.root))
+    done = subprocess.run(
+        [*AGENT, "run", "--", sys.executable, "-c", code],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "fine\n")
+
+
+@pytest.fixture
+def keras_2(site: Site) -> Site:
+    """Model.make_train_function keeps what it made and returns it; fit asks for it each time."""
+    site.module(
+        KERAS_2,
+        """
+        class Spec:
+            def __init__(self, *shape): self.shape = shape
+        class Iterator:
+            element_spec = (Spec(32, 8), Spec(32,))
+        class Model:
+            train_function = None
+            def __init__(self, steps=1): self._steps_per_execution = steps
+            def make_train_function(self, force=False):
+                if self.train_function is not None and not force: return self.train_function
+                def function(iterator): return {"loss": 1}
+                function.name = "mine"
+                self.train_function = function
+                return function
+            def fit(self, steps, iterator=None):
+                self.train_function = self.make_train_function()
+                for _ in range(steps): logs = self.train_function(iterator or Iterator())
+                return logs
+        """,
+    )
+    return site
+
+
+def test_keras_2_marks_a_window_a_step(keras_2: Site) -> None:
+    marks, out = keras_2.run(f"""
+        from {KERAS_2} import Model
+        model = Model()
+        print(model.fit(2), model.train_function.name)
+        """)
+    assert steps(marks) == windows(0, 1)
+    assert [m.examples for m in marks] == [32] * 4
+    times = [m.time_ns for m in marks]
+    assert times == sorted(times)
+    assert out == "{'loss': 1} mine\n", "the function is itself in all else"
+
+
+def test_second_fit_goes_on_and_marks_once(keras_2: Site) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model
+        model = Model()
+        model.fit(2); model.fit(1)
+        model.make_train_function(force=True); model.fit(1)
+        """)
+    assert steps(marks) == windows(0, 1, 2, 3)
+
+
+def test_several_steps_in_one_call_have_all_their_examples(keras_2: Site) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model
+        class Variable:
+            def numpy(self): return 5
+        Model(Variable()).fit(1)
+        """)
+    assert [m.examples for m in marks] == [160, 160]
+
+
+@pytest.mark.parametrize("shape", ["(None, 8)", "()", "'x'"])
+def test_batch_size_that_is_not_static_is_not_said(keras_2: Site, shape: str) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model, Spec, Iterator
+        class Odd(Iterator): element_spec = {{"a": Spec(*{shape})}}
+        Model().fit(1, Odd())
+        """)
+    assert [m.examples for m in marks] == [None, None]
+
+
+def test_keras_under_parameter_servers_is_left_to_the_coordinator(keras_2: Site) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model
+        model = Model()
+        model._cluster_coordinator = object()
+        model.fit(2)
+        """)
+    assert marks == []
+
+
+def test_exception_inside_the_hook_stays_there(keras_2: Site) -> None:
+    marks, out = keras_2.run(f"""
+        from {KERAS_2} import Model, Iterator
+        class Odd(Iterator):
+            @property
+            def element_spec(self): raise RuntimeError
+        print(Model().fit(2, Odd()), Model("many").fit(1))
+        """)
+    assert (marks, out) == ([], "{'loss': 1} {'loss': 1}\n")
+
+
+def test_train_function_that_raises_is_no_step(keras_2: Site) -> None:
+    marks, out = keras_2.run(f"""
+        from {KERAS_2} import Model
+        model = Model()
+        model.fit(1)
+        model.train_function._function = lambda iterator: 1 / 0
+        try: model.fit(1)
+        except ZeroDivisionError: print("raised")
+        """)
+    assert (steps(marks), out) == (windows(0), "raised\n")
+
+
+def test_model_can_be_copied(keras_2: Site) -> None:
+    _, out = keras_2.run(f"""
+        import copy
+        from {KERAS_2} import Model
+        model = Model()
+        model.fit(1)
+        try: copy.copy(model.train_function)
+        except RecursionError: print("recursion")
+        """)
+    assert out == ""
+
+
+def test_keras_3_keeps_its_function_itself(site: Site) -> None:
+    site.module(
+        KERAS_3,
+        """
+        class TensorFlowTrainer:
+            train_function = None
+            steps_per_execution = 2
+            def make_train_function(self, force=False):
+                if self.train_function and not force: return self.train_function
+                self.train_function = lambda iterator: 7
+            def fit(self, steps):
+                self.make_train_function()
+                return [self.train_function(None) for _ in range(steps)]
+        """,
+    )
+    marks, out = site.run(f"""
+        from {KERAS_3} import TensorFlowTrainer
+        trainer = TensorFlowTrainer()
+        print(trainer.fit(2), trainer.fit(1))
+        """)
+    assert (steps(marks), out) == (windows(0, 1, 2), "[7, 7] [7]\n")
+
+
+@pytest.fixture
+def coordinator(site: Site) -> Site:
+    """A worker runs a closure; with its result it says mark_finished, on failure the closure is put back."""
+    site.module(
+        COORDINATOR,
+        """
+        class _CoordinatedClosureQueue:
+            def __init__(self): self.finished = self.put = 0
+            def mark_finished(self): self.finished += 1
+            def put_back(self): self.put += 1
+        class Worker:
+            def __init__(self, index, queue): self.worker_index, self.queue = index, queue
+            def _process_closure(self, closure):
+                try: closure.run()
+                except ValueError: self.queue.put_back()
+                else: self.queue.mark_finished()
+        class _Graph: pass
+        class Closure:
+            def __init__(self, name="step_fn", run=lambda: None, args=(), kwargs=None):
+                self._args, self._kwargs, self.run = args, kwargs or {}, run
+                self._concrete_function = _Graph()
+                self._concrete_function._func_graph = _Graph()
+                self._concrete_function._func_graph.name = name
+        class Spec:
+            def __init__(self, *shape): self.shape = shape
+        class Value:
+            def __init__(self, n): self._type_spec = _Graph(); self._type_spec._element_spec = (Spec(n, 3),)
+        class PerWorker:
+            def __init__(self, *sizes): self._values = [Value(n) for n in sizes]
+        def fail(): raise ValueError
+        """,
+    )
+    return site
+
+
+def test_coordinator_marks_for_each_worker(coordinator: Site) -> None:
+    marks, out = coordinator.run(f"""
+        import roofline_step, threading
+        {IMPORT}
+        with roofline_step.phase("connected"): pass
+        queue = _CoordinatedClosureQueue()
+        def work(index):
+            worker = Worker(index, queue)
+            for _ in range(3): worker._process_closure(Closure(args=(5, PerWorker(16, 8))))
+        threads = [threading.Thread(target=work, args=(n,)) for n in (0, 1)]
+        [t.start() for t in threads]; [t.join() for t in threads]
+        print(queue.finished)
+        """)
+    assert out == "6\n"
+    for index, size in ((0, 16), (1, 8)):
+        own = [m for m in marks if m.index == index]
+        assert steps(own) == windows(0, 1, 2)
+        assert {(m.role, m.examples, m.asynchronous) for m in own} == {("worker", size, True)}
+        assert [m.time_ns for m in own] == sorted(m.time_ns for m in own)
+
+
+def test_closure_put_back_is_no_step(coordinator: Site) -> None:
+    marks, out = coordinator.run(f"""
+        {IMPORT}
+        queue = _CoordinatedClosureQueue()
+        worker = Worker(0, queue)
+        for run in (lambda: None, fail, lambda: None): worker._process_closure(Closure(run=run))
+        queue.mark_finished()  # nobody's closure
+        print(queue.finished, queue.put)
+        """)
+    assert (steps(marks), out) == (windows(0, 1), "3 1\n")
+
+
+def test_evaluation_is_no_step(coordinator: Site) -> None:
+    marks, _ = coordinator.run(f"""
+        {IMPORT}
+        worker = Worker(0, _CoordinatedClosureQueue())
+        worker._process_closure(Closure("test_function"))
+        worker._process_closure(Closure("train_function", args=(PerWorker(4), 10)))
+        worker._process_closure(Closure("train_function", kwargs={{"it": PerWorker(4)}}))
+        """)
+    assert steps(marks) == windows(0, 1)
+    assert [m.examples for m in marks] == [None, None, 4, 4], "steps_per_execution is not known here"
+
+
+def test_closure_nobody_understands_still_runs(coordinator: Site) -> None:
+    marks, out = coordinator.run(f"""
+        {IMPORT}
+        queue = _CoordinatedClosureQueue()
+        class Odd:
+            def run(self): print("ran")
+        Worker(0, queue)._process_closure(Odd())
+        Worker("zero", queue)._process_closure(Closure())
+        print(queue.finished)
+        """)
+    assert (marks, out) == ([], "ran\n2\n")
+
+
+def test_closure_that_raises_out_of_the_worker_is_no_step(coordinator: Site) -> None:
+    marks, out = coordinator.run(f"""
+        {IMPORT}
+        queue = _CoordinatedClosureQueue()
+        try: Worker(0, queue)._process_closure(Closure(run=lambda: 1 / 0))
+        except ZeroDivisionError: print("raised")
+        queue.mark_finished()
+        """)
+    assert (marks, out) == ([], "raised\n")
+
+
+def test_mark_in_the_verbose_stream_is_not_the_users(torch: Site) -> None:
+    """MKL's lines carry no time; the hooks note theirs in stdout, and the wrapper takes it out again."""
+    _, out = torch.run("""
+        import os
+        from torch.optim.optimizer import Optimizer
+        one = Optimizer()
+        print("a", flush=True); one.step(); print("b", flush=True)
+        os.dup2(2, 1)  # stdout leads elsewhere now: nothing may be noted there
+        one.step()
+        """)
+    assert out == "a\nb\n"

@@ -1,0 +1,375 @@
+"""Packets over real sockets become marks, kernel calls and events; garbage is refused and counted."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from roofline_agent.discovery import Discovery
+from roofline_agent.errors import Unavailable
+from roofline_agent.marks import CALLS, KERNEL, WRAPPED, Intake, Listener
+from roofline_agent.records import Call, Event, EventKind, Mark, Rank
+from roofline_agent.verbose.records import KernelShape
+from roofline_step._sender import ABSENT, HEADER, Sender
+
+from tests.fakes import add_process, ended, wait_for
+
+SHAPE = KernelShape("onednn", "convolution", "", "f32", "jit", "mb1", 10, 20)
+IDENTITY = {"ROOFLINE_JOB": "j", "ROOFLINE_ROLE": "chief", "ROOFLINE_RANK": "0"}
+
+
+class Site:
+    """An intake on a real socket with a made-up /proc in which this test's process is a rank."""
+
+    def __init__(self, root: Path) -> None:
+        self.proc = root / "proc"
+        self.proc.mkdir()
+        add_process(self.proc, os.getpid(), IDENTITY)
+        self.discovery = Discovery(str(self.proc))
+        self.listener = Listener(root / "agent.sock", everyone=True)
+        self.intake = Intake(self.listener, self.discovery)
+        self.links: list[socket.socket] = []
+
+    def connect(self) -> socket.socket:
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        link.connect(str(self.listener.path))
+        self.links.append(link)
+        return link
+
+    def take(self) -> tuple[list[Mark], list[Call], list[Event]]:
+        self.intake.welcome()
+        self.intake.drain()
+        return self.intake.take(1)
+
+    def close(self) -> None:
+        for link in self.links:
+            link.close()
+        self.listener.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+def mark(
+    kind: int = 3, step: int = 1, of: tuple[bytes, int] = (b"", -1), dropped: int = 0, examples: int = ABSENT
+) -> bytes:
+    return HEADER.pack(b"M", kind, 0, len(of[0]), 0, dropped, of[1], step, examples, 77) + of[0]
+
+
+def test_mark_of_a_rank(site: Site) -> None:
+    sender = Sender([str(site.listener.path)])
+    assert not sender.off()
+    sender.send(1, 5, 64, 99, None, True, "")
+    sender.send(4, -1, None, 100, None, False, "input")
+    marks, calls, events = site.take()
+    rank = site.discovery.ranks[os.getpid()]
+    assert rank.key == "chief:0"
+    assert marks == [Mark(rank, rank, 1, 5, 64, 99, "", True), Mark(rank, rank, 4, -1, None, 100, "input")]
+    assert (calls, events) == ([], [])
+    assert site.take() == ([], [], []), "handed over once"
+    assert sender._socket is not None
+    sender._socket.close()
+
+
+def test_order_is_kept_and_nothing_is_lost_over_strides(site: Site) -> None:
+    link = site.connect()
+    for step in range(200):
+        link.send(mark(step=step))
+    link.close()
+    marks, _, events = site.take()
+    assert ([m.step for m in marks], events) == (list(range(200)), [])
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        b"M",
+        b"M" * 39,
+        b"x" * 100,
+        mark(kind=0),
+        mark(kind=6),
+        mark(kind=255),
+        mark(of=(b"\xff\xfe", 1)),
+        b"C",
+        b"K\0\0\0",
+        b"W",
+    ],
+    ids=repr,
+)
+def test_garbage_is_refused_counted_and_harms_no_other(site: Site, packet: bytes) -> None:
+    link = site.connect()
+    link.send(packet)
+    link.send(packet)
+    link.send(mark(step=9))
+    marks, calls, events = site.take()
+    assert [m.step for m in marks] == [9]
+    assert calls == []
+    (refusal,) = [e for e in events if e.kind is EventKind.REFUSED]
+    assert refusal.count == 2
+    assert refusal.text
+
+
+def kernel(number: int = 0, body: object = SHAPE) -> bytes:
+    return KERNEL.pack(b"K", number) + json.dumps(body).encode()
+
+
+def calls_packet(*calls: tuple[int, int, int], begin: int = 0, through: int = 100) -> bytes:
+    columns = [call[n] for n in range(3) for call in calls]
+    return CALLS.pack(b"C", len(calls), begin, through) + struct.pack(f"<{len(columns)}q", *columns)
+
+
+def wrapped(site: Site, pid: int | None = None) -> socket.socket:
+    link = site.connect()
+    link.send(WRAPPED.pack(b"W", os.getpid() if pid is None else pid))
+    return link
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        pytest.param(KERNEL.pack(b"K", 0) + b"[" * 60_000, id="deep-json"),
+        pytest.param(kernel(body=[1, 2, 3, 4, 5, 6, "many", "bytes"]), id="wrong-types"),
+        pytest.param(kernel(body=[["a"], "b", "c", "d", "e", "f", 1, 2]), id="unhashable"),
+    ],
+)
+def test_hostile_kernel_is_refused(site: Site, packet: bytes) -> None:
+    link = wrapped(site)
+    link.send(packet)
+    _, _, events = site.take()
+    assert [e.kind for e in events] == [EventKind.REFUSED]
+
+
+def test_mark_for_a_negative_rank_is_refused(site: Site) -> None:
+    site.connect().send(mark(of=(b"worker", -1)))
+    marks, _, events = site.take()
+    assert marks == []
+    assert [e.kind for e in events] == [EventKind.REFUSED]
+
+
+def test_drops_the_training_counted_are_reported_once(site: Site) -> None:
+    link = site.connect()
+    for dropped in (0, 3, 0, 2):
+        link.send(mark(dropped=dropped))
+    _, _, events = site.take()
+    assert [(e.kind, e.count, e.text) for e in events] == [
+        (EventKind.LOST, 3, "marks"),
+        (EventKind.LOST, 2, "marks"),
+    ]
+
+
+def test_negative_examples_are_not_said(site: Site) -> None:
+    site.connect().send(mark(examples=-5))
+    assert [m.examples for m in site.take()[0]] == [None]
+
+
+def test_chief_marks_for_a_worker_of_this_node(site: Site) -> None:
+    add_process(site.proc, 11, {**IDENTITY, "ROOFLINE_ROLE": "worker", "ROOFLINE_RANK": "2"})
+    owner = os.stat(site.proc / "11").st_uid
+    site.discovery.scan()
+    site.connect().send(mark(of=(b"worker", 2)))
+    ((one,), _, events) = site.take()
+    assert (one.rank.pid, one.rank.index, one.rank.uid, one.sender.key) == (11, 2, owner, "chief:0")
+    assert events == []
+
+
+def test_chief_marks_for_a_worker_elsewhere(site: Site) -> None:
+    site.connect().send(mark(of=(b"worker", 7)))
+    ((one,), _, _) = site.take()
+    assert one.rank == Rank("j", "worker", 7, framework="roofline")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
+def test_nobody_marks_for_another_users_rank(site: Site) -> None:
+    add_process(site.proc, 11, {**IDENTITY, "ROOFLINE_ROLE": "worker", "ROOFLINE_RANK": "2"})
+    os.chown(site.proc / "11", 12345, -1)
+    site.discovery.scan()
+    site.connect().send(mark(of=(b"worker", 2)))
+    marks, _, events = site.take()
+    assert marks == []
+    assert [(e.kind, e.count) for e in events] == [(EventKind.REFUSED, 1)]
+    assert "another user" in events[0].text
+
+
+NOBODY = """
+import os, socket, sys
+os.setgid(65534); os.setuid(65534)
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect(sys.argv[1])
+for packet in sys.argv[2:]: link.send(bytes.fromhex(packet))
+print(flush=True); sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
+def test_who_speaks_is_what_the_kernel_says() -> None:
+    # Not tmp_path: nobody may not enter root's.
+    with socket_folder() as folder:
+        site = Site(folder)
+        rank_pid = os.getpid()
+        packets = [
+            WRAPPED.pack(b"W", rank_pid).hex(),
+            kernel().hex(),
+            calls_packet((0, 1, 2)).hex(),
+            mark().hex(),
+        ]
+        command = [sys.executable, "-c", NOBODY, str(site.listener.path), *packets]
+        with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
+            child.stdout.readline()
+            add_process(site.proc, child.pid, {})
+            marks, calls, events = site.take()
+            assert calls == []
+            assert "another user" in " ".join(e.text for e in events)
+            # It marks as itself: adopted, with its own uid.
+            assert [(m.rank.pid, m.rank.uid, m.rank.framework) for m in marks] == [
+                (child.pid, 65534, "marks")
+            ]
+        site.close()
+
+
+class socket_folder:
+    def __enter__(self) -> Path:
+        self.path = Path(f"/tmp/roofline-test-{os.getpid()}")
+        self.path.mkdir(mode=0o755)
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["rm", "-r", str(self.path)], check=True)
+
+
+def test_unknown_process_that_marks_is_adopted(site: Site) -> None:
+    add_process(site.proc, os.getpid(), {})
+    site.connect().send(mark())
+    ((one,), _, _) = site.take()
+    assert (one.rank.pid, one.rank.framework, one.rank.job) == (os.getpid(), "marks", f"local-{os.getpid()}")
+    started, _ = site.discovery.scan()
+    assert started == [one.rank]
+
+
+def test_mark_of_a_process_already_gone_is_refused(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    (site.proc / str(os.getpid())).rename(tmp_path / "gone")
+    site.connect().send(mark())
+    marks, _, events = site.take()
+    assert marks == [] and [e.count for e in events] == [1]
+    site.close()
+
+
+def test_kernel_calls_of_a_wrapped_rank(site: Site) -> None:
+    link = wrapped(site)
+    link.send(kernel(0))
+    link.send(kernel(1, SHAPE._replace(operation="matmul")))
+    link.send(calls_packet((0, 10, 5), (1, 20, 6), begin=5, through=50))
+    _, calls, events = site.take()
+    rank = site.discovery.ranks[os.getpid()]
+    assert calls == [Call(rank, SHAPE, 10, 5), Call(rank, SHAPE._replace(operation="matmul"), 20, 6)]
+    assert events == [Event(EventKind.KERNELS_COVERED, 5, 50, rank)]
+
+
+def covered(events: list[Event]) -> list[tuple[int, int]]:
+    return sorted((e.begin_ns, e.end_ns) for e in events if e.kind is EventKind.KERNELS_COVERED)
+
+
+def test_coverage_that_joins_is_one_and_a_gap_stays(site: Site) -> None:
+    link = wrapped(site)
+    for begin, through in [(0, 10), (10, 25), (30, 40), (40, 50)]:
+        link.send(calls_packet(begin=begin, through=through))
+    assert covered(site.take()[2]) == [(0, 25), (30, 50)]
+    link.send(calls_packet(begin=50, through=60))
+    assert covered(site.take()[2]) == [(50, 60)]
+
+
+def test_calls_of_an_undescribed_kernel_cover_nothing(site: Site) -> None:
+    link = wrapped(site)
+    link.send(calls_packet((3, 10, 5)))
+    _, calls, events = site.take()
+    assert (calls, covered(events)) == ([], [])
+    assert [e.kind for e in events] == [EventKind.REFUSED]
+
+
+def test_second_program_of_a_wrapped_script_gets_its_own_kernels(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    me = os.getpid()
+    add_process(site.proc, me, IDENTITY, ("bash", "train.sh"))
+    add_process(site.proc, 900, IDENTITY, parent=me)
+    link = wrapped(site)
+    link.send(kernel())
+    link.send(calls_packet((0, 1, 1)))
+    assert [c.rank.pid for c in site.take()[1]] == [900]
+    (site.proc / "900").rename(tmp_path / "gone")
+    add_process(site.proc, 901, IDENTITY, parent=me, start_ticks=500)
+    link.send(calls_packet((0, 2, 1), begin=100, through=200))
+    pids = [c.rank.pid for c in site.take()[1]]
+    site.close()
+    assert pids == [901]
+
+
+def test_wrapped_script_that_has_not_started_its_program_is_not_refused(site: Site) -> None:
+    add_process(site.proc, os.getpid(), IDENTITY, ("bash", "train.sh"))
+    wrapped(site).send(calls_packet())
+    assert site.take()[2] == []
+
+
+def test_second_agent_is_told_of_the_first(site: Site) -> None:
+    with pytest.raises(Unavailable, match="another agent listens"):
+        Listener(site.listener.path, everyone=True)
+    assert site.listener.path.exists()
+
+
+def test_socket_left_by_a_killed_agent_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
+        dead.bind(str(path))
+    listener = Listener(path, everyone=False)
+    assert path.stat().st_mode & 0o777 == 0o600
+    listener.close()
+    assert not path.exists()
+
+
+def test_socket_of_the_systems_agent_is_for_everyone(site: Site) -> None:
+    assert site.listener.path.stat().st_mode & 0o777 == 0o666
+
+
+def test_path_that_cannot_be_had_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unavailable, match="choose another --socket"):
+        Listener(tmp_path / "file" / "agent.sock", everyone=True)
+
+
+def test_path_that_is_too_long_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="choose another --socket"):
+        Listener(tmp_path / ("x" * 120), everyone=True)
+    gc.collect()
+
+
+def test_connections_that_end_are_closed(site: Site) -> None:
+    site.connect().close()
+    site.take()
+    assert site.listener._peers == {}
+    assert site.intake._senders == {}
+
+
+def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first = site.connect()
+    site.take()
+    site.connect()
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))
+        site.intake.welcome()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    first.send(mark(step=4))
+    wait_for(lambda: any(m.step == 4 for m in site.take()[0]))

@@ -1,0 +1,170 @@
+"""Doubles and waits that several tests share. Real sockets and files; only the far side is made up."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from roofline_step._sender import ABSENT, HEADER
+
+PATIENCE_S = 20.0
+AGENT = [sys.executable, "-m", "roofline_agent"]
+T = TypeVar("T")
+
+
+def wait_for(condition: Callable[[], T], what: str = "the condition", seconds: float = PATIENCE_S) -> T:
+    """The first true value of `condition`; fails the test when none comes in time."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        time.sleep(0.005)
+    return value
+
+
+class MarkPacket(NamedTuple):
+    """A mark as it went over the socket."""
+
+    pid: int
+    kind: int
+    step: int
+    examples: int | None
+    time_ns: int
+    role: str
+    index: int
+    phase: str
+    asynchronous: bool
+    dropped: int
+
+
+def decode_mark(pid: int, data: bytes) -> MarkPacket:
+    _, kind, flags, role_size, phase_size, dropped, index, step, examples, time_ns = HEADER.unpack_from(data)
+    text = data[HEADER.size :]
+    assert len(text) == role_size + phase_size
+    return MarkPacket(
+        pid,
+        kind,
+        step,
+        None if examples == ABSENT else examples,
+        time_ns,
+        text[:role_size].decode(),
+        index,
+        text[role_size:].decode(),
+        bool(flags & 1),
+        dropped,
+    )
+
+
+class FakeAgent:
+    """The agent's end of the mark socket: takes packets and remembers who sent them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(str(path))
+        self.listener.listen(64)
+        self.peers: dict[socket.socket, int] = {}
+
+    def receive(self, count: int, seconds: float = PATIENCE_S) -> list[tuple[int, bytes]]:
+        """The next `count` packets as (pid of the sender, data)."""
+        found: list[tuple[int, bytes]] = []
+        deadline = time.monotonic() + seconds
+        while len(found) < count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} packets came: {found}"
+            found.extend(self.poll(0.05, count - len(found)))
+        return found
+
+    def poll(self, seconds: float = 0.0, limit: int = 1 << 30) -> list[tuple[int, bytes]]:
+        """What waits on the socket now, or comes within `seconds`."""
+        found: list[tuple[int, bytes]] = []
+        while len(found) < limit:
+            ready, _, _ = select.select([self.listener, *self.peers], [], [], seconds if not found else 0)
+            if not ready:
+                break
+            for one in ready:
+                if one is self.listener:
+                    self._accept()
+                elif len(found) < limit:
+                    found.extend(self._read(one))
+        return found
+
+    def marks(self, count: int, seconds: float = PATIENCE_S) -> list[MarkPacket]:
+        return [decode_mark(pid, data) for pid, data in self.receive(count, seconds)]
+
+    def _accept(self) -> None:
+        connection, _ = self.listener.accept()
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        self.peers[connection] = struct.unpack("=3i", credentials)[0]
+
+    def _read(self, connection: socket.socket) -> Iterator[tuple[int, bytes]]:
+        try:
+            data = connection.recv(1 << 18)
+        except ConnectionError:
+            data = b""
+        if data:
+            yield self.peers[connection], data
+        else:
+            del self.peers[connection]
+            connection.close()
+
+    def close(self) -> None:
+        for one in (self.listener, *self.peers):
+            one.close()
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> FakeAgent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def add_process(
+    proc: Path,
+    pid: int,
+    environ: Mapping[str, str] | bytes,
+    command: Sequence[str] = ("python", "train.py"),
+    parent: int = 1,
+    state: str = "S",
+    start_ticks: int = 100,
+    name: str = "python",
+) -> None:
+    """One process of a made-up /proc."""
+    directory = proc / str(pid)
+    directory.mkdir(parents=True, exist_ok=True)
+    rest = ["0"] * 17 + [str(start_ticks)] + ["0"] * 30
+    (directory / "stat").write_text(f"{pid} ({name}) {state} {parent} " + " ".join(rest) + "\n")
+    data = (
+        environ if isinstance(environ, bytes) else b"".join(f"{k}={v}\0".encode() for k, v in environ.items())
+    )
+    (directory / "environ").write_bytes(data)
+    (directory / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in command))
+
+
+def clean_environ(**more: str) -> dict[str, str]:
+    """This test's environment without anything that names a rank or points at a real agent."""
+    prefixes = ("ROOFLINE_", "SLURM_", "OMPI_", "PMIX_", "HOROVOD_", "TORCHELASTIC_", "ONEDNN_", "DNNL_")
+    exact = ("TF_CONFIG", "RANK", "WORLD_SIZE", "PYTHONPATH", "MKL_VERBOSE", "MKLDNN_VERBOSE")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes) and k not in exact}
+    return {**kept, **more}
+
+
+@contextmanager
+def ended(process: Any) -> Iterator[Any]:
+    """A child process that is gone when the test is."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()

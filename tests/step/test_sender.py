@@ -1,0 +1,350 @@
+"""Marks over a real socket: what the agent receives, and what the training never notices."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import roofline_step
+from roofline_step._sender import HEADER, Sender, socket_paths, trusted
+
+from tests.fakes import FakeAgent, clean_environ, decode_mark
+
+AGENT_FOLDER = Path(roofline_step.__file__).parents[1]
+BEGIN, END, BORDER, PHASE_BEGIN, PHASE_END = range(1, 6)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.sock"
+
+
+@pytest.fixture
+def agent(path: Path) -> Iterator[FakeAgent]:
+    with FakeAgent(path) as agent:
+        yield agent
+
+
+@pytest.fixture
+def sender(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sender]:
+    """A fresh sender in the place of the module's own, which looks for an agent every time."""
+    made = Sender([str(path)])
+    monkeypatch.setattr(sys.modules["roofline_step._sender"], "RETRY_NS", 0)
+    monkeypatch.setattr(roofline_step, "_agent", made)
+    monkeypatch.setattr(roofline_step, "_send", made.send)
+    monkeypatch.setattr(roofline_step, "_said", False)
+    yield made
+    if made._socket is not None:
+        made._socket.close()
+
+
+def run(code: str, path: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    environ = clean_environ(ROOFLINE_SOCKET=str(path), PYTHONPATH=str(AGENT_FOLDER))
+    return subprocess.run(
+        [sys.executable, *flags, "-c", code], env=environ, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_mark_carries_step_examples_and_the_time_it_happened(sender: Sender, agent: FakeAgent) -> None:
+    before = time.monotonic_ns()
+    roofline_step.mark(7, examples=64)
+    after = time.monotonic_ns()
+    (mark,) = agent.marks(1)
+    assert (mark.kind, mark.step, mark.examples, mark.pid) == (BORDER, 7, 64, os.getpid())
+    assert (mark.role, mark.index, mark.phase, mark.asynchronous, mark.dropped) == ("", -1, "", False, 0)
+    assert before <= mark.time_ns <= after
+
+
+def test_coordinator_marks_for_its_worker(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.mark(2, kind=roofline_step.END, of=("worker", 3), asynchronous=True, time_ns=123)
+    (mark,) = agent.marks(1)
+    assert (mark.kind, mark.role, mark.index, mark.asynchronous, mark.time_ns) == (
+        END,
+        "worker",
+        3,
+        True,
+        123,
+    )
+    assert mark.examples is None
+
+
+def test_no_examples_differ_from_zero_examples(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.mark(1)
+    roofline_step.mark(2, examples=0)
+    assert [mark.examples for mark in agent.marks(2)] == [None, 0]
+
+
+def test_step_and_phase_nest(sender: Sender, agent: FakeAgent) -> None:
+    with roofline_step.step(5, examples=8), roofline_step.phase("input"):
+        pass
+    marks = agent.marks(4)
+    assert [(m.kind, m.step, m.phase) for m in marks] == [
+        (BEGIN, 5, ""),
+        (PHASE_BEGIN, -1, "input"),
+        (PHASE_END, -1, "input"),
+        (END, 5, ""),
+    ]
+    assert [m.time_ns for m in marks] == sorted(m.time_ns for m in marks)
+
+
+def test_step_left_by_an_exception_has_no_end(sender: Sender, agent: FakeAgent) -> None:
+    with pytest.raises(KeyError), roofline_step.step(5):
+        raise KeyError
+    roofline_step.mark(99)
+    assert [(m.kind, m.step) for m in agent.marks(2)] == [(BEGIN, 5), (BORDER, 99)]
+
+
+def test_phase_left_by_an_exception_has_ended(sender: Sender, agent: FakeAgent) -> None:
+    with pytest.raises(KeyError), roofline_step.phase("input"):
+        raise KeyError
+    assert [m.kind for m in agent.marks(2)] == [PHASE_BEGIN, PHASE_END]
+
+
+def test_without_an_agent_nothing_happens(path: Path) -> None:
+    code = """
+import roofline_step as r
+for k in range(100):
+    with r.step(k, examples=1), r.phase("x"):
+        r.mark(k)
+"""
+    done = run(code, path, "-W", "error", "-X", "dev")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_agent_that_appears_later_is_found(sender: Sender, path: Path) -> None:
+    roofline_step.mark(1)
+    with FakeAgent(path) as agent:
+        roofline_step.mark(2)
+        assert [m.step for m in agent.marks(1)] == [2]
+
+
+def test_an_absent_agent_is_looked_for_once_a_second_only(path: Path) -> None:
+    sender = Sender([str(path)])
+    assert sender.off()
+    with FakeAgent(path):
+        assert sender.off()  # the next look is due in a second
+        sender._retry_ns = 0
+        assert not sender.off()
+    assert sender._socket is not None
+    sender._socket.close()
+
+
+def test_restarted_agent_gets_marks_and_hears_of_the_drop(sender: Sender, path: Path) -> None:
+    with FakeAgent(path) as first:
+        roofline_step.mark(1)
+        first.marks(1)
+    roofline_step.mark(2)
+    with FakeAgent(path) as second:
+        roofline_step.mark(3)
+        (mark,) = second.marks(1)
+    assert (mark.step, mark.dropped) == (3, 1)
+
+
+def test_every_mark_of_an_outage_is_counted(sender: Sender, path: Path) -> None:
+    with FakeAgent(path) as first:
+        roofline_step.mark(1)
+        first.marks(1)
+    for step in range(2, 7):
+        roofline_step.mark(step)
+    with FakeAgent(path) as second:
+        roofline_step.mark(7)
+        (mark,) = second.marks(1)
+    assert (mark.step, mark.dropped) == (7, 5)
+
+
+def test_full_socket_drops_and_counts_and_never_blocks(sender: Sender, agent: FakeAgent) -> None:
+    for step in range(20_000):  # returns at all: nobody reads meanwhile
+        roofline_step.mark(step)
+    got = [decode_mark(pid, data) for pid, data in agent.poll(0.1)]
+    dropped = sender.dropped
+    assert dropped > 0
+    assert len(got) + dropped == 20_000
+    assert [m.step for m in got] == list(range(len(got))), "the oldest are the ones that got through"
+    roofline_step.mark(-7)
+    (after,) = agent.marks(1)
+    assert (after.step, after.dropped) == (-7, dropped)
+    assert sender.dropped == 0, "said once"
+
+
+def test_threads_share_one_connection_and_lose_nothing(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.mark(-1)
+    agent.marks(1)
+
+    def work(first: int) -> None:
+        for step in range(first, first + 20):
+            roofline_step.mark(step)
+
+    threads = [threading.Thread(target=work, args=(100 * n,)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    steps = sorted(m.step for m in agent.marks(80))
+    assert steps == sorted(100 * n + k for n in range(1, 5) for k in range(20))
+    assert len(agent.peers) == 1
+
+
+def test_mark_of_another_thread_while_connecting_is_not_lost(agent: FakeAgent, path: Path) -> None:
+    class Paths:
+        def __iter__(self) -> Iterator[str]:
+            other.start()
+            other.join(0.5)  # may have to wait for us
+            yield str(path)
+
+    def mark(step: int) -> None:
+        if not made.off():
+            made.send(BORDER, step, None, None, None, False, b"")
+
+    made = Sender(Paths())  # type: ignore[arg-type]
+    other = threading.Thread(target=mark, args=(2,))
+    mark(1)
+    other.join()
+    arrived = len(agent.poll(0.2))
+    made._socket.close()  # type: ignore[union-attr]
+    assert arrived + made.dropped == 2
+
+
+FORK = """
+import os, roofline_step as r
+r.mark(1)
+child = os.fork()
+if child == 0:
+    r.mark(2)
+    os._exit(0)
+os.waitpid(child, 0)
+r.mark(3)
+print(os.getpid(), child)
+"""
+
+
+def test_forked_child_speaks_for_itself(agent: FakeAgent, path: Path) -> None:
+    done = run(FORK, path)
+    parent, child = map(int, done.stdout.split())
+    assert sorted((m.step, m.pid) for m in agent.marks(3)) == [(1, parent), (2, child), (3, parent)]
+
+
+def test_fork_prints_no_warning(agent: FakeAgent, path: Path) -> None:
+    assert run(FORK, path, "-X", "dev").stderr == ""
+
+
+def test_forked_child_has_dropped_nothing_yet(agent: FakeAgent, path: Path) -> None:
+    done = run(FORK.replace("child = os", "r.mark('x'); child = os"), path)
+    child = int(done.stdout.split()[1])
+    assert [m.dropped for m in agent.marks(3) if m.pid == child] == [0]
+
+
+class Hostile:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"step": "one"},
+        {"step": None},
+        {"step": 1.5},
+        {"step": 2**70},
+        {"step": 1, "examples": "many"},
+        {"step": 1, "examples": 2**64},
+        {"step": 1, "kind": 300},
+        {"step": 1, "kind": "begin"},
+        {"step": 1, "of": "worker"},
+        {"step": 1, "of": ("worker",)},
+        {"step": 1, "of": (3, 3)},
+        {"step": 1, "of": 7},
+        {"step": 1, "of": ("\ud800", 1)},
+        {"step": 1, "of": ("worker", 2**40)},
+        {"step": 1, "time_ns": "now"},
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_a_drop_and_no_exception(
+    sender: Sender, agent: FakeAgent, arguments: dict
+) -> None:
+    roofline_step.mark(0)
+    roofline_step.mark(**arguments)
+    roofline_step.mark(2)
+    marks = agent.marks(2)
+    assert [m.step for m in marks] == [0, 2]
+    assert marks[1].dropped == 1
+    assert marks[1].pid == os.getpid()
+    assert len(agent.peers) == 1, "a bad argument is no reason to reconnect"
+
+
+@pytest.mark.parametrize("name", [None, 7, b"x"], ids=str)
+def test_phase_takes_any_name(sender: Sender, agent: FakeAgent, name: object) -> None:
+    with roofline_step.phase(name):  # type: ignore[arg-type]
+        pass
+    assert [m.phase for m in agent.marks(2)] == [str(name)] * 2
+
+
+@pytest.mark.parametrize("name", ["\udc80", Hostile()], ids=["surrogate", "hostile"])
+def test_phase_never_raises(sender: Sender, agent: FakeAgent, name: object) -> None:
+    with roofline_step.phase(name):  # type: ignore[arg-type]
+        pass
+
+
+def test_long_phase_name_is_cut_between_characters(sender: Sender, agent: FakeAgent) -> None:
+    with roofline_step.phase("x" + "ü" * 64):
+        pass
+    for mark in agent.marks(2):
+        assert mark.phase == "x" + "ü" * 31
+
+
+def test_said_by_training_is_about_mark_and_step_not_hooks(sender: Sender) -> None:
+    roofline_step.send_mark(BORDER, 1, None, None, None, False)
+    with roofline_step.phase("input"):
+        pass
+    assert not roofline_step.said_by_training()
+    roofline_step.mark(1)  # also without an agent
+    assert roofline_step.said_by_training()
+
+
+def test_step_is_the_word_of_training(sender: Sender) -> None:
+    with roofline_step.step(1):
+        assert roofline_step.said_by_training()
+
+
+def test_socket_of_another_user_is_not_trusted(path: Path, agent: FakeAgent) -> None:
+    assert trusted(str(path), os.getuid())
+    if os.getuid() != 0:
+        pytest.skip("needs root to give a file away")
+    os.chown(path, 12345, -1)
+    assert not trusted(str(path), os.getuid())
+    assert trusted(str(path), 12345)
+    assert Sender([str(path)]).off()
+
+
+def test_socket_places_in_order() -> None:
+    system = "/run/roofline/agent.sock"
+    assert socket_paths({"ROOFLINE_SOCKET": "/x", "XDG_RUNTIME_DIR": "/r"}, 5) == ["/x"]
+    assert socket_paths({"XDG_RUNTIME_DIR": "/r"}, 5) == ["/r/roofline/agent.sock", system]
+    assert socket_paths({}, 5) == ["/tmp/roofline-5/agent.sock", system]
+
+
+def test_packet_header_is_what_its_docstring_says() -> None:
+    assert HEADER.size == 40
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *AGENT_FOLDER.glob("roofline_step/*.py"),
+        *AGENT_FOLDER.glob("roofline_agent/hooks/**/*.py"),
+    ],
+    ids=lambda p: str(p.relative_to(AGENT_FOLDER)),
+)
+def test_what_training_loads_is_python_3_8_and_standard_library_only(source: Path) -> None:
+    tree = ast.parse(source.read_text(), feature_version=(3, 8))
+    absolute = [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
+    absolute += [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and not n.level]
+    roots = {name.partition(".")[0] for name in absolute}
+    assert roots <= {*sys.stdlib_module_names, "sitecustomize"}
