@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import time
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -183,8 +182,6 @@ class Discovery:
         self._seen: dict[int, int] = {}  # pid -> scans since first seen
         self._candidates: dict[int, Candidate] = {}
         self._ticks = os.sysconf("SC_CLK_TCK")
-        # Process start times count from boot, suspended time included; node time does not.
-        self._suspended_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
         self._ranks: dict[int, Rank] = {}
         self._reported: dict[int, Rank] = {}
 
@@ -262,7 +259,7 @@ class Discovery:
     def is_alive(self, rank: Rank) -> bool:
         """Whether this incarnation of a rank still runs, looked up now."""
         status = self._stat(rank.pid)
-        return status is not None and self._node_time(status[1]) == rank.start_ns
+        return status is not None and self._start_ns(status[1]) == rank.start_ns
 
     def adopt(self, pid: int, uid: int) -> Rank | None:
         """Make a rank of a process that marks steps though no launcher's variable names it."""
@@ -278,15 +275,16 @@ class Discovery:
         self._update()
         return self._ranks.get(pid)
 
-    def _node_time(self, start_ticks: int) -> int:
-        return start_ticks * 1_000_000_000 // self._ticks - self._suspended_ns
+    def _start_ns(self, start_ticks: int) -> int:
+        # Since boot, as the kernel has it: on another clock it would differ after an agent's restart.
+        return start_ticks * 1_000_000_000 // self._ticks
 
     def _update(self) -> None:
         self._ranks = {c.pid: self._rank(c) for c in choose(self._candidates)}
 
     def _rank(self, c: Candidate) -> Rank:
         who = c.identity
-        start = self._node_time(c.start_ticks)
+        start = self._start_ns(c.start_ticks)
         return Rank(who.job, who.role, who.index, c.pid, start, who.name, who.world, who.framework, c.uid)
 
     def _look(self, pid: int) -> None:

@@ -48,7 +48,10 @@ class CounterSet(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """One incarnation of one training process; pid 0: another rank speaks for it from afar."""
+    """One incarnation of one training process; pid 0: another rank speaks for it from afar.
+
+    start_ns counts from boot and tells incarnations apart; it is no node time.
+    """
 
     job: str
     role: str

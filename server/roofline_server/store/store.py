@@ -235,7 +235,7 @@ class Store:
         through = self._complete_through(job, clocks)
         if through > progress.through_ns:
             for name, table in self._fresh(tables, progress, through).items():
-                segments.append(self._write(job, name, table, {}, sealing))
+                segments.append(self._write(job, name, table, None, sealing))
             resume = step_windows.last_needed(tables.marks, step_windows.build(tables.marks), through)
             # An open step of a rank that died must not hold the rest back for ever.
             progress = Progress(through, max(resume, through - SILENT_NS))
@@ -246,9 +246,9 @@ class Store:
         )
 
     def _write(
-        self, job: str, dataset: str, table: Table, clocks: dict[int, NodeClock], sealing: Sealing
+        self, job: str, dataset: str, table: Table, clocks: Clocks | None, sealing: Sealing
     ) -> Segment:
-        timed = on_server_clock(table, clocks) if clocks else table
+        timed = table if clocks is None else on_server_clock(table, clocks)
         begin = timed["time_ns"] if "time_ns" in timed else timed["begin_ns"]
         end = timed.get("end_ns", begin)
         return write(
