@@ -8,12 +8,12 @@ workers' windows, which for a cumulative counter is its largest reading less its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..records import ABSENT, EventKind, Ints, Metric, RankKey, Table, concatenate, rows, take
+from ..records import ABSENT, Bools, EventKind, Ints, Metric, RankKey, Table, concatenate, rows, take
 from . import counters, kernels
 from . import windows as step_windows
 
@@ -32,10 +32,18 @@ class JobTables(NamedTuple):
     events: Table
 
 
-def correlate(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
-    """Tables `steps` (the windows), `steps_kernels`, and `steps_SET` for each counter set with rows."""
-    own = step_windows.build(job.marks)
-    windows = adopt(own, job.ranks)
+def correlate(
+    job: JobTables,
+    metrics: Mapping[str, Sequence[Metric]],
+    wanted: Callable[[Table], Bools] | None = None,
+) -> dict[str, Table]:
+    """Tables `steps` (the windows), `steps_kernels`, and `steps_SET` for each counter set with rows.
+
+    wanted: which of the windows, adopted ones included; default all.
+    """
+    windows = adopt(step_windows.build(job.marks), job.ranks)
+    if rows(windows) and wanted is not None:
+        windows = take(windows, wanted(windows))
     if not rows(windows):
         return {}
     found = {"steps": windows}

@@ -6,9 +6,11 @@ each other; a number that jumps means that marks were lost, and no window is mad
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from ..records import Ints, MarkKind, Table, concatenate, rows, take
+from ..records import Bools, Ints, MarkKind, Table, concatenate, rows, take
 
 EMPTY: Table = {
     name: np.zeros(0, np.int64) for name in ("rank", "step", "begin_ns", "end_ns", "examples", "asynchronous")
@@ -52,6 +54,9 @@ def _borders(marks: Table) -> Table:
     if rows(some) < 2:
         return {}
     follows = (some["rank"][:-1] == some["rank"][1:]) & (some["step"][1:] == some["step"][:-1] + 1)
+    if "start_ns" in some:
+        # Numbers that go on after a restart do not make a step of the time in between.
+        follows &= some["start_ns"][:-1] == some["start_ns"][1:]
     at = np.flatnonzero(follows)
     return _window(some, at, at + 1)
 
@@ -68,7 +73,30 @@ def _window(marks: Table, begin: Ints, end: Ints) -> Table:
         "end_ns": marks["time_ns"][end],
         "examples": examples,
         "asynchronous": marks["asynchronous"][end],
+        **({"node": marks["node"][end], "node_ns": marks["node_ns"][end]} if "node_ns" in marks else {}),
     }
+
+
+def latest(windows: Table) -> dict[tuple[int, int], int]:
+    """(rank that stepped, node that spoke) -> node time when the last of its windows ended."""
+    found: dict[tuple[int, int], int] = {}
+    if not rows(windows) or "node_ns" not in windows:
+        return found
+    own = take(windows, windows["window"] < 0)
+    for rank, node in np.unique(np.column_stack((own["rank"], own["node"])), axis=0).tolist():
+        mine = (own["rank"] == rank) & (own["node"] == node)
+        found[rank, node] = int(own["node_ns"][mine].max())
+    return found
+
+
+def are_done(windows: Table, done: Mapping[tuple[int, int], int]) -> Bools:
+    """Which windows ended, on the clock of the node that spoke, no later than what `latest` gave."""
+    stored = np.zeros(rows(windows), np.bool_)
+    if "node_ns" in windows:
+        who = np.where(windows["window"] < 0, windows["rank"], windows["window"])
+        for (rank, node), end_ns in done.items():
+            stored |= (who == rank) & (windows["node"] == node) & (windows["node_ns"] <= end_ns)
+    return stored
 
 
 def synchronous(windows: Table) -> bool:
@@ -98,10 +126,22 @@ def last_needed(marks: Table, windows: Table, through_ns: int) -> int:
     earliest = int(later.min()) if len(later) else through_ns
     if not rows(marks):
         return min(earliest, through_ns)
-    steps = take(marks, marks["kind"] <= MarkKind.BORDER)
-    order = np.lexsort((steps["time_ns"], steps["rank"]))
-    steps = take(steps, order)
-    last = np.flatnonzero(np.append(steps["rank"][1:] != steps["rank"][:-1], True))
-    open_ones = last[steps["kind"][last] != MarkKind.END]
-    opened = steps["time_ns"][open_ones]
+    opened = np.concatenate((_open_begins(marks), _last_borders(marks)))
     return min(earliest, through_ns, int(opened.min()) if len(opened) else through_ns)
+
+
+def _open_begins(marks: Table) -> Ints:
+    """Times of the newest BEGIN of each (rank, step) that has no END yet."""
+    some = take(marks, (marks["kind"] == MarkKind.BEGIN) | (marks["kind"] == MarkKind.END))
+    some = take(some, np.lexsort((some["kind"], some["time_ns"], some["step"], some["rank"])))
+    last = np.append((np.diff(some["rank"]) != 0) | (np.diff(some["step"]) != 0), True)
+    found: Ints = some["time_ns"][last[: rows(some)] & (some["kind"] == MarkKind.BEGIN)]
+    return found
+
+
+def _last_borders(marks: Table) -> Ints:
+    """Time of each rank's newest BORDER: the next step begins there."""
+    some = take(marks, marks["kind"] == MarkKind.BORDER)
+    some = take(some, np.lexsort((some["time_ns"], some["rank"])))
+    found: Ints = some["time_ns"][np.append(np.diff(some["rank"]) != 0, True)[: rows(some)]]
+    return found

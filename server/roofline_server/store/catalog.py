@@ -7,8 +7,9 @@ the progress of the step deltas, and the inbox rows they replace, all or nothing
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -107,6 +108,8 @@ _progress = sa.Table(
     Column("job", String, primary_key=True),
     Column("through_ns", _Number, nullable=False),
     Column("resume_ns", _Number, nullable=False),
+    Column("done", String, nullable=False),
+    Column("serving", String, nullable=False),
 )
 
 
@@ -116,6 +119,9 @@ class Progress(NamedTuple):
 
     through_ns: int = 0
     resume_ns: int = 0
+    # (rank, node that spoke) -> node time at which its newest stored step ended
+    done: Mapping[tuple[int, int], int] = MappingProxyType({})
+    serving: tuple[int, ...] = ()  # ranks that serve others and were known then
 
 
 class Life(NamedTuple):
@@ -245,7 +251,10 @@ class Catalog:
         query = sa.select(_progress).where(_progress.c.job == job)
         with self._engine.connect() as db:
             row = db.execute(query).first()
-        return Progress(row.through_ns, row.resume_ns) if row else Progress()
+        if row is None:
+            return Progress()
+        done = {(rank, node): end_ns for rank, node, end_ns in json.loads(row.done)}
+        return Progress(row.through_ns, row.resume_ns, done, tuple(json.loads(row.serving)))
 
     def sealed_through(self) -> int:
         """Inbox rows up to this id live on in segments."""
@@ -262,7 +271,9 @@ class Catalog:
                 db.execute(_segment.insert(), [s._asdict() for s in sealing.segments])
             for job, progress in sealing.progress.items():
                 db.execute(_progress.delete().where(_progress.c.job == job))
-                db.execute(_progress.insert().values(job=job, **progress._asdict()))
+                done = json.dumps([[*who, end_ns] for who, end_ns in progress.done.items()])
+                values = {**progress._asdict(), "done": done, "serving": json.dumps(progress.serving)}
+                db.execute(_progress.insert().values(job=job, **values))
             for who, life in sealing.lives.items():
                 _put_life(db, who, life)
             db.execute(_state.delete().where(_state.c.name == "sealed_through"))

@@ -33,7 +33,7 @@ class Reader:
             return {}
         cursor = self._db.cursor()
         picked = "*" if columns is None else f"columns('^({'|'.join(map(re.escape, columns))})$')"
-        query = f"select {picked} from read_parquet($1, union_by_name = true)"
+        query = f"select {picked} from read_parquet($1, union_by_name = true, hive_partitioning = false)"
         found = cursor.execute(query, [paths]).fetchnumpy()
         return {name: _plain(column) for name, column in found.items()}
 

@@ -22,11 +22,12 @@ import sqlalchemy.exc
 
 from ..clock import NodeClock
 from ..correlate import windows as step_windows
-from ..correlate.steps import JobTables, correlate, whole_lives
+from ..correlate.steps import SERVING_ROLES, JobTables, correlate, whole_lives
 from ..errors import Unavailable
 from ..ingest.decode import Decoded
 from ..records import (
     NODE_JOB,
+    Bools,
     Frame,
     Incarnation,
     Knot,
@@ -51,8 +52,6 @@ log = logging.getLogger(__name__)
 SLACK_NS = 5_000_000_000
 # A node silent for longer no longer holds up the step deltas of its job; what it brings later rebuilds them.
 SILENT_NS = 600_000_000_000
-# Samples this far before a window may be needed to read a counter at its border.
-REACH_NS = 5_000_000_000
 
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
 STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
@@ -124,7 +123,10 @@ class Store:
         self._tail: list[TailBatch] = []
         self.unsealed_bytes = 0
         self._present: dict[int, list[Incarnation]] = {}  # node -> its ranks in the newest batch
-        self._through: dict[int, int] = {}  # node -> node time it has reported up to
+        # node -> node time it has reported up to
+        self._through: dict[int, int] = {}
+        for who, life in self._lives.items():
+            self._through[who.node] = max(life.last_ns, self._through.get(who.node, 0))
         self._arrival: dict[int, int] = {}  # node -> least (received - node time): a bound on its offset
         self._recover()
 
@@ -149,6 +151,7 @@ class Store:
     def commit(self, batches: Sequence[tuple[Entry, Decoded]]) -> None:
         """Make batches durable; those already known are ignored. Raises sqlite3.Error: none was taken."""
         decoded = {(entry.agent, entry.sequence): what for entry, what in batches}
+        # One committer at a time: ids must reach the tail in the order they were given.
         stored = self._inbox.commit(entry for entry, _ in batches)
         with self._lock:
             for entry in stored:
@@ -199,6 +202,7 @@ class Store:
             with self._lock:
                 batches = list(self._tail)
                 lives = self._lives_now()
+                reported = dict(self._through)
             if not batches:
                 return 0
             by_job: dict[str, list[Frame]] = {}
@@ -208,7 +212,7 @@ class Store:
             through_id = batches[-1].id
             sealing = Sealing([], [], {}, _changed(lives, batches), through_id)
             for job, frames in by_job.items():
-                sealing = self._seal_job(job, frames, sealing)
+                sealing = self._seal_job(job, frames, reported, sealing)
             with self._lock:
                 self._catalog.seal(sealing)
                 self._tail = [batch for batch in self._tail if batch.id > through_id]
@@ -218,7 +222,8 @@ class Store:
                 (self._root / path).unlink(missing_ok=True)
             return len(batches)
 
-    def _seal_job(self, job: str, frames: list[Frame], sealing: Sealing) -> Sealing:
+    def _seal_job(self, job: str, frames: list[Frame], reported: dict[int, int], sealing: Sealing) -> Sealing:
+        """Segments of a job's frames and of those step deltas that are complete by now."""
         clocks = self.clocks()
         raw = by_dataset(frames)
         segments = [
@@ -227,18 +232,20 @@ class Store:
         if job == NODE_JOB:
             return sealing._replace(segments=[*sealing.segments, *segments])
         progress, replaced = self._catalog.progress(job), []
-        if _earliest(raw, clocks) <= progress.through_ns:
-            log.info("job %s: a node reported late, its step deltas are rebuilt", job)
+        if self._is_outdated(job, progress, raw, clocks):
+            log.info("job %s: a node or a server reported late, its step deltas are rebuilt", job)
             replaced = [s.path for s in self._catalog.segments(job) if s.dataset.startswith("steps")]
             progress = Progress()
         tables = self._raw(job, frames, self._catalog.segments(job), progress, clocks)
-        through = self._complete_through(job, clocks)
+        through = self._complete_through(job, clocks, reported)
         if through > progress.through_ns:
-            for name, table in self._fresh(tables, progress, through).items():
+            fresh, latest = self._fresh(tables, progress, through)
+            for name, table in fresh.items():
                 segments.append(self._write(job, name, table, None, sealing))
             resume = step_windows.last_needed(tables.marks, step_windows.build(tables.marks), through)
             # An open step of a rank that died must not hold the rest back for ever.
-            progress = Progress(through, max(resume, through - SILENT_NS))
+            resume = max(resume, through - SILENT_NS)
+            progress = Progress(through, resume, {**progress.done, **latest}, self._serving(job))
         return sealing._replace(
             segments=[*sealing.segments, *segments],
             replaced=[*sealing.replaced, *replaced],
@@ -261,25 +268,52 @@ class Store:
             int(end.max()),
         )
 
-    def _fresh(self, tables: JobTables, progress: Progress, through: int | None) -> dict[str, Table]:
-        """Step deltas of windows that end after what is stored and, if given, not after `through`."""
-        found = {}
-        for name, table in correlate(tables, self.numbers.metrics_by_set()).items():
-            wanted = table["end_ns"] > progress.through_ns
-            if through is not None:
-                wanted &= table["end_ns"] <= through
-            if wanted.any():
-                found[name] = take(table, wanted)
-        return found
+    def _fresh(
+        self, tables: JobTables, progress: Progress, through: int | None
+    ) -> tuple[dict[str, Table], dict[tuple[int, int], int]]:
+        """Step deltas of windows that are not stored yet and, if given, do not end after `through`.
 
-    def _complete_through(self, job: str, clocks: dict[int, NodeClock]) -> int:
-        """Server time up to which all nodes of the job have reported."""
+        With them, what `Progress.done` must say once these are stored.
+        """
+
+        def wanted(windows: Table) -> Bools:
+            # What is stored is told by node time: a clock known better later moves windows, never these.
+            new = ~step_windows.are_done(windows, progress.done)
+            return new if through is None else new & (windows["end_ns"] <= through)
+
+        found = correlate(tables, self.numbers.metrics_by_set(), wanted)
+        steps = found.get("steps", {})
+        latest = step_windows.latest(steps)
+        for name in ("node", "node_ns"):
+            steps.pop(name, None)
+        return found, latest
+
+    def _is_outdated(self, job: str, progress: Progress, raw: dict[str, Table], clocks: Clocks) -> bool:
+        """Whether stored step deltas lack something: a node reported late, or a serving rank came since."""
+        if not progress.through_ns:
+            return False
+        new_server = not set(self._serving(job)) <= set(progress.serving)
+        return new_server or _earliest(raw, clocks) <= progress.through_ns
+
+    def _serving(self, job: str) -> tuple[int, ...]:
+        ranks = self.numbers.ranks_of(job)
+        return tuple(number for number, key in ranks.items() if key.role in SERVING_ROLES)
+
+    def _nodes(self, job: str) -> set[int]:
         ranks = self.numbers.ranks_of(job)
         with self._lock:
-            nodes = {who.node for who in self._lives if who.rank in ranks}
-            reported = [_moment(clocks[n], self._through[n]) for n in nodes if n in self._through]
-        heard = [t for t in reported if t > max(reported, default=0) - SILENT_NS]
-        return min(heard, default=0) - SLACK_NS
+            return {who.node for who in self._lives if who.rank in ranks}
+
+    def _margin_ns(self, job: str) -> int:
+        """How far around a window samples may lie that are needed to read its borders."""
+        machines = self.numbers.machines()
+        return max(SLACK_NS, *(2 * machines[node].interval_ns for node in self._nodes(job)), 0)
+
+    def _complete_through(self, job: str, clocks: Clocks, reported: dict[int, int]) -> int:
+        """Server time up to which all nodes of the job have reported everything."""
+        moments = [_moment(clocks[node], reported.get(node, 0)) for node in self._nodes(job)]
+        heard = [t for t in moments if t > max(moments, default=0) - SILENT_NS]
+        return min(heard, default=0) - self._margin_ns(job)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -315,6 +349,9 @@ class Store:
             snapshot = self._snapshot(job)
             nodes = self._snapshot(NODE_JOB)
             lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
+        if self._is_outdated(job, snapshot.progress, by_dataset(snapshot.frames), clocks):
+            raw = [s for s in snapshot.segments if not s.dataset.startswith("steps")]
+            snapshot = _Snapshot(raw, Progress(), snapshot.frames)
         tables = self._raw(job, snapshot.frames, snapshot.segments, snapshot.progress, clocks)
         steps = self._steps(snapshot, tables, needed)
         return JobView(
@@ -337,7 +374,7 @@ class Store:
     def _steps(
         self, snapshot: _Snapshot, tables: JobTables, needed: Mapping[str, Sequence[str]] | None
     ) -> dict[str, Table]:
-        fresh = self._fresh(tables, snapshot.progress, None)
+        fresh, _ = self._fresh(tables, snapshot.progress, None)
         stored = {s.dataset for s in snapshot.segments if s.dataset.startswith("steps")}
         found = {}
         for name in stored | fresh.keys():
@@ -385,18 +422,18 @@ class Store:
         clocks: dict[int, NodeClock],
     ) -> JobTables:
         """Raw data from where the stored step deltas leave off, on the server's clock."""
-        since = progress.resume_ns - REACH_NS if progress.resume_ns else 0
+        since = progress.resume_ns - self._margin_ns(job) if progress.resume_ns else 0
         needed: dict[str, list[Segment]] = {}
         for segment in segments:
             if segment.end_ns >= since and not segment.dataset.startswith("steps"):
                 needed.setdefault(segment.dataset, []).append(segment)
         fresh = by_dataset(frames)
-        tables = {
-            name: on_server_clock(
-                concatenate([self._reader.read(needed.get(name, ())), fresh.get(name, {})]), clocks
-            )
-            for name in needed.keys() | fresh.keys()
-        }
+        tables = {}
+        for name in needed.keys() | fresh.keys():
+            table = concatenate([self._reader.read(needed.get(name, ())), fresh.get(name, {})])
+            tables[name] = on_server_clock(table, clocks)
+            if name == "marks" and rows(table):
+                tables[name]["node_ns"] = table["time_ns"]
         samples = {n.removeprefix("samples_"): t for n, t in tables.items() if n.startswith("samples_")}
         return JobTables(
             self.numbers.ranks_of(job),
