@@ -8,6 +8,7 @@ import grpc
 from roofline.v1 import machine_pb2, query_pb2, query_pb2_grpc
 
 from .errors import ClientError, NotFound, Refused, Unreachable
+from .names import clean
 from .records import (
     Alignment,
     Ceiling,
@@ -32,7 +33,7 @@ MAX_ANSWER_BYTES = 64 << 20
 def connect(server: str = DEFAULT_SERVER, timeout: float = TIMEOUT_S) -> Client:
     """A client of the server at HOST:PORT. Raises Refused for an address that cannot be one."""
     host, colon, port = server.rpartition(":")
-    if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise Refused(f"server address {server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
     return Client(server, timeout)
 
@@ -77,7 +78,10 @@ class Client:
 
         Raises NotFound for a job the server has not heard of, Unreachable, Refused.
         """
-        request = query_pb2.GetReportRequest(job=job, first_step=first_step, last_step=last_step)
+        try:
+            request = query_pb2.GetReportRequest(job=job, first_step=first_step, last_step=last_step)
+        except (ValueError, TypeError) as error:  # a number of more than 64 bits, text that is no UTF-8
+            raise Refused(f"job {job!r}, steps {first_step} to {last_step}: {error}") from None
         return _report(self._ask(self._query.GetReport, request))
 
     def _ask(self, method: Any, request: Any) -> Any:
@@ -87,19 +91,25 @@ class Client:
             raise self._error(error) from None
 
     def _error(self, error: Any) -> ClientError:
-        code, details = error.code(), error.details() or ""
+        code, details = error.code(), clean(" ".join((error.details() or "").split()))
         if code == grpc.StatusCode.NOT_FOUND:
             return NotFound(f"{details} (see `roofline-client jobs`)")
-        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+        if code == grpc.StatusCode.UNAVAILABLE:
             advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"
-            return Unreachable(f"no roofline-server answers at {self._server}; {advice}")
+            why = f" ({details})" if details else ""
+            return Unreachable(f"no roofline-server answers at {self._server}{why}; {advice}")
+        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+            advice = "it may be busy: ask again, or for fewer steps"
+            return Unreachable(f"no answer from {self._server} within {self._timeout:g} s; {advice}")
         if code == grpc.StatusCode.UNIMPLEMENTED:
             return Refused(f"what answers at {self._server} is no roofline-server of this version")
         return Refused(f"the server at {self._server} refuses: {details}")
 
 
 def _enum_name(enum: Any, number: int) -> str:
-    """ "measured" from PROVENANCE_MEASURED; "" when unspecified."""
+    """ "measured" from PROVENANCE_MEASURED; "" when unspecified or of a newer server."""
+    if number not in enum.values():
+        return ""
     name = str(enum.Name(number)).partition("_")[2].lower()
     return "" if name == "unspecified" else name
 

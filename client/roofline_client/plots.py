@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
-
-matplotlib.use("Agg")  # before pyplot: a picture is a file here, on machines without a display too
-
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from . import units
 from .errors import ClientError
+from .names import clean, short_hosts
 from .records import Point, Report, Roof, RoofLine
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -30,6 +33,11 @@ COLOURS = (
     "#56B4E9",
 )  # Okabe and Ito, colour-blind safe
 TOLD_APART = 0.8  # a ceiling higher than this share of its upper neighbour would hide behind it
+ONE_SPOT = 1.03  # points within this factor of each other lie on one spot of the picture
+LEGEND_INSIDE = 4  # longer legends stand below the axes
+PANELS_A_ROW = 3
+# Text stays text in the file, so that a publisher can embed fonts and a reader can search.
+SETTINGS: dict[Any, Any] = {"pdf.fonttype": 42, "svg.fonttype": "none", "text.usetex": False}
 
 
 class Frame(NamedTuple):
@@ -41,6 +49,14 @@ class Frame(NamedTuple):
     top: float
 
 
+class Panel(NamedTuple):
+    """What is drawn of one node."""
+
+    host: str
+    lines: list[RoofLine]
+    points: list[Point]
+
+
 def draw_roofline(report: Report, path: Path) -> None:
     """Write the roofline of a report as PNG, SVG or PDF, by the file's ending: one panel per node.
 
@@ -48,41 +64,83 @@ def draw_roofline(report: Report, path: Path) -> None:
     """
     if path.suffix.lower() not in FORMATS:
         raise ClientError(f"--plot {path}: the name must end in {', '.join(FORMATS)}")
-    roofs = {roof.host: roof for roof in report.roofs if roof.lines}
-    hosts = list(dict.fromkeys([*roofs, *(p.host for p in report.points)]))
-    if not hosts:
+    # The settings count while a file is written, too.
+    with matplotlib.rc_context(SETTINGS):
+        figure = figure_of(report)
+        try:
+            figure.savefig(path, dpi=200)
+        except OSError as error:
+            raise ClientError(f"cannot write {path}: {error.strerror}") from None
+
+
+def figure_of(report: Report) -> Figure:
+    """The picture of a report. Raises ClientError when there is nothing to draw."""
+    panels = _panels(report)
+    if not panels:
         raise ClientError(
             "nothing to draw: no ceilings were measured and no FLOPs counted (see the report's notes)"
         )
-    figure, axes = plt.subplots(
-        1, len(hosts), figsize=(6.4 * len(hosts), 4.4), squeeze=False, sharey=True, layout="constrained"
-    )
-    for axis, host in zip(axes[0], hosts, strict=True):
-        _draw_node(axis, report.job, host, roofs.get(host), [p for p in report.points if p.host == host])
-    try:
-        figure.savefig(path, dpi=200)
-    except OSError as error:
-        raise ClientError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        plt.close(figure)
+    frame = _around(frame_of(panel.lines, panel.points) for panel in panels)
+    figure, axes = _grid(len(panels))
+    if len(panels) == 1:
+        _set_title(axes[0], f"Job {report.job} on {panels[0].host}")
+    else:
+        figure.suptitle(clean(f"Job {report.job}"), fontsize=11, parse_math=False)
+        names = short_hosts([panel.host for panel in panels])
+        for axis, panel in zip(axes, panels, strict=True):
+            _set_title(axis, names[panel.host])
+    for axis, panel in zip(axes, panels, strict=True):
+        _set_axes(axis, frame)
+        for line in panel.lines:
+            _draw_line(axis, line, frame)
+        _draw_points(axis, panel.points)
+    _place_legends(figure, 2 if len(panels) == 1 else 1)
+    _turn_labels(figure)
+    return figure
 
 
-def _draw_node(axis: Axes, job: str, host: str, roof: Roof | None, points: list[Point]) -> None:
-    lines = worth_drawing(roof.lines) if roof else []
-    frame = frame_of(lines, points)
-    _set_axes(axis, frame)
-    axis.set_title(f"Job {job} on {host}", fontsize=10, loc="left")
-    for line in lines:
-        _draw_line(axis, line, frame)
-    for at, point in enumerate(points):
-        label = f"{point.label}: {units.number(point.flops, 'FLOP/s')} at {point.intensity:.3g} FLOP/byte"
-        marker = MARKERS.get(point.role, "o")
-        colour = COLOURS[at % len(COLOURS)]
-        size = 10 - 2.5 * (at % 3)  # ranks often fall on one spot: the later lie smaller on top
-        axis.plot(point.intensity, point.flops, marker, ms=size, c=colour, mec="white", zorder=4, label=label)
-    if points:
-        kinds = ", ".join(dict.fromkeys(p.provenance for p in points))
-        axis.legend(fontsize=8, loc="lower right", frameon=False, title=f"FLOPs: {kinds}", title_fontsize=7.5)
+def _panels(report: Report) -> list[Panel]:
+    """Nodes that have anything to draw, those with a roof first."""
+    lines = {roof.host: _lines(roof) for roof in report.roofs}
+    points = [p for p in report.points if _is_shown(p)]
+    hosts = dict.fromkeys([*(host for host, drawn in lines.items() if drawn), *(p.host for p in points)])
+    return [Panel(host, lines.get(host, []), [p for p in points if p.host == host]) for host in hosts]
+
+
+def _lines(roof: Roof) -> list[RoofLine]:
+    return worth_drawing([x for x in roof.lines if x.flops and _positive(*x.flops, *x.intensity)])
+
+
+def _is_shown(point: Point) -> bool:
+    """Zero has no place on a logarithmic axis."""
+    return _positive(point.intensity, point.flops)
+
+
+def _positive(*numbers: float) -> bool:
+    return all(0 < number < math.inf for number in numbers)
+
+
+def _grid(count: int) -> tuple[Figure, list[Axes]]:
+    """A figure and the axes of its panels, in rows; what the y axis is stands once a row."""
+    columns = min(count, PANELS_A_ROW)
+    rows = math.ceil(count / columns)
+    width, height = (6.4, 4.4) if count == 1 else (4.4, 3.6)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    axes = list(grid.flat)
+    for axis in axes[count:]:
+        axis.remove()
+    for at, axis in enumerate(axes[:count]):
+        if at % columns == 0:
+            axis.set_ylabel("Performance (GFLOP/s)", fontsize=9)
+        axis.set_xlabel("Arithmetic intensity over minimum traffic (FLOP/byte)", fontsize=9)
+        axis.tick_params(labelbottom=True)
+    return figure, axes[:count]
+
+
+def _set_title(axis: Axes, text: str) -> None:
+    axis.set_title(clean(text), fontsize=10, loc="left", parse_math=False)
 
 
 def _set_axes(axis: Axes, frame: Frame) -> None:
@@ -90,10 +148,8 @@ def _set_axes(axis: Axes, frame: Frame) -> None:
     axis.set_yscale("log")
     axis.set_xlim(frame.left, frame.right)
     axis.set_ylim(frame.bottom, frame.top)
-    axis.set_xlabel("Arithmetic intensity over minimum traffic (FLOP/byte)", fontsize=9)
-    axis.set_ylabel("Performance (GFLOP/s)", fontsize=9)
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}" if x >= 1 else f"1/{1 / x:g}"))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y / 1e9:g}"))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.7g}" if x >= 1 else f"1/{1 / x:.7g}"))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y / 1e9:.7g}"))
     axis.yaxis.set_minor_formatter(NullFormatter())
     axis.grid(True, which="major", linewidth=0.4, color="#DDDDDD")
     axis.set_axisbelow(True)
@@ -103,10 +159,24 @@ def _set_axes(axis: Axes, frame: Frame) -> None:
 
 def frame_of(lines: Sequence[RoofLine], points: Sequence[Point]) -> Frame:
     """Limits that show every point, the ridge of every pair of ceilings, and room for labels."""
+    placed = [p for p in points if _is_shown(p)]
+    peaks = [line.flops[0] for line in lines if line.kind == "compute"]
     ridges = [line.intensity[0] for line in lines if line.kind == "compute"]
-    across = [*(p.intensity for p in points), *ridges, 1.0, 16.0]
-    up = [*(p.flops for p in points), *(line.flops[0] for line in lines if line.kind == "compute")] or [1e9]
-    return Frame(min(across) / 4, max(across) * 6, min(up) / 10, max(up) * 3)
+    if peaks:  # else memory lines end nowhere in particular
+        ridges += [line.intensity[-1] for line in lines if line.kind == "memory"]
+    across = [*(p.intensity for p in placed), *ridges, 1.0, 16.0]
+    up = [*(p.flops for p in placed), *peaks] or [1e9]
+    left, right = min(across) / 4, max(across) * 6
+    if ridges:
+        # Over a third of the width right of the last ridge, or labels of ceilings would lie on the roof.
+        right = max(right, max(ridges) * (max(ridges) / left) ** 0.6)
+    return Frame(left, right, min(up) / 10, max(up) * 3)
+
+
+def _around(frames: Iterable[Frame]) -> Frame:
+    """The smallest frame that holds all of these."""
+    lefts, rights, bottoms, tops = zip(*frames, strict=True)
+    return Frame(min(lefts), max(rights), min(bottoms), max(tops))
 
 
 def worth_drawing(lines: Sequence[RoofLine]) -> list[RoofLine]:
@@ -127,30 +197,54 @@ def _height(line: RoofLine) -> float:
 
 
 def _draw_line(axis: Axes, line: RoofLine, frame: Frame) -> None:
+    """A ceiling from its ridge to the edge of the picture, with its label."""
     colour, width = ("black", 1.6) if line.binding else ("#8C8C8C", 0.8)
-    begin, end = max(frame.left, line.intensity[0]), min(frame.right, line.intensity[-1])
-    slope = _height(line) if line.kind == "memory" else 0.0
-    ends = (begin * slope, end * slope) if slope else (line.flops[0], line.flops[-1])
-    axis.plot((begin, end), ends, color=colour, linewidth=width, solid_capstyle="butt", zorder=2)
-    place: tuple[float, float] = (frame.right, line.flops[0])
-    offset, align, side, angle = (-2, 2), "right", "bottom", 0.0
-    if slope:
-        # Where the line comes into the picture, written along it.
+    if line.kind != "memory":
+        across, up = (line.intensity[0], frame.right), (line.flops[0], line.flops[-1])
+        _label(axis, line, (frame.right, line.flops[0]), (-2, 2), ha="right", va="bottom")
+    else:
+        slope = _height(line)
+        across = (frame.left, line.intensity[-1])
+        up = (across[0] * slope, across[1] * slope)
+        # Where the line comes into the picture, written along it; the angle is known after the layout.
         at = max(frame.left, frame.bottom / slope) * 1.25
-        place, align, angle = (at, at * slope), "left", _angle(axis)
         offset, side = ((0, 3), "bottom") if line.binding else ((4, -2), "top")
-    axis.annotate(
-        line.label,
-        place,
-        xytext=offset,
-        textcoords="offset points",
-        ha=align,
-        va=side,
-        fontsize=7,
-        color="black" if line.binding else "#6E6E6E",
-        rotation=angle,
-        rotation_mode="anchor",
-    )
+        _label(axis, line, (at, at * slope), offset, ha="left", va=side, gid="along")
+    axis.plot(across, up, color=colour, linewidth=width, solid_capstyle="butt", zorder=2)
+
+
+def _label(
+    axis: Axes, line: RoofLine, place: tuple[float, float], offset: tuple[int, int], **how: str
+) -> None:
+    """Twice: a text with a halo is drawn as outlines, so the halo stands alone behind a text that is text."""
+    colour = "black" if line.binding else "#5A5A5A"
+    halo = [withStroke(linewidth=2.5, foreground="white")]
+    for ink, effects, order in ((colour, [], 3.1), ("white", halo, 3.0)):
+        text = axis.annotate(
+            clean(line.label),
+            place,
+            xytext=offset,
+            textcoords="offset points",
+            fontsize=7,
+            color=ink,
+            rotation_mode="anchor",
+            parse_math=False,
+            zorder=order,
+            path_effects=effects,
+            **how,  # type: ignore[arg-type]
+        )
+        text.set_in_layout(False)
+
+
+def _turn_labels(figure: Figure) -> None:
+    """Write the labels of memory lines along their lines, as the finished layout has them."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axis in figure.axes:
+        for text in axis.texts:
+            if text.get_gid() == "along":
+                text.set_rotation(_angle(axis))
+                text.set_gid(None)
 
 
 def _angle(axis: Axes) -> float:
@@ -159,3 +253,115 @@ def _angle(axis: Axes) -> float:
     bottom, top = axis.get_ylim()
     box = axis.get_window_extent()
     return math.degrees(math.atan2(box.height / math.log(top / bottom), box.width / math.log(right / left)))
+
+
+def _draw_points(axis: Axes, points: Sequence[Point]) -> None:
+    """The ranks of a node and their legend, where there are any."""
+    spots = [[p] for p in points] if len(points) <= LEGEND_INSIDE else spots_of(points)
+    for at, spot in enumerate(spots):
+        axis.add_line(_marker(at, spot))
+    if spots:
+        kinds = ", ".join(dict.fromkeys(clean(p.provenance) or "unknown" for p in points))
+        _legend(axis, f"FLOPs: {kinds}", loc="lower right")
+
+
+def _marker(at: int, spot: Sequence[Point]) -> Line2D:
+    """The spot with number `at`: filled for one rank, a ring for several."""
+    colour, alone = COLOURS[at % len(COLOURS)], len(spot) == 1
+    # Beyond the last colour a dark edge tells the ranks apart.
+    edge = "white" if at < len(COLOURS) else "black"
+    return Line2D(
+        [p.intensity for p in spot],
+        [p.flops for p in spot],
+        label=_entry(spot),
+        linestyle="",
+        marker=MARKERS.get(spot[0].role, "o"),
+        # Ranks often fall on one spot: the later lie smaller on top.
+        markersize=10 - 2.5 * (at % 3),
+        markerfacecolor=colour if alone else "none",
+        markeredgecolor=edge if alone else colour,
+        markeredgewidth=1.0 if alone else 1.6,
+        path_effects=None if alone else [withStroke(linewidth=3.5, foreground="white")],
+        zorder=5,
+    )
+
+
+def _legend(axis: Axes, title: str, **how: Any) -> None:
+    legend = axis.legend(
+        fontsize=7.5, frameon=True, framealpha=1.0, edgecolor="#CCCCCC", fancybox=False, title=title, **how
+    )
+    legend.get_title().set_fontsize(7.5)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    legend.set_zorder(4)
+
+
+def spots_of(points: Sequence[Point]) -> list[list[Point]]:
+    """Points in groups: ranks of one role whose points lie within ONE_SPOT of each other are one group."""
+    spots: list[list[Point]] = []
+    for point in points:
+        for spot in spots:
+            if spot[0].role == point.role and all(_near(point, other) for other in spot):
+                spot.append(point)
+                break
+        else:
+            spots.append([point])
+    return spots
+
+
+def _near(one: Point, other: Point) -> bool:
+    apart = (abs(math.log(one.intensity / other.intensity)), abs(math.log(one.flops / other.flops)))
+    return max(apart) <= math.log(ONE_SPOT)
+
+
+def _entry(spot: Sequence[Point]) -> str:
+    """One line of the legend; of a group the point in the middle is told."""
+    middle = sorted(spot, key=lambda p: p.flops)[len(spot) // 2]
+    flops = units.number(middle.flops, "FLOP/s")
+    place = f"{flops} at {units.number(middle.intensity, 'FLOP/byte')} FLOP/byte"
+    name = clean(_names([p.label for p in spot]))
+    # matplotlib leaves entries out that begin with an underscore.
+    name = f" {name}" if name.startswith("_") else name
+    return f"{name}: {place}" if len(spot) == 1 else f"{name}: each about {place}"
+
+
+def _names(labels: Sequence[str]) -> str:
+    """ "worker:0-3,6" of worker:0, worker:1, worker:2, worker:3 and worker:6."""
+    split = [label.rpartition(":") for label in labels]
+    roles = {role for role, _, _ in split}
+    if len(labels) == 1 or len(roles) > 1 or not all(index.isdecimal() for _, _, index in split):
+        return ", ".join(labels)
+    runs: list[list[int]] = []
+    for index in sorted(int(index) for _, _, index in split):
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    told = ",".join(f"{first}-{last}" if last > first else str(first) for first, last in runs)
+    return f"{roles.pop()}:{told}"
+
+
+def _place_legends(figure: Figure, columns: int) -> None:
+    """Leave the legends in the axes where they cover nothing; else put all of them below the axes."""
+    figure.draw_without_rendering()
+    legends = [(axis, legend) for axis in figure.axes if (legend := axis.get_legend())]
+    longest = max((len(legend.get_texts()) for _, legend in legends), default=0)
+    if longest <= LEGEND_INSIDE and not any(_covers(axis, legend) for axis, legend in legends):
+        return
+    rows = len({round(axis.get_position().y0, 3) for axis in figure.axes})
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + rows * (0.3 + 0.16 * math.ceil(longest / columns)))
+    for axis, legend in legends:
+        # Below the axis' own label, whatever the height of the axes.
+        below = axis.transAxes + ScaledTranslation(0, -34 / 72, figure.dpi_scale_trans)
+        title = legend.get_title().get_text()
+        _legend(axis, title, loc="upper center", ncols=columns, bbox_to_anchor=(0.5, 0), bbox_transform=below)
+
+
+def _covers(axis: Axes, legend: Legend) -> bool:
+    """Whether the legend hides a line, a label or a point of its axes."""
+    box = legend.get_window_extent()
+    drawn = [line.get_path().transformed(axis.transData) for line in axis.lines]
+    return any(path.intersects_bbox(box, filled=False) for path in drawn) or any(
+        text.get_window_extent().overlaps(box) for text in axis.texts
+    )

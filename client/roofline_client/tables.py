@@ -5,22 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from . import units
+from .columns import Column, Columns
+from .errors import ClientError
+from .names import clean
 from .records import Job, RankReport, Report, RoleReport, Summary, Value
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 1
+UNBOUNDED = 1 << 20  # a width, columns, that no line reaches
 CSV_COLUMNS = (
     "job",
     "subject",
@@ -72,17 +75,17 @@ def report_text(report: Report) -> Group:
     parts += [_table("Resources", RESOURCE_COLUMNS, report, _no_extra), ""]
     parts += [_ceilings(report), ""]
     if report.notes:
-        parts += [Text("Notes", style="bold"), *(Text(f"  - {note}") for note in report.notes), ""]
-    parts.append(Text(_legend(report), style="dim"))
+        parts += [Text("Notes", style="bold"), *(Text(clean(f"  - {note}")) for note in report.notes), ""]
+    parts.append(Text(clean(_legend(report)), style="dim"))
     return Group(*parts)
 
 
 def _head(report: Report) -> Text:
-    begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(report.begin_ns / 1e9))
+    begin = _when(report.begin_ns, "%Y-%m-%d %H:%M:%S")
     state = "running" if report.running else "ended"
-    mode = f", {report.mode}" if report.mode else ""
+    mode = f", {clean(report.mode)}" if report.mode else ""
     text = Text()
-    text.append(f"Job {report.job}", style="bold")
+    text.append(clean(f"Job {report.job}"), style="bold")
     seconds = (report.end_ns - report.begin_ns) / 1e9
     text.append(f"  {state}, since {begin}, {seconds:.1f} s, {len(report.ranks)} ranks{mode}")
     if report.first_step is not None or report.last_step is not None:
@@ -90,7 +93,8 @@ def _head(report: Report) -> Text:
     for alignment in report.alignment:
         error = units.show(alignment.error)
         known = f"clock aligned to within {error}" if error != "-" else f"clock: {alignment.error.reason}"
-        text.append(f"\n{alignment.host}: {known} (median step {_shortest_step(report)})")
+        line = f"{alignment.host}: {known} (shortest median step {_shortest_step(report)})"
+        text.append("\n" + clean(line))
     return text
 
 
@@ -99,8 +103,8 @@ def _bound(step: int | None) -> str:
 
 
 def _shortest_step(report: Report) -> str:
-    known = [r.summary.values["step_time_median"] for r in report.ranks]
-    values = [v for v in known if v.value is not None]
+    known = [r.summary.values.get("step_time_median") for r in report.ranks]
+    values = [v for v in known if v is not None and v.value is not None]
     return units.show(min(values, key=lambda v: v.value or 0.0)) if values else "-"
 
 
@@ -125,24 +129,17 @@ def _roof_extra(summary: Summary) -> list[str]:
     return [units.share(summary.values.get("roof_share")), summary.bound or "-"]
 
 
-def _table(title: str, columns: Sequence[tuple[str, str]], report: Report, extra: Any) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
-    )
-    table.add_column("", no_wrap=True)
-    for name, _ in columns:
-        table.add_column(name, justify="right", no_wrap=True)
+def _table(title: str, columns: Sequence[tuple[str, str]], report: Report, extra: Any) -> Columns:
+    names = [Column(name, right=True) for name, _ in columns]
     if extra is _roof_extra:
-        table.add_column("of roof", justify="right", no_wrap=True)
-        table.add_column("bound by", no_wrap=True)
+        names += [Column("of roof", right=True), Column("bound by")]
+    table = Columns(title, [Column(""), *names])
     for role in report.roles:
-        label = f"{escape(role.role)} x{role.ranks}"
-        table.add_row(label, *_cells(role.summary, columns), *extra(role.summary), style="bold")
+        cells = (*_cells(role.summary, columns), *extra(role.summary))
+        table.add(f"{role.role} x{role.ranks}", *cells, style="bold")
         for rank in (r for r in report.ranks if r.role == role.role):
-            name = f"  {escape(rank.rank)}" + (f" {escape(rank.name)}" if rank.name else "")
-            table.add_row(
-                f"{name} @{escape(rank.host or '?')}", *_cells(rank.summary, columns), *extra(rank.summary)
-            )
+            name = f"  {rank.rank}" + (f" {rank.name}" if rank.name else "")
+            table.add(f"{name} @{rank.host or '?'}", *_cells(rank.summary, columns), *extra(rank.summary))
     return table
 
 
@@ -150,24 +147,26 @@ def _cells(summary: Summary, columns: Sequence[tuple[str, str]]) -> list[str]:
     return [units.show(summary.values.get(metric)) for _, metric in columns]
 
 
-def _ceilings(report: Report) -> Table:
-    table = Table(
-        title="Ceilings",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    for name in ("node", "ceiling", "value", "spread", "measured"):
-        table.add_column(name, justify="right" if name in ("value", "spread") else "left", no_wrap=True)
+def _ceilings(report: Report) -> Columns:
+    names = [Column("node"), Column("ceiling"), Column("value", right=True), Column("spread", right=True)]
+    table = Columns("Ceilings", [*names, Column("measured")])
     for roof in report.roofs:
         for c in roof.ceilings:
-            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(c.time_ns / 1e9))
-            table.add_row(escape(roof.host), c.name, units.number(c.value, c.unit), f"{c.spread:.1%}", when)
+            when = _when(c.time_ns, "%Y-%m-%d %H:%M")
+            table.add(roof.host, c.name, units.number(c.value, c.unit), f"{c.spread:.1%}", when)
     if not any(roof.ceilings for roof in report.roofs):
-        table.add_row("-", "none measured", "-", "-", "-")
+        table.add("-", "none measured", "-", "-", "-")
     return table
+
+
+def _when(time_ns: int, form: str) -> str:
+    """A UNIX time as local time; "-" for one that nobody set or that no calendar knows."""
+    if not time_ns:
+        return "-"
+    try:
+        return time.strftime(form, time.localtime(time_ns / 1e9))
+    except (OverflowError, OSError, ValueError):
+        return "-"
 
 
 def _legend(report: Report) -> str:
@@ -181,30 +180,41 @@ def _legend(report: Report) -> str:
     return f"'-' is absent, not zero. {known}"
 
 
-def jobs_text(jobs: Sequence[Job]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("job", "state", "since", "seconds", "ranks", "nodes"):
-        table.add_column(name, no_wrap=True, justify="right" if name == "seconds" else "left")
+def jobs_text(jobs: Sequence[Job]) -> Columns:
+    names = [Column("job"), Column("state"), Column("since"), Column("seconds", right=True)]
+    table = Columns("", [*names, Column("ranks", folds=True), Column("nodes", folds=True)])
     for job in jobs:
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.begin_ns / 1e9))
+        since = _when(job.begin_ns, "%Y-%m-%d %H:%M:%S")
         roles = " ".join(f"{role}x{count}" for role, count in job.roles.items())
         seconds = f"{(job.end_ns - job.begin_ns) / 1e9:.0f}"
         state = "running" if job.running else "ended"
-        table.add_row(escape(job.job), state, since, seconds, roles, escape(", ".join(job.hosts)))
+        table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts))
     return table
 
 
 def show(what: Any, colour: bool | None = None) -> None:
-    """Print to stdout: colours and the terminal's width only on a terminal."""
-    console = Console(highlight=False, no_color=colour is False)
+    """Print to stdout: colours and the terminal's width only on a terminal, else lines as long as they are.
+
+    Raises BrokenPipeError when nobody reads on.
+    """
+    plain: dict[str, Any] = {"emoji": False, "highlight": False, "markup": False}
+    console = Console(no_color=colour is False, **plain)
     if not console.is_terminal:
-        console = Console(highlight=False, width=200, color_system=None)
-    console.print(what)
+        console = Console(width=UNBOUNDED, color_system=None, **plain)
+    # Captured and written here: rich itself ends the program when nobody reads on.
+    with console.capture() as captured:
+        console.print(what)
+    sys.stdout.write("".join(f"{line.rstrip(' ')}\n" for line in captured.get().splitlines()))
 
 
 def as_json(report: Report) -> str:
-    """The report as JSON (docs/report.schema.json)."""
-    return json.dumps({"version": SCHEMA_VERSION, **_plain(report)}, indent=2, allow_nan=False)
+    """The report as JSON (docs/report.schema.json). Raises ClientError for a number that JSON cannot hold."""
+    try:
+        return json.dumps({"version": SCHEMA_VERSION, **_plain(report)}, indent=2, allow_nan=False)
+    except ValueError:
+        raise ClientError(
+            "the report holds NaN or an infinity, which JSON cannot say; --format csv shows where"
+        ) from None
 
 
 def jobs_json(jobs: Sequence[Job]) -> str:
@@ -253,4 +263,6 @@ def to_dataframe(report: Report) -> pd.DataFrame:
     """The report as a tidy pandas DataFrame with the columns of the CSV form."""
     import pandas as pd
 
-    return pd.DataFrame.from_records(list(rows(report)), columns=list(CSV_COLUMNS))
+    frame = pd.DataFrame.from_records(list(rows(report)), columns=list(CSV_COLUMNS))
+    # Without any number in them these columns would be of objects.
+    return frame.astype({"value": float, "coverage": float})

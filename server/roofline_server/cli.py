@@ -15,21 +15,20 @@ from . import __version__
 from .errors import ServerError
 
 app = typer.Typer(
-    name="roofline-server",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    help="Take the streams of all agents, keep them, answer roofline-client.\n\n"
+    name="roofline-server", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+HELP = (
+    "Take the streams of all agents, keep them, answer roofline-client.\n\n"
     "Without options: serve on loopback, data in the XDG state directory.\n\n"
     "Examples:\n\n"
     "  roofline-server\n\n"
     "  roofline-server --data /srv/roofline --listen 10.0.0.1:7642 --insecure\n\n"
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
-    "6 port or data directory cannot be had.",
+    "6 port or data directory cannot be had."
 )
 
 
-@app.command()
+@app.command(help=HELP)
 def serve(
     listen: Annotated[
         str, typer.Option(envvar="ROOFLINE_LISTEN", help="HOST:PORT; port 0 takes a free one")

@@ -15,6 +15,7 @@ import numpy as np
 from .records import Ints, Knot
 
 STRETCH_NS = 10_000_000_000
+NEIGHBOURS = 6  # stretches on either side that a stretch is judged by
 
 
 def exchange(t0: int, t1: int, t2: int, t3: int) -> Knot | None:
@@ -83,7 +84,9 @@ def _best_by_stretch(knots: Sequence[Knot]) -> list[Knot]:
 
 def _without_outliers(knots: list[Knot]) -> list[Knot]:
     # A stretch in which every exchange was slow says less than its neighbours do.
-    if not knots:
-        return knots
-    limit = 4 * min(k.rtt_ns for k in knots) + 200_000
-    return [k for k in knots if k.rtt_ns <= limit]
+    kept = []
+    for at, knot in enumerate(knots):
+        near = knots[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]
+        if knot.rtt_ns <= 4 * min(k.rtt_ns for k in near) + 200_000:
+            kept.append(knot)
+    return kept

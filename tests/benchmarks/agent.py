@@ -37,7 +37,7 @@ def bare():
     left.send(b"x" * 48)
     right.recv(64)
 mark = median_us(lambda: roofline_step.mark(1, examples=32), int(sys.argv[1]))
-print(mark, median_us(bare, int(sys.argv[1])), roofline_step._sender.dropped)
+print(mark, median_us(bare, int(sys.argv[1])), roofline_step._agent.dropped)
 """
 
 

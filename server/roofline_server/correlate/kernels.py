@@ -52,10 +52,11 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
     order = np.argsort(middle, kind="stable")
     calls, middle = take(calls, order), middle[order]
     first, behind = np.searchsorted(middle, begin), np.searchsorted(middle, end)
-    unknown = calls["flops"] == ABSENT
+    # Intensity needs both figures of a call: with one unknown it counts for neither.
+    unknown = (calls["flops"] == ABSENT) | (calls["bytes"] == ABSENT)
     known = {
         "flops": np.where(unknown, 0, calls["flops"]),
-        "bytes": np.where(calls["bytes"] == ABSENT, 0, calls["bytes"]),
+        "bytes": np.where(unknown, 0, calls["bytes"]),
         "kernel_ns": calls["duration_ns"],
         "unmodelled": unknown.astype(np.int64),
     }

@@ -5,6 +5,7 @@ Everything a batch says is checked before any of it is kept: a batch is taken wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -37,10 +38,18 @@ MAX_METRICS = 512
 MAX_NAME = 256
 MAX_TEXT = 4096
 MAX_TIME_NS = 2**62
+SET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+RESERVED_SETS = ("kernels",)
+RESERVED_COLUMNS = frozenset(
+    ("rank_at", "rank", "node", "start_ns", "time_ns", "end_ns", "begin_ns", "window", "step", "samples")
+)
+MAX_RANK_TABLES = 8192
 
 
 class Numbers(Protocol):
     """Gives out the small integers by which rows refer to ranks and kernels."""
+
+    rank_tables: dict[Any, Any]  # rank tables that were decoded before; kept here as their numbers are
 
     def rank(self, key: RankKey) -> int: ...
 
@@ -70,9 +79,11 @@ def parse(data: bytes) -> Any:
 
 def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
     """Frames of a batch from `node`. Raises BadBatch saying what is wrong; nothing is kept then."""
+    if not 0 < batch.sequence < 2**63:
+        raise BadBatch(f"sequence {batch.sequence} must be 1 to 2^63 - 1")
     if not 0 < batch.begin_ns <= batch.end_ns < MAX_TIME_NS:
         raise BadBatch(f"begin_ns {batch.begin_ns} and end_ns {batch.end_ns} are no stretch of time")
-    ranks = _ranks(node, tuple(r.SerializeToString() for r in batch.ranks))
+    ranks = _ranks(node, tuple(r.SerializeToString() for r in batch.ranks), numbers)
     schemas = [_schema(counter_set.SerializeToString()) for counter_set in batch.counter_sets]
     samples = [_samples(block, schemas, ranks) for block in batch.samples]
     marks, calls, events = _marks(batch, ranks), _calls(batch, ranks), _events(batch, ranks)
@@ -113,14 +124,20 @@ class _Schema(NamedTuple):
 def _schema(data: bytes) -> _Schema:
     """The counter set in these bytes; agents send the same ones every second. Raises BadBatch."""
     counter_set = pb.CounterSet.FromString(data)
-    name = _name(counter_set.name, "counter set")
-    if not name.isidentifier():
-        raise BadBatch(f"counter set {name!r} must be an identifier")
+    name = counter_set.name
+    if not SET_NAME.fullmatch(name) or name in RESERVED_SETS:
+        raise BadBatch(
+            f"counter set {name[:40]!r} must be 1 to 64 letters, digits and _, and not {RESERVED_SETS}"
+        )
     if not 0 < len(counter_set.metrics) <= MAX_METRICS:
         raise BadBatch(f"counter set {name!r} has {len(counter_set.metrics)} metrics; 1 to {MAX_METRICS}")
     names = [_name(m.name, "metric") for m in counter_set.metrics]
-    if len(set(names)) < len(names):
+    # The reader does not tell upper from lower case in the names of columns.
+    folded = [n.casefold() for n in names]
+    if len(set(folded)) < len(folded):
         raise BadBatch(f"counter set {name!r} names a metric twice")
+    if taken := RESERVED_COLUMNS.intersection(folded):
+        raise BadBatch(f"counter set {name!r}: no metric may be called {min(taken)!r}")
     return _Schema(name, tuple(_metric(name, m) for m in counter_set.metrics))
 
 
@@ -174,6 +191,9 @@ class _Ranks:
         assert self._ids is not None
         at = table.pop("rank_at")
         table["rank"] = self._ids[at]
+        if "sender" in table:
+            sender = table["sender"]
+            table["sender"], table["start_ns"] = self._ids[sender], self._starts[sender]
         table["node"] = np.full(len(at), self.node, np.int64)
         if dataset != "marks":
             table["start_ns"] = self._starts[at]
@@ -191,10 +211,14 @@ class _Ranks:
         return frames
 
 
-@lru_cache(maxsize=8192)
-def _ranks(node: int, ranks: tuple[bytes, ...]) -> _Ranks:
+def _ranks(node: int, ranks: tuple[bytes, ...], numbers: Numbers) -> _Ranks:
     """The rank table of these messages; an agent sends the same one until a rank comes or goes."""
-    return _Ranks(node, ranks)
+    found = numbers.rank_tables.get((node, ranks))
+    if found is None:
+        if len(numbers.rank_tables) >= MAX_RANK_TABLES:
+            numbers.rank_tables.clear()
+        found = numbers.rank_tables[node, ranks] = _Ranks(node, ranks)
+    return found
 
 
 def ints(data: bytes, what: str) -> Ints:
@@ -238,7 +262,7 @@ def _samples(block: Any, schemas: Sequence[_Schema], ranks: _Ranks) -> tuple[_Sc
 
 def _marks(batch: Any, ranks: _Ranks) -> Table | None:
     marks = batch.marks
-    if not batch.HasField("marks") or not marks.rank:
+    if not batch.HasField("marks"):
         return None
     flags = ints(marks.flags, "marks.flags")
     table: Table = {
@@ -252,7 +276,7 @@ def _marks(batch: Any, ranks: _Ranks) -> Table | None:
         "phase": _phases(ints(marks.phase, "marks.phase"), marks.phases),
     }
     _same_length(table, "marks")
-    return table
+    return table if len(flags) else None
 
 
 def _phases(at: Ints, names: Sequence[str]) -> NDArray[np.generic]:
@@ -264,7 +288,7 @@ def _phases(at: Ints, names: Sequence[str]) -> NDArray[np.generic]:
 
 def _calls(batch: Any, ranks: _Ranks) -> Table | None:
     calls = batch.calls
-    if not batch.HasField("calls") or not calls.rank:
+    if not batch.HasField("calls"):
         return None
     kernel = ints(calls.kernel, "calls.kernel")
     if not (kernel.min(initial=0) >= 0 and kernel.max(initial=-1) < len(batch.kernels)):
@@ -276,7 +300,10 @@ def _calls(batch: Any, ranks: _Ranks) -> Table | None:
         "duration_ns": ints(calls.duration_ns, "calls.duration_ns"),
     }
     _same_length(table, "calls")
-    return table
+    durations = table["duration_ns"]
+    if len(durations) and not (durations.min() >= 0 and durations.max() < MAX_TIME_NS // 2):
+        raise BadBatch("calls.duration_ns holds durations out of range")
+    return table if len(durations) else None
 
 
 def _with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Table:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import sqlite3
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from ..records import NodeKey
 from ..store.inbox import Entry
 from ..store.numbers import Numbers
 from ..store.store import Store
-from .decode import Decoded, decode, decode_machine, parse
+from .decode import MAX_TIME_NS, Decoded, decode, decode_machine, parse
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +33,7 @@ GROUP_BYTES = 32 << 20
 QUEUE_BATCHES = 4096
 PINGS, PING_S, PING_EVERY_S = 4, 0.03, 10.0  # a few in a row: the fastest of them tells the most
 DISK_RETRY_S = 1.0
+MAX_PINGS = 64  # unanswered ones that are remembered
 
 
 def decode_entry(entry: Entry, numbers: Numbers) -> Decoded:
@@ -83,7 +83,7 @@ class Committer:
                 batches = [(w.entry, w.decoded) for w in group]
                 await loop.run_in_executor(self._thread, self._store.commit, batches)
                 break
-            except sqlite3.Error as error:
+            except Exception as error:
                 # Nothing is acknowledged: agents keep the batches until there is room again.
                 if not self._failing:
                     log.error("cannot write the inbox (%s); agents wait, trying again", error)
@@ -106,6 +106,7 @@ class _Stream:
         self.received = acked  # highest sequence taken from this stream
         self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
         self.offsets = OffsetFilter()
+        self.pings: dict[int, int] = {}  # on their way: id -> when sent
 
     def send(self, message: pb.ServerMessage) -> None:
         self.outgoing.put_nowait(message)
@@ -143,6 +144,7 @@ class IngestService:
             while (message := await stream.outgoing.get()) is not _END:
                 if message.WhichOneof("kind") == "ping":
                     message.ping.server_ns = time.time_ns()  # now, not when it was queued
+                    stream.pings[message.ping.id] = message.ping.server_ns
                 yield message
             await tasks[0]
         except BadBatch as error:
@@ -160,7 +162,7 @@ class IngestService:
                 grpc.StatusCode.RESOURCE_EXHAUSTED, f"this server serves {MAX_STREAMS} agents"
             )
         hello = None
-        with contextlib.suppress(StopAsyncIteration):
+        with contextlib.suppress(StopAsyncIteration, BadBatch):
             hello = parse(await anext(aiter(requests))).hello
         problem = _hello_problem(hello)
         if problem:
@@ -203,7 +205,10 @@ class IngestService:
         await self._committer.put(_Waiting(entry, decoded, stream))
 
     def _pong(self, stream: _Stream, pong: Any) -> None:
-        knot = exchange(pong.server_ns, pong.received_ns, pong.sent_ns, time.time_ns())
+        sent_ns = stream.pings.pop(pong.id, None)
+        if sent_ns is None or not 0 < pong.received_ns <= pong.sent_ns < MAX_TIME_NS:
+            return
+        knot = exchange(sent_ns, pong.received_ns, pong.sent_ns, time.time_ns())
         settled = stream.offsets.feed(knot) if knot else None
         if settled:
             self._store.add_knot(stream.node, settled)
@@ -214,6 +219,7 @@ _END = pb.ServerMessage()
 
 async def _ping_for_ever(stream: _Stream) -> None:
     for number in itertools.count(1):
+        stream.pings.pop(number - MAX_PINGS, None)
         stream.send(pb.ServerMessage(ping=pb.Ping(id=number)))
         await asyncio.sleep(PING_S if number % PINGS else PING_EVERY_S)
 

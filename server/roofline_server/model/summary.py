@@ -138,14 +138,20 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
     if not working:
         serves = any(r.serving for r in ranks)
         return Value(None, "examples/s", reason="it works on no examples of its own" if serves else missing)
-    examples = np.concatenate([r.steps.examples for r in working])
-    said = examples != ABSENT
-    if not said.any():
+    known = [_with_examples(r.steps) for r in working]
+    examples = sum(float(steps.examples.sum()) for steps in known)
+    counted = sum(len(steps.step) for steps in known)
+    if not counted:
         why = _reason(ranks, "examples", "nobody said how many examples a step has")
         return Value(None, "examples/s", reason=why)
-    seconds = union_seconds([stretch for r in working for stretch in runs(r.steps)])
-    rate = float(examples[said].sum()) / seconds if seconds else None
-    return value(rate, "examples/s", _REPORTED, scope, coverage=float(said.mean()))
+    seconds = union_seconds([stretch for steps in known for stretch in runs(steps)])
+    share = counted / sum(len(r.steps.step) for r in working)
+    return value(examples / seconds if seconds else None, "examples/s", _REPORTED, scope, coverage=share)
+
+
+def _with_examples(steps: StepEvidence) -> StepEvidence:
+    said = steps.examples != ABSENT
+    return StepEvidence(*(column[said] for column in steps))
 
 
 # -- work ------------------------------------------------------------------------------------------
@@ -163,8 +169,10 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     note = _unmodelled_note(counted)
     kernel_time = _pool([k.kernel_ns[k.complete] for k in counted])
 
-    def analytic(number: float | None, unit: str, why: str = note) -> Value:
-        return value(number, unit, _ANALYTIC, scope, share, why, missing)
+    def analytic(number: float | None, unit: str, why: str = note, without: str = missing) -> Value:
+        return value(number, unit, _ANALYTIC, scope, share, why, without)
+
+    no_traffic = "its kernels have FLOPs but no known traffic" if len(flops) else missing
 
     counters = [r.counted_flops for r in ranks if r.counted_flops is not None]
     uncounted = _reason(ranks, "perf", "no hardware counter counted FLOPs")
@@ -181,7 +189,7 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         "flops_per_second.measured": counted_value(_counter_rate(counters, 1), "FLOP/s"),
         "bytes_per_step.minimum": analytic(_median(moved), "byte", minimum),
         "bytes_per_step.dram": Value(None, "byte", reason=_reason(ranks, "dram", "no DRAM counter was read")),
-        "intensity.minimum": analytic(_ratio(flops.sum(), moved.sum()), "FLOP/byte", minimum),
+        "intensity.minimum": analytic(_ratio(_sum(flops), _sum(moved)), "FLOP/byte", minimum, no_traffic),
         "kernel_time_per_step": value(
             _mean(kernel_time, NS),
             "s",
@@ -196,6 +204,11 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 
 def _pool(parts: list[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _sum(numbers: Ints) -> float:
+    # The sum of a long job's FLOPs leaves int64; of single steps nothing is rounded.
+    return float(numbers.sum(dtype=np.float64))
 
 
 def _median(numbers: Ints) -> float | None:
@@ -213,22 +226,22 @@ def _ratio(above: float, below: float) -> float | None:
 def _rate(counted: Sequence[KernelEvidence], field: str) -> float | None:
     """Sum over ranks of FLOPs in completely watched steps over the time of those steps."""
     rates = [
-        _ratio(getattr(k, field)[k.complete].sum(), k.duration_ns[k.complete].sum() / NS) for k in counted
+        _ratio(_sum(getattr(k, field)[k.complete]), _sum(k.duration_ns[k.complete]) / NS) for k in counted
     ]
     known = [rate for rate in rates if rate is not None]
     return sum(known) if known else None
 
 
 def _unmodelled_note(counted: Sequence[KernelEvidence]) -> str:
-    calls = sum(int(k.unmodelled.sum()) for k in counted)
+    calls = sum(_sum(k.unmodelled) for k in counted)
     return "pooling, normalisation and element-wise operations are not counted" if calls else ""
 
 
 def dominant_precision(kernels: Sequence[KernelEvidence]) -> str:
     """Precision of more than half of the FLOPs: "f32", "f64", or "" for any other."""
-    total = sum(int(k.flops.sum()) for k in kernels)
+    total = sum(_sum(k.flops) for k in kernels)
     for name in ("f32", "f64"):
-        if total and 2 * sum(int(getattr(k, f"flops_{name}").sum()) for k in kernels) > total:
+        if total and 2 * sum(_sum(getattr(k, f"flops_{name}")) for k in kernels) > total:
             return name
     return ""
 
@@ -242,7 +255,8 @@ def _against_roof(
     intensity, reached = values["intensity.minimum"].value, values["flops_per_second"].value
     hosts = dict.fromkeys(r.host for r in ranks)
     if intensity is None or reached is None:
-        return _no_roof(values["flops_per_second"].reason)
+        absent = values["flops_per_second" if reached is None else "intensity.minimum"]
+        return _no_roof(absent.reason)
     found = [roofs.get(host) for host in hosts]
     if any(roof is None for roof in found) or not found:
         lacking = [host for host, roof in zip(hosts, found, strict=True) if roof is None]
@@ -328,8 +342,7 @@ def _per_window(
         return None
     if any(r.serving for r in ranks):
         # The workers' windows overlap: what a server did in all of them is its total, shared out evenly.
-        served = max(len(r.steps.step) for r in ranks)
-        return sum(c.total for c in counters) / len(counters) / served / scale if served else None
+        return sum(c.total / c.windows for c in counters if c.windows) / len(counters) / scale
     return sum(c.per_window * c.windows for c in counters if c.windows) / windows / scale
 
 

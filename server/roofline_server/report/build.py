@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from ..correlate import windows as step_windows
 from ..correlate.steps import OWN
@@ -11,7 +13,7 @@ from ..errors import BadRequest
 from ..model import roofline
 from ..model.summary import RankEvidence, dominant_precision, summarize
 from ..model.values import Scope
-from ..records import rows
+from ..records import rows, take
 from ..store.store import JobView
 from .evidence import by_rank, evidence_of, unite, where, within
 from .gaps import alignment_of, find_gaps
@@ -25,8 +27,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
     if steps.first is not None and steps.last is not None and steps.first > steps.last:
         raise BadRequest(f"steps {steps.first} to {steps.last}: the first comes after the last")
     tables = {name: within(table, steps) for name, table in view.steps.items()}
-    own = where(tables.get("steps", {}), "window", OWN)
-    mode = "" if not rows(own) else "synchronous" if step_windows.synchronous(own) else "asynchronous"
+    mode = _mode(view)
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
     mine, lifetimes = by_rank(tables), by_rank(view.lifetimes)
@@ -34,9 +35,8 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
         for number in view.ranks
     }
-    roofs = _roofs(view, evidence)
-    ranks = _rank_reports(view, evidence, roofs, mode)
-    roles = _role_reports(evidence, roofs)
+    ranks = _rank_reports(view, evidence, mode)
+    roles = _role_reports(view, evidence)
     begin, end = extent(view)
     gaps = find_gaps(view)
     alignment = alignment_of(view)
@@ -45,12 +45,12 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         begin_ns=begin,
         end_ns=end,
         mode=mode,
-        running=is_running(view, now_ns or time.time_ns()),
+        running=is_running(view, time.time_ns() if now_ns is None else now_ns),
         first_step=steps.first,
         last_step=steps.last,
         roles=roles,
         ranks=ranks,
-        roofs=_roof_reports(view, roofs),
+        roofs=_roof_reports(view, _roofs_for(view, list(evidence.values()))),
         points=_points(ranks),
         alignment=alignment,
         gaps=gaps,
@@ -60,9 +60,17 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
     return report._replace(notes=write_notes(view, report))
 
 
-def _rank_reports(
-    view: JobView, evidence: Mapping[int, RankEvidence], roofs: Mapping[str, roofline.Roof | None], mode: str
-) -> list[RankReport]:
+def _mode(view: JobView) -> str:
+    """How the ranks that train step: judged by all their steps, whichever are asked for."""
+    own = where(view.steps.get("steps", {}), "window", OWN)
+    training = [number for number, key in view.ranks.items() if key.role != "evaluator"]
+    own = take(own, np.isin(own["rank"], training)) if rows(own) else own
+    if not rows(own):
+        return ""
+    return "synchronous" if step_windows.synchronous(own) else "asynchronous"
+
+
+def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str) -> list[RankReport]:
     reports = []
     for number, rank in evidence.items():
         who = latest_life(view, number)
@@ -76,28 +84,30 @@ def _rank_reports(
                 who.pid if who else 0,
                 who.name if who else "",
                 whose,
-                summarize([rank], roofs, Scope.PROCESS),
+                summarize([rank], _roofs_for(view, [rank]), Scope.PROCESS),
             )
         )
     return sorted(reports, key=lambda r: (role_order(r.role), r.index))
 
 
-def _role_reports(
-    evidence: Mapping[int, RankEvidence], roofs: Mapping[str, roofline.Roof | None]
-) -> list[RoleReport]:
+def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[RoleReport]:
     by_role: dict[str, list[RankEvidence]] = {}
     for rank in evidence.values():
         by_role.setdefault(rank.role, []).append(rank)
     return [
         RoleReport(
-            role, len(ranks), sorted({r.host for r in ranks if r.host}), summarize(ranks, roofs, Scope.ROLE)
+            role,
+            len(ranks),
+            sorted({r.host for r in ranks if r.host}),
+            summarize(ranks, _roofs_for(view, ranks), Scope.ROLE),
         )
         for role, ranks in sorted(by_role.items(), key=lambda item: role_order(item[0]))
     ]
 
 
-def _roofs(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[str, roofline.Roof | None]:
-    precision = dominant_precision([r.kernels for r in evidence.values() if r.kernels is not None])
+def _roofs_for(view: JobView, ranks: Sequence[RankEvidence]) -> dict[str, roofline.Roof | None]:
+    """host -> its roof for the precision in which these ranks do most of their FLOPs."""
+    precision = dominant_precision([r.kernels for r in ranks if r.kernels is not None])
     machines = [view.machines[node] for node in nodes_of(view)]
     return {m.host: roofline.make_roof(m.host, m.ceilings, precision) for m in machines}
 

@@ -18,7 +18,7 @@ def nodes_of(view: JobView) -> set[int]:
 
 
 def latest_life(view: JobView, number: int) -> Incarnation | None:
-    mine = [(life.last_ns, who) for who, life in view.lives.items() if who.rank == number]
+    mine = [(on_clock(view, who, life)[1], who) for who, life in view.lives.items() if who.rank == number]
     return max(mine)[1] if mine else None
 
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from ..correlate.steps import OWN
-from ..records import EventKind, Table, rows
+from ..records import EventKind, Table, rows, take
 from ..store.store import JobView
 from .evidence import by_rank, where
 from .records import Report
@@ -17,8 +17,9 @@ ALIGNMENT_LIMIT = 0.05  # of the median step time
 
 def write_notes(view: JobView, report: Report) -> list[str]:
     notes = _gap_notes(report) + _hole_notes(view) + _alignment_notes(report)
-    for table in (view.events, *view.watched.values()):
-        notes += _event_notes(table)
+    notes += _event_notes(view.events)
+    for node, table in view.watched.items():
+        notes += _event_notes(_while_there(view, node, table))
     for roof in report.roofs:
         if not roof.ceilings:
             notes.append(
@@ -62,6 +63,15 @@ def _alignment_notes(report: Report) -> list[str]:
                 f"{error.value / shortest:.0%} of a median step: steps across nodes are blurred"
             )
     return notes
+
+
+def _while_there(view: JobView, node: int, events: Table) -> Table:
+    """Events of a node, in node time, from the time the job was there."""
+    lives = [life for who, life in view.lives.items() if who.node == node]
+    if not rows(events) or not lives:
+        return {}
+    first, last = min(life.first_ns for life in lives), max(life.last_ns for life in lives)
+    return take(events, (events["end_ns"] >= first) & (events["time_ns"] <= last))
 
 
 def _event_notes(events: Table) -> list[str]:

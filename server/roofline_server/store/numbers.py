@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 from ..records import KernelKind, Machine, Metric, NodeKey, RankKey
 from .catalog import Catalog
@@ -20,6 +21,7 @@ class Numbers:
         for key, number in self._ranks.items():
             self._by_job.setdefault(key.job, {})[number] = key
         self._machines = catalog.machines()
+        self.rank_tables: dict[Any, Any] = {}  # see decode.Numbers
 
     def node(self, key: NodeKey, machine: Machine) -> int:
         """The number of a node; remembers what it says of its machine."""

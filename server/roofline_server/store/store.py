@@ -24,7 +24,7 @@ from ..clock import NodeClock
 from ..correlate import windows as step_windows
 from ..correlate.steps import SERVING_ROLES, JobTables, correlate, whole_lives
 from ..errors import Unavailable
-from ..ingest.decode import Decoded
+from ..ingest.decode import MAX_TIME_NS, Decoded
 from ..records import (
     NODE_JOB,
     Bools,
@@ -114,7 +114,7 @@ class Store:
             self._catalog = Catalog(catalog_url or sqlite_url(root / "catalog.db"))
             self._inbox = Inbox(root / "inbox.db")
             self._reader = Reader(root)
-        except (OSError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, duckdb.Error) as error:
+        except (OSError, ImportError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, duckdb.Error) as error:
             raise Unavailable(f"cannot use the data directory {root}: {_first_line(error)}") from None
         self.numbers = Numbers(self._catalog)
         self._knots = self._catalog.knots()
@@ -182,7 +182,12 @@ class Store:
         return lives
 
     def add_knot(self, node: int, knot: Knot) -> None:
-        """Take a clock exchange of a node; it becomes durable with the next sealing."""
+        """Take a clock exchange of a node; it becomes durable with the next sealing.
+
+        One whose times cannot be is ignored: it would spoil every report.
+        """
+        if not (abs(knot.offset_ns) < MAX_TIME_NS and 0 <= knot.rtt_ns < MAX_TIME_NS):
+            return
         with self._lock:
             self._knots.setdefault(node, []).append(knot)
             self._new_knots.append((node, knot))

@@ -1,0 +1,83 @@
+"""A table that never cuts a cell: where columns do not fit beside each other they go on below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions
+from rich.table import Table
+from rich.text import Text
+
+from .names import clean
+
+GAP = 2  # blanks between columns
+FOLDED = 24  # a column that may fold is at least so wide before it goes below
+
+
+class Column(NamedTuple):
+    name: str
+    right: bool = False
+    folds: bool = False  # holds words; may be broken into several lines
+
+
+class Columns:
+    """Rows of cells under a title. A rich renderable; cells are plain text, whatever they hold."""
+
+    def __init__(self, title: str, columns: Sequence[Column]) -> None:
+        self._title = title
+        self._columns = columns
+        self._rows: list[tuple[list[str], str]] = []
+
+    def add(self, *cells: str, style: str = "") -> None:
+        self._rows.append(([clean(cell) for cell in cells], style))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
+        for at, group in enumerate(self._groups(options.max_width)):
+            if at:
+                yield Text("")
+            yield self._table(self._title if at == 0 else "", group)
+
+    def _groups(self, width: int) -> list[list[int]]:
+        """Numbers of the columns of each table; the first column, the row's name, is in all of them."""
+        widths = [self._width(at) for at in range(len(self._columns))]
+        # A long name leaves room for the widest number; it folds.
+        begin = min(widths[0], max(FOLDED, width - max(widths[1:], default=0)))
+        groups, used = [[0]], begin
+        for at in range(1, len(self._columns)):
+            if used + widths[at] > width and len(groups[-1]) > 1:
+                groups.append([0])
+                used = begin
+            groups[-1].append(at)
+            used += widths[at]
+        return groups
+
+    def _width(self, at: int) -> int:
+        """Columns of a terminal that a column of the table wants."""
+        column = self._columns[at]
+        widest = max(cell_len(text) for text in (column.name, *(cells[at] for cells, _ in self._rows)))
+        return (min(widest, FOLDED) if column.folds else widest) + GAP
+
+    def _table(self, title: str, group: Sequence[int]) -> Table:
+        table = Table(
+            title=Text(title) if title else None,
+            title_justify="left",
+            title_style="bold",
+            box=None,
+            pad_edge=False,
+            padding=(0, GAP, 0, 0),
+        )
+        for at in group:
+            column = self._columns[at]
+            # rich takes width from columns that may wrap: names, before it touches numbers.
+            words = at == 0 or column.folds
+            table.add_column(
+                Text(column.name),
+                justify="right" if column.right else "left",
+                no_wrap=not words,
+                overflow="fold",
+            )
+        for cells, style in self._rows:
+            table.add_row(*(Text(cells[at]) for at in group), style=style)
+        return table

@@ -1,0 +1,23 @@
+"""Names and sentences from the wire, made safe to show: they are text and never steer anything."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+# Control characters, direction marks, line separators, halves of surrogate pairs.
+_UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def clean(text: str) -> str:
+    """The text with a "?" for every character that a terminal or a picture would act on."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("?" if unicodedata.category(char) in _UNSAFE else char for char in text)
+
+
+def short_hosts(hosts: Sequence[str]) -> dict[str, str]:
+    """Host -> its name up to the first dot; whole names where that would not tell hosts apart."""
+    short = {host: host.partition(".")[0] for host in hosts}
+    clear = len(set(short.values())) == len(short) and not any(name.isdigit() for name in short.values())
+    return short if clear else {host: host for host in hosts}

@@ -1,0 +1,72 @@
+"""A real gRPC server on a free port whose Query service follows a script."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import grpc
+from roofline.v1 import query_pb2 as pb
+from roofline.v1 import query_pb2_grpc
+
+Script = Callable[[Any, grpc.ServicerContext], Any]
+
+
+class Asked(NamedTuple):
+    address: str
+    requests: list[Any]
+
+
+def refuse(code: grpc.StatusCode, details: str = "because") -> Script:
+    def abort(request: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(code, details)
+
+    return abort
+
+
+def answer(message: Any) -> Script:
+    return lambda request, context: message
+
+
+@contextmanager
+def serving(report: Script | None = None, jobs: Script | None = None) -> Iterator[Asked]:
+    """A server that answers so; without any script it has no Query service at all."""
+    asked: list[Any] = []
+
+    class Query(query_pb2_grpc.QueryServicer):  # type: ignore[misc]
+        def GetReport(self, request: Any, context: Any) -> Any:
+            asked.append(request)
+            return (report or answer(pb.Report()))(request, context)
+
+        def ListJobs(self, request: Any, context: Any) -> Any:
+            asked.append(request)
+            return (jobs or answer(pb.ListJobsResponse()))(request, context)
+
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    if report or jobs:
+        query_pb2_grpc.add_QueryServicer_to_server(Query(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield Asked(f"127.0.0.1:{port}", asked)
+    finally:
+        server.stop(None).wait()
+
+
+@contextmanager
+def never_answering() -> Iterator[Asked]:
+    """A server that takes the question and keeps it until the test is over."""
+    over = threading.Event()
+
+    def wait(request: Any, context: Any) -> Any:
+        over.wait(60)
+        return pb.Report()
+
+    with serving(report=wait, jobs=wait) as asked:
+        try:
+            yield asked
+        finally:
+            over.set()

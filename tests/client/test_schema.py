@@ -1,0 +1,202 @@
+"""docs/report.schema.json is what `roofline-client report --format json` prints, no more and no less."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from roofline_agent.calibrate.records import Calibration, Ceiling
+from roofline_agent.calibrate.store import save
+from roofline_client import records, tables
+
+from ..end_to_end.conftest import Site, wait_until
+from .reports import UNITS, empty_summary, point, rank, report, roof, summary
+
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA = json.loads((DOCS / "report.schema.json").read_text())
+CALIBRATION = Calibration(
+    "node1",
+    "a CPU",
+    2,
+    1,
+    (
+        Ceiling("peak.f32.512", "compute", "", "f32", 512, 4e11, "FLOP/s", 0.01, "seven runs", 1),
+        Ceiling("dram.triad", "memory", "dram", "", 0, 4e10, "byte/s", 0.02, "seven runs", 1),
+    ),
+)
+Change = Callable[[Any], object]
+
+
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+
+def faults(whole: Any) -> list[str]:
+    return [f"{e.json_path}: {e.message}" for e in VALIDATOR.iter_errors(whole)]
+
+
+def trained(folder: Path, calibrated: bool) -> Iterator[Any]:
+    """The report of a real training with a parameter server, seen by a real agent and server."""
+    site = Site(folder)
+    if calibrated:
+        save(CALIBRATION, folder / "agent" / "ceilings.json")
+    try:
+        site.server()
+        site.agent()
+        serving = site.serving_rank()
+        assert site.rank("worker", 0, 20, 0.02, 16).wait(timeout=60) == 0
+        wait_until(lambda: site.steps("worker:0") == 20, what="all steps arrive")
+        serving.send_signal(signal.SIGTERM)
+        serving.wait(timeout=10)
+        yield site.report()
+    finally:
+        site.stop()
+
+
+@pytest.fixture(scope="module")
+def without_ceilings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    yield from trained(tmp_path_factory.mktemp("plain"), calibrated=False)
+
+
+@pytest.fixture(scope="module")
+def with_ceilings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    yield from trained(tmp_path_factory.mktemp("calibrated"), calibrated=True)
+
+
+def test_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_report_with_ceilings(with_ceilings: Any) -> None:
+    assert faults(with_ceilings) == []
+    assert with_ceilings["roofs"][0]["lines"] and with_ceilings["points"]
+    worker = next(r for r in with_ceilings["ranks"] if r["rank"] == "worker:0")["summary"]
+    assert worker["bound"] and worker["values"]["roof_share"]["value"] > 0
+
+
+def test_report_with_server_and_without_ceilings(without_ceilings: Any) -> None:
+    assert faults(without_ceilings) == []
+    assert [r["role"] for r in without_ceilings["roles"]] == ["ps", "worker"]
+    assert not any(r["ceilings"] for r in without_ceilings["roofs"])
+
+
+def made_up() -> Any:
+    one = report(
+        [rank("ps:0", what=empty_summary()), rank(what=summary("peak.f32.512"))], [roof()], [point()]
+    )
+    return json.loads(tables.as_json(one))
+
+
+def test_made_up_reports_are_like_real_ones(with_ceilings: Any) -> None:
+    """The other tests of the client stand on them."""
+    assert faults(made_up()) == []
+    real = with_ceilings["ranks"][0]["summary"]["values"]
+    assert {key: value["unit"] for key, value in real.items()} == UNITS
+
+
+def objects(schema: Any) -> Iterator[Any]:
+    if isinstance(schema, dict):
+        if "properties" in schema and "type" in schema:
+            yield schema
+        for part in schema.values():
+            yield from objects(part)
+
+
+def test_every_object_is_closed_and_whole() -> None:
+    for one in objects(SCHEMA):
+        assert one["additionalProperties"] is False
+        assert set(one["required"]) == set(one["properties"])
+
+
+def test_every_field_is_described() -> None:
+    for one in objects(SCHEMA):
+        for name, field in one["properties"].items():
+            assert field.get("description") or "$ref" in field, name
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("value", records.Value),
+        ("summary", records.Summary),
+        ("role", records.RoleReport),
+        ("rank", records.RankReport),
+        ("roof", records.Roof),
+        ("line", records.RoofLine),
+        ("ceiling", records.Ceiling),
+        ("point", records.Point),
+        ("alignment", records.Alignment),
+        ("gap", records.Gap),
+        ("source", records.Source),
+    ],
+)
+def test_schema_names_the_fields_of_the_records(name: str, record: Any) -> None:
+    assert set(SCHEMA["$defs"][name]["properties"]) == set(record._fields)
+
+
+def test_schema_and_metrics_page_name_the_same_values() -> None:
+    page = (DOCS / "metrics.md").read_text().partition("## In the report")[2].partition("## ")[0]
+    first_cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = {key for cell in first_cells for key in re.findall(r"`([^`]+)`", cell)}
+    assert named == set(SCHEMA["$defs"]["summary"]["properties"]["values"]["properties"])
+
+
+def places(thing: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths of every key of every object of a report."""
+    for key, part in thing.items() if isinstance(thing, dict) else enumerate(thing):
+        if isinstance(thing, dict):
+            yield (*path, key)
+        if isinstance(part, (dict, list)):
+            yield from places(part, (*path, key))
+
+
+def test_no_key_may_be_left_out() -> None:
+    whole = made_up()
+    del whole["roles"][1:], whole["ranks"][1:]  # the others are alike
+    assert faults(whole) == []
+    for *path, key in places(copy.deepcopy(whole)):
+        inside = whole
+        for step in path:
+            inside = inside[step]
+        kept = inside.pop(key)
+        assert not VALIDATOR.is_valid(whole), (*path, key)
+        inside[key] = kept
+
+
+def value(whole: Any, rank: int = 1, key: str = "steps") -> Any:
+    return whole["ranks"][rank]["summary"]["values"][key]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda r: r.update(more=1), id="unknown field"),
+        pytest.param(lambda r: value(r).update(more=1), id="unknown field of a value"),
+        pytest.param(lambda r: r["ranks"][0]["summary"]["values"].update(flop=value(r)), id="unknown metric"),
+        pytest.param(lambda r: r.update(version=2), id="another version"),
+        pytest.param(lambda r: value(r).update(value=None), id="absent without reason"),
+        pytest.param(lambda r: value(r, 0).update(reason=""), id="absent with empty reason"),
+        pytest.param(lambda r: value(r, 0).update(value=0), id="absent became zero"),
+        pytest.param(lambda r: value(r).update(value="60"), id="number as text"),
+        pytest.param(lambda r: value(r).update(unit="s"), id="another unit"),
+        pytest.param(lambda r: value(r).update(provenance="guessed"), id="unknown provenance"),
+        pytest.param(lambda r: value(r).update(provenance=""), id="number from nowhere"),
+        pytest.param(lambda r: value(r).update(scope="rack"), id="unknown scope"),
+        pytest.param(lambda r: value(r).update(coverage=1.5), id="coverage above one"),
+        pytest.param(lambda r: r["roofs"][0]["lines"][0].update(kind="network"), id="unknown kind"),
+        pytest.param(lambda r: r["ranks"][0]["summary"].update(bound_reason=""), id="bound by nothing"),
+        pytest.param(lambda r: r["gaps"][0].update(reason=""), id="gap without reason"),
+        pytest.param(lambda r: r["sources"][0].update(reason=""), id="broken source without reason"),
+        pytest.param(lambda r: r.update(begin_ns="2026"), id="time as text"),
+    ],
+)
+def test_wrong_report_does_not_validate(change: Change) -> None:
+    whole = made_up()
+    change(whole)
+    assert faults(whole)

@@ -1,0 +1,285 @@
+"""Batches as agents send them and tables as the server holds them, with everything but the point left out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from roofline.v1 import ingest_pb2 as pb
+from roofline_server.correlate.steps import JobTables, correlate
+from roofline_server.ingest.service import decode_entry
+from roofline_server.records import (
+    ABSENT,
+    Ceiling,
+    Frame,
+    Knot,
+    Machine,
+    MarkKind,
+    Metric,
+    NodeKey,
+    SourceStatus,
+    Table,
+    rows,
+)
+from roofline_server.store.inbox import Entry
+from roofline_server.store.reader import by_dataset, on_server_clock
+from roofline_server.store.store import Store
+
+S = 1_000_000_000
+MS = 1_000_000
+UNIX = 1_700_000_000 * S  # a moment on the server's clock
+BEGIN, END, BORDER = int(MarkKind.BEGIN), int(MarkKind.END), int(MarkKind.BORDER)
+CUMULATIVE, GAUGE = 1, 2
+
+PEAK_F32 = Ceiling("peak.f32.512", "compute", "", "f32", 512, 4e12, "FLOP/s", 0.01, "", 0)
+PEAK_F64 = Ceiling("peak.f64.512", "compute", "", "f64", 512, 2e12, "FLOP/s", 0.01, "", 0)
+DRAM = Ceiling("dram.triad", "memory", "dram", "", 0, 1e11, "byte/s", 0.01, "", 0)
+
+PROCESS = (("cpu_ns", CUMULATIVE, False), ("rss_bytes", GAUGE, False))
+TCP = (("tcp_sent_bytes", CUMULATIVE, False), ("tcp_received_bytes", CUMULATIVE, False))
+
+
+def machine(host: str = "node1", ceilings: Sequence[Ceiling] = (PEAK_F32, DRAM), **changes: Any) -> Machine:
+    works = tuple(SourceStatus(name, True, "", "") for name in ("process", "tcp"))
+    made = Machine(host, "a CPU", 2, 24, 48, 1 << 37, "6.1", tuple(ceilings), works, S)
+    return made._replace(**changes)
+
+
+def rank(job: str = "job", role: str = "worker", index: int = 0, pid: int = 100, **more: Any) -> pb.Rank:
+    return pb.Rank(job=job, role=role, index=index, pid=pid, **{"start_ns": 5, **more})
+
+
+def packed(values: Iterable[float], double: bool = False) -> bytes:
+    kept = list(values)
+    return struct.pack(f"<{len(kept)}{'d' if double else 'q'}", *kept)
+
+
+def counter_set(name: str, metrics: Iterable[tuple[str, int, bool]]) -> pb.CounterSet:
+    return pb.CounterSet(
+        name=name,
+        metrics=[
+            pb.Metric(name=n, kind=kind, unit="1", scope=1, provenance=1, is_double=double)
+            for n, kind, double in metrics
+        ],
+    )
+
+
+def samples(
+    which: int, rows_: Sequence[tuple[int, int, Sequence[float]]], metrics: Sequence[tuple[str, int, bool]]
+) -> pb.Samples:
+    """rows_: (rank, time_ns, values)."""
+    return pb.Samples(
+        counter_set=which,
+        rank=packed(r[0] for r in rows_),
+        time_ns=packed(r[1] for r in rows_),
+        columns=[packed((r[2][i] for r in rows_), m[2]) for i, m in enumerate(metrics)],
+    )
+
+
+def marks(found: Sequence[tuple[int, int, int, int, int]], asynchronous: bool = False) -> pb.Marks:
+    """found: (rank, kind, step, examples, time_ns)."""
+    n = len(found)
+    return pb.Marks(
+        rank=packed(m[0] for m in found),
+        sender=packed(m[0] for m in found),
+        kind=packed(m[1] for m in found),
+        step=packed(m[2] for m in found),
+        examples=packed(m[3] for m in found),
+        time_ns=packed(m[4] for m in found),
+        phase=packed([-1] * n),
+        flags=packed([int(asynchronous)] * n),
+    )
+
+
+def calls(found: Sequence[tuple[int, int, int, int]]) -> pb.Calls:
+    """found: (rank, kernel, start_ns, duration_ns)."""
+    columns = [packed(c[i] for c in found) for i in range(4)]
+    return pb.Calls(rank=columns[0], kernel=columns[1], start_ns=columns[2], duration_ns=columns[3])
+
+
+def kernel(flops: int | None = 1000, traffic: int | None = 100, precision: str = "f32") -> pb.Kernel:
+    return pb.Kernel(library="onednn", operation="matmul", precision=precision, flops=flops, bytes=traffic)
+
+
+def batch(sequence: int = 1, begin_ns: int = 10 * S, end_ns: int = 11 * S, **parts: Any) -> pb.Batch:
+    return pb.Batch(sequence=sequence, begin_ns=begin_ns, end_ns=end_ns, **parts)
+
+
+def full_batch() -> pb.Batch:
+    """One of everything, two rows each."""
+    return batch(
+        ranks=[rank(), rank(role="ps", pid=101)],
+        counter_sets=[counter_set("process", PROCESS), counter_set("perf", [("load", GAUGE, True)])],
+        samples=[
+            samples(0, [(0, 10 * S, (7, 70)), (1, 10 * S, (ABSENT, 80))], PROCESS),
+            samples(1, [(0, 10 * S, (0.5,)), (1, 10 * S, (float("nan"),))], [("load", GAUGE, True)]),
+        ],
+        marks=marks([(0, BEGIN, 1, ABSENT, 10 * S), (0, END, 1, 32, 10 * S + MS)]),
+        kernels=[kernel(), kernel(None, None, "bf16")],
+        calls=calls([(0, 0, 10 * S, 50), (0, 1, 10 * S + 60, 50)]),
+        events=[
+            pb.Event(kind=pb.EVENT_KIND_LOST, rank=-1, begin_ns=10 * S, end_ns=11 * S, count=3, text="marks"),
+            pb.Event(kind=pb.EVENT_KIND_RANK_EXITED, rank=1, begin_ns=11 * S, end_ns=11 * S),
+        ],
+    )
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def table(**columns: Sequence[float]) -> Table:
+    return {
+        name: np.array(c, np.float64 if any(isinstance(v, float) for v in c) else np.int64)
+        for name, c in columns.items()
+    }
+
+
+def mark_table(found: Sequence[tuple[int, int, int, int]], examples: int = 1, asynchronous: int = 0) -> Table:
+    """found: (rank, kind, step, time_ns)."""
+    columns = [np.array([m[i] for m in found], np.int64) for i in range(4)]
+    same = np.ones(len(found), np.int64)
+    return {
+        **dict(zip(("rank", "kind", "step", "time_ns"), columns, strict=True)),
+        "examples": same * examples,
+        "asynchronous": same * asynchronous,
+    }
+
+
+def window_table(found: Sequence[tuple[int, int, int, int]], examples: int = 1) -> Table:
+    """found: (rank, step, begin_ns, end_ns)."""
+    columns = [np.array([w[i] for w in found], np.int64) for i in range(4)]
+    return {
+        **dict(zip(("rank", "step", "begin_ns", "end_ns"), columns, strict=True)),
+        "examples": np.full(len(found), examples, np.int64),
+        "asynchronous": np.zeros(len(found), np.int64),
+    }
+
+
+def triples(windows: Table) -> list[tuple[int, int, int, int]]:
+    """(rank, step, begin_ns, end_ns) of windows."""
+    return list(zip(*(windows[n].tolist() for n in ("rank", "step", "begin_ns", "end_ns")), strict=True))
+
+
+def metric(name: str, kind: int = CUMULATIVE, is_double: bool = False) -> Metric:
+    return Metric("process", name, kind, "1", 1, 1, is_double, "")
+
+
+def canonical(found: Mapping[str, Table]) -> dict[str, list[tuple[Any, ...]]]:
+    """Tables as sorted rows that compare equal whatever their order; absent values are None."""
+    result = {}
+    for name, one in found.items():
+        if rows(one):
+            columns = [[None if v != v else v for v in one[c].tolist()] for c in sorted(one)]
+            result[name] = sorted(zip(*columns, strict=True), key=repr)
+    return result
+
+
+# -- stores ----------------------------------------------------------------------------------------
+
+
+def open_store(root: Path) -> Store:
+    return Store(root, decode_entry)
+
+
+def crash(store: Store) -> None:
+    """Let go of the files as a killed process would: nothing is finished."""
+    store._inbox.close()
+    store._catalog.close()
+    store._reader.close()
+
+
+class Node:
+    """An agent's machine as the store sees it. Its node time is the server's less offset_ns."""
+
+    def __init__(self, agent: str, offset_ns: int = UNIX, host: str = "") -> None:
+        self.agent, self.offset_ns = agent, offset_ns
+        self.host = host or f"host-{agent}"
+
+    def greet(self, store: Store, rtt_ns: int = 100_000) -> int:
+        number = self.number(store)
+        store.add_knot(number, Knot(0, self.offset_ns, rtt_ns))
+        return number
+
+    def number(self, store: Store) -> int:
+        return store.hello(NodeKey(self.agent, "boot"), machine(self.host))
+
+    def entry(self, store: Store, sent: pb.Batch) -> Entry:
+        data = pb.AgentMessage(batch=sent).SerializeToString()
+        return Entry(0, self.agent, sent.sequence, self.number(store), sent.end_ns + self.offset_ns, data)
+
+    def put(self, store: Store, *sent: pb.Batch) -> None:
+        entries = [self.entry(store, one) for one in sent]
+        store.commit([(entry, decode_entry(entry, store.numbers)) for entry in entries])
+
+
+def steps_of_all(store: Store, job: str, sent: Iterable[tuple[Node, pb.Batch]]) -> dict[str, Table]:
+    """What correlate() gives over all raw data at once."""
+    frames: list[Frame] = []
+    for node, one in sent:
+        frames += decode_entry(node.entry(store, one), store.numbers).frames
+    raw = {
+        name: on_server_clock(found, store.clocks())
+        for name, found in by_dataset(f for f in frames if f.job == job).items()
+    }
+    sets = {n.removeprefix("samples_"): t for n, t in raw.items() if n.startswith("samples_")}
+    tables = JobTables(
+        store.numbers.ranks_of(job),
+        raw.get("marks", {}),
+        sets,
+        raw.get("calls", {}),
+        raw.get("events", {}),
+    )
+    return correlate(tables, store.numbers.metrics_by_set())
+
+
+STEP_NS = 700 * MS
+
+
+def training(
+    ranks: Sequence[pb.Rank],
+    batches: int = 8,
+    batch_ns: int = 5 * S,
+    sample_ns: int = S,
+    first_ns: int = 100 * S,
+    stepping: Sequence[int] = (0,),
+    step_ns: int = STEP_NS,
+    first_sequence: int = 1,
+) -> list[pb.Batch]:
+    """Batches of one node: every rank sampled, those in `stepping` mark steps and call one kernel in each.
+
+    Step k begins at first_ns + k * step_ns of node time and takes nine tenths of that.
+    """
+    made = []
+    for number in range(batches):
+        begin = first_ns + number * batch_ns
+        end = begin + batch_ns
+        moments = range(begin, end, sample_ns)
+        seen = [(r, t, ((t - first_ns) // 2 + r, 1000 + r)) for t in moments for r in range(len(ranks))]
+        sent = [(r, t, ((t - first_ns) * (r + 1) // 1000, 5)) for t in moments for r in range(len(ranks))]
+        said, called, covered = [], [], []
+        for r in stepping:
+            covered.append(pb.Event(kind=pb.EVENT_KIND_KERNELS_COVERED, rank=r, begin_ns=begin, end_ns=end))
+            for k in range((begin - first_ns) // step_ns, (end - first_ns) // step_ns + 1):
+                start = first_ns + k * step_ns
+                finish = start + step_ns * 9 // 10
+                said += [(r, BEGIN, k, ABSENT, start)] if begin <= start < end else []
+                said += [(r, END, k, 32, finish)] if begin <= finish < end else []
+                called += [(r, 0, start + step_ns // 3, 1000)] if begin <= start + step_ns // 3 < end else []
+        made.append(
+            batch(
+                first_sequence + number,
+                begin,
+                end,
+                ranks=ranks,
+                counter_sets=[counter_set("process", PROCESS), counter_set("tcp", TCP)],
+                samples=[samples(0, seen, PROCESS), samples(1, sent, TCP)],
+                marks=marks(said),
+                kernels=[kernel()],
+                calls=calls(called),
+                events=covered,
+            )
+        )
+    return made

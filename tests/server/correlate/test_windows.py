@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_server.correlate.windows import build, last_needed, synchronous
+from roofline_server.records import ABSENT, rows, take
+
+from ..builders import BEGIN, BORDER, END, mark_table, triples, window_table
+
+
+def built(*found: tuple[int, int, int, int]) -> list[tuple[int, int, int, int]]:
+    return triples(build(mark_table(found)))
+
+
+def test_no_marks_make_no_windows() -> None:
+    assert rows(build({})) == 0
+    assert built((1, BEGIN, 1, 10)) == []
+
+
+def test_begin_and_end_of_a_step_make_a_window() -> None:
+    assert built((1, BEGIN, 7, 10), (1, END, 7, 20)) == [(1, 7, 10, 20)]
+
+
+def test_step_lasts_from_border_to_border_and_has_the_number_of_the_later() -> None:
+    assert built((1, BORDER, 1, 10), (1, BORDER, 2, 20), (1, BORDER, 3, 35)) == [
+        (1, 2, 10, 20),
+        (1, 3, 20, 35),
+    ]
+
+
+def test_no_window_goes_over_a_hole_in_the_numbers() -> None:
+    assert built((1, BORDER, 1, 10), (1, BORDER, 2, 20), (1, BORDER, 5, 50), (1, BORDER, 6, 60)) == [
+        (1, 2, 10, 20),
+        (1, 6, 50, 60),
+    ]
+
+
+def test_numbers_that_start_again_make_no_window_between() -> None:
+    assert built((1, BORDER, 8, 10), (1, BORDER, 9, 20), (1, BORDER, 0, 100), (1, BORDER, 1, 110)) == [
+        (1, 9, 10, 20),
+        (1, 1, 100, 110),
+    ]
+
+
+def test_of_a_step_done_twice_each_begin_meets_its_own_end() -> None:
+    assert built((1, BEGIN, 3, 10), (1, END, 3, 20), (1, BEGIN, 3, 100), (1, END, 3, 130)) == [
+        (1, 3, 10, 20),
+        (1, 3, 100, 130),
+    ]
+
+
+def test_step_whose_end_was_lost_has_no_window() -> None:
+    assert built((1, BEGIN, 1, 10), (1, BEGIN, 2, 20), (1, END, 2, 30)) == [(1, 2, 20, 30)]
+
+
+def test_step_begun_again_counts_from_the_second_begin() -> None:
+    assert built((1, BEGIN, 1, 10), (1, BEGIN, 1, 50), (1, END, 1, 60)) == [(1, 1, 50, 60)]
+
+
+def test_end_without_begin_has_no_window() -> None:
+    assert built((1, END, 1, 10), (1, END, 1, 20)) == []
+
+
+def test_step_of_no_duration_is_a_window() -> None:
+    assert built((1, BEGIN, 1, 10), (1, END, 1, 10)) == [(1, 1, 10, 10)]
+
+
+def test_marks_of_other_ranks_do_not_mix() -> None:
+    assert built((1, BEGIN, 1, 10), (2, BEGIN, 1, 11), (2, END, 1, 19), (1, END, 1, 20)) == [
+        (1, 1, 10, 20),
+        (2, 1, 11, 19),
+    ]
+    assert built((1, BORDER, 1, 10), (2, BORDER, 2, 20)) == []
+
+
+def test_steps_of_a_rank_may_overlap() -> None:
+    assert built((1, BEGIN, 1, 10), (1, BEGIN, 2, 15), (1, END, 1, 20), (1, END, 2, 25)) == [
+        (1, 1, 10, 20),
+        (1, 2, 15, 25),
+    ]
+
+
+STEPS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 50), st.integers(0, 9)), min_size=1, max_size=20)
+
+
+@given(STEPS, st.randoms(use_true_random=False), st.booleans())
+def test_order_of_marks_does_not_matter(
+    steps: list[tuple[int, int, int]], random: object, borders: bool
+) -> None:
+    time, found = 0, []
+    for number, (rank, length, pause) in enumerate(steps):
+        time += pause
+        kinds = [(BORDER, number), (BORDER, number + 1)] if borders else [(BEGIN, number), (END, number)]
+        for kind, step in kinds:
+            found.append((rank, kind, step, time))
+            time += length
+    in_order = built(*found)
+    random.shuffle(found)  # type: ignore[attr-defined]
+    assert built(*found) == in_order
+    if not borders:
+        assert len(in_order) == len(steps)
+
+
+def test_end_knows_the_examples_better_than_the_begin() -> None:
+    marks = mark_table([(1, BEGIN, 1, 10), (1, END, 1, 20), (1, BEGIN, 2, 30), (1, END, 2, 40)])
+    marks["examples"] = np.array([5, 7, 8, ABSENT])
+    assert build(marks)["examples"].tolist() == [7, 8]
+
+
+def test_examples_of_a_border_are_those_of_the_step_it_ends() -> None:
+    marks = mark_table([(1, BORDER, 1, 10), (1, BORDER, 2, 20), (1, BORDER, 3, 30)])
+    marks["examples"] = np.array([5, 6, ABSENT])
+    assert build(marks)["examples"].tolist() == [6, ABSENT]
+
+
+def test_examples_nobody_said_are_absent() -> None:
+    assert build(mark_table([(1, BEGIN, 1, 10), (1, END, 1, 20)], examples=ABSENT))["examples"].tolist() == [
+        ABSENT
+    ]
+
+
+def test_no_window_goes_from_one_process_of_a_rank_to_the_next() -> None:
+    # Saved at step 8 and ended; the next process restores and its first border is 9, an hour later.
+    marks = mark_table([(1, BORDER, 7, 10), (1, BORDER, 8, 20), (1, BORDER, 9, 3620), (1, BORDER, 10, 3630)])
+    marks["start_ns"] = np.array([1, 1, 3600, 3600])
+    assert triples(build(marks)) == [(1, 8, 10, 20), (1, 10, 3620, 3630)]
+
+
+# -- synchronous or not ----------------------------------------------------------------------------
+
+
+def test_one_rank_is_synchronous() -> None:
+    assert synchronous(window_table([(1, 1, 0, 10)]))
+
+
+def test_nothing_is_not_synchronous() -> None:
+    assert not synchronous({})
+
+
+def test_ranks_whose_steps_share_moments_are_synchronous() -> None:
+    assert synchronous(window_table([(r, k, 10 * k + r, 10 * k + 9) for k in range(20) for r in (1, 2, 3)]))
+
+
+def test_ranks_whose_steps_drift_apart_are_asynchronous() -> None:
+    assert not synchronous(
+        window_table([(r, k, k * (8 + 4 * r), k * (8 + 4 * r) + 8) for k in range(20) for r in (1, 2)])
+    )
+
+
+def test_marks_that_say_so_decide() -> None:
+    windows = window_table([(r, k, 10 * k, 10 * k + 9) for k in range(20) for r in (1, 2)])
+    assert synchronous(windows)
+    windows["asynchronous"][3] = 1
+    assert not synchronous(windows)
+
+
+def test_a_tenth_of_odd_steps_is_tolerated_and_no_more() -> None:
+    def with_odd(odd: int) -> bool:
+        shift = [100_000 if k < odd else 0 for k in range(20)]
+        return synchronous(
+            window_table(
+                [
+                    (r, k, 100 * k + shift[k] * (r - 1), 100 * k + shift[k] * (r - 1) + 90)
+                    for k in range(20)
+                    for r in (1, 2)
+                ]
+            )
+        )
+
+    assert with_odd(2)
+    assert not with_odd(3)
+
+
+def test_ranks_without_a_common_step_are_not_synchronous() -> None:
+    assert not synchronous(window_table([(1, 1, 0, 10), (2, 2, 0, 10)]))
+
+
+def test_steps_that_some_rank_lacks_say_nothing() -> None:
+    shared = [(r, k, 10 * k, 10 * k + 9) for k in range(5) for r in (1, 2)]
+    assert synchronous(window_table([*shared, (1, 5, 1000, 1001), (1, 6, 0, 1)]))
+
+
+# -- what later windows need -----------------------------------------------------------------------
+
+
+def needed(through: int, *found: tuple[int, int, int, int]) -> int:
+    marks = mark_table(found)
+    return last_needed(marks, build(marks), through)
+
+
+def test_nothing_open_needs_nothing_older() -> None:
+    assert needed(100, (1, BEGIN, 1, 10), (1, END, 1, 20)) == 100
+    assert needed(100) == 100
+
+
+def test_open_step_needs_its_begin() -> None:
+    assert needed(100, (1, BEGIN, 1, 10), (1, END, 1, 20), (1, BEGIN, 2, 30)) == 30
+
+
+def test_last_border_is_needed() -> None:
+    assert needed(100, (1, BORDER, 1, 10), (1, BORDER, 2, 20)) == 20
+
+
+def test_window_that_ends_later_needs_its_begin() -> None:
+    assert needed(15, (1, BEGIN, 1, 10), (1, END, 1, 20), (2, BORDER, 1, 12)) == 10
+
+
+def test_marks_of_phases_open_nothing() -> None:
+    assert needed(100, (1, BEGIN, 1, 10), (1, END, 1, 20), (1, 4, 1, 30)) == 100
+
+
+def test_open_step_below_a_closed_one_needs_its_begin() -> None:
+    assert needed(100, (1, BEGIN, 1, 10), (1, BEGIN, 2, 20), (1, END, 2, 30)) == 10
+
+
+@given(STEPS, st.integers(0, 1000), st.booleans())
+def test_marks_before_what_is_needed_change_no_later_window(
+    steps: list[tuple[int, int, int]], through: int, borders: bool
+) -> None:
+    clocks = {1: 0, 2: 0, 3: 0}
+    found = []
+    for number, (rank, length, pause) in enumerate(steps):
+        clocks[rank] += pause + 1
+        if borders:
+            found.append((rank, BORDER, len([f for f in found if f[0] == rank]), clocks[rank]))
+        else:
+            found += [(rank, BEGIN, number, clocks[rank]), (rank, END, number, clocks[rank] + length)]
+            clocks[rank] += length
+    marks = mark_table(found)
+    windows = build(marks)
+    since = last_needed(marks, windows, through)
+    later = [w for w in triples(windows) if w[3] > through]
+    kept = build(take(marks, marks["time_ns"] >= since))
+    assert [w for w in triples(kept) if w[3] > through] == later

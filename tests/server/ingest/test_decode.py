@@ -1,0 +1,454 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from roofline.v1 import ingest_pb2 as pb
+from roofline_server.errors import BadBatch
+from roofline_server.ingest.decode import MAX_RANKS, decode, decode_machine, parse
+from roofline_server.records import ABSENT, NODE_JOB, EventKind, KernelKind, Metric, RankKey, Table
+
+from ..builders import (
+    GAUGE,
+    MS,
+    PROCESS,
+    S,
+    batch,
+    calls,
+    counter_set,
+    full_batch,
+    marks,
+    packed,
+    rank,
+    samples,
+)
+
+NODE = 3
+
+
+class Numbering:
+    """Numbers from 100 on, and a record of all that was given one."""
+
+    def __init__(self, first: int = 100) -> None:
+        self.first = first
+        self.given: list[RankKey | KernelKind] = []
+        self.described: list[Metric] = []
+        self.rank_tables: dict[object, object] = {}
+
+    def _number(self, key: RankKey | KernelKind) -> int:
+        if key not in self.given:
+            self.given.append(key)
+        return self.first + self.given.index(key)
+
+    def rank(self, key: RankKey) -> int:
+        return self._number(key)
+
+    def kernel(self, kind: KernelKind) -> int:
+        return self._number(kind)
+
+    def metrics(self, metrics: Sequence[Metric]) -> None:
+        self.described += metrics
+
+
+def frames(sent: pb.Batch) -> dict[tuple[str, str], Table]:
+    found = decode(sent, NODE, Numbering()).frames
+    assert len({f[:2] for f in found}) == len(found)
+    return {(f.job, f.dataset): f.table for f in found}
+
+
+def lists(table: Table) -> dict[str, list[object]]:
+    return {name: column.tolist() for name, column in table.items()}
+
+
+def test_good_batch_gives_one_frame_per_dataset() -> None:
+    found = frames(full_batch())
+    assert set(found) == {
+        ("job", "samples_process"),
+        ("job", "samples_perf"),
+        ("job", "marks"),
+        ("job", "calls"),
+        ("job", "events"),
+        (NODE_JOB, "events"),
+    }
+
+
+def test_samples_carry_rank_number_node_and_incarnation() -> None:
+    assert lists(frames(full_batch())["job", "samples_process"]) == {
+        "time_ns": [10 * S, 10 * S],
+        "cpu_ns": [7, ABSENT],
+        "rss_bytes": [70, 80],
+        "rank": [100, 101],
+        "node": [NODE, NODE],
+        "start_ns": [5, 5],
+    }
+
+
+def test_absent_values_survive() -> None:
+    found = frames(full_batch())
+    assert found["job", "samples_process"]["cpu_ns"].tolist()[1] == ABSENT
+    load = found["job", "samples_perf"]["load"]
+    assert load.dtype == np.float64
+    assert load[0] == 0.5
+    assert np.isnan(load[1])
+    assert found["job", "calls"]["flops"].tolist() == [1000, ABSENT]
+    assert found["job", "calls"]["bytes"].tolist() == [100, ABSENT]
+    assert found["job", "marks"]["examples"].tolist() == [ABSENT, 32]
+
+
+def test_events_of_the_node_say_what_it_watched_and_lost() -> None:
+    node = frames(full_batch())[NODE_JOB, "events"]
+    assert node["kind"].tolist() == [EventKind.BATCH, EventKind.LOST]
+    assert node["time_ns"].tolist() == [10 * S, 10 * S]
+    assert node["end_ns"].tolist() == [11 * S, 11 * S]
+    assert node["count"].tolist() == [0, 3]
+    assert node["text"].tolist() == ["", "marks"]
+    assert node["node"].tolist() == [NODE, NODE]
+
+
+def test_incarnations_and_exits_are_named() -> None:
+    decoded = decode(full_batch(), NODE, Numbering())
+    assert [(i.rank, i.node, i.pid, i.start_ns) for i in decoded.incarnations] == [
+        (100, NODE, 100, 5),
+        (101, NODE, 101, 5),
+    ]
+    assert [i.rank for i in decoded.exited] == [101]
+
+
+def test_rank_that_only_a_coordinator_spoke_of_is_no_incarnation() -> None:
+    decoded = decode(batch(ranks=[rank(pid=0)], marks=marks([(0, 1, 1, 1, S)])), NODE, Numbering())
+    assert decoded.incarnations == []
+    assert {f.job for f in decoded.frames} == {"job", NODE_JOB}
+
+
+def test_jobs_of_one_batch_are_split() -> None:
+    sent = batch(
+        ranks=[rank("a"), rank("b"), rank("a", index=1)],
+        counter_sets=[counter_set("process", PROCESS)],
+        samples=[samples(0, [(0, 1, (1, 1)), (1, 2, (2, 2)), (2, 3, (3, 3)), (1, 4, (4, 4))], PROCESS)],
+        marks=marks([(1, 1, 7, 1, S)]),
+    )
+    found = frames(sent)
+    assert found["a", "samples_process"]["cpu_ns"].tolist() == [1, 3]
+    assert found["b", "samples_process"]["cpu_ns"].tolist() == [2, 4]
+    assert found["a", "samples_process"]["rank"].tolist() == [100, 102]
+    assert ("a", "marks") not in found
+    assert found["b", "marks"]["step"].tolist() == [7]
+
+
+def test_phases_are_named() -> None:
+    said = marks([(0, 4, 1, 1, S), (0, 5, 1, 1, 2 * S), (0, 1, 1, 1, S)])
+    said.phase = packed([1, 0, -1])
+    said.phases.extend(["input", "forward"])
+    assert frames(batch(ranks=[rank()], marks=said))["job", "marks"]["phase"].tolist() == [
+        "forward",
+        "input",
+        "",
+    ]
+
+
+def test_kind_of_event_this_version_does_not_know_is_ignored() -> None:
+    sent = batch(ranks=[rank()], events=[pb.Event(kind=99, rank=0, begin_ns=S, end_ns=S)])  # type: ignore[arg-type]
+    assert set(frames(sent)) == {(NODE_JOB, "events")}
+
+
+def test_numbers_come_from_the_numbering_that_is_passed() -> None:
+    first = decode(full_batch(), NODE, Numbering(100))
+    second = decode(full_batch(), NODE, Numbering(200))
+    assert [i.rank for i in first.incarnations] == [100, 101]
+    assert [i.rank for i in second.incarnations] == [200, 201]
+
+
+def _cut_rank_column(b: pb.Batch) -> None:
+    b.samples[0].rank = b.samples[0].rank[:-1]
+
+
+def _cut_value_column(b: pb.Batch) -> None:
+    b.samples[0].columns[1] = b.samples[0].columns[1][:-3]
+
+
+def _short_value_column(b: pb.Batch) -> None:
+    b.samples[0].columns[0] = packed([1])
+
+
+def _unequal_columns_of_the_same_total(b: pb.Batch) -> None:
+    b.samples[0].columns[0] = packed([1])
+    b.samples[0].columns[1] = packed([1, 2, 3])
+
+
+def _column_missing(b: pb.Batch) -> None:
+    del b.samples[0].columns[1]
+
+
+def _column_too_many(b: pb.Batch) -> None:
+    b.samples[0].columns.append(packed([1, 2]))
+
+
+def _samples_of_no_rank(b: pb.Batch) -> None:
+    b.samples[0].rank = packed([0, 2])
+
+
+def _samples_of_negative_rank(b: pb.Batch) -> None:
+    b.samples[0].rank = packed([0, -1])
+
+
+def _samples_of_no_counter_set(b: pb.Batch) -> None:
+    b.samples[0].counter_set = 2
+
+
+def _sample_out_of_time(b: pb.Batch) -> None:
+    b.samples[0].time_ns = packed([S, 2**62])
+
+
+def _sample_before_time(b: pb.Batch) -> None:
+    b.samples[0].time_ns = packed([S, ABSENT])
+
+
+def _short_marks(b: pb.Batch) -> None:
+    b.marks.step = packed([1])
+
+
+def _marks_without_flags(b: pb.Batch) -> None:
+    b.marks.flags = b""
+
+
+def _mark_of_no_rank(b: pb.Batch) -> None:
+    b.marks.rank = packed([0, 5])
+
+
+def _mark_sent_by_no_rank(b: pb.Batch) -> None:
+    b.marks.sender = packed([0, -2])
+
+
+def _mark_of_no_phase(b: pb.Batch) -> None:
+    b.marks.phase = packed([-1, 0])
+
+
+def _mark_out_of_time(b: pb.Batch) -> None:
+    b.marks.time_ns = packed([S, -(2**62)])
+
+
+def _bad_phase_name(b: pb.Batch) -> None:
+    b.marks.phases.append("a\nb")
+
+
+def _call_of_no_kernel(b: pb.Batch) -> None:
+    b.calls.kernel = packed([0, 2])
+
+
+def _call_of_negative_kernel(b: pb.Batch) -> None:
+    b.calls.kernel = packed([0, -1])
+
+
+def _short_calls(b: pb.Batch) -> None:
+    b.calls.duration_ns = packed([1])
+
+
+def _call_of_no_rank(b: pb.Batch) -> None:
+    b.calls.rank = packed([0, 2])
+
+
+def _event_of_no_rank(b: pb.Batch) -> None:
+    b.events[0].rank = 2
+
+
+def _event_of_worse_rank(b: pb.Batch) -> None:
+    b.events[0].rank = -2
+
+
+def _event_out_of_time(b: pb.Batch) -> None:
+    b.events[0].end_ns = 2**63 - 1
+
+
+def _metric_twice(b: pb.Batch) -> None:
+    b.counter_sets[0].metrics[1].name = "cpu_ns"
+
+
+def _no_metrics(b: pb.Batch) -> None:
+    b.counter_sets.add(name="nothing")
+
+
+def _too_many_metrics(b: pb.Batch) -> None:
+    b.counter_sets.append(counter_set("many", [(f"m{i}", GAUGE, False) for i in range(513)]))
+
+
+def _metric_without_name(b: pb.Batch) -> None:
+    b.counter_sets[0].metrics[0].name = ""
+
+
+def _metric_with_control_character(b: pb.Batch) -> None:
+    b.counter_sets[0].metrics[0].name = "cpu\0ns"
+
+
+def _counter_set_that_is_no_word(b: pb.Batch) -> None:
+    b.counter_sets[0].name = "../../etc"
+
+
+def _job_without_name(b: pb.Batch) -> None:
+    b.ranks[0].job = ""
+
+
+def _job_with_newline(b: pb.Batch) -> None:
+    b.ranks[0].job = "a\nb"
+
+
+def _job_too_long(b: pb.Batch) -> None:
+    b.ranks[0].job = "x" * 257
+
+
+def _role_without_name(b: pb.Batch) -> None:
+    b.ranks[1].role = ""
+
+
+def _name_with_escape(b: pb.Batch) -> None:
+    b.ranks[1].name = "\x1b[31m"
+
+
+def _too_many_ranks(b: pb.Batch) -> None:
+    b.ranks.extend(rank(index=i) for i in range(MAX_RANKS))
+
+
+def _ends_before_it_begins(b: pb.Batch) -> None:
+    b.end_ns = b.begin_ns - 1
+
+
+def _begins_at_zero(b: pb.Batch) -> None:
+    b.begin_ns = 0
+
+
+def _ends_after_all_time(b: pb.Batch) -> None:
+    b.end_ns = 2**62
+
+
+SPOILERS = [
+    value for name, value in sorted(globals().items()) if name.startswith("_") and hasattr(value, "__code__")
+]
+
+
+@pytest.mark.parametrize("spoil", SPOILERS, ids=lambda f: f.__name__)
+def test_malformed_batch_is_refused_and_leaves_no_numbers(spoil: Callable[[pb.Batch], None]) -> None:
+    sent = full_batch()
+    spoil(sent)
+    numbering = Numbering()
+    with pytest.raises(BadBatch):
+        decode(sent, NODE, numbering)
+    assert numbering.given == []
+    assert numbering.described == []
+
+
+def test_there_are_spoilers() -> None:
+    assert len(SPOILERS) == 40
+
+
+@pytest.mark.parametrize("part", ["marks", "calls"])
+def test_columns_beside_an_empty_rank_column_are_refused(part: str) -> None:
+    sent = full_batch()
+    getattr(sent, part).rank = b""
+    with pytest.raises(BadBatch):
+        decode(sent, NODE, Numbering())
+
+
+@pytest.mark.parametrize("name", ["rank_at", "time_ns", "rank", "node", "start_ns", "step", "samples"])
+def test_metric_cannot_be_named_as_a_column_of_ours(name: str) -> None:
+    sent = full_batch()
+    sent.counter_sets[0].metrics[0].name = name
+    sent.samples[0].columns[0] = packed([10**9, 10**9])
+    with pytest.raises(BadBatch):
+        decode(sent, NODE, Numbering())
+
+
+def test_counter_set_name_fits_a_directory() -> None:
+    sent = full_batch()
+    sent.counter_sets[0].name = "x" * 256
+    with pytest.raises(BadBatch):
+        decode(sent, NODE, Numbering())
+
+
+def test_counter_set_cannot_take_the_name_of_the_kernel_table() -> None:
+    sent = full_batch()
+    sent.counter_sets[0].name = "kernels"
+    with pytest.raises(BadBatch):
+        decode(sent, NODE, Numbering())
+
+
+@pytest.mark.parametrize("sequence", [0, 2**63, 2**64 - 1])
+def test_sequence_is_one_the_inbox_can_hold(sequence: int) -> None:
+    with pytest.raises(BadBatch):
+        decode(batch(sequence), NODE, Numbering())
+
+
+@pytest.mark.parametrize("duration", [-1, 2**63 - 1])
+def test_call_of_impossible_duration_is_refused(duration: int) -> None:
+    sent = full_batch()
+    sent.calls.CopyFrom(calls([(0, 0, 10 * S, duration)]))
+    with pytest.raises(BadBatch):
+        decode(sent, NODE, Numbering())
+
+
+def test_sender_of_marks_is_a_rank_number() -> None:
+    assert frames(full_batch())["job", "marks"]["sender"].tolist() == [100, 100]
+
+
+def test_garbage_is_no_message() -> None:
+    with pytest.raises(BadBatch):
+        parse(b"\xff\xff\xff garbage")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_mutated_bytes_are_taken_or_refused_and_nothing_else(data: st.DataObject) -> None:
+    raw = bytearray(pb.AgentMessage(batch=full_batch()).SerializeToString())
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        kind = data.draw(st.sampled_from(("set", "cut", "insert")))
+        if kind == "set":
+            raw[at] = data.draw(st.integers(0, 255))
+        elif kind == "cut":
+            del raw[at : at + data.draw(st.integers(1, 9))]
+        else:
+            raw[at:at] = data.draw(st.binary(min_size=1, max_size=9))
+        if not raw:
+            return
+    numbering = Numbering()
+    try:
+        decoded = decode(parse(bytes(raw)).batch, NODE, numbering)
+    except BadBatch:
+        assert numbering.given == []
+        return
+    for frame in decoded.frames:
+        assert len({len(column) for column in frame.table.values()}) == 1
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 1), st.integers(-(2**61), 2**61), st.integers(-(2**63), 2**63 - 1), st.floats()
+        )
+    )
+)
+def test_every_value_comes_through_as_it_was(sampled: list[tuple[int, int, int, float]]) -> None:
+    metrics = [("a", GAUGE, False), ("b", GAUGE, True)]
+    sent = batch(
+        ranks=[rank(), rank(index=1)],
+        counter_sets=[counter_set("x", metrics)],
+        samples=[samples(0, [(r, t, (a, b)) for r, t, a, b in sampled], metrics)],
+    )
+    found = [f.table for f in decode(sent, NODE, Numbering()).frames if f.dataset == "samples_x"]
+    values = lists(found[0]) if found else {"rank": [], "time_ns": [], "a": [], "b": []}
+    assert values["rank"] == [100 + r for r, _, _, _ in sampled]
+    assert values["time_ns"] == [t for _, t, _, _ in sampled]
+    assert values["a"] == [a for _, _, a, _ in sampled]
+    assert np.array_equal(np.array(values["b"]), np.array([b for *_, b in sampled]), equal_nan=True)
+
+
+def test_machine_without_host_is_refused() -> None:
+    with pytest.raises(BadBatch):
+        decode_machine(pb.Hello(agent="a"))
+
+
+def test_long_text_is_cut() -> None:
+    event = pb.Event(kind=pb.EVENT_KIND_LOST, rank=-1, begin_ns=S, end_ns=S + MS, text="x" * 10_000)
+    (frame,) = decode(batch(events=[event]), NODE, Numbering()).frames
+    assert len(frame.table["text"][1]) == 4096

@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from roofline.v1 import ingest_pb2 as pb
+from roofline.v1 import ingest_pb2_grpc
+from roofline_server.ingest import service
+from roofline_server.records import NODE_JOB, rows
+
+from ..builders import S, batch, full_batch, rank, training
+from ..services import PATIENCE_S, Agent, Served, serving
+
+SENT = training([rank()])
+
+
+def run(work: Callable[[Served], Coroutine[Any, Any, None]], root: Path) -> None:
+    async def served() -> None:
+        async with serving(root) as server:
+            await asyncio.wait_for(work(server), 60)
+
+    asyncio.run(served())
+
+
+def steps_seen(server: Served) -> int:
+    view = server.store.view("job")
+    return rows(view.steps.get("steps", {})) if view else 0
+
+
+async def refusal(server: Served, *first: pb.AgentMessage) -> grpc.aio.AioRpcError:
+    """How a stream that begins with these messages ends."""
+    call = ingest_pb2_grpc.IngestStub(server.channel).Stream()
+    for message in first:
+        await call.write(message)
+    await call.done_writing()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await asyncio.wait_for(call.read(), PATIENCE_S)
+    return caught.value
+
+
+def test_stream_opens_with_a_welcome(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            assert agent.heard[0].WhichOneof("kind") == "welcome"
+            (welcome,) = agent.all("welcome")
+            assert (welcome.acked, welcome.max_batch_bytes) == (0, service.MAX_BATCH_BYTES)
+
+    run(work, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first", "says"),
+    [
+        ([], "Hello"),
+        ([pb.AgentMessage(batch=batch())], "Hello"),
+        ([pb.AgentMessage()], "Hello"),
+        ([pb.AgentMessage(hello=pb.Hello(protocol=1))], "Hello"),
+        ([pb.AgentMessage(hello=pb.Hello(protocol=2, agent="a"))], "protocol 2"),
+        ([pb.AgentMessage(hello=pb.Hello(protocol=1, agent="a"))], "host"),
+        ([pb.AgentMessage(hello=pb.Hello(protocol=1, agent="a" * 65))], "64"),
+    ],
+)
+def test_stream_that_does_not_begin_with_a_good_hello_is_refused(
+    tmp_path: Path, first: list[pb.AgentMessage], says: str
+) -> None:
+    async def work(server: Served) -> None:
+        error = await refusal(server, *first)
+        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert says in (error.details() or "")
+
+    run(work, tmp_path)
+
+
+def test_garbage_ends_its_own_stream_and_no_other(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            raw = server.channel.stream_stream("/roofline.v1.Ingest/Stream")()
+            await raw.write(b"\xff\xff\xff\xff")
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await asyncio.wait_for(raw.read(), PATIENCE_S)
+            assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNKNOWN)
+            await agent.send(SENT[0])
+            await agent.until(lambda: agent.acked == 1)
+
+    run(work, tmp_path)
+
+
+def test_garbage_in_place_of_hello_is_refused_as_invalid(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        raw = server.channel.stream_stream("/roofline.v1.Ingest/Stream")()
+        await raw.write(b"\xff\xff\xff\xff")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await asyncio.wait_for(raw.read(), PATIENCE_S)
+        assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+    run(work, tmp_path)
+
+
+def test_batches_are_acknowledged_and_kept(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            await agent.send(*SENT)
+            await agent.until(lambda: agent.acked == len(SENT))
+            acks = [a.sequence for a in agent.all("ack")]
+            assert acks == sorted(acks)
+            assert steps_seen(server) == 57
+
+    run(work, tmp_path)
+
+
+def test_nothing_is_acknowledged_before_it_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "DISK_RETRY_S", 0.01)
+
+    async def work(server: Served) -> None:
+        tries, full = [0], [True]
+        real = server.store.commit
+
+        def commit(batches: Any) -> None:
+            tries[0] += 1
+            if full[0]:
+                raise sqlite3.OperationalError("database or disk is full")
+            real(batches)
+
+        monkeypatch.setattr(server.store, "commit", commit)
+        async with server.agent() as agent:
+            await agent.send(*SENT[:3])
+            await agent.until(lambda: tries[0] > 5)
+            assert agent.all("ack") == []
+            full[0] = False
+            await agent.until(lambda: agent.acked == 3)
+            other = sqlite3.connect(tmp_path / "inbox.db")
+            assert other.execute("select max(sequence) from acked").fetchone() == (3,)
+            other.close()
+
+    run(work, tmp_path)
+
+
+def test_batches_sent_again_are_acknowledged_and_not_doubled(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            await agent.send(*SENT)
+            await agent.until(lambda: agent.acked == len(SENT))
+            heard = len(agent.all("ack"))
+            await agent.send(*SENT)
+            await agent.until(lambda: len(agent.all("ack")) >= heard + len(SENT))
+            assert agent.acked == len(SENT)
+            assert steps_seen(server) == 57
+
+    run(work, tmp_path)
+
+
+def test_agent_that_comes_back_is_told_what_is_durable(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            await agent.send(*SENT[:3])
+            await agent.until(lambda: agent.acked == 3)
+        async with server.agent() as agent:
+            assert agent.all("welcome")[0].acked == 3
+            await agent.send(*SENT)
+            await agent.until(lambda: agent.acked == len(SENT))
+            assert steps_seen(server) == 57
+
+    run(work, tmp_path)
+
+
+def test_server_that_comes_back_tells_what_is_durable(tmp_path: Path) -> None:
+    async def before(server: Served) -> None:
+        async with server.agent() as agent:
+            await agent.send(*SENT[:3])
+            await agent.until(lambda: agent.acked == 3)
+
+    async def after(server: Served) -> None:
+        async with server.agent() as agent:
+            assert agent.all("welcome")[0].acked == 3
+
+    run(before, tmp_path)
+    run(after, tmp_path)
+
+
+def test_bad_batch_is_rejected_and_the_stream_goes_on(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        bad = full_batch()
+        bad.sequence = 2
+        bad.marks.step = b"1234567"
+        async with server.agent() as agent:
+            await agent.send(SENT[0], bad, SENT[2])
+            await agent.until(lambda: agent.acked == 3)
+            (rejection,) = agent.all("rejection")
+            assert rejection.sequence == 2
+            assert "marks.step has 7 bytes" in rejection.reason
+            assert server.store.acked("agent-a") == 3
+
+    run(work, tmp_path)
+
+
+def test_too_large_a_batch_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_BATCH_BYTES", 1000)
+
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            await agent.send(SENT[0])
+            (rejection,) = await agent.until(lambda: agent.all("rejection"))
+            assert "at most 1000" in rejection.reason
+
+    run(work, tmp_path)
+
+
+def test_sequence_no_inbox_can_hold_harms_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent, server.agent("agent-b") as other:
+            spoiled = batch(2**63)
+            await agent.send(spoiled)
+            await other.send(SENT[0])
+
+            async def soon() -> None:
+                await other.until(lambda: other.acked == 1)
+
+            await asyncio.wait_for(soon(), 3)
+
+    run(work, tmp_path)
+
+
+def test_streams_do_not_mix(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent("agent-a") as one, server.agent("agent-b") as other:
+            await one.send(*SENT[:2])
+            await other.send(*training([rank("another")], batches=5))
+            await one.until(lambda: one.acked == 2)
+            await other.until(lambda: other.acked == 5)
+            assert one.acked == 2
+            assert server.store.jobs() == {"job", "another"}
+
+    run(work, tmp_path)
+
+
+def test_both_streams_of_one_agent_lead_to_one_copy(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as old, server.agent() as new:
+            await old.send(*SENT)
+            await new.send(*SENT)
+            await old.until(lambda: old.acked == len(SENT))
+            await new.until(lambda: new.acked == len(SENT))
+            assert steps_seen(server) == 57
+
+    run(work, tmp_path)
+
+
+def test_too_many_streams_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_STREAMS", 1)
+
+    async def work(server: Served) -> None:
+        async with server.agent():
+            hello = Agent(server.channel, "b").hello
+            error = await refusal(server, pb.AgentMessage(hello=hello))
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    run(work, tmp_path)
+
+
+def test_pings_put_the_node_on_the_servers_clock(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent(answers=False) as agent:
+            for number in range(3):
+                await agent.until(lambda number=number: len(agent.all("ping")) > number)  # type: ignore[misc]
+                await agent.pong(agent.all("ping")[number], 1_000 * S)
+            await agent.until(lambda: server.store._knots)
+            (clock,) = [server.store.clocks()[node] for node in server.store.numbers.machines()]
+            assert clock.error_ns is not None
+            assert abs(int(clock.to_server(np.array([0]))[0]) - 1_000 * S) <= clock.error_ns + 1
+
+    run(work, tmp_path)
+
+
+def test_pong_that_answers_no_ping_is_ignored(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent(answers=False) as agent:
+            await agent.send(SENT[0])
+            await agent.until(lambda: agent.acked == 1)
+            lowest = -(2**63)
+            await agent.write(
+                pb.AgentMessage(pong=pb.Pong(id=99, server_ns=0, received_ns=lowest, sent_ns=lowest))
+            )
+            await agent.send(SENT[1])
+            await agent.until(lambda: agent.acked == 2)
+            try:
+                server.store.view("job")
+            finally:
+                server.store._knots.clear()
+                getattr(server.store, "_new_knots", []).clear()
+
+    run(work, tmp_path)
+
+
+def test_hello_sent_again_brings_the_machine_up_to_date(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            agent.hello.machine.cores = 77
+            await agent.write(pb.AgentMessage(hello=agent.hello))
+            await agent.until(lambda: [m.cores for m in server.store.numbers.machines().values()] == [77])
+
+    run(work, tmp_path)
+
+
+def test_node_without_a_job_leaves_its_watch(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        async with server.agent() as agent:
+            await agent.send(batch())
+            await agent.until(lambda: agent.acked == 1)
+        server.store.seal()
+        assert [s.dataset for s in server.store._catalog.segments(NODE_JOB)] == ["events"]
+
+    run(work, tmp_path)

@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_server.model.roofline import Roof
+from roofline_server.model.summary import (
+    CounterEvidence,
+    KernelEvidence,
+    RankEvidence,
+    StepEvidence,
+    dominant_precision,
+    runs,
+    summarize,
+    union_seconds,
+)
+from roofline_server.model.values import Provenance, Scope, Value
+from roofline_server.records import ABSENT, Ints
+
+from ..builders import DRAM, PEAK_F32, S
+
+ROOFS: Mapping[str, Roof | None] = {
+    "node1": Roof("node1", PEAK_F32, DRAM),
+    "node2": Roof("node2", PEAK_F32, DRAM),
+}
+
+
+def ints(*values: int) -> Ints:
+    return np.array(values, np.int64)
+
+
+def steps(*found: tuple[int, float, float], examples: int | list[int] = 32) -> StepEvidence:
+    """found: (step, begin, end), seconds."""
+    each = [examples] * len(found) if isinstance(examples, int) else examples
+    return StepEvidence(
+        ints(*(s for s, _, _ in found)),
+        ints(*(int(b * S) for _, b, _ in found)),
+        ints(*(int(e * S) for _, _, e in found)),
+        ints(*each),
+    )
+
+
+TEN = steps(*((k, k, k + 0.9) for k in range(10)))
+NONE = steps()
+
+
+def kernels(
+    flops: list[int], traffic: list[int] | None = None, seconds: float = 1, complete: bool = True, **more: Any
+) -> KernelEvidence:
+    n = len(flops)
+    made = KernelEvidence(
+        flops=ints(*flops),
+        bytes=ints(*(traffic or [100] * n)),
+        duration_ns=ints(*[int(seconds * S)] * n),
+        kernel_ns=ints(*[S // 2] * n),
+        complete=np.full(n, complete),
+        unmodelled=ints(*[0] * n),
+        flops_f32=ints(*flops),
+        flops_f64=ints(*[0] * n),
+    )
+    return made._replace(**more)
+
+
+def evidence(**known: Any) -> RankEvidence:
+    nothing: dict[str, Any] = dict.fromkeys(RankEvidence._fields)
+    plain = {
+        "key": "worker:0",
+        "role": "worker",
+        "host": "node1",
+        "steps": TEN,
+        "serving": False,
+        "reasons": {},
+    }
+    return RankEvidence(**{**nothing, **plain, **known})
+
+
+def of(
+    *ranks: RankEvidence, roofs: Mapping[str, Roof | None] = ROOFS, scope: Scope = Scope.PROCESS
+) -> dict[str, Value]:
+    return summarize(ranks, roofs, scope).values
+
+
+def number(value: Value) -> float:
+    assert value.value is not None, value.reason
+    return value.value
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def test_step_times_are_median_and_95th_percentile() -> None:
+    found = of(evidence(steps=steps(*((k, 100 * k, 100 * k + k) for k in range(1, 101)))))
+    assert number(found["steps"]) == 100
+    assert number(found["step_time_median"]) == pytest.approx(50.5)
+    assert number(found["step_time_p95"]) == pytest.approx(95.05)
+
+
+def test_no_steps_is_zero_steps_and_no_step_time() -> None:
+    found = of(evidence(steps=NONE, reasons={"steps": "it was not asked"}))
+    assert found["steps"].value == 0
+    assert found["step_time_median"] == Value(None, "s", reason="it was not asked")
+
+
+def test_throughput_is_examples_over_the_time_of_the_steps() -> None:
+    found = of(evidence())["examples_per_second"]
+    assert number(found) == pytest.approx(320 / 9.9)
+    assert (found.unit, found.provenance, found.coverage) == ("examples/s", Provenance.REPORTED, 1)
+
+
+def test_time_in_which_steps_are_missing_does_not_count() -> None:
+    gap = steps((0, 0, 1), (1, 1, 2), (100, 500, 501), (101, 501, 502))
+    assert number(of(evidence(steps=gap))["examples_per_second"]) == pytest.approx(4 * 32 / 4)
+
+
+def test_pauses_between_consecutive_steps_do_count() -> None:
+    assert number(of(evidence(steps=steps((0, 0, 1), (1, 3, 4))))["examples_per_second"]) == pytest.approx(
+        64 / 4
+    )
+
+
+def test_throughput_of_a_role_adds_up_over_the_same_time() -> None:
+    assert number(of(evidence(), evidence(key="worker:1"))["examples_per_second"]) == pytest.approx(640 / 9.9)
+
+
+def test_throughput_needs_examples() -> None:
+    found = of(evidence(steps=steps((0, 0, 1), examples=ABSENT)))["examples_per_second"]
+    assert found.value is None
+    assert "examples" in found.reason
+
+
+def test_steps_without_examples_do_not_lower_the_throughput() -> None:
+    half = steps(*((k, k, k + 1) for k in range(10)), examples=[32, ABSENT] * 5)
+    found = of(evidence(steps=half))["examples_per_second"]
+    assert found.coverage == 0.5
+    assert number(found) == pytest.approx(32)
+
+
+def test_serving_rank_has_no_throughput_of_its_own() -> None:
+    found = of(evidence(serving=True))["examples_per_second"]
+    assert (found.value, found.reason) == (None, "it works on no examples of its own")
+
+
+def test_stretches_end_where_a_number_is_missing() -> None:
+    assert runs(steps((1, 0, 1), (2, 1, 2), (4, 3, 4), (4, 5, 6), (5, 6, 7))) == [
+        (0, 2 * S),
+        (3 * S, 4 * S),
+        (5 * S, 7 * S),
+    ]
+    assert runs(NONE) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=12))
+def test_union_is_as_long_as_the_moments_it_holds(found: list[tuple[int, int]]) -> None:
+    moments = {t for begin, length in found for t in range(begin, begin + length)}
+    assert union_seconds([(b * S, (b + n) * S) for b, n in found]) == pytest.approx(len(moments))
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+
+def test_work_is_per_complete_step() -> None:
+    some = kernels([100, 200, 300, 900], [10, 20, 30, 90], complete=True)
+    some.complete[3] = False
+    found = of(evidence(kernels=some))
+    assert number(found["flops_per_step"]) == 200
+    assert number(found["flops_per_second"]) == pytest.approx(200)
+    assert number(found["bytes_per_step.minimum"]) == 20
+    assert number(found["intensity.minimum"]) == pytest.approx(10)
+    assert number(found["kernel_time_per_step"]) == pytest.approx(0.5)
+    assert found["flops_per_step"].coverage == pytest.approx(0.75)
+    assert found["flops_per_step"].provenance == Provenance.ANALYTIC
+
+
+def test_flops_without_kernels_are_absent_and_say_why() -> None:
+    found = of(evidence(reasons={"flops": "not wrapped"}))
+    for name in ("flops_per_step", "flops_per_second", "intensity.minimum", "roof_share"):
+        assert (found[name].value, found[name].reason) == (None, "not wrapped"), name
+
+
+def test_step_nobody_watched_whole_has_no_flops() -> None:
+    found = of(evidence(kernels=kernels([100], complete=False)))
+    assert found["flops_per_step"].value is None
+    assert "watched" in found["flops_per_step"].reason
+
+
+def test_step_without_traffic_has_no_intensity_and_no_roof_share() -> None:
+    found = of(evidence(kernels=kernels([100], [0])))
+    assert number(found["flops_per_step"]) == 100
+    for name in ("intensity.minimum", "attainable_flops_per_second", "roof_share"):
+        assert found[name].value is None
+
+
+def test_absent_roof_share_of_steps_without_traffic_has_a_reason() -> None:
+    found = of(evidence(kernels=kernels([100], [0])))
+    assert found["roof_share"].reason
+    assert "no kernels" not in found["intensity.minimum"].reason
+
+
+def test_operations_nobody_modelled_are_said() -> None:
+    assert "not counted" in of(evidence(kernels=kernels([1], unmodelled=ints(3))))["flops_per_step"].reason
+
+
+def test_flops_per_second_of_a_role_is_the_sum_of_its_ranks() -> None:
+    ranks = [evidence(kernels=kernels([100, 300])), evidence(kernels=kernels([50], seconds=0.5))]
+    each = [number(of(rank)["flops_per_second"]) for rank in ranks]
+    assert number(of(*ranks)["flops_per_second"]) == pytest.approx(sum(each))
+    assert number(of(*ranks)["flops_per_step"]) == 100
+
+
+def test_flops_of_a_long_job_do_not_overflow() -> None:
+    # 9e12 FLOPs a step, 1.1 million steps over all ranks.
+    found = of(evidence(kernels=kernels([9 * 10**18, 9 * 10**18], [10**9, 10**9])))
+    assert number(found["intensity.minimum"]) == pytest.approx(9e9)
+    assert number(found["flops_per_second"]) == pytest.approx(9e18)
+
+
+def test_precision_of_most_flops_dominates() -> None:
+    assert dominant_precision([kernels([100])]) == "f32"
+    assert dominant_precision([kernels([100], flops_f32=ints(0), flops_f64=ints(60))]) == "f64"
+    assert dominant_precision([kernels([100], flops_f32=ints(40), flops_f64=ints(50))]) == ""
+    assert dominant_precision([]) == ""
+
+
+# -- against the roof ------------------------------------------------------------------------------
+
+
+def test_share_of_the_roof_is_what_was_reached_of_what_could_be() -> None:
+    found = summarize([evidence(kernels=kernels([10**10], [10**9]))], ROOFS, Scope.PROCESS)
+    assert number(found.values["attainable_flops_per_second"]) == pytest.approx(1e12)  # 10 FLOP/byte x 1e11
+    assert number(found.values["roof_share"]) == pytest.approx(0.01)
+    assert (found.bound, found.bound_reason) == ("dram.triad", "")
+
+
+def test_much_work_on_few_bytes_is_bound_by_compute() -> None:
+    assert (
+        summarize([evidence(kernels=kernels([10**10], [10**6]))], ROOFS, Scope.PROCESS).bound
+        == "peak.f32.512"
+    )
+
+
+def test_role_on_two_nodes_has_the_roof_of_both() -> None:
+    ranks = [evidence(kernels=kernels([10**10], [10**9]), host=host) for host in ("node1", "node2")]
+    found = of(*ranks)
+    assert number(found["attainable_flops_per_second"]) == pytest.approx(2e12)
+    assert number(found["roof_share"]) == pytest.approx(0.01)
+
+
+def test_ranks_of_one_node_share_its_roof() -> None:
+    ranks = [evidence(kernels=kernels([10**10], [10**9])) for _ in range(4)]
+    assert number(of(*ranks)["roof_share"]) == pytest.approx(0.04)
+
+
+def test_node_without_ceilings_has_no_roof_and_says_what_to_do() -> None:
+    found = summarize([evidence(kernels=kernels([100]))], {"node1": None}, Scope.PROCESS)
+    assert found.values["roof_share"].value is None
+    assert (found.bound, "calibrate" in found.bound_reason) == ("", True)
+
+
+def test_precision_without_ceiling_is_the_reason() -> None:
+    bf16 = kernels([100], flops_f32=ints(0))
+    assert (
+        "neither FP32 nor FP64"
+        in summarize([evidence(kernels=bf16)], {"node1": None}, Scope.PROCESS).bound_reason
+    )
+
+
+# -- resources -------------------------------------------------------------------------------------
+
+
+def counter(total: float, seconds: float, windows: int, per_window: float) -> CounterEvidence:
+    return CounterEvidence(total, seconds, windows, per_window)
+
+
+def test_counters_are_shown_per_step_and_per_second() -> None:
+    found = of(evidence(cpu_ns=counter(8 * S, 4, 10, 0.5 * S), sent=counter(400, 4, 10, 30)))
+    assert number(found["cpu_time_per_step"]) == pytest.approx(0.5)
+    assert number(found["cpu_utilization"]) == pytest.approx(2)
+    assert number(found["sent_bytes_per_step"]) == 30
+    assert number(found["sent_bytes_per_second"]) == pytest.approx(100)
+    assert found["cpu_time_per_step"].coverage == 1
+
+
+def test_per_step_value_of_a_role_is_the_mean_over_all_steps_of_its_ranks() -> None:
+    found = of(evidence(sent=counter(0, 1, 30, 10)), evidence(sent=counter(0, 1, 10, 50)))
+    assert number(found["sent_bytes_per_step"]) == pytest.approx(20)
+
+
+def test_rates_of_a_role_add_up() -> None:
+    found = of(evidence(sent=counter(100, 1, 1, 1)), evidence(sent=counter(100, 2, 1, 1)))
+    assert number(found["sent_bytes_per_second"]) == pytest.approx(150)
+
+
+def test_server_shares_its_total_over_the_steps_it_served() -> None:
+    found = of(evidence(serving=True, sent=counter(1000, 10, 10, 500)))
+    assert number(found["sent_bytes_per_step"]) == pytest.approx(100)
+
+
+def test_server_read_in_half_of_the_steps_shares_over_that_half() -> None:
+    found = of(evidence(serving=True, sent=counter(500, 5, 5, 100)))["sent_bytes_per_step"]
+    assert found.coverage == 0.5
+    assert number(found) == pytest.approx(100)
+
+
+def test_counter_nobody_read_is_absent_and_says_why() -> None:
+    found = of(evidence(reasons={"tcp": "no netlink", "cpu": "gone"}))
+    assert found["sent_bytes_per_step"] == Value(None, "byte", reason="no netlink")
+    assert found["cpu_utilization"] == Value(None, "1", reason="gone")
+    assert found["memory_peak"] == Value(None, "byte", reason="gone")
+
+
+def test_counter_that_meets_no_step_has_a_rate_only() -> None:
+    found = of(evidence(cpu_ns=counter(S, 2, 0, float("nan"))))
+    assert number(found["cpu_utilization"]) == pytest.approx(0.5)
+    assert (found["cpu_time_per_step"].value, found["cpu_time_per_step"].reason) == (
+        None,
+        "no step lies between two samples",
+    )
+
+
+def test_memory_peak_is_the_largest_of_the_ranks() -> None:
+    assert number(of(evidence(rss_peak=5.0), evidence(rss_peak=9.0))["memory_peak"]) == 9
+
+
+def test_values_between_rare_samples_are_called_blurred() -> None:
+    rare = of(evidence(samples_per_step=0.5, sent=counter(1, 1, 1, 1)))["sent_bytes_per_step"]
+    assert "interpolated" in rare.reason
+    dense = of(evidence(samples_per_step=3.0, sent=counter(1, 1, 1, 1)))["sent_bytes_per_step"]
+    assert dense.reason == ""
+
+
+@pytest.mark.parametrize(
+    "known", [{}, {"steps": NONE}, {"kernels": kernels([0])}, {"serving": True}, {"kernels": kernels([])}]
+)
+def test_every_absent_value_has_a_reason_and_a_unit(known: dict[str, Any]) -> None:
+    for name, found in of(evidence(**known), roofs={"node1": None}).items():
+        assert found.unit, name
+        if found.value is None:
+            assert found.reason, name
+            assert found.coverage is None, name

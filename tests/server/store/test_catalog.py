@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+import sqlalchemy.exc
+from roofline_server.records import Incarnation, KernelKind, Knot, NodeKey, RankKey
+from roofline_server.store.catalog import Catalog, Life, Progress, Sealing, sqlite_url
+from roofline_server.store.numbers import Numbers
+from roofline_server.store.segments import Segment
+
+from ..builders import machine, metric
+
+WHO = Incarnation(1, 1, 100, 5, "", 2, "tf_config")
+FIRST = Segment("job", "marks", "segments/1", 3, 100, 10, 20)
+SECOND = Segment("job", "steps", "segments/2", 3, 100, 5, 20)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    opened = Catalog(sqlite_url(tmp_path / "catalog.db"))
+    yield opened
+    opened.close()
+
+
+def sealing(*segments: Segment, through: int = 7, replaced: tuple[str, ...] = ()) -> Sealing:
+    return Sealing(segments, replaced, {"job": Progress(20, 15)}, {WHO: Life(1, 2, False)}, through)
+
+
+def test_new_catalog_is_empty(catalog: Catalog) -> None:
+    assert catalog.segments("job") == []
+    assert catalog.progress("job") == Progress()
+    assert catalog.sealed_through() == 0
+    assert catalog.lives() == {}
+
+
+def test_sealing_is_seen_whole_also_after_reopening(tmp_path: Path, catalog: Catalog) -> None:
+    catalog.seal(sealing(FIRST, SECOND))
+    other = Catalog(sqlite_url(tmp_path / "catalog.db"))
+    assert other.segments("job") == [SECOND, FIRST]
+    assert other.paths() == {"segments/1", "segments/2"}
+    assert other.progress("job") == Progress(20, 15)
+    assert other.lives() == {WHO: Life(1, 2, False)}
+    assert other.sealed_through() == 7
+    other.close()
+
+
+def test_sealing_that_fails_changes_nothing(catalog: Catalog) -> None:
+    catalog.seal(sealing(FIRST))
+    with pytest.raises(sqlalchemy.exc.IntegrityError):
+        catalog.seal(sealing(SECOND, FIRST, through=9, replaced=("segments/0",)))
+    assert catalog.segments("job") == [FIRST]
+    assert catalog.sealed_through() == 7
+
+
+def test_replaced_segments_go_with_the_sealing(catalog: Catalog) -> None:
+    catalog.seal(sealing(FIRST))
+    catalog.seal(sealing(SECOND, replaced=(FIRST.path,)))
+    assert catalog.segments("job") == [SECOND]
+
+
+def test_life_is_brought_up_to_date(catalog: Catalog) -> None:
+    catalog.seal(sealing(FIRST))
+    catalog.seal(sealing(SECOND)._replace(lives={WHO: Life(1, 9, True)}))
+    assert catalog.lives() == {WHO: Life(1, 9, True)}
+
+
+def test_machine_comes_back_with_ceilings_and_sources(catalog: Catalog) -> None:
+    number = catalog.add_node(NodeKey("a", "b"), machine())
+    assert catalog.machines() == {number: machine()}
+    assert catalog.add_node(NodeKey("a", "b"), machine("renamed")) == number
+    assert catalog.machines() == {number: machine("renamed")}
+
+
+def test_other_boot_of_an_agent_is_another_node(catalog: Catalog) -> None:
+    assert catalog.add_node(NodeKey("a", "1"), machine()) != catalog.add_node(NodeKey("a", "2"), machine())
+
+
+def test_knots_come_back_in_order_of_time(catalog: Catalog) -> None:
+    for knot in (Knot(20, 5, 10), Knot(10, 6, 11), Knot(20, 7, 9)):
+        catalog.add_knots([(1, knot)])
+    assert catalog.knots() == {1: [Knot(10, 6, 11), Knot(20, 7, 9)]}
+
+
+def test_names_keep_their_numbers_after_reopening(tmp_path: Path, catalog: Catalog) -> None:
+    numbers = Numbers(catalog)
+    rank, kind = RankKey("job", "worker", 3), KernelKind("onednn", "conv", "", "f32", "jit", "1x1", "")
+    given = (numbers.rank(rank), numbers.kernel(kind), numbers.node(NodeKey("a", "b"), machine()))
+    numbers.metrics([metric("cpu_ns")])
+    other = Catalog(sqlite_url(tmp_path / "catalog.db"))
+    again = Numbers(other)
+    assert (again.rank(rank), again.kernel(kind), again.node(NodeKey("a", "b"), machine())) == given
+    assert again.metrics_by_set() == {"process": [metric("cpu_ns")]}
+    assert again.ranks_of("job") == {given[0]: rank}
+    assert again.jobs() == {"job"}
+    other.close()
+
+
+def test_threads_get_one_number_per_key(catalog: Catalog) -> None:
+    numbers = Numbers(catalog)
+    keys = [RankKey("job", "worker", i) for i in range(20)]
+    together = Barrier(8)
+
+    def ask(_: int) -> list[int]:
+        together.wait(10)
+        return [numbers.rank(key) for key in keys]
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(8)))
+    assert all(answer == answers[0] for answer in answers)
+    assert len(set(answers[0])) == 20
+    assert catalog.numbers()[1] == dict(zip(keys, answers[0], strict=True))
+
+
+def test_first_description_of_a_metric_stays(catalog: Catalog) -> None:
+    numbers = Numbers(catalog)
+    numbers.metrics([metric("a")])
+    numbers.metrics([metric("a")._replace(unit="other"), metric("b")])
+    assert [m.unit for m in numbers.metrics_by_set()["process"]] == ["1", "1"]
+
+
+def test_catalog_survives_a_power_cut(tmp_path: Path, catalog: Catalog) -> None:
+    with catalog._engine.connect() as db:
+        assert db.exec_driver_sql("pragma synchronous").scalar() == 2
+    other = sqlite3.connect(tmp_path / "catalog.db")
+    assert other.execute("pragma journal_mode").fetchone() == ("wal",)
+    other.close()

@@ -1,0 +1,254 @@
+"""The real command as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from roofline.v1 import query_pb2, query_pb2_grpc
+from roofline_server import __version__
+
+from tests.fakes import wait_for
+
+from .builders import S, rank, training
+from .services import Agent
+
+SERVER = [sys.executable, "-m", "roofline_server"]
+SENT = training(
+    [rank(index=0), rank(index=1, pid=101)], batches=60, batch_ns=S, sample_ns=S // 2, stepping=(0, 1)
+)
+STEPS = 85  # of each rank: those that begin and end within the 60 s
+
+
+class Process:
+    """A running `roofline-server`."""
+
+    def __init__(self, data: Path, *options: str) -> None:
+        self.log = data.with_suffix(".log")
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*SERVER, "--listen", "127.0.0.1:0", "--data", str(data), *options], stderr=log, stdout=log
+            )
+        self._before = self.log.read_text().count(" at 127.0.0.1:")
+        self.address = wait_for(self._address, "the server's address")
+
+    def _address(self) -> str:
+        assert self._process.poll() is None, self.log.read_text()
+        found = re.findall(r" at (127\.0\.0\.1:\d+),", self.log.read_text())
+        return found[-1] if len(found) > self._before else ""
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self._process.send_signal(number)
+        return self._process.wait(30)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    with contextlib.ExitStack() as running:
+
+        def begin(*options: str, data: Path = tmp_path / "data") -> Process:
+            process = Process(data, *options)
+            running.callback(lambda: (process._process.kill(), process._process.wait()))
+            return process
+
+        yield begin
+
+
+def run(*options: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SERVER, *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environ},
+        check=False,
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str], code: int, *says: str) -> None:
+    assert done.returncode == code, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if " INFO " not in line]
+    assert line.startswith("roofline-server: ")
+    for word in says:
+        assert word in line
+    assert done.stdout == ""
+
+
+def report(address: str, job: str = "job") -> query_pb2.Report:
+    with grpc.insecure_channel(address) as channel:
+        return query_pb2_grpc.QueryStub(channel).GetReport(query_pb2.GetReportRequest(job=job), timeout=30)
+
+
+def deliver(address: str, count: int = len(SENT)) -> int:
+    """What an agent does: send what is not durable yet, keep it until it is; returns where it began."""
+
+    async def stream() -> int:
+        async with grpc.aio.insecure_channel(address) as channel, Agent(channel) as agent:
+            welcome = agent.all("welcome")[0].acked
+            await agent.send(*(one for one in SENT[:count] if one.sequence > welcome))
+            await agent.until(lambda: max(agent.acked, welcome) >= count)
+            return int(welcome)
+
+    return asyncio.run(stream())
+
+
+def steps_of(found: query_pb2.Report) -> dict[str, float]:
+    return {r.rank: r.summary.values["steps"].value for r in found.ranks}
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"roofline-server {__version__}\n")
+
+
+def test_help_says_what_and_how() -> None:
+    done = run("--help", COLUMNS="200")
+    assert done.returncode == 0
+    for word in ("--listen", "--data", "--insecure", "Examples:", "Exit codes:"):
+        assert word in done.stdout
+
+
+def test_unknown_option_is_a_usage_error() -> None:
+    assert run("--nonsense").returncode == 2
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:1", "192.0.2.7:7642", "[::]:0", "node1:7642"])
+def test_address_others_can_reach_needs_insecure(tmp_path: Path, listen: str) -> None:
+    refused(run("--listen", listen, "--data", str(tmp_path / "d")), 3, listen, "--insecure")
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize("listen", ["7642", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ":7642", ""])
+def test_malformed_address_is_a_wrong_configuration(tmp_path: Path, listen: str) -> None:
+    refused(run("--listen", listen, "--data", str(tmp_path)), 3, "HOST:PORT")
+
+
+def test_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused(run("--listen", address, "--data", str(tmp_path)), 6, address, "in use")
+
+
+def test_file_in_place_of_the_data_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file")), 6, "file", "--data")
+    refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file/below")), 6, "below", "--data")
+
+
+def test_data_directory_that_cannot_be_written() -> None:
+    refused(run("--listen", "127.0.0.1:0", "--data", "/proc/roofline"), 6, "/proc/roofline", "--data")
+
+
+def test_data_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").write_bytes(b"no database at all" * 500)
+    refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path)), 6, "not a database")
+
+
+def test_catalog_without_its_driver_is_one_clear_line(tmp_path: Path) -> None:
+    url = "postgresql+psycopg2://nowhere/db"
+    done = run("--listen", "127.0.0.1:0", "--data", str(tmp_path), "--catalog", url)
+    assert done.returncode in (3, 6)
+    assert "Traceback" not in done.stderr
+
+
+def test_second_server_on_the_same_data_is_refused(tmp_path: Path, start: Callable[..., Process]) -> None:
+    start()
+    refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")), 6, "another roofline-server")
+
+
+def test_data_goes_to_the_state_directory_when_nobody_says(tmp_path: Path) -> None:
+    (tmp_path / "roofline").write_text("in the way")
+    done = run("--listen", "127.0.0.1:0", XDG_STATE_HOME=str(tmp_path), ROOFLINE_DATA="")
+    refused(done, 6, str(tmp_path / "roofline/server"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_server_with_all_it_took(start: Callable[..., Process], number: int) -> None:
+    server = start()
+    deliver(server.address)
+    before = report(server.address)
+    assert server.end(number) == 0
+    again = start()
+    after = report(again.address)
+    assert steps_of(after) == steps_of(before) == {"worker:0": STEPS, "worker:1": STEPS}
+    assert deliver(again.address) == len(SENT)
+
+
+def test_nothing_is_left_in_the_inbox_after_a_signal(tmp_path: Path, start: Callable[..., Process]) -> None:
+    server = start()
+    deliver(server.address)
+    assert server.end() == 0
+    inbox = sqlite3.connect(tmp_path / "data/inbox.db")
+    assert inbox.execute("select count(*) from batch").fetchone() == (0,)
+    inbox.close()
+
+
+def test_signal_ends_a_server_with_open_streams(start: Callable[..., Process]) -> None:
+    server = start()
+
+    async def hold() -> None:
+        async with grpc.aio.insecure_channel(server.address) as channel, Agent(channel) as agent:
+            await agent.send(*SENT[:5])
+            await agent.until(lambda: agent.acked == 5)
+            assert await asyncio.to_thread(server.end) == 0
+
+    asyncio.run(hold())
+
+
+@pytest.mark.parametrize("seal", ["30", "0.05"], ids=["unsealed", "while sealing"])
+def test_killed_servers_lose_and_double_no_step(start: Callable[..., Process], seal: str) -> None:
+    async def stream_until_killed(server: Process, kill_at: int) -> None:
+        async with grpc.aio.insecure_channel(server.address) as channel, Agent(channel) as agent:
+            welcome = agent.all("welcome")[0].acked
+            for one in SENT:
+                if one.sequence > welcome:
+                    with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                        await agent.send(one)
+                if one.sequence == kill_at:
+                    await agent.until(lambda: max(agent.acked, welcome) >= kill_at - 8)
+                    assert await asyncio.to_thread(server.end, signal.SIGKILL) == -signal.SIGKILL
+                    return
+                await asyncio.sleep(0.005)  # spreads the batches over several sealings
+
+    for kill_at in (20, 35, 50):
+        asyncio.run(stream_until_killed(start("--seal", seal), kill_at))
+    server = start("--seal", seal)
+    assert deliver(server.address) >= 50 - 8
+    for _ in range(2):
+        found = report(server.address)
+        assert steps_of(found) == {"worker:0": STEPS, "worker:1": STEPS}
+        assert found.ranks[0].summary.values["flops_per_step"].coverage == 1
+        assert found.gaps == []
+        assert server.end() == 0
+        server = start()
+
+
+def test_quiet_server_says_nothing_when_all_is_well(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    process = subprocess.Popen(
+        [*SERVER, "--listen", address, "--data", str(tmp_path), "--quiet"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        with grpc.insecure_channel(address) as channel:
+            grpc.channel_ready_future(channel).result(30)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=30)[1] == ""
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,284 @@
+"""The import rules of docs/architecture.md, read from the source of every module, and two of them run."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("agent", "server", "client")
+OURS = ("roofline_agent", "roofline_step", "roofline_server", "roofline_client")
+HEAVY = ("numpy", "pandas", "pyarrow", "duckdb", "matplotlib")
+WIRE = ("roofline", "grpc", "google")
+SQL = ("sqlite3", "sqlalchemy", "duckdb")
+IO = (
+    "os",
+    "io",
+    "pathlib",
+    "socket",
+    "subprocess",
+    "time",
+    "logging",
+    "sqlite3",
+    "shutil",
+    "tempfile",
+    "asyncio",
+)
+CALLS_OUT = ("open", "print", "input", "exec", "eval", "__import__")
+
+
+class Import(NamedTuple):
+    """One imported module, by its full name."""
+
+    of: str  # file, from the repository's root
+    module: str
+    line: int
+    lazy: bool  # inside a function
+    typing: bool  # below `if TYPE_CHECKING:`
+
+    @property
+    def top(self) -> str:
+        return self.module.partition(".")[0]
+
+    def __str__(self) -> str:
+        return f"{self.of}:{self.line} imports {self.module}"
+
+
+@cache
+def files() -> tuple[str, ...]:
+    return tuple(sorted(str(p.relative_to(ROOT)) for f in FOLDERS for p in (ROOT / f).rglob("*.py")))
+
+
+@cache
+def tree(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(), path)
+
+
+def package(path: str) -> list[str]:
+    """Names of the packages a file lies in, outermost first."""
+    return list(Path(path).parent.parts[1:])
+
+
+@cache
+def imports(path: str) -> tuple[Import, ...]:
+    found: list[Import] = []
+
+    def look(node: ast.AST, lazy: bool, typing: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend(Import(path, a.name, node.lineno, lazy, typing) for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.extend(Import(path, name, node.lineno, lazy, typing) for name in _from(path, node))
+        elif isinstance(node, ast.Call) and _imports_by_name(node):
+            module = node.args[0].value  # type: ignore[attr-defined]
+            found.append(Import(path, str(module), node.lineno, lazy, typing))
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for child in node.body:
+                look(child, lazy, True)
+            for child in node.orelse:
+                look(child, lazy, typing)
+            return
+        inside = lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for child in ast.iter_child_nodes(node):
+            look(child, inside, typing)
+
+    look(tree(path), False, False)
+    return tuple(found)
+
+
+def _from(path: str, node: ast.ImportFrom) -> list[str]:
+    """Full names of what a from-import names; of a package without a module, its members."""
+    base = package(path)[: len(package(path)) - node.level + 1] if node.level else []
+    stem = ".".join([*base, *([node.module] if node.module else [])])
+    return [stem] if node.module else [f"{stem}.{alias.name}" for alias in node.names]
+
+
+def _imports_by_name(node: ast.Call) -> bool:
+    """import_module("x"), __import__("x")."""
+    name = ast.unparse(node.func)
+    fixed = bool(node.args) and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+    return fixed and (name.endswith("import_module") or name == "__import__")
+
+
+def under(*starts: str) -> list[str]:
+    chosen = [path for path in files() if path.startswith(starts)]
+    assert chosen, f"no file begins with {starts}: the rule would hold for nothing"
+    return chosen
+
+
+def all_imports(paths: Iterable[str]) -> list[Import]:
+    return [one for path in paths for one in imports(path)]
+
+
+def wrong(paths: Iterable[str], forbidden: Iterable[str]) -> list[str]:
+    return [str(one) for one in all_imports(paths) if one.top in tuple(forbidden)]
+
+
+def test_the_reader_of_imports_sees_all_kinds() -> None:
+    modules = {one.module for path in files() for one in imports(path)}
+    assert {"numpy", "grpc", "roofline_server.errors", "roofline_agent.calibrate.store"} <= modules
+    assert any(one.lazy for path in files() for one in imports(path))
+    assert any(one.typing for path in files() for one in imports(path))
+
+
+# -- who may know whom ------------------------------------------------------------------------------
+
+
+def test_what_runs_inside_a_training_needs_the_standard_library_only() -> None:
+    inside = under("agent/roofline_step/", "agent/roofline_agent/hooks/")
+    ours = ("roofline_step.", "roofline_agent.hooks")
+    others = [
+        str(one)
+        for one in all_imports(inside)
+        if one.top not in sys.stdlib_module_names
+        and not f"{one.module}.".startswith(ours)
+        # the user's own sitecustomize, which ours makes way for
+        and (Path(one.of).name, one.module) != ("sitecustomize.py", "sitecustomize")
+    ]
+    assert others == []
+
+
+@pytest.mark.parametrize("own", FOLDERS)
+def test_programs_do_not_know_each_other(own: str) -> None:
+    allowed = {"agent": {"roofline_agent", "roofline_step"}}.get(own, {f"roofline_{own}"})
+    assert wrong(under(f"{own}/"), set(OURS) - allowed) == []
+
+
+def test_the_mark_knows_nothing_of_the_agent() -> None:
+    assert wrong(under("agent/roofline_step/"), ("roofline_agent",)) == []
+
+
+def test_agent_names_no_heavy_library() -> None:
+    """Not even lazily: nodes have the base install."""
+    assert wrong(under("agent/"), HEAVY) == []
+
+
+@pytest.mark.parametrize("module", ["roofline_agent.daemon", "roofline_agent.cli", "roofline_agent.wrapper"])
+def test_agent_loads_no_heavy_library(module: str) -> None:
+    code = f"import {module}, sys; print(sorted(set({HEAVY}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_wrapper_loads_no_grpc() -> None:
+    """One wrapper a rank: it must not cost what a gRPC library costs."""
+    code = "import roofline_agent.wrapper, sys; print(sorted({'grpc', 'google.protobuf'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_wire_is_known_at_the_edges_only() -> None:
+    edges = (
+        "agent/roofline_agent/exporter.py",
+        "server/roofline_server/ingest/",
+        "server/roofline_server/query.py",
+        "server/roofline_server/serve.py",
+        "client/roofline_client/api.py",
+    )
+    assert wrong((path for path in files() if not path.startswith(edges)), WIRE) == []
+    assert wrong(under(*edges), WIRE)
+
+
+def test_sql_is_known_to_the_store_only() -> None:
+    edges = ("server/roofline_server/store/", "agent/roofline_agent/spool.py")
+    known = [
+        one for one in all_imports(path for path in files() if not path.startswith(edges)) if one.top in SQL
+    ]
+    # ingest/service.py may catch the store's sqlite3.Error, and nothing else of it.
+    assert [str(one) for one in known if one.of != "server/roofline_server/ingest/service.py"] == []
+    used = {
+        ast.unparse(node)
+        for node in ast.walk(tree("server/roofline_server/ingest/service.py"))
+        if isinstance(node, ast.Attribute)
+        and ast.unparse(node).startswith(("sqlite3.", "duckdb.", "sqlalchemy."))
+    }
+    assert used <= {"sqlite3.Error"}
+
+
+def test_spool_uses_no_other_database() -> None:
+    assert wrong(under("agent/roofline_agent/spool.py"), ("sqlalchemy", "duckdb")) == []
+
+
+# -- what stays pure --------------------------------------------------------------------------------
+
+
+def pure() -> list[str]:
+    return under("server/roofline_server/correlate/", "server/roofline_server/model/")
+
+
+def test_hard_logic_does_no_io() -> None:
+    assert wrong(pure(), IO) == []
+    calls = [
+        f"{path}:{node.lineno} calls {node.func.id}"
+        for path in pure()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS_OUT
+    ]
+    assert calls == []
+
+
+def test_hard_logic_knows_only_records_and_itself() -> None:
+    """Else it could reach a file through a module that does."""
+    allowed = (
+        "roofline_server.correlate",
+        "roofline_server.model",
+        "roofline_server.records",
+        "roofline_server.errors",
+    )
+    assert [
+        str(one) for one in all_imports(pure()) if one.top in OURS and not one.module.startswith(allowed)
+    ] == []
+    others = {one.top for one in all_imports(pure())} - set(OURS)
+    assert others <= {
+        "__future__",
+        "collections",
+        "enum",
+        "functools",
+        "itertools",
+        "math",
+        "typing",
+        "numpy",
+    }
+
+
+def test_client_holds_no_formula() -> None:
+    assert wrong(under("client/"), ("numpy", "scipy")) == []
+    for library, only in (("matplotlib", "plots.py"), ("pandas", "tables.py")):
+        users = {one.of for one in all_imports(under("client/")) if one.top == library}
+        assert users <= {f"client/roofline_client/{only}"}
+
+
+def test_pandas_is_loaded_when_asked_for() -> None:
+    pandas = [one for one in all_imports(under("client/")) if one.top == "pandas"]
+    assert pandas and all(one.lazy or one.typing for one in pandas)
+
+
+# -- style ------------------------------------------------------------------------------------------
+
+
+def test_only_command_lines_print_and_exit() -> None:
+    # wrapper.run says its few words on stderr beside a training, through a parameter whose default prints.
+    allowed = {("agent/roofline_agent/wrapper.py", "print")}
+    found = {
+        (path, ast.unparse(node.func))
+        for path in files()
+        if Path(path).name not in ("cli.py", "__main__.py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "sys.exit", "exit", "quit")
+    }
+    assert found - allowed == set()
+
+
+def test_no_module_for_this_and_that() -> None:
+    names = {part for path in files() for part in Path(path).with_suffix("").parts}
+    assert names & {"utils", "util", "common", "helpers", "helper", "misc"} == set()
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [path for path in files() if not ast.get_docstring(tree(path))] == []
