@@ -52,17 +52,16 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
     order = np.argsort(middle, kind="stable")
     calls, middle = take(calls, order), middle[order]
     first, behind = np.searchsorted(middle, begin), np.searchsorted(middle, end)
-    # Intensity needs both figures of a call: with one unknown it counts for neither.
-    unknown = (calls["flops"] == ABSENT) | (calls["bytes"] == ABSENT)
+    no_flops, no_bytes = calls["flops"] == ABSENT, calls["bytes"] == ABSENT
     known = {
-        "flops": np.where(unknown, 0, calls["flops"]),
-        "bytes": np.where(unknown, 0, calls["bytes"]),
+        "flops": np.where(no_flops, 0, calls["flops"]),
+        "bytes": np.where(no_bytes, 0, calls["bytes"]),
         "kernel_ns": calls["duration_ns"],
-        "unmodelled": unknown.astype(np.int64),
+        "unmodelled": (no_flops | no_bytes).astype(np.int64),
     }
     for name in ("f32", "f64"):
         same = calls["precision"] == precision_code(name)
-        known[f"flops_{name}"] = np.where(same & ~unknown, calls["flops"], 0)
+        known[f"flops_{name}"] = np.where(same & ~no_flops, calls["flops"], 0)
     result: Table = dict(windows)
     for name, column in known.items():
         running = np.concatenate(([0], np.cumsum(column, dtype=np.int64)))
