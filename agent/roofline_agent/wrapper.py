@@ -50,8 +50,10 @@ GROUP_KILL_S = 0.02
 PR_SET_PDEATHSIG = 1
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 20
-COALESCE_S = 0.01  # verbose lines come one write each; a reader that wakes for each costs the training CPU
-FLUSH_S = 0.1
+# Verbose lines come one write each; a reader that wakes for each takes CPU from the training. A terminal's
+# buffer is too small to wait for long.
+COALESCE_S, COALESCE_TTY_S = 0.05, 0.002
+FLUSH_S = 0.2
 RECONNECT_S = 1.0
 GRACE_S = 0.05
 CALLS_PER_PACKET = 2000
@@ -128,6 +130,7 @@ class KernelLink:
             link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             try:
                 link.setblocking(False)
+                link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
                 link.connect(path)
                 link.send(WRAPPED.pack(b"W", self._pid))
             except OSError:
@@ -200,6 +203,8 @@ class Output:
             self.source, self.child_end = os.pipe()
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        # Above this much at once more is on its way, and waiting would hold the rank up.
+        self.patience = 2048 if self.is_tty else READ_BYTES // 4
         keep_onednn, keep_mkl = kept(environ)
         self.filter = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
         self._deaf = False
@@ -340,8 +345,8 @@ def _pump(child: subprocess.Popen[bytes], output: Output, link: KernelLink | Non
             if not data:
                 break
             output.write(output.filter.feed(data, time.time_ns()))
-            if not output.is_tty and len(data) < READ_BYTES // 4:
-                time.sleep(COALESCE_S)
+            if len(data) < output.patience:
+                time.sleep(COALESCE_TTY_S if output.is_tty else COALESCE_S)
         else:
             output.write(output.filter.release())
         if time.monotonic() - flushed >= FLUSH_S:

@@ -85,6 +85,8 @@ class Sender:
             return False
         try:
             connection.setblocking(False)
+            # As many marks as the kernel will hold until the agent looks again.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
             connection.connect(path)
         except OSError:
             connection.close()

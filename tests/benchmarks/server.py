@@ -170,6 +170,7 @@ async def _many(here: Node) -> tuple[int, list[float], float]:
         await stream.close()
     for channel in channels:
         await channel.close()
+    await asyncio.sleep(0.5)  # their last callbacks still need the loop
     return acked, latency, seconds
 
 
