@@ -116,7 +116,7 @@ def test_killed_server_loses_no_step_of_a_real_training(site: Site, tensorflow_p
 def test_killed_agent_leaves_a_gap_in_a_real_training(site: Site, tensorflow_python: str) -> None:
     site.server()
     agent = site.agent()
-    training = site.start(launch(site, tensorflow_python, wrapped=True, steps=120), "training.log")
+    training = site.start(launch(site, tensorflow_python, wrapped=True, steps=300), "training.log")
     wait_until(lambda: all_steps(site) > 20, 120, "steps arrive")
     agent.kill()
     agent.wait()
