@@ -17,7 +17,7 @@ demo: $(VENV)/.ready $(TF_VENV)/.ready ## profile a real TensorFlow parameter-se
 
 test: $(VENV)/.ready ## run the tests (no training framework needed)
 	@$(VENV)/bin/python -m coverage run -m pytest
-	@$(VENV)/bin/python -m coverage report --skip-covered | tail -n 1
+	@$(VENV)/bin/python -m coverage report | grep '^TOTAL'
 
 test-frameworks: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run the tests on real TensorFlow and PyTorch
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
