@@ -97,6 +97,7 @@ def daemon(
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run(
+    context: typer.Context,
     command: Annotated[list[str], typer.Argument(help="the command that is one rank")],
     job: Annotated[str | None, typer.Option(help="job id of this rank")] = None,
     role: Annotated[str | None, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = None,
@@ -114,7 +115,12 @@ def run(
     from . import wrapper
 
     try:
-        status = wrapper.run(command, wrapper.Naming(job, role, rank, name), os.environ, kernels, steps)
+        settings = context.obj[1]
+        environ = dict(os.environ)
+        if settings["socket"]:
+            environ["ROOFLINE_SOCKET"] = settings["socket"]
+        naming = wrapper.Naming(job or settings["job"], role, rank, name)
+        status = wrapper.run(command, naming, environ, kernels, steps)
     except wrapper.StartError as error:
         print(f"roofline-agent run: {error}", file=sys.stderr)
         raise typer.Exit(error.status) from None

@@ -130,12 +130,14 @@ def test_rejection_survives_a_full_disk(spool: Spool) -> None:
     fill(spool, 1)
     spool._db.execute("pragma query_only = on")
     spool.reject(1)
+    assert spool.dropped == 1
 
 
 def test_ack_survives_a_full_disk(spool: Spool) -> None:
     fill(spool, 1)
     spool._db.execute("pragma query_only = on")
     spool.ack(1)
+    assert [p.sequence for p in spool.pending(0, 10)] == [1], "kept, and sent once more"
 
 
 def test_identity_is_kept(tmp_path: Path) -> None:

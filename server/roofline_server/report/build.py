@@ -14,7 +14,7 @@ from ..model import roofline
 from ..model.summary import RankEvidence, dominant_precision, summarize
 from ..model.values import Scope
 from ..records import rows, take
-from ..store.store import JobView
+from ..store.view import JobView
 from .evidence import by_rank, evidence_of, unite, where, within
 from .gaps import alignment_of, find_gaps
 from .members import extent, is_running, latest_life, nodes_of, role_order

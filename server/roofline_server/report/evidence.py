@@ -10,7 +10,7 @@ import numpy as np
 from ..correlate.steps import OWN, union
 from ..model.summary import CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
 from ..records import EventKind, Ints, Table, rows, take
-from ..store.store import JobView
+from ..store.view import JobView
 from .members import host_of
 from .records import Steps
 

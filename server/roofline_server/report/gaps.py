@@ -7,7 +7,7 @@ import numpy as np
 from ..correlate.kernels import merge
 from ..model.values import Provenance, Scope, Value
 from ..records import EventKind, Table, rows
-from ..store.store import JobView
+from ..store.view import JobView
 from .evidence import where
 from .members import nodes_of
 from .records import Gap

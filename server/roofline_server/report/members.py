@@ -6,7 +6,7 @@ import numpy as np
 
 from ..records import Incarnation, rows
 from ..store.catalog import Life
-from ..store.store import JobView
+from ..store.view import JobView
 from .records import JobSummary
 
 ROLE_ORDER = ("chief", "ps", "worker", "horovod", "ddp", "evaluator")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..correlate.steps import OWN
 from ..records import EventKind, Table, rows, take
-from ..store.store import JobView
+from ..store.view import JobView
 from .evidence import by_rank, where
 from .records import Report
 

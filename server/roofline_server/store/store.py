@@ -32,9 +32,7 @@ from ..records import (
     Incarnation,
     Knot,
     Machine,
-    Metric,
     NodeKey,
-    RankKey,
     Table,
     concatenate,
     rows,
@@ -45,6 +43,7 @@ from .inbox import Entry, Inbox
 from .numbers import Numbers
 from .reader import Reader, by_dataset, on_server_clock
 from .segments import Segment, sweep, write
+from .view import Clocks, JobView
 
 log = logging.getLogger(__name__)
 
@@ -65,33 +64,6 @@ class TailBatch(NamedTuple):
     id: int
     bytes: int
     decoded: Decoded
-
-
-class JobView(NamedTuple):
-    """Everything a report needs of one job. Times are the server's; `watched` is in node time."""
-
-    job: str
-    ranks: dict[int, RankKey]
-    lives: dict[Incarnation, Life]
-    steps: dict[str, Table]
-    lifetimes: dict[str, Table]  # as `steps`, one row per life, for ranks without any step
-    events: Table
-    watched: dict[int, Table]  # node -> BATCH and node-wide events, in node time
-    clocks: dict[int, NodeClock]
-    machines: dict[int, Machine]
-    metrics: dict[str, list[Metric]]
-
-
-class Clocks(dict[int, NodeClock]):
-    """The clock of each node, made when it is first asked for."""
-
-    def __init__(self, make: Callable[[int], NodeClock]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, node: int) -> NodeClock:
-        clock = self[node] = self._make(node)
-        return clock
 
 
 class _Snapshot(NamedTuple):

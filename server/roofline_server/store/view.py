@@ -1,0 +1,37 @@
+"""What the store hands out of one job, and the clocks to read it by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..clock import NodeClock
+from ..records import Incarnation, Machine, Metric, RankKey, Table
+from .catalog import Life
+
+
+class Clocks(dict[int, NodeClock]):
+    """The clock of each node, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[int], NodeClock]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, node: int) -> NodeClock:
+        clock = self[node] = self._make(node)
+        return clock
+
+
+class JobView(NamedTuple):
+    """Everything a report needs of one job. Times are the server's; `watched` is in node time."""
+
+    job: str
+    ranks: dict[int, RankKey]
+    lives: dict[Incarnation, Life]
+    steps: dict[str, Table]
+    lifetimes: dict[str, Table]  # as `steps`, one row per life, for ranks without any step
+    events: Table
+    watched: dict[int, Table]  # node -> BATCH and node-wide events, in node time
+    clocks: dict[int, NodeClock]
+    machines: dict[int, Machine]
+    metrics: dict[str, list[Metric]]
