@@ -83,11 +83,13 @@ def _little(column: array[Any]) -> bytes:
 
 def encode(batch: Batch, sequence: int) -> bytes:
     """One AgentMessage with this batch, self-contained, as it goes into the spool and over the wire."""
-    ranks, sets, kernels, phases = _Table(), _Table(), _Table(), _Table()
+    ranks, sets, kernels, phases, instances = _Table(), _Table(), _Table(), _Table(), _Table()
     for rank in batch.ranks:
         ranks(rank)
     message = pb.Batch(sequence=sequence, begin_ns=batch.begin_ns, end_ns=batch.end_ns)
-    message.samples.extend(_samples(block, sets(block.counter_set), ranks) for block in batch.samples)
+    message.samples.extend(
+        _samples(block, sets(block.counter_set), ranks, instances) for block in batch.samples
+    )
     if batch.marks:
         message.marks.CopyFrom(_marks(batch, ranks, phases))
     if batch.calls:
@@ -111,20 +113,23 @@ def encode(batch: Batch, sequence: int) -> bytes:
     message.counter_sets.extend(_counter_set(counter_set) for counter_set in sets.numbers)
     message.kernels.extend(_kernel(shape) for shape in kernels.numbers)
     message.ranks.extend(_rank(rank) for rank in ranks.numbers)
+    message.instances.extend(instances.numbers)
     return bytes(pb.AgentMessage(batch=message).SerializeToString())
 
 
-def _samples(block: SampleBlock, number: int, ranks: _Table) -> pb.Samples:
+def _samples(block: SampleBlock, number: int, ranks: _Table, instances: _Table) -> pb.Samples:
     rows: list[Sample] = block.rows
     columns = []
     for at, metric in enumerate(block.counter_set.metrics):
         column = (row.values[at] for row in rows)
         columns.append(doubles(column) if metric.is_double else ints(column))  # type: ignore[arg-type]
+    parts = any(row.instance for row in rows)
     return pb.Samples(
         counter_set=number,
-        rank=ints(ranks(row.rank) for row in rows),
+        rank=ints(-1 if row.rank is None else ranks(row.rank) for row in rows),
         time_ns=ints(row.time_ns for row in rows),
         columns=columns,
+        instance=ints(instances(row.instance) if row.instance else -1 for row in rows) if parts else b"",
     )
 
 

@@ -69,11 +69,16 @@ class Rank(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One row of a counter set; a value is None where nobody measured it."""
+    """One row of a counter set; a value is None where nobody measured it.
 
-    rank: Rank
+    rank None: the row speaks for the node. instance: the part of the rank or node that it speaks for
+    ("socket 0", "gpu 1", "eth0", a peer "ps:0"); "" is the whole.
+    """
+
+    rank: Rank | None
     time_ns: int
     values: tuple[int | float | None, ...]
+    instance: str = ""
 
 
 class SampleBlock(NamedTuple):
@@ -145,6 +150,7 @@ class SourceStatus(NamedTuple):
     works: bool
     reason: str = ""
     advice: str = ""
+    fills: str = ""
 
 
 class Source(Protocol):
@@ -152,13 +158,15 @@ class Source(Protocol):
 
     name: str
     counter_set: CounterSet
+    fills: str  # what of a report its values fill, in a few words
+    measures: bool  # asks something that takes its time or can hang (a driver, a service), not just files
 
     def probe(self) -> SourceStatus:
         """Whether it can work on this node; called once before the first sample."""
         ...
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
-        """Rows for the ranks alive now; a rank that has just gone has no row."""
+        """Rows for the ranks alive now and for the node; a rank that has just gone has no row."""
         ...
 
     def close(self) -> None: ...
@@ -168,5 +176,6 @@ class Settings(NamedTuple):
     """What a source may want to know when it is made."""
 
     proc: str = "/proc"
+    sys: str = "/sys"
     interval_ns: int = 1_000_000_000
     environ: Mapping[str, str] = {}

@@ -27,6 +27,7 @@ class Made:
 
     def __init__(self, name: str, works: bool = True, fails: int = 0, probe_fails: bool = False) -> None:
         self.name, self._works, self._probe_fails = name, works, probe_fails
+        self.fills, self.measures = "everything", False
         self.fails = fails
         self.closed = False
         self.counter_set = CounterSet(name, (Metric("m", MetricKind.GAUGE, "1"),))

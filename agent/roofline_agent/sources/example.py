@@ -19,6 +19,11 @@ class ExampleSource:
     # The name of the source, of its counter set and so of a dataset in the store.
     name = "example"
 
+    # What of a report its values fill (doctor says so), and whether asking takes time or can hang: such a
+    # source gets its turn apart from those that just read files.
+    fills = "how often each rank was looked at"
+    measures = False
+
     # Every metric with kind, unit, scope and provenance; add it to docs/metrics.md too.
     counter_set = CounterSet("example", (Metric("looks", MetricKind.CUMULATIVE, "1"),))
 

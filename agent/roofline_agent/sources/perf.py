@@ -94,6 +94,8 @@ class PerfSource:
     """Counter set "perf": one row per rank and perf interval."""
 
     name = "perf"
+    fills = "measured FLOPs, cycles and instructions per step; DRAM bytes and measured intensity"
+    measures = False
 
     def __init__(self, settings: Settings) -> None:
         self._perf = settings.environ.get("ROOFLINE_PERF", "perf")

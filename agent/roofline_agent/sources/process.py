@@ -43,6 +43,8 @@ class ProcessSource:
     """Counter set "process": one row per rank and sample."""
 
     name = "process"
+    fills = "CPU time and utilization, memory"
+    measures = False
     counter_set = CounterSet("process", METRICS)
 
     def __init__(self, settings: Settings) -> None:

@@ -123,6 +123,8 @@ class TcpSource:
     """Counter set "tcp": a row per rank, once a second at most; none for one in another network namespace."""
 
     name = "tcp"
+    fills = "bytes sent and received per step and second, by peer"
+    measures = False
     counter_set = CounterSet("tcp", METRICS)
 
     def __init__(self, settings: Settings) -> None:

@@ -107,7 +107,7 @@ class Welcome(_message.Message):
     def __init__(self, acked: _Optional[int] = ..., server: _Optional[str] = ..., max_batch_bytes: _Optional[int] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("sequence", "begin_ns", "end_ns", "ranks", "counter_sets", "samples", "marks", "kernels", "calls", "events")
+    __slots__ = ("sequence", "begin_ns", "end_ns", "ranks", "counter_sets", "samples", "marks", "kernels", "calls", "events", "instances")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     END_NS_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +118,7 @@ class Batch(_message.Message):
     KERNELS_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCES_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     begin_ns: int
     end_ns: int
@@ -128,7 +129,8 @@ class Batch(_message.Message):
     kernels: _containers.RepeatedCompositeFieldContainer[Kernel]
     calls: Calls
     events: _containers.RepeatedCompositeFieldContainer[Event]
-    def __init__(self, sequence: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[Rank, _Mapping]]] = ..., counter_sets: _Optional[_Iterable[_Union[CounterSet, _Mapping]]] = ..., samples: _Optional[_Iterable[_Union[Samples, _Mapping]]] = ..., marks: _Optional[_Union[Marks, _Mapping]] = ..., kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
+    instances: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sequence: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[Rank, _Mapping]]] = ..., counter_sets: _Optional[_Iterable[_Union[CounterSet, _Mapping]]] = ..., samples: _Optional[_Iterable[_Union[Samples, _Mapping]]] = ..., marks: _Optional[_Union[Marks, _Mapping]] = ..., kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., instances: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Rank(_message.Message):
     __slots__ = ("job", "role", "index", "pid", "start_ns", "name", "world", "framework")
@@ -177,16 +179,18 @@ class CounterSet(_message.Message):
     def __init__(self, name: _Optional[str] = ..., metrics: _Optional[_Iterable[_Union[Metric, _Mapping]]] = ...) -> None: ...
 
 class Samples(_message.Message):
-    __slots__ = ("counter_set", "rank", "time_ns", "columns")
+    __slots__ = ("counter_set", "rank", "time_ns", "columns", "instance")
     COUNTER_SET_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     TIME_NS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     counter_set: int
     rank: bytes
     time_ns: bytes
     columns: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, counter_set: _Optional[int] = ..., rank: _Optional[bytes] = ..., time_ns: _Optional[bytes] = ..., columns: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    instance: bytes
+    def __init__(self, counter_set: _Optional[int] = ..., rank: _Optional[bytes] = ..., time_ns: _Optional[bytes] = ..., columns: _Optional[_Iterable[bytes]] = ..., instance: _Optional[bytes] = ...) -> None: ...
 
 class Marks(_message.Message):
     __slots__ = ("rank", "sender", "kind", "step", "examples", "time_ns", "phase", "flags", "phases")

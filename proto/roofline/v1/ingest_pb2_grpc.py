@@ -6,7 +6,8 @@ from roofline.v1 import ingest_pb2 as roofline_dot_v1_dot_ingest__pb2
 
 
 class IngestStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """What agents speak to the server.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -22,7 +23,8 @@ class IngestStub(object):
 
 
 class IngestServicer(object):
-    """Missing associated documentation comment in .proto file."""
+    """What agents speak to the server.
+    """
 
     def Stream(self, request_iterator, context):
         """The agent sends Hello first and nothing else before Welcome arrives.
@@ -47,7 +49,8 @@ def add_IngestServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Ingest(object):
-    """Missing associated documentation comment in .proto file."""
+    """What agents speak to the server.
+    """
 
     @staticmethod
     def Stream(request_iterator,

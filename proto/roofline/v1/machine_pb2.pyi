@@ -79,13 +79,15 @@ class Ceiling(_message.Message):
     def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., level: _Optional[str] = ..., precision: _Optional[str] = ..., width: _Optional[int] = ..., value: _Optional[float] = ..., unit: _Optional[str] = ..., spread: _Optional[float] = ..., method: _Optional[str] = ..., time_ns: _Optional[int] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("name", "works", "reason", "advice")
+    __slots__ = ("name", "works", "reason", "advice", "fills")
     NAME_FIELD_NUMBER: _ClassVar[int]
     WORKS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     ADVICE_FIELD_NUMBER: _ClassVar[int]
+    FILLS_FIELD_NUMBER: _ClassVar[int]
     name: str
     works: bool
     reason: str
     advice: str
-    def __init__(self, name: _Optional[str] = ..., works: bool = ..., reason: _Optional[str] = ..., advice: _Optional[str] = ...) -> None: ...
+    fills: str
+    def __init__(self, name: _Optional[str] = ..., works: bool = ..., reason: _Optional[str] = ..., advice: _Optional[str] = ..., fills: _Optional[str] = ...) -> None: ...

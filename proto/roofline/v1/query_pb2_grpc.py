@@ -6,7 +6,8 @@ from roofline.v1 import query_pb2 as roofline_dot_v1_dot_query__pb2
 
 
 class QueryStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """What clients ask the server.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -27,10 +28,12 @@ class QueryStub(object):
 
 
 class QueryServicer(object):
-    """Missing associated documentation comment in .proto file."""
+    """What clients ask the server.
+    """
 
     def ListJobs(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """All jobs the server has data of; an empty list when there are none.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -63,7 +66,8 @@ def add_QueryServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Query(object):
-    """Missing associated documentation comment in .proto file."""
+    """What clients ask the server.
+    """
 
     @staticmethod
     def ListJobs(request,

@@ -1,0 +1,37 @@
+"""The formats that can be read, one file and one line here each, told by their content and never by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .collect import Collector
+from .errors import NotRecognised
+from .text import Text
+
+
+class Format(NamedTuple):
+    """sniff(head) says how sure it is that this is its format: 0 no, 100 certainly. read goes through the
+    text once, tells the collector what it finds and never raises for what the file holds."""
+
+    name: str
+    sniff: Callable[[str], int]
+    read: Callable[[Text, Collector], None]
+
+
+FORMATS: tuple[Format, ...] = ()
+
+
+def recognise(text: Text) -> Format:
+    """The format that is surest. Raises NotRecognised."""
+    sure, best = max(((one.sniff(text.head), one) for one in FORMATS), key=lambda pair: pair[0])
+    if not sure:
+        raise NotRecognised(
+            f"{text.name}: no known format; it begins with {_beginning(text.head)!r}. "
+            f"Known: {', '.join(one.name for one in FORMATS)}"
+        )
+    return best
+
+
+def _beginning(head: str) -> str:
+    return next((line.strip() for line in head.splitlines() if line.strip()), "")[:60]

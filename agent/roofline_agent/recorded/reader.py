@@ -1,0 +1,49 @@
+"""Reads one recorded file: opens it, tells its format, lets the format's reader collect what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .collect import Collector
+from .errors import NotRecognised
+from .formats import recognise
+from .text import Text, open_binary
+
+
+def read(path: str, companions: Sequence[str] = (), keep_launches: bool = False) -> Collector:
+    """Everything in the file at `path` ("-": standard input).
+
+    companions: heads of the other files given together with it. Raises RecordedError when there is nothing to
+    be had; a file that is good up to some point gives what it has, and a warning saying how far.
+    """
+    with open_binary(path) as stream:
+        text = Text(path, stream, companions)
+        form = recognise(text)
+        found = Collector(keep_launches)
+        try:
+            form.read(text, found)
+        except RecursionError:
+            found.warn("nested too deeply to be read on", text.line)
+        _add_warnings(text, found)
+    found.tool = found.tool or form.name
+    if found.is_empty and not found.warnings:
+        raise NotRecognised(f"{path} looks like {form.name}, but holds no value")
+    return found
+
+
+def _add_warnings(text: Text, found: Collector) -> None:
+    if text.cut_short:
+        found.warn(f"{text.cut_short}; read up to here", text.line)
+    if text.replaced:
+        found.warn(f"{text.replaced} bytes are not {text.encoding}; shown as U+FFFD")
+    if text.long_lines:
+        found.warn(f"{text.long_lines} lines are longer than a million characters and were cut")
+
+
+def head_of(path: str) -> str:
+    """The first characters of a file, "" where it has none; for telling other files what lies beside them."""
+    try:
+        with open_binary(path) as stream:
+            return Text(path, stream).head
+    except Exception:
+        return ""

@@ -1,0 +1,109 @@
+"""What a recorded file holds, as plain records. Always FLOP, byte, second; None: the file does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+LEVELS = ("dram", "l2", "l1")  # always shown; a reader may add others ("l3", "minimum")
+
+
+class Launch(NamedTuple):
+    """One execution of a kernel, or several alike put together (`count`, with their sums)."""
+
+    name: str
+    time_s: float | None
+    flops: float | None = None
+    bytes: Mapping[str, float] = {}  # memory level -> bytes moved; a level nobody measured is not in it
+    start_s: float | None = None  # since the recording's time zero
+    precision: str = ""  # of most of the FLOPs: "f32", "f64", "f16", "bf16", ...
+    library: str = ""  # "onednn", "mkl", "cuda"
+    variant: str = ""
+    problem: str = ""  # shapes, grid
+    note: str = ""
+    count: int = 1  # type: ignore[assignment]
+
+
+class Kernel(NamedTuple):
+    """All launches of one kernel. A sum is None unless every launch has the value."""
+
+    name: str
+    launches: int
+    time_s: float | None
+    flops: float | None
+    bytes: Mapping[str, float]
+    precision: str = ""
+    note: str = ""
+
+    @property
+    def flops_per_s(self) -> float | None:
+        return self.flops / self.time_s if self.flops is not None and self.time_s else None
+
+    @property
+    def intensity(self) -> dict[str, float]:
+        """FLOP per byte at each level that has bytes."""
+        if self.flops is None:
+            return {}
+        return {level: self.flops / moved for level, moved in self.bytes.items() if moved}
+
+
+class Counter(NamedTuple):
+    """One value that a tool counted.
+
+    value is in `unit`, a base unit ("byte", "s", "FLOP", "J", "Hz", "1"); printed is the number as the file
+    has it, in printed_unit. value None: the tool says it did not count. A FLOP event's value is FLOPs.
+    """
+
+    metric: str  # our name where the event is known ("flops.f64.256", "dram_read_bytes"), else the tool's
+    event: str  # the tool's name, as printed
+    value: float | None
+    unit: str
+    scope: str = ""  # "process", "node", "socket 0", "core S0-C1", "cpu 3", "gpu 0", "cgroup NAME", ...
+    coverage: float | None = None  # share of the time it really counted, 0..1
+    t_s: float | None = None  # since the recording's time zero; None: the whole run
+    kind: str = "total"  # "total" of the run, "delta" since the reading before, or "gauge" at t_s
+    printed: float | None = None
+    printed_unit: str = ""
+
+
+class Phase(NamedTuple):
+    """A named activity: how often and how long in all."""
+
+    name: str
+    count: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
+    time_s: float
+    bytes: float | None = None
+
+
+class Step(NamedTuple):
+    """A line in which a training said how fast it is."""
+
+    step: int
+    examples_per_s: float | None
+    t_s: float | None = None
+    loss: float | None = None
+    step_time_s: float | None = None
+
+
+class Throughput(NamedTuple):
+    """What a training's log says of its speed. examples_per_s: the printed total, or the mean over steps."""
+
+    unit: str  # "images", "examples"
+    examples_per_s: float | None
+    last_examples_per_s: float | None
+    step_lines: int
+    batch: int | None = None  # examples of one step of one rank
+    speaks_for: str = ""  # "all ranks", "this rank"; "" where the log does not tell
+
+
+class RecordedCeiling(NamedTuple):
+    """A limit that a benchmark measured. Names as `calibrate` gives them: "dram.triad", "peak.f64.512"."""
+
+    name: str
+    kind: str  # "memory" or "compute"
+    level: str  # "dram", "l3", ...; "" for compute
+    precision: str  # "f64", ...; "" for memory
+    value: float
+    unit: str  # "byte/s" or "FLOP/s"
+    method: str
+    width: int = 0

@@ -1,0 +1,156 @@
+"""A recorded file as decoded text: one pass, any size, whatever its encoding and compression.
+
+Memory stays small: lines and chunks are handed out as they are read, and a line without end is cut.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from .errors import NotReadable, NotText
+
+HEAD_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 18
+MAX_LINE = 1 << 20  # characters
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_KNOWN_BINARY = (
+    (b"\x7fELF", "a program, not a recording"),
+    (b"SQLite format 3", "an SQLite file (nsys export?): export it as text first, e.g. `nsys stats`"),
+    (b"PK\x03\x04", "a zip archive: unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first (zstd -d)"),
+    (b"BZh", "compressed with bzip2: unpack it first"),
+    (b"\xfd7zXZ", "compressed with xz: unpack it first"),
+    (b"PERFILE2", "a perf.data file: `perf stat` output is text; use `perf stat report` or `perf script`"),
+)
+
+
+class Text:
+    """One file. `line` is the number of the line handed out last, from 1; `replaced` counts bytes that were
+    no text in its encoding; `cut_short` says why the file ended before its time, empty when it did not."""
+
+    def __init__(self, name: str, stream: IO[bytes], companions: Sequence[str] = ()) -> None:
+        """companions: the heads of the other files given together with this one.
+
+        Raises NotText when it is binary, NotReadable when it is empty or cannot be read.
+        """
+        self.name = name
+        self.companions = companions
+        self.line = 0
+        self.bytes_read = 0
+        self.replaced = 0
+        self.long_lines = 0
+        self.cut_short = ""
+        self._stream = _unpacked(stream)
+        self._raw_head = self._read(HEAD_BYTES)
+        if not self._raw_head.strip():
+            raise NotReadable(
+                f"{name} is empty: nothing was recorded" if not self.cut_short else self._broken()
+            )
+        bom, encoding = next((pair for pair in _BOMS if self._raw_head.startswith(pair[0])), (b"", "utf-8"))
+        self.encoding = encoding
+        self._skip = len(bom)
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+        if encoding == "utf-8":
+            _refuse_binary(name, self._raw_head)
+        self.head = self._raw_head[self._skip :].decode(encoding, errors="replace")
+
+    def _broken(self) -> str:
+        return f"{self.name}: {self.cut_short}, and nothing could be read before that"
+
+    def _read(self, size: int) -> bytes:
+        try:
+            data = self._stream.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self.cut_short = f"its gzip stream is broken or ends early ({error})"
+            return b""
+        except OSError as error:
+            self.cut_short = f"reading failed ({error.strerror or error})"
+            return b""
+        self.bytes_read += len(data)
+        return data
+
+    def chunks(self) -> Iterator[str]:
+        """All of the text in pieces, from the beginning; one pass."""
+        data = self._raw_head[self._skip :]
+        while data:
+            yield self._decode(data)
+            data = self._read(CHUNK_BYTES)
+        rest = self._decoder.decode(b"", final=True)
+        if rest:
+            yield rest
+
+    def _decode(self, data: bytes) -> str:
+        text = self._decoder.decode(data)
+        self.replaced += text.count("\ufffd")
+        return text
+
+    def lines(self) -> Iterator[str]:
+        """All lines without their ends (LF, CRLF or CR LF mixed); one pass. An endless line is cut."""
+        rest, skipping = "", False
+        for chunk in self.chunks():
+            pieces = (rest + chunk).split("\n")
+            rest = pieces.pop()
+            for piece in pieces:
+                if skipping:
+                    skipping = False  # the end of a line whose beginning was handed out already
+                    continue
+                yield self._line(piece)
+            if len(rest) > MAX_LINE:
+                if not skipping:
+                    yield self._line(rest)
+                rest, skipping = "", True
+        if rest and not skipping:
+            yield self._line(rest)
+
+    def _line(self, text: str) -> str:
+        self.line += 1
+        if len(text) > MAX_LINE:
+            self.long_lines += 1
+            text = text[:MAX_LINE]
+        return text.rstrip("\r")
+
+
+def open_binary(path: str) -> IO[bytes]:
+    """The file's bytes; "-" is standard input. Raises NotReadable."""
+    try:
+        if path == "-":
+            return io.open(0, "rb", closefd=False)  # noqa: UP020  # the descriptor, not the text layer
+        if Path(path).is_dir():
+            raise NotReadable(f"{path} is a directory: name the files in it")
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise NotReadable(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise NotReadable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _unpacked(stream: IO[bytes]) -> IO[bytes]:
+    buffered = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream  # type: ignore[type-var]
+    if buffered.peek(2)[:2] == b"\x1f\x8b":  # type: ignore[attr-defined]
+        return gzip.GzipFile(fileobj=buffered)  # type: ignore[return-value]
+    return buffered
+
+
+def _refuse_binary(name: str, head: bytes) -> None:
+    for magic, what in _KNOWN_BINARY:
+        if head.startswith(magic):
+            raise NotText(f"{name} is {what}")
+    nul = head.find(b"\0")
+    if nul >= 0:
+        line = head.count(b"\n", 0, nul) + 1
+        raise NotText(f"{name} is binary (a zero byte at offset {nul}, line {line}): no known recording is")
+    controls = sum(byte < 32 and byte not in (9, 10, 12, 13, 27) for byte in head)
+    if controls > len(head) // 20:
+        raise NotText(f"{name} is binary ({controls} control characters in its first {len(head)} bytes)")
