@@ -138,7 +138,7 @@ def open_binary(path: str) -> IO[bytes]:
 
 def _unpacked(stream: IO[bytes]) -> IO[bytes]:
     buffered = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream  # type: ignore[type-var]
-    if buffered.peek(2)[:2] == b"\x1f\x8b":  # type: ignore[attr-defined]
+    if buffered.peek(2)[:2] == b"\x1f\x8b":
         return gzip.GzipFile(fileobj=buffered)  # type: ignore[return-value]
     return buffered
 
