@@ -36,6 +36,8 @@ BATCH_NS = 1_000_000_000
 SCAN_NS = 2_000_000_000
 STRIDE_S = 0.25  # longest that connected processes are left alone
 DRAIN_S = 3.0
+ROWS_S = 0.05  # a batch waits so long for the rows of a round that has just begun
+LAST_ROWS_S = 1.0  # and the last one of an agent's life so long
 
 
 class Daemon:
@@ -126,13 +128,17 @@ class Daemon:
             self._events.append(Event(EventKind.RANK_EXITED, now, now, rank))
 
     def _sample(self) -> None:
-        blocks, events = self._sampler.sample(list(self._discovery.ranks.values()))
+        self._sampler.ask(list(self._discovery.ranks.values()))
+
+    def _take_samples(self, wait_s: float) -> None:
+        blocks, events = self._sampler.take(wait_s)
         self._blocks.extend(blocks)
         self._events.extend(events)
 
     def _close_batch(self) -> None:
         end = time.monotonic_ns()
         self._intake.drain()
+        self._take_samples(ROWS_S)
         marks, calls, events = self._intake.take(end)
         dropped = self._spool.dropped - self._reported_drops
         if dropped:
@@ -157,13 +163,15 @@ class Daemon:
             lost = Event(EventKind.LOST, batch.begin_ns, end, None, 1, f"batches (not encodable: {error})")
             self._events.append(lost)
         self._exporter.push()
-        if self._read_ceilings():
+        if self._read_ceilings() or self._sampler.changed:
+            self._sampler.changed = False
             self._exporter.greet_again()
 
     def _finish(self) -> None:
         self._intake.drain()
         self._scan(time.monotonic_ns())
         self._sample()
+        self._take_samples(LAST_ROWS_S)
         self._close_batch()
         if not self._exporter.drain(DRAIN_S):
             log.warning("the server has not taken everything; the rest waits in %s", self.state)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from roofline_agent.daemon import merge
 from roofline_agent.records import (
@@ -16,8 +18,10 @@ from roofline_agent.records import (
     Settings,
 )
 from roofline_agent.records import SourceStatus as Status
-from roofline_agent.sampler import Sampler
+from roofline_agent.sampler import FAILURES, Sampler
 from roofline_agent.sources.example import ExampleSource
+
+from tests.fakes import wait_for
 
 RANK = Rank("j", "worker", 0, 11, 1)
 
@@ -71,6 +75,91 @@ def test_source_that_is_off_is_named_and_never_asked() -> None:
 
 def test_without_rows_there_is_no_block() -> None:
     assert Sampler({"good": Made("good")}).sample([]) == ([], [])
+
+
+class Hanging(Made):
+    """A source that does not come back from `sample` until it is let go."""
+
+    def __init__(self, name: str, measures: bool, probing: bool = False) -> None:
+        super().__init__(name)
+        self.measures, self._probing = measures, probing
+        self.go, self.entered = threading.Event(), threading.Event()
+
+    def _hang(self) -> None:
+        self.entered.set()
+        self.go.wait(30)
+
+    def probe(self) -> Status:
+        if self._probing:
+            self._hang()
+        return super().probe()
+
+    def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+        self._hang()
+        return super().sample(ranks)
+
+
+@contextmanager
+def hanging(name: str, measures: bool) -> Iterator[Hanging]:
+    source = Hanging(name, measures)
+    try:
+        yield source
+    finally:
+        source.go.set()
+
+
+def test_source_that_hangs_is_dropped_with_its_reason_and_the_others_go_on() -> None:
+    with hanging("stuck", measures=False) as stuck:
+        sampler = Sampler({"stuck": stuck, "good": Made("good")}, hangs_ns=50_000_000)
+        sampler.ask([RANK])
+        assert stuck.entered.wait(10)
+        blocks, events = wait_for(lambda: (taken := sampler.sample([RANK]))[0] and taken)
+        assert names(blocks) == ["good"]
+        assert [e.kind for e in events] == [EventKind.SOURCE_FAILED]
+        status = sampler.statuses[0]
+        assert (status.name, status.works) == ("stuck", False)
+        assert "did not answer for 0.05 s" in status.reason
+        assert sampler.changed
+        stuck.go.set()
+        assert names(sampler.sample([RANK])[0]) == ["good"], "what it says afterwards comes too late"
+
+
+def test_measuring_source_that_hangs_does_not_keep_files_waiting() -> None:
+    with hanging("driver", measures=True) as driver:
+        sampler = Sampler({"driver": driver, "file": Made("file")})
+        sampler.ask([RANK])
+        assert driver.entered.wait(10)
+        assert names(wait_for(lambda: sampler.take()[0])) == ["file"]
+        sampler.ask([RANK])
+        assert names(wait_for(lambda: sampler.take()[0])) == ["file"]
+
+
+def test_source_that_keeps_failing_is_dropped_and_closed() -> None:
+    bad, good = Made("bad", fails=FAILURES), Made("good")
+    sampler = Sampler({"bad": bad, "good": good})
+    for _ in range(FAILURES):
+        assert names(sampler.sample([RANK])[0]) == ["good"]
+    assert names(sampler.sample([RANK])[0]) == ["good"], "it would work now, but it is off"
+    assert not sampler.statuses[0].works
+    assert f"failed {FAILURES} times in a row" in sampler.statuses[0].reason
+    sampler.close()
+    assert bad.closed
+    assert good.closed
+
+
+def test_failures_with_rows_between_them_drop_nothing() -> None:
+    bad = Made("bad")
+    sampler = Sampler({"bad": bad})
+    for _ in range(FAILURES):
+        bad.fails = 1
+        sampler.sample([RANK])
+        sampler.sample([RANK])
+    assert sampler.statuses[0].works
+
+
+def test_what_a_source_fills_stands_in_its_status() -> None:
+    sampler = Sampler({"off": Made("off", works=False)})
+    assert sampler.statuses[0].fills == "everything"
 
 
 def test_close_closes_all() -> None:
