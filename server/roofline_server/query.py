@@ -19,7 +19,7 @@ from .records import Ceiling
 from .report.build import build
 from .report.evidence import NEEDED
 from .report.members import summarize_job
-from .report.records import Report, RoofReport, Steps
+from .report.records import PartReport, Report, RoofReport, Steps
 from .store.store import Store
 
 log = logging.getLogger(__name__)
@@ -102,12 +102,20 @@ def _message(report: Report) -> Any:
             pb.SourceReport(host=host, sources=[machine_pb2.SourceStatus(**s._asdict()) for s in sources])
             for host, sources in report.sources
         ],
+        parts=[_part(part) for part in report.parts],
     )
 
 
 def _summary(summary: Summary) -> Any:
     message = pb.Summary(bound=summary.bound, bound_reason=summary.bound_reason)
     for name, value in summary.values.items():
+        message.values[name].CopyFrom(_value(value))
+    return message
+
+
+def _part(part: PartReport) -> Any:
+    message = pb.PartReport(host=part.host, rank=part.rank, instance=part.instance, source=part.source)
+    for name, value in part.values.items():
         message.values[name].CopyFrom(_value(value))
     return message
 

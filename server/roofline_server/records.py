@@ -21,6 +21,7 @@ Bools = NDArray[np.bool_]
 Table = dict[str, NDArray[Any]]
 
 NODE_JOB = ""  # rows that concern a node and not a job are kept under the empty job
+NODE_RANK = -1  # in the column `rank`: the row speaks for the node, or for a part of it (column `instance`)
 
 
 class MetricKind(IntEnum):
@@ -155,6 +156,7 @@ class SourceStatus(NamedTuple):
     works: bool
     reason: str
     advice: str
+    fills: str = ""
 
 
 class Machine(NamedTuple):
@@ -199,4 +201,4 @@ def _column(table: Table, name: str, tables: list[Table]) -> NDArray[np.generic]
         return np.full(rows(table), np.nan)
     if kind.kind == "i":
         return np.full(rows(table), ABSENT, np.int64)
-    return np.zeros(rows(table), kind)
+    return np.full(rows(table), "", object)

@@ -1,16 +1,20 @@
 """Counters cut at window borders.
 
 A cumulative counter is read at a border by linear interpolation between the samples around it; a border that
-lies outside the samples has no value (NaN). A gauge is the largest value seen during the window.
+lies outside the samples has no value (NaN), nor has a window in which the counter began anew (its agent was
+started again). A gauge is the largest value seen during the window.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..records import ABSENT, Floats, Ints, Metric, MetricKind, Table, rows, take
+from ..records import ABSENT, Bools, Floats, Ints, Metric, MetricKind, Table, rows, take
 
 
 def as_float(column: Ints | Floats) -> Floats:
@@ -35,6 +39,18 @@ def at_borders(times: Ints, values: Floats, borders: Ints) -> Floats:
     return np.where(inside, read, np.nan)
 
 
+def restarted(times: Ints, values: Floats, begin: Ints, end: Ints) -> Bools:
+    """Whether the counter fell between two samples of which one lies in the window, or the window between
+    them: it began anew there, and what it counted in between is not known."""
+    known = ~np.isnan(values)
+    times, values = times[known], values[known]
+    falls = np.flatnonzero(np.diff(values) < 0)
+    found = np.zeros(len(begin), bool)
+    for at in falls:
+        found |= (begin < times[at + 1]) & (end > times[at])
+    return found
+
+
 def largest(times: Ints, values: Floats, begin: Ints, end: Ints) -> Floats:
     """Largest value in each window [begin, end], the last sample before it included; NaN without any."""
     first = np.maximum(np.searchsorted(times, begin, side="right") - 1, 0)
@@ -55,7 +71,7 @@ def cut(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     parts: list[Table] = []
     order = np.lexsort((samples["time_ns"], samples["start_ns"], samples["rank"]))
     samples = take(samples, order)
-    for group in _groups(samples["rank"], samples["start_ns"]):
+    for group in groups(samples["rank"], samples["start_ns"]):
         one = {name: column[group] for name, column in samples.items()}
         mine = _touched(take(windows, windows["rank"] == one["rank"][0]), one["time_ns"])
         if rows(mine):
@@ -65,7 +81,44 @@ def cut(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _groups(*keys: Ints) -> list[slice]:
+def cut_node(windows: Table, homes: Mapping[int, int], samples: Table, metrics: Sequence[Metric]) -> Table:
+    """Cumulative counters that speak for nodes at the borders of the windows of the ranks that live there.
+
+    homes: rank -> node. samples: node, instance, time_ns, a column per metric; the parts of a node (its
+    sockets, its interfaces) are added up, and where one of them has no reading there is no sum. The result is
+    like that of `cut`, without gauges: of parts there is no common one.
+    """
+    counted = [m for m in metrics if m.kind == MetricKind.CUMULATIVE and m.name in samples]
+    nodes = np.array([homes.get(int(rank), -1) for rank in windows["rank"]], np.int64)
+    found: list[Table] = []
+    for node in np.unique(samples["node"]):
+        mine = take(windows, nodes == node)
+        if rows(mine) and counted:
+            found.append(_cut_parts(mine, take(samples, samples["node"] == node), counted))
+    if not found:
+        return {}
+    table = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    seen = np.any([~np.isnan(table[f"{m.name}.end"]) for m in counted], axis=0)
+    return take(table, seen)
+
+
+def _cut_parts(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
+    order = np.lexsort((samples["time_ns"], samples["instance"].astype(str)))
+    samples = take(samples, order)
+    parts = [
+        _cut_one(windows, {name: column[group] for name, column in samples.items()}, metrics)
+        for group in groups(samples["instance"])
+    ]
+    total = dict(parts[0])
+    for part in parts[1:]:
+        total["samples"] = np.minimum(total["samples"], part["samples"])
+        for metric in metrics:
+            for border in (f"{metric.name}.begin", f"{metric.name}.end"):
+                total[border] = total[border] + part[border]
+    return total
+
+
+def groups(*keys: NDArray[Any]) -> list[slice]:
     """Slices of equal keys in sorted columns."""
     if not len(keys[0]):
         return []
@@ -93,8 +146,9 @@ def _cut_one(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
             continue
         values = as_float(samples[metric.name])
         if metric.kind == MetricKind.CUMULATIVE:
-            result[f"{metric.name}.begin"] = at_borders(times, values, begin)
-            result[f"{metric.name}.end"] = at_borders(times, values, end)
+            broken = restarted(times, values, begin, end)
+            result[f"{metric.name}.begin"] = np.where(broken, np.nan, at_borders(times, values, begin))
+            result[f"{metric.name}.end"] = np.where(broken, np.nan, at_borders(times, values, end))
         else:
             result[metric.name] = largest(times, values, begin, end)
     return result

@@ -13,7 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..records import ABSENT, Bools, EventKind, Ints, Metric, RankKey, Table, concatenate, rows, take
+from ..records import (
+    ABSENT,
+    NODE_RANK,
+    Bools,
+    EventKind,
+    Ints,
+    Metric,
+    RankKey,
+    Table,
+    concatenate,
+    rows,
+    take,
+)
 from . import counters, kernels
 from . import windows as step_windows
 
@@ -30,6 +42,7 @@ class JobTables(NamedTuple):
     samples: Mapping[str, Table]
     calls: Table
     events: Table
+    homes: Mapping[int, int] = {}  # rank -> its node
 
 
 def correlate(
@@ -37,7 +50,8 @@ def correlate(
     metrics: Mapping[str, Sequence[Metric]],
     wanted: Callable[[Table], Bools] | None = None,
 ) -> dict[str, Table]:
-    """Tables `steps` (the windows), `steps_kernels`, and `steps_SET` for each counter set with rows.
+    """Tables `steps` (the windows), `steps_kernels`, for each counter set with rows of ranks `steps_SET`, and
+    with rows of nodes `steps_node_SET`: what the rank's whole node counted during the rank's window.
 
     wanted: which of the windows, adopted ones included; default all.
     """
@@ -49,8 +63,12 @@ def correlate(
     found = {"steps": windows}
     keys = {name: windows[name] for name in ("rank", "window", "step", "begin_ns", "end_ns")}
     for name, samples in job.samples.items():
-        if rows(samples) and name in metrics:
-            found[f"steps_{name}"] = counters.cut(keys, samples, list(metrics[name]))
+        if not rows(samples) or name not in metrics:
+            continue
+        if rows(mine := _of_ranks(samples)):
+            found[f"steps_{name}"] = counters.cut(keys, mine, list(metrics[name]))
+        if rows(theirs := of_nodes(samples)):
+            found[f"steps_node_{name}"] = counters.cut_node(keys, job.homes, theirs, metrics[name])
     found["steps_kernels"] = kernels.total(keys, _calls(job.calls), coverage(job.events))
     return {name: table for name, table in found.items() if rows(table)}
 
@@ -59,9 +77,28 @@ def whole_lives(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict
     """`steps_SET` tables with one row per incarnation, its whole life the window: for ranks without steps."""
     found: dict[str, Table] = {}
     for name, samples in job.samples.items():
-        if rows(samples) and name in metrics:
-            found[f"steps_{name}"] = counters.cut(_lives(samples), samples, list(metrics[name]))
+        mine = _of_ranks(samples)
+        if rows(mine) and name in metrics:
+            found[f"steps_{name}"] = counters.cut(_lives(mine), mine, list(metrics[name]))
     return found
+
+
+def _of_ranks(samples: Table) -> Table:
+    """Rows that speak for whole ranks."""
+    if not rows(samples):
+        return {}
+    whole = samples["rank"] != NODE_RANK
+    if "instance" in samples:
+        whole = whole & (samples["instance"] == "")
+    return samples if whole.all() else take(samples, whole)
+
+
+def of_nodes(samples: Table) -> Table:
+    """Rows that speak for nodes and their parts; `instance` is there, "" for the node as a whole."""
+    some = take(samples, samples["rank"] == NODE_RANK) if rows(samples) else {}
+    if rows(some) and "instance" not in some:
+        some["instance"] = np.full(rows(some), "", object)
+    return some
 
 
 def _lives(samples: Table) -> Table:

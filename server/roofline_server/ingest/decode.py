@@ -18,6 +18,7 @@ from ..errors import BadBatch
 from ..records import (
     ABSENT,
     NODE_JOB,
+    NODE_RANK,
     Ceiling,
     EventKind,
     Frame,
@@ -42,7 +43,8 @@ SET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 RESERVED_SETS = ("kernels",)
 RESERVED_COLUMNS = frozenset(
     ("rank_at", "rank", "node", "start_ns", "time_ns", "end_ns", "begin_ns", "window", "step", "samples")
-)
+) | {"instance"}
+MAX_INSTANCES = 65_536
 MAX_RANK_TABLES = 8192
 
 
@@ -85,7 +87,8 @@ def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
         raise BadBatch(f"begin_ns {batch.begin_ns} and end_ns {batch.end_ns} are no stretch of time")
     ranks = _ranks(node, tuple(r.SerializeToString() for r in batch.ranks), numbers)
     schemas = [_schema(counter_set.SerializeToString()) for counter_set in batch.counter_sets]
-    samples = [_samples(block, schemas, ranks) for block in batch.samples]
+    instances = _instances(batch.instances)
+    samples = [_samples(block, schemas, ranks, instances) for block in batch.samples]
     marks, calls, events = _marks(batch, ranks), _calls(batch, ranks), _events(batch, ranks)
     # All is checked: only now do names get numbers that outlive the batch.
     ranks.number(numbers)
@@ -177,10 +180,11 @@ class _Ranks:
             self.present = [who for who in self.incarnations if who.pid]
             self._ids = np.array([*ids, -1], np.int64)
 
-    def column(self, data: bytes, what: str) -> Ints:
-        """Indices into this table. Raises BadBatch when one points nowhere."""
+    def column(self, data: bytes, what: str, least: int = 0) -> Ints:
+        """Indices into this table, -1 for the node where `least` allows it. Raises BadBatch when one points
+        nowhere."""
         column = ints(data, what)
-        if len(column) and not (column.min() >= 0 and column.max() < self.count):
+        if len(column) and not (column.min() >= least and column.max() < self.count):
             raise BadBatch(f"{what} points outside the {self.count} ranks of the batch")
         return column
 
@@ -199,15 +203,24 @@ class _Ranks:
             table["start_ns"] = self._starts[at]
         if self._only_job is not None and dataset != "events":
             return [Frame(self._only_job, dataset, table, metrics, values)]
+        if dataset.startswith("samples_"):
+            return self._of_each_job(dataset, at, table, metrics, values)
         jobs = self._jobs[at]
         present = dict.fromkeys(jobs.tolist())
         if len(present) == 1:
             return [Frame(jobs[0], dataset, table, metrics, values)]
-        frames = []
-        for job in present:
-            mine = jobs == job
-            some = None if values is None else values[:, mine]
-            frames.append(Frame(job, dataset, take(table, mine), metrics, some))
+        return [Frame(job, dataset, take(table, jobs == job)) for job in present]
+
+    def _of_each_job(
+        self, dataset: str, at: Ints, table: Table, metrics: tuple[Metric, ...], values: Ints | None
+    ) -> list[Frame]:
+        """Samples by job. What speaks for the node is kept with every job that has ranks there."""
+        frames, jobs, of_node = [], self._jobs[at], at < 0
+        for job in dict.fromkeys(self._jobs[:-1].tolist()) or (NODE_JOB,):
+            mine = (jobs == job) | of_node
+            if mine.any():
+                some = None if values is None else values[:, mine]
+                frames.append(Frame(job, dataset, take(table, mine), metrics, some))
         return frames
 
 
@@ -244,20 +257,35 @@ def _metric(counter_set: str, m: Any) -> Metric:
     return Metric(counter_set, m.name, m.kind, m.unit, m.scope, m.provenance, m.is_double, m.coverage_of)
 
 
-def _samples(block: Any, schemas: Sequence[_Schema], ranks: _Ranks) -> tuple[_Schema, Table, Ints]:
+def _instances(names: Sequence[str]) -> NDArray[np.generic]:
+    """Names of parts; the last, which -1 picks, is the whole."""
+    if len(names) > MAX_INSTANCES:
+        raise BadBatch(f"{len(names)} instances in one batch; at most {MAX_INSTANCES}")
+    return np.array([*(_name(name, "instance") for name in names), ""], object)
+
+
+def _samples(
+    block: Any, schemas: Sequence[_Schema], ranks: _Ranks, instances: NDArray[np.generic]
+) -> tuple[_Schema, Table, Ints]:
     if block.counter_set >= len(schemas):
         raise BadBatch(f"samples of counter set {block.counter_set}, but the batch describes {len(schemas)}")
     schema = schemas[block.counter_set]
     what = f"counter set {schema.name!r}"
     if len(block.columns) != len(schema.metrics):
         raise BadBatch(f"{what} has {len(schema.metrics)} metrics but {len(block.columns)} columns")
-    rank = ranks.column(block.rank, "samples.rank")
+    rank = ranks.column(block.rank, "samples.rank", least=NODE_RANK)
     time_ns = _times(ints(block.time_ns, "samples.time_ns"), "samples.time_ns")
     lengths = {len(block.rank), len(block.time_ns), *map(len, block.columns)}
     if len(lengths) > 1:
         raise BadBatch(f"{what} has columns of different lengths: {sorted(lengths)} bytes")
     values = ints(b"".join(block.columns), what).reshape(len(schema.metrics), len(rank))
-    return schema, {"rank_at": rank, "time_ns": time_ns}, values
+    table: Table = {"rank_at": rank, "time_ns": time_ns}
+    if block.instance:
+        part = ints(block.instance, "samples.instance")
+        if len(part) != len(rank) or not (part.min() >= -1 and part.max() < len(instances) - 1):
+            raise BadBatch(f"{what}: samples.instance points outside the instances of the batch")
+        table["instance"] = instances[part]
+    return schema, table, values
 
 
 def _marks(batch: Any, ranks: _Ranks) -> Table | None:
@@ -345,7 +373,7 @@ def decode_machine(hello: Any) -> Machine:
         Ceiling(c.name, c.kind, c.level, c.precision, c.width, c.value, c.unit, c.spread, c.method, c.time_ns)
         for c in m.ceilings
     )
-    sources = tuple(SourceStatus(s.name, s.works, s.reason, s.advice) for s in hello.sources)
+    sources = tuple(SourceStatus(s.name, s.works, s.reason, s.advice, s.fills) for s in hello.sources)
     host = _name(m.host, "host")
     return Machine(
         host,

@@ -63,6 +63,8 @@ class RankEvidence(NamedTuple):
     cpu_ns: CounterEvidence | None
     sent: CounterEvidence | None
     received: CounterEvidence | None
+    dram: CounterEvidence | None  # its share of what its node moved, bytes
+    energy: CounterEvidence | None  # its share of what its node used, J
     rss_peak: float | None
     samples_per_step: float | None
     serving: bool  # its windows are the workers'
@@ -79,6 +81,7 @@ def summarize(ranks: Sequence[RankEvidence], roofs: Mapping[str, Roof | None], s
     """The values of docs/metrics.md for these ranks (one, or all of a role). roofs: by host, for the
     precision these ranks compute in."""
     values = {**_times(ranks, scope), **_work(ranks, scope), **_resources(ranks, scope)}
+    values |= _of_nodes(ranks, scope, values)
     roofline, bound, reason = _against_roof(ranks, roofs, values)
     return Summary({**values, **roofline}, bound, reason)
 
@@ -188,7 +191,6 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         "flops_per_step.measured": counted_value(_per_window(counters, ranks, 1), "FLOP"),
         "flops_per_second.measured": counted_value(_counter_rate(counters, 1), "FLOP/s"),
         "bytes_per_step.minimum": analytic(_median(moved), "byte", minimum),
-        "bytes_per_step.dram": Value(None, "byte", reason=_reason(ranks, "dram", "no DRAM counter was read")),
         "intensity.minimum": analytic(_ratio(_sum(flops), _sum(moved)), "FLOP/byte", minimum, no_traffic),
         "kernel_time_per_step": value(
             _mean(kernel_time, NS),
@@ -246,17 +248,68 @@ def dominant_precision(kernels: Sequence[KernelEvidence]) -> str:
     return ""
 
 
+# -- shares of what nodes counted --------------------------------------------------------------------
+
+
+def _of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Values made of counters that speak for sockets: each rank's part of them, by CPU time."""
+    no_dram = _reason(ranks, "dram", "no DRAM counter was read")
+    no_energy = _reason(ranks, "energy", "no energy counter was read")
+    dram = [r.dram for r in ranks if r.dram is not None]
+    energy = [r.energy for r in ranks if r.energy is not None]
+
+    def shared(number: float | None, unit: str, missing: str) -> Value:
+        why = "the node's, shared out by CPU time"
+        return value(number, unit, Provenance.ESTIMATED, scope, reason=why, missing=missing)
+
+    moved, used = _per_window(dram, ranks, 1), _per_window(energy, ranks, 1)
+    work = values[
+        "flops_per_step" if values["flops_per_step"].value is not None else "flops_per_step.measured"
+    ]
+    no_work = work.reason or "no FLOPs were counted"
+    flops = work.value
+    return {
+        "bytes_per_step.dram": shared(moved, "byte", no_dram),
+        "dram_bytes_per_second": shared(_counter_rate(dram, 1), "byte/s", no_dram),
+        "intensity.dram": shared(
+            flops / moved if flops is not None and moved else None,
+            "FLOP/byte",
+            no_dram if moved is None else no_work,
+        ),
+        "energy_per_step": shared(used, "J", no_energy),
+        "power": shared(_counter_rate(energy, 1), "W", no_energy),
+        "flops_per_joule": shared(
+            flops / used if flops is not None and used else None,
+            "FLOP/J",
+            no_energy if used is None else no_work,
+        ),
+    }
+
+
+def placed(values: Mapping[str, Value]) -> tuple[str, Value, Value]:
+    """Where the roofline puts this: (level of the bytes, intensity, FLOP/s).
+
+    DRAM traffic that was counted goes before the least there can be, FLOPs known from kernels before those
+    that hardware counted.
+    """
+    level = "dram" if values["intensity.dram"].value is not None else "minimum"
+    flops = (
+        "flops_per_second" if values["flops_per_second"].value is not None else "flops_per_second.measured"
+    )
+    return level, values[f"intensity.{level}"], values[flops]
+
+
 # -- against the roof ------------------------------------------------------------------------------
 
 
 def _against_roof(
     ranks: Sequence[RankEvidence], roofs: Mapping[str, Roof | None], values: Mapping[str, Value]
 ) -> tuple[dict[str, Value], str, str]:
-    intensity, reached = values["intensity.minimum"].value, values["flops_per_second"].value
+    _, x, y = placed(values)
+    intensity, reached = x.value, y.value
     hosts = dict.fromkeys(r.host for r in ranks)
     if intensity is None or reached is None:
-        absent = values["flops_per_second" if reached is None else "intensity.minimum"]
-        return _no_roof(absent.reason)
+        return _no_roof((values["flops_per_second"] if reached is None else x).reason)
     found = [roofs.get(host) for host in hosts]
     if any(roof is None for roof in found) or not found:
         lacking = [host for host, roof in zip(hosts, found, strict=True) if roof is None]

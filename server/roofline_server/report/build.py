@@ -11,7 +11,7 @@ from ..correlate import windows as step_windows
 from ..correlate.steps import OWN
 from ..errors import BadRequest
 from ..model import roofline
-from ..model.summary import RankEvidence, dominant_precision, summarize
+from ..model.summary import RankEvidence, dominant_precision, placed, summarize
 from ..model.values import Scope
 from ..records import rows, take
 from ..store.view import JobView
@@ -19,6 +19,7 @@ from .evidence import by_rank, evidence_of, unite, where, within
 from .gaps import alignment_of, find_gaps
 from .members import extent, is_running, latest_life, nodes_of, role_order
 from .notes import write_notes
+from .parts import part_reports
 from .records import ALL_STEPS, Point, RankReport, Report, RoleReport, RoofReport, Steps
 
 
@@ -55,6 +56,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         alignment=alignment,
         gaps=gaps,
         notes=[],
+        parts=part_reports(view),
         sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
     )
     return report._replace(notes=write_notes(view, report))
@@ -126,12 +128,9 @@ def _roof_reports(view: JobView, roofs: Mapping[str, roofline.Roof | None]) -> l
 def _points(ranks: list[RankReport]) -> list[Point]:
     points = []
     for rank in ranks:
-        intensity = rank.summary.values["intensity.minimum"]
-        flops = rank.summary.values["flops_per_second"]
+        level, intensity, flops = placed(rank.summary.values)
         if intensity.value is not None and flops.value is not None:
             points.append(
-                Point(
-                    rank.rank, rank.role, rank.host, intensity.value, flops.value, flops.provenance, "minimum"
-                )
+                Point(rank.rank, rank.role, rank.host, intensity.value, flops.value, flops.provenance, level)
             )
     return points

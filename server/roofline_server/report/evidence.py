@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from ..correlate.steps import OWN, union
 from ..model.summary import CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
-from ..records import EventKind, Ints, Table, rows, take
+from ..records import EventKind, Ints, SourceStatus, Table, rows, take
 from ..store.view import JobView
 from .members import host_of
 from .records import Steps
@@ -21,6 +21,17 @@ def _borders(*counters: str) -> list[str]:
     return [f"{name}.{border}" for name in counters for border in ("begin", "end")]
 
 
+# Counter set -> what it counts for a whole node that ranks have a share in. The first set of a kind that has
+# readings is used: an uncore counter sees all traffic, resctrl that of its own groups.
+DRAM = {
+    "perf_system": ("dram_read_bytes", "dram_write_bytes", "dram_bytes"),
+    "likwid": ("dram_bytes",),
+    "resctrl": ("dram_total_bytes",),
+}
+ENERGY = {"rapl": ("energy_package_joules", "energy_dram_joules")}
+BUSY = {"node": ("node_cpu_busy_ns",)}
+NODE_COUNTERS = {**DRAM, **ENERGY, **BUSY}
+
 # What a report reads of the step tables; a report's cost is that of reading it.
 NEEDED = {
     "steps": ["examples", "asynchronous"],
@@ -30,6 +41,7 @@ NEEDED = {
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_perf": _borders(*FLOPS, "flops.all.all"),
+    **{f"steps_node_{counter_set}": _borders(*names) for counter_set, names in NODE_COUNTERS.items()},
 }
 
 
@@ -94,6 +106,8 @@ def evidence_of(
         cpu_ns=_counter(process, "cpu_ns"),
         sent=_counter(tcp, "tcp_sent_bytes"),
         received=_counter(tcp, "tcp_received_bytes"),
+        dram=_shared(mine, DRAM),
+        energy=_shared(mine, ENERGY),
         rss_peak=_peak(process, "rss_bytes"),
         samples_per_step=float(np.mean(process["samples"])) if rows(process) and len(steps.step) else None,
         serving=serving,
@@ -139,13 +153,23 @@ def _counter(table: Table, name: str) -> CounterEvidence | None:
     if not both.any():
         return None
     total = seconds = 0.0
-    starts = table["start_ns"]
-    for start in np.unique(starts[both]) if starts.min() < starts.max() else starts[:1]:
-        one = both & (starts == start)
-        total += float(end[one].max() - begin[one].min())
-        seconds += float(table["end_ns"][one].max() - table["begin_ns"][one].min()) / 1e9
+    for one in _lives_of_counter(take(table, both), name):
+        total += float(one[f"{name}.end"].max() - one[f"{name}.begin"].min())
+        seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
     mean = float((end[both] - begin[both]).mean())
     return CounterEvidence(total, seconds, int(both.sum()), mean)
+
+
+def _lives_of_counter(table: Table, name: str) -> list[Table]:
+    """The windows cut where the counter began anew: with its process, or with the agent that counts."""
+    at_begin, starts = table[f"{name}.begin"], table["start_ns"]
+    if starts[0] == starts.min() == starts.max() and not np.any(np.diff(at_begin) < 0):
+        return [table]
+    table = take(table, np.lexsort((table["begin_ns"], starts)))
+    starts = table["start_ns"]
+    anew = (np.diff(table[f"{name}.begin"]) < 0) | (np.diff(starts) != 0)
+    edges = [0, *(np.flatnonzero(anew) + 1).tolist(), rows(table)]
+    return [{n: column[a:b] for n, column in table.items()} for a, b in pairwise(edges)]
 
 
 def _counted_flops(table: Table) -> CounterEvidence | None:
@@ -160,6 +184,37 @@ def _counted_flops(table: Table) -> CounterEvidence | None:
     return _counter(both, "flops")
 
 
+def _shared(mine: Mapping[str, Table], counters: Mapping[str, Sequence[str]]) -> CounterEvidence | None:
+    """A rank's part of what its node counted during its windows: shared out by CPU time."""
+    share = _cpu_share(mine)
+    for counter_set, names in counters.items():
+        table = mine.get(f"steps_node_{counter_set}", {})
+        counted = _counter(_added(table, names), "added")
+        if counted is not None and share is not None:
+            return counted._replace(total=counted.total * share, per_window=counted.per_window * share)
+    return None
+
+
+def _cpu_share(mine: Mapping[str, Table]) -> float | None:
+    """CPU time of the rank over that of all that ran on its node, in the rank's windows."""
+    own = _counter(mine.get("steps_process", {}), "cpu_ns")
+    everyone = _counter(mine.get("steps_node_node", {}), "node_cpu_busy_ns")
+    if own is None or everyone is None or not everyone.per_window > 0:
+        return None
+    return min(1.0, own.per_window / everyone.per_window)
+
+
+def _added(table: Table, names: Sequence[str]) -> Table:
+    """The table with the readings of several counters added up as `added`; those nobody read are left out."""
+    known = [n for n in names if f"{n}.end" in table and not np.isnan(table[f"{n}.end"]).all()]
+    if not known:
+        return {}
+    both = dict(table)
+    for border in ("begin", "end"):
+        both[f"added.{border}"] = np.sum([table[f"{name}.{border}"] for name in known], axis=0)
+    return both
+
+
 def _peak(table: Table, name: str) -> float | None:
     if not rows(table) or name not in table or np.isnan(table[name]).all():
         return None
@@ -170,7 +225,7 @@ def _reasons(view: JobView, number: int) -> dict[str, str]:
     nodes = {who.node for who in view.lives if who.rank == number}
     if not nodes:
         elsewhere = "only its coordinator spoke of it: no agent watches its process"
-        return dict.fromkeys(("cpu", "tcp", "flops", "dram"), elsewhere)
+        return dict.fromkeys(("cpu", "tcp", "flops", "dram", "energy"), elsewhere)
     events = where(view.events, "rank", number)
     wrapped = rows(events) and bool(np.any(events["kind"] == EventKind.KERNELS_COVERED))
     status = {s.name: s for n in nodes for s in view.machines[n].sources}
@@ -178,12 +233,13 @@ def _reasons(view: JobView, number: int) -> dict[str, str]:
         "flops": "its oneDNN and MKL executed nothing"
         if wrapped
         else "not started by `roofline-agent run`: no kernels",
-        "dram": "no source on this node reads DRAM counters",
+        "dram": _why_no(DRAM, status, "DRAM traffic"),
+        "energy": _why_no(ENERGY, status, "energy"),
     }
     perf = status.get("perf")
     if perf is not None and not perf.works:
         reasons["flops"] += f"; {perf.reason}"
-        reasons["dram"] = reasons["perf"] = perf.reason
+        reasons["perf"] = perf.reason
     for kind, source in (("cpu", "process"), ("tcp", "tcp")):
         state = status.get(source)
         if state is None:
@@ -191,3 +247,14 @@ def _reasons(view: JobView, number: int) -> dict[str, str]:
         elif not state.works:
             reasons[kind] = state.reason
     return reasons
+
+
+def _why_no(counters: Mapping[str, Sequence[str]], status: Mapping[str, SourceStatus], what: str) -> str:
+    """Why none of these sources gave a value."""
+    known = [status[name] for name in counters if name in status]
+    off = [f"{s.name}: {s.reason}" for s in known if not s.works]
+    if not known:
+        return f"no source on this node reads {what}"
+    if len(off) < len(known):
+        return f"{what} was read, but there are no steps, or no CPU times, to share it out by"
+    return f"nothing reads {what} on this node ({'; '.join(off)})"

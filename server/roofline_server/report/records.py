@@ -55,6 +55,16 @@ class Gap(NamedTuple):
     reason: str
 
 
+class PartReport(NamedTuple):
+    """What a node or a part of a node or rank counted while the job ran; rank "": it is the node's."""
+
+    host: str
+    rank: str
+    instance: str
+    source: str
+    values: dict[str, Value]
+
+
 class Report(NamedTuple):
     job: str
     begin_ns: int
@@ -71,6 +81,7 @@ class Report(NamedTuple):
     gaps: list[Gap]
     notes: list[str]
     sources: list[tuple[str, list[SourceStatus]]]
+    parts: list[PartReport]
 
 
 class JobSummary(NamedTuple):

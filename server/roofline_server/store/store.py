@@ -21,12 +21,14 @@ import numpy as np
 import sqlalchemy.exc
 
 from ..clock import NodeClock
+from ..correlate import parts
 from ..correlate import windows as step_windows
 from ..correlate.steps import SERVING_ROLES, JobTables, correlate, whole_lives
 from ..errors import Unavailable
 from ..ingest.decode import MAX_TIME_NS, Decoded
 from ..records import (
     NODE_JOB,
+    NODE_RANK,
     Bools,
     Frame,
     Incarnation,
@@ -54,6 +56,9 @@ SILENT_NS = 600_000_000_000
 
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
 STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
+
+# Datasets that were made of others.
+MADE = ("steps", "parts_")
 
 Decode = Callable[[Entry, Numbers], Decoded]
 
@@ -208,6 +213,8 @@ class Store:
         ]
         if job == NODE_JOB:
             return sealing._replace(segments=[*sealing.segments, *segments])
+        for name, table in self._parts(raw, clocks).items():
+            segments.append(self._write(job, f"parts_{name}", table, None, sealing))
         progress, replaced = self._catalog.progress(job), []
         if self._is_outdated(job, progress, raw, clocks):
             log.info("job %s: a node or a server reported late, its step deltas are rebuilt", job)
@@ -244,6 +251,15 @@ class Store:
             int(begin.min()),
             int(end.max()),
         )
+
+    def _parts(self, raw: Mapping[str, Table], clocks: Clocks) -> dict[str, Table]:
+        """Counter set -> what its parts counted, one row each."""
+        metrics, found = self.numbers.metrics_by_set(), {}
+        for dataset, table in raw.items():
+            name = dataset.removeprefix("samples_")
+            if name in metrics and name != dataset:
+                found[name] = parts.summarise(on_server_clock(parts.of_parts(table), clocks), metrics[name])
+        return {name: table for name, table in found.items() if rows(table)}
 
     def _fresh(
         self, tables: JobTables, progress: Progress, through: int | None
@@ -342,7 +358,21 @@ class Store:
             clocks,
             self.numbers.machines(),
             self.numbers.metrics_by_set(),
+            self._part_totals(snapshot, clocks),
         )
+
+    def _part_totals(self, snapshot: _Snapshot, clocks: Clocks) -> list[parts.PartTotal]:
+        metrics = self.numbers.metrics_by_set()
+        fresh = self._parts(by_dataset([f for f in snapshot.frames if _has_parts(f)]), clocks)
+        stored: dict[str, list[Segment]] = {}
+        for segment in snapshot.segments:
+            if segment.dataset.startswith("parts_"):
+                stored.setdefault(segment.dataset.removeprefix("parts_"), []).append(segment)
+        found = []
+        for name in sorted(stored.keys() | fresh.keys()):
+            table = concatenate([self._reader.read(stored.get(name, ())), fresh.get(name, {})])
+            found += parts.totals(table, metrics.get(name, []))
+        return found
 
     def _snapshot(self, job: str) -> _Snapshot:
         frames = [f for batch in self._tail for f in batch.decoded.frames if f.job == job]
@@ -402,7 +432,7 @@ class Store:
         since = progress.resume_ns - self._margin_ns(job) if progress.resume_ns else 0
         needed: dict[str, list[Segment]] = {}
         for segment in segments:
-            if segment.end_ns >= since and not segment.dataset.startswith("steps"):
+            if segment.end_ns >= since and not segment.dataset.startswith(MADE):
                 needed.setdefault(segment.dataset, []).append(segment)
         fresh = by_dataset(frames)
         tables = {}
@@ -412,12 +442,16 @@ class Store:
             if name == "marks" and rows(table):
                 tables[name]["node_ns"] = table["time_ns"]
         samples = {n.removeprefix("samples_"): t for n, t in tables.items() if n.startswith("samples_")}
+        ranks = self.numbers.ranks_of(job)
+        with self._lock:
+            homes = {who.rank: who.node for who in self._lives if who.rank in ranks}
         return JobTables(
-            self.numbers.ranks_of(job),
+            ranks,
             tables.get("marks", {}),
             samples,
             tables.get("calls", {}),
             tables.get("events", {}),
+            homes,
         )
 
     def close(self) -> None:
@@ -433,6 +467,10 @@ def _changed(lives: dict[Incarnation, Life], batches: list[TailBatch]) -> dict[I
     seen = {who for present in lists.values() for who in present}
     seen |= {who for batch in batches for who in batch.decoded.exited}
     return {who: lives[who] for who in seen}
+
+
+def _has_parts(frame: Frame) -> bool:
+    return "instance" in frame.base or bool(frame.metrics and (frame.base["rank"] == NODE_RANK).any())
 
 
 def _moment(clock: NodeClock, node_ns: int) -> int:

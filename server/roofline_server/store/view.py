@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..clock import NodeClock
+from ..correlate.parts import PartTotal
 from ..records import Incarnation, Machine, Metric, RankKey, Table
 from .catalog import Life
 
@@ -35,3 +36,4 @@ class JobView(NamedTuple):
     clocks: dict[int, NodeClock]
     machines: dict[int, Machine]
     metrics: dict[str, list[Metric]]
+    parts: Sequence[PartTotal] = ()  # what nodes, and parts of nodes and ranks, counted over the job

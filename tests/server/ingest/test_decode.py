@@ -190,8 +190,8 @@ def _samples_of_no_rank(b: pb.Batch) -> None:
     b.samples[0].rank = packed([0, 2])
 
 
-def _samples_of_negative_rank(b: pb.Batch) -> None:
-    b.samples[0].rank = packed([0, -1])
+def _samples_of_rank_below_the_node(b: pb.Batch) -> None:
+    b.samples[0].rank = packed([0, -2])
 
 
 def _samples_of_no_counter_set(b: pb.Batch) -> None:
