@@ -1,0 +1,121 @@
+"""GPM: how busy a Hopper or newer GPU's pipes and memory were between two moments, and what follows from it.
+
+The library keeps nothing between calls: two snapshots are taken and their difference asked for, so the newer
+one is kept for the next time. FLOP/s and bytes/s that follow are estimates, and never more than that: a pipe
+that is active is not a pipe that finishes a multiply-add on every lane (NVIDIA/DCGM issue 164).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+MIB = 1 << 20
+# Snapshots closer together than this give an error or noise; a little less than 0.1 s lets 10 Hz through.
+LEAST_APART_NS = 90_000_000
+BUSY = 0.5
+
+# Name of our gauge -> (nvmlGpmMetricId_t, factor to its base unit); ids as nvml.h numbers them.
+GPM_METRICS: Mapping[str, tuple[int, float]] = {
+    "gpm.sm_active": (2, 0.01),
+    "gpm.tensor_active": (5, 0.01),
+    "gpm.dram_active": (10, 0.01),
+    "gpm.fp64_active": (11, 0.01),
+    "gpm.fp32_active": (12, 0.01),
+    "gpm.fp16_active": (13, 0.01),
+    "gpm.pcie_tx_bytes_per_second": (20, MIB),
+    "gpm.pcie_rx_bytes_per_second": (21, MIB),
+    "gpm.nvlink_rx_bytes_per_second": (60, MIB),
+    "gpm.nvlink_tx_bytes_per_second": (61, MIB),
+}
+ACTIVITIES = tuple(name for name in GPM_METRICS if name.endswith("_active"))
+
+
+class Lanes(NamedTuple):
+    """Multiply-adds a clock and SM at most (CUDA C++ Programming Guide, arithmetic instruction throughput).
+
+    tensor: of 16-bit floats, dense, from the data sheets' FLOP/s over SMs, boost clock and 2.
+    """
+
+    fp32: int
+    fp64: int
+    fp16: int
+    tensor: int
+
+
+LANES: Mapping[tuple[int, int], Lanes] = {
+    (9, 0): Lanes(128, 64, 256, 2048),
+    (10, 0): Lanes(128, 64, 256, 4096),
+    (10, 3): Lanes(128, 2, 256, 4096),
+    (12, 0): Lanes(128, 2, 128, 512),
+}
+
+
+class Gpm:
+    """The snapshots of one GPU. nvml: the pynvml module."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        """Raises nvml.NVMLError when the GPU or the driver has no GPM."""
+        self._nvml = nvml
+        self._handle = handle
+        if not nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
+            raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
+        self._older = nvml.nvmlGpmSampleAlloc()
+        self._newer = nvml.nvmlGpmSampleAlloc()
+        self._older_ns: int | None = None
+
+    def read(self, now_ns: int) -> dict[str, float]:
+        """Gauges since the last call, in base units; empty the first time and when it was too short ago.
+
+        Raises nvml.NVMLError.
+        """
+        if self._older_ns is not None and now_ns - self._older_ns < LEAST_APART_NS:
+            return {}
+        self._nvml.nvmlGpmSampleGet(self._handle, self._newer)
+        found = self._difference() if self._older_ns is not None else {}
+        self._older, self._newer, self._older_ns = self._newer, self._older, now_ns
+        return found
+
+    def _difference(self) -> dict[str, float]:
+        asked = self._nvml.c_nvmlGpmMetricsGet_t()
+        asked.version = self._nvml.NVML_GPM_METRICS_GET_VERSION
+        asked.numMetrics = len(GPM_METRICS)
+        asked.sample1, asked.sample2 = self._older, self._newer
+        for at, (number, _) in enumerate(GPM_METRICS.values()):
+            asked.metrics[at].metricId = number
+        got = self._nvml.nvmlGpmMetricsGet(asked)
+        return {
+            name: got.metrics[at].value * factor
+            for at, (name, (_, factor)) in enumerate(GPM_METRICS.items())
+            if got.metrics[at].nvmlReturn == self._nvml.NVML_SUCCESS
+        }
+
+    def close(self) -> None:
+        self._nvml.nvmlGpmSampleFree(self._older)
+        self._nvml.nvmlGpmSampleFree(self._newer)
+
+
+def without_silent_zeros(gauges: Mapping[str, float], utilization: float | None) -> dict[str, float]:
+    """The gauges, less the activities if all are zero though the GPU is busy: then nothing counted them
+    (NVIDIA/DCGM issue 303)."""
+    active = [gauges[name] for name in ACTIVITIES if name in gauges]
+    if utilization is not None and utilization >= BUSY and active and not any(active):
+        return {name: value for name, value in gauges.items() if name not in ACTIVITIES}
+    return dict(gauges)
+
+
+def flops_per_second_upper(
+    gauges: Mapping[str, float],
+    capability: tuple[int, int] | None,
+    sms: float | None,
+    sm_clock_hz: float | None,
+) -> float | None:
+    """FLOP/s if every active cycle of every pipe finished multiply-adds on all its lanes; tensor cores as if
+    on 16-bit floats (8-bit ones do twice that). None unless all that it takes is known."""
+    lanes = LANES.get(capability) if capability is not None else None
+    shares = [gauges.get(f"gpm.{pipe}_active") for pipe in Lanes._fields]
+    known = [share for share in shares if share is not None]
+    if lanes is None or sms is None or sm_clock_hz is None or len(known) < len(shares):
+        return None
+    per_clock = sum(share * lane for share, lane in zip(known, lanes, strict=True))
+    return 2 * per_clock * sms * sm_clock_hz
