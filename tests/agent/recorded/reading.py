@@ -1,0 +1,37 @@
+"""Lets a reader loose on text or on a file and keeps what it finds, with no temporary file left open."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+
+from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.text import Text
+
+Reader = Callable[[Text, Collector], None]
+
+
+def read_text(reader: Reader, content: str | bytes, companions: Sequence[str] = ()) -> Collector:
+    data = content.encode() if isinstance(content, str) else content
+    return _read(reader, Text("recording", io.BytesIO(data), companions))
+
+
+def read_file(reader: Reader, path: str, companions: Sequence[str] = ()) -> Collector:
+    with open(path, "rb") as stream:
+        return _read(reader, Text(path, stream, companions))
+
+
+def _read(reader: Reader, text: Text) -> Collector:
+    found = Collector()
+    try:
+        reader(text, found)
+    finally:
+        counters = list(found.counters)
+        found.close()
+    found.counters = counters  # type: ignore[assignment]
+    return found
+
+
+def said(found: Collector, words: str) -> bool:
+    """Whether a warning has these words."""
+    return any(words in warning.text for warning in found.warnings)
