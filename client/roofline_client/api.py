@@ -14,6 +14,7 @@ from .records import (
     Ceiling,
     Gap,
     Job,
+    Part,
     Point,
     RankReport,
     Report,
@@ -126,7 +127,11 @@ def _value(v: Any) -> Value:
 
 
 def _summary(s: Any) -> Summary:
-    return Summary({name: _value(s.values[name]) for name in sorted(s.values)}, s.bound, s.bound_reason)
+    return Summary(_values(s.values), s.bound, s.bound_reason)
+
+
+def _values(values: Any) -> dict[str, Value]:
+    return {name: _value(values[name]) for name in sorted(values)}
 
 
 def _fields(message: Any, record: Any) -> dict[str, Any]:
@@ -162,5 +167,8 @@ def _report(r: Any) -> Report:
         alignment=[Alignment(x.host, _value(x.error)) for x in r.alignment],
         gaps=[Gap(**_fields(x, Gap)) for x in r.gaps],
         notes=list(r.notes),
-        sources=[Source(x.host, s.name, s.works, s.reason, s.advice) for x in r.sources for s in x.sources],
+        sources=[
+            Source(x.host, s.name, s.works, s.reason, s.advice, s.fills) for x in r.sources for s in x.sources
+        ],
+        parts=[Part(x.host, x.rank, x.instance, x.source, _values(x.values)) for x in r.parts],
     )

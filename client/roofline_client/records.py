@@ -98,6 +98,17 @@ class Source(NamedTuple):
     works: bool
     reason: str
     advice: str
+    fills: str
+
+
+class Part(NamedTuple):
+    """What a node or a part of a node or rank counted while the job ran; rank "": it is the node's."""
+
+    host: str
+    rank: str
+    instance: str
+    source: str
+    values: dict[str, Value]
 
 
 class Report(NamedTuple):
@@ -116,6 +127,7 @@ class Report(NamedTuple):
     gaps: list[Gap]
     notes: list[str]
     sources: list[Source]
+    parts: list[Part]
 
 
 class Job(NamedTuple):

@@ -37,6 +37,8 @@ CSV_COLUMNS = (
     "scope",
     "coverage",
     "reason",
+    "source",
+    "instance",
 )
 
 # Column title -> metric; the order of the text report.
@@ -53,6 +55,12 @@ ROOFLINE_COLUMNS = (
     ("FLOP/byte", "intensity.minimum"),
     ("attainable", "attainable_flops_per_second"),
 )
+COUNTED_COLUMNS = (
+    ("counted/step", "flops_per_step.measured"),
+    ("counted/s", "flops_per_second.measured"),
+)
+DRAM_COLUMNS = (("DRAM/step", "bytes_per_step.dram"), ("FLOP/DRAM byte", "intensity.dram"))
+ENERGY_COLUMNS = (("energy/step", "energy_per_step"), ("power", "power"), ("FLOP/J", "flops_per_joule"))
 RESOURCE_COLUMNS = (
     ("CPU/step", "cpu_time_per_step"),
     ("cores", "cpu_utilization"),
@@ -72,7 +80,10 @@ def report_text(report: Report) -> Group:
         _table("Roofline (each rank against its whole node)", _roofline_columns(report), report, _roof_extra),
         "",
     ]
-    parts += [_table("Resources", RESOURCE_COLUMNS, report, _no_extra), ""]
+    resources = (*RESOURCE_COLUMNS, *_known(ENERGY_COLUMNS, report))
+    parts += [_table("Resources", resources, report, _no_extra), ""]
+    if report.parts:
+        parts += [_parts(report), ""]
     parts += [_ceilings(report), ""]
     if report.notes:
         parts += [Text("Notes", style="bold"), *(Text(clean(f"  - {note}")) for note in report.notes), ""]
@@ -109,11 +120,14 @@ def _shortest_step(report: Report) -> str:
 
 
 def _roofline_columns(report: Report) -> tuple[tuple[str, str], ...]:
-    """FLOPs that hardware counted get columns of their own where there are any."""
-    counted = "flops_per_second.measured"
-    if not any(_has(rank.summary, counted) for rank in report.ranks):
-        return ROOFLINE_COLUMNS
-    return (("counted/step", "flops_per_step.measured"), ("counted/s", counted), *ROOFLINE_COLUMNS)
+    """What hardware counted gets columns of its own where there is any."""
+    return (*_known(COUNTED_COLUMNS, report), *ROOFLINE_COLUMNS, *_known(DRAM_COLUMNS, report))
+
+
+def _known(columns: Sequence[tuple[str, str]], report: Report) -> Sequence[tuple[str, str]]:
+    """These columns where any rank has a value in any of them."""
+    some = any(_has(rank.summary, metric) for rank in report.ranks for _, metric in columns)
+    return columns if some else ()
 
 
 def _has(summary: Summary, metric: str) -> bool:
@@ -156,6 +170,23 @@ def _ceilings(report: Report) -> Columns:
             table.add(roof.host, c.name, units.number(c.value, c.unit), f"{c.spread:.1%}", when)
     if not any(roof.ceilings for roof in report.roofs):
         table.add("-", "none measured", "-", "-", "-")
+    return table
+
+
+def _parts(report: Report) -> Columns:
+    """Rates and means, those that are zero left out; JSON and CSV have all of it."""
+    table = Columns(
+        "Nodes and parts", [Column(""), Column("source"), Column("a second, or mean", folds=True)]
+    )
+    for part in report.parts:
+        values = [
+            f"{name.removesuffix('.per_second').removesuffix('.mean')} {units.show(value)}"
+            for name, value in part.values.items()
+            if value.value and name.endswith((".per_second", ".mean"))
+        ]
+        if values:
+            where = f"{part.host} {part.rank}".strip() + (f" · {part.instance}" if part.instance else "")
+            table.add(where, part.source, ", ".join(values))
     return table
 
 
@@ -232,18 +263,29 @@ def _plain(thing: Any) -> Any:
 
 
 def rows(report: Report) -> Iterator[tuple[Any, ...]]:
-    """One row per role or rank and metric, in the order of CSV_COLUMNS; an absent value is None."""
+    """One row per role, rank or part and metric, in the order of CSV_COLUMNS; an absent value is None."""
     for role in report.roles:
         yield from _rows(report, "role", role, "", ", ".join(role.hosts))
     for rank in report.ranks:
         yield from _rows(report, "rank", rank, rank.rank, rank.host)
+    yield from _part_rows(report)
 
 
 def _rows(
     report: Report, subject: str, what: RoleReport | RankReport, rank: str, host: str
 ) -> Iterator[tuple[Any, ...]]:
     for metric, v in what.summary.values.items():
-        yield (report.job, subject, what.role, rank, host, metric, *_value_cells(v))
+        yield (report.job, subject, what.role, rank, host, metric, *_value_cells(v), "", "")
+
+
+def _part_rows(report: Report) -> Iterator[tuple[Any, ...]]:
+    for part in report.parts:
+        role = part.rank.rpartition(":")[0]
+        for metric, v in part.values.items():
+            yield (
+                *(report.job, "part", role, part.rank, part.host, metric),
+                *(*_value_cells(v), part.source, part.instance),
+            )
 
 
 def _value_cells(v: Value) -> tuple[Any, ...]:

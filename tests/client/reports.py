@@ -9,6 +9,7 @@ from roofline_client.records import (
     Alignment,
     Ceiling,
     Gap,
+    Part,
     Point,
     RankReport,
     Report,
@@ -47,6 +48,11 @@ UNITS = {
     "received_bytes_per_step": "byte",
     "sent_bytes_per_second": "byte/s",
     "received_bytes_per_second": "byte/s",
+    "dram_bytes_per_second": "byte/s",
+    "intensity.dram": "FLOP/byte",
+    "energy_per_step": "J",
+    "power": "W",
+    "flops_per_joule": "FLOP/J",
 }
 SEEN = {
     "steps": 60.0,
@@ -131,6 +137,15 @@ def point(
     return Point(label, label.partition(":")[0], host, intensity, flops, "analytic", "minimum")
 
 
+def part(host: str = "node1", instance: str = "eth0", **values: Value) -> Part:
+    sent = {
+        "nic_sent_bytes": seen(5e8, "byte", scope="node"),
+        "nic_sent_bytes.per_second": seen(41.7e6, "byte/s", scope="node"),
+        "nic_dropped.per_second": seen(0.0, "1/s", scope="node"),
+    }
+    return Part(host, "", instance, "network", values or sent)
+
+
 def report(
     ranks: Sequence[RankReport] = (), roofs: Sequence[Roof] = (), points: Sequence[Point] = (), **more: Any
 ) -> Report:
@@ -156,6 +171,10 @@ def report(
         alignment=[Alignment("node1", seen(2.5e-5, "s", scope="node"))],
         gaps=[Gap("node1", "", BEGIN + SECOND, BEGIN + 2 * SECOND, "the agent was started again")],
         notes=["gap: node1 was not watched for 1.0 s"],
-        sources=[Source("node1", "perf", False, "no PMU here", "none"), Source("node1", "tcp", True, "", "")],
+        sources=[
+            Source("node1", "perf", False, "no PMU here", "none", "counted FLOPs"),
+            Source("node1", "tcp", True, "", "", "bytes"),
+        ],
+        parts=[part()],
     )
     return made._replace(**more)

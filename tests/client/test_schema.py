@@ -161,6 +161,8 @@ def test_no_key_may_be_left_out() -> None:
     del whole["roles"][1:], whole["ranks"][1:]  # the others are alike
     assert faults(whole) == []
     for *path, key in places(copy.deepcopy(whole)):
+        if path[:1] == ["parts"] and path[-1] == "values":
+            continue  # a part has the metrics that its source has
         inside = whole
         for step in path:
             inside = inside[step]

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -196,10 +197,24 @@ def test_csv_is_the_rows() -> None:
 
 def test_every_role_and_rank_has_every_value_once() -> None:
     lines = [dict(zip(tables.CSV_COLUMNS, line, strict=True)) for line in tables.rows(full())]
-    assert len(lines) == (2 + 3) * len(UNITS)
+    assert sum(x["subject"] != "part" for x in lines) == (2 + 3) * len(UNITS)
     assert len({(x["subject"], x["role"], x["rank"], x["metric"]) for x in lines}) == len(lines)
     for line in lines:
         assert line["value"] is not None or line["reason"]
+
+
+def test_parts_show_what_moved_and_leave_out_zeros(piped: Any) -> None:
+    assert re.search(
+        r"node1 · eth0 +network +nic_sent_bytes 41.7 MB/s$", piped(tables.report_text(report())), re.MULTILINE
+    )
+    lines = [dict(zip(tables.CSV_COLUMNS, line, strict=True)) for line in tables.rows(report())]
+    parts = {x["metric"]: x["value"] for x in lines if x["subject"] == "part"}
+    assert parts["nic_dropped.per_second"] == 0.0
+    assert {(x["source"], x["instance"]) for x in lines if x["subject"] == "part"} == {("network", "eth0")}
+
+
+def test_without_parts_there_is_no_table_of_them(piped: Any) -> None:
+    assert "Nodes and parts" not in piped(tables.report_text(report(parts=[])))
 
 
 def test_dataframe_is_the_csv() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest
+from roofline_server.model.values import Provenance, Scope
 from roofline_server.records import Knot
 from roofline_server.report.build import build
 from roofline_server.report.members import summarize_job
@@ -23,6 +24,7 @@ from .builders import (
     kernel,
     machine,
     marks,
+    packed,
     rank,
     training,
 )
@@ -313,3 +315,109 @@ def test_correction_of_a_clock_is_in_the_report(store: Store) -> None:
     before = report_of(store).begin_ns
     store.add_knot(A.number(store), Knot(1, UNIX + 20 * MS, 1000))
     assert report_of(store).begin_ns == before + 20 * MS
+
+
+# -- what nodes count --------------------------------------------------------------------------------
+
+NODE_SETS = {
+    "node": ("node_cpu_busy_ns", Scope.NODE),
+    "rapl": ("energy_package_joules", Scope.SOCKET),
+    "resctrl": ("dram_total_bytes", Scope.SOCKET),
+}
+
+
+def node_batches(training_: list[pb.Batch]) -> list[pb.Batch]:
+    """The same batches, and with them the node's CPU, which ran twice what each worker took (one core in all),
+    and its two sockets, each of which used 50 W and moved 1 GB/s."""
+    for one in training_:
+        for name, (metric, scope) in NODE_SETS.items():
+            one.counter_sets.append(
+                pb.CounterSet(
+                    name=name,
+                    metrics=[
+                        pb.Metric(
+                            name=metric, kind=1, unit="1", scope=int(scope), provenance=1, is_double=True
+                        )
+                    ],
+                )
+            )
+        one.instances.extend(["socket 0", "socket 1"])
+        for at, name in enumerate(NODE_SETS):
+            parts = [-1] if name == "node" else [0, 1]
+            rate = {"node": 1.0, "rapl": 50 / S, "resctrl": 1.0}[name]
+            moments = range(one.begin_ns, one.end_ns, S)
+            one.samples.add(
+                counter_set=len(one.counter_sets) - len(NODE_SETS) + at,
+                rank=packed([-1] * len(parts) * len(moments)),
+                instance=packed(parts * len(moments)),
+                time_ns=packed(t for t in moments for _ in parts),
+                columns=[packed((t * rate for t in moments for _ in parts), double=True)],
+            )
+    return training_
+
+
+@pytest.fixture
+def with_nodes(store: Store) -> Store:
+    A.greet(store)
+    A.put(store, *node_batches(training(WORKERS, stepping=(0, 1))))
+    return store
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_socket_counters_are_shared_out_by_cpu_time(with_nodes: Store, sealed: bool) -> None:
+    if sealed:
+        with_nodes.seal()
+    report = report_of(with_nodes)
+    # Each worker has half of the node's CPU time; a step takes 0.63 s.
+    assert value(report, "worker:0", "bytes_per_step.dram") == pytest.approx(0.5 * 2e9 * 0.63)
+    assert value(report, "worker:0", "dram_bytes_per_second") == pytest.approx(1e9)
+    assert value(report, "worker:1", "power") == pytest.approx(50)
+    assert value(report, "worker:1", "energy_per_step") == pytest.approx(0.5 * 100 * 0.63)
+    assert value(report, "worker:0", "intensity.dram") == pytest.approx(1000 / (1e9 * 0.63))
+    assert value(report, "worker:0", "flops_per_joule") == pytest.approx(1000 / (50 * 0.63))
+    shared = by_name(report)["worker:0"].summary.values["bytes_per_step.dram"]
+    assert shared.provenance == Provenance.ESTIMATED
+    assert "CPU time" in shared.reason
+    assert [(p.level, p.intensity) for p in report.points] == 2 * [
+        ("dram", pytest.approx(value(report, "worker:0", "intensity.dram")))
+    ]
+    role = report.roles[0].summary.values
+    assert role["power"].value == pytest.approx(100)
+    assert role["dram_bytes_per_second"].value == pytest.approx(2e9)
+
+
+def test_parts_stand_in_the_report_sealed_or_not(with_nodes: Store) -> None:
+    before = report_of(with_nodes).parts
+    with_nodes.seal()
+    assert report_of(with_nodes).parts == before
+    found = {(p.host, p.rank, p.instance, p.source): p.values for p in before}
+    assert list(found) == [
+        ("hosta", "", "", "node"),
+        ("hosta", "", "socket 0", "rapl"),
+        ("hosta", "", "socket 0", "resctrl"),
+        ("hosta", "", "socket 1", "rapl"),
+        ("hosta", "", "socket 1", "resctrl"),
+    ]
+    moved = found["hosta", "", "socket 0", "resctrl"]
+    assert moved["dram_total_bytes.per_second"].value == pytest.approx(1e9)
+    assert moved["dram_total_bytes"].scope == Scope.SOCKET
+
+
+def test_node_that_two_jobs_share_counts_in_both(store: Store) -> None:
+    A.greet(store)
+    shared = [rank(), rank(job="other", pid=101)]
+    A.put(store, *node_batches(training(shared, stepping=(0, 1))))
+    for job in ("job", "other"):
+        found = {
+            p.source: p.values
+            for p in build(view_of(store, job), now_ns=END_NS).parts
+            if p.instance != "socket 1"
+        }
+        assert found["resctrl"]["dram_total_bytes.per_second"].value == pytest.approx(1e9), job
+
+
+def test_without_counters_of_the_node_the_reasons_name_the_sources(store: Store) -> None:
+    values = by_name(report_of(filled(store)))["worker:0"].summary.values
+    assert values["bytes_per_step.dram"].value is None
+    assert values["bytes_per_step.dram"].reason == "no source on this node reads DRAM traffic"
+    assert values["power"].reason == "no source on this node reads energy"

@@ -12,6 +12,9 @@ from ..records import NODE_RANK
 from ..store.view import JobView
 from .records import PartReport
 
+# Unit of a cumulative metric -> unit of its rate and its scale: time per time is a share, of CPU time cores.
+RATES = {"J": ("W", 1.0), "ns": ("1", 1e-9), "s": ("1", 1.0)}
+
 E = TypeVar("E", bound=IntEnum)
 
 
@@ -38,12 +41,9 @@ def _values(total: PartTotal) -> Iterable[tuple[str, Value]]:
     once = "read once only"
     yield metric.name, value(total.grown, metric.unit, provenance, scope, missing=once)
     rate = total.grown / total.seconds if total.grown is not None and total.seconds else None
-    yield f"{metric.name}.per_second", value(rate, _rate_unit(metric.unit), provenance, scope, missing=once)
-
-
-def _rate_unit(unit: str) -> str:
-    """J/s is W; ns/s is a share of time and so a pure number times 1e-9, which stays ns/s."""
-    return "W" if unit == "J" else f"{unit}/s"
+    unit, scale = RATES.get(metric.unit, (f"{metric.unit}/s", 1.0))
+    rate = None if rate is None else rate * scale
+    yield f"{metric.name}.per_second", value(rate, unit, provenance, scope, missing=once)
 
 
 def _known(kind: type[E], number: int) -> E:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.correlate.counters import as_float, at_borders, cut, largest
+from roofline_server.correlate.counters import as_float, at_borders, cut, cut_node, largest
 from roofline_server.records import ABSENT, Floats, Ints, Table, rows
 
 from ..builders import GAUGE, UNIX, S, metric
@@ -179,3 +179,58 @@ def test_metric_without_a_column_is_left_out() -> None:
     table = cut(windows((1, 0, 10)), sampled((3, 0, 0), (3, 10, 1)), [metric("cpu_ns"), metric("new", GAUGE)])
     assert "new" not in table
     assert "cpu_ns.begin" in table
+
+
+def test_window_in_which_a_counter_began_anew_has_no_reading() -> None:
+    samples = sampled((3, 0, 100), (3, 10, 200), (3, 20, 5), (3, 30, 105))
+    table = cut(
+        windows((1, 2, 8), (2, 9, 12), (3, 12, 18), (4, 5, 25), (5, 21, 29)), samples, [metric("cpu_ns")]
+    )
+    delta = dict(
+        zip(table["step"].tolist(), (table["cpu_ns.end"] - table["cpu_ns.begin"]).tolist(), strict=True)
+    )
+    assert delta[1] == 60
+    assert np.isnan([delta[2], delta[3], delta[4]]).all()
+    assert delta[5] == pytest.approx(80)
+
+
+def of_node(*found: tuple[str, int, int], node: int = 7) -> Table:
+    """found: (instance, time_ns, cpu_ns)."""
+    count = len(found)
+    return {
+        "rank": np.full(count, -1, np.int64),
+        "node": np.full(count, node, np.int64),
+        "start_ns": np.zeros(count, np.int64),
+        "instance": np.array([f[0] for f in found], object),
+        "time_ns": ints(*(f[1] for f in found)),
+        "cpu_ns": ints(*(f[2] for f in found)),
+    }
+
+
+def test_parts_of_a_node_are_added_up_in_the_windows_of_its_ranks() -> None:
+    samples = of_node(
+        ("socket 0", 0, 0), ("socket 1", 0, 1000), ("socket 0", 10, 100), ("socket 1", 10, 1010)
+    )
+    one, other = windows((1, 2, 8)), windows((1, 2, 8), rank=2)
+    both = {name: np.concatenate([one[name], other[name]]) for name in one}
+    table = cut_node(both, {1: 7, 2: 8}, samples, [metric("cpu_ns"), metric("load", GAUGE)])
+    assert table["rank"].tolist() == [1], "the other rank lives elsewhere"
+    assert (table["cpu_ns.end"] - table["cpu_ns.begin"]).tolist() == [66]
+    assert "load" not in table
+
+
+def test_node_has_no_sum_where_a_part_was_not_read() -> None:
+    samples = of_node(("socket 0", 0, 0), ("socket 0", 10, 100), ("socket 1", 5, 0), ("socket 1", 10, 10))
+    table = cut_node(windows((1, 2, 8), (2, 6, 9)), {1: 7}, samples, [metric("cpu_ns")])
+    deltas = dict(
+        zip(table["step"].tolist(), (table["cpu_ns.end"] - table["cpu_ns.begin"]).tolist(), strict=True)
+    )
+    assert np.isnan(deltas[1])
+    assert deltas[2] == pytest.approx(36)
+
+
+def test_node_nobody_read_in_a_window_has_no_row() -> None:
+    assert (
+        rows(cut_node(windows((1, 20, 30)), {1: 7}, of_node(("", 0, 0), ("", 10, 1)), [metric("cpu_ns")]))
+        == 0
+    )

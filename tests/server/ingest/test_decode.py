@@ -194,6 +194,19 @@ def _samples_of_rank_below_the_node(b: pb.Batch) -> None:
     b.samples[0].rank = packed([0, -2])
 
 
+def _instance_beyond_the_instances(b: pb.Batch) -> None:
+    b.samples[0].instance = packed([0, -1])
+
+
+def _instances_fewer_than_rows(b: pb.Batch) -> None:
+    b.instances.append("eth0")
+    b.samples[0].instance = packed([0])
+
+
+def _instance_without_a_name(b: pb.Batch) -> None:
+    b.instances.append("")
+
+
 def _samples_of_no_counter_set(b: pb.Batch) -> None:
     b.samples[0].counter_set = 2
 
@@ -339,7 +352,7 @@ def test_malformed_batch_is_refused_and_leaves_no_numbers(spoil: Callable[[pb.Ba
 
 
 def test_there_are_spoilers() -> None:
-    assert len(SPOILERS) == 40
+    assert len(SPOILERS) == 43
 
 
 @pytest.mark.parametrize("part", ["marks", "calls"])
