@@ -1,0 +1,197 @@
+"""What the cgroups of the ranks use and may use: CPU time, throttling, memory, kills for lack of memory.
+
+Limits hold for everything below the cgroup that sets them (cgroups(7), Documentation/admin-guide/
+cgroup-v2.rst): Slurm limits the job, Kubernetes the container, and the rank's own cgroup, further down, may
+have none. So CPU and memory are each read where the lowest limit above the rank is set, and use and limit
+speak of the same tasks; without any limit they are read at the rank's own cgroup. The root has no limits and
+gives no row.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
+from .cgroup_tree import (
+    Level,
+    Mount,
+    cpu_limit,
+    holding,
+    levels,
+    memory_limit,
+    parse_membership,
+    parse_mounts,
+)
+from .files import KeptFile, numbers_by_word, read_once
+
+METRICS = (
+    Metric("cgroup_cpu_ns", MetricKind.CUMULATIVE, "ns", Scope.NODE),
+    Metric("cgroup_throttled_ns", MetricKind.CUMULATIVE, "ns", Scope.NODE),
+    Metric("cgroup_throttled_periods", MetricKind.CUMULATIVE, "1", Scope.NODE),
+    Metric("cgroup_cpu_limit", MetricKind.GAUGE, "core", Scope.NODE, is_double=True),
+    Metric("cgroup_memory_bytes", MetricKind.GAUGE, "byte", Scope.NODE),
+    Metric("cgroup_memory_limit_bytes", MetricKind.GAUGE, "byte", Scope.NODE),
+    Metric("cgroup_oom_kills", MetricKind.CUMULATIVE, "1", Scope.NODE),
+)
+_EVERY_NS = 900_000_000  # for each reading the kernel adds up what all CPUs have counted
+_LOOK_EVERY_NS = 4_900_000_000
+_MAX_NAME = 120
+_LONG_ID = re.compile(r"([0-9a-f]{12})[0-9a-f]{20,}")  # of a container
+
+
+class _Group:
+    """The files of one cgroup, or of one for CPU time and another for memory."""
+
+    def __init__(self, cpu: Level | None, memory: Level | None, accounts: str) -> None:
+        self.cpu_limit: float | None = None
+        self.memory_limit: float | None = None
+        self.path = max((level.path for level in (cpu, memory) if level), key=len, default="/")
+        self._v2 = cpu is not None and cpu.unified
+        self._stat = _file(cpu, "cpu.stat")
+        self._usage = KeptFile(f"{accounts}/cpuacct.usage", 32) if accounts else None
+        v2 = memory is not None and memory.unified
+        self._memory = _file(memory, "memory.current" if v2 else "memory.usage_in_bytes")
+        self._kills = _file(memory, "memory.events" if v2 else "memory.oom_control")
+
+    def values(self) -> tuple[int | float | None, ...]:
+        stat = numbers_by_word(self._stat.read() if self._stat else None)
+        kills = numbers_by_word(self._kills.read() if self._kills else None)
+        used = _times(stat.get(b"usage_usec"), 1000)
+        throttled = _times(stat.get(b"throttled_usec"), 1000) if self._v2 else stat.get(b"throttled_time")
+        return (
+            self._usage.number() if self._usage else used,
+            throttled,
+            stat.get(b"nr_throttled"),
+            self.cpu_limit,
+            self._memory.number() if self._memory else None,
+            None if self.memory_limit is None else int(self.memory_limit),
+            kills.get(b"oom_kill"),
+        )
+
+    def close(self) -> None:
+        for file in (self._stat, self._usage, self._memory, self._kills):
+            if file is not None:
+                file.close()
+
+
+def _file(level: Level | None, name: str) -> KeptFile | None:
+    return KeptFile(f"{level.directory}/{name}") if level else None
+
+
+def _times(number: int | None, factor: int) -> int | None:
+    return None if number is None else number * factor
+
+
+class CgroupSource:
+    """Counter set "cgroup": once a second a row per cgroup with ranks, for its only rank or for the node."""
+
+    name = "cgroup"
+    fills = "throttling, memory use and limits of the ranks' cgroups (containers, Slurm jobs)"
+    measures = False
+    counter_set = CounterSet("cgroup", METRICS)
+
+    def __init__(self, settings: Settings) -> None:
+        self._proc, self._sys = settings.proc, settings.sys
+        self._mounts: list[Mount] = []
+        self._groups: dict[_Key, _Group] = {}
+        self._home: dict[tuple[int, int], _Key] = {}  # (pid, start) -> its group
+        self._names: dict[_Key, str] = {}
+        self._known: frozenset[tuple[int, int]] = frozenset()
+        self._sampled_ns = self._looked_ns = -(1 << 62)
+
+    def probe(self) -> SourceStatus:
+        self._mounts = parse_mounts(read_once(f"{self._proc}/self/mountinfo", 1 << 20), self._sys)
+        useful = [m for m in self._mounts if m.unified or m.controllers & {"cpu", "memory"}]
+        if not useful:
+            return SourceStatus(
+                self.name,
+                False,
+                "no cgroup file system is mounted here",
+                "in a container: mount /sys/fs/cgroup into it, read-only",
+            )
+        return SourceStatus(self.name, True)
+
+    def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+        now = time.monotonic_ns()
+        if now - self._sampled_ns < _EVERY_NS:
+            return []
+        self._sampled_ns = now
+        alive = frozenset((rank.pid, rank.start_ns) for rank in ranks)
+        if now - self._looked_ns > _LOOK_EVERY_NS or alive != self._known:
+            self._looked_ns, self._known = now, alive
+            self._look(ranks)
+        members: dict[_Key, list[Rank]] = {}
+        for rank in ranks:
+            if (key := self._home.get((rank.pid, rank.start_ns))) is not None:
+                members.setdefault(key, []).append(rank)
+        rows = [self._row(key, inside) for key, inside in members.items()]
+        return [row for row in rows if any(value is not None for value in row.values)]
+
+    def _row(self, key: _Key, inside: list[Rank]) -> Sample:
+        now, values = time.monotonic_ns(), self._groups[key].values()
+        if len(inside) == 1:
+            return Sample(inside[0], now, values)
+        return Sample(None, now, values, self._names[key])
+
+    def _look(self, ranks: Sequence[Rank]) -> None:
+        """Find the cgroups of the ranks anew, for they may be moved, and read their limits."""
+        if not self._mounts:
+            self.probe()
+        found: dict[bytes, _Key | None] = {}
+        self._home = {}
+        for rank in ranks:
+            text = read_once(f"{self._proc}/{rank.pid}/cgroup")
+            if text is None:
+                continue
+            if text not in found:
+                found[text] = self._group_of(text)
+            if (key := found[text]) is not None:
+                self._home[rank.pid, rank.start_ns] = key
+        for key in self._groups.keys() - set(found.values()):
+            self._groups.pop(key).close()
+        self._names = _short_names({key: group.path for key, group in self._groups.items()})
+
+    def _group_of(self, text: bytes) -> _Key | None:
+        members = parse_membership(text)
+        cpu, cores = holding(levels(self._mounts, members, "cpu"), cpu_limit)
+        memory, size = holding(levels(self._mounts, members, "memory"), memory_limit)
+        if cpu is None and memory is None:
+            return None
+        key = (cpu.directory if cpu else "", memory.directory if memory else "")
+        if key not in self._groups:
+            self._groups[key] = _Group(cpu, memory, self._accounts(cpu, members))
+        self._groups[key].cpu_limit, self._groups[key].memory_limit = cores, size
+        return key
+
+    def _accounts(self, cpu: Level | None, members: Iterable[tuple[frozenset[str], str]]) -> str:
+        """The directory of v1's CPU time, which may be mounted apart from its limits."""
+        if cpu is None or cpu.unified:
+            return ""
+        same = (
+            level.directory for level in levels(self._mounts, members, "cpuacct") if level.path == cpu.path
+        )
+        return next(same, "")
+
+    def close(self) -> None:
+        for group in self._groups.values():
+            group.close()
+        self._groups.clear()
+        self._home.clear()
+
+
+_Key = tuple[str, str]  # directories for CPU time and for memory
+
+
+def _short_names(paths: dict[_Key, str]) -> dict[_Key, str]:
+    """The last two words of each path; more where that would name two alike."""
+    short = {key: "/".join(path.strip("/").split("/")[-2:]) or "/" for key, path in paths.items()}
+    count = Counter(short.values())
+    return {key: _printable(name if count[name] == 1 else paths[key]) for key, name in short.items()}
+
+
+def _printable(name: str) -> str:
+    shown = "".join(letter if letter.isprintable() else "?" for letter in _LONG_ID.sub(r"\1", name))
+    return shown[-_MAX_NAME:]

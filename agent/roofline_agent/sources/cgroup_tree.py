@@ -1,0 +1,120 @@
+"""Which cgroups hold a process, and which of them holds it back: mounts, memberships, limits.
+
+Reads versions 1 and 2, also mixed (cgroups(7)), and in containers, where a mount shows a part of the tree.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from .files import as_number, read_once
+
+_MAX_DEPTH = 32
+_UNLIMITED = 1 << 60  # v1 writes the largest multiple of a page
+
+
+class Mount(NamedTuple):
+    """Where a hierarchy of cgroups is mounted."""
+
+    unified: bool  # cgroup v2
+    controllers: frozenset[str]  # of v1
+    root: str  # the cgroup that is seen at `point`
+    point: str
+
+
+def parse_mounts(text: bytes | None, sys: str) -> list[Mount]:
+    """The cgroup mounts in /proc/PID/mountinfo (proc_pid_mountinfo(5)); `sys` is where /sys is to be read."""
+    found = []
+    for line in (text or b"").decode(errors="replace").splitlines():
+        before, _, after = line.partition(" - ")
+        words, kind = before.split(" "), after.split(" ")
+        if len(words) >= 5 and len(kind) >= 3 and kind[0] in ("cgroup", "cgroup2"):
+            point = sys + words[4][4:] if words[4].startswith("/sys/") else words[4]
+            found.append(Mount(kind[0] == "cgroup2", frozenset(kind[2].split(",")), words[3], point))
+    return found
+
+
+def parse_membership(text: bytes | None) -> list[tuple[frozenset[str], str]]:
+    """(controllers, path) of each line of /proc/PID/cgroup; of v2 without controllers."""
+    found = []
+    for line in (text or b"").decode(errors="replace").splitlines():
+        words = line.split(":", 2)
+        if len(words) == 3 and words[2].startswith("/"):
+            found.append((frozenset(words[1].split(",") if words[1] else ()), words[2]))
+    return found
+
+
+class Level(NamedTuple):
+    """A cgroup above a process: its directory, and its path below the mount."""
+
+    directory: str
+    path: str
+    unified: bool
+
+    @property
+    def is_root(self) -> bool:
+        # Of v2 only the root lacks this file; of v1 a container's own "/" cannot be told from the root.
+        return self.path == "/" and not os.path.exists(f"{self.directory}/cgroup.type")
+
+    def read(self, name: str) -> bytes | None:
+        return read_once(f"{self.directory}/{name}", 4096)
+
+
+def levels(
+    mounts: Sequence[Mount], memberships: Iterable[tuple[frozenset[str], str]], controller: str
+) -> list[Level]:
+    """The cgroups above a process that may hold a controller, innermost first; none where out of sight."""
+    # A controller that v1 has is absent from v2.
+    for controllers, path in sorted(memberships, key=lambda member: not member[0]):
+        unified = not controllers
+        for mount in mounts:
+            if mount.unified == unified and (unified or controller in controllers & mount.controllers):
+                inside = _inside(mount.root, path)
+                if inside is not None:
+                    return _upwards(mount, inside)
+    return []
+
+
+def _inside(root: str, path: str) -> str | None:
+    """The path below a mount's root; ".." is what a namespace shows of cgroups outside it."""
+    if "/.." in path:
+        return None
+    if root == "/":
+        return path
+    inside = path == root or path.startswith(f"{root}/")
+    return path[len(root) :] or "/" if inside else None
+
+
+def _upwards(mount: Mount, path: str) -> list[Level]:
+    words = [word for word in path.split("/") if word][:_MAX_DEPTH]
+    paths = ["/" + "/".join(words[:count]) for count in range(len(words), -1, -1)]
+    return [Level((mount.point + path).rstrip("/"), path, mount.unified) for path in paths]
+
+
+def cpu_limit(level: Level) -> float | None:
+    """Cores that the tasks of a cgroup may keep busy on average."""
+    if level.unified:
+        quota, _, period = (level.read("cpu.max") or b"").partition(b" ")
+    else:
+        quota, period = (level.read(f"cpu.cfs_{what}_us") or b"" for what in ("quota", "period"))
+    allowed, every = as_number(quota), as_number(period)
+    return allowed / every if allowed and every and min(allowed, every) > 0 else None
+
+
+def memory_limit(level: Level) -> int | None:
+    """Bytes that the tasks of a cgroup may hold."""
+    limit = as_number(level.read("memory.max" if level.unified else "memory.limit_in_bytes"))
+    return limit if limit is not None and limit < _UNLIMITED else None
+
+
+def holding(
+    found: Sequence[Level], limit_of: Callable[[Level], float | None]
+) -> tuple[Level | None, float | None]:
+    """The cgroup with the lowest limit, and the limit; without any limit the innermost, if it is no root."""
+    limits = [(limit, at) for at, level in enumerate(found) if (limit := limit_of(level)) is not None]
+    if limits:
+        lowest, at = min(limits)
+        return found[at], lowest
+    return (found[0], None) if found and not found[0].is_root else (None, None)

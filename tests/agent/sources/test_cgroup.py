@@ -1,0 +1,289 @@
+"""Use and limits of cgroups: made-up trees of both versions, and throttling of a real child where allowed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+from roofline_agent.records import Rank, Settings
+from roofline_agent.sources.cgroup import CgroupSource
+from roofline_agent.sources.cgroup_tree import Level, levels, parse_membership, parse_mounts
+
+from tests.fakes import ended, wait_for
+
+from .trees import by_name, settings, write
+
+ROOT = "sys/fs/cgroup"
+V2 = "31 23 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+V1 = "".join(
+    f"{40 + n} 23 0:{n} / /sys/fs/cgroup/{name} rw shared:9 - cgroup cgroup rw,{name}\n"
+    for n, name in enumerate(("cpu", "cpuacct", "memory", "pids"))
+)
+WORKERS = [Rank("j", "worker", i, 100 + i, 1) for i in range(3)]
+Row = dict[str, int | float | None]
+
+
+def v2(path: str, cpu_max: str = "max 100000", memory_max: str = "max", used: int = 0) -> dict[str, str]:
+    where = f"{ROOT}/{path}"
+    return {
+        f"{where}/cgroup.type": "domain\n",
+        f"{where}/cpu.max": f"{cpu_max}\n",
+        f"{where}/cpu.stat": "usage_usec 500\nuser_usec 4\nnr_periods 9\nnr_throttled 3\nthrottled_usec 70\n",
+        f"{where}/memory.max": f"{memory_max}\n",
+        f"{where}/memory.current": f"{used}\n",
+        f"{where}/memory.events": "low 0\nhigh 0\nmax 4\noom 1\noom_kill 2\noom_group_kill 0\n",
+    }
+
+
+def home(rank: Rank, path: str, version: int = 2) -> dict[str, str]:
+    lines = (
+        f"0::{path}\n"
+        if version == 2
+        else f"5:memory:{path}\n3:cpuacct:{path}\n2:cpu:{path}\n1:pids:/\n0::/\n"
+    )
+    return {f"proc/{rank.pid}/cgroup": lines}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    write(tmp_path, {"proc/self/mountinfo": V2, f"{ROOT}/cgroup.controllers": "cpu memory\n"})
+    return tmp_path
+
+
+@pytest.fixture
+def source(tree: Path) -> Iterator[CgroupSource]:
+    source = CgroupSource(settings(tree))
+    yield source
+    source.close()
+
+
+def look(source: CgroupSource, ranks: list[Rank]) -> dict[tuple[str | None, str], Row]:
+    source._looked_ns = source._sampled_ns = -(1 << 62)
+    return {(row.rank and row.rank.key, row.instance): by_name(source, row) for row in source.sample(ranks)}
+
+
+def only(found: dict[tuple[str | None, str], Row]) -> Row:
+    (row,) = found.values()
+    return row
+
+
+def test_rank_alone_in_its_cgroup_has_the_row(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("pod/a", "150000 100000", "8589934592", 4096) | home(WORKERS[0], "/pod/a"))
+    assert source.probe().works
+    assert look(source, WORKERS[:1]) == {
+        ("worker:0", ""): {
+            "cgroup_cpu_ns": 500_000,
+            "cgroup_throttled_ns": 70_000,
+            "cgroup_throttled_periods": 3,
+            "cgroup_cpu_limit": 1.5,
+            "cgroup_memory_bytes": 4096,
+            "cgroup_memory_limit_bytes": 8 << 30,
+            "cgroup_oom_kills": 2,
+        }
+    }
+
+
+def test_ranks_that_share_a_cgroup_have_one_row_of_the_node(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("slurm/job_7/step_0") | v2("other"))
+    write(tree, home(WORKERS[0], "/slurm/job_7/step_0") | home(WORKERS[1], "/slurm/job_7/step_0"))
+    write(tree, home(WORKERS[2], "/other"))
+    assert set(look(source, WORKERS)) == {(None, "job_7/step_0"), ("worker:2", "")}
+
+
+def test_limit_of_the_job_holds_for_ranks_further_down(source: CgroupSource, tree: Path) -> None:
+    write(
+        tree,
+        v2("job_7", "200000 100000", "1000000", 999_000) | v2("job_7/task_0", used=5) | v2("job_7/task_1"),
+    )
+    write(tree, home(WORKERS[0], "/job_7/task_0") | home(WORKERS[1], "/job_7/task_1"))
+    found = look(source, WORKERS[:2])
+    assert set(found) == {(None, "job_7")}
+    row = only(found)
+    assert (row["cgroup_memory_bytes"], row["cgroup_memory_limit_bytes"]) == (999_000, 1_000_000)
+    assert row["cgroup_cpu_limit"] == 2.0
+
+
+def test_lowest_limit_counts_and_each_resource_has_its_own(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("pod", "max 100000", "1000", 900) | v2("pod/c", "50000 100000", "5000", 800))
+    write(tree, home(WORKERS[0], "/pod/c"))
+    row = only(look(source, WORKERS[:1]))
+    assert (row["cgroup_cpu_limit"], row["cgroup_memory_limit_bytes"]) == (0.5, 1000)
+    assert row["cgroup_memory_bytes"] == 900
+
+
+def test_without_limits_use_is_that_of_the_ranks_own_cgroup(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("user", used=9) | v2("user/session", used=6) | home(WORKERS[0], "/user/session"))
+    row = only(look(source, WORKERS[:1]))
+    assert (row["cgroup_memory_bytes"], row["cgroup_memory_limit_bytes"]) == (6, None)
+    assert row["cgroup_cpu_limit"] is None
+
+
+def test_rank_in_the_root_has_no_row(source: CgroupSource, tree: Path) -> None:
+    write(tree, home(WORKERS[0], "/") | {f"{ROOT}/cpu.stat": "usage_usec 5\n"})
+    assert look(source, WORKERS[:1]) == {}
+
+
+def test_container_sees_its_own_cgroup_as_the_root(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("", "100000 100000", "2000", 100) | home(WORKERS[0], "/") | home(WORKERS[1], "/"))
+    assert set(look(source, WORKERS[:2])) == {(None, "/")}
+
+
+def test_part_of_the_tree_mounted_in_a_container_is_found() -> None:
+    mounts = parse_mounts(V2.replace(" / /sys", " /docker/abc /sys").encode(), "/sys")
+    here = levels(mounts, [(frozenset(), "/docker/abc/x")], "cpu")
+    assert [level.directory for level in here] == ["/sys/fs/cgroup/x", "/sys/fs/cgroup"]
+    assert levels(mounts, [(frozenset(), "/docker/abcd/x")], "cpu") == []
+
+
+def test_cgroup_outside_the_namespace_is_out_of_sight(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("") | home(WORKERS[0], "/../other"))
+    assert look(source, WORKERS[:1]) == {}
+
+
+def test_first_version_is_read_with_its_own_files(tree: Path) -> None:
+    write(tree, {"proc/self/mountinfo": V1 + V2.replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified")})
+    write(tree, home(WORKERS[0], "/docker/x", version=1))
+    write(
+        tree,
+        {
+            f"{ROOT}/cpu/docker/x/cpu.stat": "nr_periods 5\nnr_throttled 4\nthrottled_time 123\n",
+            f"{ROOT}/cpu/docker/x/cpu.cfs_quota_us": "250000\n",
+            f"{ROOT}/cpu/docker/x/cpu.cfs_period_us": "100000\n",
+            f"{ROOT}/cpu/docker/cpu.cfs_quota_us": "-1\n",
+            f"{ROOT}/cpu/docker/cpu.cfs_period_us": "100000\n",
+            f"{ROOT}/cpuacct/docker/x/cpuacct.usage": "987\n",
+            f"{ROOT}/memory/docker/x/memory.limit_in_bytes": "9223372036854771712\n",
+            f"{ROOT}/memory/docker/x/memory.usage_in_bytes": "55\n",
+            f"{ROOT}/memory/docker/x/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 6\n",
+        },
+    )
+    source = CgroupSource(settings(tree))
+    assert source.probe().works
+    assert list(only(look(source, WORKERS[:1])).values()) == [987, 123, 4, 2.5, 55, None, 6]
+    source.close()
+
+
+def test_rank_that_is_moved_is_followed(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("a", used=1) | v2("b", used=2) | home(WORKERS[0], "/a"))
+    assert only(look(source, WORKERS[:1]))["cgroup_memory_bytes"] == 1
+    write(tree, home(WORKERS[0], "/b"))
+    assert only(look(source, WORKERS[:1]))["cgroup_memory_bytes"] == 2
+
+
+def test_new_rank_is_looked_up_at_once(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("a") | v2("b") | home(WORKERS[0], "/a") | home(WORKERS[1], "/b"))
+    look(source, WORKERS[:1])
+    source._sampled_ns = -(1 << 62)
+    assert len(source.sample(WORKERS[:2])) == 2
+
+
+def test_rows_come_once_a_second(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("a") | home(WORKERS[0], "/a"))
+    assert len(source.sample(WORKERS[:1])) == 1
+    assert source.sample(WORKERS[:1]) == []
+
+
+def test_what_cannot_be_read_is_absent(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("a", "nonsense", "") | home(WORKERS[0], "/a"))
+    write(tree, {f"{ROOT}/a/cpu.stat": "usage_usec 7\nuser_usec\n", f"{ROOT}/a/memory.current": "?\n"})
+    (tree / ROOT / "a/memory.events").unlink()
+    assert list(only(look(source, WORKERS[:1])).values()) == [7000, None, None, None, None, None, None]
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "0:\n", "0::relative\n", "::\n", "5:memory\n"])
+def test_malformed_membership_gives_no_row(source: CgroupSource, tree: Path, text: str) -> None:
+    write(tree, v2("a") | {"proc/100/cgroup": text})
+    assert look(source, WORKERS[:1]) == {}
+
+
+def test_rank_and_cgroup_that_have_gone_have_no_row(source: CgroupSource, tree: Path) -> None:
+    write(tree, v2("a") | home(WORKERS[0], "/a"))
+    assert look(source, [*WORKERS[:1], Rank("j", "ps", 0, 5, 1)]).keys() == {("worker:0", "")}
+    for file in (tree / ROOT / "a").iterdir():
+        file.write_text("")  # what is open of a cgroup that has gone can be read no more
+    rmtree(tree / ROOT / "a")
+    assert look(source, WORKERS[:1]) == {}
+    rmtree(tree / "proc/100")
+    assert look(source, WORKERS[:1]) == {}
+    before = len(os.listdir("/proc/self/fd"))
+    look(source, [])
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_names_are_short_but_tell_two_apart(source: CgroupSource, tree: Path) -> None:
+    long_id = "0123456789ab" + "c" * 52
+    paths = ["/x/pod1/main", "/y/pod1/main", f"/system.slice/docker-{long_id}.scope"]
+    ranks = [Rank("j", "worker", i, 200 + i, 1) for i in range(6)]
+    for at, rank in enumerate(ranks):
+        write(tree, v2(paths[at % 3][1:]) | home(rank, paths[at % 3]))
+    assert set(look(source, ranks)) == {
+        (None, "/x/pod1/main"),
+        (None, "/y/pod1/main"),
+        (None, "system.slice/docker-0123456789ab.scope"),
+    }
+
+
+def test_no_mount_is_no_source(tmp_path: Path) -> None:
+    write(tmp_path, {"proc/self/mountinfo": "22 1 0:5 / / rw - ext4 /dev/vda rw\n"})
+    status = CgroupSource(settings(tmp_path)).probe()
+    assert not status.works and "no cgroup file system" in status.reason and status.advice
+
+
+def test_path_with_colons_is_kept_whole() -> None:
+    assert parse_membership(b"4:memory,cpu:/a:b\n") == [(frozenset({"memory", "cpu"}), "/a:b")]
+
+
+def test_real_root_is_known_by_the_file_it_lacks(tree: Path) -> None:
+    assert Level(str(tree / ROOT), "/", True).is_root
+    write(tree, v2(""))
+    assert not Level(str(tree / ROOT), "/", True).is_root
+
+
+@contextmanager
+def limited(quota: int) -> Iterator[Path]:
+    """A cgroup of this machine that may use quota of each 100,000 us of CPU time."""
+    mounts = parse_mounts(Path("/proc/self/mountinfo").read_bytes(), "/sys")
+    mine = parse_membership(Path("/proc/self/cgroup").read_bytes())
+    above = levels(mounts, mine, "cpu")
+    if not above:
+        pytest.skip("no cgroup of this process is in sight")
+    directory = Path(above[0].directory) / f"roofline-test-{os.getpid()}"
+    try:
+        directory.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    try:
+        if above[0].unified:
+            (directory / "cpu.max").write_text(f"{quota} 100000")
+        else:
+            (directory / "cpu.cfs_quota_us").write_text(str(quota))
+        yield directory
+    except OSError as error:
+        pytest.skip(f"no limit can be set here: {error}")
+    finally:
+        wait_for(lambda: not (directory / "cgroup.procs").read_text())
+        directory.rmdir()
+
+
+def test_child_that_is_throttled_here_is_seen_throttled() -> None:
+    with limited(20_000) as directory:
+        command = [sys.executable, "-c", "while True: pass"]
+        with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
+            (directory / "cgroup.procs").write_text(str(child.pid))
+            source = CgroupSource(Settings())
+            rank = Rank("j", "worker", 0, child.pid, 1)
+            first = only(look(source, [rank]))
+            assert first["cgroup_cpu_limit"] == 0.2
+            grown = wait_for(
+                lambda: (row := only(look(source, [rank])))["cgroup_throttled_periods"] >= 5 and row  # type: ignore
+            )
+            assert grown["cgroup_throttled_ns"] > 100_000_000  # type: ignore[operator]
+            used = grown["cgroup_cpu_ns"]  # absent where v1 accounts CPU time in another hierarchy
+            assert used is None or 0 < used < grown["cgroup_throttled_ns"]  # type: ignore[operator]
+            source.close()

@@ -1,0 +1,31 @@
+"""Made-up /proc and /sys: files by path below a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from roofline_agent.records import Rank, Sample, Settings, Source
+
+
+def write(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def settings(root: Path) -> Settings:
+    return Settings(proc=str(root / "proc"), sys=str(root / "sys"))
+
+
+def by_name(source: Source, row: Sample) -> dict[str, int | float | None]:
+    return {m.name: value for m, value in zip(source.counter_set.metrics, row.values, strict=True)}
+
+
+def rows(source: Source, ranks: Sequence[Rank] = ()) -> dict[str, dict[str, int | float | None]]:
+    """Values by instance; the same instance twice is an error."""
+    found = source.sample(ranks)
+    named = {row.instance: by_name(source, row) for row in found}
+    assert len(named) == len(found)
+    return named
