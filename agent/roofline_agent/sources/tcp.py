@@ -1,9 +1,10 @@
-"""TCP bytes each rank sent and received, from the kernel's own count per connection.
+"""TCP bytes each rank sent and received, in all and by peer, from the kernel's own count per connection.
 
 The kernel keeps `tcpi_bytes_acked` and `tcpi_bytes_received` for every connection: payload without
 retransmissions, loopback included; who opens or closes a connection is credited one byte each. Netlink's
 sock_diag(7) lists them, /proc/PID/fd says whose they are. Bytes of a connection that opened and closed
-between two samples are not seen, nor is RDMA or shared memory.
+between two samples are not seen, nor is RDMA or shared memory. peers.py says how a peer is named; what a
+closed connection has moved stays with its peer.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Settings, SourceStatus
+from .peers import Address, Peers, address
 
 METRICS = (
     Metric("tcp_sent_bytes", MetricKind.CUMULATIVE, "byte"),
@@ -37,16 +39,29 @@ _REQUEST = struct.Struct("=BBBB48xII")
 _ATTRIBUTE = struct.Struct("=HH")
 _BYTES = struct.Struct("=QQ")
 _DIAG_SIZE, _INODE_AT = 72, 68
+_ENDS_AT, _ENDS_END = 4, 40  # of struct inet_diag_sockid: two ports, two addresses of up to 16 bytes
 _BYTES_ACKED_AT = 120  # in struct tcp_info; bytes_received follows
 _OWNERS_EVERY_NS = 5_000_000_000
 # Listing walks a table of the kernel's whose size follows the machine's memory: about 1 ms of CPU each time.
 _EVERY_NS = 900_000_000
+_MAX_PEERS = 256
+OTHER = "other"  # all peers of a rank beyond so many
 
 
 class Connection(NamedTuple):
     inode: int
     sent: int
     received: int
+    ends: bytes  # family and both addresses, as the kernel has them
+
+    def addresses(self) -> tuple[Address, Address]:
+        """The rank's own end and the far one."""
+        ports, size = self.ends[1:5], 4 if self.ends[0] == socket.AF_INET else 16
+        own, far = self.ends[5 : 5 + size], self.ends[21 : 21 + size]
+        return (
+            address(own, int.from_bytes(ports[:2], "big")),
+            address(far, int.from_bytes(ports[2:], "big")),
+        )
 
 
 def parse_dump(data: bytes) -> tuple[list[Connection], bool]:
@@ -78,7 +93,8 @@ def _connection(data: bytes, begin: int, end: int) -> Iterator[Connection]:
         # Kernels before 4.2 have a shorter tcp_info without byte counts.
         if kind == _INET_DIAG_INFO and length >= 4 + _BYTES_ACKED_AT + _BYTES.size:
             sent, received = _BYTES.unpack_from(data, at + 4 + _BYTES_ACKED_AT)
-            yield Connection(inode, sent, received)
+            ends = data[begin : begin + 1] + data[begin + _ENDS_AT : begin + _ENDS_END]
+            yield Connection(inode, sent, received, ends)
         at += max(4, (length + 3) & ~3)
 
 
@@ -96,31 +112,67 @@ def list_connections() -> list[Connection]:
     return found
 
 
+class _Moved:
+    """What one rank and one peer have moved since they were first seen."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.received = 0
+        self.connections = 0  # open now
+
+    def values(self) -> tuple[int, int, int]:
+        return self.sent, self.received, self.connections
+
+
 class _Traffic:
-    """What one rank has moved: closed connections summed, open ones by inode."""
+    """What one rank has moved, by peer."""
 
     def __init__(self) -> None:
         self.inodes: set[int] = set()
         self.looked_ns = 0
+        self.names: dict[bytes, str] = {}  # ends of a connection -> peer
+        self.peers: dict[str, _Moved] = {}
         self._last: dict[int, Connection] = {}
-        self._closed_sent = 0
-        self._closed_received = 0
 
-    def update(self, live: dict[int, Connection]) -> tuple[int, int, int]:
-        """(bytes sent, bytes received, connections) since the rank was first seen."""
+    def update(self, live: dict[int, Connection], name: Callable[[Connection], str]) -> None:
+        """Credit each peer with what its connections have moved since the last call."""
         mine = {inode: live[inode] for inode in self.inodes if inode in live}
-        for inode in self._last.keys() - mine.keys():
-            gone = self._last[inode]
-            self._closed_sent += gone.sent
-            self._closed_received += gone.received
+        for moved in self.peers.values():
+            moved.connections = 0
+        for inode, now in mine.items():
+            moved = self._moved(name, now)
+            before = self._last.get(inode)
+            # The number of a closed socket may come again with another one.
+            same = before is not None and before.ends == now.ends and before.sent <= now.sent
+            moved.sent += now.sent - (before.sent if same and before else 0)
+            moved.received += now.received - (before.received if same and before else 0)
+            moved.connections += 1
         self._last = mine
-        sent = self._closed_sent + sum(c.sent for c in mine.values())
-        received = self._closed_received + sum(c.received for c in mine.values())
-        return sent, received, len(mine)
+
+    def _moved(self, name: Callable[[Connection], str], connection: Connection) -> _Moved:
+        # A peer may be named better later on: what moves from then on counts for the new name.
+        peer = self.names.get(connection.ends)
+        if peer is None:
+            peer = self.names[connection.ends] = name(connection)
+        if peer not in self.peers and len(self.peers) >= _MAX_PEERS:
+            peer = OTHER
+        return self.peers.setdefault(peer, _Moved())
+
+    def total(self) -> tuple[int, int, int]:
+        """(bytes sent, bytes received, open connections) over all peers."""
+        found = self.peers.values()
+        return (
+            sum(moved.sent for moved in found),
+            sum(moved.received for moved in found),
+            sum(moved.connections for moved in found),
+        )
 
 
 class TcpSource:
-    """Counter set "tcp": a row per rank, once a second at most; none for one in another network namespace."""
+    """Counter set "tcp": once a second at most, a row per rank and a row for each of its peers.
+
+    None for a rank in another network namespace.
+    """
 
     name = "tcp"
     fills = "bytes sent and received per step and second, by peer"
@@ -129,6 +181,7 @@ class TcpSource:
 
     def __init__(self, settings: Settings) -> None:
         self._proc = settings.proc
+        self._peers = Peers(settings.proc)
         self._traffic: dict[tuple[int, int], _Traffic] = {}
         self._known: set[int] = set()
         self._sampled_ns = 0
@@ -157,12 +210,29 @@ class TcpSource:
         now = time.monotonic_ns()
         unknown = live.keys() - self._known
         self._known = set(live)
-        rows = []
+        self._peers.know(ranks)
+        seen = []
         for rank in ranks:
             traffic = self._traffic.setdefault((rank.pid, rank.start_ns), _Traffic())
             if self._look(rank, traffic, bool(unknown), now):
-                rows.append(Sample(rank, now, traffic.update(live)))
-        return rows
+                seen.append((rank, traffic))
+        if any(traffic.looked_ns == now for _, traffic in seen):
+            self._name_anew(seen, live)
+        return [row for rank, traffic in seen for row in self._rows(rank, traffic, live, now)]
+
+    def _name_anew(self, seen: Sequence[tuple[Rank, _Traffic]], live: dict[int, Connection]) -> None:
+        owners = {}
+        for rank, traffic in seen:
+            traffic.names.clear()
+            for inode in traffic.inodes & live.keys():
+                owners[live[inode].addresses()] = rank
+        self._peers.own(owners)
+
+    def _rows(self, rank: Rank, traffic: _Traffic, live: dict[int, Connection], now: int) -> Iterator[Sample]:
+        traffic.update(live, lambda connection: self._peers.name(rank, *connection.addresses()))
+        yield Sample(rank, now, traffic.total())
+        for peer, moved in traffic.peers.items():
+            yield Sample(rank, now, moved.values(), peer)
 
     def _look(self, rank: Rank, traffic: _Traffic, unknown: bool, now: int) -> bool:
         # Listing a process's files costs more than all the rest, so only when a new connection showed up,

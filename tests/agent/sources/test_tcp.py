@@ -1,18 +1,23 @@
-"""Bytes per rank from the kernel's own count: exact for a transfer of known size."""
+"""Bytes per rank and peer from the kernel's own count: exact for a transfer of known size."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from roofline_agent.records import Rank, Settings
-from roofline_agent.sources.tcp import Connection, TcpSource, list_connections, parse_dump
+from roofline_agent.sources.peers import Address
+from roofline_agent.sources.tcp import OTHER, Connection, TcpSource, _Traffic, list_connections, parse_dump
 
 from tests.fakes import ended, wait_for
 
@@ -30,8 +35,23 @@ for line in sys.stdin:
 
 
 def sample(source: TcpSource, ranks: list[Rank]) -> list[tuple[int | float | None, ...]]:
+    """The totals of the ranks."""
     source._sampled_ns = 0  # the last listing is long ago
-    return [row.values for row in source.sample(ranks)]
+    return [row.values for row in source.sample(ranks) if row.instance == ""]
+
+
+def by_peer(source: TcpSource, ranks: list[Rank]) -> dict[tuple[str, str], tuple[int, int, int]]:
+    """Values by rank and peer; those of its peers are checked to be a rank's total."""
+    source._sampled_ns = 0
+    found: dict[tuple[str, str], tuple[int, int, int]] = {
+        (row.rank.key, row.instance): row.values  # type: ignore[union-attr,misc]
+        for row in source.sample(ranks)
+    }
+    for rank in ranks:
+        parts = [values for (who, peer), values in found.items() if who == rank.key and peer]
+        total = tuple(map(sum, zip(*parts, strict=True))) or (0, 0, 0)
+        assert found[rank.key, ""] == total
+    return found
 
 
 def say(peer: subprocess.Popen[str], line: str) -> None:
@@ -65,9 +85,10 @@ def listener() -> Iterator[socket.socket]:
         yield listener
 
 
-def peer_of(listener: socket.socket) -> subprocess.Popen[str]:
+def peer_of(listener: socket.socket, tf_config: object = None) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", PEER, str(listener.getsockname()[1])]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    environ = {**os.environ, **({"TF_CONFIG": json.dumps(tf_config)} if tf_config else {})}
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
 
 
 def test_transfer_between_two_processes(source: TcpSource, listener: socket.socket) -> None:
@@ -116,7 +137,7 @@ def test_process_that_has_gone_has_no_row(source: TcpSource) -> None:
 
 def test_listing_twice_a_second_is_enough(source: TcpSource) -> None:
     me = [Rank("j", "ps", 0, os.getpid(), 1)]
-    assert len(source.sample(me)) == 1
+    assert source.sample(me)
     assert source.sample(me) == []
 
 
@@ -137,6 +158,114 @@ def test_lists_connections_of_both_families() -> None:
         assert os.fstat(listener.fileno()).st_ino not in inodes, "a listener moves nothing"
 
 
+def test_server_knows_its_two_clients_apart(source: TcpSource, listener: socket.socket) -> None:
+    with ExitStack() as stack:
+        peers = [stack.enter_context(ended(peer_of(listener))) for _ in range(2)]
+        links = [stack.enter_context(listener.accept()[0]) for _ in peers]
+        for peer in peers:
+            peer.stdout.readline()
+        server = Rank("j", "ps", 0, os.getpid(), 1)
+        workers = [Rank("j", "worker", i, peer.pid, 1) for i, peer in enumerate(peers)]
+        ranks = [server, *workers]
+        first = by_peer(source, ranks)
+        say(peers[0], "send 1000000")
+        say(peers[1], "send 50000")
+        left = 1_050_000
+        while left:  # which link is whose is not known here
+            for link in links:
+                link.setblocking(False)
+                try:
+                    left -= len(link.recv(1 << 20))
+                except BlockingIOError:
+                    continue
+
+        def received(peer: str) -> int:
+            now = by_peer(source, ranks)
+            return now["ps:0", peer][1] - first["ps:0", peer][1]
+
+        wait_for(lambda: (received("worker:0"), received("worker:1")) == (1_000_000, 50_000))
+        now = by_peer(source, ranks)
+        assert now["worker:0", "ps:0"][0] - first["worker:0", "ps:0"][0] == 1_000_000
+
+        say(peers[1], "close")
+        wait_for(lambda: by_peer(source, ranks)["worker:1", "ps:0"][2] == 0)
+        closed = by_peer(source, ranks)["worker:1", "ps:0"]
+        assert closed[0] - first["worker:1", "ps:0"][0] >= 50_000, "a closed connection counts for its peer"
+
+
+def test_rank_of_another_job_is_an_address(source: TcpSource, listener: socket.socket) -> None:
+    with ended(peer_of(listener)) as peer, listener.accept()[0]:
+        peer.stdout.readline()
+        ranks = [Rank("one", "ps", 0, os.getpid(), 1), Rank("two", "worker", 0, peer.pid, 1)]
+        assert ("worker:0", "127.0.0.1") in by_peer(source, ranks)
+
+
+def test_task_of_the_cluster_is_known_by_its_address(source: TcpSource, listener: socket.socket) -> None:
+    cluster = {
+        "worker": ["127.0.0.1:1"],
+        "ps": ["10.255.0.1:7", f"localhost:{listener.getsockname()[1]}"],
+    }
+    config = {"cluster": cluster, "task": {"type": "worker", "index": 0}}
+    with ended(peer_of(listener, config)) as peer, listener.accept()[0]:
+        peer.stdout.readline()
+        worker = [Rank("j", "worker", 0, peer.pid, 1)]
+
+        def named() -> bool:
+            for traffic in source._traffic.values():
+                traffic.looked_ns = 0  # "localhost" is looked up apart
+            return ("worker:0", "ps:1") in by_peer(source, worker)
+
+        wait_for(named)
+
+
+def test_peer_that_becomes_a_rank_counts_from_then_on(source: TcpSource, listener: socket.socket) -> None:
+    me = Rank("j", "ps", 0, os.getpid(), 1)
+    with ended(peer_of(listener)) as peer, listener.accept()[0] as link:
+        peer.stdout.readline()
+        before = by_peer(source, [me])["ps:0", "127.0.0.1"]
+        both = [me, Rank("j", "worker", 0, peer.pid, 1)]
+        say(peer, "send 777")
+        read_exactly(link, 777)
+        wait_for(lambda: by_peer(source, both).get(("ps:0", "worker:0"), (0, 0, 0))[1] == 777)
+        now = by_peer(source, both)
+        assert now["ps:0", "127.0.0.1"][:2] == before[:2], "what was counted under its address stays there"
+
+
+def made(inode: int, sent: int, received: int = 0, ends: bytes = b"") -> Connection:
+    return Connection(inode, sent, received, ends or inode.to_bytes(4, "big"))
+
+
+@given(st.lists(st.dictionaries(st.integers(1, 9), st.integers(0, 99)), max_size=9))
+def test_nothing_is_lost_whatever_opens_and_closes(rounds: list[dict[int, int]]) -> None:
+    traffic, moved, open_now = _Traffic(), 0, dict[int, int]()
+    for steps in rounds:
+        open_now = {inode: open_now.get(inode, 0) + step for inode, step in steps.items()}
+        moved += sum(steps.values())
+        traffic.inodes = set(open_now)
+        live = {inode: made(inode, sent, 2 * sent) for inode, sent in open_now.items()}
+        traffic.update(live, lambda connection: f"peer {connection.inode % 3}")
+        assert traffic.total() == (moved, 2 * moved, len(open_now))
+
+
+def test_number_of_a_closed_socket_used_again_is_another_connection() -> None:
+    traffic = _Traffic()
+    traffic.inodes = {5}
+    traffic.update({5: made(5, 1000, ends=b"a")}, lambda _: "x")
+    traffic.update({5: made(5, 30, ends=b"a")}, lambda _: "x")
+    traffic.update({5: made(5, 40, ends=b"b")}, lambda _: "x")
+    assert traffic.total() == (1070, 0, 1)
+
+
+def test_peers_beyond_the_bound_share_a_row() -> None:
+    traffic = _Traffic()
+    traffic.inodes = set(range(1, 301))
+    live = {inode: made(inode, 1) for inode in traffic.inodes}
+    traffic.update(live, lambda connection: f"10.0.0.{connection.inode}")
+    assert len(traffic.peers) == 257
+    assert traffic.peers[OTHER].values() == (44, 0, 44)
+    assert traffic.total() == (300, 0, 300)
+
+
 HEADER = struct.Struct("=IHHII")
 
 
@@ -150,14 +279,25 @@ def connection(inode: int, sent: int, received: int, info: int = 200) -> bytes:
     if info >= 136:
         struct.pack_into("=QQ", tcp_info, 120, sent, received)
     attributes = struct.pack("=HH", 5, 8) + b"\0" * 4 + struct.pack("=HH", 4 + info, 2) + tcp_info
-    return message(20, bytes(68) + struct.pack("=I", inode) + attributes)
+    here, there = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
+    ends = struct.pack(">HH", 4000, 2222) + here + bytes(12) + there + bytes(12)
+    return message(20, bytes([2, 1, 0, 0]) + ends + bytes(28) + struct.pack("=I", inode) + attributes)
 
 
 def test_dump_is_read_to_its_end() -> None:
     data = connection(7, 2**40, 5) + connection(8, 1, 2)
-    expected = [Connection(7, 2**40, 5), Connection(8, 1, 2)]
-    assert parse_dump(data) == (expected, False)
-    assert parse_dump(data + message(3, bytes(4))) == (expected, True)
+    expected = [(7, 2**40, 5), (8, 1, 2)]
+    for end, complete in ((b"", False), (message(3, bytes(4)), True)):
+        found, done = parse_dump(data + end)
+        assert ([one[:3] for one in found], done) == (expected, complete)
+
+
+def test_both_ends_of_a_connection_are_read() -> None:
+    ((one,), _) = parse_dump(connection(7, 1, 1))
+    own, far = one.addresses()
+    assert (str(own), str(far)) == ("10.0.0.1:4000", "10.0.0.2:2222")
+    mapped = one._replace(ends=bytes([10]) + one.ends[1:5] + (bytes(10) + b"\xff\xff\x0a\x00\x00\x01") * 2)
+    assert mapped.addresses()[0] == own == Address(bytes([10, 0, 0, 1]), 4000)
 
 
 def test_kernel_without_byte_counts_says_nothing() -> None:
