@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from . import dcgm, horovod, kineto, ncu, nvprof, perf_stat, training_log
 from .collect import Collector
 from .errors import NotRecognised
 from .text import Text
@@ -19,7 +20,15 @@ class Format(NamedTuple):
     read: Callable[[Text, Collector], None]
 
 
-FORMATS: tuple[Format, ...] = ()
+FORMATS: tuple[Format, ...] = (
+    Format("ncu", ncu.sniff, ncu.read),
+    Format("nvprof", nvprof.sniff, nvprof.read),
+    Format("horovod timeline", horovod.sniff, horovod.read),
+    Format("pytorch profiler", kineto.sniff, kineto.read),
+    Format("dcgm-exporter", dcgm.sniff, dcgm.read),
+    Format("training log", training_log.sniff, training_log.read),
+    Format("perf stat", perf_stat.sniff, perf_stat.read),
+)
 
 
 def recognise(text: Text) -> Format:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from . import convert
 from .errors import NotReadable, NotText
 
 HEAD_BYTES = 1 << 16
@@ -129,7 +130,7 @@ def open_binary(path: str) -> IO[bytes]:
             return io.open(0, "rb", closefd=False)  # noqa: UP020  # the descriptor, not the text layer
         if Path(path).is_dir():
             raise NotReadable(f"{path} is a directory: name the files in it")
-        return open(path, "rb")
+        return convert.opened(open(path, "rb"), path)
     except FileNotFoundError:
         raise NotReadable(f"{path}: no such file") from None
     except (OSError, ValueError) as error:

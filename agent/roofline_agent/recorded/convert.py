@@ -1,0 +1,118 @@
+"""Files that only their own tool can read, as the text that it makes of them: Nsight Compute's reports.
+
+The tool runs as a child whose output is read as it comes; nothing is written to disk. Closing the stream ends
+the child.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from typing import IO
+
+from .errors import NotReadable, NotText
+
+MAGIC = b"NVR\0"  # how every .ncu-rep begins (extras/FileFormat of Nsight Compute's packages)
+STOP_S = 5.0  # for a killed child to be gone
+
+
+def opened(stream: IO[bytes], path: str, environ: Mapping[str, str] = os.environ) -> IO[bytes]:
+    """The stream itself, or the text of the report in it.
+
+    `ncu` is $ROOFLINE_NCU, else the one on $PATH. Raises NotText where there is none, NotReadable where it
+    fails.
+    """
+    if not stream.seekable() or _beginning(stream) != MAGIC:
+        return stream
+    stream.close()
+    arguments = ["--import", _as_argument(path), "--csv", "--page", "raw"]
+    tool = environ.get("ROOFLINE_NCU") or shutil.which("ncu", path=environ.get("PATH", os.defpath))
+    if not tool:
+        raise NotText(
+            f"{path} is a report of Nsight Compute, and `ncu`, which reads it, is not here. Where it is, run "
+            f"`ncu {shlex.join(arguments)} > report.csv` and import that, or set ROOFLINE_NCU"
+        )
+    try:
+        text = io.BufferedReader(ChildOutput([tool, *arguments], environ))
+        text.peek(1)  # a tool that fails at once is an error, not an empty file
+    except OSError as error:
+        raise NotReadable(f"{path} is a report of Nsight Compute; {error.strerror}") from None
+    return text
+
+
+def _beginning(stream: IO[bytes]) -> bytes:
+    try:
+        beginning = stream.read(len(MAGIC))
+        stream.seek(0)
+        return beginning
+    except OSError:
+        return b""  # whoever reads on will hear of it
+
+
+def _as_argument(path: str) -> str:
+    return f"./{path}" if path.startswith("-") else path
+
+
+class ChildOutput(io.RawIOBase):
+    """What a command prints. Where it fails its last words are the last line, in the form of ncu's own
+    errors, or, if it printed nothing else, an OSError."""
+
+    def __init__(self, command: list[str], environ: Mapping[str, str]) -> None:
+        """Raises OSError when it cannot be started."""
+        self._name = command[0]
+        self._has_spoken = self._has_ended = False
+        self._child: subprocess.Popen[bytes] | None = None
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody empties would block it
+        try:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env={**environ, "LC_ALL": "C"},  # numbers without the user's decimal commas
+            )
+        except OSError as error:
+            raise OSError(error.errno, f"{self._name} cannot be run ({error.strerror})") from None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _read(self, size: int) -> bytes:
+        if self._child is None or self._child.stdout is None or self._has_ended:
+            return b""
+        data = os.read(self._child.stdout.fileno(), size)
+        if data or self._child.wait() == 0:
+            self._has_spoken = True
+            return data
+        failure = f"{self._name} failed with {self._child.returncode}{self._last_words()}"
+        if not self._has_spoken:
+            raise OSError(errno.EIO, failure)
+        self._has_ended = True
+        return f"\n==ERROR== {failure}\n".encode()[:size]
+
+    def _last_words(self) -> str:
+        self._errors.seek(max(0, self._errors.seek(0, io.SEEK_END) - 4096))
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f": {last}" if last else ""
+
+    def close(self) -> None:
+        if not self.closed:
+            self._errors.close()
+            if self._child is not None and self._child.stdout is not None:
+                if self._child.poll() is None:
+                    self._child.kill()
+                self._child.wait(STOP_S)
+                self._child.stdout.close()
+        super().close()

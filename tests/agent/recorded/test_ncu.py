@@ -1,0 +1,151 @@
+"""Nsight Compute's CSV: the numbers of recorded files, and that nothing at all upsets the reader."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_agent.recorded import ncu
+from roofline_agent.recorded.records import Kernel, Launch
+from roofline_agent.recorded.text import Text, open_binary
+
+from .gpu_pages import HEADER, Found, ops, read_file, read_text, rows
+from .oracles import CORPUS, Oracle, corpus, meets, oracles
+
+# The recorded files
+
+
+ANALYTIC_FLOPS = {"gemm": 2.0 * 2048**3}  # of the files whose metrics hold no FLOPs: 2 N^3
+
+
+def value_of(oracle: Oracle, found: Found, nth: int) -> float | None:
+    """The number that `oracle` asks for. Raises LookupError for a quantity that is not known here."""
+    quantity = oracle.quantity
+    if quantity == "app stdout TFLOP/s":
+        return float(found.facts["application_flops_per_s"]) / 1e12
+    kernels = found.kernels
+    for name in ("launches of", "time", "GFLOP/s (2^30)", "GFLOP/s (1e9)", "AI HBM", "AI L2", "AI L1"):
+        if quantity.startswith(name + " ") and "gemm_long" in oracle.file:
+            kernel = next(k for k in kernels if k.name.startswith(quantity.removeprefix(name + " ")))
+            return of_kernel(name, kernel)
+    for name in ("FP32 FLOP", "time", "GFLOP/s", "AI DRAM"):
+        if quantity.startswith(name + " void "):
+            return of_launch(name, matching(found, quantity.removeprefix(name + " "))[nth])
+    [kernel] = kernels
+    dram = kernel.bytes.get("dram")
+    analytic = kernel.flops if kernel.flops is not None else ANALYTIC_FLOPS["gemm"]
+    time = kernel.time_s
+    assert time is not None
+    known = {
+        "DRAM bytes": lambda: dram,
+        "DRAM GB/s": lambda: dram / time / 1e9 if dram is not None else None,
+        "GFLOP/s": lambda: analytic / time / 1e9,
+        "AI DRAM": lambda: analytic / dram if dram else None,
+        "gpu__time_duration.sum [us]": lambda: time * 1e6,
+        "TFLOP/s (tensor bf16)": lambda: kernel.flops_per_s / 1e12 if kernel.flops_per_s else None,
+    }
+    return known[quantity]()
+
+
+def matching(found: Found, beginning: str) -> list[Launch]:
+    return [launch for launch in found.launches if launch.name.startswith(beginning)]
+
+
+def of_kernel(quantity: str, kernel: Kernel) -> float | None:
+    levels = {"AI HBM": "dram", "AI L2": "l2", "AI L1": "l1"}
+    if quantity in levels:
+        return kernel.intensity.get(levels[quantity])
+    rate = kernel.flops_per_s
+    known = {"launches of": kernel.launches, "time": kernel.time_s}
+    if rate is not None:
+        known |= {"GFLOP/s (2^30)": rate / 2**30, "GFLOP/s (1e9)": rate / 1e9}
+    return known[quantity]
+
+
+def of_launch(quantity: str, launch: Launch) -> float | None:
+    assert launch.flops is not None and launch.time_s is not None
+    return {
+        "FP32 FLOP": launch.flops,
+        "time": launch.time_s,
+        "GFLOP/s": launch.flops / launch.time_s / 1e9,
+        "AI DRAM": launch.flops / launch.bytes["dram"],
+    }[quantity]
+
+
+def numbered(found: list[Oracle]) -> list[tuple[Oracle, int]]:
+    """Oracles of one name in one file speak of one launch after the other."""
+    seen: dict[tuple[str, str], int] = {}
+    listed = []
+    for one in found:
+        nth = seen.get((one.file, one.quantity), 0)
+        seen[one.file, one.quantity] = nth + 1
+        listed.append((one, nth))
+    return listed
+
+
+@pytest.mark.parametrize(("oracle", "nth"), numbered(oracles("ncu")), ids=str)
+def test_recorded_files_give_the_published_numbers(oracle: Oracle, nth: int) -> None:
+    assert meets(oracle, value_of(oracle, read_file(corpus(oracle.file)), nth))
+
+
+FILES = sorted(path.name for path in (CORPUS / "ncu").glob("*")) if CORPUS.exists() else []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_recorded_file_is_read_and_says_something(name: str) -> None:
+    found = read_file(corpus(f"ncu/{name}"))
+    assert found.kernels or found.warnings
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if "published" not in name])
+def test_every_recorded_file_is_recognised(name: str) -> None:
+    with open_binary(corpus(f"ncu/{name}")) as stream:
+        assert ncu.sniff(Text(name, stream).head) >= 60
+
+
+# Anything at all
+
+
+GOOD = (
+    "==PROF== Connected\nout, put\n"
+    + HEADER
+    + "\n"
+    + rows(*ops(ffma="10"), ("dram__bytes.sum", "Mbyte", "1.50"), ("gpu__time_duration.sum", "us", "2.00"))
+    + "\n"
+    + rows(
+        *ops(ffma="10"), ("dram__bytes.sum", "Mbyte", "1.50"), ("gpu__time_duration.sum", "us", "2.00"), key=1
+    )
+    + "\n"
+)
+WIDE = (
+    '"ID","Process ID","Kernel Name","CC","dram__bytes.sum","gpu__time_duration.sum","l1tex__t_bytes.sum"\n'
+    '"","","","","Mbyte","us","byte"\n'
+    '"0","7","k, l","8.0","2.25","4.00","1,024"\n"1","7","k, l","8.0","2.25","4.00","1,024"\n'
+)
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc")) | st.sampled_from("\n\r\t"))
+
+
+@given(TEXT | st.text(alphabet='",=PROFID\n0123456789.%(){}- nae/'))
+def test_any_text_is_read(text: str) -> None:
+    found = read_text(text.encode("utf-8", "replace") + b" x")
+    ncu.sniff(text)
+    assert all(kernel.launches > 0 for kernel in found.kernels)
+
+
+@given(st.integers(1, max(len(GOOD), len(WIDE))), st.sampled_from([GOOD, WIDE]))
+def test_a_file_cut_anywhere_holds_only_true_values(at: int, good: str) -> None:
+    for kernel in read_text(good[:at]).kernels:
+        mean = {level: value / kernel.launches for level, value in kernel.bytes.items()}
+        assert mean.get("dram", 1.5e6) in (1.5e6, 2.25e6)
+        assert kernel.flops in (None, 20.0 * kernel.launches)  # never the zeros of what was not cut off
+        assert kernel.time_s is None or kernel.time_s > 1e-6
+
+
+@given(st.sampled_from([GOOD, WIDE]), st.integers(0, 2000), st.integers(0, 40), TEXT)
+def test_a_damaged_file_is_read(good: str, at: int, length: int, junk: str) -> None:
+    damaged = good[:at] + junk + good[at + length :]
+    for kernel in read_text(damaged.encode("utf-8", "replace")).kernels:
+        assert kernel.time_s is None or kernel.time_s > 0
+        assert kernel.flops is None or kernel.flops >= 0

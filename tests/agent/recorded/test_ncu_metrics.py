@@ -1,0 +1,306 @@
+"""Nsight Compute's metrics: units, missing values, time and bytes, FLOPs of CUDA cores and tensor cores."""
+
+from __future__ import annotations
+
+import pytest
+from roofline_agent.recorded.ncu_values import number, unit
+from roofline_agent.recorded.records import Kernel
+
+from .gpu_pages import HEADER, OPS, kernel_of, ops, read_text
+
+# Units
+
+
+def test_unit_of_each_row_is_applied() -> None:
+    one = kernel_of(
+        ("dram__bytes_read.sum", "Mbyte", "3.35"),
+        ("dram__bytes_write.sum", "byte", "50"),
+        ("gpu__time_duration.sum", "us", "23.42"),
+    )
+    assert one.bytes["dram"] == pytest.approx(3_350_050)
+    assert one.time_s == pytest.approx(23.42e-6)
+
+
+def test_unit_of_each_column_is_applied() -> None:
+    wide = (
+        '"ID","Process ID","Kernel Name","Device","CC","dram__bytes.sum","gpu__time_duration.sum",'
+        '"lts__t_bytes.sum"\n'
+        '"","","","","","Gbyte","msecond","Kbyte"\n'
+        '"0","7","k","0","8.0","2.5","4","1,000"\n'
+        '"1","7","k","0","8.0","0.5","1","1,000"\n'
+    )
+    [one] = read_text(wide).kernels
+    assert (one.launches, one.time_s) == (2, pytest.approx(5e-3))
+    assert one.bytes == {"dram": pytest.approx(3e9), "l2": pytest.approx(2e6)}
+
+
+def test_a_wide_page_without_units_gives_no_bytes_and_no_time() -> None:
+    wide = (
+        '"ID","Process ID","Kernel Name","dram__bytes.sum","gpu__time_duration.sum"\n"0","7","k","2.5","4"\n'
+    )
+    found = read_text(wide)
+    [one] = found.kernels
+    assert (one.time_s, dict(one.bytes)) == (None, {})
+    assert "2: no row of units" in found.warnings
+
+
+def test_units_may_stand_in_the_header_of_a_column() -> None:
+    wide = '"ID","Process ID","Kernel Name","dram__bytes.sum [Mbyte]"\n"0","7","k","2.5"\n'
+    [one] = read_text(wide).kernels
+    assert one.bytes == {"dram": pytest.approx(2.5e6)}
+
+
+@pytest.mark.parametrize(
+    ("printed", "factor", "base"),
+    [
+        ("byte", 1, "byte"),
+        ("Kbyte", 1e3, "byte"),
+        ("Gbyte", 1e9, "byte"),
+        ("KiB", 1024, "byte"),
+        ("nsecond", 1e-9, "s"),
+        ("usecond", 1e-6, "s"),
+        ("ms", 1e-3, "s"),
+        ("s", 1, "s"),
+        ("second", 1, "s"),
+        ("hz", 1, "Hz"),
+        ("Ghz", 1e9, "Hz"),
+        ("cycle/nsecond", 1e9, "Hz"),
+        ("cycle/second", 1, "Hz"),
+        ("Gbyte/second", 1e9, "byte/s"),
+        ("Tbyte/s", 1e12, "byte/s"),
+        ("byte/us", 1e6, "byte/s"),
+        ("Kbyte/block", 1e3, "byte/block"),
+        ("%", 0.01, "1"),
+        ("", 1, "1"),
+        ("inst", 1, "inst"),
+        ("register/thread", 1, "register/thread"),
+    ],
+)
+def test_units(printed: str, factor: float, base: str) -> None:
+    assert unit(printed) == (pytest.approx(factor), base)
+
+
+@pytest.mark.parametrize(
+    ("printed", "value"),
+    [
+        ("5,318,969,728.00", 5_318_969_728.0),
+        ("1,234", 1234.0),
+        ("0.00", 0.0),
+        ("-3.5e-7", -3.5e-7),
+        ("12 (4; 8)", 12.0),
+        ("", None),
+        ("n/a", None),
+        ("no data", None),
+        ("(!) nan", None),
+        ("nan", None),
+        ("inf", None),
+        ("1e999", None),
+        ("12,34", None),
+        ("1,2,3", None),
+        ("PolicySpread", None),
+        ("0x1f", None),
+    ],
+)
+def test_numbers(printed: str, value: float | None) -> None:
+    assert number(printed) == value
+
+
+def test_decimal_commas_are_read_as_such_or_not_at_all() -> None:
+    assert number("1.234.567,89", decimal_comma=True) == pytest.approx(1_234_567.89)
+    assert number("12,5", decimal_comma=True) == pytest.approx(12.5)
+    one = kernel_of(
+        ("dram__bytes.sum", "Mbyte", "3,35"),
+        ("lts__t_bytes.sum", "byte", "1.234.567"),
+        ("gpu__time_duration.sum", "us", "23,420"),
+    )
+    assert one.bytes == {"dram": pytest.approx(3.35e6), "l2": 1_234_567.0}
+    assert one.time_s == pytest.approx(23.42e-6)
+
+
+# Missing values
+
+
+@pytest.mark.parametrize("missing", ["n/a", "", "no data", "(!) nan"])
+def test_missing_values_are_never_zero(missing: str) -> None:
+    one = kernel_of(
+        *[(OPS.format(op), "inst", missing) for op in ("fadd", "fmul", "ffma")],
+        ("dram__bytes.sum", "byte", missing),
+        ("gpu__time_duration.sum", "ns", missing),
+    )
+    assert (one.flops, one.time_s, dict(one.bytes)) == (None, None, {})
+
+
+def test_one_direction_of_the_traffic_is_not_the_traffic() -> None:
+    assert kernel_of(("dram__bytes_read.sum", "byte", "5")).bytes == {}
+
+
+def test_flops_nobody_counted_are_unknown() -> None:
+    assert kernel_of(("gpu__time_duration.sum", "ns", "5")).flops is None
+
+
+def test_zero_tensor_instructions_alone_say_nothing_about_flops() -> None:
+    assert kernel_of(("sm__inst_executed_pipe_tensor.sum", "inst", "0")).flops is None
+
+
+def test_measured_zero_is_zero() -> None:
+    assert kernel_of(*ops(fadd="0")).flops == 0.0
+
+
+def test_a_kind_of_instruction_that_is_missing_makes_a_lower_bound() -> None:
+    one = kernel_of((OPS.format("ffma"), "inst", "10"))
+    assert one.flops == 20.0
+    assert "lower bound" in one.note
+
+
+# Time and bytes
+
+
+def test_time_is_cycles_over_rate_where_there_is_no_duration() -> None:
+    one = kernel_of(
+        ("smsp__cycles_elapsed.avg", "cycle", "5,000"),
+        ("smsp__cycles_elapsed.avg.per_second", "cycle/nsecond", "1.25"),
+    )
+    assert one.time_s == pytest.approx(4e-6)
+
+
+def test_labels_of_the_details_page_are_known() -> None:
+    one = kernel_of(
+        ("Memory Throughput", "%", "21.70"),
+        ("Memory Throughput", "Gbyte/second", "100.00"),
+        ("Duration", "usecond", "50.00"),
+    )
+    assert one.time_s == pytest.approx(50e-6)
+    assert one.bytes == {"dram": pytest.approx(5e6)}
+    assert "dram bytes: rate x time" in one.note
+
+
+def test_cycles_of_the_details_page_give_the_time_with_a_note() -> None:
+    one = kernel_of(("Elapsed Cycles", "cycle", "2,000"), ("SM Frequency", "Mhz", "1,000.00"))
+    assert one.time_s == pytest.approx(2e-6)
+    assert "elapsed cycles" in one.note
+
+
+def test_rates_alone_give_no_bytes() -> None:
+    assert kernel_of(("Memory Throughput", "Gbyte/s", "100.00")).bytes == {}
+
+
+def test_sectors_are_32_bytes() -> None:
+    one = kernel_of(("dram__sectors_read.sum", "sector", "10"), ("dram__sectors_write.sum", "sector", "6"))
+    assert one.bytes == {"dram": 512.0}
+
+
+def test_counts_per_cycle_need_the_cycles() -> None:
+    rate = [(OPS.format(op) + ".per_cycle_elapsed", "inst/cycle", "2") for op in ("fadd", "fmul", "ffma")]
+    known = kernel_of(
+        *rate,
+        ("gpu__time_duration.sum", "us", "1"),
+        ("smsp__cycles_elapsed.avg.per_second", "Ghz", "1"),
+    )
+    assert known.flops == pytest.approx(8000)
+    assert kernel_of(*rate).flops is None
+
+
+# FLOPs and the tensor cores
+
+
+def test_sm_and_smsp_counts_are_one_count() -> None:
+    one = kernel_of(*ops(ffma="10"), *[(n.replace("sm__", "smsp__"), u, v) for n, u, v in ops(ffma="10")])
+    assert one.flops == 20.0
+
+
+def test_precision_is_that_of_most_flops() -> None:
+    assert kernel_of(*ops(fadd="5", dfma="10")).precision == "f64"
+
+
+@pytest.mark.parametrize(
+    ("cc", "metric", "factor"),
+    [
+        ("7.0", "sm__inst_executed_pipe_tensor.sum", 512),
+        ("7.5", "sm__inst_executed_pipe_tensor.sum", 2048),
+        ("8.0", "sm__inst_executed_pipe_tensor.sum", 4096),
+        ("8.0", "smsp__inst_executed_pipe_tensor.sum", 4096),
+        ("8.6", "sm__inst_executed_pipe_tensor_op_hmma.sum", 4096),
+        ("8.0", "sm__inst_executed_pipe_tensor_op_imma.sum", 8192),
+        ("8.0", "sm__inst_executed_pipe_tensor_op_dmma.sum", 512),
+        ("12.0", "sm__inst_executed_pipe_tensor.sum", 4096),
+    ],
+)
+def test_tensor_instructions_count_by_architecture(cc: str, metric: str, factor: int) -> None:
+    assert kernel_of((metric, "inst", "10"), cc=cc).flops == 10 * factor
+
+
+def test_tensor_instructions_of_hopper_say_nothing() -> None:
+    one = kernel_of(*ops(ffma="1"), ("sm__inst_executed_pipe_tensor.sum", "inst", "10"), cc="9.0")
+    assert one.flops is None
+    assert "sm__ops_path_tensor_src" in one.note
+
+
+def test_tensor_instructions_smaller_than_taken_are_said() -> None:
+    name = "void Kernel<cutlass::arch::Mma<cutlass::gemm::GemmShape<(int)16, (int)8, (int)8>, (int)32>>"
+    one = kernel_of(("sm__inst_executed_pipe_tensor.sum", "inst", "10"), kernel=name)
+    assert one.flops == 40960.0
+    assert "2 times the true count" in one.note
+    right = kernel_of(("sm__inst_executed_pipe_tensor.sum", "inst", "10"), kernel="ampere_s16816gemm_fp16_nn")
+    assert right.note == ""
+
+
+def test_old_pages_without_architecture_take_it_from_names() -> None:
+    header = HEADER.replace('"Block Size","Grid Size","Device","CC",', "")
+
+    def old(kernel: str) -> Kernel:
+        metric = '"sm__inst_executed_pipe_tensor.sum","inst","10"'
+        line = f'"0","1","app","127.0.0.1","{kernel}","1","7","Metrics",{metric}'
+        return read_text(f"{header}\n{line}\n").kernels[0]
+
+    assert old("volta_fp16_s884gemm_fp16_128x128_nn").flops == 5120.0
+    assert old("ampere_fp16_s16816gemm_fp16_128x128_nn").flops == 40960.0
+    unknown = old("my_kernel")
+    assert unknown.flops == 5120.0
+    assert "lower bound" in unknown.note
+
+
+def test_hopper_operations_are_counted_once() -> None:
+    path = "sm__ops_path_tensor_{}.sum"
+    one = kernel_of(
+        (path.format("src_bf16_dst_fp32"), "", "1,000"),
+        (path.format("op_hgmma_src_bf16_dst_fp32"), "", "1,000"),
+        (path.format("src_bf16_dst_fp32_sparsity_off"), "", "1,000"),
+        (path.format("src_fp8"), "", "300"),
+        (path.format("src_fp8_dst_fp32"), "", "300"),
+        (path.format("src_int8"), "", "n/a"),
+        ("sm__inst_executed_pipe_tensor.sum", "inst", "10"),
+        cc="9.0",
+    )
+    assert one.flops == 1300.0
+    assert one.precision == "bf16"
+
+
+def test_variants_alone_add_up() -> None:
+    path = "sm__ops_path_tensor_op_{}_src_fp16_dst_fp32{}.sum"
+    one = kernel_of(
+        (path.format("hmma", ""), "", "10"),
+        (path.format("hgmma", "_sparsity_off"), "", "20"),
+        (path.format("hgmma", "_sparsity_on"), "", "5"),
+    )
+    assert one.flops == 35.0
+
+
+def test_register_moves_of_ampere_are_no_flops() -> None:
+    """HFMA2.MMA moves constants: as many hfma as 32 threads of each tensor instruction, and no other FP16."""
+    one = kernel_of(*ops(ffma="1000", hfma="640"), ("smsp__inst_executed_pipe_tensor.sum", "inst", "20"))
+    assert (one.flops, one.precision) == (2000.0, "f32")
+    assert "register moves" in one.note
+
+
+def test_real_half_precision_is_counted() -> None:
+    tensor = ("sm__inst_executed_pipe_tensor.sum", "inst", "20")
+    with_add = kernel_of(*ops(ffma="1000", hfma="640", hadd="8"), tensor)
+    assert with_add.flops == 2000 + 1280 + 8 + 20 * 4096
+    no_moves_on_volta = kernel_of(*ops(ffma="1000", hfma="640"), tensor, cc="7.0")
+    assert no_moves_on_volta.flops == 2000 + 1280 + 20 * 512
+    matrix = kernel_of(*ops(ffma="1000", hfma="32"), tensor)
+    assert matrix.flops == 2000 + 64 + 20 * 4096
+
+
+def test_a_tensor_kernel_whose_tensor_work_nobody_counted_says_so() -> None:
+    assert "not counted" in kernel_of(*ops(ffma="10"), kernel="ampere_fp16_s16816gemm_fp16_nn").note

@@ -1,0 +1,139 @@
+"""Nsight Compute's pages: what stands around their tables, rows cut short, pages of every kind."""
+
+from __future__ import annotations
+
+import pytest
+from roofline_agent.recorded import ncu
+from roofline_agent.recorded.ncu_aside import PERMISSION
+
+from .gpu_pages import HEADER, read_text, rows
+
+
+def test_output_of_the_program_and_messages_may_stand_anywhere() -> None:
+    first = rows(("dram__bytes.sum", "byte", "10"), key=0)
+    second = rows(("dram__bytes.sum", "byte", "20"), key=1)
+    table = f"{HEADER}\n{first}\nstep 1, loss 2\n==WARNING== hot\n{second}\nbye\n"
+    content = f"hello, world\n==PROF== Connected\n{table}"
+    found = read_text(b"\xef\xbb\xbf" + content.replace("\n", "\r\n").encode())
+    [one] = found.kernels
+    assert (one.launches, one.bytes["dram"]) == (2, 30.0)
+    assert found.warnings == "6: ncu: hot"
+
+
+def test_appended_runs_add_up_even_with_the_same_ids() -> None:
+    run = f"{HEADER}\n{rows(('dram__bytes.sum', 'byte', '10'))}\n"
+    [one] = read_text(run * 3).kernels
+    assert (one.launches, one.bytes["dram"]) == (3, 30.0)
+
+
+def test_kernel_names_may_hold_commas_quotes_and_line_ends() -> None:
+    row = rows(("dram__bytes.sum", "byte", "10"), kernel='a<b, c>(""x"",\nint)')
+    [one] = read_text(f"{HEADER}\n{row}\n{rows(('lts__t_bytes.sum', 'byte', '7'), key=1)}\n").kernels[:1]
+    assert one.name == 'a<b, c>("x",\nint)'
+    assert one.bytes["dram"] == 10.0
+
+
+def test_rule_rows_have_no_metrics() -> None:
+    header = HEADER + ',"Rule Name","Rule Type","Rule Description"'
+    rule = rows(("", "", "")) + ',"SOLBottleneck","OPT","Look, at ""this"""'
+    [one] = read_text(f"{header}\n{rows(('dram__bytes.sum', 'byte', '10'))},\n{rule}\n").kernels
+    assert (one.launches, one.bytes["dram"]) == (1, 10.0)
+
+
+@pytest.mark.parametrize("missing", [1, 3, 4, 8, 30])
+def test_a_cut_last_row_leaves_its_launch_out_and_names_the_line(missing: int) -> None:
+    whole = rows(("dram__bytes.sum", "byte", "1,000"), ("gpu__time_duration.sum", "ns", "50"), key=0)
+    cut = rows(("dram__bytes.sum", "byte", "1,000"), ("gpu__time_duration.sum", "ns", "50"), key=1)[:-missing]
+    found = read_text(f"{HEADER}\n{whole}\n{cut}")
+    [one] = found.kernels
+    assert (one.launches, one.bytes["dram"]) == (1, 1000.0)
+    assert "5: row " in found.warnings
+    assert "4: a launch of which not every row is there" in found.warnings
+
+
+def test_a_file_cut_between_two_rows_of_a_launch_leaves_it_out() -> None:
+    whole = rows(("dram__bytes.sum", "byte", "1,000"), ("gpu__time_duration.sum", "ns", "50"), key=0)
+    part = rows(("dram__bytes.sum", "byte", "1,000"), key=1)
+    [one] = read_text(f"{HEADER}\n{whole}\n{part}\n").kernels
+    assert one.launches == 1
+
+
+def test_a_cut_row_of_a_wide_page_is_left_out() -> None:
+    wide = (
+        '"ID","Process ID","Kernel Name","dram__bytes.sum","gpu__time_duration.sum"\n"","","","byte","us"\n'
+        '"0","7","k","2","4"\n"1","7","k","2"\n'
+    )
+    found = read_text(wide)
+    assert found.kernels[0].launches == 1
+    assert "4: row with another number of columns" in found.warnings
+
+
+def test_summary_pages_print_means_over_invocations() -> None:
+    header = (
+        '"Process ID","Process Name","Host Name","Kernel Name","Block Size","Grid Size","Device","CC",'
+        '"Invocations","Section Name","Metric Name","Metric Unit","Minimum","Maximum","Average"'
+    )
+    line = (
+        '"1","app","h","k(int)","(1, 1, 1)","(2, 1, 1)","0","8.0","4","S","Duration","us","1.0","3.0","2.0"'
+    )
+    [one] = read_text(f"{header}\n{line}\n").kernels
+    assert (one.launches, one.time_s) == (4, pytest.approx(8e-6))
+
+
+def test_session_page_describes_the_machine() -> None:
+    found = read_text(
+        'Launch Settings\n"Launch Attribute","Value"\n"Profiler Command Line","ncu --set full ./app"\n\n'
+        '"Session Attribute","Value"\n"Nsight Compute Target","2025.2.1.0 (build 35987062)"\n'
+        '"Device Attribute","Device 0"\n"display_name","NVIDIA B200"\n"compute_capability_major","10"\n'
+        '"compute_capability_minor","0"'
+    )
+    assert found.version == "2025.2.1.0"
+    assert found.facts["device"] == "NVIDIA B200"
+    assert found.facts["compute_capability"] == "10.0"
+    assert "--page raw" in found.warnings
+
+
+def test_errors_only_are_handed_on() -> None:
+    found = read_text(
+        "==PROF== Connected to process 1 (a)\n==ERROR== The application returned an error code (1).\n"
+    )
+    assert found.is_empty
+    assert "2: ncu: The application returned an error code (1)." in found.warnings
+    assert "nothing was profiled" in found.warnings
+
+
+def test_missing_permission_comes_with_the_fix() -> None:
+    found = read_text(
+        "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Counters\n"
+    )
+    assert PERMISSION in found.warnings
+
+
+def test_gemm_line_of_the_program_is_a_fact_only_if_it_agrees_with_itself() -> None:
+    table = f"{HEADER}\n{rows(('dram__bytes.sum', 'byte', '10'))}\n"
+    found = read_text("2208    2048    5608    0       358.154755      141.598150\n" + table)
+    assert found.facts["application_flops_per_s"] == pytest.approx(1.41598e14, rel=1e-3)
+    assert "application_flops_per_s" not in read_text("1 2 3 4 5.0 6.0\n" + table).facts
+
+
+def test_other_metrics_become_counters_in_base_units() -> None:
+    found = read_text(
+        f"{HEADER}\n{rows(('lts__t_sector_hit_rate.pct', '%', '95.40'), ('DRAM Frequency', 'Ghz', '3.99'))}\n"
+    )
+    rate, clock = found.counters
+    assert (rate.value, rate.unit, rate.printed, rate.printed_unit) == (pytest.approx(0.954), "1", 95.4, "%")
+    assert (clock.value, clock.unit, clock.scope, clock.kind) == (
+        pytest.approx(3.99e9),
+        "Hz",
+        "gpu 0",
+        "gauge",
+    )
+
+
+def test_counters_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ncu, "MAX_COUNTERS", 3)
+    lines = "\n".join(rows((f"x__y{i}.sum", "", "1"), key=i) for i in range(9))
+    found = read_text(f"{HEADER}\n{lines}\n")
+    assert len(found.counters) == 3
+    assert "more than 3 other metrics" in found.warnings
+    assert found.kernels[0].launches == 9
