@@ -71,8 +71,15 @@ class Text:
         return f"{self.name}: {self.cut_short}, and nothing could be read before that"
 
     def _read(self, size: int) -> bytes:
+        """Less than `size` bytes only at the end or a break; what came before a break is kept."""
+        data = b""
+        while len(data) < size and (piece := self._read_some(size - len(data))):
+            data += piece
+        return data
+
+    def _read_some(self, size: int) -> bytes:
         try:
-            data = self._stream.read(size)
+            data: bytes = getattr(self._stream, "read1", self._stream.read)(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             self.cut_short = f"its gzip stream is broken or ends early ({error})"
             return b""
