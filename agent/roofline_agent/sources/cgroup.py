@@ -25,7 +25,7 @@ from .cgroup_tree import (
     parse_membership,
     parse_mounts,
 )
-from .files import KeptFile, numbers_by_word, read_once
+from .files import KeptFile, numbers_by_word, read_once, within
 
 METRICS = (
     Metric("cgroup_cpu_ns", MetricKind.CUMULATIVE, "ns", Scope.NODE),
@@ -82,7 +82,7 @@ def _file(level: Level | None, name: str) -> KeptFile | None:
 
 
 def _times(number: int | None, factor: int) -> int | None:
-    return None if number is None else number * factor
+    return None if number is None else within(number * factor)
 
 
 class CgroupSource:

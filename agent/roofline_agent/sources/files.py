@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+MOST = 2**63 - 1  # that a column holds
+
 
 class KeptFile:
     """One file, opened when it is first read and again after its device has come back."""
@@ -27,8 +29,8 @@ class KeptFile:
             self.close()
             return None
 
-    def number(self) -> int | None:
-        return as_number(self.read())
+    def number(self, unit: int = 1) -> int | None:
+        return as_number(self.read(), unit)
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -64,12 +66,17 @@ class CounterFile(KeptFile):
         return max(0, step)
 
 
-def as_number(text: bytes | None) -> int | None:
-    """The whole number that the text is; None for anything else, "max" or "Unavailable" too."""
+def as_number(text: bytes | None, unit: int = 1) -> int | None:
+    """The whole number that the text is, times unit; None for anything else, "max" or "Unavailable" too."""
     try:
-        return None if text is None else int(text)
+        return None if text is None else within(int(text) * unit)
     except ValueError:
         return None
+
+
+def within(number: int) -> int | None:
+    """The number, if it can be one: None where a column cannot hold it."""
+    return number if -MOST <= number <= MOST else None
 
 
 def numbers_by_word(text: bytes | None) -> dict[bytes, int]:

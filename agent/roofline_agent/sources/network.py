@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
-from .files import KeptFile, as_number, names_in, read_once
+from .files import MOST, KeptFile, as_number, names_in, read_once, within
 
 METRICS = (
     Metric("nic_received_bytes", MetricKind.CUMULATIVE, "byte", Scope.NODE),
@@ -37,7 +37,7 @@ _IS_UP = 1  # IFF_UP, netdevice(7)
 _SPEED_EVERY_LOOKS = 12  # the driver is asked under a lock of the kernel's
 _WORD = 4  # bytes
 _SATURATED = 2**32 - 1  # where a card's old 32-bit counter stops
-_RATE = re.compile(rb"([\d.]+) Gb/sec")
+_RATE = re.compile(rb"(\d{1,6}(?:\.\d+)?) Gb/sec")
 # As in METRICS up to the drops; the extended names are those of kernels before 4.6.
 _PORT_FILES = (
     ("counters/port_rcv_data", "counters_ext/port_rcv_data_64"),
@@ -62,18 +62,18 @@ def parse_interfaces(text: bytes | None) -> dict[str, Traffic]:
     """Interface -> its traffic, from /proc/net/dev; a line that is none is left out."""
     found = {}
     for line in (text or b"").splitlines():
-        name, colon, numbers = line.rpartition(b":")
-        words = numbers.split()
-        if colon and len(words) >= 12:
+        label, _, numbers = line.rpartition(b":")
+        name, words = label.strip().decode(errors="replace"), numbers.split()
+        if name and name.isprintable() and len(words) >= 12:
             try:
                 received, received_packets, _, received_dropped = map(int, words[:4])
                 sent, sent_packets, _, sent_dropped = map(int, words[8:12])
             except ValueError:
                 continue
             dropped = received_dropped + sent_dropped
-            found[name.strip().decode(errors="replace")] = Traffic(
-                received, sent, received_packets, sent_packets, dropped
-            )
+            traffic = Traffic(received, sent, received_packets, sent_packets, dropped)
+            if max(traffic) <= MOST:
+                found[name] = traffic
     return found
 
 
@@ -88,7 +88,7 @@ class _Port:
         counts = [self._count(file) for file in self._files]
         for column in (0, 1):
             words = counts[column]
-            counts[column] = None if words is None else words * _WORD
+            counts[column] = None if words is None else within(words * _WORD)
         found = _RATE.match(self._rate.read() or b"")
         return (*counts, int(float(found[1]) * 1e9 / 8) if found else None)
 
@@ -191,8 +191,12 @@ class NetworkSource:
         return os.path.exists(f"{self._class}/{name}/{part}")
 
     def _speed(self, name: str) -> int | None:
-        megabits = as_number(read_once(f"{self._class}/{name}/speed", 32))  # -1: the driver does not know
-        return megabits * 1_000_000 // 8 if megabits is not None and megabits > 0 else None
+        # Virtual interfaces say what they like; a bond says what its cards can do.
+        if self._is_virtual(name) and not self._has(name, "bonding"):
+            return None
+        megabits = read_once(f"{self._class}/{name}/speed", 32)  # -1: the driver does not know
+        speed = as_number(megabits, 1_000_000 // 8)
+        return speed if speed is not None and speed > 0 else None
 
     def _look_for_ports(self) -> None:
         found = {

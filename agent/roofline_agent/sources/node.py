@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
-from .files import KeptFile, as_number, names_in
+from .files import MOST, KeptFile, as_number, names_in
 
 METRICS = (
     Metric("node_cpu_busy_ns", MetricKind.CUMULATIVE, "ns", Scope.NODE),
@@ -32,6 +32,7 @@ _STAT_EVERY_NS = 190_000_000
 _SLOW_EVERY_NS = 1_900_000_000
 _CLOCKS_EVERY_NS = 9_900_000_000
 _CLOCKS = 16  # CPUs asked for their clock rate: each may be woken by the question
+_MOST_TICKS = MOST // (8 * _TICK_NS)
 _PRESSURES = ("cpu", "memory", "io")
 _BUSY = (0, 1, 2, 5, 6)  # user, nice, system, irq, softirq; guest time is within user
 _NONE_SLOW = (None,) * 4
@@ -47,23 +48,22 @@ def parse_cpu_times(text: bytes | None) -> tuple[int, int, int] | None:
     # Some sandboxes show a line of zeros.
     if words[:1] != [b"cpu"] or len(ticks) < 8 or not any(ticks):
         return None
-    return sum(ticks[field] for field in _BUSY) * _TICK_NS, ticks[4] * _TICK_NS, ticks[7] * _TICK_NS
+    busy = sum(ticks[field] for field in _BUSY)
+    return (busy * _TICK_NS, ticks[4] * _TICK_NS, ticks[7] * _TICK_NS) if max(ticks) < _MOST_TICKS else None
 
 
 def parse_available(text: bytes | None) -> int | None:
     """Bytes a new program could have without swapping, from /proc/meminfo."""
     for line in (text or b"").splitlines():
         if line.startswith(b"MemAvailable:"):
-            kib = as_number(line[13:].strip().removesuffix(b"kB"))
-            return None if kib is None else kib * 1024
+            return as_number(line[13:].strip().removesuffix(b"kB"), 1024)
     return None
 
 
 def parse_pressure(text: bytes | None) -> int | None:
     """ns in which some task waited, from a file of /proc/pressure."""
     first = (text or b"").split(b"\n", 1)[0]
-    microseconds = as_number(first.rpartition(b"total=")[2]) if first.startswith(b"some ") else None
-    return None if microseconds is None else microseconds * 1000
+    return as_number(first.rpartition(b"total=")[2], 1000) if first.startswith(b"some ") else None
 
 
 class NodeSource:
@@ -117,8 +117,8 @@ class NodeSource:
         if now - self._clocks_ns < _CLOCKS_EVERY_NS:
             return None
         self._clocks_ns = now
-        rates = [kilohertz for file in self._clocks if (kilohertz := file.number())]
-        return sum(rates) * 1000 // len(rates) if rates else None
+        rates = [hertz for file in self._clocks if (hertz := file.number(1000))]
+        return sum(rates) // len(rates) if rates else None
 
     def close(self) -> None:
         for file in (self._stat, self._memory, *self._pressure, *self._clocks):

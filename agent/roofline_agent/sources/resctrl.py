@@ -13,14 +13,13 @@ import time
 from collections.abc import Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
-from .files import CounterFile, as_number, cpu_flags, names_in, read_once
+from .files import CounterFile, as_number, cpu_flags, names_in, read_once, within
 
 METRICS = (
     Metric("dram_total_bytes", MetricKind.CUMULATIVE, "byte", Scope.SOCKET),
     Metric("dram_local_bytes", MetricKind.CUMULATIVE, "byte", Scope.SOCKET),
 )
 _FILES = ("mbm_total_bytes", "mbm_local_bytes")
-_NO_GROUPS = ("info", "mon_data", "mon_groups")
 _GROUPS_EVERY_NS = 4_900_000_000
 MOUNT = "mount -t resctrl resctrl /sys/fs/resctrl"
 
@@ -56,7 +55,7 @@ class _Part:
             if count is None:
                 return None
             total += count
-        return total
+        return within(total)
 
     def keep(self, directories: set[str]) -> None:
         """Forget the groups that have gone, not what they counted."""
@@ -117,8 +116,7 @@ class ResctrlSource:
     def _look(self) -> None:
         """Find the monitors of all control groups."""
         found: dict[str, set[str]] = {}
-        groups = [name for name in names_in(self._root) if name not in _NO_GROUPS]
-        for group in (self._root, *(f"{self._root}/{name}" for name in groups)):
+        for group in (self._root, *(f"{self._root}/{name}" for name in names_in(self._root))):
             for domain in names_in(f"{group}/mon_data"):
                 directory = f"{group}/mon_data/{domain}"
                 number = domain.removeprefix("mon_L3_")

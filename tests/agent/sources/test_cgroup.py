@@ -142,7 +142,7 @@ def test_part_of_the_tree_mounted_in_a_container_is_found() -> None:
 
 
 def test_cgroup_outside_the_namespace_is_out_of_sight(source: CgroupSource, tree: Path) -> None:
-    write(tree, v2("") | home(WORKERS[0], "/../other"))
+    write(tree, v2("") | v2("../other") | home(WORKERS[0], "/../other"))
     assert look(source, WORKERS[:1]) == {}
 
 

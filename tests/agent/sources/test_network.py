@@ -75,6 +75,17 @@ def test_speed_the_driver_does_not_know_is_absent(source: NetworkSource, tmp_pat
     assert look(source)["eth0"]["nic_link_bytes_per_second"] is None
 
 
+def test_virtual_link_has_no_speed_but_a_bond(source: NetworkSource, tmp_path: Path) -> None:
+    names = ("eth0", "bond0", "vb")
+    write(tmp_path, {"proc/net/dev": HEAD + "".join(line(name, 1, 1) for name in names)})
+    for name in names[1:]:
+        write(tmp_path, interface(name, speed="10000", physical=False))
+    write(tmp_path, {"sys/class/net/bond0/bonding/mode": "802.3ad 4\n"})
+    found = look(source)
+    assert found["bond0"]["nic_link_bytes_per_second"] == 1_250_000_000
+    assert found["vb"]["nic_link_bytes_per_second"] is None
+
+
 def test_only_interfaces_that_count_have_rows(source: NetworkSource, tmp_path: Path) -> None:
     names = ("lo", "eth0", "ens9", "docker0", "br1", "veth1", "wlan0")
     traffic = {"docker0": 0, "wlan0": 0}
@@ -120,6 +131,19 @@ def test_namespace_of_its_own_is_said(source: NetworkSource, tmp_path: Path) -> 
 @given(st.binary(max_size=300))
 def test_garbage_is_no_interface_and_no_error(data: bytes) -> None:
     assert all(len(traffic) == 5 for traffic in parse_interfaces(data).values())
+
+
+def test_name_that_cannot_be_shown_is_left_out() -> None:
+    assert parse_interfaces(b"e\x01:1 2 3 4 5 6 7 8 9 8 7 6\n :1 2 3 4 5 6 7 8 9 8 7 6\n") == {}
+
+
+@pytest.mark.parametrize(
+    "rate", ["1..2 Gb/sec", ". Gb/sec", "9" * 400 + " Gb/sec", "fast", "2.5 Gb/sec (1X SDR)"]
+)
+def test_rate_is_a_number_or_absent(source: NetworkSource, tmp_path: Path, rate: str) -> None:
+    write(tmp_path, port("mlx5_0", 1, rate=rate))
+    expected = 312_500_000 if rate.startswith("2.5") else None
+    assert look(source)["mlx5_0:1"]["nic_link_bytes_per_second"] == expected
 
 
 def test_name_that_touches_its_first_number_is_read() -> None:
