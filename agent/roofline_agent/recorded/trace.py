@@ -107,7 +107,8 @@ class Trace:
                 raise _Broken(max(error.pos, self._at + 1)) from None
             except ValueError:  # a number of thousands of digits
                 raise _Broken(self._at + 1) from None
-            if end == len(self._buffer) and not isinstance(value, (dict, list, str)) and self._more():
+            near_end = len(self._buffer) - end < _NEAR_END
+            if near_end and not isinstance(value, (dict, list, str)) and self._more():
                 continue  # a number may go on in the next chunk
             self._at = end
             return value
