@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import dcgm, horovod, kineto, ncu, nvprof, perf_stat, training_log
+from . import dcgm, horovod, kineto, ncu, nvprof, perf_stat, training_log, verbose_log
 from .collect import Collector
 from .errors import NotRecognised
 from .text import Text
@@ -28,6 +28,7 @@ FORMATS: tuple[Format, ...] = (
     Format("dcgm-exporter", dcgm.sniff, dcgm.read),
     Format("training log", training_log.sniff, training_log.read),
     Format("perf stat", perf_stat.sniff, perf_stat.read),
+    Format("onednn", verbose_log.sniff, verbose_log.read),
 )
 
 

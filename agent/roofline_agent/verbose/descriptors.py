@@ -40,6 +40,11 @@ _ROLES = {
     "fbia": "bia",
     "fdst": "dst",
     "fdata": "data",
+    "dt": "data",
+    "fws": "ws",
+    "fdiff": "diff",
+    "weights": "wei",
+    "diff_weights": "diff_wei",
     "in": "src",
     "out": "dst",
     "src_a": "src",
@@ -56,9 +61,12 @@ class Tensor(NamedTuple):
 
 
 def parse_tensors(text: str) -> tuple[Tensor, ...]:
-    """The tensors in a descriptor field, in its order; those that are absent (`undef`) are left out."""
+    """The tensors in a descriptor field, in its order; those that are absent (`undef`) are left out.
+
+    The shuffle of 0.x prints one tensor in two words, `dt:f32 fmt:nchw`.
+    """
     tensors = (_parse_tensor(word) for word in text.split())
-    return tuple(tensor for tensor in tensors if tensor.type != "undef")
+    return tuple(tensor for tensor in tensors if tensor.type != "undef" and tensor.role != "fmt")
 
 
 def bytes_of(tensor: Tensor, elements: int) -> int | None:

@@ -5,7 +5,8 @@ whose primitives print lines of their own; `exec:external` lines, which are a pa
 
 Versions differ in what stands before `exec` (layout version, timestamp, component) and in the number of
 fields behind the descriptors, so a line is read from both ends: five fields from the front, sizes and
-milliseconds from the back, and whatever stands between is attributes and algorithm.
+milliseconds from the back, and whatever stands between is attributes and algorithm. A header's `template:`
+line names the fields; should a version print them in another order, `field_order` tells it to `parse`.
 """
 
 from __future__ import annotations
@@ -25,14 +26,30 @@ _EXECUTED = re.compile(rf"(?:{'|'.join(_LIBRARIES)}){_PREFIX}")
 _TIMED = re.compile(_PREFIX + r"exec,(.*),\s*([0-9]+\.?[0-9]*(?:e[+-]?[0-9]{1,3})?)\s*$")
 _ENGINE = re.compile(r"(?:cpu|gpu)(?:2(?:cpu|gpu))?(?::[0-9]+)?")
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
+_DIRECTION = re.compile(r"undef|forward\w*|backward\w*")
+_NO_PROBLEM = re.compile(r"(?:alg|num|flags|axis|attr-[a-z-]+|post_ops|scratchpad_mode):")
+_TEMPLATE = re.compile(r"(?:primitive,info,|info,prim_)template:(?:timestamp,)?operation,(.*)")
+_FIELDS = (
+    "engine",
+    "primitive",
+    "implementation",
+    "prop_kind",
+    "memory_descriptors",
+    "attributes",
+    "auxiliary",
+    "problem_desc",
+)
 
 _DISTINCT_LINES = 8192  # a training run repeats some hundreds; sequences of changing length make more
 _MAX_MILLISECONDS = 1e9
 _MAX_COUNT = 2**63 - 1  # counts travel in 8 bytes; no kernel comes near, a garbled line may
 
 
-def parse(line: str) -> KernelCall | None:
-    """The call a line reports, or None if it reports none or cannot be understood. Never raises."""
+def parse(line: str, order: tuple[int, ...] = ()) -> KernelCall | None:
+    """The call a line reports, or None if it reports none or cannot be understood. Never raises.
+
+    order: from `field_order`, where a header announced fields in another order than all known versions.
+    """
     token = line.rfind("_verbose,")  # where threads' lines ran into each other the last one is whole
     if token < 0 or not line.endswith(_LIBRARIES, 0, token):
         return None
@@ -40,7 +57,7 @@ def parse(line: str) -> KernelCall | None:
     if match is None:
         return None
     whole, fraction, body, milliseconds = match.groups()
-    shape = _shape(body)
+    shape = _shape(body, order)
     duration_ms = float(milliseconds)
     if shape is None or duration_ms > _MAX_MILLISECONDS:
         return None
@@ -52,6 +69,25 @@ def looks_executed(line: str) -> bool:
     return _EXECUTED.search(line) is not None
 
 
+def field_order(line: str) -> tuple[int, ...] | None:
+    """Where a `template:` line has the known fields: () as all known versions do, None for any other line.
+
+    Raises ValueError where it does not have them all, or has the time elsewhere than at the end.
+    """
+    match = _TEMPLATE.search(line)
+    if match is None:
+        return None
+    *names, last = match[1].strip().split(",")
+    if sorted(names) != sorted(_FIELDS) or last != "exec_time":
+        raise ValueError(f"fields of a oneDNN line that are not known: {match[1].strip()[:200]}")
+    order = tuple(names.index(name) for name in _FIELDS)
+    return () if order == tuple(range(len(_FIELDS))) else order
+
+
+def _ordered(fields: list[str], order: tuple[int, ...]) -> list[str]:
+    return [fields[at] for at in order] if len(fields) == len(order) else fields
+
+
 def _epoch_ns(milliseconds: str | None, fraction: str | None) -> int | None:
     if milliseconds is None:
         return None
@@ -59,8 +95,8 @@ def _epoch_ns(milliseconds: str | None, fraction: str | None) -> int | None:
 
 
 @lru_cache(maxsize=_DISTINCT_LINES)
-def _shape(body: str) -> KernelShape | None:
-    primitive = _primitive(body.split(","))
+def _shape(body: str, order: tuple[int, ...]) -> KernelShape | None:
+    primitive = _primitive(_ordered(body.split(","), order))
     if primitive is None:
         return None
     work = count_work(primitive)
@@ -80,10 +116,15 @@ def _shape(body: str) -> KernelShape | None:
 def _primitive(fields: list[str]) -> Primitive | None:
     if _ENGINE.fullmatch(fields[0]):  # 0.x prints no engine
         fields = fields[1:]
+    if len(fields) > 3 and _DIRECTION.fullmatch(fields[1]) and not _DIRECTION.fullmatch(fields[2]):
+        fields = [fields[0], "", *fields[1:]]  # before 0.14 no implementation is printed
     if len(fields) < 5:
         return None
     operation, implementation, variant, descriptors, *options, problem = fields
+    problem = problem.strip()
     if not (_WORD.fullmatch(operation) and _WORD.fullmatch(variant) and problem):
+        return None
+    if _NO_PROBLEM.match(problem):  # cut off before it, and what looks like the time is a size
         return None
     return Primitive(
         operation=operation,
@@ -105,7 +146,7 @@ def _precision(primitive: Primitive) -> str:
 
 
 def _fpmath_note(primitive: Primitive) -> str:
-    mode = re.search(r"attr-fpmath:(bf16|f16|tf32|any)", primitive.options)
+    mode = re.search(r"attr-fpmath(?:_mode)?:(bf16|f16|tf32|any)", primitive.options)
     return f"f32 may be computed as {mode[1]} (fpmath mode)" if mode else ""
 
 

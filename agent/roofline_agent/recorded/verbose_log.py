@@ -1,0 +1,225 @@
+"""Recorded verbose output of oneDNN, DNNL, MKL-DNN and MKL, with whatever a program printed in between.
+
+Each executed primitive or routine is a launch of a kernel, named by what it does and its sizes; FLOPs and
+least traffic (level "minimum") follow from these. Creations and dispatches are counted as facts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from roofline_agent.verbose import header, mkl, onednn
+from roofline_agent.verbose.records import KernelCall, KernelShape
+
+from .collect import Collector
+from .records import Launch
+from .text import Text
+
+_TOKEN = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,|MKL_VERBOSE ")
+_SURE = re.compile(
+    r"(?:onednn|dnnl|mkldnn)_verbose,(?:v[0-9]+,)?(?:[0-9.e+]+,)?"
+    r"(?:primitive|graph|ukernel|common|info|exec|create|dispatch|error|warn)"
+    r"|MKL_VERBOSE (?:Intel\(R\)|oneMKL|[A-Za-z_0-9]+\()"
+)
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_PREPARED = 8192
+_NANOSECONDS = 1e9
+_FAR_BACK_NS = 60_000_000_000  # threads print out of order by milliseconds, never by this
+
+_COUNTED = {
+    ("create", "dispatch"): "dispatches",
+    ("create", "check"): "checks",
+    ("create", "start"): "creates_started",
+    ("exec", "check"): "checks",
+    ("exec", "external"): "externals",
+    ("dispatch", ""): "dispatches",
+    ("error", ""): "errors",
+    ("warn", ""): "library_warnings",
+}
+
+
+def sniff(head: str) -> int:
+    match = _SURE.search(head)
+    if match is None:
+        return 0
+    return 95 if not head[: match.start()].strip() else 75
+
+
+def read(text: Text, found: Collector) -> None:
+    """Launches, header facts and counts of `text`; what cannot be understood is said with its line."""
+    log = _Log(text, found)
+    for line in text.lines():
+        if "_verbose," in line or "MKL_VERBOSE " in line:
+            log.take(line)
+    log.finish()
+
+
+class _Log:
+    """What has been read so far."""
+
+    def __init__(self, text: Text, found: Collector) -> None:
+        self._text = text
+        self._found = found
+        self._prepared: dict[KernelShape, Launch] = {}
+        self._order: tuple[int, ...] = ()  # of a line's fields, where a header says that it is unusual
+        self._versions: list[str] = []
+        self._counts: Counter[str] = Counter()
+        self._create_s = 0.0
+        self._cut = ("", 0)  # a line that is not whole, and its number: the last one may have been cut
+        self._end_ns = 0
+        self._is_onednn = False
+
+    def take(self, line: str) -> None:
+        """A line with a token in it, or with several where threads wrote at once."""
+        self._warn_of_cut()
+        if "\x1b" in line:
+            line = _ESCAPE.sub("", line)
+        for piece in [line] if line.count("_VERBOSE ") + line.count("_verbose,") == 1 else _pieces(line):
+            self._take_piece(piece)
+
+    def _take_piece(self, piece: str) -> None:
+        is_mkl = "MKL_VERBOSE " in piece
+        call = mkl.parse(piece) if is_mkl else onednn.parse(piece, self._order)
+        if call is not None:
+            self._is_onednn |= not is_mkl
+            self._launch(call)
+        elif _TOKEN.search(piece) is None:
+            return  # another program's word
+        elif mkl.looks_executed(piece) if is_mkl else onednn.looks_executed(piece):
+            self._is_onednn |= not is_mkl
+            self._counts["garbled"] += 1
+            self._cut = ("an executed call's line is garbled: it is left out", self._text.line)
+        elif is_mkl:
+            self._add_facts(header.mkl_info(piece))
+        else:
+            self._is_onednn = True
+            self._take_other(piece)
+
+    def _launch(self, call: KernelCall) -> None:
+        self._counts["executions"] += 1
+        launch = self._prepared.get(call.shape)
+        if launch is None:
+            if len(self._prepared) >= _PREPARED:
+                self._prepared.clear()
+            launch = self._prepared[call.shape] = _prepare(call.shape)
+        self._found.launch(
+            launch._replace(time_s=call.duration_ns / _NANOSECONDS, start_s=self._start_s(call))
+        )
+
+    def _start_s(self, call: KernelCall) -> float | None:
+        """Since the first call that tells its time."""
+        if call.start_ns is None:
+            return None
+        if self._found.started_ns is None:
+            self._found.started_ns = call.start_ns
+        if call.start_ns < self._end_ns - _FAR_BACK_NS:
+            self._found.warn("times go back here: more than one recording in a file?", self._text.line)
+        self._end_ns = call.start_ns + call.duration_ns
+        started = self._found.started_ns
+        self._found.duration_s = max(self._found.duration_s or 0.0, (self._end_ns - started) / _NANOSECONDS)
+        return (call.start_ns - started) / _NANOSECONDS
+
+    def _take_other(self, piece: str) -> None:
+        component, operation, kind = header.kind_of(piece)
+        if operation == "info":
+            self._take_info(piece)
+        elif component == "graph":
+            self._counts["graph_partitions"] += operation == "exec"
+        elif (operation, kind) in _COUNTED:
+            self._counts[_COUNTED[operation, kind]] += 1
+        elif operation in ("create", "create_nested"):
+            self._take_creation(piece, operation == "create_nested")
+
+    def _take_creation(self, piece: str, is_nested: bool) -> None:
+        seconds = header.seconds_of(piece)
+        if seconds is None:
+            self._cut = ("a creation's line is garbled", self._text.line)
+        elif not is_nested:  # whose time is part of its parent's
+            self._create_s += seconds
+        self._counts["creates_nested" if is_nested else "creates"] += 1
+
+    def _take_info(self, piece: str) -> None:
+        try:
+            order = onednn.field_order(piece)
+        except ValueError as error:
+            self._found.warn(str(error), self._text.line)
+            return
+        if order is not None:
+            self._order = order
+            return
+        facts = header.onednn_info(piece)
+        version = str(facts.pop("version", ""))
+        if version and version not in self._versions:
+            self._versions.append(version)
+        self._add_facts(facts)
+
+    def _add_facts(self, facts: header.Facts) -> None:
+        for name, value in facts.items():
+            self._found.facts.setdefault(name, value)
+
+    def _warn_of_cut(self) -> None:
+        warning, line = self._cut
+        if line:
+            self._found.warn(warning, line)
+            self._cut = ("", 0)
+
+    def finish(self) -> None:
+        found = self._found
+        warning, line = self._cut
+        if line and line == self._text.line:
+            found.warn("the file ends inside this line; it is left out", line)
+        elif line:
+            found.warn(warning, line)
+        found.tool = "onednn" if self._is_onednn else "mkl"
+        found.version = self._versions[0] if self._versions else ""
+        if not self._is_onednn:
+            found.version = str(found.facts.get("mkl_version", ""))
+        if len(self._versions) > 1:
+            found.facts["versions"] = ", ".join(self._versions)
+        if self._create_s:
+            found.facts["create_s"] = self._create_s
+        executions = self._counts.pop("executions", 0)
+        found.facts.update({name: count for name, count in self._counts.items() if count})
+        self._warn_of_nothing(executions)
+
+    def _warn_of_nothing(self, executions: int) -> None:
+        if not executions:
+            self._found.warn(
+                "no whole line of an executed primitive: ONEDNN_VERBOSE=1 (or profile_exec) prints them"
+                if self._is_onednn
+                else "no whole line of an executed routine: MKL_VERBOSE=1 prints them"
+            )
+        elif self._counts["graph_partitions"]:
+            self._found.warn(
+                "graph partitions are not counted: their primitives print lines of their own, "
+                "which a graph compiler's do not"
+            )
+
+
+def _pieces(line: str) -> list[str]:
+    starts = [match.start() for match in _TOKEN.finditer(line)]
+    return [line[start:end] for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
+
+
+def _prepare(shape: KernelShape) -> Launch:
+    """The launch of a shape, but for its times."""
+    return Launch(
+        name=_name(shape),
+        time_s=None,
+        flops=shape.flops,
+        bytes={} if shape.bytes is None else {"minimum": shape.bytes},
+        precision=shape.precision,
+        library=shape.library,
+        variant=shape.variant,
+        problem=shape.problem,
+        note=shape.note,
+    )
+
+
+def _name(shape: KernelShape) -> str:
+    """One name for a distinct shape; MKL's routines tell the precision in their name."""
+    if shape.library == "mkl":
+        return f"{shape.implementation}({shape.problem})"
+    precision = "" if shape.precision == "f32" else shape.precision
+    return " ".join(filter(None, (shape.operation, shape.variant, shape.problem, precision)))

@@ -1,0 +1,96 @@
+"""Convolutions and deconvolutions of any dimension, grouped, dilated and with a fused depthwise one behind.
+
+Counted directly: padding is not taken off, and dilation and strides change nothing but the output's size.
+Forward, backward by data and backward by weights do the same multiply-adds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from roofline_agent.verbose.primitive import UNKNOWN, Primitive, Work
+from roofline_agent.verbose.sizes import product, spatial_sizes
+from roofline_agent.verbose.traffic import traffic
+
+_FORWARD = ("forward", "forward_scoring", "forward_training", "forward_inference")
+DENSE_VARIANTS = frozenset({*_FORWARD, "backward_data", "backward_weights"})
+_FUSED = re.compile(r"\bdw[_:]k([0-9]{1,3})s([0-9]{1,3})p([0-9]{1,3})")
+_LOOKS_FUSED = re.compile(r"\bdw[_:]k[0-9]")
+
+
+def convolution(primitive: Primitive) -> Work:
+    if _LOOKS_FUSED.search(primitive.options):
+        return _fused(primitive)
+    return _windowed(primitive, "ow", "oh", "od")
+
+
+def deconvolution(primitive: Primitive) -> Work:
+    # Every input element is multiplied with the whole kernel: the input's extent counts, not the output's.
+    return _windowed(primitive, "iw", "ih", "id")
+
+
+def _windowed(primitive: Primitive, *positions: str) -> Work:
+    found = spatial_sizes(primitive.problem)
+    if not _is_complete(found) or primitive.variant not in DENSE_VARIANTS:
+        return UNKNOWN
+    weights = _weights(found)
+    elements = {
+        "src": product(found, "mb", "ic", "id", "ih", "iw"),
+        "wei": weights,
+        "bia": found["oc"],
+        "dst": product(found, "mb", "oc", "od", "oh", "ow"),
+    }
+    moved = traffic(primitive, elements, _result(found))
+    return Work(2 * weights * product(found, "mb", *positions), moved, _winograd_note(primitive))
+
+
+def _fused(primitive: Primitive) -> Work:
+    """A 1x1 convolution whose result goes through a depthwise one before it is written (oneDNN's `dw`).
+
+    The line prints the 1x1 convolution, whose output is as large as its input.
+    """
+    found = spatial_sizes(primitive.problem)
+    fused = _FUSED.search(primitive.options)
+    is_flat = "ih" in found and "id" not in found and found.get("kh") == found.get("kw") == 1
+    is_forward = primitive.variant in _FORWARD
+    if not fused or not _is_complete(found) or not is_flat or not is_forward or fused[2] == "0":
+        return Work(None, None, "a fused depthwise convolution of this form is not counted")
+    kernel, stride, padding = map(int, fused.groups())
+    out_h, out_w = ((found[side] + 2 * padding - kernel) // stride + 1 for side in ("ih", "iw"))
+    pointwise = _weights(found) * product(found, "mb", "ih", "iw")
+    depthwise = found["oc"] * kernel * kernel
+    result = (found["mb"], found["oc"], max(out_h, 0), max(out_w, 0))
+    elements = {
+        "src": product(found, "mb", "ic", "ih", "iw"),
+        "wei": _weights(found),
+        "bia": found["oc"],
+        "src_fused": 0,  # handed on in cache
+        "wei_fused": depthwise,
+        "bia_fused": found["oc"],
+        "dst": result[0] * result[1] * result[2] * result[3],
+    }
+    printed = {tensor.role for tensor in primitive.tensors}
+    elements = {role: size for role, size in elements.items() if role in printed or "fused" not in role}
+    moved = traffic(primitive, elements, result) if "wei_fused" in printed else None
+    flops = 2 * (pointwise + result[0] * depthwise * result[2] * result[3])
+    return Work(flops, moved, "with the depthwise convolution fused to it")
+
+
+def _is_complete(found: Mapping[str, int]) -> bool:
+    return found.keys() >= {"mb", "ic", "oc", "iw", "ow", "kw"} and found.get("g") != 0
+
+
+def _weights(found: Mapping[str, int]) -> int:
+    """Elements of the kernel; `ic` and `oc` are totals over the groups."""
+    return found["oc"] * found["ic"] // found.get("g", 1) * product(found, "kd", "kh", "kw")
+
+
+def _result(found: Mapping[str, int]) -> tuple[int, ...]:
+    return (found["mb"], found["oc"], *(found[name] for name in ("od", "oh", "ow") if name in found))
+
+
+def _winograd_note(primitive: Primitive) -> str:
+    if "winograd" in primitive.options or "wino" in primitive.implementation:
+        return "direct-equivalent count; the algorithm is Winograd"
+    return ""

@@ -1,0 +1,27 @@
+"""An executed primitive as its line describes it, and what is counted of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from roofline_agent.verbose.descriptors import Tensor
+
+
+class Primitive(NamedTuple):
+    operation: str
+    variant: str
+    implementation: str
+    tensors: tuple[Tensor, ...]
+    options: str  # attributes and algorithm, which versions put in different fields
+    problem: str
+
+
+class Work(NamedTuple):
+    """`flops` and `bytes` are None where the line does not tell them or nobody modelled them."""
+
+    flops: int | None
+    bytes: int | None
+    note: str = ""
+
+
+UNKNOWN = Work(None, None)
