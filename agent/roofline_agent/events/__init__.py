@@ -1,60 +1,99 @@
-"""Hardware events per CPU family, as TOML: which perf event counts what, and FLOPs per count."""
+"""Hardware events per CPU family, as TOML: which perf event counts what, and how much one count is worth.
+
+A file says: `note` (what its counts leave out), `counters` (general counters of one hardware thread),
+`base` (a file whose events come first), `event` (asked of every rank) and `uncore` (asked of the node, per
+socket).
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+from .cpu import Cpu, family_of
+
+__all__ = ["Cpu", "Family", "HardwareEvent", "UncoreEvent", "families", "for_cpu", "load", "parse"]
+
 
 class HardwareEvent(NamedTuple):
-    """One perf event; the metric it feeds grows by `factor` `unit`s per count."""
+    """One perf event of a process; the metric it feeds grows by `factor` `unit`s per count.
+
+    Several events may feed one metric: it is their sum. scalable: counted per 128 bits of an SVE vector, so
+    the factor is still to be multiplied by the vector's length in those.
+    """
 
     perf: str
     metric: str
-    unit: str
-    factor: int
+    unit: str = "1"
+    factor: int = 1
+    fixed: bool = False  # has a counter of its own
+    counters: int = 1  # general counters it takes otherwise
+    estimated: bool = False
+    scalable: bool = False
+
+
+class UncoreEvent(NamedTuple):
+    """One event of a PMU outside the cores. pmu: a pattern of names in sysfs; event: asked of each."""
+
+    pmu: str
+    event: str
+    metric: str
+    unit: str = "byte"
+    factor: int = 64
 
 
 class Family(NamedTuple):
     name: str
     note: str
     events: tuple[HardwareEvent, ...]
+    uncore: tuple[UncoreEvent, ...] = ()
+    counters: int = 4
+    hybrid: bool = False  # two kinds of core, one PMU each
 
 
 def families() -> dict[str, Family]:
     """All families by file name."""
-    found = {}
-    for entry in resources.files(__name__).iterdir():
-        if entry.name.endswith(".toml"):
-            name = entry.name.removesuffix(".toml")
-            found[name] = parse(name, entry.read_text())
-    return found
+    names = (entry.name for entry in resources.files(__name__).iterdir())
+    return {
+        name.removesuffix(".toml"): load(name.removesuffix(".toml")) for name in names if name[-5:] == ".toml"
+    }
+
+
+def load(name: str) -> Family:
+    """The family of one file."""
+    return parse(name, (resources.files(__name__) / f"{name}.toml").read_text())
 
 
 def parse(name: str, text: str) -> Family:
     """A family from its TOML text."""
     data = tomllib.loads(text)
-    events = tuple(
-        HardwareEvent(e["perf"], e["metric"], e.get("unit", "1"), int(e.get("factor", 1)))
-        for e in data["event"]
+    base = load(data["base"]).events if "base" in data else ()
+    return Family(
+        name,
+        data.get("note", ""),
+        (*base, *(HardwareEvent(**fields) for fields in data.get("event", ()))),
+        tuple(event for fields in data.get("uncore", ()) for event in _numbered(fields)),
+        data.get("counters", Family._field_defaults["counters"]),
+        data.get("hybrid", False),
     )
-    return Family(name, data.get("note", ""), events)
 
 
-def for_cpu(vendor: str, family: int, flags: frozenset[str]) -> Family:
-    """The events to ask of a CPU, by /proc/cpuinfo's vendor_id, cpu family and flags."""
-    known = families()
-    if vendor == "GenuineIntel" and family == 6:
-        return known["intel_avx512" if "avx512f" in flags else "intel_avx2"]
-    # Zen 2 and 3 are families 0x17 and 0x19; Zen 4 is told from Zen 3 by AVX-512.
-    if vendor == "AuthenticAMD" and family in (0x17, 0x19, 0x1A):
-        if family == 0x1A:
-            return known["amd_zen5"]
-        return known["amd_zen4" if "avx512f" in flags else "amd_zen2"]
-    return known["generic"]
+def _numbered(fields: Mapping[str, Any]) -> list[UncoreEvent]:
+    # AMD's data fabric has one event code per memory channel: the same text with another code for each.
+    given = dict(fields)
+    codes = given.pop("codes", None)
+    if codes is None:
+        return [UncoreEvent(**given)]
+    return [UncoreEvent(**{**given, "event": given["event"].format(code=hex(code))}) for code in codes]
+
+
+def for_cpu(cpu: Cpu) -> Family:
+    """The events to ask of a CPU."""
+    return load(family_of(cpu))

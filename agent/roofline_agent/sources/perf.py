@@ -1,155 +1,114 @@
-"""Hardware counters of each rank through `perf stat`: FLOPs by precision and vector width, cycles.
+"""Hardware counters of each rank through `perf stat -p`: FLOPs by precision and width, cycles, cache misses.
 
-One `perf stat -I` runs per rank and prints a line per event and interval. Events are probed one by one at
-start, because one unknown event fails the whole command. A multiplexed value is already scaled by perf; the
-share of time it really counted is kept beside it as a coverage gauge.
+One perf process per rank counts all threads it has and all it starts later, its child processes included,
+in groups that fit the CPU's counters. A multiplexed value is already scaled by perf; the share of time it
+really counted is kept beside it as a coverage gauge. Counts are sums of perf's intervals; their times are
+off by what perf_stat/child.py says.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from ..events import Family, HardwareEvent, for_cpu
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Settings, SourceStatus
+from ..events.cpu import identify
+from ..records import Rank, Sample, Settings, SourceStatus
+from .perf_stat import permission, probe
+from .perf_stat.complaints import Complaints
+from .perf_stat.groups import Group, grouped, spelled
+from .perf_stat.pace import Pace
+from .perf_stat.probe import PER_PROCESS, WITNESS, Answers, Counted
+from .perf_stat.totals import Row, Totals, counter_set
+from .perf_stat.watch import Watch
 
-PROBE_TIMEOUT_S = 5
-MIN_INTERVAL_MS = 10  # perf's own lower bound
-
-
-class Reading(NamedTuple):
-    """One line of `perf stat -I -x ';'`: value None where perf did not count."""
-
-    seconds: float
-    value: float | None
-    event: str
-    running: float  # share of the interval the event was on a counter, 0..1
-
-
-def parse_line(line: str) -> Reading | None:
-    """A reading from an interval line; None for comments, summaries and what is no reading."""
-    fields = line.strip().split(";")
-    if len(fields) < 6 or line.startswith("#"):
-        return None
-    try:
-        seconds = float(fields[0])
-    except ValueError:
-        return None
-    value: float | None
-    try:
-        value = float(fields[1])
-        running = float(fields[5].replace(",", ".")) / 100
-    except ValueError:
-        # <not counted> and <not supported> print 100 % beside no value: the text decides.
-        value, running = None, 0.0
-    return Reading(seconds, value, _without_modifier(fields[3]), running)
-
-
-def _without_modifier(event: str) -> str:
-    # Unprivileged perf counts in user space only and says so in the name: instructions:u, cpu/event=0xc7/u.
-    return event.removesuffix(":u") if event.endswith(":u") else re.sub(r"/u$", "/", event)
-
-
-def supported(line_block: str) -> bool:
-    """Whether `perf stat -x ';'` really counted the one event it was given."""
-    lines = [line for line in line_block.splitlines() if ";" in line]
-    return bool(lines) and not any("<not" in line for line in lines)
-
-
-def cpu_identity(cpuinfo: str) -> tuple[str, int, frozenset[str]]:
-    """(vendor_id, cpu family, flags) of the first CPU in /proc/cpuinfo's text."""
-    first: dict[str, str] = {}
-    for line in cpuinfo.splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            first.setdefault(key.strip(), value.strip())
-    family = first.get("cpu family", "")
-    return (
-        first.get("vendor_id", ""),
-        int(family) if family.isdigit() else -1,
-        frozenset(first.get("flags", "").split()),
-    )
-
-
-def counter_set(events: Iterable[HardwareEvent]) -> CounterSet:
-    """The schema for these events: per event its metric, then its coverage."""
-    metrics: list[Metric] = []
-    for event in events:
-        metrics.append(Metric(event.metric, MetricKind.CUMULATIVE, event.unit))
-        metrics.append(
-            Metric(
-                f"{event.metric}.coverage", MetricKind.GAUGE, "1", is_double=True, coverage_of=event.metric
-            )
-        )
-    return CounterSet("perf", tuple(metrics))
+_MOST_PARANOID = 2  # at which a user may still count user space of own processes
 
 
 class PerfSource:
     """Counter set "perf": one row per rank and perf interval."""
 
     name = "perf"
-    fills = "measured FLOPs, cycles and instructions per step; DRAM bytes and measured intensity"
-    measures = False
+    fills = "measured FLOPs, cycles and instructions per step; lower bound of DRAM bytes"
+    measures = True  # it tries its events with perf, which may hang
 
     def __init__(self, settings: Settings) -> None:
         self._perf = settings.environ.get("ROOFLINE_PERF", "perf")
         self._proc = settings.proc
-        self._interval_ms = max(MIN_INTERVAL_MS, settings.interval_ns // 1_000_000)
-        self._events: tuple[HardwareEvent, ...] = ()
-        self._running: dict[tuple[int, int], _Run] = {}
-        self.counter_set = counter_set(())
+        self._pace = Pace(settings.interval_ns)
+        self._watches: dict[tuple[int, int], tuple[Rank, Watch]] = {}
+        self._complaints: Complaints[Sample] = Complaints()
+        self.use((), [])
 
     def probe(self) -> SourceStatus:
         if shutil.which(self._perf) is None:
-            return SourceStatus(
-                self.name, False, "perf is not installed", "install your kernel's perf package"
-            )
+            advice = "install your kernel's perf package, or name perf in ROOFLINE_PERF"
+            return SourceStatus(self.name, False, "perf is not installed", advice)
         try:
             family = self._family()
-            works = [event for event in family.events if self._counts(event.perf)]
+            answers = probe.ask(self._perf, PER_PROCESS, family.events, family.hybrid)
+            if not answers.counted:
+                return self._why_not(answers)
+            self.use(answers.counted, self._groups(family, answers.counted), family.hybrid)
         except (OSError, subprocess.SubprocessError) as error:
             return SourceStatus(self.name, False, f"perf cannot be run: {error}")
-        if not works:
-            return self._why_not()
-        self.use(works)
-        missing = [event.metric for event in family.events if event not in works]
-        reason = f"not counted here: {', '.join(missing)}" if missing else family.note
-        return SourceStatus(self.name, True, reason)
+        return self._how(family, answers)
 
-    def use(self, events: Sequence[HardwareEvent]) -> None:
-        """Count these events from now on."""
-        self._events = tuple(events)
-        self.counter_set = counter_set(events)
+    def use(self, counted: Sequence[Counted], groups: Sequence[Group], hybrid: bool = False) -> None:
+        """Count these events, in these groups, from now on."""
+        self._counted = tuple(counted)
+        self._groups_asked = spelled([*groups, (HardwareEvent(WITNESS, WITNESS),)])
+        self._hybrid = hybrid
+        self.counter_set = counter_set(self.name, counted)
 
     def _family(self) -> Family:
         with open(f"{self._proc}/cpuinfo") as file:
-            return for_cpu(*cpu_identity(file.read()))
+            family = for_cpu(identify(file.read()))
+        return family._replace(events=tuple(self._of_vectors(event) for event in family.events))
 
-    def _counts(self, event: str) -> bool:
-        done = subprocess.run(
-            [self._perf, "stat", "-x", ";", "-e", event, "--", "true"],
-            capture_output=True,
-            text=True,
-            timeout=PROBE_TIMEOUT_S,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-        return done.returncode == 0 and supported(done.stderr)
+    def _of_vectors(self, event: HardwareEvent) -> HardwareEvent:
+        if not event.scalable:
+            return event
+        try:
+            # Bytes; what processes start with, and few ever change (linux Documentation/arm64/sve.rst).
+            with open(f"{self._proc}/sys/abi/sve_default_vector_length") as file:
+                return event._replace(factor=event.factor * int(file.read()) // 16)
+        except (OSError, ValueError):
+            return event  # a kernel without SVE: nothing of it is ever counted
 
-    def _why_not(self) -> SourceStatus:
-        paranoid = self._paranoid()
-        if paranoid >= 3 and os.geteuid() != 0:
-            return SourceStatus(
-                self.name,
-                False,
-                f"kernel.perf_event_paranoid is {paranoid}: only privileged users may count",
-                "sysctl kernel.perf_event_paranoid=1, or give the agent CAP_PERFMON",
-            )
+    def _groups(self, family: Family, counted: Sequence[Counted]) -> list[Group]:
+        events = [one.event for one in counted]
+        counters = family.counters - self._watchdog()
+        if family.hybrid:
+            # `true` runs on one kind of core, so what the other counts cannot be tried.
+            return grouped(events, counters)
+        return probe.groups_that_count(self._perf, events, counters)
+
+    def _watchdog(self) -> int:
+        try:
+            with open(f"{self._proc}/sys/kernel/nmi_watchdog") as file:
+                return int(file.read().strip() == "1")
+        except OSError:
+            return 0
+
+    def _how(self, family: Family, answers: Answers) -> SourceStatus:
+        found = {one.event.metric for one in answers.counted}
+        missing = dict.fromkeys(event.metric for event in family.events if event.metric not in found)
+        said = [f"not counted here: {', '.join(missing)}"] if missing else []
+        said += [family.note] if family.note else []
+        if answers.user_only:
+            level = permission.paranoid(self._proc)
+            said.append(f"user space only (kernel.perf_event_paranoid is {level})")
+            advice = f"sysctl kernel.perf_event_paranoid=0 for kernel cycles and DRAM, {permission.CAPABLE}"
+            return SourceStatus(self.name, True, "; ".join(said), advice)
+        return SourceStatus(self.name, True, "; ".join(said))
+
+    def _why_not(self, answers: Answers) -> SourceStatus:
+        refused = permission.refusal(self._proc, answers.texts, _MOST_PARANOID)
+        if refused:
+            return SourceStatus(self.name, False, *refused)
         return SourceStatus(
             self.name,
             False,
@@ -157,109 +116,49 @@ class PerfSource:
             "run on bare metal or let the hypervisor pass the PMU through (vPMU)",
         )
 
-    def _paranoid(self) -> int:
-        try:
-            with open(f"{self._proc}/sys/kernel/perf_event_paranoid") as file:
-                return int(file.read())
-        except (OSError, ValueError):
-            return 0
-
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
         wanted = {(rank.pid, rank.start_ns): rank for rank in ranks}
-        rows = []
-        for key in self._running.keys() - wanted.keys():
-            gone = self._running.pop(key)
-            gone.stop()
-            rows += gone.take()
-            gone.close()
-        for key, rank in wanted.items():
-            if key not in self._running:
-                self._running[key] = self._start(rank)
-        for run in self._running.values():
-            rows += run.take()
-        return rows
+        rows: list[Sample] = []
+        for key in self._watches.keys() - wanted.keys():
+            rank, watch = self._watches.pop(key)
+            rows += _samples(rank, watch.end())
+        for key in wanted.keys() - self._watches.keys():
+            self._watches[key] = (wanted[key], self._watch(wanted[key]))
+        another_pace = self._pace.asked(time.monotonic_ns())
+        complaint = ""
+        for rank, watch in self._watches.values():
+            if another_pace:
+                rows += _samples(rank, watch.end())
+            rows += _samples(rank, watch.take(self._pace.interval_ms))
+            complaint = complaint or self._complaint(rank, watch)
+        return self._complaints.give(rows, complaint)
 
-    def _start(self, rank: Rank) -> _Run:
-        names = ",".join(event.perf for event in self._events)
-        command = [self._perf, "stat", "-x", ";", "-I", str(self._interval_ms), "-e", names]
-        return _Run([*command, "-p", str(rank.pid)], rank, self._events)
+    def _watch(self, rank: Rank) -> Watch:
+        how = ["--no-scale"] if self._hybrid else []
 
-    def close(self) -> None:
-        for run in self._running.values():
-            run.stop()
-            run.close()
-        self._running.clear()
+        def command(interval_ms: int) -> list[str]:
+            events = [*how, "-I", str(interval_ms), "-e", self._groups_asked]
+            return [self._perf, "stat", "-x", ";", *events, "-p", str(rank.pid)]
 
+        return Watch(command, Totals(self._counted, self._hybrid), len(self._counted) + 1)
 
-class _Run:
-    """One perf process on one rank; sums its intervals into cumulative counters."""
+    def _complaint(self, rank: Rank, watch: Watch) -> str:
+        said, watch.complaint = watch.complaint, ""
+        return f"a rank is not counted: {said}" if said and self._alive(rank) else ""
 
-    def __init__(self, command: list[str], rank: Rank, events: Sequence[HardwareEvent]) -> None:
-        self._rank = rank
-        self._events = events
-        # perf counts seconds from its own start, which lies just after this.
-        self._anchor_ns = time.monotonic_ns()
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-        assert self._process.stderr is not None
-        self._pipe = self._process.stderr.fileno()
-        os.set_blocking(self._pipe, False)
-        self._rest = ""
-        self._interval: dict[str, Reading] = {}
-        self._sums: dict[str, float] = {}
-
-    def take(self) -> list[Sample]:
-        """The intervals completed since the last call."""
-        rows = []
-        for line in self._lines():
-            reading = parse_line(line)
-            if reading is None:
-                continue
-            if any(reading.seconds != other.seconds for other in self._interval.values()):
-                rows.append(self._close_interval())
-            self._interval[reading.event] = reading
-            if len(self._interval) == len(self._events):
-                rows.append(self._close_interval())
-        return rows
-
-    def _lines(self) -> list[str]:
-        data = b""
-        with contextlib.suppress(BlockingIOError):
-            while part := os.read(self._pipe, 65536):
-                data += part
-        *lines, self._rest = (self._rest + data.decode(errors="replace")).split("\n")
-        return lines
-
-    def _close_interval(self) -> Sample:
-        seconds = next(iter(self._interval.values())).seconds
-        values: list[int | float | None] = []
-        for event in self._events:
-            reading = self._interval.get(event.perf)
-            values.extend(self._count(event, reading))
-        self._interval = {}
-        return Sample(self._rank, self._anchor_ns + int(seconds * 1e9), tuple(values))
-
-    def _count(self, event: HardwareEvent, reading: Reading | None) -> tuple[int | None, float]:
-        if reading is None or reading.value is None:
-            return None, 0.0
-        total = self._sums.get(event.metric, 0.0) + reading.value * event.factor
-        self._sums[event.metric] = total
-        return int(total), reading.running
-
-    def stop(self) -> None:
-        """End perf; what it printed can still be taken."""
-        self._process.terminate()
+    def _alive(self, rank: Rank) -> bool:
+        # perf ends with its rank, and may be seen to before the rank is missed.
         try:
-            self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            with open(f"{self._proc}/{rank.pid}/stat", "rb") as file:
+                return file.read().rpartition(b") ")[2][:1] not in b"ZX"
+        except OSError:
+            return False
 
     def close(self) -> None:
-        assert self._process.stderr is not None
-        self._process.stderr.close()
+        for _, watch in self._watches.values():
+            watch.end()
+        self._watches.clear()
+
+
+def _samples(rank: Rank, rows: Sequence[Row]) -> list[Sample]:
+    return [Sample(rank, row.time_ns, row.values, row.instance) for row in rows]

@@ -1,0 +1,1 @@
+"""What the two perf sources share: asking `perf stat`, reading what it prints, summing it up."""

@@ -1,0 +1,69 @@
+"""Lines of `perf stat -I -x ';'` as readings; values as perf prints them, already scaled up when multiplexed.
+
+A line is `time;[socket;CPUs;]value;unit;event;runtime;percent;...`: the two fields in the middle only with
+--per-socket.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_SOCKET = re.compile(r"S(\d+)(?:-D\d+)?$")
+_NUMBER_OR_NOT = re.compile(r"\s*(?:[\d.]+|<not (?:counted|supported)>)\s*$")
+
+
+class Reading(NamedTuple):
+    """One event in one interval: value None where perf did not count."""
+
+    seconds: float  # since perf started, at the interval's end
+    value: float | None
+    unit: str
+    event: str
+    running: float  # share of the time that the event was on a counter, 0..1
+    socket: str = ""  # its number; "" where perf was not asked per socket
+
+
+def parse_line(line: str) -> Reading | None:
+    """A reading from an interval line; None for comments, summaries and what is no reading."""
+    fields = line.strip().split(";")
+    if line.startswith("#") or len(fields) < 6:
+        return None
+    try:
+        seconds = float(fields[0])
+    except ValueError:
+        return None
+    socket = _SOCKET.match(fields[1])
+    if socket:
+        del fields[1:3]
+    return _reading(seconds, fields[1:], socket.group(1) if socket else "")
+
+
+def _reading(seconds: float, fields: list[str], socket: str) -> Reading | None:
+    if len(fields) < 5 or not fields[2]:
+        return None
+    value: float | None
+    try:
+        value = float(fields[0])
+        running = float(fields[4].replace(",", ".")) / 100
+    except ValueError:
+        # <not counted> and <not supported> print 100 % beside no value: the text decides.
+        value, running = None, 0.0
+    return Reading(seconds, value, fields[1], plain(fields[2]), running, socket)
+
+
+def plain(event: str) -> str:
+    """A name without the modifier for user space, which unprivileged perf adds: cycles:u, cpu/event=1/u."""
+    return event.removesuffix(":u") if event.endswith(":u") else re.sub(r"/u$", "/", event)
+
+
+def printed(text: str) -> list[tuple[str, str]]:
+    """(value, event as named) of each line of `perf stat -x ';'` without intervals, all sockets alike."""
+    found = []
+    for line in text.splitlines():
+        fields = line.split(";")
+        if len(fields) > 5 and _SOCKET.match(fields[0]):
+            del fields[:2]
+        if len(fields) > 4 and _NUMBER_OR_NOT.match(fields[0]):
+            found.append((fields[0].strip(), fields[2]))
+    return found

@@ -1,0 +1,109 @@
+"""Asks perf which events it counts here, one by one, because one unknown event fails the whole command.
+
+Answers are kept for the life of this process: doctor, the agent and other sources may ask the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...events import HardwareEvent
+from .groups import Group, grouped, spelled
+from .output import plain, printed
+
+PROBE_TIMEOUT_S = 5.0  # of one question; perf answers in a few hundredths of a second
+WITNESS = "task-clock"  # a software event: counts whenever the process runs
+
+PER_PROCESS: tuple[str, ...] = ()
+PER_SOCKET = ("-a", "--per-socket")
+
+
+class Tried(NamedTuple):
+    """What perf said to a question. names: how it prints each event that counts, in the order asked."""
+
+    names: tuple[str, ...]
+    text: str
+    complete: bool  # all that was asked counts
+    user_only: bool = False  # user space only, for want of privilege
+
+
+class Counted(NamedTuple):
+    """An event that counts here, and the name perf prints for it."""
+
+    name: str
+    event: HardwareEvent
+
+
+def environment() -> Mapping[str, str]:
+    """perf's: numbers in the C locale, nothing from anybody's ~/.perfconfig."""
+    return {**os.environ, "LC_ALL": "C", "PERF_CONFIG": "/dev/null"}
+
+
+@functools.lru_cache(maxsize=1024)
+def tried(perf: str, options: tuple[str, ...], events: str, idle_counts: bool = False) -> Tried:
+    """Count events for the length of `true`. idle_counts: "not counted" this time is good enough.
+
+    Raises OSError or subprocess.SubprocessError where perf cannot be run or does not answer.
+    """
+    done = subprocess.run(
+        [perf, "stat", *options, "-x", ";", "-e", events, "--", "true"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=PROBE_TIMEOUT_S,
+        env=environment(),
+    )
+    text = done.stderr.decode(errors="replace")
+    lines = printed(text) if done.returncode == 0 else []
+    counts = [name for value, name in lines if not _missing(value, idle_counts)]
+    names = tuple(dict.fromkeys(map(plain, counts)))
+    return Tried(names, text, bool(lines) and len(counts) == len(lines), any(plain(n) != n for n in counts))
+
+
+def _missing(value: str, idle_counts: bool) -> bool:
+    return value == "<not supported>" or (value == "<not counted>" and not idle_counts)
+
+
+class Answers(NamedTuple):
+    """Of several events: which count, and what perf said of the others."""
+
+    counted: tuple[Counted, ...]
+    texts: tuple[str, ...]
+    user_only: bool
+
+
+def ask(
+    perf: str, options: tuple[str, ...], events: Sequence[HardwareEvent], hybrid: bool = False
+) -> Answers:
+    """Which of the events count; none of a metric's where one is missing, as half a sum is a wrong sum.
+
+    hybrid: events of one metric belong to different cores; `true` runs on one of them only, and some CPUs
+    have the other kind switched off. Raises as `tried` does.
+    """
+    counted, texts, user_only = [], [], False
+    for event in events:
+        answer = tried(perf, options, event.perf, hybrid)
+        user_only |= answer.user_only
+        if answer.complete and answer.names:
+            counted.append(Counted(answer.names[0], event))
+        else:
+            texts.append(answer.text)
+    found = {one.event for one in counted}
+    halves = set() if hybrid else {event.metric for event in events if event not in found}
+    return Answers(tuple(one for one in counted if one.event.metric not in halves), tuple(texts), user_only)
+
+
+def groups_that_count(perf: str, events: Sequence[HardwareEvent], counters: int) -> list[Group]:
+    """Groups of which perf counts each: smaller ones where this CPU has fewer counters to give than said.
+
+    A virtual machine may pass on only some, and the NMI watchdog keeps one. Raises as `tried` does.
+    """
+    for size in range(counters, 1, -1):
+        groups = grouped(events, size)
+        if all(tried(perf, PER_PROCESS, spelled([group])).complete for group in groups):
+            return groups
+    return [(event,) for event in events]

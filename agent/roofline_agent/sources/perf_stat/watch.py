@@ -1,0 +1,80 @@
+"""Keeps a `perf stat` running on something and sums its counts; one that dies is started again later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from .child import Child, Interval
+from .totals import Row, Totals
+
+_FIRST_PAUSE_NS = 1_000_000_000
+_LONGEST_PAUSE_NS = 60_000_000_000
+
+
+class Watch:
+    """One thing watched: a rank, or the node."""
+
+    def __init__(self, command: Callable[[int], Sequence[str]], totals: Totals, lines: int = 0) -> None:
+        """command: for an interval in ms. lines: how many perf prints an interval, 0 if not known."""
+        self._command = command
+        self._totals = totals
+        self._lines = lines
+        self._child: Child | None = None
+        self._begun = False  # the child has counted an interval
+        self._pause_ns = _FIRST_PAUSE_NS
+        self._not_before_ns = 0
+        self.complaint = ""  # why perf ended; whoever reads it clears it
+
+    def take(self, interval_ms: int) -> list[Row]:
+        """Rows since the last call. Starts perf where none runs and its pause is over."""
+        if self._child is None:
+            self._start(interval_ms)
+        child = self._child
+        if child is None:
+            return []
+        ended = child.returncode is not None  # asked before its last lines are read
+        rows = self._rows(child, child.take())
+        if ended:
+            rows += self._lost(child)
+        return rows
+
+    def _start(self, interval_ms: int) -> None:
+        if time.monotonic_ns() < self._not_before_ns:
+            return
+        try:
+            self._child = Child(self._command(interval_ms), self._lines)
+        except OSError as error:
+            self._rest(f"perf cannot be started: {error.strerror or error}")
+        self._begun = False
+
+    def _rows(self, child: Child, intervals: Sequence[Interval]) -> list[Row]:
+        rows = []
+        for interval in intervals:
+            if not self._begun and child.anchor_ns is not None:
+                rows += self._totals.begun(child.anchor_ns, interval)
+                self._begun = True
+                self._pause_ns = _FIRST_PAUSE_NS
+            rows += self._totals.add(interval)
+        return rows
+
+    def _lost(self, child: Child) -> list[Row]:
+        rows = self.end()
+        self._rest(_said(child))
+        return rows
+
+    def _rest(self, complaint: str) -> None:
+        self.complaint = complaint
+        self._not_before_ns = time.monotonic_ns() + self._pause_ns
+        self._pause_ns = min(_LONGEST_PAUSE_NS, 2 * self._pause_ns)
+
+    def end(self) -> list[Row]:
+        """Stop perf; what it had still to say."""
+        child, self._child = self._child, None
+        return self._rows(child, child.end()) if child else []
+
+
+def _said(child: Child) -> str:
+    code = child.returncode or 0
+    words = " ".join(child.complaint.split())[:300]
+    return f"perf ended ({'signal' if code < 0 else 'status'} {abs(code)}){': ' if words else ''}{words}"

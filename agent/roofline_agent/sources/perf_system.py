@@ -1,0 +1,155 @@
+"""DRAM bytes of each socket from the PMUs outside the cores, through one `perf stat -a --per-socket`.
+
+They belong to a socket, not to a process: rows have no rank, "socket 0" and so on as instance. Each PMU
+event is asked for once only, because one that stands in two groups is counted twice. It counts while there
+are ranks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from ..events import HardwareEvent, UncoreEvent, for_cpu
+from ..events.cpu import identify
+from ..records import Rank, Sample, Scope, Settings, SourceStatus
+from .perf_stat import permission, probe
+from .perf_stat.complaints import Complaints
+from .perf_stat.pace import Pace
+from .perf_stat.probe import PER_SOCKET, Answers, Counted
+from .perf_stat.totals import Row, Totals, counter_set
+from .perf_stat.watch import Watch
+
+_MOST_PARANOID = 0  # at which a user may still count for a whole CPU
+
+
+class PerfSystemSource:
+    """Counter set "perf_system": one row per socket and perf interval."""
+
+    name = "perf_system"
+    fills = "DRAM bytes per socket and so measured intensity"
+    measures = True  # it tries its events with perf, which may hang
+
+    def __init__(self, settings: Settings) -> None:
+        self._perf = settings.environ.get("ROOFLINE_PERF", "perf")
+        self._proc = settings.proc
+        self._sys = settings.sys
+        self._pace = Pace(settings.interval_ns)
+        self._watch: Watch | None = None
+        self._complaints: Complaints[Sample] = Complaints()
+        self.use(())
+
+    def probe(self) -> SourceStatus:
+        if shutil.which(self._perf) is None:
+            advice = "install your kernel's perf package, or name perf in ROOFLINE_PERF"
+            return SourceStatus(self.name, False, "perf is not installed", advice)
+        try:
+            with open(f"{self._proc}/cpuinfo") as file:
+                family = for_cpu(identify(file.read()))
+            return self._probe(family.uncore)
+        except (OSError, subprocess.SubprocessError) as error:
+            return SourceStatus(self.name, False, f"perf cannot be run: {error}")
+
+    def _probe(self, events: Sequence[UncoreEvent]) -> SourceStatus:
+        if not events:
+            return SourceStatus(self.name, False, "no event is known that counts this CPU's DRAM traffic")
+        kinds: dict[tuple[str, str], list[UncoreEvent]] = {}
+        for event in events:
+            kinds.setdefault((event.metric, event.pmu), []).append(event)
+        present = self._pmus()
+        if not any(matching(present, pmu) for _, pmu in kinds):
+            advice = (
+                "load the CPU's uncore driver (intel_uncore, amd_uncore, arm_cspmu), or run on bare metal"
+            )
+            reason = "the kernel shows no PMU of the memory controllers (usual in virtual machines)"
+            return SourceStatus(self.name, False, reason, advice)
+        answers = self._ask(kinds, present)
+        if not answers.counted:
+            return self._why_not(answers)
+        self.use(answers.counted)
+        pmus = {pmu_of(one.event.perf) for one in answers.counted}
+        return SourceStatus(self.name, True, f"{len(pmus)} PMUs ({min(pmus)} ...)")
+
+    def _pmus(self) -> list[str]:
+        try:
+            return os.listdir(f"{self._sys}/bus/event_source/devices")
+        except OSError:
+            return []
+
+    def _ask(self, kinds: Mapping[tuple[str, str], Sequence[UncoreEvent]], present: Sequence[str]) -> Answers:
+        """One PMU of a kind is tried for all; per metric, the first kind of PMU that counts is taken."""
+        counted: list[Counted] = []
+        texts: list[str] = []
+        for (metric, pattern), events in kinds.items():
+            pmus = matching(present, pattern)
+            if not pmus or any(one.event.metric == metric for one in counted):
+                continue
+            answers = probe.ask(self._perf, PER_SOCKET, [named(event, pmus[0]) for event in events])
+            texts += answers.texts
+            if answers.counted:
+                for event, first in zip(events, answers.counted, strict=True):
+                    counted += [_alike(first, event, pmu, pmus[0]) for pmu in pmus]
+        return Answers(tuple(counted), tuple(texts), False)
+
+    def _why_not(self, answers: Answers) -> SourceStatus:
+        refused = permission.refusal(self._proc, answers.texts, _MOST_PARANOID)
+        if refused:
+            return SourceStatus(self.name, False, *refused)
+        said = " ".join(" ".join(answers.texts).split())[:200]
+        return SourceStatus(self.name, False, f"perf does not count the memory controllers' events: {said}")
+
+    def use(self, counted: Sequence[Counted]) -> None:
+        """Count these events from now on."""
+        self._counted = tuple(counted)
+        self._totals = Totals(counted)
+        self.counter_set = counter_set(self.name, counted, Scope.SOCKET)
+
+    def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+        another_pace = self._pace.asked(time.monotonic_ns())
+        rows: list[Row] = []
+        if self._watch and (another_pace or not ranks):
+            rows += self._watch.end()
+        complaint = ""
+        if ranks:
+            self._watch = self._watch or Watch(self._command, self._totals)
+            rows += self._watch.take(self._pace.interval_ms)
+            complaint, self._watch.complaint = self._watch.complaint, ""
+        return self._complaints.give(
+            [Sample(None, row.time_ns, row.values, row.instance) for row in rows], complaint
+        )
+
+    def _command(self, interval_ms: int) -> list[str]:
+        events = ",".join(one.event.perf for one in self._counted)
+        return [self._perf, "stat", *PER_SOCKET, "-x", ";", "-I", str(interval_ms), "-e", events]
+
+    def close(self) -> None:
+        if self._watch:
+            self._watch.end()
+            self._watch = None
+
+
+def matching(present: Sequence[str], pattern: str) -> list[str]:
+    """The PMUs of a pattern, by their numbers."""
+    return sorted(
+        (name for name in present if fnmatchcase(name, pattern)),
+        key=lambda name: [int(digits) for digits in re.findall(r"\d+", name)],
+    )
+
+
+def named(event: UncoreEvent, pmu: str) -> HardwareEvent:
+    """The event of one PMU, as perf wants it."""
+    return HardwareEvent(f"{pmu}/{event.event}/", event.metric, event.unit, event.factor)
+
+
+def pmu_of(perf: str) -> str:
+    return perf.partition("/")[0]
+
+
+def _alike(first: Counted, event: UncoreEvent, pmu: str, tried: str) -> Counted:
+    # perf names the same event of another PMU in the same way.
+    return Counted(first.name.replace(tried, pmu, 1), named(event, pmu))
