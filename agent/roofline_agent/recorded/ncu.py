@@ -38,7 +38,7 @@ def read(text: Text, found: Collector) -> None:
     found.tool = "ncu"
     aside = Aside(found)
     reader = _Reader(found, has_decimal_commas(text.head), ncu_flops.architecture(text.head))
-    for launch in launches(text, found, ncu_metrics.is_wanted, aside):
+    for launch in launches(text, found, reader.wants, aside):
         reader.take(launch)
     aside.end()
     if not reader.launches and not aside.is_session:
@@ -53,6 +53,11 @@ class _Reader:
         self._found = found
         self._decimal_comma = decimal_comma
         self._cc = cc  # of the whole file, for pages of old versions that have no such column
+
+    def wants(self, metric: str) -> bool:
+        if len(self._found.counters) >= MAX_COUNTERS:
+            return ncu_metrics.is_needed(metric)
+        return ncu_metrics.is_wanted(metric)
 
     def take(self, printed: Printed) -> None:
         self.launches += 1
@@ -73,7 +78,8 @@ class _Reader:
         cc = printed.cc or (f"{major}.{minor}" if major and minor else "")
         _fact(self._found, "device", name)
         _fact(self._found, "compute_capability", cc)
-        self._cc = self._cc or ncu_flops.architecture(printed.kernel)
+        if not cc and not self._cc:
+            self._cc = ncu_flops.architecture(printed.kernel)
         return cc or self._cc
 
     def _keep_rest(self, printed: Printed, values: Values) -> None:

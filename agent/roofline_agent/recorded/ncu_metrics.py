@@ -33,6 +33,10 @@ _LABELS |= {
 DEVICE_NAME = "device__attribute_display_name"
 CC_MAJOR, CC_MINOR = (f"device__attribute_compute_capability_{part}" for part in ("major", "minor"))
 _ATTRIBUTES = frozenset({DEVICE_NAME, CC_MAJOR, CC_MINOR})
+_NEEDED = re.compile(
+    r"gpu__time_duration|__cycles_elapsed\.|(?:dram_|lts__t|l1tex__t)_(?:bytes|sectors)(?:_op)?(?:_read|_write)?\.sum"
+    r"|sass_thread_inst_executed_ops?_[dfh]|inst_executed_pipe_tensor(?:_op_[hid]mma)?\.sum|ops_path_tensor.*\.sum"
+)
 _LONGEST = 300  # characters of a name: longer ones are no metrics, and would fill the caches
 _CLUTTER = ("device__", "launch__", "profiler__", "c2clink__", "nvlink__", "numa__", "pmsampling:")
 
@@ -74,6 +78,8 @@ class Values:
 
     def take(self, name: str, base: str = "") -> float | None:
         """Its value; None where there is none or where it is in another unit than `base` ("": any)."""
+        if name not in self._cells:  # most are asked for in vain
+            return None
         found = self.get(name)
         if found is None or found.value is None or (base and found.unit != base):
             return None
@@ -83,7 +89,9 @@ class Values:
     def count(self, name: str) -> float | None:
         """A count of the SM's instructions, which has the same value as sm__ and as smsp__: taken once."""
         both = ("sm__" + name, "smsp__" + name)
-        value = next((value for one in both if (value := self.take(one)) is not None), None)
+        value = self.take(both[0])
+        if value is None:
+            value = self.take(both[1])
         if value is not None:
             self._used.update(both)
         return value
@@ -116,6 +124,11 @@ def canonical(printed: str, printed_unit: str = "") -> str:
         return raw[0]
     label = printed.strip()
     return _LABELS.get((label.lower(), unit(printed_unit).base), label)
+
+
+def is_needed(name: str) -> bool:
+    """Whether time, bytes or FLOPs may come out of a metric."""
+    return bool(_NEEDED.search(name[:_LONGEST])) or name in _ATTRIBUTES
 
 
 def is_wanted(name: str) -> bool:

@@ -16,6 +16,7 @@ from .ncu_aside import Aside
 from .text import Text
 
 MAX_JOINED = 200  # lines of one row: kernel names and rule texts may hold line ends
+ASK_AGAIN = 32  # rows of a wide page
 _COLUMN_UNIT = re.compile(r"^(?P<name>\S+)\s*\[(?P<unit>[^\]]*)\]$")  # "dram__bytes.sum [Mbyte]"
 # A table that went through another program may have lost its quotes: a header, or a row of numbers and names.
 _UNQUOTED = re.compile(r"(?:ID|Process ID),Process|\d*(?:\.\d*)?(?:,[^,]*){9}")
@@ -64,7 +65,8 @@ class _Columns(NamedTuple):
 
 
 def launches(text: Text, found: Collector, wanted: Callable[[str], bool], aside: Aside) -> Iterator[Printed]:
-    """All launches in the order of the file. wanted: metrics of a wide page to hand out, by their names.
+    """All launches in the order of the file. wanted: metrics of a wide page to hand out, by their
+    names; asked again every now and then, as it may have had enough.
     aside: gets what belongs to no table of kernels."""
     table: _Long | _Wide | None = None
     for row, line in _rows(text, found, aside):
@@ -83,7 +85,7 @@ def launches(text: Text, found: Collector, wanted: Callable[[str], bool], aside:
 
 def _columns(row: list[str]) -> _Columns | None:
     """The columns, if this row is a header."""
-    if len(row) < 3:
+    if "Kernel Name" not in row:  # asked of every row
         return None
     names = [name.strip().lower() for name in row]
     is_long = {"kernel name", "metric name"} <= set(names) and not {"metric value", "average"}.isdisjoint(
@@ -201,8 +203,10 @@ class _Wide:
     def __init__(self, columns: _Columns, found: Collector, wanted: Callable[[str], bool]) -> None:
         self._columns = columns
         self._found = found
+        self._ask = wanted
         self._wanted = [one for one in columns.metrics if wanted(one[1])]
         self._at_units = True
+        self._rows = 0
 
     def add(self, row: list[str], line: int) -> Iterator[Printed]:
         if len(row) != len(self._columns.header):
@@ -215,6 +219,9 @@ class _Wide:
                 self._wanted = [(i, name, unit or row[i]) for i, name, unit in self._wanted]
                 return
             self._found.warn("no row of units below the header", line)
+        self._rows += 1
+        if self._rows % ASK_AGAIN == 0:
+            self._wanted = [one for one in self._wanted if self._ask(one[1])]
         metrics = {name: [Cell(row[i], unit)] for i, name, unit in self._wanted}
         yield _printed(self._columns, row, metrics, line)
 

@@ -96,12 +96,15 @@ class _Tables:
         header = _header(row)
         if header is not None:
             self._header = header
-        elif self._header is None or not _ROW.match(line):
+        elif self._header is None:
             return False
-        elif self._header.units is None:
-            self._header = self._header._replace(units=row if not row[-1:] or not row[-1] else [])
-            if not self._header.units:
+        elif self._header.units is None and len(row) >= len(self._header.names):
+            is_units = not row[-1]  # names have no unit, and stand last
+            self._header = self._header._replace(units=row if is_units else [])
+            if not is_units:
                 self._take(self._header, row, line, number)
+        elif not _ROW.match(line):
+            return False
         else:
             self._take(self._header, row, line, number)
         return True
