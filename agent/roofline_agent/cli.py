@@ -31,6 +31,7 @@ app = typer.Typer(
     "  roofline-agent run --job 42 -- python train.py   one per rank\n\n"
     "  roofline-agent calibrate                         once per node, while idle\n\n"
     "  roofline-agent doctor                            what works here, and why not\n\n"
+    "  roofline-agent import --job 42 perf.csv          send what another tool recorded\n\n"
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 wrong configuration, 4 server unreachable, "
     "6 a directory, socket or lock cannot be had.",
 )
@@ -105,26 +106,111 @@ def run(
     name: Annotated[str | None, typer.Option(help="free name shown in reports")] = None,
     kernels: Annotated[bool, typer.Option(help="record oneDNN and MKL kernels from verbose lines")] = True,
     steps: Annotated[bool, typer.Option(help="mark steps by hooks in the training's Python")] = True,
+    ncu: Annotated[
+        str | None,
+        typer.Option(metavar="STEPS", help="count the GPU kernels of these steps with Nsight Compute"),
+    ] = None,
 ) -> None:
     """Start one rank so that its steps and kernels are seen; everything else about it stays as it is.
 
-    Example:  roofline-agent run --job 42 -- python train.py --batch 64
+    Examples:
+
+      roofline-agent run --job 42 -- python train.py --batch 64
+
+      roofline-agent run --ncu 100-102 -- python train.py    FLOPs and bytes of each GPU kernel of three steps
+
+    --ncu runs each kernel of these steps several times (only these steps get slower, by far), at the clocks
+    it would have anyway (--clock-control none), and sends what it found when the command ends. Steps count
+    from 0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of
+    collectives (NCCL, RCCL, NVSHMEM, ...) are left out: run again they would wait for ever. With several
+    ranks profile one; the others wait for it at their next collective, maybe longer than a short NCCL timeout
+    allows. If ncu cannot be used, it is said why and what to do, and the command runs without it.
 
     Exit code: the command's own; 126 or 127 when it cannot be started.
     """
     from . import wrapper
 
+    profiled = _steps_to_profile(ncu, steps)
     try:
         settings = context.obj[1]
         environ = dict(os.environ)
         if settings["socket"]:
             environ["ROOFLINE_SOCKET"] = settings["socket"]
         naming = wrapper.Naming(job or settings["job"], role, rank, name)
-        status = wrapper.run(command, naming, environ, kernels, steps)
+        status = wrapper.run(command, naming, environ, kernels, steps, profiled=profiled)
     except wrapper.StartError as error:
         print(f"roofline-agent run: {error}", file=sys.stderr)
         raise typer.Exit(error.status) from None
     raise typer.Exit(wrapper.end_like(status))
+
+
+def _steps_to_profile(text: str | None, steps: bool) -> tuple[tuple[int, int], ...]:
+    from .ncu.steps import StepsError, parse
+
+    if text is None:
+        return ()
+    if not steps:
+        raise typer.BadParameter("needs the hooks that mark steps: leave --no-steps out", param_hint="--ncu")
+    try:
+        return parse(text)
+    except StepsError as error:
+        raise typer.BadParameter(str(error), param_hint="--ncu") from None
+
+
+@app.command("import")
+def import_(
+    context: typer.Context,
+    files: Annotated[list[str], typer.Argument(help='files that tools wrote; "-" is standard input')],
+    job: Annotated[str | None, typer.Option(help="job id to send them to [recorded]")] = None,
+    role: Annotated[str, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = "worker",
+    rank: Annotated[
+        int | None, typer.Option(min=0, help="number within the role [what the file says, else 0]")
+    ] = None,
+    step_time_offset: Annotated[
+        float,
+        typer.Option(help="seconds added to the recording's times, so that they fall on the job's steps"),
+    ] = 0.0,
+    host: Annotated[str | None, typer.Option(help="node it was recorded on [this one]")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="show what is in the files, send nothing")
+    ] = False,
+    output: Annotated[
+        str, typer.Option("--format", help="text or json (one object a line and file)")
+    ] = "text",
+) -> None:
+    """Send what other tools recorded to the server, as if an agent had sampled it.
+
+    Read are: ncu CSV and .ncu-rep, nvprof, perf stat (any form), LIKWID, oneDNN and MKL verbose logs, Horovod
+    timelines, PyTorch (Kineto) traces, DCGM exporter text, tf_cnn_benchmarks and Keras logs, STREAM and ERT
+    results (as ceilings). The format is told by the content. A file sent twice counts once.
+
+    Examples:
+
+      roofline-agent import --dry-run --format json ncu.csv | jq .kernels
+
+      roofline-agent import --job 42 --role worker --rank 3 timeline.json perf.csv
+
+      perf stat -x, -a sleep 10 2>&1 | roofline-agent import --job 42 -
+
+    Exit codes: 0 ok, 1 a file gave nothing (the others are read), 2 usage, 4 server unreachable.
+    """
+    from .recorded import command
+
+    if output not in ("text", "json"):
+        raise typer.BadParameter("text or json", param_hint="--format")
+    config = _load(context.obj[0], **context.obj[1])
+    # gRPC's C core would print its own view of every error beside ours.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    order = command.Order(
+        tuple(files), job or config.job, role, rank, step_time_offset, host, dry_run, output, config.server
+    )
+    failed = command.carry_out(order, sys.stdout, _say)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _say(text: str) -> None:
+    print(f"roofline-agent import: {text}", file=sys.stderr)
 
 
 @app.command()

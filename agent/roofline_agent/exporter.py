@@ -210,8 +210,11 @@ class Exporter(threading.Thread):
         spool: Spool,
         greeting: Callable[[], Greeting],
         set_interval: Callable[[int], None] = lambda interval_ns: None,
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
+        """clock: node time, in which the batches speak."""
         super().__init__(name="exporter", daemon=True)
+        self._clock = clock
         self._server = server
         self._spool = spool
         self._greeting = greeting
@@ -223,6 +226,11 @@ class Exporter(threading.Thread):
         self._acked = 0
         self.connected = False
         self._call: Any = None
+
+    @property
+    def acked(self) -> int:
+        """The highest sequence that the server is known to have."""
+        return self._acked
 
     def run(self) -> None:
         delay, said = RETRY_S[0], False
@@ -279,12 +287,12 @@ class Exporter(threading.Thread):
             self._spool.ack(message.ack.sequence)
             self.push()
         elif kind == "ping":
-            received = time.monotonic_ns()
+            received = self._clock()
             pong = pb.Pong(
                 id=message.ping.id,
                 server_ns=message.ping.server_ns,
                 received_ns=received,
-                sent_ns=time.monotonic_ns(),
+                sent_ns=self._clock(),
             )
             outgoing.put(pb.AgentMessage(pong=pong).SerializeToString())
         elif kind == "rejection":

@@ -327,16 +327,16 @@ NODE_SETS = {
 
 
 def node_batches(training_: list[pb.Batch]) -> list[pb.Batch]:
-    """The same batches, and with them the node's CPU, which ran twice what each worker took (one core in all),
-    and its two sockets, each of which used 50 W and moved 1 GB/s."""
+    """The same batches, and with them the node's CPU, which ran twice what each worker took (one core in
+    all), and its two sockets, each of which used 50 W and moved 1 GB/s."""
     for one in training_:
-        for name, (metric, scope) in NODE_SETS.items():
+        for name, (one_metric, scope) in NODE_SETS.items():
             one.counter_sets.append(
                 pb.CounterSet(
                     name=name,
                     metrics=[
                         pb.Metric(
-                            name=metric, kind=1, unit="1", scope=int(scope), provenance=1, is_double=True
+                            name=one_metric, kind=1, unit="1", scope=int(scope), provenance=1, is_double=True
                         )
                     ],
                 )

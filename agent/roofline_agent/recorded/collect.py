@@ -99,6 +99,7 @@ class Collector:
         """keep_launches: also every single launch, which sending needs and a summary does not."""
         self.tool = ""
         self.version = ""
+        self.digest = ""  # of the file's content
         self.started_ns: int | None = None  # the recording's time zero as UNIX time, where the file tells
         self.duration_s: float | None = None  # of the whole run, where the file tells
         self.run: Kernel | None = None  # the whole run as one point: perf stat of a program, LIKWID's sums
@@ -109,7 +110,7 @@ class Collector:
         self.steps: Log[Step] = Log(Step)
         self.launches: Log[Launch] | None = Log(Launch) if keep_launches else None
         self._sums: dict[str, _Sum] = {}
-        self._kernels: list[Kernel] = []
+        self.summed: list[Kernel] = []  # by the reader or the tool itself
         self._phases: dict[str, Phase] = {}
         self._warnings: dict[str, Warning] = {}
 
@@ -125,7 +126,7 @@ class Collector:
 
     def kernel(self, kernel: Kernel) -> None:
         """A kernel whose launches the reader, or the tool itself, has summed up."""
-        self._kernels.append(kernel)
+        self.summed.append(kernel)
 
     def phase(self, name: str, time_s: float, count: int = 1, moved: float | None = None) -> None:
         """Time spent in an activity; adds up by name."""
@@ -147,7 +148,7 @@ class Collector:
     @property
     def kernels(self) -> list[Kernel]:
         """Longest first; those without a time last."""
-        made = [*self._kernels, *(one.kernel(name) for name, one in self._sums.items())]
+        made = [*self.summed, *(one.kernel(name) for name, one in self._sums.items())]
         return sorted(made, key=lambda k: -1.0 if k.time_s is None else k.time_s, reverse=True)
 
     @property
@@ -167,7 +168,7 @@ class Collector:
     def is_empty(self) -> bool:
         """Whether nothing at all was found."""
         something = (
-            self._sums or self._kernels or self._phases or self.ceilings or self.run or self.throughput
+            self._sums or self.summed or self._phases or self.ceilings or self.run or self.throughput
         )
         return not (something or len(self.counters) or len(self.steps))
 

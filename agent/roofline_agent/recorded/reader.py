@@ -25,6 +25,7 @@ def read(path: str, companions: Sequence[str] = (), keep_launches: bool = False)
         except RecursionError:
             found.warn("nested too deeply to be read on", text.line)
         _add_warnings(text, found)
+        found.digest = text.digest
     found.tool = found.tool or form.name
     if found.is_empty and not found.warnings:
         raise NotRecognised(f"{path} looks like {form.name}, but holds no value")

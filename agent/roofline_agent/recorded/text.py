@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import hashlib
 import io
 import zlib
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,7 @@ class Text:
         self.companions = companions
         self.line = 0
         self.bytes_read = 0
+        self._hash = hashlib.sha256()
         self.replaced = 0
         self.long_lines = 0
         self.cut_short = ""
@@ -66,6 +68,11 @@ class Text:
         if encoding == "utf-8":
             _refuse_binary(name, self._raw_head)
         self.head = self._raw_head[self._skip :].decode(encoding, errors="replace")
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content read so far, unpacked."""
+        return self._hash.hexdigest()
 
     def _broken(self) -> str:
         return f"{self.name}: {self.cut_short}, and nothing could be read before that"
@@ -87,6 +94,7 @@ class Text:
             self.cut_short = f"reading failed ({error.strerror or error})"
             return b""
         self.bytes_read += len(data)
+        self._hash.update(data)
         return data
 
     def chunks(self) -> Iterator[str]:
@@ -159,6 +167,6 @@ def _refuse_binary(name: str, head: bytes) -> None:
     if nul >= 0:
         line = head.count(b"\n", 0, nul) + 1
         raise NotText(f"{name} is binary (a zero byte at offset {nul}, line {line}): no known recording is")
-    controls = sum(byte < 32 and byte not in (9, 10, 12, 13, 27) for byte in head)
+    controls = sum(byte < 32 and byte not in (8, 9, 10, 12, 13, 27) for byte in head)
     if controls > len(head) // 20:
         raise NotText(f"{name} is binary ({controls} control characters in its first {len(head)} bytes)")

@@ -22,6 +22,7 @@ class KernelShape(NamedTuple):
     flops: int | None
     bytes: int | None
     note: str = ""  # what a reader of `flops` must know; "" if nothing
+    dram_bytes: int | None = None  # of one call, as a profiler counted them; None: nobody did
 
 
 class KernelCall(NamedTuple):

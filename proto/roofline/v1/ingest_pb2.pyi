@@ -215,7 +215,7 @@ class Marks(_message.Message):
     def __init__(self, rank: _Optional[bytes] = ..., sender: _Optional[bytes] = ..., kind: _Optional[bytes] = ..., step: _Optional[bytes] = ..., examples: _Optional[bytes] = ..., time_ns: _Optional[bytes] = ..., phase: _Optional[bytes] = ..., flags: _Optional[bytes] = ..., phases: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Kernel(_message.Message):
-    __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note")
+    __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note", "dram_bytes")
     LIBRARY_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     VARIANT_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +225,7 @@ class Kernel(_message.Message):
     FLOPS_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    DRAM_BYTES_FIELD_NUMBER: _ClassVar[int]
     library: str
     operation: str
     variant: str
@@ -234,7 +235,8 @@ class Kernel(_message.Message):
     flops: int
     bytes: int
     note: str
-    def __init__(self, library: _Optional[str] = ..., operation: _Optional[str] = ..., variant: _Optional[str] = ..., precision: _Optional[str] = ..., implementation: _Optional[str] = ..., problem: _Optional[str] = ..., flops: _Optional[int] = ..., bytes: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
+    dram_bytes: int
+    def __init__(self, library: _Optional[str] = ..., operation: _Optional[str] = ..., variant: _Optional[str] = ..., precision: _Optional[str] = ..., implementation: _Optional[str] = ..., problem: _Optional[str] = ..., flops: _Optional[int] = ..., bytes: _Optional[int] = ..., note: _Optional[str] = ..., dram_bytes: _Optional[int] = ...) -> None: ...
 
 class Calls(_message.Message):
     __slots__ = ("rank", "kernel", "start_ns", "duration_ns")

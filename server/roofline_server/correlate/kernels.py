@@ -30,9 +30,10 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     """One row per window of a rank that has coverage or calls.
 
     windows: rank, window, step, begin_ns, end_ns. calls: rank, time_ns (start), duration_ns, flops, bytes,
-    precision (code).
+    precision (code), and dram where a profiler counted it.
     coverage: rank, begin_ns, end_ns. A call belongs to the window that holds its middle. Sums are exact
-    int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero.
+    int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero. `dram` is
+    the sum over the `dram_calls` calls whose DRAM traffic was counted.
     """
     parts = []
     for rank in np.unique(np.concatenate([coverage["rank"], calls["rank"]])):
@@ -53,11 +54,14 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
     calls, middle = take(calls, order), middle[order]
     first, behind = np.searchsorted(middle, begin), np.searchsorted(middle, end)
     no_flops, no_bytes = calls["flops"] == ABSENT, calls["bytes"] == ABSENT
+    dram = calls.get("dram", np.full(len(no_flops), ABSENT, np.int64))
     known = {
         "flops": np.where(no_flops, 0, calls["flops"]),
         "bytes": np.where(no_bytes, 0, calls["bytes"]),
+        "dram": np.where(dram == ABSENT, 0, dram),
+        "dram_calls": (dram != ABSENT).astype(np.int64),
         "kernel_ns": calls["duration_ns"],
-        "unmodelled": (no_flops | no_bytes).astype(np.int64),
+        "unmodelled": (no_flops | (no_bytes & (dram == ABSENT))).astype(np.int64),
     }
     for name in ("f32", "f64"):
         same = calls["precision"] == precision_code(name)

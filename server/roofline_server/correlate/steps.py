@@ -74,8 +74,14 @@ def correlate(
 
 
 def whole_lives(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
-    """`steps_SET` tables with one row per incarnation, its whole life the window: for ranks without steps."""
+    """`steps_SET` tables with one row per incarnation, its whole life the window: for ranks without steps.
+
+    And `steps_kernels`, in which the life is the time that its kernels were recorded in.
+    """
     found: dict[str, Table] = {}
+    cover = coverage(job.events)
+    if rows(lives := _covered_lives(cover)):
+        found["steps_kernels"] = kernels.total(lives, _calls(job.calls), cover)
     for name, samples in job.samples.items():
         mine = _of_ranks(samples)
         if rows(mine) and name in metrics:
@@ -99,6 +105,15 @@ def of_nodes(samples: Table) -> Table:
     if rows(some) and "instance" not in some:
         some["instance"] = np.full(rows(some), "", object)
     return some
+
+
+def _covered_lives(cover: Table) -> Table:
+    """Per rank the stretch from the first covered moment to the last, if it is covered without a hole."""
+    each = np.unique(cover["rank"])
+    begin = np.array([cover["begin_ns"][cover["rank"] == rank].min() for rank in each], np.int64)
+    end = np.array([cover["end_ns"][cover["rank"] == rank].max() for rank in each], np.int64)
+    same = np.full(len(each), LIFE, np.int64)
+    return {"rank": each, "window": same, "step": same, "begin_ns": begin, "end_ns": end}
 
 
 def _lives(samples: Table) -> Table:

@@ -46,6 +46,7 @@ RESERVED_COLUMNS = frozenset(
 ) | {"instance"}
 MAX_INSTANCES = 65_536
 MAX_RANK_TABLES = 8192
+RECORDED = "recorded"  # `framework` of a rank that is a file: its process is long gone
 
 
 class Numbers(Protocol):
@@ -177,7 +178,7 @@ class _Ranks:
             ids = [numbers.rank(key) for key in self.keys]
             named = zip(ids, self.incarnations, strict=True)
             self.incarnations = [who._replace(rank=number, node=self.node) for number, who in named]
-            self.present = [who for who in self.incarnations if who.pid]
+            self.present = [who for who in self.incarnations if who.pid or who.framework == RECORDED]
             self._ids = np.array([*ids, -1], np.int64)
 
     def column(self, data: bytes, what: str, least: int = 0) -> Ints:
@@ -342,8 +343,11 @@ def _with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Tab
     ]
     flops = np.array([k.flops if k.HasField("flops") else ABSENT for k in kernels], np.int64)
     traffic = np.array([k.bytes if k.HasField("bytes") else ABSENT for k in kernels], np.int64)
+    dram = np.array([k.dram_bytes if k.HasField("dram_bytes") else ABSENT for k in kernels], np.int64)
     calls["kernel"] = np.array([numbers.kernel(kind) for kind in kinds], np.int64)[at]
     calls["flops"], calls["bytes"] = flops[at], traffic[at]
+    if (dram != ABSENT).any():
+        calls["dram"] = dram[at]
     calls["precision"] = np.array([precision_code(k.precision) for k in kernels], np.int64)[at]
     return calls
 

@@ -40,6 +40,7 @@ class KernelEvidence(NamedTuple):
     unmodelled: Ints
     flops_f32: Ints
     flops_f64: Ints
+    dram: Ints  # bytes that a profiler counted; ABSENT where it did not count every call
 
 
 class CounterEvidence(NamedTuple):
@@ -162,6 +163,7 @@ def _with_examples(steps: StepEvidence) -> StepEvidence:
 
 def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     counted = [r.kernels for r in ranks if r.kernels is not None]
+    stepping = [r.kernels for r in ranks if r.kernels is not None and len(r.steps.step)]
     missing = _reason(ranks, "flops", "no kernels were recorded")
     flops = _pool([k.flops[k.complete] for k in counted])
     moved = _pool([k.bytes[k.complete] for k in counted])
@@ -169,8 +171,14 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     share = len(flops) / windows if windows else None
     if windows and not len(flops):
         missing = "no step was watched from begin to end"
+    # Without steps the kernels of the whole run are known: rates, but nothing per step.
+    no_steps = (
+        missing if stepping or not len(flops) else _reason(ranks, "steps", "no step marks were received")
+    )
     note = _unmodelled_note(counted)
-    kernel_time = _pool([k.kernel_ns[k.complete] for k in counted])
+    kernel_time = _pool([k.kernel_ns[k.complete] for k in stepping])
+    per_step = _pool([k.flops[k.complete] for k in stepping])
+    moved_per_step = _pool([k.bytes[k.complete] for k in stepping])
 
     def analytic(number: float | None, unit: str, why: str = note, without: str = missing) -> Value:
         return value(number, unit, _ANALYTIC, scope, share, why, without)
@@ -186,11 +194,11 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 
     minimum = "each tensor touched once; caches make it no less, real traffic is more"
     return {
-        "flops_per_step": analytic(_median(flops), "FLOP"),
+        "flops_per_step": analytic(_median(per_step), "FLOP", without=no_steps),
         "flops_per_second": analytic(_rate(counted, "flops"), "FLOP/s"),
         "flops_per_step.measured": counted_value(_per_window(counters, ranks, 1), "FLOP"),
         "flops_per_second.measured": counted_value(_counter_rate(counters, 1), "FLOP/s"),
-        "bytes_per_step.minimum": analytic(_median(moved), "byte", minimum),
+        "bytes_per_step.minimum": analytic(_median(moved_per_step), "byte", minimum, no_steps),
         "intensity.minimum": analytic(_ratio(_sum(flops), _sum(moved)), "FLOP/byte", minimum, no_traffic),
         "kernel_time_per_step": value(
             _mean(kernel_time, NS),
@@ -199,7 +207,7 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
             scope,
             share,
             "summed over kernels, as the library timed them",
-            missing,
+            no_steps,
         ),
     }
 
@@ -283,6 +291,27 @@ def _of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, 
             "FLOP/J",
             no_energy if used is None else no_work,
         ),
+    } | _profiled(ranks, scope)
+
+
+def _profiled(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    """DRAM traffic where a profiler counted it, kernel by kernel, on every rank; else nothing."""
+    known = [r.kernels for r in ranks if r.kernels is not None]
+    full = [k for k in known if k.complete.any() and not np.any(k.dram[k.complete] == ABSENT)]
+    if not full or len(full) < len(known):
+        return {}
+    why = "as the profiler counted it, kernel by kernel"
+    steps = any(len(r.steps.step) for r in ranks)
+    moved = _pool([k.dram[k.complete] for k in full])
+    flops = _pool([k.flops[k.complete] for k in full])
+
+    def measured(number: float | None, unit: str, missing: str) -> Value:
+        return value(number, unit, _MEASURED, scope, reason=why, missing=missing)
+
+    return {
+        "bytes_per_step.dram": measured(_median(moved) if steps else None, "byte", "no steps"),
+        "dram_bytes_per_second": measured(_rate(full, "dram"), "byte/s", "no time"),
+        "intensity.dram": measured(_ratio(_sum(flops), _sum(moved)), "FLOP/byte", "no DRAM traffic"),
     }
 
 

@@ -13,7 +13,7 @@ from ..errors import BadRequest
 from ..model import roofline
 from ..model.summary import RankEvidence, dominant_precision, placed, summarize
 from ..model.values import Scope
-from ..records import rows, take
+from ..records import Ceiling, rows, take
 from ..store.view import JobView
 from .evidence import by_rank, evidence_of, unite, where, within
 from .gaps import alignment_of, find_gaps
@@ -110,19 +110,26 @@ def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[R
 def _roofs_for(view: JobView, ranks: Sequence[RankEvidence]) -> dict[str, roofline.Roof | None]:
     """host -> its roof for the precision in which these ranks do most of their FLOPs."""
     precision = dominant_precision([r.kernels for r in ranks if r.kernels is not None])
-    machines = [view.machines[node] for node in nodes_of(view)]
-    return {m.host: roofline.make_roof(m.host, m.ceilings, precision) for m in machines}
+    return {host: roofline.make_roof(host, known, precision) for host, known in _ceilings(view).items()}
+
+
+def _ceilings(view: JobView) -> dict[str, list[Ceiling]]:
+    """host -> its ceilings: those its agent measured, and those of imported benchmark results."""
+    found: dict[str, list[Ceiling]] = {}
+    for node in sorted(nodes_of(view)):
+        machine = view.machines[node]
+        found.setdefault(machine.host, []).extend(machine.ceilings)
+    return found
 
 
 def _roof_reports(view: JobView, roofs: Mapping[str, roofline.Roof | None]) -> list[RoofReport]:
-    reports = {}
-    for node in sorted(nodes_of(view)):
-        machine = view.machines[node]
-        roof = roofs[machine.host]
+    machines = {view.machines[node].host: view.machines[node] for node in sorted(nodes_of(view))}
+    reports = []
+    for host, known in _ceilings(view).items():
+        machine = machines[host]
         note = f"{machine.cpu_model}, {machine.cpus} CPUs; the whole node, shared by all its ranks"
-        drawn = roofline.lines(machine.ceilings, roof)
-        reports[machine.host] = RoofReport(machine.host, note, drawn, list(machine.ceilings))
-    return list(reports.values())
+        reports.append(RoofReport(host, note, roofline.lines(known, roofs[host]), known))
+    return reports
 
 
 def _points(ranks: list[RankReport]) -> list[Point]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..correlate.steps import OWN, union
 from ..model.summary import CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
-from ..records import EventKind, Ints, SourceStatus, Table, rows, take
+from ..records import ABSENT, EventKind, Ints, SourceStatus, Table, rows, take
 from ..store.view import JobView
 from .members import host_of
 from .records import Steps
@@ -37,6 +37,7 @@ NEEDED = {
     "steps": ["examples", "asynchronous"],
     "steps_kernels": [
         *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", "flops_f32", "flops_f64"),
+        *("dram", "dram_calls"),
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
@@ -101,7 +102,7 @@ def evidence_of(
         role=key.role,
         host=host_of(view, number),
         steps=steps,
-        kernels=_kernels(mine.get("steps_kernels", {})),
+        kernels=_kernels(counters.get("steps_kernels", {})),
         counted_flops=_counted_flops(counters.get("steps_perf", {})),
         cpu_ns=_counter(process, "cpu_ns"),
         sent=_counter(tcp, "tcp_sent_bytes"),
@@ -131,7 +132,8 @@ def _kernels(table: Table) -> KernelEvidence | None:
         return None
 
     def column(name: str) -> Ints:
-        return table[name].astype(np.int64)
+        # Step deltas of an older server lack some.
+        return table[name].astype(np.int64) if name in table else np.zeros(rows(table), np.int64)
 
     return KernelEvidence(
         flops=column("flops"),
@@ -142,6 +144,7 @@ def _kernels(table: Table) -> KernelEvidence | None:
         unmodelled=column("unmodelled"),
         flops_f32=column("flops_f32"),
         flops_f64=column("flops_f64"),
+        dram=np.where(column("dram_calls") == column("calls"), column("dram"), ABSENT),
     )
 
 

@@ -18,8 +18,13 @@ def nodes_of(view: JobView) -> set[int]:
 
 
 def latest_life(view: JobView, number: int) -> Incarnation | None:
-    mine = [(on_clock(view, who, life)[1], who) for who, life in view.lives.items() if who.rank == number]
-    return max(mine)[1] if mine else None
+    """The process that was this rank last; a recorded file only where there was no process."""
+    mine = [
+        (who.pid > 0, on_clock(view, who, life)[1], who)
+        for who, life in view.lives.items()
+        if who.rank == number
+    ]
+    return max(mine)[2] if mine else None
 
 
 def host_of(view: JobView, number: int) -> str:

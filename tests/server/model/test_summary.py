@@ -14,6 +14,7 @@ from roofline_server.model.summary import (
     RankEvidence,
     StepEvidence,
     dominant_precision,
+    placed,
     runs,
     summarize,
     union_seconds,
@@ -61,6 +62,7 @@ def kernels(
         unmodelled=ints(*[0] * n),
         flops_f32=ints(*flops),
         flops_f64=ints(*[0] * n),
+        dram=ints(*[ABSENT] * n),
     )
     return made._replace(**more)
 
@@ -341,3 +343,40 @@ def test_every_absent_value_has_a_reason_and_a_unit(known: dict[str, Any]) -> No
         if found.value is None:
             assert found.reason, name
             assert found.coverage is None, name
+
+
+# -- DRAM traffic ------------------------------------------------------------------------------------
+
+
+def test_profiled_traffic_is_measured_and_puts_the_rank_on_the_roof() -> None:
+    found = of(evidence(kernels=kernels([1000, 3000], dram=ints(100, 300))))
+    assert number(found["bytes_per_step.dram"]) == 200
+    assert number(found["intensity.dram"]) == 10
+    assert found["intensity.dram"].provenance == Provenance.MEASURED
+    assert placed(found)[0] == "dram"
+
+
+def test_one_call_that_no_profiler_saw_makes_no_sum() -> None:
+    found = of(evidence(kernels=kernels([1000, 3000], dram=ints(100, ABSENT))))
+    assert found["bytes_per_step.dram"].value is None
+    assert placed(found)[0] == "minimum"
+
+
+def test_kernels_of_a_whole_run_have_rates_but_nothing_per_step() -> None:
+    whole = evidence(
+        steps=NONE, kernels=kernels([5000], seconds=2, dram=ints(50)), reasons={"steps": "it was a file"}
+    )
+    found = of(whole)
+    assert number(found["flops_per_second"]) == 2500
+    assert number(found["intensity.minimum"]) == 50
+    assert number(found["intensity.dram"]) == 100
+    for name in ("flops_per_step", "bytes_per_step.minimum", "kernel_time_per_step"):
+        assert found[name] == Value(None, found[name].unit, reason="it was a file"), name
+
+
+def test_node_traffic_is_labelled_as_shared() -> None:
+    found = of(evidence(kernels=kernels([1000]), dram=CounterEvidence(400.0, 2.0, 1, 100.0)))
+    assert number(found["bytes_per_step.dram"]) == 100
+    assert number(found["dram_bytes_per_second"]) == 200
+    assert found["bytes_per_step.dram"].provenance == Provenance.ESTIMATED
+    assert "CPU time" in found["bytes_per_step.dram"].reason

@@ -1,0 +1,216 @@
+"""A recording as the batches of an agent: one rank, its counters, its kernels, its steps."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+from ..records import (
+    Batch,
+    Call,
+    Event,
+    EventKind,
+    Mark,
+    MarkKind,
+    Rank,
+    Sample,
+    SampleBlock,
+    Scope,
+)
+from ..verbose.records import KernelShape
+from .collect import Collector
+from .records import Counter, Kernel, Launch
+from .series import Series, columns, counter_set, is_of_process, scope_of
+
+RECORDED = "recorded"  # a rank's `framework`: it was a file
+VALUES_PER_BATCH = 25_000
+THINGS_PER_BATCH = 1000
+MAX_TEXT = 1000
+_MAX_COUNT = 2**62
+# Tools whose counters are those of a live source go where its values go, and so fill the same of a report.
+SETS = {"perf stat": ("perf", "perf_system"), "likwid": ("likwid", "likwid"), "dcgm": ("dcgm", "dcgm")}
+
+T = TypeVar("T")
+
+
+class Target(NamedTuple):
+    """As whose data a recording is sent."""
+
+    job: str
+    role: str
+    index: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
+    begin_ns: int  # node time of the recording's time zero
+
+    @property
+    def rank(self) -> Rank:
+        return Rank(self.job, self.role, self.index, 0, 0, framework=RECORDED)
+
+
+def identity(digest: str, target: Target) -> str:
+    """The agent that a recording is: the same for the same file and target, so that sending it again adds
+    nothing."""
+    text = f"{digest}/{target.job}/{target.role}/{target.index}"
+    return uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16]).hex
+
+
+def duration_s(found: Collector) -> float:
+    """How long the recording lasted, as far as anything in it tells; 0 where nothing does."""
+    ends = [found.duration_s or 0.0, (found.run.time_s or 0.0) if found.run else 0.0]
+    ends += [max((c.t_s for c in found.counters if c.t_s is not None), default=0.0)]
+    laid = 0.0
+    for launch in _launches(found):
+        length = launch.time_s or 0.0
+        laid = (laid if launch.start_s is None else launch.start_s) + length
+        ends.append(laid)
+        ends = [max(ends)]
+    steps = [s.t_s + (s.step_time_s or 0.0) for s in found.steps if s.t_s is not None]
+    return max([*ends, *steps, *(phase.time_s for phase in found.phases)])
+
+
+def batches(found: Collector, target: Target) -> Iterator[Batch]:
+    """All of it, in batches that follow each other without a hole. Warns the collector of what cannot go."""
+    begin = target.begin_ns
+    end = begin + max(1, round(duration_s(found) * 1e9))
+    rank = target.rank
+    started = Event(EventKind.RANK_STARTED, begin, begin, rank)
+    ended = [Event(EventKind.RANK_EXITED, end, end, rank)]
+    if any(True for _ in _launches(found)):
+        ended.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
+    # The first speaks for the whole time, the others are more of the same time.
+    yield Batch(begin, end, events=[started], ranks=[rank])
+    for block in _rows(found, rank, begin, end):
+        yield Batch(end, end, samples=[block], ranks=[rank])
+    for calls in _groups(_calls(found, rank, begin)):
+        yield Batch(end, end, calls=calls, ranks=[rank])
+    for marks in _groups(_marks(found, rank, begin)):
+        yield Batch(end, end, marks=marks, ranks=[rank])
+    yield Batch(end, end, events=ended, ranks=[rank])
+
+
+def _groups(things: Iterator[T]) -> Iterator[list[T]]:
+    while some := list(islice(things, THINGS_PER_BATCH)):
+        yield some
+
+
+# -- counters ----------------------------------------------------------------------------------------
+
+
+def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[SampleBlock]:
+    """Blocks of rows: those that speak for the rank, then those for parts of its node."""
+    extra = list(_phase_counters(found))
+    for process in (True, False):
+        some, left_out = columns([*found.counters, *extra] if extra else found.counters, process)
+        if left_out:
+            found.warn(f"{left_out} counters found no room in a set and are not sent")
+        if not some:
+            continue
+        chosen = (c for log in (found.counters, extra) for c in log if is_of_process(c) == process)
+        series = Series(rank if process else None, some, begin, end)
+        name = set_name(found.tool, process)
+        for rows in _alike(_fed(series, chosen), VALUES_PER_BATCH // len(some)):
+            made = counter_set(name, some, Scope.PROCESS if process else scope_of(rows[0].instance))
+            yield SampleBlock(made, rows)
+
+
+def _fed(series: Series, counters: Iterable[Counter]) -> Iterator[Sample]:
+    for one in counters:
+        yield from series.feed(one)
+    yield from series.finish()
+
+
+def _phase_counters(found: Collector) -> Iterator[Counter]:
+    for phase in found.phases:
+        yield Counter(f"phase.{phase.name}.seconds", phase.name, phase.time_s, "s", "process")
+        yield Counter(f"phase.{phase.name}.count", phase.name, float(phase.count), "1", "process")
+
+
+def set_name(tool: str, process: bool) -> str:
+    """Name of the counter set of a tool's values."""
+    known = next((sets for name, sets in SETS.items() if tool.lower().startswith(name)), None)
+    if known:
+        return known[0 if process else 1]
+    return "recorded_" + (re.sub(r"[^a-z0-9]+", "_", tool.lower()).strip("_")[:40] or "file")
+
+
+def _alike(rows: Iterator[Sample], size: int) -> Iterator[list[Sample]]:
+    # One block speaks for one kind of scope.
+    group: list[Sample] = []
+    for row in rows:
+        if group and (len(group) >= size or scope_of(group[0].instance) != scope_of(row.instance)):
+            yield group
+            group = []
+        group.append(row)
+    if group:
+        yield group
+
+
+# -- kernels and steps -------------------------------------------------------------------------------
+
+
+def _launches(found: Collector) -> Iterator[Launch]:
+    """Every launch; of kernels that the tool summed up itself, one for all their launches."""
+    yield from found.launches or ()
+    for k in found.summed:
+        yield _whole(k)
+
+
+def _whole(kernel: Kernel) -> Launch:
+    note = f"sum of {kernel.launches} launches" if kernel.launches > 1 else ""
+    return Launch(
+        kernel.name,
+        kernel.time_s,
+        kernel.flops,
+        kernel.bytes,
+        precision=kernel.precision,
+        note="; ".join(filter(None, (kernel.note, note))),
+        count=kernel.launches,
+    )
+
+
+def _calls(found: Collector, rank: Rank, begin: int) -> Iterator[Call]:
+    """Launches in time; those of which the file does not say when are laid one behind the other."""
+    laid = 0.0
+    for launch in _launches(found):
+        if launch.time_s is None:
+            found.warn("kernels without a time cannot be placed and are not sent")
+            continue
+        start = laid if launch.start_s is None else launch.start_s
+        laid = start + launch.time_s
+        start_ns = begin + round(start * 1e9)
+        yield Call(rank, _shape(launch), start_ns, round(launch.time_s * 1e9))
+
+
+def _shape(launch: Launch) -> KernelShape:
+    placed = "" if launch.start_s is not None else "placed behind the kernel before it"
+    return KernelShape(
+        launch.library or RECORDED,
+        launch.name[:MAX_TEXT],
+        launch.variant[:MAX_TEXT],
+        launch.precision,
+        "",
+        launch.problem[:MAX_TEXT],
+        _count(launch.flops),
+        _count(launch.bytes.get("minimum")),
+        "; ".join(filter(None, (launch.note, placed)))[:MAX_TEXT],
+        _count(launch.bytes.get("dram")),
+    )
+
+
+def _count(number: float | None) -> int | None:
+    return None if number is None or not 0 <= number < _MAX_COUNT else round(number)
+
+
+def _marks(found: Collector, rank: Rank, begin: int) -> Iterator[Mark]:
+    batch = found.throughput.batch if found.throughput else None
+    for step in found.steps:
+        if step.t_s is None or step.step_time_s is None:
+            found.warn("the file does not say when its steps were: they are not sent")
+            return
+        start = begin + round(step.t_s * 1e9)
+        stop = start + round(step.step_time_s * 1e9)
+        yield Mark(rank, rank, MarkKind.BEGIN, step.step, None, start)
+        yield Mark(rank, rank, MarkKind.END, step.step, batch, stop)

@@ -1,0 +1,158 @@
+"""Counters of a recording as samples: one row per moment and scope, cumulative from the recording's begin.
+
+A file lists value after value; a counter set has columns. Increments are summed up; totals of a whole run
+become a reading of zero at its begin and of the total at its end, so that a step gets its share by time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ..records import CounterSet, Metric, MetricKind, Provenance, Rank, Sample, Scope
+from .records import Counter
+
+MAX_METRICS = 250  # of one set; a coverage stands beside each, and the server takes 512
+MAX_NAME = 200
+PROCESS_SCOPES = ("", "process", "cgroup", "thread")  # speak for the rank; all others for parts of its node
+SCOPES = {"socket": Scope.SOCKET, "gpu": Scope.GPU, "core": Scope.SOCKET, "die": Scope.SOCKET}
+
+
+class Column(NamedTuple):
+    """One metric of a set."""
+
+    name: str
+    unit: str
+    kind: MetricKind
+    has_coverage: bool
+
+
+def columns(counters: Iterable[Counter], process: bool) -> tuple[list[Column], int]:
+    """The metrics of the counters that speak for a process, or of the others; and how many found no room."""
+    found: dict[str, Column] = {}
+    left_out: set[str] = set()
+    for one in counters:
+        if is_of_process(one) != process or one.value is None:
+            continue
+        name = metric_name(one)
+        if name not in found and len(found) >= MAX_METRICS:
+            left_out.add(name)
+            continue
+        old = found.get(name)
+        covered = one.coverage is not None or (old is not None and old.has_coverage)
+        kind = MetricKind.GAUGE if one.kind == "gauge" else MetricKind.CUMULATIVE
+        found[name] = Column(name, one.unit or "1", old.kind if old else kind, covered)
+    return list(found.values()), len(left_out)
+
+
+def metric_name(one: Counter) -> str:
+    """Names go into columns of a store that does not tell upper from lower case, and must be printable."""
+    name = (one.metric or one.event).lower()
+    return "".join(c if c.isprintable() else "?" for c in name)[:MAX_NAME] or "unnamed"
+
+
+def is_of_process(one: Counter) -> bool:
+    return one.scope.partition(" ")[0] in PROCESS_SCOPES
+
+
+def counter_set(name: str, found: Iterable[Column], scope: Scope) -> CounterSet:
+    metrics: list[Metric] = []
+    for c in found:
+        metrics.append(Metric(c.name, c.kind, c.unit, scope, Provenance.MEASURED, True))
+        if c.has_coverage:
+            gauge = MetricKind.GAUGE
+            metrics.append(Metric(f"{c.name}.coverage", gauge, "1", scope, Provenance.MEASURED, True, c.name))
+    return CounterSet(name, tuple(metrics))
+
+
+def scope_of(instance: str) -> Scope:
+    return SCOPES.get(instance.partition(" ")[0], Scope.NODE)
+
+
+class Series:
+    """Turns the counters of one scope kind into rows. Feed them in the file's order, then `finish`."""
+
+    def __init__(self, rank: Rank | None, found: list[Column], begin_ns: int, end_ns: int) -> None:
+        self._rank = rank
+        self._columns = found
+        self._names = {c.name for c in found}
+        self._begin_ns, self._end_ns = begin_ns, end_ns
+        self._sums: dict[tuple[str, str], float] = {}  # (instance, metric) -> so far
+        self._totals: dict[str, dict[str, float | None]] = {}  # instance -> of the whole run
+        self._now: dict[str, dict[str, float | None]] = {}  # instance -> of the moment t_s
+        self._coverage: dict[tuple[str, str], float] = {}
+        self._t_s: float | None = None
+        self._begun: set[str] = set()
+
+    def feed(self, one: Counter) -> Iterator[Sample]:
+        """Rows that are complete now that this counter has come."""
+        name = metric_name(one)
+        if name not in self._names:
+            return
+        instance = "" if self._rank is not None else one.scope
+        if one.coverage is not None:
+            key = (instance, name)
+            self._coverage[key] = min(one.coverage, self._coverage.get(key, 1.0))
+        if one.t_s is None:
+            _add(self._totals.setdefault(instance, {}), name, one.value, one.kind)
+            return
+        if one.t_s != self._t_s:
+            yield from self._moment()
+            self._t_s = one.t_s
+        _add(self._now.setdefault(instance, {}), name, one.value, one.kind)
+
+    def finish(self) -> Iterator[Sample]:
+        """The rows that were still open, and those of totals."""
+        yield from self._moment()
+        for instance, values in self._totals.items():
+            if any(c.kind == MetricKind.CUMULATIVE and c.name in values for c in self._columns):
+                yield self._row(instance, self._begin_ns, self._zeros(values))
+            yield self._row(instance, self._end_ns, values)
+
+    def _zeros(self, values: dict[str, float | None]) -> dict[str, float | None]:
+        return {
+            c.name: 0.0
+            for c in self._columns
+            if c.kind == MetricKind.CUMULATIVE and values.get(c.name) is not None
+        }
+
+    def _moment(self) -> Iterator[Sample]:
+        if self._t_s is None:
+            return
+        time_ns = self._begin_ns + round(self._t_s * 1e9)
+        for instance, values in self._now.items():
+            if instance not in self._begun:
+                self._begun.add(instance)
+                if zeros := self._zeros(values):
+                    yield self._row(instance, min(self._begin_ns, time_ns), zeros)
+            yield self._row(instance, time_ns, self._summed(instance, values))
+        self._now, self._coverage = {}, {}
+
+    def _summed(self, instance: str, values: dict[str, float | None]) -> dict[str, float | None]:
+        kinds = {c.name: c.kind for c in self._columns}
+        for name, value in values.items():
+            if value is not None and kinds[name] == MetricKind.CUMULATIVE:
+                key = (instance, name)
+                values[name] = self._sums[key] = self._sums.get(key, 0.0) + value
+        return values
+
+    def _row(self, instance: str, time_ns: int, values: dict[str, float | None]) -> Sample:
+        row: list[float | None] = []
+        for c in self._columns:
+            row.append(values.get(c.name))
+            if c.has_coverage:
+                row.append(self._coverage.get((instance, c.name)))
+        return Sample(self._rank, time_ns, tuple(row), instance)
+
+
+def _add(values: dict[str, float | None], name: str, value: float | None, kind: str) -> None:
+    """Several events make one metric (24 memory channels): they are summed, and without one there is no sum.
+    Of gauges the largest stays."""
+    if name not in values:
+        values[name] = value
+        return
+    old = values[name]
+    if old is None or value is None:
+        values[name] = None if kind != "gauge" else (value if old is None else old)
+    else:
+        values[name] = max(old, value) if kind == "gauge" else old + value
