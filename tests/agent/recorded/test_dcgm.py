@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_agent.recorded import dcgm
+from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.dcgm import blank
+from roofline_agent.recorded.dcgm_fields import field
+from roofline_agent.recorded.records import Counter
+
+from .oracles import CORPUS, corpus
+from .traces import format_of, found_in, read, warned
+
+FILES = sorted(path.name for path in (CORPUS / "dcgm").glob("*")) if CORPUS.exists() else []
+GPU = 'gpu="0",UUID="GPU-1",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="node1"'
+
+
+def found(content: str) -> Collector:
+    return found_in(content, dcgm.read)
+
+
+def only(content: str) -> Counter:
+    (one,) = found(content).counters
+    return one
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_sample_of_a_corpus_file_is_a_counter(file: str) -> None:
+    path = corpus(f"dcgm/{file}")
+    lines = [line for line in Path(path).read_text().splitlines() if line.startswith("DCGM_FI_")]
+    got = read(path)
+    assert got.tool == "dcgm-exporter"
+    assert [one.event for one in got.counters] == [line.partition("{")[0] for line in lines]
+    sentinel = [line.endswith(" 9223372036854775794") for line in lines]
+    assert [one.value is None for one in got.counters] == sentinel
+
+
+def test_corpus_gpu_and_its_parts_stand_side_by_side() -> None:
+    got = read(corpus("dcgm/a100_mig.prom"))
+    tensor = {one.scope: one.value for one in got.counters if one.metric == "gpu.tensor_active"}
+    assert tensor == {"gpu 0": 0.92926, "gpu 0 instance 13": 0.930433}
+
+
+@pytest.mark.parametrize(
+    ("event", "printed", "metric", "value", "unit", "kind"),
+    [
+        ("DCGM_FI_PROF_SM_ACTIVE", "0.5", "gpu.sm_active", 0.5, "1", "gauge"),
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0.25", "gpu.tensor_active", 0.25, "1", "gauge"),
+        ("DCGM_FI_PROF_DRAM_ACTIVE", "0.690789", "gpu.dram_active", 0.690789, "1", "gauge"),
+        ("DCGM_FI_PROF_PIPE_FP32_ACTIVE", "1e-2", "gpu.fp32_active", 0.01, "1", "gauge"),
+        ("DCGM_FI_DEV_GPU_UTIL", "46", "gpu.utilization", 0.46, "1", "gauge"),
+        ("DCGM_FI_DEV_POWER_USAGE", "409.692000", "gpu.power_watts", 409.692, "W", "gauge"),
+        ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "319159391", "gpu.energy_joules", 319159.391, "J", "total"),
+        ("DCGM_FI_DEV_SM_CLOCK", "1.215e+03", "gpu.sm_clock_hz", 1.215e9, "Hz", "gauge"),
+        ("DCGM_FI_DEV_FB_USED", "4845", "gpu.memory_used_bytes", 4845 * 2**20, "byte", "gauge"),
+        ("DCGM_FI_PROF_PCIE_TX_BYTES", "33011804", "gpu.pcie_tx_bytes", 33011804, "byte/s", "gauge"),
+        ("dcgm_fb_used", "2", "gpu.memory_used_bytes", 2 * 2**20, "byte", "gauge"),
+        ("dcgm_gpu_utilization", "100", "gpu.utilization", 1.0, "1", "gauge"),
+    ],
+)
+def test_unit_of_each_field_is_applied(
+    event: str, printed: str, metric: str, value: float, unit: str, kind: str
+) -> None:
+    one = only(f"{event}{{{GPU}}} {printed}\n")
+    assert (one.metric, one.event, one.unit, one.kind) == (metric, event, unit, kind)
+    assert one.value == pytest.approx(value)
+    assert one.printed == float(printed)
+    assert one.scope == "gpu 0"
+
+
+def test_unknown_field_takes_kind_and_unit_from_its_header() -> None:
+    one = only(
+        "# HELP DCGM_FI_DEV_POWER_VIOLATION Throttling duration due to power constraints (in us).\n"
+        "# TYPE DCGM_FI_DEV_POWER_VIOLATION counter\n"
+        f"DCGM_FI_DEV_POWER_VIOLATION{{{GPU}}} 2500\n"
+    )
+    assert (one.metric, one.value, one.unit, one.kind) == (
+        "DCGM_FI_DEV_POWER_VIOLATION",
+        2.5e-3,
+        "s",
+        "total",
+    )
+    assert field("DCGM_FI_DEV_SOMETHING")[:4] == ("DCGM_FI_DEV_SOMETHING", "1", 1.0, "gauge")
+
+
+def test_rate_that_is_called_a_counter_is_said() -> None:
+    name = "DCGM_FI_PROF_PCIE_RX_BYTES"
+    got = found(f"# TYPE {name} counter\n{name}{{{GPU}}} 5\n")
+    assert warned(got, "bytes a second")
+    assert [one.kind for one in got.counters] == ["gauge"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("9223372036854775792", "blank"),
+        ("9223372036854775793", "not found"),
+        ("9223372036854775794", "not supported"),
+        ("9223372036854775795", "no permission"),
+        ("9.223372036854776e+18", "no value"),
+        ("2147483632", "blank"),
+        ("2147483635", "no permission"),
+        ("140737488355328", "blank"),
+        ("140737488355330.000000", "not supported"),
+        ("1.40737488355328e+14", "blank"),
+    ],
+)
+def test_codes_for_no_value_are_none(text: str, why: str) -> None:
+    assert blank(text) == why
+    got = found(f"DCGM_FI_DEV_MEMORY_TEMP{{{GPU}}} {text}\n")
+    assert [(one.value, one.printed) for one in got.counters] == [(None, None)]
+    assert warned(got, f"DCGM says {why}")
+
+
+@pytest.mark.parametrize("text", ["2147483631", "2147483636", "9223372036854775791", "0", "-1", "NaN", "1e5"])
+def test_other_numbers_are_no_codes(text: str) -> None:
+    assert blank(text) == ""
+
+
+@pytest.mark.parametrize("text", ["NaN", "nan", "+Inf", "-Inf"])
+def test_no_number_is_no_value(text: str) -> None:
+    got = found(f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} {text}\n")
+    assert [one.value for one in got.counters] == [None]
+    assert warned(got, "is no value")
+
+
+def test_parts_of_a_gpu_are_not_added_to_it() -> None:
+    got = found(
+        f"DCGM_FI_PROF_SM_ACTIVE{{{GPU}}} 0.9\n"
+        f'DCGM_FI_PROF_SM_ACTIVE{{{GPU},GPU_I_PROFILE="1g.5gb",GPU_I_ID="13"}} 0.8\n'
+        f'DCGM_FI_PROF_SM_ACTIVE{{{GPU},GPU_I_PROFILE="1g.5gb",GPU_I_ID="3"}} 0.7\n'
+    )
+    assert [(one.scope, one.value) for one in got.counters] == [
+        ("gpu 0", 0.9),
+        ("gpu 0 instance 13", 0.8),
+        ("gpu 0 instance 3", 0.7),
+    ]
+    assert got.facts["gpu 0 model"] == "NVIDIA H100 80GB HBM3"
+
+
+def test_labels_may_hold_blanks_escapes_and_braces() -> None:
+    one = only(r'  DCGM_FI_DEV_GPU_TEMP{gpu="3", UUID="a}\"b\\", pod="x,y=\"1\"" , } 61' + "\n")
+    assert (one.scope, one.value, one.unit) == ("gpu 3", 61, "degC")
+
+
+def test_labels_may_be_written_in_any_case_and_the_gpu_as_a_device() -> None:
+    got = found('DCGM_FI_DEV_GPU_TEMP{device="nvidia2",hostname="n"} 1\nDCGM_FI_DEV_GPU_TEMP{GPU="4"} 1\n')
+    assert [one.scope for one in got.counters] == ["gpu 2", "gpu 4"]
+    assert got.facts["host"] == "n"
+
+
+def test_gpus_of_several_hosts_are_kept_apart() -> None:
+    got = found(
+        'DCGM_FI_DEV_GPU_TEMP{gpu="0",Hostname="a"} 1\nDCGM_FI_DEV_GPU_TEMP{gpu="0",Hostname="b"} 2\n'
+    )
+    assert [(one.scope, one.value) for one in got.counters] == [("gpu 0", 1), ("b gpu 0", 2)]
+    assert warned(got, "2 hosts")
+
+
+def test_timestamps_become_seconds_since_the_first() -> None:
+    got = found(
+        f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} 60 1700000000500\nDCGM_FI_DEV_GPU_TEMP{{{GPU}}} 61 1700000002000\n"
+    )
+    assert [one.t_s for one in got.counters] == [0.0, 1.5]
+    assert got.started_ns == 1700000000_500_000_000
+    assert found(f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} 60 1700000000.5\n").started_ns == 1700000000_500_000_000
+
+
+def test_scrapes_without_a_time_are_kept_in_order_and_said() -> None:
+    got = found(f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} 60\n" * 3)
+    assert [one.t_s for one in got.counters] == [None] * 3
+    assert warned(got, "more than once without a time")
+
+
+def test_share_beyond_one_is_said() -> None:
+    assert warned(found(f"DCGM_FI_DEV_GPU_UTIL{{{GPU}}} 4600\n"), "not between 0 and 1")
+
+
+def test_nothing_but_zeros_of_the_profiling_fields_is_said() -> None:
+    """NVIDIA/DCGM issue 303: all zero while the GPU is busy means missing."""
+    idle = f"DCGM_FI_PROF_SM_ACTIVE{{{GPU}}} 0\n"
+    assert warned(found(idle * 2), "every profiling field is 0")
+    assert not warned(found(idle + f"DCGM_FI_PROF_DRAM_ACTIVE{{{GPU}}} 0.1\n"), "every profiling field")
+
+
+def test_other_lines_cost_themselves_only() -> None:
+    got = found(
+        f"...\ngo_goroutines 5\nDCGM_FI_DEV_GPU_TEMP{{{GPU}}} 60\nDCGM_FI_DEV_GPU_TEMP{{{GPU}\n# EOF\n"
+    )
+    assert [one.value for one in got.counters] == [60]
+    assert warned(got, "not a line of the exposition format") and warned(got, "not DCGM's")
+    assert [one.line for one in got.warnings] == [1, 2]
+
+
+def test_text_is_told_by_its_names() -> None:
+    assert format_of(f"# HELP go_x y\ngo_x 1\nDCGM_FI_DEV_GPU_TEMP{{{GPU}}} 60\n") == "dcgm-exporter"
+    assert dcgm.sniff("We use DCGM_FI_DEV_GPU_TEMP here.\n") == 0
+
+
+@given(st.text(alphabet='DCGM_FI{}=",\\ \n0123456789.eENaInf+-gpu#', max_size=200), st.integers(0, 300))
+def test_any_damage_is_survived(noise: str, at: int) -> None:
+    content = f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} 60\nDCGM_FI_DEV_FB_USED{{{GPU}}} 61 1700000000500\n"
+    got = found(content[:at] + noise + content[at:])
+    assert all(one.event.lower().startswith("dcgm_") for one in got.counters)
+
+
+@given(st.text())
+def test_any_text_is_survived(content: str) -> None:
+    if content.strip() and not any(ord(char) < 32 or ord(char) in range(0xD800, 0xE000) for char in content):
+        found(f"DCGM_FI_DEV_GPU_TEMP{{{content}}} {content}\n{content} 1")
