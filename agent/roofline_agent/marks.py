@@ -270,8 +270,8 @@ class Intake:
 
     def _wrapped(self, sender: _Sender, peer: Peer) -> Rank | None:
         # A wrapped script may run one program after another: the rank is asked for anew when it has gone.
+        # One that has gone is kept as long as no other follows: a profiler tells its kernels after its end.
         if sender.rank is None or not self._discovery.is_alive(sender.rank):
-            sender.rank = None
             pid = sender.wrapped_pid
             if self._owner(pid) not in (None, peer.uid):
                 self._refuse("kernels of another user's process")

@@ -11,14 +11,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import json
 import os
 import pty
 import resource
 import select
+import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import termios
@@ -27,13 +25,15 @@ import time
 import tty
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from roofline_step._sender import socket_paths, trusted
+from roofline_step._sender import socket_paths
 
-from .marks import CALLS, KERNEL, WRAPPED
-from .verbose import TimedCall, VerboseFilter
-from .verbose.records import KernelShape
+from .link import KernelLink
+from .verbose import VerboseFilter
+
+if TYPE_CHECKING:
+    from .ncu.session import Session
 
 FORWARDED = (
     signal.SIGHUP,
@@ -54,10 +54,7 @@ READ_BYTES = 1 << 20
 # buffer is too small to wait for long.
 COALESCE_S, COALESCE_TTY_S = 0.05, 0.002
 FLUSH_S = 0.2
-RECONNECT_S = 1.0
 GRACE_S = 0.05
-CALLS_PER_PACKET = 2000
-MAX_WAITING = 200_000
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell says it
 
 ONEDNN_SWITCHES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
@@ -103,92 +100,6 @@ def records_everything(env: Mapping[str, str]) -> bool:
     """Whether the command's environment makes both libraries report every kernel; else none is claimed."""
     switches = [env.get(ONEDNN_SWITCHES[0], env.get(ONEDNN_SWITCHES[1], "")), env.get("MKL_VERBOSE", "")]
     return all(value not in ("", "0", "none") for value in switches)
-
-
-class KernelLink:
-    """The way of kernel calls to the agent; comes and goes with it."""
-
-    def __init__(self, pid: int, paths: Sequence[str]) -> None:
-        self._pid = pid
-        self._paths = paths
-        self._socket: socket.socket | None = None
-        self._retry = 0.0
-        self._known: dict[KernelShape, int] = {}
-        self._waiting: list[TimedCall] = []
-        self._covered_ns = 0
-        self._connect()
-
-    @property
-    def connected(self) -> bool:
-        return self._socket is not None
-
-    def _connect(self) -> None:
-        self._retry = time.monotonic() + RECONNECT_S
-        for path in self._paths:
-            if not trusted(path, os.getuid()):
-                continue
-            link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            try:
-                link.setblocking(False)
-                link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-                link.connect(path)
-                link.send(WRAPPED.pack(b"W", self._pid))
-            except OSError:
-                link.close()
-                continue
-            self._socket, self._known, self._waiting = link, {}, []
-            self._covered_ns = time.monotonic_ns()
-            return
-
-    def send(self, calls: list[TimedCall], through_ns: int) -> None:
-        """Hand over calls; all that ended before `through_ns` (node time) have been given by now."""
-        if self._socket is None:
-            if time.monotonic() >= self._retry:
-                self._connect()
-            return
-        self._waiting += calls
-        try:
-            self._send_waiting(through_ns)
-        except BlockingIOError:
-            if len(self._waiting) > MAX_WAITING:
-                self.give_up_until(through_ns)
-        except OSError:
-            self._socket.close()
-            self._socket = None
-
-    def give_up_until(self, node_ns: int) -> None:
-        """Claim nothing before this moment: kernels were missed."""
-        self._waiting, self._covered_ns = [], node_ns
-
-    def _send_waiting(self, through_ns: int) -> None:
-        to_node_time = time.monotonic_ns() - time.time_ns()
-        while True:
-            some = self._waiting[:CALLS_PER_PACKET]
-            last = len(some) == len(self._waiting)
-            # Coverage is claimed only once the last of these calls is on its way.
-            until = through_ns if last else self._covered_ns
-            self._packet(some, to_node_time, until)
-            del self._waiting[: len(some)]
-            self._covered_ns = until
-            if last:
-                return
-
-    def _packet(self, calls: list[TimedCall], to_node_time: int, until: int) -> None:
-        assert self._socket is not None
-        kernels = [self._number(call.shape) for call in calls]
-        starts = [call.start_ns + to_node_time for call in calls]
-        durations = [call.duration_ns for call in calls]
-        columns = struct.pack(f"<{3 * len(calls)}q", *kernels, *starts, *durations)
-        self._socket.send(CALLS.pack(b"C", len(calls), self._covered_ns, until) + columns)
-
-    def _number(self, shape: KernelShape) -> int:
-        number = self._known.get(shape)
-        if number is None:
-            assert self._socket is not None
-            number = len(self._known)
-            self._socket.send(KERNEL.pack(b"K", number) + json.dumps(shape).encode())
-            self._known[shape] = number
-        return number
 
 
 class Output:
@@ -274,24 +185,113 @@ def run(
     kernels: bool = True,
     steps: bool = True,
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),  # noqa: T201
+    profiled: tuple[tuple[int, int], ...] = (),
 ) -> int:
     """Run the command as one rank; its exit status, negative when a signal ended it.
 
-    Raises StartError when it cannot be started.
+    profiled: ranges of steps whose GPU kernels ncu counts; where it cannot, that is said and the command runs
+    without. Raises StartError when it cannot be started.
     """
-    output = Output(environ)
-    hooks = Path(__file__).parent / "hooks" / "inject"
-    env = rank_environment(environ, naming, hooks, output.identity, kernels, steps)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
-    child = _start(command, env, output, before)
-    os.close(output.child_end)
-    threading.Thread(target=_forward_signals, args=(child, output), daemon=True).start()
-    link = KernelLink(child.pid, socket_paths(environ))
-    recording = kernels and records_everything(env)
-    if not link.connected:
+    session = _profiler(command, profiled, environ, say) if profiled else None
+    running = _Running(command, naming, environ, say)
+    running.start(kernels, steps, session)
+    threading.Thread(target=_forward_signals, args=(running,), daemon=True).start()
+    if not running.link.connected:
         say("roofline-agent: no agent runs on this node, nothing is recorded until one is started")
-    _pump(child, output, link if recording else None)
-    return child.wait()
+    running.pump()
+    if session is None:
+        return running.child.wait()
+    if session.started:
+        return _profiled(running, session, say)
+    running.child.wait()
+    say("roofline-agent: ncu ended before it started the command, which now runs without it")
+    session.close()
+    running.start(kernels, steps, None)
+    running.pump()
+    return running.child.wait()
+
+
+def _profiler(
+    command: Sequence[str],
+    profiled: tuple[tuple[int, int], ...],
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+) -> Session | None:
+    """A session of ncu; None when it cannot be had, and that is said."""
+    from .ncu.session import Session, Unusable, check
+
+    if shutil.which(command[0], path=environ.get("PATH")) is None:
+        return None  # starting it says so better
+    try:
+        ncu, metrics = check(environ)
+        return Session(ncu, metrics, profiled, say)
+    except Unusable as error:
+        say(f"roofline-agent: the command runs without ncu: {error}")
+    except OSError as error:
+        say(f"roofline-agent: the command runs without ncu: {error.strerror or error}")
+    return None
+
+
+def _profiled(running: _Running, session: Session, say: Callable[[str], None]) -> int:
+    """Wait for a command under ncu and hand its kernels over; the command's own exit status."""
+    while running.child.poll() is None:  # its output may have ended long before
+        time.sleep(FLUSH_S)
+        running.look_after()
+    status = session.wait(running.child.wait())
+    taken = [
+        running.link.send_all(calls, window.begin_ns, window.end_ns, window.closed)
+        for window, calls in session.profiled()
+    ]
+    if not all(taken):
+        say("roofline-agent: no agent took these kernels: they are not recorded")
+    session.close()
+    return status
+
+
+class _Running:
+    """The command that runs now, the way of its output, and what else hears of it."""
+
+    def __init__(
+        self, command: Sequence[str], naming: Naming, environ: Mapping[str, str], say: Callable[[str], None]
+    ) -> None:
+        self._command, self._naming, self._environ, self._say = command, naming, environ, say
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+        self._session: Session | None = None
+        self._recording = False
+
+    def start(self, kernels: bool, steps: bool, session: Session | None) -> None:
+        """Raises StartError."""
+        self.output = Output(self._environ)
+        hooks = Path(__file__).parent / "hooks" / "inject"
+        # Kernels of the libraries and of the GPU would each be claimed to be all there were of a step.
+        kernels = kernels and session is None
+        env = rank_environment(self._environ, self._naming, hooks, self.output.identity, kernels, steps)
+        words = self._command
+        if session is not None:
+            env.update(session.environ)
+            words = session.command(self._command)
+        self._session = session
+        self._recording = kernels and records_everything(env)
+        self.child = _start(words, env, self.output, self._mask)
+        os.close(self.output.child_end)
+        self.link = KernelLink(self.child.pid, socket_paths(self._environ))
+
+    def pump(self) -> None:
+        """Move output until there is no more."""
+        _pump(self.child, self.output, self.link if self._recording else None, self.look_after)
+
+    def look_after(self) -> None:
+        """Keep an eye on ncu, and the agent informed."""
+        if self._session is not None:
+            self._session.look(self.child)
+            if self._session.is_due():
+                self.link.introduce()
+
+    def send_signal(self, number: int) -> None:
+        """Signal the command; under ncu the command itself, for ncu keeps some signals to itself."""
+        if self._session is None or not self._session.send_signal(number):
+            with contextlib.suppress(OSError):
+                self.child.send_signal(number)
 
 
 def _start(
@@ -316,11 +316,11 @@ def _start(
         raise StartError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
 
 
-def _forward_signals(child: subprocess.Popen[bytes], output: Output) -> None:
+def _forward_signals(running: _Running) -> None:
     while True:
         got = signal.sigwaitinfo(FORWARDED)
         if got.si_signo == signal.SIGWINCH:
-            output.resize()
+            running.output.resize()
             continue
         # The terminal of a session's leader has closed: only the leader is told.
         alone = got.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
@@ -328,11 +328,15 @@ def _forward_signals(child: subprocess.Popen[bytes], output: Output) -> None:
             continue
         # The same signal may have been sent to the whole group; a command that took it is on its way out.
         time.sleep(GROUP_KILL_S)
-        with contextlib.suppress(OSError):
-            child.send_signal(got.si_signo)
+        running.send_signal(got.si_signo)
 
 
-def _pump(child: subprocess.Popen[bytes], output: Output, link: KernelLink | None) -> None:
+def _pump(
+    child: subprocess.Popen[bytes],
+    output: Output,
+    link: KernelLink | None,
+    look_after: Callable[[], None],
+) -> None:
     """Move output until the stream ends, or the command has ended and what it wrote is through."""
     poller = select.poll()
     poller.register(output.source, select.POLLIN)
@@ -352,6 +356,7 @@ def _pump(child: subprocess.Popen[bytes], output: Output, link: KernelLink | Non
         if time.monotonic() - flushed >= FLUSH_S:
             flushed = time.monotonic()
             _hand_over(output, link, moment)
+            look_after()
             if child.poll() is not None and _leave_to_background(output):
                 return
     if not output.deaf:

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import resource
+import shutil
 import socket
 import struct
 import subprocess
@@ -314,6 +315,19 @@ def test_second_program_of_a_wrapped_script_gets_its_own_kernels(tmp_path: Path)
     pids = [c.rank.pid for c in site.take()[1]]
     site.close()
     assert pids == [901]
+
+
+def test_kernels_told_after_the_end_are_still_the_ranks_that_ended(site: Site) -> None:
+    """A profiler has its table when the command has ended."""
+    link = wrapped(site)
+    link.send(calls_packet())
+    site.take()
+    rank = site.discovery.ranks[os.getpid()]
+    shutil.rmtree(site.proc / str(os.getpid()))
+    link.send(kernel())
+    link.send(calls_packet((0, 10, 5)))
+    _, calls, _ = site.take()
+    assert [call.rank for call in calls] == [rank]
 
 
 def test_wrapped_script_that_has_not_started_its_program_is_not_refused(site: Site) -> None:

@@ -7,6 +7,7 @@ after that module's own code has run.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import os
@@ -27,7 +28,45 @@ HOOKS = {
 def install(package_root: str) -> None:
     """Make roofline_step importable and wait for the frameworks. package_root: where roofline_step lies."""
     step = _find_step(package_root)
-    sys.meta_path.insert(0, _Watcher(Marker(step)))
+    profiler = _profiler_range(os.environ)
+    if profiler is not None:
+        _follow(step, profiler)
+    sys.meta_path.insert(0, _Watcher(Marker(step, profiler=profiler)))
+
+
+def _profiler_range(environ: Any) -> Any:
+    """Follows steps for `roofline-agent run --ncu`; None when that was not asked for."""
+    steps, windows = environ.get("ROOFLINE_NCU_STEPS"), environ.get("ROOFLINE_NCU_WINDOWS")
+    if not steps or not windows:
+        return None
+    from .profiler_range import ProfilerRange
+
+    return ProfilerRange(steps, windows)
+
+
+def _follow(step: Any, profiler: Any) -> None:
+    """Let the profiler's range follow the steps that the training program marks itself."""
+    mark = step.mark
+
+    def followed(
+        number: int,
+        examples: Optional[int] = None,
+        kind: int = step.BORDER,
+        of: Optional[Tuple[str, int]] = None,
+        asynchronous: bool = False,
+        time_ns: Optional[int] = None,
+    ) -> None:
+        now = time.monotonic_ns() if time_ns is None else time_ns
+        mark(number, examples, kind, of, asynchronous, now)
+        try:
+            if of is None and kind == step.BEGIN:
+                profiler.begins(number, now)
+            elif of is None:
+                profiler.ended(number, now, next_begins=kind == step.BORDER)
+        except Exception:
+            return
+
+    step.mark = functools.wraps(mark)(followed)
 
 
 def _find_step(package_root: str) -> Any:
@@ -49,15 +88,19 @@ def _find_step(package_root: str) -> Any:
 class Marker:
     """How hooks mark: not at all once the training marks steps itself, and into the verbose stream too."""
 
-    def __init__(self, step: Any, environ: Any = os.environ) -> None:
+    def __init__(self, step: Any, environ: Any = os.environ, profiler: Any = None) -> None:
         self._step = step
+        self._profiler = profiler
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
 
     def border(self, number: int, examples: Optional[int] = None) -> None:
         """This rank's step `number` ended here and the next begins."""
         if not self._step.said_by_training():
             self._note_in_stream()
-            self._step.send_mark(self._step.BORDER, number, examples, None, None, False)
+            now = time.monotonic_ns()
+            self._step.send_mark(self._step.BORDER, number, examples, now, None, False)
+            if self._profiler is not None:
+                self._profiler.ended(number, now)
 
     def window(
         self,
@@ -75,6 +118,8 @@ class Marker:
             self._note_in_stream()
         self._step.send_mark(self._step.BEGIN, number, examples, begin_ns, of, asynchronous)
         self._step.send_mark(self._step.END, number, examples, end_ns, of, asynchronous)
+        if of is None and self._profiler is not None:
+            self._profiler.ended(number, end_ns)
 
     def _note_in_stream(self) -> None:
         # MKL's verbose lines carry no time; between two of these the wrapper knows their step all the same.

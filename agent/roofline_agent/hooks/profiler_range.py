@@ -1,0 +1,108 @@
+"""Opens the CUDA profiler's range for the steps that `roofline-agent run --ncu STEPS` asks for.
+
+The runtime that the training has loaded is asked (cudaProfilerStart and Stop through libcudart, else
+cuProfilerStart and Stop through libcuda); none is loaded for it. Windows are noted in a file: "STEP BEGIN"
+when a range opens, "STEP BEGIN END" when it closes, in the node time (ns) of the marks: what is claimed to be
+known is the step as the agent sees it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import re
+from typing import Any, List, Mapping, Optional, Tuple
+
+LIBRARIES = (
+    ("libcudart", "cudaProfilerStart", "cudaProfilerStop"),
+    ("libcuda", "cuProfilerStart", "cuProfilerStop"),
+)
+_LIBRARY = re.compile(r"(libcudart|libcuda)(-[0-9a-f]+)?\.so[.0-9]*$")
+
+
+def ranges(text: str) -> List[Tuple[int, int]]:
+    """Steps as the wrapper writes them: "5,100-102"; nothing for what is none."""
+    found = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            found.append((int(first), int(last or first)))
+    return found
+
+
+def loaded(maps: str) -> Mapping[str, str]:
+    """Paths of the CUDA libraries in the text of /proc/self/maps, by their names."""
+    found = {}
+    for line in maps.splitlines():
+        path = line.split(None, 5)[-1]
+        match = _LIBRARY.match(os.path.basename(path))
+        if match:
+            found[match.group(1)] = path
+    return found
+
+
+class ProfilerRange:
+    """Follows one rank's steps. Never raises."""
+
+    def __init__(self, steps: str, windows: str, maps: str = "/proc/self/maps") -> None:
+        self._ranges = ranges(steps)
+        self._windows = windows
+        self._maps = maps
+        self._pid = os.getpid()
+        self._open = None  # type: Optional[Tuple[int, int]]
+        self._stop = None  # type: Any
+        atexit.register(self.close)
+
+    def begins(self, step: int, time_ns: int) -> None:
+        """Step number `step` has begun."""
+        if self._open is not None and self._open[0] != step:
+            self.close(time_ns)
+        if self._open is None and any(first <= step <= last for first, last in self._ranges):
+            self._start(step, time_ns)
+
+    def ended(self, step: int, time_ns: int, next_begins: bool = True) -> None:
+        """Step number `step` has ended; next_begins: and with it the next one has begun."""
+        self.close(time_ns)
+        if next_begins:
+            self.begins(step + 1, time_ns)
+
+    def _start(self, step: int, time_ns: int) -> None:
+        # A forked worker has no CUDA of its own and is no rank.
+        if os.getpid() != self._pid:
+            return
+        functions = self._functions()
+        if functions is None:
+            return
+        start, self._stop = functions
+        self._open = (step, time_ns)
+        self._note("%d %d\n" % self._open)
+        start()
+
+    def close(self, time_ns: Optional[int] = None) -> None:
+        """The step in which the range is open has ended; time_ns None: it never will."""
+        if self._open is None or os.getpid() != self._pid:
+            return
+        (step, begin), self._open = self._open, None
+        self._stop()
+        if time_ns is not None:
+            self._note("%d %d %d\n" % (step, begin, time_ns))
+
+    def _functions(self) -> Optional[Tuple[Any, Any]]:
+        try:
+            with open(self._maps, encoding="utf-8", errors="replace") as file:
+                paths = loaded(file.read())
+            for name, start, stop in LIBRARIES:
+                if name in paths:
+                    library = ctypes.CDLL(paths[name], mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+                    return getattr(library, start), getattr(library, stop)
+        except (OSError, AttributeError):
+            return None
+        return None
+
+    def _note(self, line: str) -> None:
+        try:
+            with open(self._windows, "a", encoding="ascii") as file:
+                file.write(line)
+        except OSError:
+            return

@@ -1,0 +1,124 @@
+"""The way of kernel calls from a wrapper to the agent: never blocks for long, claims only what it sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import time
+from collections.abc import Sequence
+
+from roofline_step._sender import trusted
+
+from .marks import CALLS, KERNEL, WRAPPED
+from .verbose import TimedCall
+from .verbose.records import KernelShape
+
+RECONNECT_S = 1.0
+CALLS_PER_PACKET = 2000
+MAX_WAITING = 200_000
+DRAIN_S, DRAIN_EVERY_S = 5.0, 0.005
+
+
+class KernelLink:
+    """The way of kernel calls to the agent; comes and goes with it."""
+
+    def __init__(self, pid: int, paths: Sequence[str]) -> None:
+        self._pid = pid
+        self._paths = paths
+        self._socket: socket.socket | None = None
+        self._retry = 0.0
+        self._known: dict[KernelShape, int] = {}
+        self._waiting: list[TimedCall] = []
+        self._covered_ns = 0
+        self._connect()
+
+    @property
+    def connected(self) -> bool:
+        return self._socket is not None
+
+    def introduce(self) -> None:
+        """Let the agent find out whose kernels these are, while that rank is alive; claims nothing."""
+        self.give_up_until(time.monotonic_ns())
+        self.send([], self._covered_ns)
+
+    def send_all(self, calls: list[TimedCall], begin_ns: int, end_ns: int, complete: bool) -> bool:
+        """Hand over all kernels between two moments of the past, waiting for the agent if need be; False when
+        it does not take them. complete: the agent may count on there having been no others."""
+        self.give_up_until(begin_ns)
+        until = time.monotonic() + DRAIN_S
+        through = end_ns if complete else begin_ns
+        self.send(calls, through)
+        while self._waiting and self.connected and time.monotonic() < until:
+            time.sleep(DRAIN_EVERY_S)
+            self.send([], through)
+        return self.connected and not self._waiting
+
+    def _connect(self) -> None:
+        self._retry = time.monotonic() + RECONNECT_S
+        for path in self._paths:
+            if not trusted(path, os.getuid()):
+                continue
+            link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                link.setblocking(False)
+                link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+                link.connect(path)
+                link.send(WRAPPED.pack(b"W", self._pid))
+            except OSError:
+                link.close()
+                continue
+            self._socket, self._known, self._waiting = link, {}, []
+            self._covered_ns = time.monotonic_ns()
+            return
+
+    def send(self, calls: list[TimedCall], through_ns: int) -> None:
+        """Hand over calls; all that ended before `through_ns` (node time) have been given by now."""
+        if self._socket is None:
+            if time.monotonic() >= self._retry:
+                self._connect()
+            return
+        self._waiting += calls
+        try:
+            self._send_waiting(through_ns)
+        except BlockingIOError:
+            if len(self._waiting) > MAX_WAITING:
+                self.give_up_until(through_ns)
+        except OSError:
+            self._socket.close()
+            self._socket = None
+
+    def give_up_until(self, node_ns: int) -> None:
+        """Claim nothing before this moment: kernels were missed."""
+        self._waiting, self._covered_ns = [], node_ns
+
+    def _send_waiting(self, through_ns: int) -> None:
+        to_node_time = time.monotonic_ns() - time.time_ns()
+        while True:
+            some = self._waiting[:CALLS_PER_PACKET]
+            last = len(some) == len(self._waiting)
+            # Coverage is claimed only once the last of these calls is on its way.
+            until = through_ns if last else self._covered_ns
+            self._packet(some, to_node_time, until)
+            del self._waiting[: len(some)]
+            self._covered_ns = until
+            if last:
+                return
+
+    def _packet(self, calls: list[TimedCall], to_node_time: int, until: int) -> None:
+        assert self._socket is not None
+        kernels = [self._number(call.shape) for call in calls]
+        starts = [call.start_ns + to_node_time for call in calls]
+        durations = [call.duration_ns for call in calls]
+        columns = struct.pack(f"<{3 * len(calls)}q", *kernels, *starts, *durations)
+        self._socket.send(CALLS.pack(b"C", len(calls), self._covered_ns, until) + columns)
+
+    def _number(self, shape: KernelShape) -> int:
+        number = self._known.get(shape)
+        if number is None:
+            assert self._socket is not None
+            number = len(self._known)
+            self._socket.send(KERNEL.pack(b"K", number) + json.dumps(shape).encode())
+            self._known[shape] = number
+        return number

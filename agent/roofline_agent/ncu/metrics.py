@@ -1,0 +1,55 @@
+"""What to count of a kernel so that its place in a hierarchical roofline follows (NERSC's metrics).
+
+One pass over the choices: from Ampere on the tensor cores' operations are counted as such; before, and where
+the profiler does not offer that, instructions of the tensor pipe are, which say less (recorded/ncu_flops.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+TIME = "gpu__time_duration.sum"
+BYTES = ("dram__bytes.sum", "lts__t_bytes.sum", "l1tex__t_bytes.sum")
+CORES = tuple(
+    f"sm__sass_thread_inst_executed_op_{letter}{kind}_pred_on.sum"
+    for letter in "dfh"
+    for kind in ("add", "mul", "fma")
+)
+TENSOR_PIPE = "sm__inst_executed_pipe_tensor.sum"
+# Where the profiler does not say what it offers. Not every one of these GPUs counts fp8: tried in this order.
+TENSOR_OPERATIONS = tuple(
+    f"sm__ops_path_tensor_src_{path}.sum"
+    for path in ("bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32", "fp64")
+)
+_OFFERED = re.compile(
+    r"^(sm__[a-z0-9_]+|lts__[a-z0-9_]+|l1tex__[a-z0-9_]+|dram__[a-z0-9_]+|gpu__[a-z0-9_]+)\s"
+)
+# Variants by instruction or sparsity name the same operations once more.
+_OPERATIONS = re.compile(r"sm__ops_path_tensor_src_(?!.*_sparsity_)[a-z0-9_]+")
+
+
+def offered(query: str) -> frozenset[str]:
+    """Base names of metrics in the output of `ncu --query-metrics`."""
+    matches = (_OFFERED.match(line) for line in query.splitlines())
+    return frozenset(match[1] for match in matches if match)
+
+
+def choices(known: Iterable[str]) -> list[tuple[str, ...]]:
+    """Lists of metrics to try, best first. known: base names the profiler offers; none: it did not say."""
+    names = frozenset(known)
+    if not names:
+        return [
+            (TIME, *BYTES, *CORES, *TENSOR_OPERATIONS),
+            (TIME, *BYTES, *CORES, TENSOR_PIPE),
+            (TIME, *BYTES, *CORES),
+        ]
+    operations = tuple(sorted(f"{name}.sum" for name in names if _OPERATIONS.fullmatch(name)))
+    pipe = (TENSOR_PIPE,) if _base(TENSOR_PIPE) in names else ()
+    basic = tuple(name for name in (*BYTES, *CORES) if _base(name) in names)
+    lists = [(TIME, *basic, *operations), (TIME, *basic, *pipe), (TIME, *basic)]
+    return list(dict.fromkeys(lists if operations else lists[1:]))
+
+
+def _base(name: str) -> str:
+    return name.partition(".")[0]
