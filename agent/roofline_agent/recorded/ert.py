@@ -1,0 +1,194 @@
+"""Reads the Empirical Roofline Toolkit: `roofline.json`, and the texts `sum` and `max` of one point.
+
+ERT finds the levels of memory by itself, from where bandwidth falls as its arrays grow; GB and GFLOP are 1e9.
+Where a file names no precision it is double, the only one of ERT before it had ERT_PRECISION.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .collect import Collector
+from .likwid_metrics import number
+from .records import RecordedCeiling
+from .text import Text
+
+MAX_CHARACTERS = 16 << 20
+_PAIR = re.compile(r'\[\s*"([^"\\]{1,40})",\s*(-?\d[\d.eE+-]*)\s*\]')
+_LINE = re.compile(r"\s*(-?\d[\d.eE+-]*)\s+((?:FP\d+ |[A-Z]\w+ )?GFLOPs?|L\d|DRAM|HBM\w*|MCDRAM)\s*$")
+_WEIGHT = re.compile(r"\s*-?\d[\d.eE+-]*\s+Weight\s*$")
+_MAX = re.compile(r"\d+ \d+(?: \d[\d.eE+-]*){9}\s*$")  # working set, trials, then 3 x us, GB/s, GFLOP/s
+_LEVEL = re.compile(r"L\d|DRAM|HBM\w*|MCDRAM|Shared", re.IGNORECASE)
+_FLOPS = re.compile(r"(?:FP(\d+)|(\w+))?\s*GFLOPs?", re.IGNORECASE)
+_SETTING = re.compile(r"(ERT_VERSION|HOSTNAME|MPI_PROCS|OPENMP_THREADS|FLOPS|TIMESTAMP_DATA)\s+(\S.*)")
+_HOST = re.compile(r"[A-Za-z0-9][\w.\-]*")
+_HEAD_LINES = 500
+
+
+def sniff(head: str) -> int:
+    """95 for JSON with ERT's keys, 85 for its texts."""
+    if head.lstrip()[:1] == "{":
+        inside = '"empirical"' in head and ('"gbytes"' in head or '"gflops"' in head)
+        return 95 if inside else 0
+    lines = head.split("\n")[:_HEAD_LINES]
+    named = any(line.startswith("ERT_VERSION") for line in lines)
+    if sum(bool(_LINE.match(line)) for line in lines) > 1 and (named or any(map(_WEIGHT.match, lines))):
+        return 85
+    return 85 if sum(bool(_MAX.match(line)) for line in lines) > 5 else 0
+
+
+def read(text: Text, found: Collector) -> None:
+    """One ceiling for each level of memory, and one for each precision."""
+    found.tool = "ert"
+    if text.head.lstrip()[:1] == "{":
+        _read_json(_whole(text, found), found)
+    else:
+        _read_lines(text, found)
+    if not found.ceilings:
+        found.warn("no bandwidth and no FLOP rate was found")
+
+
+def _whole(text: Text, found: Collector) -> str:
+    pieces: list[str] = []
+    size = 0
+    for piece in text.chunks():
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_CHARACTERS:
+            found.warn(f"longer than {MAX_CHARACTERS} characters; read up to there")
+            break
+    return "".join(pieces)
+
+
+def _read_json(content: str, found: Collector) -> None:
+    try:
+        whole: Any = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        found.warn(f"no valid JSON ({str(error)[:80]}); taken from what can be made out")
+        _read_pairs(content, found)
+        return
+    measured, spec = _dict(whole, "empirical"), _dict(whole, "spec")
+    shared = _settings(_dict(measured, "metadata"))
+    _keep(shared, found)
+    for part in ("gbytes", "gflops"):
+        own = {**shared, **_settings(_dict(_dict(measured, part), "metadata"))}
+        _keep(own, found)
+        for name, value in _data(_dict(measured, part).get("data")):
+            _ceiling(name, value, _method(own), found)
+        for name, value in _data(_dict(spec, part).get("data")):
+            found.facts[f"specified {name}"] = value * 1e9
+
+
+def _read_pairs(content: str, found: Collector) -> None:
+    """What stands in brackets before the makers' own figures begin."""
+    for match in _PAIR.finditer(content.split('"spec"')[0]):
+        value = number(match[2])
+        if value is not None and content[match.end() : match.end() + 1]:
+            _ceiling(match[1], value, _method({}), found)
+
+
+def _read_lines(text: Text, found: Collector) -> None:
+    settings: dict[str, str] = {}
+    values: list[tuple[str, float]] = []
+    best_flops = 0.0
+    for line in text.lines():
+        match = _LINE.match(line)
+        if match and (value := number(match[1])) is not None and len(values) < 1000:
+            values.append((match[2], value))
+        elif _MAX.match(line):
+            best_flops = max(best_flops, number(line.split()[-1]) or 0.0)
+        else:
+            _add_line(line, settings)
+    _keep(settings, found)
+    method = _method(settings) + "; one point of its sweep"
+    for name, value in values:
+        _ceiling(name, value, method, found)
+    if best_flops and not values:
+        _ceiling("GFLOPs", best_flops, method, found)
+        found.warn("the levels of memory are in ERT's `sum` and roofline.json, not in this file")
+
+
+def _ceiling(name: str, gigas: float, method: str, found: Collector) -> None:
+    if gigas <= 0:
+        found.warn(f"{name} is {gigas:g}: left out")
+        return
+    flops = _FLOPS.fullmatch(name.strip())
+    if flops:
+        precision = f"f{flops[1]}" if flops[1] else (flops[2] or "f64").lower()
+        found.ceilings.append(
+            RecordedCeiling(f"peak.{precision}", "compute", "", precision, gigas * 1e9, "FLOP/s", method)
+        )
+    elif _LEVEL.fullmatch(name.strip()):
+        level = name.strip().lower()
+        found.ceilings.append(
+            RecordedCeiling(f"{level}.ert", "memory", level, "", gigas * 1e9, "byte/s", method)
+        )
+    else:
+        found.warn(f"{name} is no level of memory and no FLOP rate; left out")
+
+
+def _dict(value: Any, key: str) -> dict[str, Any]:
+    inner = value.get(key) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _data(listed: Any) -> Iterator[tuple[str, float]]:
+    """Pairs of name and number, whether they stand in a list or in an object."""
+    pairs = listed.items() if isinstance(listed, dict) else listed if isinstance(listed, list) else []
+    for pair in pairs:
+        if isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str):
+            value = number(str(pair[1]))
+            if value is not None:
+                yield pair[0], value
+
+
+def _settings(metadata: dict[str, Any]) -> dict[str, str]:
+    """Settings as text; newer versions keep them as lines under an empty key."""
+    settings: dict[str, str] = {}
+    for key, value in metadata.items():
+        if key == "" and isinstance(value, list):
+            for line in value:
+                _add_line(str(line), settings)
+        elif key == "HOSTNAME":
+            settings[key] = _host(str(value))
+        elif key == "TIMESTAMP_DATA" and isinstance(value, list) and value:
+            settings[key] = str(value[0])
+        elif isinstance(value, (str, int, float)):
+            settings[key] = str(value)
+    return settings
+
+
+def _add_line(line: str, settings: dict[str, str]) -> None:
+    """A line of META_DATA; what stands first counts."""
+    match = _SETTING.match(line)
+    if match:
+        settings.setdefault(match[1], _host(match[2]) if match[1] == "HOSTNAME" else match[2].strip())
+
+
+def _host(printed: str) -> str:
+    match = _HOST.search(printed)
+    return match[0] if match else ""
+
+
+def _keep(settings: dict[str, str], found: Collector) -> None:
+    found.version = found.version or settings.get("ERT_VERSION", "")
+    if settings.get("HOSTNAME"):
+        found.facts["host"] = settings["HOSTNAME"]
+    started = number(settings.get("TIMESTAMP_DATA", ""))
+    if started is not None and 0 < started < 1e11:
+        started_ns = int(started * 1e9)
+        found.started_ns = started_ns if found.started_ns is None else min(found.started_ns, started_ns)
+
+
+def _method(settings: dict[str, str]) -> str:
+    said = [f"ERT {settings.get('ERT_VERSION', '')}".strip()]
+    for key, words in (
+        ("HOSTNAME", "on {}"), ("MPI_PROCS", "{} MPI processes"), ("OPENMP_THREADS", "{} threads in each"),
+        ("FLOPS", "{} FLOP an element"),
+    ):  # fmt: skip
+        if settings.get(key):
+            said.append(words.format(settings[key]))
+    return ", ".join(said)

@@ -1,0 +1,220 @@
+"""Reads the results of STREAM, BabelStream and gpu-stream as ceilings of memory bandwidth.
+
+A rate is what the benchmark's own arrays move: the reads that a cache makes before it writes a line
+(write-allocate) are not in it, so that the memory itself may have moved half as much again. MB are 1e6 byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .collect import Collector
+from .records import Counter, RecordedCeiling
+from .text import Text
+
+_HEADER = re.compile(
+    r"\s*Function\s+(?:Best\s+)?(?:Rate\s*)?\(?((?:[MG]i?B(?:ytes)?)/s(?:ec)?)\)?", re.IGNORECASE
+)
+_ROW = re.compile(
+    r"\s*([A-Za-z]\w{1,20}):?\s+(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)((?:\s+[\d.eE+-]+){0,6})\s*$"
+)
+_SWEEP = re.compile(
+    r"\s*STREAM_([A-Z]+)_(\w+?)_gpu_(\d+)_buffer_(\d+)_block_(\d+)\s+(\d+(?:\.\d+)?)(?:\s+(\d+(?:\.\d+)?))?\s*$"
+)
+_UNITS = {"mb": 1e6, "gb": 1e9, "mib": 2.0**20, "gib": 2.0**30}
+_NAMES = {"mul": "scale"}  # BabelStream's name for it
+_ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}  # moved by each kernel
+_FACTS = (
+    ("array_elements", re.compile(r"Array size = (\d+)")),
+    ("bytes_per_element", re.compile(r"This system uses (\d+) bytes per (?:array element|DOUBLE)")),
+    ("threads", re.compile(r"\s*Number of Threads (?:counted )?= *(\d+)")),
+    ("runs", re.compile(r"(?:Each (?:kernel|test) (?:will be executed|is run) |Running kernels )(\d+)")),
+    ("array_elements", re.compile(r"Array size\s*: *(\d+) elements")),
+    ("buffer_bytes", re.compile(r"Buffer size\(bytes\): (\d+)")),
+    ("runs", re.compile(r"Number of loops: (\d+)")),
+)
+_VERSION = re.compile(r"STREAM version \$Revision: ([\d.]+)|^Version: (\S+)")
+_WORDS = (
+    ("precision", re.compile(r"Precision: (\w+)")),
+    ("implementation", re.compile(r"Implementation: (.+)")),
+    ("device", re.compile(r"Using \w+ device (.+)")),
+    ("array_size", re.compile(r"Array size: ([\d.]+ [KMG]i?B)")),
+)
+_PEAK = re.compile(r"Device (\d+): \"(.*?)\".*= *([\d.]+) GB/s PEAK")
+_FAILED = re.compile(
+    r"Failed Validation|Validation failed|errors? (?:were )?found|Expected checksum.*observed.*FAIL", re.I
+)
+_TICKS = re.compile(r"\s*\(= (\d+) clock ticks\)")
+_HEAD_LINES = 3000
+
+
+class _Result(NamedTuple):
+    kernel: str
+    printed: str  # the kernel's name in the file
+    rate: float
+    rate_unit: str
+    bytes_per_s: float
+    device: str
+    how: str
+
+
+def sniff(head: str) -> int:
+    """90 for results, 50 for a beginning without any."""
+    best, table = 0, False
+    for line in head.split("\n")[:_HEAD_LINES]:
+        line = line.rstrip("\r")
+        if len(line) > 300:
+            continue
+        if (table and _ROW.match(line)) or _SWEEP.match(line):
+            return 88
+        table = bool(_HEADER.match(line)) or (table and not line.strip())
+        if "STREAM version $Revision" in line or line.strip() == "BabelStream":
+            best = 50
+    return best
+
+
+def read(text: Text, found: Collector) -> None:
+    """The best of each kernel (and device) as a ceiling; every single rate as a counter."""
+    found.tool = "stream"
+    reader = _Reader(text, found)
+    for line in text.lines():
+        if len(line) <= 300:
+            reader.line(line)
+    reader.finish()
+
+
+class _Reader:
+    def __init__(self, text: Text, found: Collector) -> None:
+        self.text = text
+        self.found = found
+        self.unit = ""  # of the table in which we are
+        self.tables = 0
+        self.best: dict[tuple[str, str], _Result] = {}
+
+    def line(self, line: str) -> None:
+        header = _HEADER.match(line)
+        if header:
+            self.unit = header[1]
+            self.tables += 1
+            return
+        sweep = _SWEEP.match(line)
+        row = _ROW.match(line) if self.unit else None
+        if sweep:
+            self._sweep(sweep)
+        elif row:
+            self._row(row)
+        else:
+            if line.strip() and not line.lstrip().startswith("-"):
+                self.unit = ""
+            self._aside(line)
+
+    def _row(self, row: re.Match[str]) -> None:
+        name = row[1].lower()
+        kernel = _NAMES.get(name, name)
+        rate = float(row[2])
+        if not 0 < rate < 1e15:
+            self.found.warn(f"{row[1]} has no rate ({row[2]}): too short for the clock?", self.text.line)
+            return
+        value = rate * _UNITS[self.unit.lower().split("/")[0].replace("bytes", "b")]
+        times = [
+            float(word) for word in row[3].split() if re.fullmatch(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", word)
+        ]
+        self._check(kernel, value, times)
+        self._add(_Result(kernel, row[1], rate, self.unit, value, "", ""))
+
+    def _check(self, kernel: str, value: float, times: list[float]) -> None:
+        """STREAM prints how much it moves and how long that took at best: its rate must follow from them."""
+        size, width = self.found.facts.get("array_elements"), self.found.facts.get("bytes_per_element")
+        if kernel not in _ARRAYS or len(times) < 3 or not isinstance(size, int) or not isinstance(width, int):
+            return
+        shortest = min(times[:3])
+        moved = _ARRAYS[kernel] * width * size
+        if shortest > 0 and not 0.9 < value * shortest / moved < 1.1:
+            self.found.warn(
+                f"the rate of {kernel} does not follow from array size and least time; taken as printed",
+                self.text.line,
+            )
+
+    def _sweep(self, match: re.Match[str]) -> None:
+        kernel, precision, gpu, buffer, block = match[1].lower(), match[2], match[3], match[4], match[5]
+        value = float(match[6]) * 1e9
+        if not value:
+            return
+        peak = self.found.facts.get(f"gpu_{gpu}_peak_bytes_per_s")
+        share = float(match[7]) / 100 if match[7] else None
+        if isinstance(peak, float) and share and not 0.95 < value / peak / share < 1.05:
+            self.found.warn(
+                "rate and share of the peak do not agree; rates are taken as GB/s", self.text.line
+            )
+        how = f"{precision}, buffer {buffer} byte, block {block}"
+        printed = match[0].split()[0]
+        self._add(_Result(kernel, printed, float(match[6]), "GB/s", value, f"gpu {gpu}", how))
+
+    def _add(self, result: _Result) -> None:
+        key = (result.kernel, result.device)
+        old = self.best.get(key)
+        if (old is None and len(self.best) < 10_000) or (
+            old is not None and result.bytes_per_s > old.bytes_per_s
+        ):
+            self.best[key] = result
+        self.found.counters.append(
+            Counter(
+                f"dram.{result.kernel}", result.printed, result.bytes_per_s, "byte/s", result.device
+            )._replace(kind="gauge", printed=result.rate, printed_unit=result.rate_unit)
+        )
+
+    def _aside(self, line: str) -> None:
+        for name, pattern in _FACTS:
+            match = pattern.match(line)
+            if match and len(match[1]) < 19:
+                self.found.facts[name] = int(match[1])
+        for name, pattern in _WORDS:
+            match = pattern.match(line)
+            if match:
+                self.found.facts[name] = match[1].strip()
+        version, peak, ticks = _VERSION.match(line), _PEAK.match(line), _TICKS.match(line)
+        if version:
+            self.found.version = version[1] or version[2]
+        if peak:
+            self.found.facts[f"gpu_{peak[1]}"] = peak[2]
+            self.found.facts[f"gpu_{peak[1]}_peak_bytes_per_s"] = float(peak[3]) * 1e9
+        if ticks and int(ticks[1][:18]) < 20:
+            self.found.warn(f"each test takes {ticks[1]} clock ticks only: rates are inexact", self.text.line)
+        if _FAILED.search(line):
+            self.found.warn(f"the benchmark's own check failed: {line.strip()[:100]}", self.text.line)
+
+    def finish(self) -> None:
+        devices = {device for _, device in self.best}
+        for (kernel, device), result in self.best.items():
+            name = f"dram.{kernel}" + (f".{device.replace(' ', '')}" if len(devices) > 1 else "")
+            self.found.ceilings.append(
+                RecordedCeiling(
+                    name, "memory", "dram", "", result.bytes_per_s, "byte/s", self._method(result)
+                )
+            )
+        if self.tables > 1:
+            self.found.warn(f"{self.tables} tables of results: the best rate of each kernel is the ceiling")
+        if not self.best:
+            self.found.warn("no result: the benchmark did not get to its end")
+
+    def _method(self, result: _Result) -> str:
+        facts = self.found.facts
+        size = "" if "array_elements" in facts else facts.get("array_size", "")
+        said = [
+            f"STREAM {self.found.version}".strip() + f" {result.printed}",
+            _with(facts, "device", "on {}"),
+            _with(facts, "array_elements", "arrays of {} elements"),
+            f"arrays of {size}" if size else "",
+            _with(facts, "precision", "{} precision"),
+            _with(facts, "threads", "{} threads"),
+            _with(facts, "runs", "best of {} runs"),
+            result.device,
+            result.how,
+        ]
+        return ", ".join(part for part in said if part) + "; write-allocate traffic is not counted"
+
+
+def _with(facts: Mapping[str, float | int | str], name: str, words: str) -> str:
+    return words.format(facts[name]) if name in facts else ""

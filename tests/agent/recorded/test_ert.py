@@ -1,0 +1,156 @@
+"""The Empirical Roofline Toolkit: bandwidths and FLOP rates as ceilings."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from roofline_agent.recorded import ert
+from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.errors import RecordedError
+from roofline_agent.recorded.text import Text
+
+from .oracles import CORPUS, Oracle, corpus, meets, oracles
+from .reading import read_file, read_text, said
+
+METADATA = ["MPI_PROCS      2", "OPENMP_THREADS 8", "ERT_VERSION  1.1.0", "HOSTNAME  ('box', [], ['::1'])",
+            "TIMESTAMP_DATA  1000.5"]  # fmt: skip
+JSON = json.dumps(
+    {
+        "empirical": {
+            "metadata": {},
+            "gflops": {"data": [["FP64 GFLOPs", 100.5], ["FP32 GFLOPs", 200]], "metadata": {"": METADATA}},
+            "gbytes": {"data": [["L1", 80.0], ["DRAM", 10]], "metadata": {"FLOPS": 1}},
+        },
+        "spec": {"gflops": {"data": [["GFLOPs", 999]]}, "gbytes": {"data": [["DRAM", 25.6]]}},
+    },
+    indent=3,
+)
+SUM = """\
+    11.03 GFLOPs
+
+  1458.88 Weight
+
+   176.44 L1
+    18.30 DRAM
+
+META_DATA
+ERT_VERSION  1.1.0
+HOSTNAME  ('box', [], ['127.0.1.1'])
+MPI_PROCS      1
+OPENMP_THREADS 4
+FLOPS          1
+"""
+MAX = "".join(f"{8 * n} 134217728 3.1 3.2 3.3 5.1 5.2 {5 + n} 0.1 0.2 {0.25 * n}\n" for n in range(1, 9))
+
+
+def read(content: str) -> Collector:
+    return read_text(ert.read, content)
+
+
+def ceilings(found: Collector) -> dict[str, float]:
+    return {one.name: one.value for one in found.ceilings}
+
+
+def answer(found: Collector, quantity: str) -> float | None:
+    part, _, name = quantity.partition(" ")
+    if part == "gbytes":
+        return ceilings(found)[f"{name.lower()}.ert"] / 1e9
+    if part == "gflops" and name in ("GFLOPs", "FP64 GFLOPs"):
+        return ceilings(found)["peak.f64"] / 1e9
+    pytest.fail(f"no such quantity: {quantity}")
+
+
+@pytest.mark.parametrize("oracle", oracles("ert"), ids=str)
+def test_recorded_file_gives_its_number(oracle: Oracle) -> None:
+    assert meets(oracle, answer(read_file(ert.read, corpus(oracle.file)), oracle.quantity))
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*/*")), ids=lambda p: p.name)
+def test_recorded_files_are_told_apart(path: Path) -> None:
+    with contextlib.suppress(RecordedError), path.open("rb") as raw:
+        assert (ert.sniff(Text(str(path), raw).head) > 0) == (path.parent.name == "ert")
+
+
+def test_recorded_point_of_a_sweep_is_read() -> None:
+    found = read_file(ert.read, corpus("ert/p100_sum.txt"))
+    assert ceilings(found) == pytest.approx(
+        {"peak.f64": 11.03e9, "l1.ert": 176.44e9, "l2.ert": 102.18e9, "l3.ert": 45.7e9, "l4.ert": 22.9e9,
+         "dram.ert": 18.3e9}
+    )  # fmt: skip
+
+
+def test_levels_and_precisions_are_ceilings() -> None:
+    found = read(JSON)
+    assert ert.sniff(JSON) == 95
+    assert ceilings(found) == {"peak.f64": 100.5e9, "peak.f32": 200e9, "l1.ert": 80e9, "dram.ert": 10e9}
+    kinds = {one.name: (one.kind, one.level, one.precision, one.unit) for one in found.ceilings}
+    assert kinds["dram.ert"] == ("memory", "dram", "", "byte/s")
+    assert kinds["peak.f32"] == ("compute", "", "f32", "FLOP/s")
+
+
+def test_makers_figures_are_facts_and_no_measurement() -> None:
+    assert read(JSON).facts["specified DRAM"] == 25.6e9
+
+
+def test_settings_stand_in_the_method() -> None:
+    found = read(JSON)
+    method = next(one.method for one in found.ceilings if one.kind == "compute")
+    assert "2 MPI processes, 8 threads in each" in method
+    assert (found.version, found.facts["host"], found.started_ns) == ("1.1.0", "box", 1_000_500_000_000)
+
+
+def test_text_of_a_point_is_read() -> None:
+    found = read(SUM)
+    assert ert.sniff(SUM) == 85
+    assert ceilings(found) == {"peak.f64": 11.03e9, "l1.ert": 176.44e9, "dram.ert": 18.3e9}
+    assert "one point" in found.ceilings[0].method
+
+
+def test_table_of_working_sets_gives_its_best_flops_only() -> None:
+    found = read(MAX)
+    assert ert.sniff(MAX) == 85
+    assert ceilings(found) == {"peak.f64": 2e9}
+    assert said(found, "sum")
+
+
+def test_broken_json_gives_what_can_be_made_out_but_not_the_makers_figures() -> None:
+    found = read(JSON[: JSON.index('"DRAM"')])
+    assert ceilings(found) == {"peak.f64": 100.5e9, "peak.f32": 200e9, "l1.ert": 80e9}
+    assert said(found, "no valid JSON")
+    assert "dram.ert" not in ceilings(
+        read(JSON[: JSON.index("25.6")].replace('"DRAM",\n               10', ""))
+    )
+
+
+def test_zero_is_no_ceiling() -> None:
+    found = read(JSON.replace("80.0", "0.0"))
+    assert "l1.ert" not in ceilings(found)
+    assert said(found, "L1 is 0")
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=300)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.one_of(TEXT, TEXT.map(lambda text: "{" + text)))
+def test_any_text_is_read_without_raising(text: str) -> None:
+    ert.sniff(text)
+    with contextlib.suppress(RecordedError):
+        read(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([JSON, SUM, MAX]),
+    st.integers(0, 1500),
+    st.integers(0, 1500),
+    st.text('0.9e[]{}",:-', max_size=5),
+)
+def test_mutated_output_never_raises_and_gives_no_zero(good: str, start: int, end: int, put: str) -> None:
+    with contextlib.suppress(RecordedError):
+        assert all(one.value > 0 for one in read(good[:start] + put + good[end:]).ceilings)

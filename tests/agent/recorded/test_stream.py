@@ -1,0 +1,191 @@
+"""STREAM and its relatives: rates as ceilings of memory bandwidth."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from roofline_agent.recorded import stream
+from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.errors import RecordedError
+from roofline_agent.recorded.text import Text
+
+from .oracles import CORPUS, Oracle, corpus, meets, oracles
+from .reading import read_file, read_text, said
+
+STREAM = """\
+STREAM version $Revision: 5.10 $
+This system uses 8 bytes per array element.
+Array size = 1000000 (elements), Offset = 0 (elements)
+Each kernel will be executed 10 times.
+Number of Threads requested = 8
+Number of Threads counted = 4
+   (= 17339 clock ticks)
+Function    Best Rate MB/s  Avg time     Min time     Max time
+Copy:           16000.0     0.002000     0.001000     0.003000
+Scale:           8000.0     0.002000     0.002000     0.003000
+Add:            12000.0     0.002000     0.002000     0.003000
+Triad:          24000.0     0.002000     0.001000     0.003000
+-------------------------------------------------------------
+Solution Validates: avg error less than 1.000000e-13 on all three arrays
+"""
+BABEL = """\
+BabelStream
+Version: 5.0
+Implementation: CUDA
+Running kernels 100 times
+Precision: double
+Array size: 268.4 MB (=0.3 GB)
+Total size: 805.3 MB (=0.8 GB)
+Using CUDA device Some GPU
+Function    MBytes/sec  Min (sec)   Max         Average
+
+Copy        1709360.800 0.00031     0.00032     0.00032
+Mul         1676181.608 0.00032     0.00033     0.00033
+Add         1715845.543 0.00047     0.00048     0.00047
+Triad       1724827.354 0.00047     0.00047     0.00047
+Dot         1586905.948 0.00034     0.00036     0.00035
+"""
+SWEEP = """\
+Buffer size(bytes): 4096
+Device 0: "A"  152 SMs(10.0)  Memory: 4000MHz x 8192-bit = 100 GB/s PEAK   ECC is ON
+STREAM_COPY_double_gpu_0_buffer_4096_block_128    80.00 80.00
+STREAM_COPY_double_gpu_0_buffer_4096_block_256    90.00 90.00
+STREAM_COPY_double_gpu_0_buffer_4096_block_512    70.00 70.00
+"""
+
+
+def read(content: str) -> Collector:
+    return read_text(stream.read, content)
+
+
+def ceilings(found: Collector) -> dict[str, float]:
+    return {one.name: one.value for one in found.ceilings}
+
+
+def answer(found: Collector, quantity: str) -> float | None:
+    kernel, _, rest = quantity.partition(" ")
+    if rest != "best MB/s":
+        pytest.fail(f"no such quantity: {quantity}")
+    return ceilings(found)[f"dram.{kernel.lower()}"] / 1e6
+
+
+@pytest.mark.parametrize("oracle", oracles("stream"), ids=str)
+def test_recorded_file_gives_its_number(oracle: Oracle) -> None:
+    assert meets(oracle, answer(read_file(stream.read, corpus(oracle.file)), oracle.quantity))
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*/*")), ids=lambda p: p.name)
+def test_recorded_files_are_told_apart(path: Path) -> None:
+    with contextlib.suppress(RecordedError), path.open("rb") as raw:
+        sure = stream.sniff(Text(str(path), raw).head)
+        assert (sure > 0) == (
+            path.parent.name == "stream" or ("stream" in path.name and "stdout" in path.name)
+        )
+
+
+def test_stream_inside_other_output_is_read() -> None:
+    found = read_file(stream.read, corpus("perf/hsw_ep_stream_app_stdout.txt"))
+    assert ceilings(found)["dram.triad"] == pytest.approx(10021.2e6)
+
+
+def test_sweep_of_recorded_gpus_keeps_each_rate_and_the_best() -> None:
+    found = read_file(stream.read, corpus("stream/gpu_stream.log"))
+    assert len(found.counters) == 32
+    assert ceilings(found)["dram.triad.gpu1"] == pytest.approx(7414.04e9)
+    assert not found.warnings
+
+
+def test_megabytes_are_powers_of_ten() -> None:
+    found = read(STREAM)
+    assert ceilings(found) == {"dram.copy": 16e9, "dram.scale": 8e9, "dram.add": 12e9, "dram.triad": 24e9}
+    assert not found.warnings
+    first = found.ceilings[0]
+    assert (first.kind, first.level, first.unit) == ("memory", "dram", "byte/s")
+    assert "1000000 elements" in first.method
+    assert "4 threads" in first.method
+    assert "write-allocate" in first.method
+
+
+def test_mul_of_babelstream_is_scale() -> None:
+    found = read(BABEL)
+    assert ceilings(found)["dram.scale"] == pytest.approx(1676181.608e6)
+    assert "dram.dot" in ceilings(found)
+    assert "Some GPU" in found.ceilings[0].method
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [("Best Rate MB/s", 1e6), ("Rate (MB/s)", 1e6), ("GBytes/sec", 1e9), ("MiBytes/sec", 2**20)],
+)
+def test_unit_of_the_header_is_applied(unit: str, factor: float) -> None:
+    assert ceilings(read(f"Function    {unit}  Avg time\nTriad:  1000.0  0.1\n")) == {
+        "dram.triad": 1000 * factor
+    }
+
+
+def test_best_of_a_sweep_is_the_ceiling() -> None:
+    found = read(SWEEP)
+    assert ceilings(found) == {"dram.copy": 90e9}
+    assert "block 256" in found.ceilings[0].method
+    assert [c.value for c in found.counters] == [80e9, 90e9, 70e9]
+
+
+def test_share_of_the_peak_that_does_not_fit_is_said() -> None:
+    assert said(read(SWEEP.replace("90.00 90.00", "90.00 45.00")), "do not agree")
+
+
+@pytest.mark.parametrize(
+    "words", ["Failed Validation on array a[], AvgRelAbsErr > epsilon", "Validation failed on sum. Error 3"]
+)
+def test_failed_check_is_said(words: str) -> None:
+    assert said(read(STREAM + words + "\n"), "check failed")
+
+
+def test_rate_that_does_not_follow_from_size_and_time_is_said() -> None:
+    assert said(read(STREAM.replace("16000.0", "1600.0")), "does not follow")
+
+
+def test_few_clock_ticks_are_said() -> None:
+    assert said(read(STREAM.replace("17339 clock", "3 clock")), "clock ticks")
+
+
+@pytest.mark.parametrize("rate", ["inf", "0.0", "nan"])
+def test_rate_without_a_time_is_no_ceiling(rate: str) -> None:
+    found = read(STREAM.replace("16000.0", rate))
+    assert "dram.copy" not in ceilings(found)
+    assert said(found, "no rate")
+
+
+def test_benchmark_that_was_cut_short_says_so() -> None:
+    head = STREAM[: STREAM.index("Function")]
+    assert stream.sniff(head) == 50
+    assert said(read(head), "did not get to its end")
+
+
+def test_best_of_several_tables_is_the_ceiling() -> None:
+    found = read(STREAM + STREAM.replace("24000.0", "25000.0"))
+    assert ceilings(found)["dram.triad"] == 25e9
+    assert said(found, "2 tables")
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=300)
+GOOD = STREAM + BABEL + SWEEP
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXT)
+def test_any_text_is_read_without_raising(text: str) -> None:
+    stream.sniff(text)
+    with contextlib.suppress(RecordedError):
+        read(text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, len(GOOD)), st.integers(0, len(GOOD)), st.text("0.9e+-:\n inf", max_size=5))
+def test_mutated_output_never_raises_and_gives_no_zero(start: int, end: int, put: str) -> None:
+    with contextlib.suppress(RecordedError):
+        assert all(one.value > 0 for one in read(GOOD[:start] + put + GOOD[end:]).ceilings)
