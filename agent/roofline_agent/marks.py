@@ -26,6 +26,7 @@ from .verbose.records import KernelShape
 MAX_CONNECTIONS = 4096
 MAX_KERNELS = 65536  # shapes one wrapper may describe
 MAX_PACKET = 1 << 17
+COUNTS = ("flops", "bytes", "dram_bytes")
 PACKETS_PER_STRIDE = 4096
 _CREDENTIALS = struct.Struct("=3i")
 # Packets of the wrapper (wrapper.py sends them): who is wrapped, a kernel's description, executed kernels.
@@ -294,9 +295,10 @@ def parse_shape(data: bytes) -> KernelShape:
     """A kernel's description from a wrapper. Raises ValueError or TypeError for anything else."""
     shape = KernelShape(*json.loads(data))
     for name, value in shape._asdict().items():
-        right = (int, type(None)) if name in ("flops", "bytes") else (str,)
+        right = (int, type(None)) if name in COUNTS else (str,)
         if not isinstance(value, right) or isinstance(value, bool):
             raise ValueError(f"{name} of a kernel is {type(value).__name__}")
-    if any(value is not None and not 0 <= value < 2**63 for value in (shape.flops, shape.bytes)):
+    counts = (getattr(shape, name) for name in COUNTS)
+    if any(value is not None and not 0 <= value < 2**63 for value in counts):
         raise ValueError("a kernel's counts are out of range")
     return shape

@@ -77,7 +77,7 @@ def place(launches: Sequence[Launch], window: Window, to_epoch_ns: int) -> list[
 
 
 def shape(launch: Launch) -> KernelShape:
-    """What was computed; bytes are those that went to and from the GPU's memory."""
+    """What was computed; the least traffic that could do is not known, the real one is."""
     dram = launch.bytes.get("dram")
     return KernelShape(
         library="cuda",
@@ -87,8 +87,9 @@ def shape(launch: Launch) -> KernelShape:
         implementation=launch.name[:MAX_NAME],
         problem=launch.problem,
         flops=None if launch.flops is None else round(launch.flops),
-        bytes=None if dram is None else round(dram),
+        bytes=None,
         note="; ".join(filter(None, [launch.note, NOTE])),
+        dram_bytes=None if dram is None else round(dram),
     )
 
 

@@ -114,7 +114,7 @@ def test_kernels_of_the_steps_asked_for_reach_the_agent(
     assert covered == [(steps[n, 1], steps[n, 2]) for n in (2, 3, 5)], "just these steps are known completely"
     (shape, *_) = [json.loads(data[KERNEL.size :]) for data in packets if data[:1] == b"K"]
     assert shape[:2] == ["cuda", "gemm_0"]
-    assert shape[7] == 4096
+    assert shape[9] == 4096
 
 
 def test_agent_is_told_of_the_rank_while_it_lives_but_no_kernels_are_claimed(
