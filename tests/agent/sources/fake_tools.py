@@ -16,7 +16,7 @@ without CAP_PERFMON, CAP_SYS_PTRACE or CAP_SYS_ADMIN Linux capability.
 """
 
 # A perf that answers for each event by the first rule whose pattern is found in it: a value and a unit, or
-# "fail". Its calls are kept beside it. With -I it prints one interval and waits.
+# "fail". Its calls are kept beside it. With -I it prints two intervals and waits.
 _COUNTING = """#!{python} -IS
 import json, re, sys, time
 arguments = sys.argv[1:]
@@ -24,15 +24,16 @@ with open(__file__ + ".calls", "a") as file:
     file.write(json.dumps(arguments) + "\\n")
 events = arguments[arguments.index("-e") + 1]
 names = re.findall(r"[^/,{{}}]+/[^/]*/|[^/,{{}}]+", events)
-seconds = "1.0;" if "-I" in arguments else ""
-for name in names:
-    value, unit = next(answer for pattern, *answer in {rules!r} if re.search(pattern, name))
-    if value == "fail":
-        sys.exit("event syntax error: '" + name + "'")
-    for socket in ("S0;1;", "S1;1;") if "--per-socket" in arguments else ("",):
-        sys.stderr.write(f"{{seconds}}{{socket}}{{value}};{{unit}};{{name}};1000;100.00;;\\n")
+goes_on = "-I" in arguments
+for seconds in ("1.0;", "2.0;") if goes_on else ("",):
+    for name in names:
+        value, unit = next(answer for pattern, *answer in {rules!r} if re.search(pattern, name))
+        if value == "fail":
+            sys.exit("event syntax error: '" + name + "'")
+        for socket in ("S0;1;", "S1;1;") if "--per-socket" in arguments else ("",):
+            sys.stderr.write(f"{{seconds}}{{socket}}{{value}};{{unit}};{{name}};1000;100.00;;\\n")
 sys.stderr.flush()
-if seconds:
+if goes_on:
     time.sleep(600)
 """
 
