@@ -12,6 +12,7 @@ from . import ncu_flops, ncu_metrics
 from .collect import Collector
 from .ncu_aside import Aside
 from .ncu_metrics import Value, Values
+from .ncu_people import People
 from .ncu_table import Printed, launches
 from .ncu_values import has_decimal_commas
 from .records import Counter, Launch
@@ -21,7 +22,10 @@ MAX_COUNTERS = 20_000  # a raw page has hundreds of columns; what is read is bou
 
 _SIGNS = (
     (re.compile(r'^"?ID"?,.*"?Kernel Name"?,', re.MULTILINE), 95),
-    (re.compile(r'^"?Process ID"?,.*"?Kernel Name"?,.*"?Metric Name"?', re.MULTILINE), 95),
+    (re.compile(r'"?Metric Name"?,.*"?Metric Value"?|"?Metric Value"?,.*"?Metric Name"?'), 95),
+    (re.compile(r'"?Kernel Name"?,.*"?Metric Name"?,"?Metric Unit"?,"?Minimum"?'), 95),
+    (re.compile(r'"?Kernel Name"?,.*__\w+\.(?:sum|avg|min|max|pct)', re.MULTILINE), 90),
+    (re.compile(r"^ +Section: .*\n +-+[- ]*\n +Metric Name +Metric Unit", re.MULTILINE), 90),
     (re.compile(r'^"Launch Attribute","Value"|"Nsight Compute Target","', re.MULTILINE), 90),
     (re.compile(r"^==PROF== ", re.MULTILINE), 80),
     (re.compile(r"^==(?:ERROR|WARNING)== ", re.MULTILINE), 60),
@@ -36,10 +40,12 @@ def sniff(head: str) -> int:
 
 def read(text: Text, found: Collector) -> None:
     found.tool = "ncu"
-    aside = Aside(found)
     reader = _Reader(found, has_decimal_commas(text.head), ncu_flops.architecture(text.head))
+    people = People(reader.take)
+    aside = Aside(found, people.line)
     for launch in launches(text, found, reader.wants, aside):
         reader.take(launch)
+    people.end()
     aside.end()
     if not reader.launches and not aside.is_session:
         found.warn(_NO_TABLE)

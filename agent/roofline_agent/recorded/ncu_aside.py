@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from .collect import Collector
 
@@ -33,7 +34,9 @@ _ATTRIBUTE_HEADERS = frozenset({"Launch Attribute", "Session Attribute", "Device
 class Aside:
     """Takes lines that belong to no table of kernels."""
 
-    def __init__(self, found: Collector) -> None:
+    def __init__(self, found: Collector, other: Callable[[str, int], None]) -> None:
+        """other: gets each line that is neither a message nor a known one of a program."""
+        self._other = other
         self.is_session = False
         self._found = found
         self._session: dict[str, str] = {}
@@ -45,6 +48,8 @@ class Aside:
             self._message(message["kind"], message["text"].strip(), number)
         elif len(text) < 200 and (gemm := _GEMM.fullmatch(text)):
             self._application_gemm(*(float(one) for one in gemm.groups()))
+        else:
+            self._other(text, number)
 
     def row(self, cells: list[str]) -> None:
         """A row of a table that is not about kernels: attributes of the session page."""

@@ -85,13 +85,11 @@ def launches(text: Text, found: Collector, wanted: Callable[[str], bool], aside:
 
 def _columns(row: list[str]) -> _Columns | None:
     """The columns, if this row is a header."""
-    if "Kernel Name" not in row:  # asked of every row
+    if "Kernel Name" not in row and "Metric Name" not in row:  # asked of every row
         return None
     names = [name.strip().lower() for name in row]
-    is_long = {"kernel name", "metric name"} <= set(names) and not {"metric value", "average"}.isdisjoint(
-        names
-    )
-    if not is_long and not ("kernel name" in names and "id" in names):
+    is_long = "metric name" in names and not {"metric value", "average"}.isdisjoint(names)
+    if not is_long and not ("id" in names or any("__" in name for name in names)):
         return None
     metrics = [_metric_column(i, row[i]) for i, name in enumerate(names) if name not in _IDENTITY]
     return _Columns(row, {name: i for i, name in reversed(list(enumerate(names)))}, metrics)
@@ -147,7 +145,7 @@ class _Long:
     def __init__(self, columns: _Columns, found: Collector) -> None:
         self._columns = columns
         self._found = found
-        self._key: list[str] = []
+        self._key: list[str] | None = None
         self._first: list[str] = []
         self._line = 0
         self._metrics: dict[str, list[Cell]] = {}
@@ -158,12 +156,15 @@ class _Long:
         self._keys = [
             i for i in map(columns.at.get, ("id", "process id", "kernel name", "device")) if i is not None
         ]
-        if "id" not in columns.at:
+        self._has_id = "id" in columns.at
+        if not self._has_id:
             extra = ("grid size", "block size", "context", "stream")
             self._keys += [i for i in map(columns.at.get, extra) if i is not None]
 
+        self._least = 1 + max(columns.value, self._name, self._unit or 0, *self._keys, 0)
+
     def add(self, row: list[str], line: int) -> Iterator[Printed]:
-        self._short = len(row) <= self._columns.value
+        self._short = len(row) < self._least
         if not row:
             self._cut = True
         elif self._short:
@@ -173,10 +174,11 @@ class _Long:
 
     def _take(self, row: list[str], line: int) -> Iterator[Printed]:
         key = [row[i] for i in self._keys]
-        if key != self._key:
+        name = row[self._name]
+        # Without an id the same metric again is the only sign of the next launch.
+        if key != self._key or (not self._has_id and "__" in name and name in self._metrics):
             yield from self._flush()
             self._key, self._first, self._line = key, row, line
-        name = row[self._name]
         if name:
             cell = Cell(row[self._columns.value], None if self._unit is None else row[self._unit])
             self._metrics.setdefault(name, []).append(cell)
@@ -188,7 +190,7 @@ class _Long:
         yield from self._flush()
 
     def _flush(self) -> Iterator[Printed]:
-        if self._cut and self._key:
+        if self._cut and self._key is not None:
             self._found.warn("a launch of which not every row is there; it is left out", self._line)
         elif self._metrics:
             yield _printed(self._columns, self._first, self._metrics, self._line)

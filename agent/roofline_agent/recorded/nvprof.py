@@ -29,7 +29,7 @@ _SIGNS = (
     (re.compile(r"Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name"), 90),
 )
 _ROW = re.compile(r'["\d,]')  # how a row of any CSV table begins
-_ROUNDING = 1e-3
+_ROUNDING = 1e-2  # printed means may lie a digit outside
 _MESSAGE = re.compile(r"==[\d=]+=* (?:(?P<kind>Warning|Error|Internal error):\s*)?(?P<text>.*)")
 
 

@@ -42,11 +42,19 @@ class Mean(NamedTuple):
     printed_unit: str = ""  # of the column, where the table has a row of units
 
 
-class _Kernel:
+class _Means:
+    """Of one kernel on one GPU."""
+
     def __init__(self) -> None:
         self.count = 0
+        self.values: dict[str, float] = {}
+
+
+class _Kernel:
+    def __init__(self) -> None:
+        self.calls = 0  # of the tables of times, which may be of several runs
         self.time_s: float | None = None
-        self.means: dict[str, float] = {}
+        self.devices: dict[str, _Means] = {}
 
 
 class Kernels:
@@ -60,14 +68,15 @@ class Kernels:
         """One row of a table of metrics or events."""
         value, base, shown, printed_unit = convert(mean.cell, mean.printed_unit)
         known = self._kernel(kernel)
-        if known is not None:
-            known.count = max(known.count, invocations)
+        means = None if known is None else known.devices.setdefault(device, _Means())
+        if means is not None:
+            means.count = max(means.count, invocations)
         if value is None:
             if "OVERFLOW" in mean.cell:
                 self._found.warn(f"{mean.metric} overflowed; it is left out")
             return
-        if known is not None and mean.metric in _USED:
-            known.means.setdefault(mean.metric, value)
+        if means is not None and mean.metric in _USED:
+            means.values.setdefault(mean.metric, value)
         elif len(self._found.counters) < MAX_COUNTERS:
             self._found.counters.append(
                 Counter(
@@ -87,7 +96,7 @@ class Kernels:
         known = self._kernel(kernel)
         if known is not None:
             known.time_s = (known.time_s or 0.0) + time_s
-            known.count = max(known.count, calls)
+            known.calls += calls
 
     def activity(self, section: str, name: str, calls: int, time_s: float) -> None:
         """One row of a table of times: a kernel, or an API call, a copy, a fill, which are phases."""
@@ -111,20 +120,29 @@ class Kernels:
 
     def end(self) -> None:
         for name, kernel in self._kernels.items():
-            if kernel.count > 0:
-                times = kernel.count
-                flops, precision = flops_of(kernel.means)
-                self._found.launch(
-                    Launch(
-                        name,
-                        kernel.time_s,
-                        None if flops is None else flops * times,
-                        {level: value * times for level, value in bytes_of(kernel.means).items()},
-                        precision=precision,
-                        library="cuda",
-                        count=times,
-                    )
-                )
+            if one := _launch(name, kernel):
+                self._found.launch(one)
+
+
+def _launch(name: str, kernel: _Kernel) -> Launch | None:
+    """All executions of a kernel. Its metrics may come from a run of their own: then they speak as means."""
+    counted = sum(means.count for means in kernel.devices.values())
+    times = kernel.calls or counted
+    if not times:
+        return None
+    share = times / counted if counted else 0.0
+    flops: float | None = 0.0 if counted else None
+    moved: dict[str, list[float]] = {}
+    most = ""
+    for means in kernel.devices.values():
+        each, precision = flops_of(means.values)
+        flops = None if flops is None or each is None else flops + each * means.count * share
+        most = most or precision
+        for level, value in bytes_of(means.values).items():
+            moved.setdefault(level, []).append(value * means.count * share)
+    # A level that is not known on every GPU is not known.
+    levels = {level: sum(parts) for level, parts in moved.items() if len(parts) == len(kernel.devices)}
+    return Launch(name, kernel.time_s, flops, levels, precision=most, library="cuda", count=times)
 
 
 def convert(cell: str, column_unit: str = "") -> tuple[float | None, str, float | None, str]:

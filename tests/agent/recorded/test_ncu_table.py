@@ -137,3 +137,57 @@ def test_counters_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found.counters) == 3
     assert "more than 3 other metrics" in found.warnings
     assert found.kernels[0].launches == 9
+
+
+def test_columns_may_be_few_and_in_another_order() -> None:
+    content = (
+        '"Metric Value","Metric Name","Metric Unit","Kernel Name"\n'
+        '"5","gpu__time_duration.sum","ns","k"\n"9","dram__bytes.sum","Kbyte","k"\n'
+        '"7","gpu__time_duration.sum","ns","k"\n"9","dram__bytes.sum","Kbyte","k"\n"1","x"\n'
+    )
+    found = read_text(content)
+    assert ncu.sniff(content) > 90
+    assert "6: row with too few columns" in found.warnings
+    assert [launch.time_s for launch in found.launches] == [pytest.approx(5e-9)]  # the last one is cut
+
+
+def test_a_page_without_names_of_kernels_is_one_kernel() -> None:
+    content = '"Metric Name","Metric Unit","Metric Value"\n"gpu__time_duration.sum","nsecond","2,000"\n'
+    [one] = read_text(content * 2).kernels
+    assert (one.name, one.launches, one.time_s) == ("(no name)", 2, pytest.approx(4e-6))
+
+
+def test_a_repeated_metric_begins_a_launch_where_there_are_no_ids() -> None:
+    rows_ = '"k","gpu__time_duration.sum","ns","5"\n"k","dram__bytes.sum","byte","9"\n'
+    [one] = read_text('"Kernel Name","Metric Name","Metric Unit","Metric Value"\n' + rows_ * 3).kernels
+    assert (one.launches, one.bytes["dram"]) == (3, 27.0)
+
+
+def test_tables_for_people_are_read() -> None:
+    content = (
+        "==PROF== Connected to process 5 (app)\n[5] app@127.0.0.1\n"
+        "  mm(int, float *) (64, 32, 1)x(16, 16, 1), Context 1, Stream 7, Device 0, CC 8.9\n"
+        "    Section: GPU Speed Of Light Throughput\n"
+        "    ----------------------- ------------- -------------\n"
+        "    Metric Name               Metric Unit  Metric Value\n"
+        "    ----------------------- ------------- -------------\n"
+        "    SM Frequency            cycle/nsecond          1.54\n"
+        "    Memory Throughput                   %         98.62\n"
+        "    Duration                      msecond         15.64\n"
+        "    ----------------------- ------------- -------------\n\n"
+        "    OPT   This kernel grid is too small to fill the available resources.\n\n"
+        "    Section: Memory Workload Analysis\n"
+        "    Memory Throughput     Gbyte/second        200.00\n"
+        "    Block Size                                   256\n\n"
+        "  void other<int>(T1), 2021-Mar-04 10:11:12, Context 1, Stream 7\n"
+        "    Section: Command line profiler metrics\n"
+        "    gpu__time_duration.sum                usecond           4.50\n"
+    )
+    found = read_text(content)
+    assert ncu.sniff(content[38:]) == 90
+    first, second = found.kernels
+    assert (first.name, first.time_s) == ("mm(int, float *)", pytest.approx(15.64e-3))
+    assert first.bytes == {"dram": pytest.approx(15.64e-3 * 200e9)}
+    assert found.launches[0].problem == "grid (64, 32, 1), block (16, 16, 1)"
+    assert (second.name, second.time_s) == ("void other<int>(T1)", pytest.approx(4.5e-6))
+    assert found.facts["compute_capability"] == "8.9"

@@ -132,6 +132,20 @@ def test_metrics_and_times_of_one_kernel_meet() -> None:
     assert (one.launches, one.flops, one.time_s) == (3, 300.0, pytest.approx(6e-3))
 
 
+def test_metrics_of_their_own_run_speak_for_the_calls_that_were_timed() -> None:
+    times = SUMMARY + '"GPU activities",90.0,6.0,3,2000.0,4.0,6.0,"k"\n'
+    [one] = read_text(times * 2 + METRICS + "\n" + metric("flop_count_sp", "100", "k", invocations=1)).kernels
+    assert (one.launches, one.flops, one.time_s) == (6, 600.0, pytest.approx(12e-3))
+
+
+def test_metrics_of_several_gpus_add_up() -> None:
+    rows = [
+        metric("flop_count_sp", value).replace("(1)", f"({gpu})") for gpu, value in ((0, "10"), (1, "20"))
+    ]
+    [one] = read_text(METRICS + "\n" + "\n".join(rows)).kernels
+    assert (one.launches, one.flops) == (6, 90.0)
+
+
 def test_summaries_for_people_are_read() -> None:
     found = read_text(
         "==1== NVPROF is profiling process 1, command: ./a\nprogram says 3.5\n==1== Profiling result:\n"
