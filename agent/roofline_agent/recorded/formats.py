@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import dcgm, horovod, kineto, ncu, nvprof, perf_stat, training_log, verbose_log
+from . import dcgm, ert, horovod, kineto, likwid, ncu, nvprof, perf_stat, stream, training_log, verbose_log
 from .collect import Collector
 from .errors import NotRecognised
 from .text import Text
@@ -29,6 +29,9 @@ FORMATS: tuple[Format, ...] = (
     Format("training log", training_log.sniff, training_log.read),
     Format("perf stat", perf_stat.sniff, perf_stat.read),
     Format("onednn", verbose_log.sniff, verbose_log.read),
+    Format("likwid", likwid.sniff, likwid.read),
+    Format("stream", stream.sniff, stream.read),
+    Format("ert", ert.sniff, ert.read),
 )
 
 
