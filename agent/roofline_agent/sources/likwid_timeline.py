@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .leash import leashed
 
 _GIGABYTE = 10**9
-_HEAD_LINES = 50
+_SAID_LINES = 50
 
 VOLUMES = {
     "Memory read data volume [GBytes]": "dram_read_bytes",
@@ -88,7 +88,7 @@ class Timeline:
         self._pipe = self._process.stdout.fileno()
         os.set_blocking(self._pipe, False)
         self._rest = ""
-        self._head: list[str] = []
+        self._said: list[str] = []
         self._header: Header | None = None
         self._last_ns = 0
         self.anchor_ns: int | None = None  # node time of LIKWID's second 0
@@ -99,8 +99,8 @@ class Timeline:
 
     @property
     def said(self) -> str:
-        """What it printed before its header."""
-        return "\n".join([*self._head, self._rest])
+        """What it printed last that is no row."""
+        return "\n".join([*self._said, self._rest])
 
     def take(self) -> list[tuple[int, Point]]:
         """(node time, row) of what came since the last call."""
@@ -116,11 +116,11 @@ class Timeline:
         return self._last_ns
 
     def _point(self, line: str) -> Point | None:
-        if self._header is not None:
-            return parse_row(line, self._header)
-        self._head = [*self._head[-_HEAD_LINES:], line]
-        self._header = header_of(self._head)
-        return None
+        point = parse_row(line, self._header) if self._header else None
+        if point is None:
+            self._said = [*self._said[-_SAID_LINES:], line]
+            self._header = self._header or header_of(self._said)
+        return point
 
     def _read(self) -> list[str]:
         data = b""

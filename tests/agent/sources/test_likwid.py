@@ -1,0 +1,254 @@
+"""LIKWID as a live source: a scripted likwid-perfctr, recorded timelines, the real one where there is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+from roofline_agent.records import Rank, Sample, Scope, Settings, SourceStatus
+from roofline_agent.sources.likwid import LikwidSource, first_cpus, why_not
+from roofline_agent.sources.likwid_timeline import Header, Point, Timeline, counted, header_of, parse_row
+
+from tests.agent.recorded.oracles import corpus, meets, oracles
+from tests.fakes import wait_for
+
+from .fake_tools import counting_perf, intel, proc_tree, script, sys_tree
+
+RANK = Rank("j", "worker", 0, os.getpid(), 1)
+READ, WRITTEN, BOTH = (f"Memory {kind}data volume [GBytes]" for kind in ("read ", "write ", ""))
+HEADER = f"""--------------------------------------------------------------------------------
+CPU name:	some CPU
+--------------------------------------------------------------------------------
+# Cores: 0|4
+# GID|MetricsCount|CpuCount|Total runtime [s]|Clock [MHz]|{READ}|{WRITTEN}
+"""
+ROWS = """1 3 2 0.5 2000 2100 0.001 0.002 0.25 0.5
+1 3 2 1.0 2000 2100 0.001 0.002 0.25 0.5
+"""
+GROUPS = """Group name	Description
+--------------------------------------------------------------------------------
+   CLOCK	Power
+     MEM	Memory bandwidth
+"""
+
+
+def likwid(tmp_path: Path, measuring: str) -> Path:
+    """A likwid-perfctr with a group MEM, that does this when it is to measure."""
+    (tmp_path / "header").write_text(HEADER)
+    (tmp_path / "rows").write_text(ROWS)
+    (tmp_path / "groups").write_text(GROUPS)
+    body = f"""cd {tmp_path}
+[ "$1" = -a ] && exec cat groups
+echo "$*" >> calls
+for last; do :; done
+{measuring}"""
+    return script(tmp_path, body, "likwid-perfctr")
+
+
+MEASURES = "cat header; cat rows >&2; [ $last = cat ] && exec cat"
+
+
+def source_of(tmp_path: Path, tool: Path | str, perf_value: str = "<not supported>") -> LikwidSource:
+    (tmp_path / "bin").mkdir()
+    perf = counting_perf(tmp_path / "bin", ("", perf_value, ""))
+    sys = sys_tree(tmp_path / "sys")
+    for cpu, socket in ((0, 0), (1, 0), (4, 1), (5, 1)):
+        topology = sys / f"devices/system/cpu/cpu{cpu}/topology"
+        topology.mkdir(parents=True)
+        (topology / "physical_package_id").write_text(f"{socket}\n")
+    environ = {"ROOFLINE_PERF": str(perf), "ROOFLINE_LIKWID": str(tool)}
+    proc = proc_tree(tmp_path / "proc", intel(0x8F))
+    return LikwidSource(Settings(proc=str(proc), sys=str(sys), environ=environ))
+
+
+def status_of(tmp_path: Path, measuring: str) -> SourceStatus:
+    return source_of(tmp_path, likwid(tmp_path, measuring)).probe()
+
+
+def collect(source: LikwidSource, count: int) -> list[Sample]:
+    rows: list[Sample] = []
+    wait_for(lambda: (rows.extend(source.sample([RANK])), len(rows) >= count)[1], f"{count} rows of LIKWID")
+    return rows
+
+
+def test_header_names_cpus_and_metrics() -> None:
+    assert header_of(HEADER.splitlines()) == Header((0, 4), ("Clock [MHz]", READ, WRITTEN))
+    assert header_of(HEADER.splitlines()[:4]) is None
+
+
+def test_row_has_each_metric_for_each_cpu() -> None:
+    header = Header((0, 4), ("Clock [MHz]", READ, WRITTEN))
+    assert parse_row(ROWS.splitlines()[0], header) == Point(
+        0.5,
+        {
+            (0, "dram_read_bytes"): 1e6,
+            (4, "dram_read_bytes"): 2e6,
+            (0, "dram_write_bytes"): 0.25e9,
+            (4, "dram_write_bytes"): 0.5e9,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "line", ["", "WARN: paranoid", "1 3 2 0.5 2000", "1 3 2 0.5 2000 2100 0.1 0.2 0.25 0.5 7"]
+)
+def test_other_lines_are_no_row(line: str) -> None:
+    assert parse_row(line, Header((0, 4), ("Clock [MHz]", READ, WRITTEN))) is None
+
+
+def test_sum_of_both_directions_is_taken_only_where_they_are_not_told_apart() -> None:
+    assert counted(["x", READ, WRITTEN, BOTH]) == ["dram_read_bytes", "dram_write_bytes"]
+    assert counted(["x", BOTH]) == ["dram_bytes"]
+    assert counted(["x"]) == []
+
+
+def test_recorded_timeline() -> None:
+    head = Path(corpus("likwid/zen2_mem_timeline.out")).read_text().splitlines()
+    header = header_of(head)
+    assert header is not None and header.cpus == (0,)
+    lines = Path(corpus("likwid/zen2_mem_timeline.err")).read_text().splitlines()
+    points = [point for line in lines if (point := parse_row(line, header)) is not None]
+    (rows,) = [
+        o for o in oracles("likwid") if o.file.endswith("zen2_mem_timeline.err") and o.quantity == "rows"
+    ]
+    assert meets(rows, len(points))
+    for word, metric in (("read", "dram_read_bytes"), ("write", "dram_write_bytes")):
+        (volume,) = [o for o in oracles("likwid") if f"{word} volume" in o.quantity]
+        assert meets(volume, sum(point.moved[0, metric] for point in points) / 1e9)
+
+
+def test_first_cpu_of_each_socket(tmp_path: Path) -> None:
+    source = source_of(tmp_path, "x")
+    assert first_cpus(source._settings.sys) == {0: 0, 4: 1}
+    assert first_cpus(str(tmp_path / "nothing")) == {0: 0}
+
+
+def test_bytes_of_each_socket(tmp_path: Path) -> None:
+    source = source_of(tmp_path, likwid(tmp_path, MEASURES))
+    status = source.probe()
+    assert status.works and "2 sockets" in status.reason
+    assert [m.name for m in source.counter_set.metrics if not m.coverage_of] == [
+        "dram_read_bytes",
+        "dram_write_bytes",
+    ]
+    assert {m.scope for m in source.counter_set.metrics} == {Scope.SOCKET}
+    rows = collect(source, 6)
+    source.close()
+    assert {row.rank for row in rows} == {None}
+    assert [row.values for row in rows if row.instance == "socket 0"] == [
+        (0, None, 0, None),
+        (10**6, 1.0, 250 * 10**6, 1.0),
+        (2 * 10**6, 1.0, 500 * 10**6, 1.0),
+    ]
+    assert [row.values[0] for row in rows if row.instance == "socket 1"] == [0, 2 * 10**6, 4 * 10**6]
+    times = [row.time_ns for row in rows if row.instance == "socket 0"]
+    assert [b - a for a, b in pairwise(times)] == [500_000_000] * 2
+    assert "-c 0,4 -g MEM -t 1000ms cat" in (tmp_path / "calls").read_text()
+
+
+def test_likwid_ends_with_the_last_rank_and_with_the_source(tmp_path: Path) -> None:
+    source = source_of(tmp_path, likwid(tmp_path, MEASURES))
+    assert source.probe().works
+    collect(source, 2)
+    assert source._timeline is not None
+    process = psutil.Process(source._timeline._process.pid)
+    assert source.sample([]) == []
+    assert not process.is_running()
+    collect(source, 2)
+    source.close()
+    assert source._timeline is None
+
+
+def test_likwid_that_dies_is_said_once_and_marks_the_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roofline_agent.sources.likwid._PAUSE_NS", 0)
+    dies = "[ $last = cat ] && { echo 'Cannot get access to MSRs' >&2; exit 1; }"
+    body = f"cat header; cat rows >&2; {dies}; exit 0"
+    source = source_of(tmp_path, likwid(tmp_path, body))
+    assert source.probe().works
+    rows: list[Sample] = []
+    errors: list[str] = []
+    until = time.monotonic() + 10
+    while len(rows) < 12 and time.monotonic() < until:
+        try:
+            rows += source.sample([RANK])
+        except OSError as error:
+            errors.append(str(error))
+        time.sleep(0.005)
+    source.close()
+    assert errors == ["likwid-perfctr ended: LIKWID cannot read the machine's registers (/dev/cpu/*/msr)"]
+    first = [row.values[:2] for row in rows if row.instance == "socket 0"][:5]
+    assert first == [(0, None), (10**6, 1.0), (2 * 10**6, 1.0), (2 * 10**6, 0.0), (3 * 10**6, 1.0)]
+
+
+def test_off_where_perf_counts(tmp_path: Path) -> None:
+    source = source_of(tmp_path, likwid(tmp_path, MEASURES), perf_value="5")
+    status = source.probe()
+    assert not status.works and "perf works" in status.reason
+    assert not (tmp_path / "calls").exists(), "its registers were not touched"
+
+
+def test_not_installed(tmp_path: Path) -> None:
+    status = source_of(tmp_path, tmp_path / "nothing").probe()
+    assert not status.works and "not installed" in status.reason
+
+
+def test_cpu_without_a_memory_group(tmp_path: Path) -> None:
+    tool = likwid(tmp_path, MEASURES)
+    (tmp_path / "groups").write_text(GROUPS.replace("     MEM\t", "    MEM1\t"))
+    status = source_of(tmp_path, tool).probe()
+    assert not status.works and "no group MEM" in status.reason
+
+
+def test_no_access_to_registers(tmp_path: Path) -> None:
+    status = status_of(
+        tmp_path, "echo 'Cannot get access to MSRs. Please check permissions to the MSRs'; exit 1"
+    )
+    assert not status.works
+    assert "registers" in status.reason and "msr module" in status.advice
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "advice"),
+    [
+        ("WARN: Linux kernel configured with paranoid level 2", "perf_event_open", "paranoid=0"),
+        ("Exiting due to timeout: The SET_ACCESSMODE ... access daemon", "registers", "likwid-accessD"),
+        ("Segmentation fault", "Segmentation fault", ""),
+    ],
+)
+def test_reasons(said: str, reason: str, advice: str) -> None:
+    found = why_not(said)
+    assert reason in found[0] and advice in found[1]
+
+
+def test_tool_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofline_agent.sources.likwid.PROBE_TIMEOUT_S", 0.2)
+    status = status_of(tmp_path, "exec sleep 60")
+    assert not status.works and "cannot be run" in status.reason
+
+
+def test_timeline_without_a_header_has_no_rows(tmp_path: Path) -> None:
+    timeline = Timeline([sys.executable, "-c", "print('1 1 1 0.5 7'); print('1 1 1 1.0 7')"])
+    wait_for(lambda: timeline.ended)
+    assert timeline.take() == []
+    assert "0.5 7" in timeline.said
+    timeline.end()
+
+
+@pytest.mark.skipif(shutil.which("likwid-perfctr") is None, reason="LIKWID is not installed")
+def test_real_likwid_says_what_it_can() -> None:
+    source = LikwidSource(Settings(environ=os.environ))
+    status = source.probe()
+    assert status.works or status.reason
+    try:
+        if status.works:
+            assert {row.rank for row in collect(source, 4)} == {None}
+    finally:
+        source.close()
