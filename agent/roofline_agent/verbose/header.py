@@ -23,6 +23,7 @@ _MKL = re.compile(
     r"([0-9][^,]*?)(?: Product build.*?)?(?: for .*? architecture (.*?))?"
     r"(?: enabled processors)?(?:, (?:Lnx|Win|OSX|Mac)\S*(.*))?$"
 )
+_THREADING = re.compile(r"\b(?:\w+_thread|sequential|tbb)\b")
 _MAX_MILLISECONDS = 1e9
 
 
@@ -57,8 +58,8 @@ def mkl_info(line: str) -> Facts:
     match = _MKL.search(line)
     if match is None:
         return {}
-    words = (match[3] or "").split()
-    return _named(mkl_version=match[1], mkl_isa=match[2], mkl_threading=words[-1] if words else None)
+    threading = _THREADING.search(match[3] or "")
+    return _named(mkl_version=match[1], mkl_isa=match[2], mkl_threading=threading and threading[0])
 
 
 def _named(**values: str | None) -> Facts:

@@ -27,7 +27,7 @@ _TIMED = re.compile(_PREFIX + r"exec,(.*),\s*([0-9]+\.?[0-9]*(?:e[+-]?[0-9]{1,3}
 _ENGINE = re.compile(r"(?:cpu|gpu)(?:2(?:cpu|gpu))?(?::[0-9]+)?")
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
 _DIRECTION = re.compile(r"undef|forward\w*|backward\w*")
-_NO_PROBLEM = re.compile(r"(?:alg|num|flags|axis|attr-[a-z-]+|post_ops|scratchpad_mode):")
+_NO_PROBLEM = re.compile(r"[a-z][a-z_-]*:")  # an attribute or an algorithm
 _TEMPLATE = re.compile(r"(?:primitive,info,|info,prim_)template:(?:timestamp,)?operation,(.*)")
 _FIELDS = (
     "engine",

@@ -62,8 +62,32 @@ def test_gradient_of_bias_alone_is_not_modelled() -> None:
     assert work("convolution", "mb1_ic1oc8_iw4ow4kw1sw1dw0pw0", variant="backward_bias").flops is None
 
 
-def test_fused_depthwise_convolution_is_left_out_with_a_note() -> None:
-    counted = work("convolution", "mb1_ic1oc8_iw4ow4kw1sw1dw0pw0", options="attr-post-ops:dw:k3s1p1")
+def test_a_fused_depthwise_convolution_is_counted_with_its_own_kernel() -> None:
+    tensors = (
+        "src:f32::blocked:abcd::f0 wei:f32::blocked:abcd::f0 bia:undef::undef::: "
+        "src_fused:f32::blocked:abcd::f0 wei_fused:f32::blocked:abcde::f0 "
+        "bia_fused:undef::undef::: dst:f32::blocked:abcd::f0"
+    )
+    problem = "mb2_ic8oc16_ih14oh14kh1sh1dh0ph0_iw10ow10kw1sw1dw0pw0"
+    counted = work("convolution", problem, tensors=tensors, options="attr-post-ops:eltwise_relu+dw:k3s2p1")
+    assert counted.flops == 2 * 2 * 16 * (8 * 14 * 10) + 2 * 2 * 16 * 9 * (7 * 5)
+    assert counted.bytes == 4 * (2 * 8 * 140 + 16 * 8 + 16 * 9 + 2 * 16 * 35)
+    old = work("convolution", problem, options="attr-post-ops:dw_k3s2p1:f32 ")
+    assert (old.flops, old.bytes) == (counted.flops, None)
+
+
+@pytest.mark.parametrize(
+    ("problem", "options"),
+    [
+        ("mb1_ic1oc8_iw4ow4kw1sw1dw0pw0", "attr-post-ops:dw:k3s1p1"),
+        ("mb1_ic1oc8_ih4oh4kh3sh1dh0ph1_iw4ow4kw3sw1dw0pw1", "attr-post-ops:dw:k3s1p1"),
+        ("mb1_ic1oc8_ih4oh4kh1sh1dh0ph0_iw4ow4kw1sw1dw0pw0", "attr-post-ops:dw:k3s0p1"),
+    ],
+)
+def test_fused_depthwise_convolutions_of_unknown_form_are_left_out_with_a_note(
+    problem: str, options: str
+) -> None:
+    counted = work("convolution", problem, options=options)
     assert counted.flops is None
     assert counted.note
 
@@ -165,9 +189,7 @@ def test_pooling_has_bytes_and_no_modelled_flops() -> None:
     assert counted == Work(None, 4 * 32 + 4 * 8 + 8)
 
 
-@pytest.mark.parametrize(
-    "operation", ["softmax", "batch_normalization", "eltwise", "sum", "brgemm", "nonsense"]
-)
+@pytest.mark.parametrize("operation", ["nonsense", "attention", "convolution_v3", ""])
 def test_unmodelled_operations_are_unknown_and_not_zero(operation: str) -> None:
     assert work(operation, "2x3") == Work(None, None)
 
