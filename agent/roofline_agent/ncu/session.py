@@ -105,16 +105,10 @@ def _try(ncu: str, choice: Sequence[str], log: Path, environ: Mapping[str, str])
 
 def read_launches(log: Path) -> list[Launch]:
     """The kernels in ncu's table; empty when there is none."""
-    try:
-        with log.open("rb") as stream:
-            found = Collector(keep_launches=True)
+    with contextlib.closing(Collector(keep_launches=True)) as found:
+        with contextlib.suppress(OSError, RecordedError), log.open("rb") as stream:
             table.read(Text(log.name, stream), found)
-    except (OSError, RecordedError):
-        return []
-    assert found.launches is not None
-    launches = list(found.launches)
-    found.close()
-    return launches
+        return list(found.launches or ())
 
 
 def _text(path: Path, most: int = -1) -> str:

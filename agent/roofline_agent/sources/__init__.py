@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..records import Settings, Source
 from .cgroup import CgroupSource
+from .dcgm import DcgmSource
 from .likwid import LikwidSource
 from .network import NetworkSource
 from .node import NodeSource
@@ -29,4 +30,5 @@ SOURCES: dict[str, Callable[[Settings], Source]] = {
     "rapl": RaplSource,
     "resctrl": ResctrlSource,
     "gpu": NvmlSource,
+    "dcgm": DcgmSource,
 }

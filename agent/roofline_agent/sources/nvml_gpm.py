@@ -7,7 +7,7 @@ that is active is not a pipe that finishes a multiply-add on every lane (NVIDIA/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 MIB = 1 << 20
@@ -95,12 +95,14 @@ class Gpm:
         self._nvml.nvmlGpmSampleFree(self._newer)
 
 
-def without_silent_zeros(gauges: Mapping[str, float], utilization: float | None) -> dict[str, float]:
+def without_silent_zeros(
+    gauges: Mapping[str, float], utilization: float | None, activities: Sequence[str] = ACTIVITIES
+) -> dict[str, float]:
     """The gauges, less the activities if all are zero though the GPU is busy: then nothing counted them
     (NVIDIA/DCGM issue 303)."""
-    active = [gauges[name] for name in ACTIVITIES if name in gauges]
+    active = [gauges[name] for name in activities if name in gauges]
     if utilization is not None and utilization >= BUSY and active and not any(active):
-        return {name: value for name, value in gauges.items() if name not in ACTIVITIES}
+        return {name: value for name, value in gauges.items() if name not in activities}
     return dict(gauges)
 
 
