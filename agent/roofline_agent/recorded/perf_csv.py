@@ -13,6 +13,9 @@ from .perf_row import UNITS, Row, is_event, is_mark, may_be_event, metric_name, 
 SUMMARY = "summary"
 _TIME = re.compile(r"\d+\.\d{9}")
 _INTEGER = re.compile(r"\d+")
+_WITH_DECIMALS = ("msec", "MiB", "Joules")  # perf always prints two
+_BROKEN = re.compile(r"\d,\d\d,(?:msec|MiB|Joules),|,\d+,(?:100|\d\d?),\d\d(?:,|\s*$)")
+_TWO_DIGITS = re.compile(r"\d\d")
 _PERCENT = re.compile(r"(?:100|\d{1,2})[.,]\d\d")
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
 _THREAD = re.compile(r".*[^\d.,].*-\d+")
@@ -40,10 +43,14 @@ def is_summary(line: str, sep: str) -> bool:
 def row(line: str, sep: str) -> Row | None:
     """The line as a Row, None where it is none."""
     fields = line.strip(" ").split(sep)
+    if sep == "," and _BROKEN.search(line):
+        _join_decimals(fields)
     at, t_s = 0, None
     if _TIME.fullmatch(fields[0].strip()):
         at, t_s = 1, float(fields[0])
+    before = at
     at, place = _place(fields, at)
+    cpus = int(fields[at - 1][:9]) if at - before == 2 else None
     if at + 1 >= len(fields):
         return None
     text = fields[at].strip()
@@ -58,8 +65,21 @@ def row(line: str, sep: str) -> Row | None:
     if not (is_event(event) or (believed and may_be_event(event))) or (sep == " " and not believed):
         return None
     event, cgroup = _between(event, rest[: pair if pair >= 0 else 1], sep)
-    found = Row(event, text, value, unit, t_s, place, cgroup)
+    found = Row(event, text, value, unit, t_s, place, cgroup, cpus=cpus)
     return _with_end(found, rest, pair) if pair >= 0 else found
+
+
+def _join_decimals(fields: list[str]) -> None:
+    """Put together what a locale's decimal comma broke in two: `225851,20,msec` and `,5000,99,50,`."""
+    at = 0
+    while at < len(fields) - 1:
+        following = fields[at + 2] if at + 2 < len(fields) else ""
+        after_runtime = (
+            at > 1 and _INTEGER.fullmatch(fields[at - 1]) and _PERCENT.fullmatch(f"{fields[at]}.00")
+        )
+        if _TWO_DIGITS.fullmatch(fields[at + 1]) and (following in _WITH_DECIMALS or after_runtime):
+            fields[at : at + 2] = [f"{fields[at]}.{fields[at + 1]}"]
+        at += 1
 
 
 def _place(fields: list[str], at: int) -> tuple[int, str]:
@@ -128,9 +148,9 @@ def _between(event: str, fields: list[str], sep: str) -> tuple[str, str]:
 
 def _with_end(found: Row, rest: list[str], pair: int) -> Row:
     percent = plain_number(rest[pair + 1].strip())
-    name, derived = "", None
+    name, derived, unit = "", None, "1"
     if len(rest) > pair + 3 and rest[pair + 2]:
-        name, factor = metric_name(rest[pair + 3])
+        name, factor, unit = metric_name(rest[pair + 3])
         number = plain_number(rest[pair + 2].strip()) if name else None
         derived = number * factor if number is not None else None
     return found._replace(
@@ -138,4 +158,5 @@ def _with_end(found: Row, rest: list[str], pair: int) -> Row:
         coverage=percent / 100 if percent is not None else None,
         derived_name=name,
         derived_value=derived,
+        derived_unit=unit,
     )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from . import perf_raw
 from .perf_row import without_modifiers
 
 CACHE_LINE = 64  # bytes of one CAS command
@@ -46,6 +47,7 @@ class _Kind(NamedTuple):
     flops: int
 
 
+_ZEN = ("add", "multiply", "divide", "fma")  # the first told them apart by precision too
 # One bit for each kind of operation; the first eight are the umask of Intel's event 0xC7.
 _KINDS = {
     0x01: _Kind("f64", "scalar", 1), 0x02: _Kind("f32", "scalar", 1),
@@ -58,8 +60,10 @@ _KINDS = {
     0x80000: _Kind("all", "fma", 1), 0x100000: _Kind("bf16", "fma", 1),
     0x200000: _Kind("f32", "all", 1), 0x400000: _Kind("f64", "all", 1),
     0x800000: _Kind("all", "fixed", 1),
+    **{0x1000000 << at: _Kind("f32", kind, 1) for at, kind in enumerate(_ZEN)},
+    **{0x10000000 << at: _Kind("f64", kind, 1) for at, kind in enumerate(_ZEN)},
 }  # fmt: skip
-_AMD = 0x1F0000
+_AMD = 0xFF1F0000
 _INTEL_NAMES = {
     "scalar_double": 0x01, "scalar_single": 0x02, "128b_packed_double": 0x04, "128b_packed_single": 0x08,
     "256b_packed_double": 0x10, "256b_packed_single": 0x20, "512b_packed_double": 0x40,
@@ -73,6 +77,8 @@ FLOP_EVENTS = {
     "fp_comp_ops_exe_sse_packed_double": 0x04, "fp_comp_ops_exe_sse_packed_single": 0x08,
     "simd_fp_256_packed_double": 0x10, "simd_fp_256_packed_single": 0x20,
     "fp_ret_sse_avx_ops_all": _AMD, "fp_ret_sse_avx_ops_any": _AMD, "retired_sse_avx_flops_all": _AMD,
+    **{f"fp_ret_sse_avx_ops_{p}_{name}": bit << at for p, bit in (("sp", 0x1000000), ("dp", 0x10000000))
+       for at, name in enumerate(("add_sub_flops", "mult_flops", "div_flops", "mult_add_flops"))},
     "fp_ret_sse_avx_ops_add_sub_flops": 0x10000, "fp_ret_sse_avx_ops_mult_flops": 0x20000,
     "fp_ret_sse_avx_ops_div_flops": 0x40000, "fp_ret_sse_avx_ops_mac_flops": 0x80000,
     "fp_ret_sse_avx_ops_bfloat_mac_flops": 0x100000,
@@ -176,7 +182,7 @@ def _flops(group: str, inner: str, unit: str, text: str) -> Meaning | None:
 
 
 def _raw_flops(event: str) -> tuple[int, str]:
-    code = _raw(event)
+    code = perf_raw.code(event)
     if code is None:
         return 0, ""
     number, umask = code
@@ -187,28 +193,6 @@ def _raw_flops(event: str) -> tuple[int, str]:
     if number == 0x03 and umask in _AMD_UMASKS:
         return _AMD, f"{event} is taken for AMD's fp_ret_sse_avx_ops.all, whose code it is"
     return 0, ""
-
-
-def _raw(event: str) -> tuple[int, int] | None:
-    """Event number and umask of r20c7, cpu/event=0xc7,umask=0x20/ or cpu/config=0x20c7/."""
-    raw = re.fullmatch(r"r([0-9a-f]{3,8})", event)
-    if raw:
-        # From bit 16 on only user, kernel, interrupt and enable leave the count what it is.
-        config = int(raw[1], 16)
-        return (config & 0xFF, config >> 8 & 0xFF) if not config >> 16 & ~0x53 else None
-    terms = re.fullmatch(r"[a-z]\w*/(.*)/", event)
-    if not terms:
-        return None
-    given: dict[str, int] = {}
-    for term in re.split(r"[,;|]", terms[1]):
-        key, _, value = term.strip().partition("=")
-        if key in ("cmask", "inv", "edge", "any", "ldlat", "offcore_rsp"):
-            return None
-        if re.fullmatch(r"0x[0-9a-f]{1,16}|\d{1,18}", value):
-            given[key] = int(value, 0) if value.startswith("0x") else int(value)
-    if "config" in given and not given["config"] >> 16:
-        return given["config"] & 0xFF, given["config"] >> 8
-    return (given["event"], given.get("umask", 0)) if "event" in given else None
 
 
 def _energy(group: str, inner: str, unit: str, text: str) -> Meaning | None:
@@ -248,7 +232,7 @@ def _moved(group: str, part: str, factor: int) -> Meaning:
 
 
 def _raw_dram(bare: str) -> tuple[str, str] | None:
-    code = _raw(bare) if bare.startswith(("uncore_imc", "imc", "amd_df", "amd_umc")) else None
+    code = perf_raw.code(bare) if bare.startswith(("uncore_imc", "imc", "amd_df", "amd_umc")) else None
     if code is None:
         return None
     if bare.startswith("amd_df"):

@@ -74,12 +74,13 @@ def row(line: str, inside: bool) -> Row | None:
     percent = float(share[1].replace(",", ".")) if share else 100.0
     if percent > 100:
         return None
-    name, derived = _derived(comment)
+    derived = _derived(comment)
     place = scope(match["place"]) if match["place"] else ""
     if match["thread"]:
         place = f"thread {match['thread'].strip()}"
+    cpus = int(match["cpus"][:9]) if match["cpus"] else None
     t_s = float(match["t"]) if match["t"] else None
-    return Row(event, text, value, unit, t_s, place, cgroup, None, percent / 100, name, derived)
+    return Row(event, text, value, unit, t_s, place, cgroup, None, percent / 100, *derived, cpus)
 
 
 def _name(text: str, inside: bool) -> tuple[str, str, str] | None:
@@ -102,9 +103,9 @@ def _is_unit(words: list[str]) -> bool:
     return len(words) == 2 and is_event(words[1]) and not is_event(words[0])
 
 
-def _derived(comment: str) -> tuple[str, float | None]:
+def _derived(comment: str) -> tuple[str, float | None, str]:
     match = _COMMENT.match(comment)
-    if not match:
-        return "", None
-    name, factor = metric_name(match[2])
-    return (name, float(match[1].replace(",", ".")) * factor) if name else ("", None)
+    name, factor, unit = metric_name(match[2]) if match else ("", 1.0, "1")
+    if not match or not name:
+        return "", None, "1"
+    return name, float(match[1].replace(",", ".")) * factor, unit

@@ -29,7 +29,7 @@ def rows(line: str) -> Iterator[Row]:
     if value is None and not is_mark(text):
         return
     percent = plain_number(fields.get("pcnt-running", ""))
-    name, factor = metric_name(fields.get("metric-unit", ""))
+    name, factor, unit = metric_name(fields.get("metric-unit", ""))
     derived = plain_number(fields.get("metric-value", "")) if name else None
     yield Row(
         event,
@@ -43,6 +43,8 @@ def rows(line: str) -> Iterator[Row]:
         percent / 100 if percent is not None else None,
         name if derived is not None else "",
         derived * factor if derived is not None else None,
+        unit,
+        int(cpus) if (cpus := _cpus(fields)).isdigit() else None,
     )
 
 
@@ -56,6 +58,10 @@ def _fields(line: str) -> dict[str, str]:
     if not isinstance(read, dict):
         return {}
     return {key: str(value) for key, value in read.items() if not isinstance(value, (dict, list))}
+
+
+def _cpus(fields: dict[str, str]) -> str:
+    return fields.get("aggregate-number", fields.get("counters", ""))[:9]
 
 
 def _place(fields: dict[str, str]) -> str:

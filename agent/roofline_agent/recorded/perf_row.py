@@ -34,6 +34,10 @@ _NAMED = re.compile(
     r"|[a-z_0-9]+:[a-z_0-9]{4,}"  # sched:sched_switch
 )
 _WORD = re.compile(r"[A-Za-z_][^\s#]*( \[\w+\])?")
+_METRIC_UNITS = {
+    "%": (0.01, "1"), "MB/s": (1e6, "byte/s"), "GB/s": (1e9, "byte/s"), "MiB/s": (2.0**20, "byte/s"),
+    "GiB/s": (2.0**30, "byte/s"), "Bytes/s": (1.0, "byte/s"),
+}  # fmt: skip
 _SCOPE = re.compile(r"(S\d+(?:-[A-Z]\w*)*|N\d+|D\d+|CPU\s*\d+)$")
 
 
@@ -51,6 +55,8 @@ class Row(NamedTuple):
     coverage: float | None = None
     derived_name: str = ""
     derived_value: float | None = None
+    derived_unit: str = "1"
+    cpus: int | None = None  # how many a row puts together
 
 
 def is_mark(text: str) -> bool:
@@ -140,8 +146,8 @@ def _float(text: str, negative: bool) -> float | None:
 
 
 @lru_cache(maxsize=4096)
-def metric_name(words: str) -> tuple[str, float]:
-    """Name and factor of a derived metric perf printed; "" where it is a mere rate of its own row.
+def metric_name(words: str) -> tuple[str, float, str]:
+    """Name, factor and unit of a derived metric perf printed; "" where it is a mere rate of its own row.
 
     Only one word is a name (DRAM_BW_Use, GFLOPs); "insn per cycle" or "M/sec" restate the row.
     """
@@ -150,5 +156,6 @@ def metric_name(words: str) -> tuple[str, float]:
     if name.startswith("%"):
         unit, name = "%", name[1:].strip()
     if not re.fullmatch(r"[A-Za-z_][\w.]*", name) or name in ("GHz", "nan"):
-        return "", 1.0
-    return name, 0.01 if unit == "%" else 1.0
+        return "", 1.0, "1"
+    factor, base = _METRIC_UNITS.get(unit, (1.0, unit or "1"))
+    return name, factor, base

@@ -55,15 +55,21 @@ class Run:
         self.rows += 1
         if row.t_s is not None and row.t_s != self.last_s:
             self._seen.clear()
-            self.last_s = row.t_s
+            self.note_time(row.t_s)
         if value is not None and means.group in _HYBRID:
             self._counted_on[means.group] = self._counted_on.get(means.group, 0) + 1
         if means.metric == "duration_time" and value is not None:
             self.duration_s = value if row.t_s is None else (self.duration_s or 0.0) + value
         if means.metric.startswith("exe.amx_busy") and value:
             self.amx = True
+        if row.cpus == 0 and value is None:
+            return  # no CPU of this part has that counter: nothing is missing
         if means.family and self._is_new(row, means, found, line):
             self._sum(row, means, value)
+
+    def note_time(self, t_s: float | None) -> None:
+        """An interval ended."""
+        self.last_s = t_s if t_s is not None else self.last_s
 
     def _is_new(self, row: Row, means: Meaning, found: Collector, line: int) -> bool:
         """The same event in two groups counts the same thing twice (intel/PerfSpect, pull request 565)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from . import perf_csv, perf_human, perf_json
+from . import perf_csv, perf_human, perf_json, perf_metric_only
 from .collect import Collector
 from .perf_events import Meaning, meaning
 from .perf_row import NOT_COUNTED, Row, is_mark
@@ -22,6 +22,7 @@ _HEAD_LINES = 3000
 _STARTED = re.compile(r"# started on \w{3} (\w{3}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})")
 # perf does not translate them.
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _CACHED = 10_000
 
 
@@ -57,21 +58,23 @@ class _Reader:
         self.text = text
         self.found = found
         self.sep = ""
+        self.columns: list[str] = []  # of a table of metrics alone
         self.inside = False
         self.unfinished = ""  # a line whose event stands on the next
         self.run = Run()
         self.done: list[Run] = []
-        self.summary = False  # sums that follow intervals
         self.skipped = 0
         self._meanings: dict[tuple[str, str], Meaning] = {}
 
     def line(self, line: str) -> None:
+        if "\x1b" in line:
+            line = _COLOURS.sub("", line)
         if self.sep:
             row = perf_csv.row(line, self.sep)
             if row is not None:
                 self._take(row)
                 return
-            if "," in line and perf_csv.is_summary(line, self.sep):
+            if "summary" in line and perf_csv.is_summary(line, self.sep):
                 self.skipped += 1
                 return
         if self.unfinished:
@@ -105,13 +108,11 @@ class _Reader:
             return False
         self.inside = True
         if self.run.last_s is not None and self.run.elapsed_s is None:
-            self.summary = True
             return True
         self._next_run(Run(head.target, head.runs))
         return True
 
     def _next_run(self, run: Run) -> None:
-        self.summary = False
         if self.run.rows or self.run.elapsed_s is not None:
             self.done.append(self.run)
         elif not run.target:
@@ -137,14 +138,30 @@ class _Reader:
         row = perf_human.row(line, self.inside)
         if row is not None:
             self._take(row)
+        elif self.inside and self._metrics_only(line):
+            return
         elif not self.sep:
             self.sep = perf_csv.separator(line)
             if self.sep:
                 self.line(line)
 
+    def _metrics_only(self, line: str) -> bool:
+        table = perf_metric_only.values(line, self.columns) if self.columns else None
+        self.columns = self.columns if table else perf_metric_only.names(line)
+        if table is None:
+            return bool(self.columns)
+        t_s, where, found = table
+        self.run.note_time(t_s)
+        for name, value, unit in found:
+            kind = "total" if t_s is None else "gauge"
+            self.found.counters.append(
+                Counter(name, name, value, unit, where or self._whole(None), None, t_s, kind, value)
+            )
+        return True
+
     def _take(self, row: Row) -> None:
-        if self.summary and row.t_s is None:
-            self.skipped += 1
+        if row.t_s is None and self.run.last_s is not None:
+            self.skipped += 1  # sums that follow the intervals
             return
         if row.t_s is not None and self.run.last_s is not None and row.t_s < self.run.last_s - 0.5:
             self._next_run(Run(self.run.target))
@@ -167,7 +184,7 @@ class _Reader:
             derived = row.derived_value
             name = row.derived_name
             self.found.counters.append(
-                Counter(name, name, derived, "1", where, coverage, row.t_s, kind, derived)
+                Counter(name, name, derived, row.derived_unit, where, coverage, row.t_s, kind, derived)
             )
 
     def _meaning(self, row: Row) -> Meaning:
@@ -184,10 +201,10 @@ class _Reader:
         where = row.scope or self._whole(means)
         return ", ".join(part for part in (where, f"cgroup {row.cgroup}" if row.cgroup else "") if part)
 
-    def _whole(self, means: Meaning) -> str:
+    def _whole(self, means: Meaning | None) -> str:
         """Of a row that names no place: uncore counters speak for the node, others for what was measured."""
         target = self.run.target
-        if means.uncore or target.strip("'") == "system wide":
+        if (means and means.uncore) or target.strip("'") == "system wide":
             return "node"
         if not target:
             return ""

@@ -495,6 +495,85 @@ def test_places_are_named() -> None:
     assert scope("nothing") == ""
 
 
+def test_part_without_the_counter_misses_nothing() -> None:
+    found = read(
+        SYSTEM
+        + "S0-D0-C0   1   100.00 MiB  uncore_imc_0/cas_count_read/\n"
+        + "S0-D0-C0   1   50.00 MiB  uncore_imc_0/cas_count_write/\n"
+        + "S0-D0-C1   0   <not counted> MiB  uncore_imc_0/cas_count_read/\n"
+    )
+    assert found.run is not None
+    assert found.run.bytes == {"dram": 150 * MIB}
+
+
+def test_decimal_commas_between_commas_are_put_together() -> None:
+    first, second, third = read(
+        "225851,20,msec,cpu-clock,225850700108,100,00,224,431,CPUs utilized\n"
+        "S0,24,12,45,MiB,uncore_imc_0/cas_count_read/,5000,66,57,,\n"
+        "976,,context-switches,225850504803,100,00,4,321,/sec\n"
+    ).counters
+    assert first.value == pytest.approx(225.8512)
+    assert (second.value, second.coverage) == (pytest.approx(12.45 * MIB), pytest.approx(0.6657))
+    assert (third.value, third.coverage) == (976, 1.0)
+
+
+@pytest.mark.parametrize(
+    "sums", ["15,,r01c7,10,100.00,,\n", '{"counter-value" : "15.0", "event" : "r01c7"}\n']
+)
+def test_sums_without_a_mark_after_intervals_are_not_added(sums: str) -> None:
+    found = read("1.000000000,10,,r01c7,10,100.00,,\n2.500000000,5,,r01c7,10,100.00,,\n" + sums)
+    assert found.run is not None
+    assert found.run.flops == 15
+
+
+def test_colours_of_a_terminal_are_no_part_of_a_row() -> None:
+    found = read(SYSTEM + "   1,234      cycles   #  \x1b[31m0.10\x1b[m GHz  (66.57%)\n")
+    assert only(found).value == 1234
+
+
+def test_unit_of_a_derived_metric_is_kept() -> None:
+    found = read(
+        SYSTEM + "CPU0  82,217  UNC_M_CAS_COUNT.RD [uncore_imc_0] #  9.2 MB/s  memory_bandwidth_total\n"
+    )
+    derived = list(found.counters)[1]
+    assert (derived.metric, derived.value, derived.unit) == (
+        "memory_bandwidth_total",
+        pytest.approx(9.2e6),
+        "byte/s",
+    )
+
+
+def test_first_zens_flops_tell_their_precision() -> None:
+    found = read(
+        "10,,fp_ret_sse_avx_ops.dp_mult_add_flops,10,100.00,,\n5,,fp_ret_sse_avx_ops.sp_mult_flops,10,100.00,,\n"
+    )
+    assert [c.metric for c in found.counters] == ["flops.f64.fma", "flops.f32.multiply"]
+    whole = read("20,,fp_ret_sse_avx_ops.all,10,100.00,,\n15,,fp_ret_sse_avx_ops.mac_flops,10,100.00,,\n")
+    assert whole.run is not None
+    assert whole.run.flops == 20
+
+
+def test_table_of_metrics_alone_is_read() -> None:
+    found = read(
+        SYSTEM
+        + "                 GHz       insn per cycle         GFLOPs\n"
+        + "S0-D0-C1     2     3.1              1.25            17.5\n\n     1.001234567 seconds time elapsed\n"
+    )
+    assert [(c.metric, c.value, c.scope) for c in found.counters] == [
+        ("GHz", 3.1, "core S0-D0-C1"), ("insn per cycle", 1.25, "core S0-D0-C1"), ("GFLOPs", 17.5, "core S0-D0-C1"),
+    ]  # fmt: skip
+    assert found.duration_s == pytest.approx(1.001234567)
+
+
+def test_raw_count_of_a_user_mode_event_keeps_its_name() -> None:
+    assert only(read("5,,l2_rqsts.l2_pf_miss:u,10,100.00,,\n")).event == "l2_rqsts.l2_pf_miss:u"
+    assert only(read("5,,instructions:u,10,100.00,,\n")).metric == "instructions"
+
+
+def test_only_some_widths_are_said_to_be_a_lower_bound() -> None:
+    assert said(read("5,,fp_arith_inst_retired.scalar_double,10,100.00,,\n"), "lower bound")
+
+
 # --- fuzz
 
 GOOD = (
