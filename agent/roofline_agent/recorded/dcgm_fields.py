@@ -7,6 +7,7 @@ fields are rates (bytes a second, averaged over DCGM's interval), though old exp
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -116,6 +117,7 @@ _STATED = {
 }
 
 
+@lru_cache(maxsize=4096)
 def field(name: str, kind: str = "", help_text: str = "") -> Field:
     """What the series `name` means; kind and help_text: of its TYPE and HELP lines, "" without them."""
     key = re.sub(r"^DCGM_(FI_)?", "", name.upper())

@@ -64,7 +64,8 @@ class Log:
         self._last_rate: float | None = None
 
     def add(self, state: str, number: int) -> None:
-        epoch, samples = _EPOCH.search(state), _SAMPLES.search(state)
+        epoch = _EPOCH.search(state) if "Epoch" in state else None
+        samples = _SAMPLES.search(state) if "Train on" in state else None
         if epoch:
             self._end_epoch(number)
             self._named = self._inside = True
@@ -158,12 +159,12 @@ class Log:
 
 def _bar(line: str) -> re.Match[str] | None:
     """The bar in a line: the last one where a copy has put several states side by side."""
-    drawn = list(_DRAWN.finditer(line))
-    plain = _BAR.search(line)
-    if drawn:
-        return drawn[-1]
+    plain = _BAR.search(line) if "/" in line else None
     if not plain:
         return None
+    drawn = list(_DRAWN.finditer(line))
+    if drawn:
+        return drawn[-1]
     return plain if _PER.search(line) or _VERBOSE_2.match(plain.group(3)) else None
 
 

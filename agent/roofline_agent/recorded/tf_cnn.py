@@ -26,10 +26,6 @@ _RANK = re.compile(
 _GLOG = re.compile(r"\b[IWEF](\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})(\.\d+)?")
 _GLOBAL = re.compile(r"([\d.]+) global")
 _DEVICE = re.compile(r"([\d.]+) per device")
-_FACT = re.compile(
-    r"(TensorFlow|Model|Dataset|Mode|Num batches|Num epochs|Devices|Data format|Optimizer|Variables"
-    r"|AllReduce|Batch size|Num workers):\s+(\S.*?)\s*$"
-)
 _FACTS = {
     "Model": "model",
     "Dataset": "dataset",
@@ -42,6 +38,8 @@ _FACTS = {
     "AllReduce": "all_reduce",
     "Num workers": "workers",
 }
+_NAMES = tuple(f"{name}:" for name in ("TensorFlow", "Batch size", *_FACTS))
+_FACT = re.compile(rf"({'|'.join(name[:-1] for name in _NAMES)}):\s+(\S.*)")
 
 
 def sniff(head: str) -> int:
@@ -122,12 +120,12 @@ class Log:
         return at_s - self._zero_s
 
     def _add_fact(self, line: str) -> bool:
-        per_device = _DEVICE.search(line)
-        fact = _FACT.search(line)
+        per_device = _DEVICE.search(line) if "per device" in line else None
+        fact = _FACT.search(line) if any(name in line for name in _NAMES) else None
         if fact and fact.group(1) == "TensorFlow":
-            self._found.version = fact.group(2)
+            self._found.version = fact.group(2).strip()[:50]
         elif fact and fact.group(1) in _FACTS:
-            self._found.facts.setdefault(_FACTS[fact.group(1)], fact.group(2).strip('"')[:500])
+            self._found.facts.setdefault(_FACTS[fact.group(1)], fact.group(2).strip('" \t')[:500])
         elif fact and fact.group(1) == "Batch size" and (whole := _GLOBAL.search(line)):
             self._found.facts.setdefault("batch_size_global", _whole(whole.group(1)))
         if per_device:

@@ -15,7 +15,9 @@ from .collect import Collector
 from .text import Text
 
 MAX_VALUE = 1 << 23  # characters of one event or top-level value; more is taken for broken
+MAX_BROKEN = 10_000  # events; with more of them than good ones the rest of the file is not read
 _NEAR_END = 16  # characters: an error as close to the end as this may just mean that the rest is not read yet
+_DEEP = 500  # levels that the decoder goes down at least, and so characters of what it gives up
 _KEY = "traceEvents"
 _BLANK = re.compile(r"[\s,]*")
 _EVENT = re.compile(r"\{\s*\"")
@@ -41,8 +43,10 @@ class Trace:
         self._chunks = text.chunks()
         self._buffer = ""
         self._at = 0
-        self._lines = 1  # of the file, up to the buffer's beginning
+        self._lines = 1  # of the file, up to `_counted` in the buffer
+        self._counted = 0
         self._ended = False
+        self._broken = 0
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Every event once, in the file's order. Never raises for what the file holds."""
@@ -70,10 +74,10 @@ class Trace:
                 self._at = broken.at
                 self._skip_to_event("an event is no JSON; it is left out")
                 continue
+            self.count += isinstance(event, dict)
             if isinstance(event, dict) and ("ph" in event or "name" in event):
-                self.count += 1
                 yield event
-            else:
+            elif event != {}:  # which some writers put behind their last comma
                 self._found.warn("a value between the events is no event; it is left out", self._line())
 
     def _object(self) -> Iterator[dict[str, Any]]:
@@ -100,7 +104,7 @@ class Trace:
             try:
                 value, end = _decoder.raw_decode(self._buffer, self._at)
             except RecursionError:
-                raise _Broken(self._at + 1) from None
+                raise _Broken(self._at + _DEEP) from None
             except json.JSONDecodeError as error:
                 if self._may_be_unfinished(error) and self._more():
                     continue
@@ -144,14 +148,17 @@ class Trace:
         if not chunk:
             self._ended = True
             return False
-        self._lines += self._buffer.count("\n", 0, self._at)
+        self._line()
         self._buffer = self._buffer[self._at :] + chunk
-        self._at = 0
+        self._at = self._counted = 0
         return True
 
     def _skip_to_event(self, why: str) -> None:
         """Goes on with the next thing that looks like an object."""
         self._found.warn("the last event is cut off; it is left out" if self._ended else why, self._line())
+        self._broken += 1
+        if self._broken > max(MAX_BROKEN, self.count):
+            self._give_up()
         while True:
             match = _EVENT.search(self._buffer, self._at)
             if match:
@@ -161,6 +168,10 @@ class Trace:
             if not self._more():
                 self._at = len(self._buffer)
                 return
+
+    def _give_up(self) -> None:
+        self._found.warn("most of the file is no JSON; it is read up to here", self._line())
+        self._buffer, self._at, self._chunks = "", 0, iter(())
 
     def _skip_to_events(self) -> bool:
         """Goes on behind `"traceEvents": [`, past a top-level value that cannot be read."""
@@ -177,7 +188,9 @@ class Trace:
                 return False
 
     def _line(self) -> int:
-        return self._lines + self._buffer.count("\n", 0, self._at)
+        self._lines += self._buffer.count("\n", self._counted, self._at)
+        self._counted = self._at
+        return self._lines
 
 
 def number(value: Any) -> float | None:

@@ -30,7 +30,7 @@ def read(text: Text, found: Collector) -> None:
     """Adds the steps and the throughput; facts: what the log says of model, batch and devices."""
     benchmark, keras = tf_cnn.Log(found), keras_log.Log(found)
     for state in states(text):
-        plain = _COLOURS.sub("", state)
+        plain = _COLOURS.sub("", state) if "[" in state or "\x1b" in state else state
         if not benchmark.add(plain, text.line):
             keras.add(plain, text.line)
     keras.tell()

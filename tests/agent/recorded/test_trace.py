@@ -80,6 +80,17 @@ def test_broken_event_costs_itself_only() -> None:
         assert found.warnings, bad
 
 
+def test_file_of_broken_events_is_not_read_to_its_end() -> None:
+    events, _, found = read("[" + json.dumps(EVENTS[0]) + ", {'ph': 1}" * 5 + ', {"' * 50_000)
+    assert events == EVENTS[:1]
+    assert warned(found, "most of the file is no JSON")
+
+
+def test_empty_object_behind_the_last_comma_is_no_mistake() -> None:
+    events, trace, found = read("[" + json.dumps(EVENTS[0]) + ",\n{}]")
+    assert (events, trace.count, found.warnings) == (EVENTS[:1], 2, [])
+
+
 def test_line_of_a_broken_event_is_told() -> None:
     good = json.dumps(EVENTS[0])
     _, _, found = read(f"[\n{good},\n{good},\n{{oops}},\n{good}]")
