@@ -113,11 +113,9 @@ def run(
 ) -> None:
     """Start one rank so that its steps and kernels are seen; everything else about it stays as it is.
 
-    Examples:
+    Example:  roofline-agent run --job 42 -- python train.py --batch 64
 
-      roofline-agent run --job 42 -- python train.py --batch 64
-
-      roofline-agent run --ncu 100-102 -- python train.py    FLOPs and bytes of each GPU kernel of three steps
+    Example:  roofline-agent run --ncu 100-102 -- python train.py
 
     --ncu runs each kernel of these steps several times (only these steps get slower, by far), at the clocks
     it would have anyway (--clock-control none), and sends what it found when the command ends. Steps count
