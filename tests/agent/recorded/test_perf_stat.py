@@ -545,7 +545,8 @@ def test_unit_of_a_derived_metric_is_kept() -> None:
 
 def test_first_zens_flops_tell_their_precision() -> None:
     found = read(
-        "10,,fp_ret_sse_avx_ops.dp_mult_add_flops,10,100.00,,\n5,,fp_ret_sse_avx_ops.sp_mult_flops,10,100.00,,\n"
+        "10,,fp_ret_sse_avx_ops.dp_mult_add_flops,10,100.00,,\n"
+        "5,,fp_ret_sse_avx_ops.sp_mult_flops,10,100.00,,\n"
     )
     assert [c.metric for c in found.counters] == ["flops.f64.fma", "flops.f32.multiply"]
     whole = read("20,,fp_ret_sse_avx_ops.all,10,100.00,,\n15,,fp_ret_sse_avx_ops.mac_flops,10,100.00,,\n")
@@ -557,10 +558,12 @@ def test_table_of_metrics_alone_is_read() -> None:
     found = read(
         SYSTEM
         + "                 GHz       insn per cycle         GFLOPs\n"
-        + "S0-D0-C1     2     3.1              1.25            17.5\n\n     1.001234567 seconds time elapsed\n"
+        + "S0-D0-C1     2     3.1              1.25            17.5\n\n"
+        + "     1.001234567 seconds time elapsed\n"
     )
     assert [(c.metric, c.value, c.scope) for c in found.counters] == [
-        ("GHz", 3.1, "core S0-D0-C1"), ("insn per cycle", 1.25, "core S0-D0-C1"), ("GFLOPs", 17.5, "core S0-D0-C1"),
+        ("GHz", 3.1, "core S0-D0-C1"),
+        ("insn per cycle", 1.25, "core S0-D0-C1"), ("GFLOPs", 17.5, "core S0-D0-C1"),
     ]  # fmt: skip
     assert found.duration_s == pytest.approx(1.001234567)
 
