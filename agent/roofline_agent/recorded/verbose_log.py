@@ -10,13 +10,13 @@ import re
 from collections import Counter
 
 from roofline_agent.verbose import header, mkl, onednn
+from roofline_agent.verbose.pieces import TOKEN, pieces
 from roofline_agent.verbose.records import KernelCall, KernelShape
 
 from .collect import Collector
 from .records import Launch
 from .text import Text
 
-_TOKEN = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,|MKL_VERBOSE ")
 _SURE = re.compile(
     r"(?:onednn|dnnl|mkldnn)_verbose,(?:v[0-9]+,)?(?:[0-9.e+]+,)?"
     r"(?:primitive|graph|ukernel|common|info|exec|create|dispatch|error|warn)"
@@ -75,7 +75,7 @@ class _Log:
         self._warn_of_cut()
         if "\x1b" in line:
             line = _ESCAPE.sub("", line)
-        for piece in [line] if line.count("_VERBOSE ") + line.count("_verbose,") == 1 else _pieces(line):
+        for piece in pieces(line):
             self._take_piece(piece)
 
     def _take_piece(self, piece: str) -> None:
@@ -84,12 +84,12 @@ class _Log:
         if call is not None:
             self._is_onednn |= not is_mkl
             self._launch(call)
-        elif _TOKEN.search(piece) is None:
+        elif TOKEN.search(piece) is None:
             return  # another program's word
         elif mkl.looks_executed(piece) if is_mkl else onednn.looks_executed(piece):
             self._is_onednn |= not is_mkl
             self._counts["garbled"] += 1
-            self._cut = ("an executed call's line is garbled: it is left out", self._text.line)
+            self._cut = ("an executed call's line is garbled or has no time: it is left out", self._text.line)
         elif is_mkl:
             self._add_facts(header.mkl_info(piece))
         else:
@@ -195,11 +195,6 @@ class _Log:
                 "graph partitions are not counted: their primitives print lines of their own, "
                 "which a graph compiler's do not"
             )
-
-
-def _pieces(line: str) -> list[str]:
-    starts = [match.start() for match in _TOKEN.finditer(line)]
-    return [line[start:end] for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
 
 
 def _prepare(shape: KernelShape) -> Launch:

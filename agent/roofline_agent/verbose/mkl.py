@@ -5,8 +5,8 @@
 FLOPs of a matrix product are 2mnk, and 8mnk for complex numbers, whose precision is named by their parts.
 Traffic is A and B read and C written once: whether C is read too depends on beta, which is printed as an
 address. Counted are GEMM in its types, GEMM_COMPUTE (packed operands), GEMM_BATCH and GEMM_BATCH_STRIDED
-where their sizes are printed (before 2025 GEMM_BATCH prints addresses only) and GEMV. Every other routine
-is a call whose FLOPs are not known.
+where their sizes are printed (before 2025 GEMM_BATCH prints addresses only), GEMV, and the products of
+symmetric and triangular matrices. Every other routine is a call whose FLOPs are not known.
 
 The lines carry no time of day.
 """
@@ -18,6 +18,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
+from roofline_agent.verbose import blas
 from roofline_agent.verbose.descriptors import ELEMENT_BITS
 from roofline_agent.verbose.records import KernelCall, KernelShape
 
@@ -27,7 +28,7 @@ _TIME = r" ([0-9]+\.?[0-9]*(?:e[+-]?[0-9]{1,2})?)([num]?s)(?:\s|$)"
 _EXECUTED = re.compile(_ROUTINE)
 # Old versions cut long argument lists off, closing parenthesis included.
 _TIMED = re.compile(rf"{_ROUTINE}(.*?)\)?{_TIME}")
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]*|\(nil\)")
+_ADDRESS = re.compile(r"(?<![0-9A-Za-z])0x[0-9a-fA-F]*|\(nil\)")
 _ARGUMENT = re.compile(r"\{[^}]*\}|[^,]+")
 _INTEGER = re.compile(r"[0-9]{1,12}")
 
@@ -94,6 +95,9 @@ def _shape(routine: str, arguments: str) -> KernelShape:
         types = _letter_types(gemv[2])
         work = _gemv_work(_ARGUMENT.findall(arguments), types, 2 if gemv[1] else 1)
         return _kernel("gemv", types.a, routine, arguments, work)
+    product = blas.product(routine, _ARGUMENT.findall(arguments))
+    if product:
+        return _product_shape(product, routine, arguments)
     return _kernel(routine.lower(), "", routine, arguments, None)
 
 
@@ -112,6 +116,15 @@ def _gemm_shape(name: re.Match[str], routine: str, arguments: str) -> KernelShap
     note = "8mnk as for a conventional product; three real products do it" if name[3] else ""
     operation = "gemm_batch" if "BATCH" in variant else "gemm"
     return _kernel(operation, types.a, routine, arguments, work, note)
+
+
+def _product_shape(product: blas.Product, routine: str, arguments: str) -> KernelShape:
+    types = _letter_types(product.letter)
+    work = None
+    if product.multiply_adds is not None and product.elements is not None:
+        flops = round(product.multiply_adds * types.flops(1))
+        work = _Work(flops, types.bytes(product.elements, 0, 0))
+    return _kernel(product.operation, types.a, routine, arguments, work)
 
 
 def _kernel(

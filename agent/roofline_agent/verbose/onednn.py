@@ -40,6 +40,8 @@ _FIELDS = (
     "problem_desc",
 )
 
+_FPMATH = re.compile(r"attr-fpmath(?:_mode)?:(bf16|f16|tf32|any)(:true)?")
+
 _DISTINCT_LINES = 8192  # a training run repeats some hundreds; sequences of changing length make more
 _MAX_MILLISECONDS = 1e9
 _MAX_COUNT = 2**63 - 1  # counts travel in 8 bytes; no kernel comes near, a garbled line may
@@ -146,8 +148,10 @@ def _precision(primitive: Primitive) -> str:
 
 
 def _fpmath_note(primitive: Primitive) -> str:
-    mode = re.search(r"attr-fpmath(?:_mode)?:(bf16|f16|tf32|any)", primitive.options)
-    return f"f32 may be computed as {mode[1]} (fpmath mode)" if mode else ""
+    mode = _FPMATH.search(primitive.options)
+    if mode is None:
+        return ""
+    return f"{'integers' if mode[2] else 'f32'} may be computed as {mode[1]} (fpmath mode)"
 
 
 def _countable(count: int | None) -> int | None:

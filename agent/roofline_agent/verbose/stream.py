@@ -2,6 +2,7 @@
 
 The user gets every byte of his own, in order and at once. A verbose line is what stands from its token to
 the end of its line, wherever in the line the token begins; how the stream is cut into chunks changes nothing.
+Where two run together in a line, both are read.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 
 from roofline_agent.verbose import mkl, onednn
+from roofline_agent.verbose.pieces import pieces
 from roofline_agent.verbose.records import KernelCall, TimedCall
 
 _TOKENS = (b"onednn_verbose,", b"dnnl_verbose,", b"mkldnn_verbose,", b"MKL_VERBOSE ", b"roofline_verbose,")
@@ -94,15 +96,18 @@ class VerboseFilter:
         if match.lastindex is None:
             self._take_mark(match.group())
             return False
-        library = onednn if match.lastindex == 1 else mkl
-        line = match.group().decode("latin-1")
+        for piece in pieces(match.group().decode("latin-1")):
+            self._take_piece(piece)
+        return self._is_kept(match)
+
+    def _take_piece(self, line: str) -> None:
+        library = mkl if line.startswith("MKL") else onednn
         call = library.parse(line)
         self.lines_seen += 1
         if call is not None:
             self._take_call(call)
         elif library.looks_executed(line):
             self.lines_unparsed += 1
-        return self._is_kept(match)
 
     def _is_kept(self, match: re.Match[bytes]) -> bool:
         if match.lastindex is None:

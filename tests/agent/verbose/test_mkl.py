@@ -62,10 +62,44 @@ def test_every_recorded_call_is_a_call_and_the_header_is_none(release: int) -> N
     assert all(mkl.looks_executed(line) for line in lines)
 
 
-@pytest.mark.parametrize("routine", ["SGESV", "SAXPY", "SGEMMT", "SGEMM_PACK", "MKL_SOMATCOPY"])
+@pytest.mark.parametrize("routine", ["SGESV", "SAXPY", "SGEMM_PACK", "MKL_SOMATCOPY"])
 def test_other_routines_have_no_count(routine: str) -> None:
     shape = recorded(2026)[routine]
     assert (shape.operation, shape.flops, shape.bytes) == (routine.lower(), None, None)
+
+
+N = 7 * 8 // 2  # elements of a triangle of 7
+
+
+@pytest.mark.parametrize(
+    ("call", "operation", "flops", "elements"),
+    [
+        ("SGEMMT(L,N,N,7,9,0x1,0x2,8,0x3,9,0x4,0x5,8)", "gemmt", 7 * 8 * 9, 2 * 7 * 9 + N),
+        ("SSYRK(U,N,7,9,0x1,0x2,7,0x3,0x4,7)", "syrk", 7 * 8 * 9, 7 * 9 + N),
+        ("SSYR2K(U,N,7,9,0x1,0x2,7,0x3,7,0x4,0x5,7)", "syr2k", 2 * 7 * 8 * 9, 2 * 7 * 9 + N),
+        ("SSYMM(L,U,7,9,0x1,0x2,7,0x3,7,0x4,0x5,7)", "symm", 2 * 7 * 7 * 9, N + 2 * 7 * 9),
+        ("SSYMM(R,U,9,7,0x1,0x2,7,0x3,9,0x4,0x5,9)", "symm", 2 * 7 * 7 * 9, N + 2 * 7 * 9),
+        ("STRSM(L,U,N,N,7,9,0x1,0x2,7,0x3,7)", "trsm", 7 * 7 * 9, N + 2 * 7 * 9),
+        ("STRMM(R,U,N,N,9,7,0x1,0x2,7,0x3,9)", "trmm", 7 * 7 * 9, N + 2 * 7 * 9),
+        ("cblas_strmm(101,141,121,111,131,7,9,0x1,0x2,7,0x3,9)", "trmm", 7 * 7 * 9, N + 2 * 7 * 9),
+        ("CHERK(U,N,7,9,0x1,0x2,7,0x3,0x4,7)", "herk", 4 * 7 * 8 * 9, 2 * (7 * 9 + N)),
+    ],
+)
+def test_products_of_symmetric_and_triangular_matrices(
+    call: str, operation: str, flops: int, elements: int
+) -> None:
+    shape = shape_of(f"MKL_VERBOSE {call} 1us CNR:OFF")
+    assert (shape.operation, shape.flops, shape.bytes) == (operation, flops, 4 * elements)
+
+
+def test_a_product_whose_sizes_are_addresses_has_no_count() -> None:
+    shape = shape_of("MKL_VERBOSE DSYRK(U,N,0x1,0x2,0x3) 1us")
+    assert (shape.operation, shape.precision, shape.flops, shape.bytes) == ("syrk", "f64", None, None)
+
+
+def test_sizes_of_a_transform_are_no_addresses() -> None:
+    shape = shape_of("MKL_VERBOSE FFT(dcfi30x30x30,tLim:4,desc:0x1c9c140) 452.82us CNR:OFF")
+    assert (shape.operation, shape.problem) == ("fft", "dcfi30x30x30,tLim:4,desc:*")
 
 
 def test_batches_are_counted_where_sizes_are_printed() -> None:
@@ -140,7 +174,18 @@ def test_a_garbled_size_is_not_a_count_that_cannot_travel() -> None:
 
 
 @given(
-    st.sampled_from(["SGEMM", "SGEMM_BATCH", "ZGEMM_BATCH_STRIDED", "GEMM_S8U8S32", "cblas_dgemv", "FFT"]),
+    st.sampled_from(
+        [
+            "SGEMM",
+            "CHERK",
+            "STRSM",
+            "SGEMM_BATCH",
+            "ZGEMM_BATCH_STRIDED",
+            "GEMM_S8U8S32",
+            "cblas_dgemv",
+            "FFT",
+        ]
+    ),
     st.text("TN,0123456789x{}() *", max_size=60),
 )
 def test_no_arguments_raise(routine: str, arguments: str) -> None:

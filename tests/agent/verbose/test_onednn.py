@@ -238,6 +238,8 @@ def test_a_garbled_size_is_not_a_count_that_cannot_travel() -> None:
 def test_reduced_precision_mode_is_noted() -> None:
     line = V3_CONVOLUTION.replace("attr-scratchpad:user", "attr-scratchpad:user attr-fpmath:bf16")
     assert shape_of("onednn_verbose,v1," + line).note == "f32 may be computed as bf16 (fpmath mode)"
+    widened = line.replace("fpmath:bf16", "fpmath:f16:true")
+    assert shape_of("onednn_verbose,v1," + widened).note == "integers may be computed as f16 (fpmath mode)"
 
 
 @given(st.text(max_size=120))

@@ -154,6 +154,13 @@ def test_without_any_time_in_the_stream_a_call_starts_when_it_arrives() -> None:
     assert verbose.take() == []
 
 
+def test_lines_that_ran_together_are_both_taken() -> None:
+    output, calls, counts = run(b"a" + UNTIMED.rstrip() + GEMM + CUT_OFF.rstrip() + TIMED + b"b\n", [])
+    assert output == b"ab\n"
+    assert [call.shape.library for call in calls] == ["onednn", "mkl", "onednn"]
+    assert counts == (4, 1)
+
+
 def test_counters_tell_headers_from_calls_that_were_not_understood() -> None:
     assert run(HEADER + CUT_OFF + GEMM + MARK + b"x\n", [])[2] == (3, 1)
 

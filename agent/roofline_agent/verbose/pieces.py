@@ -1,0 +1,15 @@
+"""Tells verbose lines apart that run together in one, as happens where threads print at once."""
+
+from __future__ import annotations
+
+import re
+
+TOKEN = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,|MKL_VERBOSE ")
+
+
+def pieces(line: str) -> list[str]:
+    """The line itself, with whatever stands before its token, or one piece from each token to the next."""
+    if line.count("_verbose,") + line.count("_VERBOSE ") == 1:
+        return [line]
+    starts = [match.start() for match in TOKEN.finditer(line)]
+    return [line[start:end] for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
