@@ -250,7 +250,12 @@ def doctor(
     context: typer.Context,
     output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
 ) -> None:
-    """List each source and part: works, or why not and what to do. Exit code 0 when samples can be taken."""
+    """List each source and part: works, or why not, what to do, and what of a report it fills.
+
+    Example:  roofline-agent doctor --format json | jq '.[] | select(.works | not)'
+
+    Exit code: 0 when samples can be taken, else 1.
+    """
     from .doctor import examine
 
     if output not in ("text", "json"):
@@ -259,10 +264,13 @@ def doctor(
     if output == "json":
         print(json.dumps([f._asdict() for f in findings], indent=2))
     else:
+        width = max(len(f.what) for f in findings) + 1
         for finding in findings:
-            print(f"{'ok ' if finding.works else 'off'}  {finding.what:<16} {finding.text}")
-            if finding.advice and not finding.works:
-                print(f"{'':<22}-> {finding.advice}")
+            print(f"{'ok ' if finding.works else 'off'}  {finding.what:<{width}} {finding.text}")
+            if finding.advice:
+                print(f"{'':<{width + 6}}{'more' if finding.works else 'fix'}: {finding.advice}")
+            if finding.fills:
+                print(f"{'':<{width + 6}}{'fills' if finding.works else 'would fill'}: {finding.fills}")
     if not any(f.works for f in findings if f.what.startswith("source ")):
         raise typer.Exit(1)
 

@@ -74,6 +74,7 @@ class Daemon:
         self._sampling = Task(int(config.interval * 1e9), now)
         self._batching = Task(BATCH_NS, now + BATCH_NS)
         self._reported_drops = 0
+        self._sampled = False
 
     def stop(self) -> None:
         """Ask the loop to end; safe in a signal handler."""
@@ -128,7 +129,12 @@ class Daemon:
             self._events.append(Event(EventKind.RANK_EXITED, now, now, rank))
 
     def _sample(self) -> None:
-        self._sampler.ask(list(self._discovery.ranks.values()))
+        ranks = list(self._discovery.ranks.values())
+        # A node without ranks has nothing to report; once more after the last has gone, so that what counted
+        # it can end.
+        if ranks or self._sampled:
+            self._sampler.ask(ranks)
+        self._sampled = bool(ranks)
 
     def _take_samples(self, wait_s: float) -> None:
         blocks, events = self._sampler.take(wait_s)

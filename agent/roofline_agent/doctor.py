@@ -23,6 +23,7 @@ class Finding(NamedTuple):
     works: bool
     text: str  # how it works, or why not
     advice: str = ""
+    fills: str = ""  # what of a report its values fill, or would fill
 
 
 def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
@@ -36,7 +37,9 @@ def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
 
 
 def _of_source(status: SourceStatus) -> Finding:
-    return Finding(f"source {status.name}", status.works, status.reason or "works", status.advice)
+    return Finding(
+        f"source {status.name}", status.works, status.reason or "works", status.advice, status.fills
+    )
 
 
 def _ceilings(state: Path) -> Finding:

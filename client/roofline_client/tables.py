@@ -182,7 +182,7 @@ def _parts(report: Report) -> Columns:
         values = [
             f"{name.removesuffix('.per_second').removesuffix('.mean')} {units.show(value)}"
             for name, value in part.values.items()
-            if value.value and name.endswith((".per_second", ".mean"))
+            if value.value and name.endswith((".per_second", ".mean")) and ".coverage" not in name
         ]
         if values:
             where = f"{part.host} {part.rank}".strip() + (f" · {part.instance}" if part.instance else "")

@@ -21,6 +21,7 @@ Bools = NDArray[np.bool_]
 Table = dict[str, NDArray[Any]]
 
 NODE_JOB = ""  # rows that concern a node and not a job are kept under the empty job
+RECORDED = "recorded"  # `framework` of a rank that is a file: its process is long gone
 NODE_RANK = -1  # in the column `rank`: the row speaks for the node, or for a part of it (column `instance`)
 
 

@@ -263,10 +263,13 @@ def test_doctor_for_people_and_for_programs(place: Place) -> None:
     assert "ok   source process" in text.stdout
     lines = text.stdout.splitlines()
     (at,) = [n for n, line in enumerate(lines) if line.startswith("off  agent")]
-    assert lines[at + 1].strip().startswith("->")
+    assert lines[at + 1].strip().startswith("fix: ")
+    (at,) = [n for n, line in enumerate(lines) if line.startswith("ok   source process")]
+    assert lines[at + 1].strip() == "fills: CPU time and utilization, memory"
     findings = json.loads(place.run("--server", "127.0.0.1:1", "doctor", "--format", "json").stdout)
     assert {f["what"]: f["works"] for f in findings}["source process"] is True
     assert all(f["works"] or f["text"] for f in findings)
+    assert all(f["fills"] for f in findings if f["what"].startswith("source "))
 
 
 def test_doctor_fails_where_no_source_works(place: Place) -> None:

@@ -76,6 +76,8 @@ def batches(found: Collector, target: Target) -> Iterator[Batch]:
     begin = target.begin_ns
     end = begin + max(1, round(duration_s(found) * 1e9))
     rank = target.rank
+    if end <= begin + 1 and len(found.counters):
+        found.warn("the file does not say how long it ran: its totals have no place in time and are not sent")
     started = Event(EventKind.RANK_STARTED, begin, begin, rank)
     ended = [Event(EventKind.RANK_EXITED, end, end, rank)]
     if any(True for _ in _launches(found)):
@@ -109,7 +111,7 @@ def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[Sample
         if not some:
             continue
         chosen = (c for log in (found.counters, extra) for c in log if is_of_process(c) == process)
-        series = Series(rank if process else None, some, begin, end)
+        series = Series(rank if process else None, some, begin, end if end > begin + 1 else None)
         name = set_name(found.tool, process)
         for rows in _alike(_fed(series, chosen), VALUES_PER_BATCH // len(some)):
             made = counter_set(name, some, Scope.PROCESS if process else scope_of(rows[0].instance))

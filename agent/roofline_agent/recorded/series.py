@@ -72,7 +72,8 @@ def scope_of(instance: str) -> Scope:
 class Series:
     """Turns the counters of one scope kind into rows. Feed them in the file's order, then `finish`."""
 
-    def __init__(self, rank: Rank | None, found: list[Column], begin_ns: int, end_ns: int) -> None:
+    def __init__(self, rank: Rank | None, found: list[Column], begin_ns: int, end_ns: int | None) -> None:
+        """end_ns None: nobody knows when the run ended, so its totals have no place in time."""
         self._rank = rank
         self._columns = found
         self._names = {c.name for c in found}
@@ -104,6 +105,8 @@ class Series:
     def finish(self) -> Iterator[Sample]:
         """The rows that were still open, and those of totals."""
         yield from self._moment()
+        if self._end_ns is None:
+            return
         for instance, values in self._totals.items():
             if any(c.kind == MetricKind.CUMULATIVE and c.name in values for c in self._columns):
                 yield self._row(instance, self._begin_ns, self._zeros(values))

@@ -32,8 +32,8 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     windows: rank, window, step, begin_ns, end_ns. calls: rank, time_ns (start), duration_ns, flops, bytes,
     precision (code), and dram where a profiler counted it.
     coverage: rank, begin_ns, end_ns. A call belongs to the window that holds its middle. Sums are exact
-    int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero. `dram` is
-    the sum over the `dram_calls` calls whose DRAM traffic was counted.
+    int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero. A sum
+    of FLOPs, bytes or DRAM bytes is over the `flop_calls`, `byte_calls`, `dram_calls` that have them.
     """
     parts = []
     for rank in np.unique(np.concatenate([coverage["rank"], calls["rank"]])):
@@ -59,6 +59,8 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
         "flops": np.where(no_flops, 0, calls["flops"]),
         "bytes": np.where(no_bytes, 0, calls["bytes"]),
         "dram": np.where(dram == ABSENT, 0, dram),
+        "flop_calls": (~no_flops).astype(np.int64),
+        "byte_calls": (~no_bytes).astype(np.int64),
         "dram_calls": (dram != ABSENT).astype(np.int64),
         "kernel_ns": calls["duration_ns"],
         "unmodelled": (no_flops | (no_bytes & (dram == ABSENT))).astype(np.int64),

@@ -19,6 +19,7 @@ from ..records import (
     ABSENT,
     NODE_JOB,
     NODE_RANK,
+    RECORDED,
     Ceiling,
     EventKind,
     Frame,
@@ -46,7 +47,6 @@ RESERVED_COLUMNS = frozenset(
 ) | {"instance"}
 MAX_INSTANCES = 65_536
 MAX_RANK_TABLES = 8192
-RECORDED = "recorded"  # `framework` of a rank that is a file: its process is long gone
 
 
 class Numbers(Protocol):

@@ -41,6 +41,8 @@ class KernelEvidence(NamedTuple):
     flops_f32: Ints
     flops_f64: Ints
     dram: Ints  # bytes that a profiler counted; ABSENT where it did not count every call
+    has_flops: bool = True  # of any call the FLOPs are known
+    has_bytes: bool = True
 
 
 class CounterEvidence(NamedTuple):
@@ -162,23 +164,25 @@ def _with_examples(steps: StepEvidence) -> StepEvidence:
 
 
 def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
-    counted = [r.kernels for r in ranks if r.kernels is not None]
+    recorded = [r.kernels for r in ranks if r.kernels is not None]
+    counted = [k for k in recorded if k.has_flops]
     stepping = [r.kernels for r in ranks if r.kernels is not None and len(r.steps.step)]
     missing = _reason(ranks, "flops", "no kernels were recorded")
     flops = _pool([k.flops[k.complete] for k in counted])
-    moved = _pool([k.bytes[k.complete] for k in counted])
-    windows = sum(len(k.flops) for k in counted)
-    share = len(flops) / windows if windows else None
-    if windows and not len(flops):
+    moved = _pool([k.bytes[k.complete] for k in counted if k.has_bytes])
+    complete = sum(int(k.complete.sum()) for k in recorded)
+    windows = sum(len(k.flops) for k in recorded)
+    share = complete / windows if windows else None
+    if windows and not complete:
         missing = "no step was watched from begin to end"
+    elif windows and not len(flops):
+        missing = "nobody knows the FLOPs of its kernels"
     # Without steps the kernels of the whole run are known: rates, but nothing per step.
-    no_steps = (
-        missing if stepping or not len(flops) else _reason(ranks, "steps", "no step marks were received")
-    )
+    no_steps = missing if stepping or not complete else _reason(ranks, "steps", "no step marks were received")
     note = _unmodelled_note(counted)
     kernel_time = _pool([k.kernel_ns[k.complete] for k in stepping])
-    per_step = _pool([k.flops[k.complete] for k in stepping])
-    moved_per_step = _pool([k.bytes[k.complete] for k in stepping])
+    per_step = _pool([k.flops[k.complete] for k in stepping if k.has_flops])
+    moved_per_step = _pool([k.bytes[k.complete] for k in stepping if k.has_bytes])
 
     def analytic(number: float | None, unit: str, why: str = note, without: str = missing) -> Value:
         return value(number, unit, _ANALYTIC, scope, share, why, without)
@@ -198,7 +202,9 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         "flops_per_second": analytic(_rate(counted, "flops"), "FLOP/s"),
         "flops_per_step.measured": counted_value(_per_window(counters, ranks, 1), "FLOP"),
         "flops_per_second.measured": counted_value(_counter_rate(counters, 1), "FLOP/s"),
-        "bytes_per_step.minimum": analytic(_median(moved_per_step), "byte", minimum, no_steps),
+        "bytes_per_step.minimum": analytic(
+            _median(moved_per_step), "byte", minimum, no_traffic if stepping and len(flops) else no_steps
+        ),
         "intensity.minimum": analytic(_ratio(_sum(flops), _sum(moved)), "FLOP/byte", minimum, no_traffic),
         "kernel_time_per_step": value(
             _mean(kernel_time, NS),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..correlate.steps import OWN, union
 from ..model.summary import CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
-from ..records import ABSENT, EventKind, Ints, SourceStatus, Table, rows, take
+from ..records import ABSENT, RECORDED, EventKind, Ints, SourceStatus, Table, rows, take
 from ..store.view import JobView
 from .members import host_of
 from .records import Steps
@@ -37,7 +37,7 @@ NEEDED = {
     "steps": ["examples", "asynchronous"],
     "steps_kernels": [
         *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", "flops_f32", "flops_f64"),
-        *("dram", "dram_calls"),
+        *("dram", "dram_calls", "flop_calls", "byte_calls"),
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
@@ -144,6 +144,8 @@ def _kernels(table: Table) -> KernelEvidence | None:
         unmodelled=column("unmodelled"),
         flops_f32=column("flops_f32"),
         flops_f64=column("flops_f64"),
+        has_flops="flop_calls" not in table or bool(table["flop_calls"].any()),
+        has_bytes="byte_calls" not in table or bool(table["byte_calls"].any()),
         dram=np.where(column("dram_calls") == column("calls"), column("dram"), ABSENT),
     )
 
@@ -229,6 +231,11 @@ def _reasons(view: JobView, number: int) -> dict[str, str]:
     if not nodes:
         elsewhere = "only its coordinator spoke of it: no agent watches its process"
         return dict.fromkeys(("cpu", "tcp", "flops", "dram", "energy"), elsewhere)
+    lives = [who for who in view.lives if who.rank == number]
+    if all(who.framework == RECORDED for who in lives):
+        return dict.fromkeys(
+            ("cpu", "tcp", "flops", "perf", "dram", "energy"), "the recorded files do not hold it"
+        )
     events = where(view.events, "rank", number)
     wrapped = rows(events) and bool(np.any(events["kind"] == EventKind.KERNELS_COVERED))
     status = {s.name: s for n in nodes for s in view.machines[n].sources}
