@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,6 +26,8 @@ class Log(Generic[T]):
         self._kind = kind
         self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES, "w+", encoding="utf-8")  # noqa: SIM115
         self._count = 0
+        # Whoever drops a collector half way (a reader that fails) leaves no file open.
+        weakref.finalize(self, self._file.close)
 
     def append(self, record: T) -> None:
         self._file.write(json.dumps(record) + "\n")

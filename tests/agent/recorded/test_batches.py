@@ -1,0 +1,109 @@
+"""A recording as an agent's batches: contiguous, small, idempotent, nothing dropped in silence."""
+
+from __future__ import annotations
+
+from roofline_agent.exporter import encode
+from roofline_agent.recorded.batches import THINGS_PER_BATCH, Target, batches, duration_s, identity, set_name
+from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.records import Counter, Kernel, Launch, Step, Throughput
+from roofline_agent.records import Batch, EventKind, MarkKind
+
+BEGIN, SECOND = 1_700_000_000 * 10**9, 10**9
+TARGET = Target("7", "worker", 3, BEGIN)
+
+
+def collected(*launches: Launch) -> Collector:
+    found = Collector(keep_launches=True)
+    found.tool = "ncu"
+    for launch in launches:
+        found.launch(launch)
+    return found
+
+
+def made(found: Collector) -> list[Batch]:
+    return list(batches(found, TARGET))
+
+
+def test_launches_without_a_time_stamp_lie_behind_each_other() -> None:
+    found = collected(Launch("a", 1.0, 10.0, {"dram": 5.0}), Launch("b", 2.0), Launch("c", 0.5, start_s=10.0))
+    calls = [call for batch in made(found) for call in batch.calls]
+    assert [(c.start_ns - BEGIN, c.duration_ns) for c in calls] == [
+        (0, SECOND),
+        (SECOND, 2 * SECOND),
+        (10 * SECOND, SECOND // 2),
+    ]
+    first, second, third = (c.shape for c in calls)
+    assert (first.flops, first.bytes, first.dram_bytes) == (10, None, 5)
+    assert (second.flops, second.dram_bytes) == (None, None)
+    assert "behind the kernel before" in first.note
+    assert third.note == ""
+
+
+def test_kernels_summed_by_their_tool_are_sent_too() -> None:
+    found = collected()
+    found.kernel(Kernel("gemm", 6, 3.0, 600.0, {"dram": 60.0}))
+    (call,) = [call for batch in made(found) for call in batch.calls]
+    assert (call.shape.operation, call.shape.flops, call.duration_ns) == ("gemm", 600, 3 * SECOND)
+    assert "sum of 6 launches" in call.shape.note
+
+
+def test_whole_time_is_watched_and_the_rank_ends() -> None:
+    sent = made(collected(Launch("a", 4.0)))
+    assert (sent[0].begin_ns, sent[0].end_ns) == (BEGIN, BEGIN + 4 * SECOND)
+    assert all(b.begin_ns == b.end_ns == BEGIN + 4 * SECOND for b in sent[1:])
+    kinds = [event.kind for batch in sent for event in batch.events]
+    assert kinds == [EventKind.RANK_STARTED, EventKind.RANK_EXITED, EventKind.KERNELS_COVERED]
+    assert {rank.key for batch in sent for rank in batch.ranks} == {"worker:3"}
+
+
+def test_batches_stay_small() -> None:
+    found = collected(*(Launch("k" * 900, 1e-6) for _ in range(2 * THINGS_PER_BATCH + 1)))
+    for at in range(3000):
+        for metric in ("a", "b", "c"):
+            found.counters.append(Counter(metric, metric, 1.0, "1", t_s=float(at), kind="delta"))
+    sizes = [len(encode(batch, n)) for n, batch in enumerate(made(found), 1)]
+    assert len(sizes) > 4
+    assert max(sizes) < 700_000
+
+
+def test_steps_with_times_are_marks_and_those_without_are_warned_of() -> None:
+    found = collected(Launch("a", 4.0))
+    found.throughput = Throughput("images", 10.0, 10.0, 1, batch=32)
+    found.steps.append(Step(5, None, t_s=1.0, step_time_s=0.5))
+    marks = [mark for batch in made(found) for mark in batch.marks]
+    assert [(m.kind, m.step, m.examples, m.time_ns - BEGIN) for m in marks] == [
+        (MarkKind.BEGIN, 5, None, SECOND),
+        (MarkKind.END, 5, 32, SECOND * 3 // 2),
+    ]
+    found = collected(Launch("a", 4.0))
+    found.steps.append(Step(5, 100.0))
+    assert not [mark for batch in made(found) for mark in batch.marks]
+    assert any("when its steps were" in w.text for w in found.warnings)
+
+
+def test_totals_without_a_length_are_warned_of() -> None:
+    found = collected()
+    found.counters.append(Counter("cycles", "cycles", 5.0, "1"))
+    assert not [block for batch in made(found) for block in batch.samples]
+    assert any("how long it ran" in w.text for w in found.warnings)
+
+
+def test_length_is_that_of_whatever_ends_last() -> None:
+    found = collected(Launch("a", 4.0), Launch("b", 1.0))
+    assert duration_s(found) == 5.0
+    found.duration_s = 9.0
+    assert duration_s(found) == 9.0
+
+
+def test_same_file_for_the_same_rank_is_the_same_agent() -> None:
+    assert identity("abc", TARGET) == identity("abc", TARGET._replace(begin_ns=5))
+    assert (
+        len({identity("abc", TARGET), identity("abd", TARGET), identity("abc", TARGET._replace(job="8"))})
+        == 3
+    )
+
+
+def test_counters_go_where_those_of_the_live_source_go() -> None:
+    assert (set_name("perf stat", True), set_name("perf stat", False)) == ("perf", "perf_system")
+    assert set_name("LIKWID 5.2", False) == "likwid"
+    assert set_name("Some Tool (x)", True) == "recorded_some_tool_x"
