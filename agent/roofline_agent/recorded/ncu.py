@@ -13,7 +13,7 @@ from .collect import Collector
 from .ncu_aside import Aside
 from .ncu_metrics import Value, Values
 from .ncu_people import People
-from .ncu_table import Printed, launches
+from .ncu_table import Printed, is_header, launches
 from .ncu_values import has_decimal_commas
 from .records import Counter, Launch
 from .text import Text
@@ -21,12 +21,8 @@ from .text import Text
 MAX_COUNTERS = 20_000  # a raw page has hundreds of columns; what is read is bounded, not what may be imported
 
 _SIGNS = (
-    (re.compile(r'^"?ID"?,.*"?Kernel Name"?,', re.MULTILINE), 95),
-    (re.compile(r'"?Metric Name"?,.*"?Metric Value"?|"?Metric Value"?,.*"?Metric Name"?'), 95),
-    (re.compile(r'"?Kernel Name"?,.*"?Metric Name"?,"?Metric Unit"?,"?Minimum"?'), 95),
-    (re.compile(r'"?Kernel Name"?,.*__\w+\.(?:sum|avg|min|max|pct)', re.MULTILINE), 90),
-    (re.compile(r"^ +Section: .*\n +-+[- ]*\n +Metric Name +Metric Unit", re.MULTILINE), 90),
     (re.compile(r'^"Launch Attribute","Value"|"Nsight Compute Target","', re.MULTILINE), 90),
+    (re.compile(r"^ +Section: [^\n]*\n[- ]+\n +Metric Name +Metric Unit", re.MULTILINE), 90),
     (re.compile(r"^==PROF== ", re.MULTILINE), 80),
     (re.compile(r"^==(?:ERROR|WARNING)== ", re.MULTILINE), 60),
 )
@@ -35,6 +31,8 @@ _ATTRIBUTES = (ncu_metrics.DEVICE_NAME, ncu_metrics.CC_MAJOR, ncu_metrics.CC_MIN
 
 
 def sniff(head: str) -> int:
+    if any(is_header(line) for line in head.split("\n")):
+        return 95
     return max((sure for sign, sure in _SIGNS if sign.search(head)), default=0)
 
 

@@ -83,6 +83,16 @@ def launches(text: Text, found: Collector, wanted: Callable[[str], bool], aside:
         yield from table.end(at_end=True)
 
 
+def is_header(line: str) -> bool:
+    """Whether a line, or its beginning, is the header of a table of kernels."""
+    if "Kernel Name" not in line and "Metric Name" not in line:
+        return False
+    try:
+        return _columns(next(csv.reader([line]), [])) is not None
+    except csv.Error:
+        return False
+
+
 def _columns(row: list[str]) -> _Columns | None:
     """The columns, if this row is a header."""
     if "Kernel Name" not in row and "Metric Name" not in row:  # asked of every row

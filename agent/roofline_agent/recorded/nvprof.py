@@ -24,13 +24,13 @@ _SIGNS = (
     (re.compile(r'^"?Device"?,"?Kernel"?,"?Invocations"?,', re.MULTILINE), 95),
     (re.compile(r'"?Time\(%\)"?,"?Time"?,"?Calls"?,"?Avg"?', re.MULTILINE), 95),
     (re.compile(r'^"?Start"?,"?Duration"?,"?(?:Grid X|Name)"?,', re.MULTILINE), 90),
-    (re.compile(r"^==[\d=]+=* (?:Profiling result|Metric result|Event result)", re.MULTILINE), 90),
+    (re.compile(r"^==[\d=]+ (?:Profiling result|Metric result|Event result)", re.MULTILINE), 90),
     (re.compile(r"^\s*Invocations\s+(?:Metric|Event) Name\s", re.MULTILINE), 90),
     (re.compile(r"Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name"), 90),
 )
 _ROW = re.compile(r'["\d,]')  # how a row of any CSV table begins
 _ROUNDING = 1e-2  # printed means may lie a digit outside
-_MESSAGE = re.compile(r"==[\d=]+=* (?:(?P<kind>Warning|Error|Internal error):\s*)?(?P<text>.*)")
+_MESSAGE = re.compile(r"==[\d=]+ (?:(?P<kind>Warning|Error|Internal error):\s*)?(?P<text>.*)")
 
 
 def sniff(head: str) -> int:

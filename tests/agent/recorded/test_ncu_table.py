@@ -191,3 +191,18 @@ def test_tables_for_people_are_read() -> None:
     assert found.launches[0].problem == "grid (64, 32, 1), block (16, 16, 1)"
     assert (second.name, second.time_s) == ("void other<int>(T1)", pytest.approx(4.5e-6))
     assert found.facts["compute_capability"] == "8.9"
+
+
+def test_a_wide_header_longer_than_the_head_is_recognised() -> None:
+    header = '"ID","Process ID","Kernel Name",' + ",".join(f'"unit__metric_{i}.sum"' for i in range(9000))
+    assert ncu.sniff(header[: 1 << 16]) == 95
+
+
+@pytest.mark.parametrize(
+    "piece", ['"Kernel Name",__a.', "Metric Name,", "ID,", " Section: -", "==", '"', " "]
+)
+def test_long_lines_of_nonsense_take_no_time(piece: str) -> None:
+    """Would run for minutes if a pattern went back and forth over them."""
+    text = piece * (60_000 // len(piece))
+    assert ncu.sniff(text) <= 95
+    read_text("x" + text + "\n" + HEADER + "\n" + text)
