@@ -1,4 +1,4 @@
-"""A command that dies with this process, even when this process is killed with SIGKILL.
+"""A tool as a child: it dies with this process, even by SIGKILL, and is never taken for a rank.
 
 The kernel sends a signal of the child's choice when the *thread* that started it ends (prctl(2),
 PR_SET_PDEATHSIG). The child asks for that itself, before it becomes the command: Python's preexec_fn would
@@ -23,6 +23,23 @@ except OSError as error:
     os.write(2, f"{sys.argv[2]}: {error.strerror}\\n".encode())
     os._exit(127)
 """
+
+
+_PASSED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "PERF_EXEC_PATH")
+
+
+def bare_environment(prefix: str = "", **others: str) -> dict[str, str]:
+    """What a tool needs of our environment, and others.
+
+    The agent may run inside a job: RANK and its like would make its tools look like ranks. prefix: of the
+    tool's own variables, if it has any.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED or (prefix and name.startswith(prefix))
+    }
+    return {**kept, "LC_ALL": "C", **others}
 
 
 def leashed(command: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
+from .leash import bare_environment
 from .likwid_timeline import Point, Timeline, counted, header_of, parse_row
 from .perf import PerfSource
 from .perf_stat.complaints import Complaints
@@ -82,6 +83,7 @@ class LikwidSource:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=PROBE_TIMEOUT_S,
+            env=bare_environment("LIKWID_"),
         )
         return done.stdout.decode(errors="replace")
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .leash import leashed
+from .leash import bare_environment, leashed
 
 _GIGABYTE = 10**9
 _SAID_LINES = 50
@@ -82,7 +82,11 @@ class Timeline:
     def __init__(self, command: Sequence[str]) -> None:
         """command: ends with one that ends with its standard input. Raises OSError."""
         self._process = subprocess.Popen(
-            leashed(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            leashed(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=bare_environment("LIKWID_"),
         )
         assert self._process.stdout is not None
         self._pipe = self._process.stdout.fileno()

@@ -100,8 +100,10 @@ class PerfSource:
         said += [family.note] if family.note else []
         if answers.user_only:
             level = permission.paranoid(self._proc)
-            said.append(f"user space only (kernel.perf_event_paranoid is {level})")
-            advice = f"sysctl kernel.perf_event_paranoid=0 for kernel cycles and DRAM, {permission.CAPABLE}"
+            said.append(
+                f"user space only: kernel.perf_event_paranoid is {level}, kernel cycles and DRAM need 0"
+            )
+            advice = f"sysctl kernel.perf_event_paranoid=0, {permission.CAPABLE}"
             return SourceStatus(self.name, True, "; ".join(said), advice)
         return SourceStatus(self.name, True, "; ".join(said))
 

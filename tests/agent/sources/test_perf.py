@@ -139,7 +139,7 @@ def test_user_space_only_is_said_with_the_way_out(tmp_path: Path) -> None:
     perf = script(tmp_path, """while [ "$1" != -e ]; do shift; done; echo "5;;cycles:u;1;100.00;;" >&2""")
     status = status_of(perf, proc_tree(tmp_path / "proc", intel(0x3F), paranoid=2))
     assert status.works
-    assert "user space only (kernel.perf_event_paranoid is 2)" in status.reason
+    assert "user space only: kernel.perf_event_paranoid is 2, kernel cycles and DRAM need 0" in status.reason
     assert "sysctl kernel.perf_event_paranoid=0" in status.advice and "CAP_PERFMON" in status.advice
 
 

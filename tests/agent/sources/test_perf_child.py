@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.sources.leash import leashed
+from roofline_agent.sources.leash import bare_environment, leashed
 from roofline_agent.sources.perf_stat.child import Child, Interval
 from roofline_agent.sources.perf_stat.probe import PER_PROCESS, tried
 
@@ -168,3 +168,15 @@ def test_leashed_command_whose_parent_is_gone_does_not_start(tmp_path: Path) -> 
     command[command.index(str(os.getpid()))] = "1" if os.getppid() != 1 else "2"
     assert subprocess.run(command).returncode == 1
     assert not (tmp_path / "started").exists()
+
+
+def test_tool_is_not_taken_for_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "TF_CONFIG", "OMPI_COMM_WORLD_RANK", "PERF_CONFIG", "LIKWID_FORCE"):
+        monkeypatch.setenv(name, "1")
+    child = Child([str(script(tmp_path, "env >&2"))], 1)
+    wait_for(lambda: child.returncode is not None)
+    child.end()
+    names = {line.partition("=")[0] for line in child.complaint.splitlines()}
+    assert names & {"RANK", "WORLD_SIZE", "TF_CONFIG", "OMPI_COMM_WORLD_RANK"} == set()
+    assert "PERF_CONFIG=/dev/null" in child.complaint and "LC_ALL=C" in child.complaint
+    assert bare_environment("LIKWID_")["LIKWID_FORCE"] == "1" and "LIKWID_FORCE" not in bare_environment()

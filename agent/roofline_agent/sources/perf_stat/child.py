@@ -130,14 +130,19 @@ class Child:
         try:
             self._process.wait(timeout=_LAST_WORDS_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self._kill()
         last = self.take()
         if self._open:
             last += self._dated([self._closed()])
         assert self._process.stderr is not None
         self._process.stderr.close()
         return last
+
+    def _kill(self) -> None:
+        self._process.kill()
+        # One that the kernel does not let go is left behind: waiting for it would cost the other ranks' rows.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_LAST_WORDS_S)
 
 
 def _end_ns(readings: Sequence[Reading]) -> int:

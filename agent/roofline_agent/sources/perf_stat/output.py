@@ -33,7 +33,7 @@ def parse_line(line: str) -> Reading | None:
         seconds = float(fields[0])
     except ValueError:
         return None
-    socket = _SOCKET.match(fields[1])
+    socket = _SOCKET.match(fields[1]) if fields[1][:1] == "S" else None
     if socket:
         del fields[1:3]
     return _reading(seconds, fields[1:], socket.group(1) if socket else "")
@@ -54,7 +54,9 @@ def _reading(seconds: float, fields: list[str], socket: str) -> Reading | None:
 
 def plain(event: str) -> str:
     """A name without the modifier for user space, which unprivileged perf adds: cycles:u, cpu/event=1/u."""
-    return event.removesuffix(":u") if event.endswith(":u") else re.sub(r"/u$", "/", event)
+    if event.endswith(":u"):
+        return event[:-2]
+    return event[:-1] if event.endswith("/u") else event
 
 
 def printed(text: str) -> list[tuple[str, str]]:

@@ -6,12 +6,12 @@ Answers are kept for the life of this process: doctor, the agent and other sourc
 from __future__ import annotations
 
 import functools
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...events import HardwareEvent
+from ..leash import bare_environment
 from .groups import Group, grouped, spelled
 from .output import plain, printed
 
@@ -40,7 +40,7 @@ class Counted(NamedTuple):
 
 def environment() -> Mapping[str, str]:
     """perf's: numbers in the C locale, nothing from anybody's ~/.perfconfig."""
-    return {**os.environ, "LC_ALL": "C", "PERF_CONFIG": "/dev/null"}
+    return bare_environment(PERF_CONFIG="/dev/null")
 
 
 @functools.lru_cache(maxsize=1024)
