@@ -7,6 +7,7 @@ from pathlib import Path
 CAP_SYS_ADMIN = 21
 DENIED = "ERR_NVGPUCTRPERM"
 BUSY = "driver resource was unavailable"
+ENDED = "Trying to shutdown target application"
 MISSING = (
     "Nsight Compute (ncu) is not on this node. Install it (package nsight-compute, or the CUDA toolkit), or "
     "say where it is: ROOFLINE_NCU=/path/to/ncu"

@@ -199,7 +199,7 @@ class Session:
         why = diagnosis.reason(log, self._proc) if "==ERROR==" in log else ""
         if why:
             self._complained = True
-            self._say(f"roofline-agent: no kernels are profiled: {why}")
+            self._say(f"roofline-agent: ncu cannot profile: {why}")
 
     def wait(self, status: int) -> int:
         """How the command ended, though its profiler may have gone before it; `status`: the profiler's."""
@@ -214,6 +214,10 @@ class Session:
     def profiled(self) -> list[Profiled]:
         """The kernels by step; says what came of it."""
         launches = read_launches(self.folder / "log")
+        if diagnosis.ENDED in _text(self.folder / "log", LOG_HEAD):
+            self._say(
+                "roofline-agent: ncu ended the command, for it could not profile a kernel: leave --ncu out"
+            )
         windows = parse_windows(_text(self.folder / "windows"), time.monotonic_ns())
         asked = written(self._steps)
         if not windows:

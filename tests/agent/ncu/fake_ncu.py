@@ -1,7 +1,8 @@
 """A stand-in for Nsight Compute: starts a command, and writes what ncu would to its log file.
 
 Written out as an executable by `install`; how it behaves is in FAKE_NCU: "denied", "busy", "no-tensor-path",
-"dies" (before it starts the command), "killed" (after that), "deaf" (keeps SIGTERM from its command).
+"dies" (before it starts the command), "killed" (after that), "deaf" (keeps SIGTERM from its command), "late"
+(refused when the range opens), "shuts" (and ends the command then, as the real one does).
 """
 
 from __future__ import annotations
@@ -69,10 +70,13 @@ if not trial:
     if mode == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if mode == "late":
+    if mode in ("late", "shuts"):
         while not os.path.exists(os.environ["ROOFLINE_NCU_WINDOWS"]):
             time.sleep(0.01)
         say("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
+    if mode == "shuts":
+        say("==PROF== Trying to shutdown target application")
+        os.kill(int(open(command[4] + "/pid").read()), signal.SIGKILL)
     status = child.wait()
     say("==PROF== Disconnected from process %d" % child.pid)
 rows = 1 if trial else int(os.environ.get("FAKE_NCU_ROWS", "0"))

@@ -252,6 +252,14 @@ def test_refusal_in_the_middle_is_said_once(environ: dict[str, str], cuda: Path)
     assert done.stderr.count("ERR_NVGPUCTRPERM") == 1
 
 
+def test_command_that_ncu_ended_is_not_passed_off_as_its_own_failure(
+    environ: dict[str, str], cuda: Path
+) -> None:
+    done = train({**environ, "FAKE_NCU": "shuts", "FAKE_NCU_ROWS": "0"}, cuda)
+    assert done.returncode == -signal.SIGKILL
+    assert "ncu ended the command" in done.stderr and "ERR_NVGPUCTRPERM" in done.stderr
+
+
 def test_command_that_is_not_there_is_told_as_ever(environ: dict[str, str]) -> None:
     done = run(environ, "/nonexistent/program")
     assert (done.returncode, done.stderr) == (

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 from roofline_agent.records import MetricKind, Provenance, Rank, Sample, Scope, Settings
-from roofline_agent.sources import SOURCES, nvml_gpm
-from roofline_agent.sources.nvml import METRICS, NvmlSource, user_of
+from roofline_agent.sources import SOURCES, nvml_device, nvml_gpm
+from roofline_agent.sources.gpu_users import user_of
+from roofline_agent.sources.nvml import METRICS, NvmlSource
 
 from .fake_nvml import FakeGpu, FakeNvml, NVMLError, field
 
@@ -26,11 +27,12 @@ from .fake_nvml import FakeGpu, FakeNvml, NVMLError, field
 def close_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two samples may follow at once."""
     monkeypatch.setattr(nvml_gpm, "LEAST_APART_NS", 0)
+    monkeypatch.setattr(nvml_device, "SLOW_EVERY_NS", 0)
 
 
 def source(tmp_path: Path, *gpus: FakeGpu, **more: Any) -> NvmlSource:
-    nvml = FakeNvml(*gpus, **more)
-    made = NvmlSource(Settings(proc=str(tmp_path)), lambda: nvml)
+    library = FakeNvml(*gpus, **more)
+    made = NvmlSource(Settings(proc=str(tmp_path)), lambda: library)
     made.probe()
     return made
 
@@ -129,6 +131,16 @@ def test_what_the_gpu_has_not_is_asked_once(tmp_path: Path) -> None:
     assert not {"temperature_celsius", "pcie_tx_bytes", "gpm.sm_active"} & rows[2].keys()
     assert rows[2]["power_watts"] == 640.0, "the mean stands in where the GPU tells no instant"
     assert rows[2]["energy_joules"] == pytest.approx(5000.5)
+
+
+def test_what_changes_slowly_is_asked_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml_device, "SLOW_EVERY_NS", 10**12)
+    gpu = FakeGpu()
+    made = source(tmp_path, gpu)
+    rows = [values(made.sample([])[0]) for _ in range(3)]
+    assert gpu.calls["nvmlDeviceGetMemoryInfo"] == gpu.calls["nvmlDeviceGetTemperature"] == 1
+    assert rows[2]["memory_used_bytes"] == 20 << 30
+    assert gpu.calls["nvmlDeviceGetFieldValues"] == gpu.calls["nvmlDeviceGetUtilizationRates"] == 3
 
 
 def test_what_fails_once_is_missing_once(tmp_path: Path) -> None:
@@ -260,13 +272,13 @@ def test_node_without_gpus_has_no_source(tmp_path: Path) -> None:
 
 
 def test_close_gives_everything_back(tmp_path: Path) -> None:
-    nvml = FakeNvml(FakeGpu(), FakeGpu())
-    made = NvmlSource(Settings(proc=str(tmp_path)), lambda: nvml)
+    library = FakeNvml(FakeGpu(), FakeGpu())
+    made = NvmlSource(Settings(proc=str(tmp_path)), lambda: library)
     made.probe()
     made.sample([])
-    assert (nvml.open, nvml.samples) == (1, 4)
+    assert (library.open, library.samples) == (1, 4)
     made.close()
-    assert (nvml.open, nvml.samples) == (0, 0)
+    assert (library.open, library.samples) == (0, 0)
 
 
 def test_source_is_in_the_table() -> None:

@@ -1,0 +1,43 @@
+"""Whose processes compute on a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..records import Rank
+
+MAX_ANCESTORS = 16
+
+
+def user_of(pids: Sequence[int], ranks: Sequence[Rank], proc: Path) -> Rank | None:
+    """The one rank to which all those processes belong that belong to any; None: nobody, or several.
+
+    A process belongs to the rank that it is or descends from. NVML numbers processes as the host does; one
+    that cannot be seen here may still be a rank under its number in another PID namespace (NSpid).
+    """
+    own = {rank.pid: rank for rank in ranks}
+    found = {_rank_above(pid, own, proc) for pid in pids if (proc / str(pid)).exists()}
+    hidden = {pid for pid in pids if not (proc / str(pid)).exists()}
+    if hidden:
+        found |= {rank for rank in ranks if hidden & {int(n) for n in _status(rank.pid, proc, "NSpid:")}}
+    found.discard(None)
+    return found.pop() if len(found) == 1 else None
+
+
+def _rank_above(pid: int, ranks: Mapping[int, Rank], proc: Path) -> Rank | None:
+    for _ in range(MAX_ANCESTORS):
+        if pid in ranks or pid <= 1:
+            return ranks.get(pid)
+        parent = _status(pid, proc, "PPid:")
+        pid = int(parent[0]) if parent else 0
+    return None
+
+
+def _status(pid: int, proc: Path, key: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        for line in (proc / str(pid) / "status").read_text(errors="replace").splitlines():
+            if line.startswith(key):
+                return line.split()[1:]
+    return []
