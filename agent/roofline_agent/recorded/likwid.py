@@ -42,7 +42,8 @@ def read(text: Text, found: Collector) -> None:
     found.tool = "likwid"
     tables = Tables(found)
     line_of_time = TimeLine(found, text.companions)
-    tables.blind = line_of_time.blind = any(_BLIND in head for head in text.companions)
+    # With one companion it is the other stream of the same run; with more nobody knows whose they are.
+    tables.blind = line_of_time.blind = len(text.companions) == 1 and _BLIND in text.companions[0]
     for line in text.lines():
         if len(line) > MAX_ROW:
             continue

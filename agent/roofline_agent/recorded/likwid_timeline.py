@@ -37,6 +37,41 @@ def fields(line: str) -> tuple[int, int, int, float, list[str]] | None:
     return group, metrics, cpus, time_s, cells[4:]
 
 
+class _Head:
+    """What the header of one file says."""
+
+    def __init__(self) -> None:
+        self.names: list[list[str]] = []  # different headers, in the order of their groups
+        self.cores: list[str] = []
+
+    def take(self, line: str) -> bool:
+        cores = _CORES.match(line)
+        if cores:
+            self.cores = re.split(r"[|,]", cores[1])
+            return True
+        if not _HEADER.match(line):
+            return False
+        names = [name.strip() for name in line.strip().split("|" if "|" in line else ",")][4:]
+        if names and names not in self.names and len(self.names) < _MAX_GROUPS:
+            self.names.append(names)
+        return True
+
+    def names_of(self, group: int, metrics: int, cpus: int) -> list[str]:
+        """The metrics' names of a row, [] where none fit; some versions repeat a name for each CPU."""
+        fitting = [names for names in self.names if len(names) in (metrics, metrics * cpus)]
+        if not fitting:
+            return []
+        names = fitting[(group - 1) % len(fitting)] if group > 0 else fitting[0]
+        return names if len(names) == metrics else names[::cpus]
+
+
+def _head_of(text: str) -> _Head:
+    head = _Head()
+    for line in text.split("\n"):
+        head.take(line.rstrip("\r"))
+    return head
+
+
 class TimeLine:
     """Takes the lines of one file in order."""
 
@@ -44,35 +79,21 @@ class TimeLine:
         self.found = found
         self.rows = 0
         self.headers = 0
-        self._names: list[list[str]] = []  # different headers, in the order of their groups
-        self._cores: list[str] = []
-        self._writers = 0  # processes that wrote a header
+        self.blind = False  # LIKWID said that it may not read the memory controllers
+        self._own = _Head()
+        self._others = [head for companion in companions if (head := _head_of(companion)).names]
+        self._places: list[str] = []  # of each CPU in a row
         self._means: dict[str, Meaning] = {}
         self._point = Point()
         self._groups: set[int] = set()
         self._last_s = 0.0
         self._short_steps = 0
-        self.blind = False  # LIKWID said that it may not read the memory controllers
-        self._own = False
-        for head in companions:
-            for line in head.split("\n"):
-                self.header(line.rstrip("\r"), own=False)
 
-    def header(self, line: str, own: bool = True) -> bool:
-        cores = _CORES.match(line)
-        if cores:
-            self._cores = re.split(r"[|,]", cores[1])
-            self._writers += 1
-        elif _HEADER.match(line):
-            names = [name.strip() for name in line.strip().split("|" if "|" in line else ",")][4:]
-            if own and not self._own:
-                self._own, self._names = True, []  # a header of its own counts more than a companion's
-            if names and names not in self._names and len(self._names) < _MAX_GROUPS:
-                self._names.append(names)
-        else:
-            return False
-        self.headers += own
-        return True
+    def header(self, line: str) -> bool:
+        taken = self._own.take(line)
+        self._places = []
+        self.headers += taken
+        return taken
 
     def line(self, line: str) -> bool:
         """Take in one line; False: it is no row."""
@@ -92,24 +113,33 @@ class TimeLine:
         return True
 
     def _names_of(self, group: int, metrics: int, cpus: int) -> list[str]:
-        fitting = [names for names in self._names if len(names) in (metrics, metrics * cpus)]
-        if not fitting:
-            return [f"column {5 + at}" for at in range(metrics)]
-        names = fitting[(group - 1) % len(fitting)] if group > 0 else fitting[0]
-        return names if len(names) == metrics else names[::cpus]
+        """From this file's header, else from that of a companion, unless companions disagree."""
+        heads = [self._own] if self._own.names else self._others
+        found = [names for head in heads if (names := head.names_of(group, metrics, cpus))]
+        if found and all(names == found[0] for names in found):
+            return found[0]
+        if found:
+            self.found.warn("headers of several files would fit: give each file with its own companion only")
+        return [f"column {5 + at}" for at in range(metrics)]
+
+    def _core(self, cpu: int) -> str:
+        heads = [self._own] if self._own.cores else self._others
+        known = {head.cores[cpu] for head in heads if cpu < len(head.cores)}
+        return f"hwthread {known.pop()}" if len(known) == 1 else f"hwthread number {cpu}"
 
     def _value(self, name: str, cell: str, cpu: int, time_s: float, reading: Point) -> None:
         means = self._means.get(name)
         if means is None:
             means = Meaning(name, 1.0, "") if name.startswith("column ") else metric(name)
             self._means[name] = means
-        core = self._cores[cpu] if cpu < len(self._cores) else ""
         printed = number(cell)
         value = printed * means.factor if printed is not None else None
         if self.blind and means.metric.startswith("dram_") and not value:
             value = None
         reading.add(means, name, value, str(cpu))
-        where = f"hwthread {core}" if core else f"hwthread number {cpu}"
+        while cpu >= len(self._places):
+            self._places.append(self._core(len(self._places)))
+        where = self._places[cpu]
         self.found.counters.append(
             Counter(
                 means.metric, name, value, means.unit, where, None, time_s, kind(means.unit), printed,

@@ -357,6 +357,15 @@ def test_own_header_counts_more_than_a_companions() -> None:
     assert values(read("1 2 1 1.0 2000 0.5\n", (own,)), "Clock") == [2e9]
 
 
+def test_companions_that_disagree_name_no_column() -> None:
+    first = "# GID|MetricsCount|CpuCount|Total runtime [s]|Clock [MHz]|CPI\n"
+    second = "# GID|MetricsCount|CpuCount|Total runtime [s]|CPI|Clock [MHz]\n"
+    found = read("1 2 1 1.0 2000 0.5\n", (first, second))
+    assert [c.metric for c in found.counters] == ["column 5", "column 6"]
+    assert said(found, "several files")
+    assert values(read("1 2 1 1.0 2000 0.5\n", (first, "no header", first)), "Clock") == [2e9]
+
+
 def test_header_without_rows_says_where_they_are() -> None:
     assert said(read(HEADER), "standard error")
 
