@@ -58,7 +58,7 @@ class _Exposition:
         self._help: dict[str, str] = {}
         self._type: dict[str, str] = {}
         self._models: dict[str, str] = {}
-        self._hosts: list[str] = []
+        self._hosts: dict[str, str] = {}  # to what the scope of their GPUs begins with
         self._seen: set[tuple[str, str]] = set()
         self._zero_s: float | None = None
         self._profiled = False
@@ -145,9 +145,8 @@ class _Exposition:
         whole = _entity(lower)
         host = lower.get("hostname", "")
         if host and host not in self._hosts and len(self._hosts) < MAX_SERIES:
-            self._hosts.append(host)
-        if host and host != self._hosts[0]:
-            whole = f"{host} {whole}".strip()
+            self._hosts[host] = f"{host} " if self._hosts else ""
+        whole = self._hosts.get(host, "") + whole
         if lower.get("modelname"):
             self._models.setdefault(whole, lower["modelname"])
         part = lower.get("gpu_i_id", "")
@@ -158,8 +157,8 @@ class _Exposition:
         self._found.facts.update(facts)
         if self._profiled and not self._active:
             self._found.warn("every profiling field is 0: on a GPU that was busy they were not measured")
-        if self._hosts:
-            self._found.facts["host"] = self._hosts[0]
+        if first := next(iter(self._hosts), ""):
+            self._found.facts["host"] = first
         if len(self._hosts) > 1:
             self._found.facts["hosts"] = len(self._hosts)
             self._found.warn(

@@ -152,6 +152,11 @@ def test_labels_may_be_written_in_any_case_and_the_gpu_as_a_device() -> None:
     assert got.facts["host"] == "n"
 
 
+def test_sample_of_no_gpu_speaks_for_its_own_part() -> None:
+    got = found('DCGM_FI_DEV_CPU_UTIL_TOTAL{cpu="1"} 5\nDCGM_FI_DEV_COUNT 8\n')
+    assert [one.scope for one in got.counters] == ["cpu 1", "node"]
+
+
 def test_gpus_of_several_hosts_are_kept_apart() -> None:
     got = found(
         'DCGM_FI_DEV_GPU_TEMP{gpu="0",Hostname="a"} 1\nDCGM_FI_DEV_GPU_TEMP{gpu="0",Hostname="b"} 2\n'

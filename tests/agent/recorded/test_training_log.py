@@ -279,6 +279,11 @@ def test_whole_seconds_of_an_epoch_are_taken_and_said() -> None:
     assert warned(got, "whole seconds")
 
 
+def test_long_epochs_are_printed_as_a_clock() -> None:
+    got = found(f"Epoch 1/1\n100/100 {BAR} - 1:02:03 37s/step - loss: 0.5\n")
+    assert [(one.name, one.time_s) for one in got.phases] == [("epoch", 3723.0)]
+
+
 def test_epoch_line_without_a_count_has_no_step_time() -> None:
     got = found("Epoch 1/2\n - 12s - loss: 0.5 - acc: 0.8\nEpoch 2/2\n - 0s - loss: 0.4\n")
     assert steps(got) == [(1, None, 0.5), (2, None, 0.4)]
