@@ -15,7 +15,7 @@ from roofline_agent.recorded.cupti import measured
 from roofline_agent.recorded.records import Kernel
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
-from .traces import format_of, found_in, phases, read, trace, warned, whole
+from .traces import format_of, found_in, in_corpus, phases, read, trace, warned, whole
 
 FILES = sorted(path.name for path in (CORPUS / "kineto").glob("*")) if CORPUS.exists() else []
 
@@ -50,7 +50,7 @@ def value(quantity: str, got: Collector) -> float | None:
 
 @pytest.mark.parametrize("oracle", oracles("kineto"), ids=str)
 def test_corpus(oracle: Oracle) -> None:
-    assert meets(oracle, value(oracle.quantity, read(corpus(oracle.file))))
+    assert meets(oracle, value(oracle.quantity, in_corpus(oracle.file)))
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -11,7 +11,7 @@ from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.errors import NotText
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
-from .traces import as_text, format_of, found_in, read, warned
+from .traces import as_text, format_of, found_in, in_corpus, read, warned
 
 FILES = sorted(path.name for path in (CORPUS / "tf_cnn").glob("*")) if CORPUS.exists() else []
 
@@ -64,7 +64,7 @@ def value(quantity: str, got: Collector) -> float | None:
 
 @pytest.mark.parametrize("oracle", oracles("tf_cnn"), ids=str)
 def test_corpus(oracle: Oracle) -> None:
-    assert meets(oracle, value(oracle.quantity, read(corpus(oracle.file))))
+    assert meets(oracle, value(oracle.quantity, in_corpus(oracle.file)))
 
 
 @pytest.mark.parametrize("file", FILES)

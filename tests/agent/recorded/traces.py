@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from roofline_agent.recorded import reader as reading
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.formats import recognise
 from roofline_agent.recorded.text import Text
+
+from .oracles import corpus
 
 Read = Callable[[Text, Collector], None]
 
@@ -30,6 +33,12 @@ def read(path: str) -> Collector:
     found = reading.read(path)
     _into_memory(found)
     return found
+
+
+@cache
+def in_corpus(file: str) -> Collector:
+    """What is found in a corpus file, read once for all of its numbers."""
+    return read(corpus(file))
 
 
 def _into_memory(found: Collector) -> None:
