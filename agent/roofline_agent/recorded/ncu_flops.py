@@ -22,6 +22,7 @@ import re
 from typing import NamedTuple
 
 from .ncu_metrics import Values
+from .ncu_tensor import operations
 
 THREADS = 32  # of a warp
 MOVES_AT_LEAST = 0.5  # of the hfma that all tensor instructions would be, for these to be moves
@@ -30,11 +31,6 @@ _OP = "sass_thread_inst_executed_op_{}_pred_on.sum"
 _OPS = "sass_thread_inst_executed_ops_{0}add_{0}mul_{0}fma_pred_on.sum"
 _PRECISIONS = {"f": "f32", "d": "f64", "h": "f16"}
 _FLOPS_OF = {"add": 1.0, "mul": 1.0, "fma": 2.0}
-_PATH = re.compile(
-    r"sm__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?src_(?P<src>[a-z0-9_]+?)(?:_dst_(?P<dst>[a-z0-9]+))?"
-    r"(?:_sparsity_(?P<sparsity>on|off))?\.sum"
-)
-_TYPES = {"fp": "f", "bf": "bf", "tf": "tf", "int": "i"}
 _PIPES = {"hmma": "f16", "imma": "i8", "dmma": "f64"}
 _VOLTA, _TURING, _AMPERE = 512.0, 2048.0, 4096.0
 _SHAPE = re.compile(
@@ -71,7 +67,7 @@ def architecture(text: str) -> str:
 def count(found: Values, kernel: str, cc: str, cycles: float | None) -> Flops:
     """cc: compute capability ("8.0"), "" unknown. cycles: elapsed, for pages that print counts per cycle."""
     cores, partial = _cores(found, cycles)
-    path = _tensor_path(found)
+    path = operations(found)
     by_instruction = {} if path is not None else _tensor_instructions(found)
     notes = ["not every operation of a precision was counted: a lower bound"] if partial else []
     if by_instruction.get("") is not None and _are_moves(found, by_instruction[""], cc):
@@ -137,53 +133,6 @@ def _are_moves(found: Values, tensor: float, cc: str) -> bool:
     if not tensor or not hfma or any(others) or (cc and _major(cc) < 8):
         return False
     return MOVES_AT_LEAST <= hfma / (THREADS * tensor) <= 1.01
-
-
-def _tensor_path(found: Values) -> dict[str, float] | None:
-    """Operations by precision of sm__ops_path_tensor_*; None where none was counted."""
-    groups: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
-    for name in found.names:
-        match = _PATH.fullmatch(name)
-        if match and (value := found.take(name)) is not None:
-            kind = (match["op"] or "", match["sparsity"] or "")
-            groups.setdefault((match["src"], match["dst"] or ""), {})[kind] = value
-    if not groups:
-        return None
-    total = {key: _once(kinds) for key, kinds in groups.items()}
-    with_dst = _without_subsets({key: value for key, value in total.items() if key[1]})
-    without = _without_subsets({key: value for key, value in total.items() if not key[1]})
-    by_source: dict[str, float] = {}
-    for (source, _), value in with_dst.items():
-        by_source[source] = by_source.get(source, 0.0) + value
-    for (source, _), value in without.items():
-        by_source[source] = max(value, by_source.get(source, 0.0))
-    wide = _without_subsets({(source, ""): value for source, value in by_source.items()})
-    return {_precision(source): value for (source, _), value in wide.items()}
-
-
-def _once(kinds: dict[tuple[str, str], float]) -> float:
-    """General and `op_hmma_`, `sparsity_off` variants name the same operations: count them once."""
-    by_op: dict[str, float] = {}
-    for op in {op for op, _ in kinds}:
-        split = sum(value for (one, sparsity), value in kinds.items() if one == op and sparsity)
-        by_op[op] = kinds.get((op, ""), split)
-    return by_op.get("", sum(value for op, value in by_op.items() if op))
-
-
-def _without_subsets(total: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
-    """fp4_fp6_fp8 holds fp8: only the widest of each destination."""
-    return {
-        (source, dst): value
-        for (source, dst), value in total.items()
-        if not any(
-            set(source.split("_")) < set(other.split("_")) and dst == other_dst for other, other_dst in total
-        )
-    }
-
-
-def _precision(source: str) -> str:
-    match = re.match(r"(fp|bf|tf|int)(\d+)", source)
-    return _TYPES[match[1]] + match[2] if match else source
 
 
 def _tensor_instructions(found: Values) -> dict[str, float]:

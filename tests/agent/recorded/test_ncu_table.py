@@ -33,6 +33,14 @@ def test_kernel_names_may_hold_commas_quotes_and_line_ends() -> None:
     assert one.bytes["dram"] == 10.0
 
 
+def test_an_open_quote_ends_where_the_profiler_speaks_or_a_row_begins() -> None:
+    row = rows(("dram__bytes.sum", "byte", "10"))
+    found = read_text(f'"it said\n==WARNING== hot\n"and again\n{HEADER}\n{row}\n')
+    assert found.kernels[0].bytes["dram"] == 10.0
+    assert "1: row cut short" in found.warnings
+    assert "2: ncu: hot" in found.warnings
+
+
 def test_rule_rows_have_no_metrics() -> None:
     header = HEADER + ',"Rule Name","Rule Type","Rule Description"'
     rule = rows(("", "", "")) + ',"SOLBottleneck","OPT","Look, at ""this"""'
@@ -113,7 +121,8 @@ def test_gemm_line_of_the_program_is_a_fact_only_if_it_agrees_with_itself() -> N
     table = f"{HEADER}\n{rows(('dram__bytes.sum', 'byte', '10'))}\n"
     found = read_text("2208    2048    5608    0       358.154755      141.598150\n" + table)
     assert found.facts["application_flops_per_s"] == pytest.approx(1.41598e14, rel=1e-3)
-    assert "application_flops_per_s" not in read_text("1 2 3 4 5.0 6.0\n" + table).facts
+    for other in ("2208 2048 5608 0 358.154755 200.0\n", "1 2 3 4 0.0 6.0\n"):
+        assert "application_flops_per_s" not in read_text(other + table).facts
 
 
 def test_other_metrics_become_counters_in_base_units() -> None:
