@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from . import perf_csv, perf_human, perf_json, perf_metric_only
+from . import perf_csv, perf_human, perf_json, perf_metric_only, stream
 from .collect import Collector
 from .perf_events import Meaning, meaning
 from .perf_row import NOT_COUNTED, Row, is_mark
@@ -47,10 +47,17 @@ def read(text: Text, found: Collector) -> None:
     """Counters of every row, and the run as a point where its FLOPs, bytes or time are known."""
     found.tool = "perf stat"
     reader = _Reader(text, found)
+    # STREAM is often what perf stat measured, and prints into the same file.
+    results = stream.Reader(text, found) if stream.sniff(text.head) > 50 else None
     for line in text.lines():
         if len(line) <= MAX_ROW:
             reader.line(line)
+            if results is not None:
+                results.line(line[:300])
     reader.finish()
+    if results is not None:
+        results.finish()
+        found.version = ""  # STREAM's, not perf's
 
 
 class _Reader:

@@ -78,14 +78,16 @@ def sniff(head: str) -> int:
 def read(text: Text, found: Collector) -> None:
     """The best of each kernel (and device) as a ceiling; every single rate as a counter."""
     found.tool = "stream"
-    reader = _Reader(text, found)
+    reader = Reader(text, found)
     for line in text.lines():
         if len(line) <= 300:
             reader.line(line)
     reader.finish()
 
 
-class _Reader:
+class Reader:
+    """Takes the lines of one file in order; other tools' lines may stand among them."""
+
     def __init__(self, text: Text, found: Collector) -> None:
         self.text = text
         self.found = found

@@ -554,6 +554,14 @@ def test_first_zens_flops_tell_their_precision() -> None:
     assert whole.run.flops == 20
 
 
+def test_results_of_stream_in_the_same_file_are_ceilings() -> None:
+    table = "STREAM version $Revision: 5.10 $\nFunction    Best Rate MB/s  Avg time\nTriad:  10021.2  0.024\n"
+    found = read(table + "-------\n" + SYSTEM + "   5  r01c7\n\n     2.000000000 seconds time elapsed\n")
+    assert [(one.name, one.value) for one in found.ceilings] == [("dram.triad", pytest.approx(10021.2e6))]
+    assert found.run is not None
+    assert (found.run.flops, found.tool, found.version) == (5, "perf stat", "")
+
+
 def test_table_of_metrics_alone_is_read() -> None:
     found = read(
         SYSTEM
