@@ -94,7 +94,9 @@ class Gpu:
         load = self._ask("nvmlDeviceGetUtilizationRates")  # with MIG on there is none for the whole GPU
         found["utilization"] = None if load is None else load.gpu / 100
         found["sm_clock_hz"] = _scaled(self._ask("nvmlDeviceGetClockInfo", SM_CLOCK), 1e6)
-        found["throttle_reasons"] = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons")
+        found["throttle_reasons"] = self._ask("nvmlDeviceGetCurrentClocksEventReasons")
+        if found["throttle_reasons"] is None:  # its name before driver 535
+            found["throttle_reasons"] = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons")
         found.update(self._read_fields())
         if "power_watts" not in self._fields:
             found["power_watts"] = _scaled(self._ask("nvmlDeviceGetPowerUsage"), 1e-3)

@@ -44,9 +44,8 @@ ctypes.CDLL(os.environ["CUDA_LIBRARY"])
 import roofline_step
 for step in range(6):
     with roofline_step.step(step):
-        time.sleep(0.02)
+        time.sleep(0.01)
 print("trained", flush=True)
-time.sleep(0.3)
 """
 
 
@@ -124,7 +123,7 @@ def test_agent_is_told_of_the_rank_while_it_lives_but_no_kernels_are_claimed(
     command = [*RUN, "--ncu", "9", "--", PYTHON, "-c", "import sys; sys.stdin.read()"]
     pipe = subprocess.PIPE
     with ended(subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe, stderr=pipe)) as wrapper:
-        packets = [data for _, data in agent.receive(3) if data[:1] != b"M"]
+        packets = [data for _, data in agent.receive(2) if data[:1] != b"M"]
         assert wrapper.poll() is None
         ncu = psutil.Process(WRAPPED.unpack(packets[0])[1])
         assert "ncu" in " ".join(ncu.cmdline())
@@ -135,9 +134,7 @@ def test_agent_is_told_of_the_rank_while_it_lives_but_no_kernels_are_claimed(
         assert b"none of steps 9 was profiled" in wrapper.stderr.read()
 
 
-@pytest.mark.parametrize(
-    ("script", "status"), [("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -9 $$", -9)]
-)
+@pytest.mark.parametrize(("script", "status"), [("exit 3", 3), ("kill -9 $$", -9)])
 def test_exit_status_is_the_commands(environ: dict[str, str], script: str, status: int) -> None:
     assert run(environ, "sh", "-c", script).returncode == status
 
@@ -154,7 +151,7 @@ def test_output_and_input_are_the_commands_own(environ: dict[str, str]) -> None:
     assert b"problem\n" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_command_and_profiler(environ: dict[str, str], number: int) -> None:
     environ = {**environ, "FAKE_NCU": "deaf"}
     command = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,41 @@ def test_program_between_passes_pipes_broken_by_others_on(tmp_path: Path) -> Non
     )
     assert int(done.stdout.split()[1], 16) & (1 << 12) == 0
     os.close(alive)
+
+
+LIBCUDA = """
+#include <string.h>
+static int fine;
+int cuInit(unsigned flags) { return flags; }
+int cuDeviceGet(int *device, int number) { *device = 40 + number; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)7; return device != 40; }
+int cuCtxSetCurrent(void *context) { return context != (void *)7; }
+int cuModuleLoadData(void **module, const char *image) { *module = (void *)8; return !strstr(image, ".entry"); }
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+  *function = (void *)9;
+  return module != (void *)8 || strcmp(name, "roofline_trial");
+}
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void *stream, void **parameters, void **extra) {
+  fine = function == (void *)9 && gx * gy * gz == 1 && bx * by * bz == 32 && !shared && !stream && !parameters;
+  return !fine || extra;
+}
+int cuCtxSynchronize(void) { return !fine; }
+"""
+
+
+def test_trial_launches_one_kernel_through_the_driver(tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "cuda.c").write_text(LIBCUDA)
+    build = ["gcc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", tmp_path / "cuda.c"]
+    subprocess.run(build, check=True)
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    assert subprocess.run([*CHILD, "--trial"], env=environ, timeout=60).returncode == 0
+
+
+def test_trial_without_a_gpu_says_so_by_its_exit_code() -> None:
+    environ = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+    if subprocess.run([*CHILD, "--trial"], env=environ, timeout=60).returncode == 0:
+        pytest.skip("there is a GPU here")
+    assert subprocess.run([*CHILD, "--trial"], env=environ, timeout=60).returncode == 3

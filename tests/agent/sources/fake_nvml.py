@@ -42,7 +42,7 @@ class FakeGpu:
             "nvmlDeviceGetMemoryInfo": Struct(total=80 << 30, free=60 << 30, used=20 << 30),
             "nvmlDeviceGetClockInfo": {1: 1755, 2: 2619},
             "nvmlDeviceGetTemperature": {0: 61},
-            "nvmlDeviceGetCurrentClocksThrottleReasons": 4,
+            "nvmlDeviceGetCurrentClocksEventReasons": 4,
             "nvmlDeviceGetPowerUsage": 640_000,
             "nvmlDeviceGetComputeRunningProcesses": [],
             "nvmlGpmQueryDeviceSupport": Struct(isSupportedDevice=1),

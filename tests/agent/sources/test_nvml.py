@@ -330,4 +330,5 @@ def test_real_package_over_a_made_up_driver(tmp_path: Path) -> None:
     assert (got["memory_used_bytes"], got["power_watts"], got["energy_joules"]) == (20, 650.123, 5000.5)
     assert (got["nvlink_tx_bytes"], got["nvlink_rx_bytes"]) == (138 * 1024, 139 * 1024)
     assert (got["gpm.sm_active"], got["gpm.dram_active"]) == (0.02, 0.1)
+    assert got["throttle_reasons"] == 4, "by the name that old drivers know"
     assert not {"temperature_celsius", "pcie_tx_bytes"} & got.keys()
