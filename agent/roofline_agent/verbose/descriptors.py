@@ -70,8 +70,9 @@ def parse_tensors(text: str) -> tuple[Tensor, ...]:
 
 
 def bytes_of(tensor: Tensor, elements: int) -> int | None:
+    """None where the type is not printed, or the tensor is sparse and so its number of values is not."""
     bits = ELEMENT_BITS.get(tensor.type)
-    return None if bits is None else (elements * bits + 7) // 8
+    return None if bits is None or "sparse" in tensor.layout else (elements * bits + 7) // 8
 
 
 def _parse_tensor(word: str) -> Tensor:

@@ -23,7 +23,7 @@ _LIBRARIES = ("onednn", "dnnl", "mkldnn")
 _STAMP = r"(?:([0-9]{13})(?:\.([0-9]+))?|[0-9][0-9.]*(?:e\+?[0-9]+)?)"
 _PREFIX = rf"_verbose,(?:v[0-9]+,)?(?:{_STAMP},)?(?:primitive,|ukernel,)?(?=exec,)"
 _EXECUTED = re.compile(rf"(?:{'|'.join(_LIBRARIES)}){_PREFIX}")
-_TIMED = re.compile(_PREFIX + r"exec,(.*),\s*([0-9]+\.?[0-9]*(?:e[+-]?[0-9]{1,3})?)\s*$")
+_TIMED = re.compile(_PREFIX + r"exec,(.*),\s*([0-9]+\.?[0-9]*(?:e[+-]?[0-9]{1,3})?)[\s\"'`]*$")
 _ENGINE = re.compile(r"(?:cpu|gpu)(?:2(?:cpu|gpu))?(?::[0-9]+)?")
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
 _DIRECTION = re.compile(r"undef|forward\w*|backward\w*")

@@ -212,6 +212,12 @@ def test_a_line_may_begin_with_anything(prefix: str) -> None:
     assert found.warnings == []
 
 
+@pytest.mark.parametrize("end", ["`", '"', "'", " "])
+def test_quotes_behind_a_line_are_no_part_of_it(end: str) -> None:
+    found = collected(REORDER + end)
+    assert [launch.time_s for launch in found.launches] == [0.0005]
+
+
 def test_colours_and_carriage_returns_at_a_lines_end_are_no_part_of_it() -> None:
     assert len(collected(REORDER + "\x1b[0m", REORDER + "\r", REORDER).launches) == 3
 

@@ -206,6 +206,9 @@ def test_bytes_of_a_recurrent_layer() -> None:
     assert counted.bytes == 4 * (weights + 4 * 40 + states)
     gru = work("rnn", problem, "forward_inference", "alg:lbr_gru direction:unidirectional", RECURRENT)
     assert gru.flops == 2 * 3 * 35 * 40 * 64
+    augru = work("rnn", problem, "forward_inference", "alg:vanilla_augru direction:unidirectional", RECURRENT)
+    vanilla = work("rnn", problem, "forward_inference", "alg:vanilla_rnn direction:unidirectional", RECURRENT)
+    assert (augru.flops, vanilla.flops) == (gru.flops, 2 * 35 * 40 * 64)
     assert gru.bytes == 4 * (3 * 40 * 64 + 4 * 40 + states)
 
 

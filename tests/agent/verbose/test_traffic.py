@@ -112,6 +112,11 @@ def test_old_lines_print_one_source_and_how_many_there_are() -> None:
     assert work("batch_normalization", NORM, "fdata:nchw fdiff:undef", options="flags:3") == Work(None, None)
 
 
+def test_sparse_tensors_have_a_traffic_that_is_not_told() -> None:
+    packed = "src:f32::blocked:ab::f0 dst:f32::sparse:packed::f0"
+    assert work("reorder", "2x3", packed, "undef") == Work(0, None)
+
+
 def test_padding_of_memory_costs_an_unknown_amount_and_no_flops() -> None:
     assert work("zero_pad", "2x3", tensors("data"), "undef") == Work(0, None)
 
