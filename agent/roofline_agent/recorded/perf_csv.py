@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .perf_row import UNITS, Row, is_event, is_mark, may_be_event, metric_name, plain_number, scope
+from .perf_row import UNITS, Row, derived, is_event, is_mark, may_be_event, plain_number, scope
 
 SUMMARY = "summary"
 _TIME = re.compile(r"\d+\.\d{9}")
@@ -148,15 +148,9 @@ def _between(event: str, fields: list[str], sep: str) -> tuple[str, str]:
 
 def _with_end(found: Row, rest: list[str], pair: int) -> Row:
     percent = plain_number(rest[pair + 1].strip())
-    name, derived, unit = "", None, "1"
-    if len(rest) > pair + 3 and rest[pair + 2]:
-        name, factor, unit = metric_name(rest[pair + 3])
-        number = plain_number(rest[pair + 2].strip()) if name else None
-        derived = number * factor if number is not None else None
+    words = rest[pair + 3] if len(rest) > pair + 3 and rest[pair + 2] else ""
     return found._replace(
         runtime_ns=float(rest[pair]),
         coverage=percent / 100 if percent is not None else None,
-        derived_name=name,
-        derived_value=derived,
-        derived_unit=unit,
+        derived=derived(words, plain_number(rest[pair + 2].strip())) if words else None,
     )

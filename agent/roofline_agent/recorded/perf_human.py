@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .perf_row import UNITS, Row, grouped_number, is_event, is_mark, may_be_event, metric_name, scope
+from .perf_row import UNITS, Derived, Row, derived, grouped_number, is_event, is_mark, may_be_event, scope
 
 _MARKS = "'’\u00a0\u2007\u2009\u202f\ufffd"
 _NUMBER = rf"-?\d{{1,3}}(?: \d{{3}})+(?:[.,]\d+)?(?=\s)|-?\d+(?:[.,{_MARKS}]\d+)*"
@@ -74,13 +74,12 @@ def row(line: str, inside: bool) -> Row | None:
     percent = float(share[1].replace(",", ".")) if share else 100.0
     if percent > 100:
         return None
-    derived = _derived(comment)
     place = scope(match["place"]) if match["place"] else ""
     if match["thread"]:
         place = f"thread {match['thread'].strip()}"
     cpus = int(match["cpus"][:9]) if match["cpus"] else None
     t_s = float(match["t"]) if match["t"] else None
-    return Row(event, text, value, unit, t_s, place, cgroup, None, percent / 100, *derived, cpus)
+    return Row(event, text, value, unit, t_s, place, cgroup, None, percent / 100, _derived(comment), cpus)
 
 
 def _name(text: str, inside: bool) -> tuple[str, str, str] | None:
@@ -103,9 +102,6 @@ def _is_unit(words: list[str]) -> bool:
     return len(words) == 2 and is_event(words[1]) and not is_event(words[0])
 
 
-def _derived(comment: str) -> tuple[str, float | None, str]:
+def _derived(comment: str) -> Derived | None:
     match = _COMMENT.match(comment)
-    name, factor, unit = metric_name(match[2]) if match else ("", 1.0, "1")
-    if not match or not name:
-        return "", None, "1"
-    return name, float(match[1].replace(",", ".")) * factor, unit
+    return derived(match[2], float(match[1].replace(",", "."))) if match else None

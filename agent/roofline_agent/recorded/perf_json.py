@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .perf_row import Row, is_mark, metric_name, plain_number, scope
+from .perf_row import Row, derived, is_mark, plain_number, scope
 
 _KEYS = ('"counter-value"', '"metric-value"', '"metricgroup"', '"event-runtime"')
 _PLACES = ("cpu", "socket", "die", "cluster", "cache", "core", "node", "thread")
@@ -29,8 +29,6 @@ def rows(line: str) -> Iterator[Row]:
     if value is None and not is_mark(text):
         return
     percent = plain_number(fields.get("pcnt-running", ""))
-    name, factor, unit = metric_name(fields.get("metric-unit", ""))
-    derived = plain_number(fields.get("metric-value", "")) if name else None
     yield Row(
         event,
         text,
@@ -41,10 +39,8 @@ def rows(line: str) -> Iterator[Row]:
         fields.get("cgroup", "").strip(),
         plain_number(fields.get("event-runtime", "")),
         percent / 100 if percent is not None else None,
-        name if derived is not None else "",
-        derived * factor if derived is not None else None,
-        unit,
-        int(cpus) if (cpus := _cpus(fields)).isdigit() else None,
+        derived(fields.get("metric-unit", ""), plain_number(fields.get("metric-value", ""))),
+        int(cpus) if (cpus := _cpus(fields)).isdecimal() else None,
     )
 
 

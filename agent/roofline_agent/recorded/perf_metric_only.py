@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .perf_row import metric_name, scope
+from .perf_row import Derived, derived, scope
 
 _NAMES = re.compile(r"\s{2,}")
 _PLACE = re.compile(r"(?:(\d+\.\d{9})\s+)?(?:((?:S\d+|N\d+|CPU)[\w-]*)\s+(?:\d+\s+(?=.*\d))?)?")
@@ -21,17 +21,17 @@ def names(line: str) -> list[str]:
     )
 
 
-def values(line: str, columns: list[str]) -> tuple[float | None, str, list[tuple[str, float, str]]] | None:
-    """Time, place and (name, value, unit) of each column; None where the line does not fit the names."""
+def values(line: str, columns: list[str]) -> tuple[float | None, str, list[Derived]] | None:
+    """Time, place and the metric of each column; None where the line does not fit the names."""
     place = _PLACE.match(line.strip())
     assert place is not None  # every part of it is optional
     rest = line.strip()[place.end() :]
     cells = _VALUES.findall(rest)
     if len(cells) != len(columns) or _VALUES.sub("", rest).strip():
         return None
-    found = []
+    found: list[Derived] = []
     for column, cell in zip(columns, cells, strict=True):
-        name, factor, unit = metric_name(column)
         if cell != "nan":
-            found.append((name or column, float(cell.replace(",", ".")) * factor, unit))
+            printed = float(cell.replace(",", "."))
+            found.append(derived(column, printed) or Derived(column, printed, 1.0, "1", ""))
     return float(place[1]) if place[1] else None, scope(place[2] or ""), found

@@ -41,6 +41,16 @@ _METRIC_UNITS = {
 _SCOPE = re.compile(r"(S\d+(?:-[A-Z]\w*)*|N\d+|D\d+|CPU\s*\d+)$")
 
 
+class Derived(NamedTuple):
+    """A metric that perf computed from what it counted: value = printed x factor, in unit."""
+
+    name: str
+    printed: float
+    factor: float
+    unit: str
+    printed_unit: str
+
+
 class Row(NamedTuple):
     """value None: `text` says why. coverage: the printed share of the time it was counted, 0..1."""
 
@@ -53,9 +63,7 @@ class Row(NamedTuple):
     cgroup: str = ""
     runtime_ns: float | None = None
     coverage: float | None = None
-    derived_name: str = ""
-    derived_value: float | None = None
-    derived_unit: str = "1"
+    derived: Derived | None = None
     cpus: int | None = None  # how many a row puts together
 
 
@@ -145,17 +153,23 @@ def _float(text: str, negative: bool) -> float | None:
     return -value if negative else value
 
 
-@lru_cache(maxsize=4096)
-def metric_name(words: str) -> tuple[str, float, str]:
-    """Name, factor and unit of a derived metric perf printed; "" where it is a mere rate of its own row.
+def derived(words: str, printed: float | None) -> Derived | None:
+    """A derived metric from the words behind its number; None where it is a mere rate of its own row.
 
     Only one word is a name (DRAM_BW_Use, GFLOPs); "insn per cycle" or "M/sec" restate the row.
     """
+    name, unit = _metric_name(words)
+    if not name or printed is None:
+        return None
+    return Derived(name, printed, *_METRIC_UNITS.get(unit, (1.0, unit or "1")), unit)
+
+
+@lru_cache(maxsize=4096)
+def _metric_name(words: str) -> tuple[str, str]:
     unit, _, name = words.strip().rpartition("  ")
     unit, name = unit.strip(), name.strip()
     if name.startswith("%"):
         unit, name = "%", name[1:].strip()
     if not re.fullmatch(r"[A-Za-z_][\w.]*", name) or name in ("GHz", "nan"):
-        return "", 1.0, "1"
-    factor, base = _METRIC_UNITS.get(unit, (1.0, unit or "1"))
-    return name, factor, base
+        return "", ""
+    return name, unit

@@ -12,7 +12,7 @@ from datetime import datetime
 from . import perf_csv, perf_human, perf_json, perf_metric_only, stream
 from .collect import Collector
 from .perf_events import Meaning, meaning
-from .perf_row import NOT_COUNTED, Row, is_mark
+from .perf_row import NOT_COUNTED, Derived, Row, is_mark
 from .perf_run import NAME, Run
 from .records import Counter
 from .text import Text
@@ -159,11 +159,8 @@ class _Reader:
             return bool(self.columns)
         t_s, where, found = table
         self.run.note_time(t_s)
-        for name, value, unit in found:
-            kind = "total" if t_s is None else "gauge"
-            self.found.counters.append(
-                Counter(name, name, value, unit, where or self._whole(None), None, t_s, kind, value)
-            )
+        for one in found:
+            self._derived(one, where or self._whole(None), None, t_s)
         return True
 
     def _take(self, row: Row) -> None:
@@ -186,13 +183,17 @@ class _Reader:
                 means.metric, row.event, base, means.unit, where, coverage, row.t_s, kind, printed, row.unit
             )
         )
-        if row.derived_name and row.derived_value is not None:
-            kind = "total" if row.t_s is None else "gauge"
-            derived = row.derived_value
-            name = row.derived_name
-            self.found.counters.append(
-                Counter(name, name, derived, row.derived_unit, where, coverage, row.t_s, kind, derived)
+        if row.derived is not None:
+            self._derived(row.derived, where, coverage, row.t_s)
+
+    def _derived(self, one: Derived, where: str, coverage: float | None, t_s: float | None) -> None:
+        kind = "total" if t_s is None else "gauge"
+        self.found.counters.append(
+            Counter(
+                one.name, one.name, one.printed * one.factor, one.unit, where, coverage, t_s, kind,
+                one.printed, one.printed_unit,
             )
+        )  # fmt: skip
 
     def _meaning(self, row: Row) -> Meaning:
         # Only clocks without a unit need the number's look, and one file prints them alike.

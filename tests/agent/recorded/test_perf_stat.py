@@ -536,11 +536,12 @@ def test_unit_of_a_derived_metric_is_kept() -> None:
         SYSTEM + "CPU0  82,217  UNC_M_CAS_COUNT.RD [uncore_imc_0] #  9.2 MB/s  memory_bandwidth_total\n"
     )
     derived = list(found.counters)[1]
-    assert (derived.metric, derived.value, derived.unit) == (
+    assert (derived.metric, derived.unit, derived.printed_unit) == (
         "memory_bandwidth_total",
-        pytest.approx(9.2e6),
         "byte/s",
+        "MB/s",
     )
+    assert (derived.value, derived.printed) == (pytest.approx(9.2e6), 9.2)
 
 
 def test_first_zens_flops_tell_their_precision() -> None:
