@@ -158,15 +158,18 @@ int cuInit(unsigned flags) { return flags; }
 int cuDeviceGet(int *device, int number) { *device = 40 + number; return 0; }
 int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)7; return device != 40; }
 int cuCtxSetCurrent(void *context) { return context != (void *)7; }
-int cuModuleLoadData(void **module, const char *image) { *module = (void *)8; return !strstr(image, ".entry"); }
+int cuModuleLoadData(void **module, const char *image) {
+  *module = (void *)8;
+  return !strstr(image, ".entry");
+}
 int cuModuleGetFunction(void **function, void *module, const char *name) {
   *function = (void *)9;
   return module != (void *)8 || strcmp(name, "roofline_trial");
 }
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared, void *stream, void **parameters, void **extra) {
-  fine = function == (void *)9 && gx * gy * gz == 1 && bx * by * bz == 32 && !shared && !stream && !parameters;
-  return !fine || extra;
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
+  fine = function == (void *)9 && gx * gy * gz == 1 && bx * by * bz == 32;
+  return !fine || shared || stream || parameters || extra;
 }
 int cuCtxSynchronize(void) { return !fine; }
 """
