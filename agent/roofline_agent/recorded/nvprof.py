@@ -185,6 +185,8 @@ def _row(line: str) -> list[str]:
 
 
 def _header(row: list[str]) -> _Header | None:
+    if "Kernel" not in row and "Name" not in row:  # asked of every row
+        return None
     names = [name.strip().lower() for name in row]
     at = {name: i for i, name in reversed(list(enumerate(names)))}
     if {"kernel", "invocations", "avg"} <= at.keys() and ("metric name" in at or "event name" in at):

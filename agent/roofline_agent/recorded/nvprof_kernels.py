@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from .collect import Collector
@@ -63,6 +64,7 @@ class Kernels:
     def __init__(self, found: Collector) -> None:
         self._found = found
         self._kernels: dict[str, _Kernel] = {}
+        self._device = ""
 
     def mean(self, kernel: str, device: str, invocations: int, mean: Mean) -> None:
         """One row of a table of metrics or events."""
@@ -107,6 +109,9 @@ class Kernels:
 
     def device(self, printed: str) -> None:
         """A GPU's name goes to the facts; of several, all of them."""
+        if printed == self._device:
+            return
+        self._device = printed
         name = re.sub(r"\s{0,9}\(\d+\)\s{0,9}$", "", printed)
         known = str(self._found.facts.get("device", ""))
         if name and name not in known.split(", ") and len(known) < 200:
@@ -149,11 +154,12 @@ def convert(cell: str, column_unit: str = "") -> tuple[float | None, str, float 
     """Value in base units, base unit, number as printed and its unit: of "64.607GB/s", "92.62%", "3611"."""
     match = _CELL.fullmatch(cell.strip()[:100])
     shown = number(match["number"]) if match else None
-    printed_unit = (match["unit"] if match else "") or column_unit.strip()
+    printed_unit = (match["unit"] if match else "") or column_unit.strip()[:100]
     base = binary_unit(printed_unit)
     return (None if shown is None else shown * base.factor), base.base, shown, printed_unit
 
 
+@lru_cache(maxsize=1024)
 def binary_unit(printed: str) -> Unit:
     """nvprof's KB, MB and GB are powers of 1024: its traces print 1028 bytes as 1.003906 KB."""
     return unit(re.sub(r"^([KMGT])B", r"\1iB", printed.strip()))
