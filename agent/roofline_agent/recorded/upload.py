@@ -23,7 +23,7 @@ from ..spool import Spool
 from .batches import Target, batches, identity
 from .collect import Collector
 
-CONNECT_S = 10.0
+CONNECT_S = 5.0
 STALL_S = 60.0  # nothing acknowledged for so long: the server is not taking it
 WAITING_BYTES = 32 << 20
 INTERVAL_NS = 1_000_000_000

@@ -1,0 +1,217 @@
+"""`roofline-agent import` as a user meets it: files in, a report out, one line for what is no recording."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import COMMANDS, Site, values
+
+PERF = """\
+# started on Sat Nov 21 09:00:00 2026
+
+1.000000000;1000000;;fp_arith_inst_retired.256b_packed_single;1000000000;100.00;;
+1.000000000;2000;MiB;uncore_imc_0/cas_count_read/;1000000000;100.00;;
+2.000000000;3000000;;fp_arith_inst_retired.256b_packed_single;500000000;50.00;;
+2.000000000;<not counted>;MiB;uncore_imc_0/cas_count_read/;0;100.00;;
+"""
+
+COLUMNS = (
+    *(
+        "ID",
+        "Process ID",
+        "Process Name",
+        "Host Name",
+        "Kernel Name",
+        "Context",
+        "Stream",
+        "Block Size",
+        "Grid Size",
+    ),
+    *("Device", "CC", "Section Name", "Metric Name", "Metric Unit", "Metric Value"),
+)
+LAUNCH = (
+    *("0", "4711", "python3", "127.0.0.1", "gemm", "1", "7", "(128, 1, 1)", "(64, 1, 1)"),
+    *("0", "8.0", "Command line profiler metrics"),
+)
+METRICS = (
+    ("dram__bytes.sum", "Mbyte", "1.50"),
+    ("gpu__time_duration.sum", "usecond", "2,000.00"),
+    ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "inst", "3,000,000"),
+    ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", "inst", "0"),
+    ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", "inst", "0"),
+)
+
+
+def quoted(cells: tuple[str, ...]) -> str:
+    return ",".join(f'"{cell}"' for cell in cells) + "\n"
+
+
+NCU = (
+    "==PROF== Connected to process 4711 (/usr/bin/python3)\nepoch 1: loss 0.5\n"
+    + quoted(COLUMNS)
+    + "".join(quoted((*LAUNCH, *metric)) for metric in METRICS)
+)
+
+
+def run(site: Site, *arguments: Any, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [str(COMMANDS / "roofline-agent"), "import", *map(str, arguments)]
+    return subprocess.run(command, env=site.environ, capture_output=True, text=True, timeout=120, **more)
+
+
+def dry(site: Site, path: Path) -> dict[str, Any]:
+    done = run(site, "--dry-run", "--format", "json", path)
+    assert done.returncode == 0, done.stderr
+    shown: dict[str, Any] = json.loads(done.stdout)
+    return shown
+
+
+def written(site: Site, name: str, text: str | bytes) -> Path:
+    path = site.folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_dry_run_needs_no_server_and_prints_one_object_a_file(site: Site) -> None:
+    perf, ncu = written(site, "a", PERF), written(site, "b", NCU)
+    done = run(site, "--dry-run", "--format", "json", perf, ncu)
+    assert done.returncode == 0, done.stderr
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert (first["tool"], second["tool"]) == ("perf stat", "ncu")
+    (kernel,) = second["kernels"]
+    assert kernel["flops"] == 6e6
+    assert kernel["bytes"]["dram"] == 1.5e6
+    assert kernel["bytes"]["l2"] is None
+    assert kernel["time_s"] == pytest.approx(2e-3)
+    assert kernel["intensity"]["dram"] == pytest.approx(4)
+    assert kernel["flops_per_s"] == pytest.approx(3e9)
+    flops = [c for c in first["counters"] if c["metric"] == "flops.f32.256"]
+    assert [(c["value"], c["coverage"], c["t_s"]) for c in flops] == [(8e6, 1.0, 1.0), (24e6, 0.5, 2.0)]
+    read = [c["value"] for c in first["counters"] if c["metric"] == "dram_read_bytes"]
+    assert read == [2000 * 2**20, None]
+
+
+def test_recording_is_reported_and_sent_twice_counts_once(site: Site) -> None:
+    site.server()
+    ncu, perf = written(site, "b", NCU), written(site, "a", PERF)
+    for _ in range(2):
+        done = run(site, "--job", "7", "--rank", "3", ncu, perf)
+        assert done.returncode == 0, done.stderr
+        assert f"is at {site.address} as job 7, worker:3" in done.stderr
+    found = values(site.report("7"), "worker:3")
+    assert found["flops_per_second"] == pytest.approx(3e9)
+    assert found["intensity.dram"] == pytest.approx(4)
+    assert found["flops_per_second.measured"] == pytest.approx(32e6 / 2)
+    assert found["flops_per_step"] is None
+
+
+def test_recording_falls_on_the_steps_of_the_job_it_is_given_to(site: Site) -> None:
+    """A trace with two profiled steps of half a second; what perf counted meanwhile is shifted onto them."""
+    site.server()
+    steps = [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{n}",
+            "pid": 1,
+            "tid": 1,
+            "ts": n * 5e5,
+            "dur": 5e5,
+        }
+        for n in range(2)
+    ]
+    trace = {"schemaVersion": 1, "deviceProperties": [], "baseTimeNanoseconds": 10**18, "traceEvents": steps}
+    zero = time.mktime((2026, 11, 21, 9, 0, 0, 0, 0, -1))
+    assert run(site, "--job", "9", written(site, "t.json", json.dumps(trace))).returncode == 0
+    done = run(site, "--job", "9", "--step-time-offset", 1e9 - zero, written(site, "a", PERF))
+    assert done.returncode == 0, done.stderr
+    found = values(site.report("9"), "worker:0")
+    assert found["steps"] == 2
+    # 8 MFLOP in the first second, which holds both steps.
+    assert found["flops_per_step.measured"] == pytest.approx(4e6, rel=1e-3)
+
+
+def test_without_a_server_the_exit_code_is_4(site: Site) -> None:
+    done = run(site, "--job", "7", written(site, "b", NCU))
+    assert done.returncode == 4
+    assert "roofline-server" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+BAD = {
+    "empty": (b"", "is empty"),
+    "blank": (b"\n \n", "is empty"),
+    "binary": (b"\x00\x01\x02" * 99, "is binary"),
+    "elf": (b"\x7fELF\x02\x01" + bytes(99), "a program"),
+    "report": (b"NVR\x00" + bytes(99), "ncu"),
+    "prose": (b"Dear reader,\nthis is a letter.\n", "no known format; it begins with 'Dear reader,'"),
+    "gzip": (gzip.compress(os.urandom(5000))[:700], "binary"),
+    "torn_gzip": (b"\x1f\x8b\x08\x00", "gzip"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_recording_gets_one_clear_line_and_stops_no_other(site: Site, name: str) -> None:
+    content, says = BAD[name]
+    bad, good = written(site, name, content), written(site, "good", NCU)
+    done = run(site, "--dry-run", "--format", "json", bad, good)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert str(bad) in line
+    assert says in line
+    assert json.loads(done.stdout)["kernels"]
+
+
+def test_missing_file_and_directory(site: Site) -> None:
+    assert "no such file" in run(site, "--dry-run", site.folder / "nothing").stderr
+    assert "is a directory" in run(site, "--dry-run", site.folder).stderr
+
+
+def test_torn_file_gives_what_it_has_and_says_how_far(site: Site) -> None:
+    text = "".join(f"{n}.000000000;{n};;cycles;1000;100.00;;\n" for n in range(1, 60000))
+    torn = gzip.compress(text.encode())[:-5000]
+    shown = dry(site, written(site, "torn.gz", torn))
+    assert 1000 < len(shown["counters"]) < 59999
+    assert any("ends early" in w and w.startswith("line ") for w in shown["warnings"])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_encodings_of_other_systems(site: Site, encoding: str) -> None:
+    shown = dry(site, written(site, "b", NCU.replace("\n", "\r\n").encode(encoding)))
+    assert shown["kernels"][0]["flops"] == 6e6
+
+
+def test_standard_input_is_a_file_too(site: Site) -> None:
+    done = run(site, "--dry-run", "--format", "json", "-", input=PERF)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tool"] == "perf stat"
+
+
+def test_large_file_streams(site: Site) -> None:
+    """20 MB; the command grows by a little for what it must remember, whatever the size."""
+    path = site.folder / "large"
+    block = "".join(f"{n % 1000}.500000000;{n};;cycles;1000;100.00;;\n" for n in range(100_000))
+    with open(path, "w") as file:
+        while file.tell() < 20 << 20:
+            file.write(block)
+    # Measured by a small process: a child begins with the size of who started it.
+    measure = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=2); "
+    measure += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    command = [COMMANDS / "roofline-agent", "import", "--dry-run", path]
+    done = subprocess.run(
+        [sys.executable, "-c", measure, *command],
+        env=site.environ,
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 80 << 10  # KiB
