@@ -1,7 +1,8 @@
 """Recorded verbose output of oneDNN, DNNL, MKL-DNN and MKL, with whatever a program printed in between.
 
 Each executed primitive or routine is a launch of a kernel, named by what it does and its sizes; FLOPs and
-least traffic (level "minimum") follow from these. Creations and dispatches are counted as facts.
+least traffic (level "minimum") follow from these. Creations and dispatches are counted as facts. Steps that
+a training printed in between are read as from a training's own log.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from roofline_agent.verbose import header, mkl, onednn
 from roofline_agent.verbose.pieces import TOKEN, pieces
 from roofline_agent.verbose.records import KernelCall, KernelShape
 
+from . import keras_log, tf_cnn
 from .collect import Collector
 from .records import Launch
 from .text import Text
@@ -22,8 +24,10 @@ _SURE = re.compile(
     r"(?:primitive|graph|ukernel|common|info|exec|create|dispatch|error|warn)"
     r"|MKL_VERBOSE (?:Intel\(R\)|oneMKL|[A-Za-z_0-9]+\()"
 )
+_OVERWRITTEN = re.compile(r"[\r\b]+")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PREPARED = 8192
+_MAX_PROBLEM = 400
 _NANOSECONDS = 1e9
 _FAR_BACK_NS = 60_000_000_000  # threads print out of order by milliseconds, never by this
 
@@ -40,18 +44,22 @@ _COUNTED = {
 
 
 def sniff(head: str) -> int:
-    match = _SURE.search(head)
-    if match is None:
-        return 0
-    return 95 if not head[: match.start()].strip() else 75
+    """97 wherever a line of theirs is: a training log with such lines is ours, one without them is not."""
+    return 97 if _SURE.search(head) else 0
 
 
 def read(text: Text, found: Collector) -> None:
     """Launches, header facts and counts of `text`; what cannot be understood is said with its line."""
-    log = _Log(text, found)
+    log, benchmark, keras = _Log(text, found), tf_cnn.Log(found), keras_log.Log(found)
     for line in text.lines():
         if "_verbose," in line or "MKL_VERBOSE " in line:
             log.take(line)
+            continue
+        for state in _OVERWRITTEN.split(line):
+            if not benchmark.add(state, text.line):
+                keras.add(state, text.line)
+    keras.tell()
+    benchmark.tell()
     log.finish()
 
 
@@ -207,14 +215,20 @@ def _prepare(shape: KernelShape) -> Launch:
         precision=shape.precision,
         library=shape.library,
         variant=shape.variant,
-        problem=shape.problem,
+        problem=_short(shape.problem),
         note=shape.note,
     )
 
 
 def _name(shape: KernelShape) -> str:
     """One name for a distinct shape; MKL's routines tell the precision in their name."""
+    problem = _short(shape.problem)
     if shape.library == "mkl":
-        return f"{shape.implementation}({shape.problem})"
+        return f"{shape.implementation}({problem})"
     precision = "" if shape.precision == "f32" else shape.precision
-    return " ".join(filter(None, (shape.operation, shape.variant, shape.problem, precision)))
+    return " ".join(filter(None, (shape.operation, shape.variant, problem, precision)))
+
+
+def _short(problem: str) -> str:
+    """A concatenation may list a thousand sources."""
+    return problem if len(problem) <= _MAX_PROBLEM else f"{problem[:_MAX_PROBLEM]}..."

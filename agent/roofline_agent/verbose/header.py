@@ -20,10 +20,11 @@ _KIND = re.compile(rf"{_PREFIX}(?:(primitive|graph|ukernel|common),)?([a-z_]+)(?
 _SECONDS = re.compile(r",\s*([0-9]+\.?[0-9]*(?:e[+-]?[0-9]{1,3})?)\s*$")
 _MKL = re.compile(
     r"MKL_VERBOSE (?:Intel\(R\) )?(?:oneMKL|MKL|oneAPI Math Kernel Library)(?: Version)? "
-    r"([0-9][^,]*?)(?: Product build.*?)?(?: for .*? architecture (.*?))?"
-    r"(?: enabled processors)?(?:, (?:Lnx|Win|OSX|Mac)\S*(.*))?$"
+    r"([0-9][\w. ]{0,40}?)(?= Product build| for |,|\s*$)"
 )
+_MKL_ISA = re.compile(r" architecture (.{1,400}?)(?: enabled processors|, (?:Lnx|Win|OSX|Mac)|\s*$)")
 _THREADING = re.compile(r"\b(?:\w+_thread|sequential|tbb)\b")
+_MAX_REST = 2000  # characters; a garbled line may be endless
 _MAX_MILLISECONDS = 1e9
 
 
@@ -58,8 +59,9 @@ def mkl_info(line: str) -> Facts:
     match = _MKL.search(line)
     if match is None:
         return {}
-    threading = _THREADING.search(match[3] or "")
-    return _named(mkl_version=match[1], mkl_isa=match[2], mkl_threading=threading and threading[0])
+    rest = line[match.end() : match.end() + _MAX_REST]
+    isa, threading = _MKL_ISA.search(rest), _THREADING.search(rest)
+    return _named(mkl_version=match[1], mkl_isa=isa and isa[1], mkl_threading=threading and threading[0])
 
 
 def _named(**values: str | None) -> Facts:

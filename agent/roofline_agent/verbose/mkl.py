@@ -42,6 +42,7 @@ _NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _MAX_NANOSECONDS = 1e15
 _LETTER_TYPE = {"S": "f32", "D": "f64", "C": "f32", "Z": "f64", "H": "f16"}
 _DISTINCT_LINES = 8192
+_LONG_LINE = 4096  # characters; not remembered, lest hostile ones fill the memory
 _MAX_COUNT = 2**63 - 1  # counts travel in 8 bytes; no call comes near, a garbled line may
 
 
@@ -77,7 +78,9 @@ def parse(line: str) -> KernelCall | None:
     if duration_ns > _MAX_NANOSECONDS:
         return None
     # Addresses change from call to call; without them equal calls are equal.
-    return KernelCall(_shape(routine, _ADDRESS.sub("*", arguments)), None, round(duration_ns))
+    arguments = _ADDRESS.sub("*", arguments)
+    make = _shape if len(arguments) < _LONG_LINE else _shape.__wrapped__
+    return KernelCall(make(routine, arguments), None, round(duration_ns))
 
 
 def looks_executed(line: str) -> bool:

@@ -43,6 +43,7 @@ _FIELDS = (
 _FPMATH = re.compile(r"attr-fpmath(?:_mode)?:(bf16|f16|tf32|any)(:true)?")
 
 _DISTINCT_LINES = 8192  # a training run repeats some hundreds; sequences of changing length make more
+_LONG_LINE = 4096  # characters; not remembered, lest hostile ones fill the memory
 _MAX_MILLISECONDS = 1e9
 _MAX_COUNT = 2**63 - 1  # counts travel in 8 bytes; no kernel comes near, a garbled line may
 
@@ -59,7 +60,7 @@ def parse(line: str, order: tuple[int, ...] = ()) -> KernelCall | None:
     if match is None:
         return None
     whole, fraction, body, milliseconds = match.groups()
-    shape = _shape(body, order)
+    shape = _shape(body, order) if len(body) < _LONG_LINE else _shape.__wrapped__(body, order)
     duration_ms = float(milliseconds)
     if shape is None or duration_ms > _MAX_MILLISECONDS:
         return None

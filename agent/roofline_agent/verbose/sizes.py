@@ -9,6 +9,7 @@ from math import prod
 _PROBLEM = re.compile(r"(?:[a-z]+[0-9]{1,12}_?)+")
 _SIZE = re.compile(r"([a-z]+)([0-9]+)")
 _EXTENTS = re.compile(r"[0-9]{1,12}(?:x[0-9]{1,12})*")
+_MAX_DIMENSIONS = 12  # oneDNN's own limit; a garbled line may have a million
 _SPATIAL = ("i", "o", "k")
 
 
@@ -32,7 +33,9 @@ def spatial_sizes(problem: str) -> dict[str, int]:
 
 def extents(text: str) -> tuple[int, ...]:
     """`2x3` as (2, 3); empty for anything else, such as sizes known at run time only (`*`)."""
-    return tuple(map(int, text.split("x"))) if _EXTENTS.fullmatch(text) else ()
+    if text.count("x") >= _MAX_DIMENSIONS or not _EXTENTS.fullmatch(text):
+        return ()
+    return tuple(map(int, text.split("x")))
 
 
 def shape(problem: str) -> tuple[int, ...]:

@@ -276,6 +276,31 @@ def test_a_garbled_call_is_named_with_its_line(torn: str) -> None:
     assert len(found.launches) == 1
 
 
+def test_a_problem_without_end_is_shortened_and_its_launches_still_add_up() -> None:
+    sources = ":".join(["2x3"] * 1000)
+    concat = REORDER.replace("reorder", "concat").replace("2x3", sources)
+    [kernel] = collected(concat, concat).kernels
+    assert (kernel.launches, kernel.bytes) == (2, {"minimum": 2 * 2 * 4 * 6000})
+    assert len(kernel.name) < 500
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        REORDER.replace("2x3", "x".join(["9"] * 100_000)),
+        "MKL_VERBOSE oneMKL 1" + " for architecture" * 20_000,
+        "MKL_VERBOSE SGEMM(" + "(" * 200_000 + ") 1us",
+        "onednn_verbose,exec,cpu," + "a," * 100_000 + "1",
+        "onednn_verbose," * 20_000,
+        "onednn_verbose,exec," + " " * 200_000 + "1",
+        "onednn_verbose,info," + "gpu,engine,1," * 20_000,
+    ],
+    ids=range(7),
+)
+def test_a_hostile_line_is_over_soon(hostile: str) -> None:
+    assert len(collected(hostile, CONVOLUTION.format("", "1")).launches) >= 1
+
+
 def test_several_versions_in_one_file_are_all_named() -> None:
     header = "onednn_verbose,info,oneDNN v{} (commit a)"
     found = collected(
@@ -314,9 +339,26 @@ def test_other_text_is_not_taken_for_a_log(head: str) -> None:
     assert verbose_log.sniff(head) == 0
 
 
-def test_a_log_is_surer_when_nothing_stands_before_it() -> None:
-    assert verbose_log.sniff(REORDER) > verbose_log.sniff("training\n" + REORDER) > 0
-    assert verbose_log.sniff(GEMM) > 0
+STEPS = "10\timages/sec: 120.5 +/- 0.1 (jitter = 0.4)\t7.5\n{}\ntotal images/sec: 120.25\n"
+
+
+def test_a_training_log_with_such_lines_gives_both() -> None:
+    content = STEPS.format(REORDER + "\n" + GEMM).encode()
+    assert recognise(Text("made up", io.BytesIO(content))).read is verbose_log.read
+    found = Collector()
+    verbose_log.read(Text("made up", io.BytesIO(content)), found)
+    try:
+        assert found.throughput is not None
+        assert found.throughput.examples_per_s == 120.25
+        assert [step.examples_per_s for step in found.steps] == [120.5]
+        assert (found.tool, len(found.kernels)) == ("onednn", 2)
+    finally:
+        found.close()
+
+
+def test_a_training_log_without_them_is_none_of_ours() -> None:
+    assert verbose_log.sniff(STEPS.format("")) == 0
+    assert verbose_log.sniff("hello\n" + GEMM) > 0
 
 
 WORDS = [
