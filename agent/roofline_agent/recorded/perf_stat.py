@@ -230,7 +230,8 @@ class _Reader:
             self.found.run = run.kernel(NAME, self.found)
             self.found.duration_s = run.time_s
             if run.target:
-                self.found.facts["command"] = run.target.strip("'")
+                quoted = run.target.startswith("'")
+                self.found.facts["command"] = run.target.strip("'") if quoted else run.target
             if run.runs > 1:
                 self.found.facts["runs"] = run.runs
 

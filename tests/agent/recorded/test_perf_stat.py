@@ -563,6 +563,23 @@ def test_results_of_stream_in_the_same_file_are_ceilings() -> None:
     assert (found.run.flops, found.tool, found.version) == (5, "perf stat", "")
 
 
+@pytest.mark.parametrize(
+    ("target", "scope", "command"),
+    [
+        ("'./a.out -n 3'", "process", "./a.out -n 3"),
+        ("process id '123'", "process", "process id '123'"),
+        ("'CPU(s) 0-3'", "cpu 0-3", "CPU(s) 0-3"),
+        ("'system wide'", "node", "system wide"),
+    ],
+)
+def test_what_was_measured_is_the_scope(target: str, scope: str, command: str) -> None:
+    found = read(
+        f" Performance counter stats for {target}:\n\n   5  cycles\n\n  1.000000000 seconds time elapsed\n"
+    )
+    assert only(found).scope == scope
+    assert found.facts["command"] == command
+
+
 def test_table_of_metrics_alone_is_read() -> None:
     found = read(
         SYSTEM
