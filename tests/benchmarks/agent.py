@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import statistics
 import subprocess
 import sys
 import time
+import urllib.request
+from collections.abc import Iterator
 
 import psutil
 
-from .site import COMMANDS, REPOSITORY, Node, Result, node
+from .site import COMMANDS, REPOSITORY, Node, Result, free_port, node, wait_until
 
 MARKS = 20_000
 WATCH_S = 20.0
@@ -63,16 +67,28 @@ while True:
 """
 
 
+SCRAPING = """
+import sys, time, urllib.request
+while True:
+    begin = time.monotonic()
+    urllib.request.urlopen(sys.argv[2], timeout=5).read()
+    time.sleep(max(0, float(sys.argv[1]) - (time.monotonic() - begin)))
+"""
+NODE_EXPORTER = "prometheus-node-exporter"  # of Debian
+
+
 def agent_cost(interval: float, share: float) -> Result:
-    """CPU and memory of an agent that watches 8 ranks which do nothing else."""
-    with node() as here, here.server():
+    """CPU and memory of an agent with every source this machine has, on 8 ranks that do nothing else."""
+    with node() as here, here.server(), contextlib.ExitStack() as others:
         ranks = [_idle_rank(here, i) for i in range(8)]
         loop = (sys.executable, "-c", PSUTIL_LOOP, interval, *(rank.pid for rank in ranks))
         try:
             with here.agent(interval) as agent, here.running(*loop) as bare:
+                exporter = others.enter_context(_scraped_exporter(here, interval))
                 time.sleep(5)
-                used, bare_used = _cpu_share([agent, bare], WATCH_S)
-                memory, bare_memory = (p.memory_info().rss / 2**20 for p in (agent, bare))
+                watched = [agent, bare, *([exporter] if exporter else [])]
+                used, bare_used, *exporter_used = _cpu_share(watched, WATCH_S)
+                memory, *memories = (p.memory_info().rss / 2**20 for p in watched)
         finally:
             for rank in ranks:
                 rank.kill()
@@ -80,15 +96,46 @@ def agent_cost(interval: float, share: float) -> Result:
     budget = f"{share:.1%} of a core, 60 MB"
     met = used <= share and memory <= 60
     beside = (
-        f"a bare psutil loop over the same ranks, streaming nothing: {bare_used:.2%}, {bare_memory:.0f} MB"
+        f"a bare psutil loop over the same ranks, streaming nothing: {bare_used:.2%}, {memories[0]:.0f} MB"
     )
+    for theirs in exporter_used:
+        beside += f"; {NODE_EXPORTER} scraped as often: {theirs:.2%}, {memories[1]:.0f} MB"
     return Result(f"agent, 8 ranks, {1 / interval:g} Hz", budget, f"{used:.2%}, {memory:.0f} MB", met, beside)
 
 
+@contextlib.contextmanager
+def _scraped_exporter(here: Node, interval: float) -> Iterator[psutil.Process | None]:
+    """Debian's node exporter, asked as often as the agent samples; None where it is not installed."""
+    if shutil.which(NODE_EXPORTER) is None:
+        yield None
+        return
+    address = f"127.0.0.1:{free_port()}"
+    with here.running(NODE_EXPORTER, f"--web.listen-address={address}") as exporter:
+        url = f"http://{address}/metrics"
+        wait_until(lambda: _answers(url))
+        with here.running(sys.executable, "-c", SCRAPING, interval, url):
+            yield exporter
+
+
+def _answers(url: str) -> bool:
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
+        return bool(answer.read())
+    return False
+
+
 def _cpu_share(processes: list[psutil.Process], seconds: float) -> list[float]:
-    before = [sum(p.cpu_times()[:2]) for p in processes]
+    """CPU seconds a second of each process and what it started (the agent's perf, if there is any)."""
+    before = [_cpu_seconds(p) for p in processes]
     time.sleep(seconds)
-    return [(sum(p.cpu_times()[:2]) - b) / seconds for p, b in zip(processes, before, strict=True)]
+    return [(_cpu_seconds(p) - b) / seconds for p, b in zip(processes, before, strict=True)]
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    total = sum(process.cpu_times()[:2])
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += sum(child.cpu_times()[:2])
+    return total
 
 
 def _idle_rank(here: Node, index: int) -> subprocess.Popen[bytes]:

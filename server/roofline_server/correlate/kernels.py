@@ -30,7 +30,7 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     """One row per window of a rank that has coverage or calls.
 
     windows: rank, window, step, begin_ns, end_ns. calls: rank, time_ns (start), duration_ns, flops, bytes,
-    precision (code), and dram where a profiler counted it.
+    precision (code), dram where a profiler counted it, on_gpu (1 or 0).
     coverage: rank, begin_ns, end_ns. A call belongs to the window that holds its middle. Sums are exact
     int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero. A sum
     of FLOPs, bytes or DRAM bytes is over the `flop_calls`, `byte_calls`, `dram_calls` that have them.
@@ -55,6 +55,7 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
     first, behind = np.searchsorted(middle, begin), np.searchsorted(middle, end)
     no_flops, no_bytes = calls["flops"] == ABSENT, calls["bytes"] == ABSENT
     dram = calls.get("dram", np.full(len(no_flops), ABSENT, np.int64))
+    on_gpu = calls.get("on_gpu", np.zeros(len(no_flops), np.int64))
     known = {
         "flops": np.where(no_flops, 0, calls["flops"]),
         "bytes": np.where(no_bytes, 0, calls["bytes"]),
@@ -62,6 +63,7 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
         "flop_calls": (~no_flops).astype(np.int64),
         "byte_calls": (~no_bytes).astype(np.int64),
         "dram_calls": (dram != ABSENT).astype(np.int64),
+        "gpu_calls": np.where(on_gpu == ABSENT, 0, on_gpu),
         "kernel_ns": calls["duration_ns"],
         "unmodelled": (no_flops | (no_bytes & (dram == ABSENT))).astype(np.int64),
     }

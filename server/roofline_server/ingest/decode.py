@@ -348,6 +348,9 @@ def _with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Tab
     calls["flops"], calls["bytes"] = flops[at], traffic[at]
     if (dram != ABSENT).any():
         calls["dram"] = dram[at]
+    on_gpu = np.array([k.library == "cuda" for k in kernels], np.int64)
+    if on_gpu.any():
+        calls["on_gpu"] = on_gpu[at]
     calls["precision"] = np.array([precision_code(k.precision) for k in kernels], np.int64)[at]
     return calls
 

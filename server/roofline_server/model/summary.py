@@ -43,6 +43,7 @@ class KernelEvidence(NamedTuple):
     dram: Ints  # bytes that a profiler counted; ABSENT where it did not count every call
     has_flops: bool = True  # of any call the FLOPs are known
     has_bytes: bool = True
+    on_gpu: bool = False  # of some the kernels ran on a GPU, where a profiler counted their FLOPs
 
 
 class CounterEvidence(NamedTuple):
@@ -184,8 +185,10 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     per_step = _pool([k.flops[k.complete] for k in stepping if k.has_flops])
     moved_per_step = _pool([k.bytes[k.complete] for k in stepping if k.has_bytes])
 
+    origin = _MEASURED if any(k.on_gpu for k in counted) else _ANALYTIC
+
     def analytic(number: float | None, unit: str, why: str = note, without: str = missing) -> Value:
-        return value(number, unit, _ANALYTIC, scope, share, why, without)
+        return value(number, unit, origin, scope, share, why, without)
 
     no_traffic = "its kernels have FLOPs but no known traffic" if len(flops) else missing
 
@@ -345,6 +348,8 @@ def _against_roof(
     hosts = dict.fromkeys(r.host for r in ranks)
     if intensity is None or reached is None:
         return _no_roof((values["flops_per_second"] if reached is None else x).reason)
+    if any(r.kernels is not None and r.kernels.on_gpu for r in ranks):
+        return _no_roof("its kernels ran on a GPU, of which no ceilings are known")
     found = [roofs.get(host) for host in hosts]
     if any(roof is None for roof in found) or not found:
         lacking = [host for host, roof in zip(hosts, found, strict=True) if roof is None]

@@ -37,7 +37,7 @@ NEEDED = {
     "steps": ["examples", "asynchronous"],
     "steps_kernels": [
         *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", "flops_f32", "flops_f64"),
-        *("dram", "dram_calls", "flop_calls", "byte_calls"),
+        *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls"),
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
@@ -144,6 +144,7 @@ def _kernels(table: Table) -> KernelEvidence | None:
         unmodelled=column("unmodelled"),
         flops_f32=column("flops_f32"),
         flops_f64=column("flops_f64"),
+        on_gpu="gpu_calls" in table and bool(table["gpu_calls"].any()),
         has_flops="flop_calls" not in table or bool(table["flop_calls"].any()),
         has_bytes="byte_calls" not in table or bool(table["byte_calls"].any()),
         dram=np.where(column("dram_calls") == column("calls"), column("dram"), ABSENT),

@@ -380,3 +380,19 @@ def test_node_traffic_is_labelled_as_shared() -> None:
     assert number(found["dram_bytes_per_second"]) == 200
     assert found["bytes_per_step.dram"].provenance == Provenance.ESTIMATED
     assert "CPU time" in found["bytes_per_step.dram"].reason
+
+
+def test_kernels_of_a_gpu_are_measured_and_not_held_against_the_cpu() -> None:
+    found = of(evidence(kernels=kernels([1000], dram=ints(100), on_gpu=True)))
+    assert found["flops_per_second"].provenance == Provenance.MEASURED
+    assert found["roof_share"].value is None
+    assert "GPU" in found["roof_share"].reason
+    assert number(found["intensity.dram"]) == 10
+
+
+def test_flops_nobody_knows_are_absent_not_zero() -> None:
+    found = of(evidence(kernels=kernels([0, 0], has_flops=False, has_bytes=False)))
+    for name in ("flops_per_step", "flops_per_second", "bytes_per_step.minimum", "intensity.minimum"):
+        assert found[name].value is None, name
+        assert found[name].reason == "nobody knows the FLOPs of its kernels", name
+    assert number(found["kernel_time_per_step"]) == 0.5
