@@ -78,7 +78,9 @@ def _fused(primitive: Primitive) -> Work:
 
 
 def _is_complete(found: Mapping[str, int]) -> bool:
-    return found.keys() >= {"mb", "ic", "oc", "iw", "ow", "kw"} and found.get("g") != 0
+    """Nothing is missing, and no length is 0 that oneDNN lets nobody have: a garbled line is not a zero."""
+    lengths = [found.get(kind + side) for kind in "iok" for side in "dhw"]
+    return found.keys() >= {"mb", "ic", "oc", "iw", "ow", "kw"} and 0 not in (found.get("g"), *lengths)
 
 
 def _weights(found: Mapping[str, int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 TOKEN = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,|MKL_VERBOSE ")
 
@@ -12,4 +13,4 @@ def pieces(line: str) -> list[str]:
     if line.count("_verbose,") + line.count("_VERBOSE ") == 1:
         return [line]
     starts = [match.start() for match in TOKEN.finditer(line)]
-    return [line[start:end] for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
+    return [line[start:end] for start, end in pairwise([*starts, len(line)])]

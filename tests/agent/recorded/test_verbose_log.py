@@ -328,7 +328,12 @@ def test_a_recording_that_goes_back_in_time_says_so() -> None:
 
 
 def test_another_programs_word_is_no_line_of_ours() -> None:
-    found = collected("my_verbose,exec,cpu,reorder,a,undef,b,,,2x2,1", "set MKL_VERBOSE to 1", REORDER)
+    found = collected(
+        "my_verbose,exec,cpu,reorder,a,undef,b,,,2x2,1",
+        "a_verbose,b_verbose,c",
+        "set MKL_VERBOSE to 1",
+        REORDER,
+    )
     assert (len(found.launches), found.warnings) == (1, [])
 
 

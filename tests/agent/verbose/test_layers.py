@@ -124,6 +124,16 @@ def test_a_deconvolution_is_the_convolution_backward(
     assert work("deconvolution", there, "forward_training") == work("convolution", back, "backward_data")
 
 
+@pytest.mark.parametrize("operation", ["convolution", "deconvolution"])
+@pytest.mark.parametrize("garbled", [(0, 7, 3), (9, 0, 3), (9, 7, 0)])
+def test_a_length_of_zero_is_a_garbled_one_and_not_no_work(
+    operation: str, garbled: tuple[int, int, int]
+) -> None:
+    assert work(operation, conv(2, 1, 3, 4, [(9, 7, 3), garbled]), "forward_training") == Work(None, None)
+    empty = work(operation, conv(0, 1, 3, 4, [(9, 7, 3)]), "forward_training")
+    assert empty.flops == 0  # an empty batch is allowed
+
+
 def test_a_missing_width_is_the_height_as_benchdnn_has_it() -> None:
     short = work("convolution", "mb2_ic3oc4_ih9oh7kh3sh1dh0ph0", "forward_training")
     assert short == work("convolution", conv(2, 1, 3, 4, [(9, 7, 3), (9, 7, 3)]), "forward_training")
