@@ -24,6 +24,7 @@ _LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]{0,%d}\n" % _MAX_BODY)
 _LAST_LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]*")
 _MARK = re.compile(rb"roofline_verbose,mark,([0-9]{1,19})\s*")
 
+_BEHIND_TOKEN = 11  # past the first one, where a search for a second can begin
 _MAX_CALLS = 262144  # calls kept until they are taken; taken once a second, this is never reached
 
 
@@ -96,8 +97,12 @@ class VerboseFilter:
         if match.lastindex is None:
             self._take_mark(match.group())
             return False
-        for piece in pieces(match.group().decode("latin-1")):
-            self._take_piece(piece)
+        line = match.group().decode("latin-1")
+        if line.find("_verbose,", _BEHIND_TOKEN) < 0 and line.find("_VERBOSE ", _BEHIND_TOKEN) < 0:
+            self._take_piece(line)
+        else:
+            for piece in pieces(line):
+                self._take_piece(piece)
         return self._is_kept(match)
 
     def _take_piece(self, line: str) -> None:
