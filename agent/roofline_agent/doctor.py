@@ -12,6 +12,7 @@ from .calibrate import store
 from .calibrate.errors import CalibrationError
 from .config import Config, default_socket, default_state
 from .daemon import ceilings_path, make_sources
+from .ncu import command, diagnosis
 from .records import SourceStatus
 from .sampler import Sampler
 
@@ -33,13 +34,37 @@ def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
     sampler.close()
     state = Path(config.state) if config.state else default_state(environ)
     path = Path(config.socket) if config.socket else default_socket(environ)
-    return [*findings, _ceilings(state), _agent(path), _server(config.server)]
+    return [*findings, _onednn(), _ncu(environ), _ceilings(state), _agent(path), _server(config.server)]
 
 
 def _of_source(status: SourceStatus) -> Finding:
     return Finding(
         f"source {status.name}", status.works, status.reason or "works", status.advice, status.fills
     )
+
+
+def _onednn() -> Finding:
+    return Finding(
+        "kernels onednn",
+        True,
+        "oneDNN's and MKL's, of ranks started by `roofline-agent run`",
+        fills="FLOPs, least bytes, intensity and kernel time per step",
+    )
+
+
+def _ncu(environ: Mapping[str, str]) -> Finding:
+    what, fills = (
+        "kernels ncu",
+        "FLOPs and DRAM bytes of GPU kernels in chosen steps, and so measured intensity",
+    )
+    path = command.find(environ)
+    if path is None:
+        return Finding(what, False, "Nsight Compute (ncu) is not on this node", diagnosis.INSTALL, fills)
+    if diagnosis.admin_only() and not diagnosis.may_administer():
+        return Finding(
+            what, False, "the driver keeps its counters for administrators", diagnosis.denied(), fills
+        )
+    return Finding(what, True, f"{path}, for `roofline-agent run --ncu STEPS`", fills=fills)
 
 
 def _ceilings(state: Path) -> Finding:

@@ -266,6 +266,8 @@ def test_doctor_for_people_and_for_programs(place: Place) -> None:
     assert lines[at + 1].strip().startswith("fix: ")
     (at,) = [n for n, line in enumerate(lines) if line.startswith("ok   source process")]
     assert lines[at + 1].strip() == "fills: CPU time and utilization, memory"
+    (at,) = [n for n, line in enumerate(lines) if line.startswith("off  kernels ncu")]
+    assert "ROOFLINE_NCU" in lines[at + 1]
     findings = json.loads(place.run("--server", "127.0.0.1:1", "doctor", "--format", "json").stdout)
     assert {f["what"]: f["works"] for f in findings}["source process"] is True
     assert all(f["works"] or f["text"] for f in findings)

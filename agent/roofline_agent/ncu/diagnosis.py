@@ -8,10 +8,10 @@ CAP_SYS_ADMIN = 21
 DENIED = "ERR_NVGPUCTRPERM"
 BUSY = "driver resource was unavailable"
 ENDED = "Trying to shutdown target application"
-MISSING = (
-    "Nsight Compute (ncu) is not on this node. Install it (package nsight-compute, or the CUDA toolkit), or "
-    "say where it is: ROOFLINE_NCU=/path/to/ncu"
+INSTALL = (
+    "install it (package nsight-compute, or the CUDA toolkit), or say where it is: ROOFLINE_NCU=/path/to/ncu"
 )
+MISSING = f"Nsight Compute (ncu) is not on this node: {INSTALL}"
 NO_GPU = "no GPU here runs a kernel (is the driver loaded, CUDA_VISIBLE_DEVICES right?)"
 
 

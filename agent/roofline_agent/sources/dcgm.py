@@ -70,7 +70,7 @@ class DcgmSource:
         try:
             text = self._fetch()
         except OSError as error:
-            advice = advice if self._asked_for else ""  # most nodes have none and want none
+            advice = advice if self._asked_for else f"only where you run DCGM: {advice}"
             reason = f"no dcgm-exporter answers at {self._address} ({error})"
             return SourceStatus(self.name, False, reason, advice)
         if not exposition.sniff(text[: 1 << 16].decode(errors="replace")):

@@ -77,7 +77,10 @@ class NvmlSource:
         except ImportError:
             reason = "the Python package nvidia-ml-py is not installed"
             if not (self._proc / "driver/nvidia").exists():
-                return SourceStatus(self.name, False, f"{reason}, and no NVIDIA driver is loaded here")
+                advice = "only where there are GPUs: load the driver, pip install nvidia-ml-py"
+                return SourceStatus(
+                    self.name, False, f"{reason}, and no NVIDIA driver is loaded here", advice
+                )
             return SourceStatus(self.name, False, reason, "pip install nvidia-ml-py")
         try:
             nvml.nvmlInit()

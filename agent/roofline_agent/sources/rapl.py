@@ -74,9 +74,12 @@ class RaplSource:
 
     def _why_none(self) -> tuple[str, str]:
         if b"hypervisor" in cpu_flags(self._proc):
-            return "a virtual machine sees no energy counters", ""
+            return "a virtual machine sees no energy counters", "run on bare metal"
         if any(_ZONE.fullmatch(name) for name in names_in(self._root)):
-            return f"{self._root} has no zone of a processor's package", ""
+            return (
+                f"{self._root} has no zone of a processor's package",
+                "needs a CPU that counts its energy (Intel RAPL, AMD Zen)",
+            )
         return (
             f"no power zones in {self._root}: the driver is not loaded, or a container hides them",
             "modprobe intel_rapl_msr on the host; in a container give it the host's /sys",

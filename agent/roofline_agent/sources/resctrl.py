@@ -21,6 +21,7 @@ METRICS = (
 )
 _FILES = ("mbm_total_bytes", "mbm_local_bytes")
 _GROUPS_EVERY_NS = 4_900_000_000
+NEEDS = "needs a CPU that monitors memory bandwidth (Intel RDT, AMD QoS), on bare metal"
 MOUNT = "mount -t resctrl resctrl /sys/fs/resctrl"
 
 
@@ -82,12 +83,14 @@ class ResctrlSource:
 
     def probe(self) -> SourceStatus:
         if not os.path.isdir(self._root):
-            return SourceStatus(self.name, False, "this CPU, virtual machine or kernel has no resctrl")
+            return SourceStatus(self.name, False, "this CPU, virtual machine or kernel has no resctrl", NEEDS)
         if not os.path.isdir(f"{self._root}/info"):
             return SourceStatus(self.name, False, *self._why_not_mounted())
         self._look()
         if not self._parts:
-            return SourceStatus(self.name, False, "this CPU does not count memory traffic (no L3 monitoring)")
+            return SourceStatus(
+                self.name, False, "this CPU does not count memory traffic (no L3 monitoring)", NEEDS
+            )
         if all(value is None for part in self._parts.values() for value in part.values()):
             return SourceStatus(self.name, False, f"the monitors in {self._root}/mon_data cannot be read now")
         return SourceStatus(self.name, True)
@@ -95,7 +98,7 @@ class ResctrlSource:
     def _why_not_mounted(self) -> tuple[str, str]:
         flags = cpu_flags(self._proc)
         if flags and b"cqm_mbm_total" not in flags:
-            return "this CPU does not count memory traffic (no flag cqm_mbm_total)", ""
+            return "this CPU does not count memory traffic (no flag cqm_mbm_total)", NEEDS
         return "resctrl is not mounted", MOUNT
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
