@@ -1,7 +1,7 @@
 """What to count of a kernel so that its place in a hierarchical roofline follows (NERSC's metrics).
 
 One pass over the choices: from Ampere on the tensor cores' operations are counted as such; before, and where
-the profiler does not offer that, instructions of the tensor pipe are, which say less (recorded/ncu_flops.py).
+the profiler does not offer that, instructions of the tensor pipe are, which say less (recorded/ncu/flops.py).
 """
 
 from __future__ import annotations

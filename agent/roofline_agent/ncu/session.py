@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..recorded import ncu as table
 from ..recorded.collect import Collector
 from ..recorded.errors import RecordedError
+from ..recorded.ncu import reader as table
 from ..recorded.records import Launch
 from ..recorded.text import Text
 from ..verbose import TimedCall

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .collect import Collector
-from .likwid_metrics import number
+from .likwid.metrics import number
 from .records import RecordedCeiling
 from .text import Text
 

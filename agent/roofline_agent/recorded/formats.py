@@ -1,14 +1,21 @@
-"""The formats that can be read, one file and one line here each, told by their content and never by name."""
+"""The formats that can be read, one line here each, told by their content and never by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import dcgm, ert, horovod, kineto, likwid, ncu, nvprof, perf_stat, stream, training_log, verbose_log
+from . import ert, stream, verbose_log
 from .collect import Collector
+from .dcgm import reader as dcgm
 from .errors import NotRecognised
+from .likwid import reader as likwid
+from .ncu import reader as ncu
+from .nvprof import reader as nvprof
+from .perf import reader as perf_stat
 from .text import Text
+from .traces import horovod, kineto
+from .training import reader as training_log
 
 
 class Format(NamedTuple):

@@ -14,10 +14,11 @@ from roofline_agent.verbose import header, mkl, onednn
 from roofline_agent.verbose.pieces import TOKEN, pieces
 from roofline_agent.verbose.records import KernelCall, KernelShape
 
-from . import keras_log, tf_cnn
 from .collect import Collector
 from .records import Launch
 from .text import Text
+from .training import keras as keras_log
+from .training import tf_cnn
 
 _SURE = re.compile(
     r"(?:onednn|dnnl|mkldnn)_verbose,(?:v[0-9]+,)?(?:[0-9.e+]+,)?"

@@ -14,9 +14,9 @@ import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from ..recorded import dcgm as exposition
 from ..recorded.collect import Collector
-from ..recorded.dcgm_fields import field
+from ..recorded.dcgm import reader as exposition
+from ..recorded.dcgm.fields import field
 from ..recorded.errors import RecordedError
 from ..recorded.text import Text
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from roofline_agent.recorded import ncu
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.convert import MAGIC, opened
 from roofline_agent.recorded.errors import NotReadable, NotText
+from roofline_agent.recorded.ncu import reader as ncu
 from roofline_agent.recorded.text import Text
 
 WIDE = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\\n"","","","us"\\n"0","7","k","4.5"\\n'

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.recorded import dcgm
 from roofline_agent.recorded.collect import Collector
-from roofline_agent.recorded.dcgm import blank
-from roofline_agent.recorded.dcgm_fields import field
+from roofline_agent.recorded.dcgm import reader as dcgm
+from roofline_agent.recorded.dcgm.fields import field
+from roofline_agent.recorded.dcgm.reader import blank
 from roofline_agent.recorded.records import Counter
 
 from .oracles import CORPUS, corpus

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.recorded import horovod
 from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.traces import horovod
 
 from .oracles import Oracle, corpus, meets, oracles
 from .traces import format_of, found_in, in_corpus, phases, read, warned, whole

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.recorded import kineto, operators
 from roofline_agent.recorded.collect import Collector
-from roofline_agent.recorded.collectives import message_bytes
-from roofline_agent.recorded.cupti import measured
 from roofline_agent.recorded.records import Kernel
+from roofline_agent.recorded.traces import kineto, operators
+from roofline_agent.recorded.traces.collectives import message_bytes
+from roofline_agent.recorded.traces.cupti import measured
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
 from .traces import format_of, found_in, in_corpus, phases, read, trace, warned, whole

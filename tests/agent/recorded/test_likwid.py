@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from roofline_agent.recorded import likwid
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.errors import RecordedError
-from roofline_agent.recorded.likwid_metrics import event, metric
+from roofline_agent.recorded.likwid import reader as likwid
+from roofline_agent.recorded.likwid.metrics import event, metric
 from roofline_agent.recorded.text import Text
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.recorded import ncu
+from roofline_agent.recorded.ncu import reader as ncu
 from roofline_agent.recorded.records import Kernel, Launch
 from roofline_agent.recorded.text import Text, open_binary
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_agent.recorded.ncu_values import number, unit
+from roofline_agent.recorded.ncu.values import number, unit
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.recorded import nvprof
+from roofline_agent.recorded.nvprof import reader as nvprof
 from roofline_agent.recorded.text import Text, open_binary
 
 from .gpu_pages import Found, read_file

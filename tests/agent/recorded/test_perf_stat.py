@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from roofline_agent.recorded import perf_stat
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.errors import RecordedError
-from roofline_agent.recorded.perf_events import meaning
-from roofline_agent.recorded.perf_row import grouped_number, scope
+from roofline_agent.recorded.perf import reader as perf_stat
+from roofline_agent.recorded.perf.events import meaning
+from roofline_agent.recorded.perf.row import grouped_number, scope
 from roofline_agent.recorded.records import Counter
 from roofline_agent.recorded.text import Text
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from roofline_agent.recorded import text as text_module
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.errors import NotText
-from roofline_agent.recorded.tensors import element_bytes, element_count
-from roofline_agent.recorded.trace import Trace, arguments, number
+from roofline_agent.recorded.traces.tensors import element_bytes, element_count
+from roofline_agent.recorded.traces.trace import Trace, arguments, number
 
 from .traces import found_in, warned
 

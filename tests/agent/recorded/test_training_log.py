@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.recorded import text as text_module
-from roofline_agent.recorded import training_log
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.errors import NotText
+from roofline_agent.recorded.training import reader as training_log
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
 from .traces import as_text, format_of, found_in, in_corpus, read, warned

@@ -1,0 +1,1 @@
+"""The text of dcgm-exporter; the live source reads it with this too."""

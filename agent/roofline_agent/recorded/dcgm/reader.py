@@ -1,0 +1,245 @@
+"""Reads the text of NVIDIA's dcgm-exporter (Prometheus exposition format): of each GPU and MIG part.
+
+A GPU's row and those of its MIG parts describe the same hardware: they stand side by side and never add up.
+Values that DCGM uses to say "blank", "not found", "not supported" and "no permission" are no values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ..collect import Collector
+from ..records import Counter
+from ..text import Text
+from .fields import Field, field
+
+MAX_SERIES = 1_000_000
+MILLISECONDS = (
+    1e11  # a larger timestamp is in milliseconds (Prometheus), a smaller one in seconds (OpenMetrics)
+)
+_SAMPLE = re.compile(r"\s*([A-Za-z_:][A-Za-z0-9_:]*)\s*(\{)?")
+_LABEL = re.compile(r'\s*,?\s*([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+_HEADER = re.compile(r"\s*#\s*(HELP|TYPE)\s+(\S+)\s*(.*)")
+_NAME = re.compile(r"dcgm_", re.I)
+_SNIFF = re.compile(r"^\s*(# (HELP|TYPE) )?(DCGM_FI_\w+|dcgm_\w+)([{ ]|$)", re.M)
+_BLANKS = ("blank", "not found", "not supported", "no permission")  # dcgm_fields.h, in this order
+_BLANK_BASES = (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 140737488355328)  # INT32, INT64, FP64
+
+
+class _Sample(NamedTuple):
+    name: str
+    labels: Mapping[str, str]
+    value: str
+    at_s: float | None
+
+
+def sniff(head: str) -> int:
+    """How sure it is that this is dcgm-exporter's text, 0..100."""
+    return 95 if _SNIFF.search(head) else 0
+
+
+def read(text: Text, found: Collector) -> None:
+    """Adds a counter for each sample; facts: gpus, the model of each, hosts where there are several."""
+    found.tool = "dcgm-exporter"
+    exposition = _Exposition(found)
+    for line in text.lines():
+        exposition.add(line, text.line)
+    exposition.tell()
+
+
+class _Exposition:
+    """One or several scrapes, line by line."""
+
+    def __init__(self, found: Collector) -> None:
+        self._found = found
+        self._help: dict[str, str] = {}
+        self._type: dict[str, str] = {}
+        self._models: dict[str, str] = {}
+        self._hosts: dict[str, str] = {}  # to what the scope of their GPUs begins with
+        self._seen: set[tuple[str, str]] = set()
+        self._zero_s: float | None = None
+        self._profiled = False
+        self._active = False  # some profiling field was not 0
+
+    def add(self, line: str, number: int) -> None:
+        header = _HEADER.match(line)
+        if header:
+            into = self._help if header.group(1) == "HELP" else self._type
+            if len(into) < MAX_SERIES:
+                into[header.group(2)] = header.group(3).strip()
+            return
+        if not line.strip() or line.lstrip().startswith("#"):
+            return
+        sample = _sample(line)
+        if sample is None:
+            self._found.warn("not a line of the exposition format; it is left out", number)
+        elif not _NAME.match(sample.name):
+            self._found.warn("metrics that are not DCGM's are left out", number)
+        else:
+            self._counter(sample, number)
+
+    def _counter(self, sample: _Sample, line: int) -> None:
+        known = field(sample.name, self._type.get(sample.name, ""), self._help.get(sample.name, ""))
+        scope = self._scope(sample.labels)
+        value = self._value(sample, line)
+        printed = None if blank(sample.value) else _number(sample.value)
+        if sample.at_s is None:
+            self._say_if_again(sample.name, scope, line)
+        self._found.counters.append(
+            Counter(
+                known.metric,
+                sample.name,
+                None if value is None else value * known.scale,
+                known.unit,
+                scope,
+                t_s=self._since_zero(sample.at_s),
+                kind=known.kind,
+                printed=printed,
+                printed_unit=known.printed_unit,
+            )
+        )
+        self._check(known, value, line)
+        if "_PROF_" in sample.name and value is not None:
+            self._profiled = True
+            self._active |= value != 0
+
+    def _value(self, sample: _Sample, line: int) -> float | None:
+        why = blank(sample.value)
+        if why:
+            self._found.warn(f"{sample.name}: DCGM says {why}; it has no value", line)
+            return None
+        value = _number(sample.value)
+        if value is None:
+            self._found.warn(f"{sample.name}: {sample.value} is no value", line)
+        return value
+
+    def _check(self, known: Field, value: float | None, line: int) -> None:
+        if known.fraction and value is not None and not 0 <= value * known.scale <= 1.001:
+            self._found.warn(
+                f"{known.metric}: a share of {value * known.scale:g} is not between 0 and 1", line
+            )
+        if known.note:
+            self._found.warn(known.note, line)
+
+    def _say_if_again(self, name: str, scope: str, line: int) -> None:
+        if (name, scope) in self._seen:
+            self._found.warn(
+                "series stand in the file more than once without a time: they are kept in its order", line
+            )
+        elif len(self._seen) < MAX_SERIES:
+            self._seen.add((name, scope))
+
+    def _since_zero(self, at_s: float | None) -> float | None:
+        if at_s is None:
+            return None
+        if self._zero_s is None:
+            self._zero_s = at_s
+            self._found.started_ns = round(at_s * 1000) * 1_000_000
+        return at_s - self._zero_s
+
+    def _scope(self, labels: Mapping[str, str]) -> str:
+        lower = {name.lower(): value for name, value in labels.items()}
+        whole = _entity(lower)
+        host = lower.get("hostname", "")
+        if host and host not in self._hosts and len(self._hosts) < MAX_SERIES:
+            self._hosts[host] = f"{host} " if self._hosts else ""
+        whole = self._hosts.get(host, "") + whole
+        if lower.get("modelname"):
+            self._models.setdefault(whole, lower["modelname"])
+        part = lower.get("gpu_i_id", "")
+        return f"{whole} instance {part}" if part else whole
+
+    def tell(self) -> None:
+        facts = {f"{scope} model": model for scope, model in list(self._models.items())[:1000]}
+        self._found.facts.update(facts)
+        if self._profiled and not self._active:
+            self._found.warn("every profiling field is 0: on a GPU that was busy they were not measured")
+        if first := next(iter(self._hosts), ""):
+            self._found.facts["host"] = first
+        if len(self._hosts) > 1:
+            self._found.facts["hosts"] = len(self._hosts)
+            self._found.warn(
+                f"GPUs of {len(self._hosts)} hosts: those of all but the first carry their host's name"
+            )
+
+
+def _entity(labels: Mapping[str, str]) -> str:
+    """What a sample speaks for: "gpu 0", or a part of the node that is no GPU."""
+    if labels.get("gpu"):
+        return f"gpu {labels['gpu']}"
+    device = re.fullmatch(r"nvidia(\d+)", labels.get("device", ""))
+    if device:
+        return f"gpu {device.group(1)}"
+    for name in ("nvswitch", "nvlink", "cpucore", "cpu", "uuid"):
+        if labels.get(name):
+            return f"{name if name != 'uuid' else 'gpu'} {labels[name]}"
+    return "node"
+
+
+def _sample(line: str) -> _Sample | None:
+    """The parts of `name{label="value", ...} value timestamp`; None where the line is something else."""
+    name = _SAMPLE.match(line)
+    if not name:
+        return None
+    labels: dict[str, str] = {}
+    at = name.end()
+    if name.group(2):
+        for match in _labels(line, at):
+            labels[match.group(1)] = _ESCAPED.sub(_unescaped, match.group(2))
+            at = match.end()
+        closing = re.compile(r"\s*,?\s*\}").match(line, at)
+        if not closing:
+            return None
+        at = closing.end()
+    words = line[at:].split()
+    if not words or not _is_number(words[0]):
+        return None
+    stamp = _number(words[1]) if len(words) > 1 and words[1] != "#" else None
+    if stamp is not None and stamp > MILLISECONDS:
+        stamp /= 1000
+    return _Sample(name.group(1), labels, words[0], stamp)
+
+
+def _labels(line: str, at: int) -> Iterator[re.Match[str]]:
+    while match := _LABEL.match(line, at):
+        yield match
+        at = match.end()
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return "\n" if match.group(1) == "n" else match.group(1)
+
+
+def blank(text: str) -> str:
+    """Why DCGM has no value here, "" where the text is none of its codes for that."""
+    value = int(text) if re.fullmatch(r"\d{1,20}", text) else _number(text)
+    if value is None:
+        return ""
+    if isinstance(value, float) and value == 2.0**63:
+        return "no value"  # of the four codes, which one is lost in the rounding
+    return next(
+        (
+            _BLANKS[int(value - base)]
+            for base in _BLANK_BASES
+            if 0 <= value - base <= 3 and value == int(value)
+        ),
+        "",
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+def _number(text: str) -> float | None:
+    if not _is_number(text):
+        return None
+    value = float(text)
+    return value if abs(value) < float("inf") else None

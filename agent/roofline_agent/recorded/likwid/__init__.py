@@ -1,0 +1,1 @@
+"""likwid-perfctr: CSV, tables and time lines."""

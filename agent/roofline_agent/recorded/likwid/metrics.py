@@ -1,0 +1,97 @@
+"""What the metrics and events of likwid-perfctr mean: our names, and units from their brackets as base units.
+
+Source: LIKWID's performance groups (groups/ARCH/*.txt): prefixes are powers of ten, volumes too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+from ..perf.events import flop_bits, flop_meaning
+
+_PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_BASES = {
+    "byte": "byte", "bytes": "byte", "b": "byte", "flop": "FLOP", "flops": "FLOP", "uops": "1", "hz": "Hz",
+    "j": "J", "w": "W", "s": "s",
+}  # fmt: skip
+_UNIT = re.compile(r"([kKMGTmun]?)(Bytes?|B|FLOPS?|Flops?|UOPS|Hz|J|W|s)(/s)?")
+_BRACKETS = re.compile(r"(.*\S)\s*\[([^\]]+)\]")
+_TRAILING = re.compile(r"(.*\S) ([kMGT](?:FLOPS?|Flops|UOPS|Bytes?)/s)(?: \(.*\))?")
+_PRECISIONS = {"dp": "f64", "sp": "f32", "hp": "f16"}
+_METRICS = {
+    "memory read data volume": "dram_read_bytes", "memory write data volume": "dram_write_bytes",
+    "memory data volume": "dram_bytes", "memory read bandwidth": "dram_read_bytes_per_s",
+    "memory write bandwidth": "dram_write_bytes_per_s", "memory bandwidth": "dram_bytes_per_s",
+    "l2 data volume": "l2_bytes", "l3 data volume": "l3_bytes", "l2 bandwidth": "l2_bytes_per_s",
+    "l3 bandwidth": "l3_bytes_per_s", "energy": "energy_package_joules", "energy dram": "energy_dram_joules",
+    "energy pp0": "energy_cores_joules", "energy core": "energy_cores_joules",
+}  # fmt: skip
+_UNIT_OF_METRIC = {"_bytes": "byte", "_per_s": "byte/s", "joules": "J"}
+CAS = re.compile(r"CAS_COUNT_(RD|WR)|DRAM_CHANNEL_\d+")
+
+
+class Meaning(NamedTuple):
+    """value = printed number x factor, in `unit`; bits: the kinds of operation of a FLOP event."""
+
+    metric: str
+    factor: float
+    unit: str
+    printed_unit: str = ""
+    bits: int = 0
+
+
+def metric(name: str) -> Meaning:
+    """Of a row in a table of metrics, or of a column of the time line."""
+    bare, printed = split(name)
+    factor, unit = _base(printed)
+    lower = " ".join(bare.lower().split())
+    flops = re.fullmatch(r"(?:(avx512|avx|sse|packed|scalar) )?(dp|sp|hp)(?: stat)?", lower)
+    if flops and unit == "FLOP/s":
+        part = f".{flops[1]}" if flops[1] else ""
+        return Meaning(f"flops_per_s.{_PRECISIONS[flops[2]]}{part}", factor, unit, printed)
+    ours = _METRICS.get(lower, "")
+    if ours and ours.endswith(tuple(end for end, base in _UNIT_OF_METRIC.items() if base == unit)):
+        return Meaning(ours, factor, unit, printed)
+    return Meaning(bare, factor, unit, printed)
+
+
+def event(name: str) -> Meaning:
+    """Of a row in a table of raw counts. Those of energy are in joules, as LIKWID has scaled them."""
+    found = flop_meaning(flop_bits(name)) if flop_bits(name) else None
+    if found is not None:
+        return Meaning(found.metric, found.factor, "FLOP", "", found.bits)
+    if re.fullmatch(r"PWR_\w+_ENERGY|RAPL_\w+_ENERGY", name):
+        return Meaning(name, 1.0, "J")
+    return Meaning(name, 1.0, "1")
+
+
+def split(name: str) -> tuple[str, str]:
+    """Name and unit: "Clock [MHz]", or "DP MFLOP/s" of older versions."""
+    match = _BRACKETS.fullmatch(name) or _TRAILING.fullmatch(name)
+    return (match[1], match[2]) if match else (name, "")
+
+
+def _base(printed: str) -> tuple[float, str]:
+    match = _UNIT.fullmatch(printed)
+    if match:
+        base = _BASES[match[2].lower()]
+        return _PREFIX[match[1]], base + (match[3] or "") if base != "1" else "1/s" if match[3] else "1"
+    if printed == "%":
+        return 0.01, "1"
+    return 1.0, printed or "1"
+
+
+def kind(unit: str) -> str:
+    """What one reading of a time line is: an amount of its interval, or a level at its time."""
+    return "delta" if unit in ("byte", "J", "s", "FLOP") else "gauge"
+
+
+def number(cell: str) -> float | None:
+    """None for "-", "nan" and whatever else is no finite number."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in cell else None

@@ -1,0 +1,1 @@
+"""Nsight Compute: CSV pages of any form, and what its text output looks like; reports go through convert."""

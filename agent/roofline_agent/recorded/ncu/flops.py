@@ -1,0 +1,204 @@
+"""FLOPs of a kernel out of Nsight Compute's counts, with a note where they are not the whole truth.
+
+CUDA cores: add + mul + 2 fma over `sm(sp)__sass_thread_inst_executed_op_*_pred_on` (NERSC's hierarchical
+roofline). A half2 instruction counts as one thread instruction there; Nsight's own FP16 sections count it
+twice, and the two conventions are not mixed here: ours is a lower bound for packed FP16.
+
+Tensor cores, the first that is there: `sm__ops_path_tensor_src_*` (operations already, from Ampere on); or
+instructions of the tensor pipe times the operations of one: HMMA.884 512 (Volta), HMMA.1688 2048 (Turing),
+HMMA.16816 4096, IMMA.16832 8192, DMMA.884 512 (Ampere and later). A kernel that uses smaller instructions on
+a newer GPU (CUTLASS 16x8x8 on an A100) does half of that or less: where its name says so, the note does too.
+Hopper's warp-group instructions have no fixed size, so there instructions say nothing.
+
+From Ampere on the compiler loads constants into registers by HFMA2.MMA, which counts as an hfma of 32 threads
+and as one instruction of the tensor pipe though it computes nothing. So where every tensor instruction can be
+such a move (hfma close to 32 per tensor instruction, no hadd and no hmul) they are no matrix operations; and
+if the kernel does FP32 or FP64 arithmetic, the hfma are taken for moves, not for FP16 arithmetic.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .metrics import Values
+from .tensor import operations
+
+THREADS = 32  # of a warp
+MOVES_AT_LEAST = 0.5  # of the hfma that all tensor instructions would be, for these to be moves
+
+_OP = "sass_thread_inst_executed_op_{}_pred_on.sum"
+_OPS = "sass_thread_inst_executed_ops_{0}add_{0}mul_{0}fma_pred_on.sum"
+_PRECISIONS = {"f": "f32", "d": "f64", "h": "f16"}
+_FLOPS_OF = {"add": 1.0, "mul": 1.0, "fma": 2.0}
+_PIPES = {"hmma": "f16", "imma": "i8", "dmma": "f64"}
+_VOLTA, _TURING, _AMPERE = 512.0, 2048.0, 4096.0
+_SHAPE = re.compile(
+    r"(?:^|[_a-z])[a-z](16816|16832|1688|884|161616)(?:gemm|cudnn|fprop|dgrad|wgrad|conv|_|$)"
+)
+_MMA = re.compile(
+    r"arch::Mma<cutlass::gemm::GemmShape<(?:\(int\))?(\d+), (?:\(int\))?(\d+), (?:\(int\))?(\d+)>"
+)
+_SHAPES = {"16816": 4096.0, "16832": 8192.0, "1688": 2048.0, "884": 512.0}
+_ARCHITECTURES = (
+    (re.compile(r"\bvolta_|sm70_|sm_70|cutlass_70|\bV100\b|TITAN V\b"), "7.0"),
+    (re.compile(r"\bturing_|sm75_|sm_75|cutlass_75|\bTesla T4\b|RTX 20[678]0"), "7.5"),
+    (re.compile(r"\bampere_|sm80_|sm_80|sm86_|cutlass_80|\bA100\b|\bA[34]0\b|RTX 30[5-9]0"), "8.0"),
+    (re.compile(r"\bada_|sm89_|sm_89|\bL40S?\b|RTX 40[6-9]0"), "8.9"),
+    (re.compile(r"\bhopper_|sm90_|sm_90|\bH[12]00\b"), "9.0"),
+)
+_TENSOR_NAME = re.compile(r"[_a-z](?:16816|1688|884|16832)gemm|tensorop|wmma|_mma_|gmma|xmma")
+NOT_COUNTED = "operations of the tensor cores were not counted"
+
+
+class Flops(NamedTuple):
+    """flops None: nobody counted them."""
+
+    flops: float | None
+    precision: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def architecture(text: str) -> str:
+    """The compute capability that a kernel's or a GPU's name betrays, "" where none does."""
+    return next((cc for pattern, cc in _ARCHITECTURES if pattern.search(text)), "")
+
+
+def count(found: Values, kernel: str, cc: str, cycles: float | None) -> Flops:
+    """cc: compute capability ("8.0"), "" unknown. cycles: elapsed, for pages that print counts per cycle."""
+    cores, partial = _cores(found, cycles)
+    path = operations(found)
+    by_instruction = {} if path is not None else _tensor_instructions(found)
+    notes = ["not every operation of a precision was counted: a lower bound"] if partial else []
+    if by_instruction.get("") is not None and _are_moves(found, by_instruction[""], cc):
+        by_instruction = {"": 0.0}
+        if cores.get("f32") or cores.get("f64"):
+            cores["f16"] = 0.0
+            notes.append("hfma and tensor instructions are register moves (HFMA2.MMA), not counted")
+        else:
+            notes.append("hfma may be register moves (HFMA2.MMA): an upper bound")
+    tensor, more = _operations(by_instruction, kernel, cc) if path is None else (path, [])
+    if tensor is None:
+        return Flops(None, "", (*notes, *more))
+    return _sum(cores, tensor, [*notes, *more], kernel, path is not None or bool(by_instruction))
+
+
+def _sum(
+    cores: dict[str, float], tensor: dict[str, float], notes: list[str], kernel: str, has_tensor: bool
+) -> Flops:
+    by_precision = {p: cores.get(p, 0.0) + tensor.get(p, 0.0) for p in (*cores, *tensor)}
+    total = sum(by_precision.values())
+    if not by_precision or (total == 0 and (notes or "f32" not in cores)):
+        # Zero of what was counted is not zero: the kernel's other operations are unknown.
+        return Flops(None, "", tuple(notes))
+    if not has_tensor and _TENSOR_NAME.search(kernel):
+        notes.append(NOT_COUNTED)
+    most = max(by_precision, key=lambda p: by_precision[p]) if total else ""
+    if most.startswith("i"):
+        notes.append("integer operations")
+    return Flops(total, most, tuple(notes))
+
+
+def _cores(found: Values, cycles: float | None) -> tuple[dict[str, float], bool]:
+    """FLOPs of the CUDA cores by precision; whether some kind of instruction is missing in one of them."""
+    totals: dict[str, float] = {}
+    partial = False
+    for letter, precision in _PRECISIONS.items():
+        counts = {kind: _op_count(found, letter + kind, cycles) for kind in _FLOPS_OF}
+        whole = found.count(_OPS.format(letter))
+        known = {kind: value for kind, value in counts.items() if value is not None}
+        if len(known) == len(_FLOPS_OF) or (known and whole is None):
+            totals[precision] = sum(value * _FLOPS_OF[kind] for kind, value in known.items())
+            partial = partial or len(known) < len(_FLOPS_OF)
+        elif whole is not None:
+            totals[precision] = whole
+    return totals, partial
+
+
+def _op_count(found: Values, op: str, cycles: float | None) -> float | None:
+    name = _OP.format(op)
+    value = found.count(name)
+    if value is None and cycles is not None:
+        rate = found.count(name + ".per_cycle_elapsed")
+        if rate is None and op.endswith("fma"):
+            doubled = found.take(f"derived__smsp__sass_thread_inst_executed_op_{op}_pred_on_x2")
+            rate = None if doubled is None else doubled / 2
+        return None if rate is None else rate * cycles
+    return value
+
+
+def _are_moves(found: Values, tensor: float, cc: str) -> bool:
+    hfma = found.count(_OP.format("hfma"))
+    others = [found.count(_OP.format(op)) for op in ("hadd", "hmul")]
+    if not tensor or not hfma or any(others) or (cc and _major(cc) < 8):
+        return False
+    return MOVES_AT_LEAST <= hfma / (THREADS * tensor) <= 1.01
+
+
+def _tensor_instructions(found: Values) -> dict[str, float]:
+    """Instructions of the tensor pipe by kind; "" for all kinds together."""
+    kinds = {kind: found.count(f"inst_executed_pipe_tensor_op_{kind}.sum") for kind in _PIPES}
+    both = {kind: value for kind, value in kinds.items() if value is not None}
+    general = found.count("inst_executed_pipe_tensor.sum")
+    return both if general is None or "hmma" in both else {"": general}
+
+
+def _operations(
+    instructions: dict[str, float], kernel: str, cc: str
+) -> tuple[dict[str, float] | None, list[str]]:
+    """Operations by precision of so many instructions; None where an instruction's size is unknown."""
+    found: dict[str, float] = {}
+    notes: list[str] = []
+    for kind, executed in instructions.items():
+        factor, note = _factor(kind, kernel, cc)
+        if executed and factor is None:
+            return None, [note]
+        if executed and note:
+            notes.append(note)
+        precision = _PIPES.get(kind) or _named_precision(kernel)
+        found[precision] = found.get(precision, 0.0) + executed * (factor or 0.0)
+    return found, notes
+
+
+def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
+    named = _named_factor(kernel)
+    if not cc:
+        if named:
+            return named, ""
+        return _VOLTA, "GPU unknown: 512 FLOPs taken for a tensor instruction, as on Volta: a lower bound"
+    if _major(cc) in (9, 10, 11) and kind in ("", "imma"):
+        return None, "tensor instructions of this GPU have no fixed size: ask for sm__ops_path_tensor_src_*"
+    factor = _factor_of(kind, cc)
+    if named and named != factor and kind in ("", "hmma", "imma"):
+        taken = f"{factor:g} taken for a tensor instruction where its name says {named:g}"
+        return factor, f"FLOPs may be {factor / named:g} times the true count: {taken}"
+    return factor, ""
+
+
+def _factor_of(kind: str, cc: str) -> float:
+    if _major(cc) < 7 or cc.startswith(("7.0", "7.2")) or kind == "dmma":
+        return _VOLTA
+    if cc.startswith("7."):
+        return _TURING
+    return 2 * _AMPERE if kind == "imma" else _AMPERE
+
+
+def _named_factor(kernel: str) -> float | None:
+    match = _MMA.search(kernel)
+    if match:
+        return 2.0 * int(match[1][:6]) * int(match[2][:6]) * int(match[3][:6])
+    shape = _SHAPE.search(kernel)
+    return _SHAPES.get(shape[1]) if shape else None
+
+
+def _named_precision(kernel: str) -> str:
+    if "bf16" in kernel or "bfloat16" in kernel:
+        return "bf16"
+    if "tf32" in kernel:
+        return "tf32"
+    return "f64" if "d884" in kernel or "dgemm" in kernel else "f16"
+
+
+def _major(cc: str) -> int:
+    digits = cc.partition(".")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 4 else 0

@@ -1,0 +1,196 @@
+"""Names of Nsight Compute's metrics, as its raw and details pages print them: one name and base units.
+
+Time: gpu__time_duration, else elapsed cycles over cycles per second (NERSC's hierarchical roofline). Bytes of
+a level: its byte counter, else reads plus writes, else sectors of 32 bytes, else the rate times the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from .table import Cell
+from .values import number, unit
+
+SECTOR_BYTES = 32.0  # L1 and L2 sectors and DRAM sectors of every GPU that Nsight Compute knows
+
+_RAW = re.compile(r"[a-z0-9]+__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
+# Labels of the details page, with the base unit that tells two metrics of one label apart.
+_LABELS = {
+    ("duration", "s"): "gpu__time_duration.sum",
+    ("elapsed cycles", "cycle"): "gpc__cycles_elapsed.max",
+    ("sm frequency", "Hz"): "sm__cycles_elapsed.avg.per_second",
+    ("memory throughput", "byte/s"): "dram__bytes.sum.per_second",
+    ("dram bandwidth", "byte/s"): "dram__bytes.sum.per_second",
+}
+_PER_CYCLE = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
+_LABELS |= {
+    (f"predicated-on {op} thread instructions executed per cycle", "inst/cycle"): _PER_CYCLE.format(op)
+    for op in ("fadd", "fmul", "ffma", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma")
+}
+DEVICE_NAME = "device__attribute_display_name"
+CC_MAJOR, CC_MINOR = (f"device__attribute_compute_capability_{part}" for part in ("major", "minor"))
+_ATTRIBUTES = frozenset({DEVICE_NAME, CC_MAJOR, CC_MINOR})
+_NEEDED = re.compile(
+    r"gpu__time_duration|__cycles_elapsed\.|(?:dram_|lts__t|l1tex__t)_(?:bytes|sectors)(?:_op)?(?:_read|_write)?\.sum"
+    r"|sass_thread_inst_executed_ops?_[dfh]|inst_executed_pipe_tensor(?:_op_[hid]mma)?\.sum|ops_path_tensor.*\.sum"
+)
+_LONGEST = 300  # characters of a name: longer ones are no metrics, and would fill the caches
+_CLUTTER = ("device__", "launch__", "profiler__", "c2clink__", "nvlink__", "numa__", "pmsampling:")
+
+
+class Value(NamedTuple):
+    """One metric of one launch; value None: the tool could not measure it, or it is no number."""
+
+    value: float | None
+    unit: str  # a base unit, "" where the page names none
+    event: str  # as printed
+    text: str
+    printed: float | None
+    printed_unit: str
+
+
+class Values:
+    """The metrics of a launch under their raw names, converted when they are asked for; knows which were."""
+
+    def __init__(self, metrics: Mapping[str, list[Cell]], decimal_comma: bool = False) -> None:
+        self._decimal_comma = decimal_comma
+        self._cells: dict[str, list[tuple[str, Cell]]] = {}
+        self._used: set[str] = set()
+        for event, cells in metrics.items():
+            for cell in cells:
+                name = canonical(event[:_LONGEST], (cell.unit or "")[:_LONGEST])
+                self._cells.setdefault(name, []).append((event, cell))
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._cells)
+
+    def get(self, name: str) -> Value | None:
+        """The first of that name that has a value, else the first of that name."""
+        cells = self._cells.get(name)
+        if not cells:
+            return None
+        found = [self._converted(*one) for one in cells]
+        return next((one for one in found if one.value is not None), found[0])
+
+    def take(self, name: str, base: str = "") -> float | None:
+        """Its value; None where there is none or where it is in another unit than `base` ("": any)."""
+        if name not in self._cells:  # most are asked for in vain
+            return None
+        found = self.get(name)
+        if found is None or found.value is None or (base and found.unit != base):
+            return None
+        self._used.add(name)
+        return found.value
+
+    def count(self, name: str) -> float | None:
+        """A count of the SM's instructions, which has the same value as sm__ and as smsp__: taken once."""
+        both = ("sm__" + name, "smsp__" + name)
+        value = self.take(both[0])
+        if value is None:
+            value = self.take(both[1])
+        if value is not None:
+            self._used.update(both)
+        return value
+
+    def mark(self, names: Iterable[str]) -> None:
+        """These say the same as one that was taken."""
+        self._used.update(names)
+
+    def left(self) -> Iterator[tuple[str, Value]]:
+        """All others."""
+        for name in self._cells:
+            if name not in self._used and (value := self.get(name)) is not None:
+                yield name, value
+
+    def _converted(self, event: str, cell: Cell) -> Value:
+        text, mark, _ = cell.value.partition("%")
+        printed_unit = "%" if mark and not cell.unit else cell.unit or ""
+        shown = number(text, self._decimal_comma)
+        base = unit(printed_unit[:_LONGEST])
+        value = None if shown is None else shown * base.factor
+        named = "" if cell.unit is None else base.base
+        return Value(value, named, event, cell.value, shown, printed_unit)
+
+
+@lru_cache(maxsize=8192)
+def canonical(printed: str, printed_unit: str = "") -> str:
+    """The raw name of a metric: of a label ("Duration", "Duration gpu__time_duration.sum") or of itself."""
+    raw = _RAW.search(printed)
+    if raw:
+        return raw[0]
+    label = printed.strip()
+    return _LABELS.get((label.lower(), unit(printed_unit).base), label)
+
+
+def is_needed(name: str) -> bool:
+    """Whether time, bytes or FLOPs may come out of a metric."""
+    return bool(_NEEDED.search(name[:_LONGEST])) or name in _ATTRIBUTES
+
+
+def is_wanted(name: str) -> bool:
+    """Whether a column of a wide page is worth its conversion: not the hundreds that describe the device."""
+    raw = _RAW.search(name[:_LONGEST])
+    return bool(raw) and (name in _ATTRIBUTES or not name.startswith(_CLUTTER))
+
+
+def time_s(found: Values) -> tuple[float | None, str]:
+    """Seconds of the launch, and a note where they are not gpu__time_duration."""
+    for name in ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max"):
+        if (value := found.take(name, "s")) is not None and value > 0:
+            found.mark(f"gpu__time_duration.{kind}" for kind in ("sum", "avg", "min", "max"))
+            return value, ""
+    for cycles in ("sm", "smsp", "gpc"):
+        for kind in ("avg", "max"):
+            if elapsed := cycles_over_rate(found, f"{cycles}__cycles_elapsed.{kind}", cycles):
+                return elapsed, "" if kind == "avg" else "time from elapsed cycles: some per cent too long"
+    return None, ""
+
+
+def cycles_over_rate(found: Values, name: str, part: str) -> float | None:
+    cycles = found.take(name)
+    rates = (found.take(f"{one}__cycles_elapsed.avg.per_second", "Hz") for one in (part, "sm", "smsp", "gpc"))
+    rate = next((one for one in rates if one), None)
+    return cycles / rate if cycles and rate else None
+
+
+def moved(found: Values, time: float | None) -> tuple[dict[str, float], list[str]]:
+    """Bytes by memory level, and notes on how they were had."""
+    levels: dict[str, float] = {}
+    notes: list[str] = []
+    for level, prefix in (("dram", "dram__"), ("l2", "lts__t_"), ("l1", "l1tex__t_")):
+        direct = _bytes(found, prefix)
+        if direct is None and time is not None and (rate := _rate(found, prefix)) is not None:
+            direct = rate * time
+            notes.append(f"{level} bytes: rate x time")
+        if direct is not None:
+            levels[level] = direct
+    return levels, notes
+
+
+def _bytes(found: Values, prefix: str) -> float | None:
+    for plain, read, write, unit_name, size in (
+        ("bytes.sum", "bytes_read.sum", "bytes_write.sum", "byte", 1.0),
+        ("bytes.sum", "bytes_op_read.sum", "bytes_op_write.sum", "byte", 1.0),
+        ("sectors.sum", "sectors_read.sum", "sectors_write.sum", "", SECTOR_BYTES),
+        ("sectors.sum", "sectors_op_read.sum", "sectors_op_write.sum", "", SECTOR_BYTES),
+    ):
+        total = found.take(prefix + plain, unit_name)
+        both = [found.take(prefix + one, unit_name) for one in (read, write)]
+        if total is None and both[0] is not None and both[1] is not None:
+            total = both[0] + both[1]
+        if total is not None:
+            return total * size
+    return None
+
+
+def _rate(found: Values, prefix: str) -> float | None:
+    total = found.take(prefix + "bytes.sum.per_second", "byte/s")
+    for way in ("", "_op"):
+        both = [found.take(f"{prefix}bytes{way}_{one}.sum.per_second", "byte/s") for one in ("read", "write")]
+        if total is None and both[0] is not None and both[1] is not None:
+            total = both[0] + both[1]
+    return total

@@ -1,0 +1,210 @@
+"""Reads nvprof's output: tables of metrics, events and times, traces of single launches; CSV and human form.
+
+A reader of a file that nvprof wrote with several of them, or the profiled program's output between, gets them
+all. Times of API calls, copies and fills become phases.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..collect import Collector
+from ..ncu.aside import PERMISSION
+from ..ncu.values import number, unit
+from ..records import Launch
+from ..text import Text
+from .kernels import Kernels, Mean, binary_unit, bytes_of, convert, flops_of
+from .people import People
+
+_SIGNS = (
+    (re.compile(r"^==\d+== NVPROF ", re.MULTILINE), 96),
+    (re.compile(r'^"?Device"?,"?Kernel"?,"?Invocations"?,', re.MULTILINE), 95),
+    (re.compile(r'"?Time\(%\)"?,"?Time"?,"?Calls"?,"?Avg"?', re.MULTILINE), 95),
+    (re.compile(r'^"?Start"?,"?Duration"?,"?(?:Grid X|Name)"?,', re.MULTILINE), 90),
+    (re.compile(r"^==[\d=]+ (?:Profiling result|Metric result|Event result)", re.MULTILINE), 90),
+    (re.compile(r"^\s*Invocations\s+(?:Metric|Event) Name\s", re.MULTILINE), 90),
+    (re.compile(r"Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name"), 90),
+)
+_ROW = re.compile(r'["\d,]')  # how a row of any CSV table begins
+_ROUNDING = 1e-2  # printed means may lie a digit outside
+_MESSAGE = re.compile(r"==[\d=]+ (?:(?P<kind>Warning|Error|Internal error):\s*)?(?P<text>.*)")
+
+
+def sniff(head: str) -> int:
+    return max((sure for sign, sure in _SIGNS if sign.search(head)), default=0)
+
+
+def read(text: Text, found: Collector) -> None:
+    found.tool = "nvprof"
+    kernels = Kernels(found)
+    tables = _Tables(found, kernels)
+    people = People(found, kernels)
+    for line in text.lines():
+        if line.startswith("=="):
+            _message(line, text.line, found, people)
+        elif not tables.line(line, text.line):
+            people.line(line)
+    kernels.end()
+
+
+def _message(line: str, number: int, found: Collector, people: People) -> None:
+    match = _MESSAGE.match(line)
+    if match and (match["kind"] or "No kernels were profiled" in match["text"]):
+        if "will be replayed" not in match["text"]:
+            found.warn(f"nvprof: {match['text']}", number)
+        if "ERR_NVGPUCTRPERM" in line or "permission" in line:
+            found.warn(PERMISSION, number)
+    people.section = "API calls" if "API calls" in line else ""
+
+
+class _Header(NamedTuple):
+    at: Mapping[str, int]
+    names: list[str]
+    units: list[str] | None  # None: not seen yet
+    kind: str  # "means", "times", "trace", "metrics trace"
+
+    def cell(self, row: list[str], name: str) -> str:
+        at = self.at.get(name)
+        return row[at] if at is not None and at < len(row) else ""
+
+    def seconds(self, row: list[str], name: str) -> float | None:
+        value = number(self.cell(row, name))
+        printed = unit(self.cell(self.units or [], name))
+        return value * printed.factor if value is not None and printed.base == "s" else None
+
+
+class _Tables:
+    """CSV tables."""
+
+    def __init__(self, found: Collector, kernels: Kernels) -> None:
+        self._found = found
+        self._kernels = kernels
+        self._header: _Header | None = None
+        self._readers = {
+            "means": self._means,
+            "times": self._times,
+            "trace": self._trace,
+            "metrics trace": self._metrics_trace,
+        }
+
+    def line(self, line: str, number: int) -> bool:
+        """Whether the line belongs to a CSV table."""
+        row = _row(line)
+        header = _header(row)
+        if header is not None:
+            self._header = header
+        elif self._header is None:
+            return False
+        elif self._header.units is None and len(row) >= len(self._header.names):
+            is_units = not row[-1]  # names have no unit, and stand last
+            self._header = self._header._replace(units=row if is_units else [])
+            if not is_units:
+                self._take(self._header, row, line, number)
+        elif not _ROW.match(line):
+            return False
+        else:
+            self._take(self._header, row, line, number)
+        return True
+
+    def _take(self, header: _Header, row: list[str], line: str, number: int) -> None:
+        if len(row) < len(header.names) or line.count('"') % 2:
+            self._found.warn("row cut short; it is left out", number)
+        else:
+            self._readers[header.kind](header, row, number)
+
+    def _means(self, header: _Header, row: list[str], line: int) -> None:
+        name = header.cell(row, "metric name") or header.cell(row, "event name")
+        invocations = number(header.cell(row, "invocations"))
+        kernel = header.cell(row, "kernel")
+        if not name or not kernel or invocations is None or not 0 < invocations < 1e15:
+            self._found.warn("row without a kernel, a metric or invocations; it is left out", line)
+            return
+        if not _between(*(convert(header.cell(row, name))[0] for name in ("min", "avg", "max"))):
+            self._found.warn("mean outside minimum and maximum: row cut short? It is left out", line)
+            return
+        device = header.cell(row, "device")
+        self._kernels.device(device)
+        self._kernels.mean(kernel, device, int(invocations), Mean(name, header.cell(row, "avg")))
+
+    def _times(self, header: _Header, row: list[str], line: int) -> None:
+        time, calls = header.seconds(row, "time"), number(header.cell(row, "calls"))
+        name = header.cell(row, "name")
+        if time is None or calls is None or not name or not 0 < calls < 1e15:
+            self._found.warn("row without a name, a time or calls; it is left out", line)
+            return
+        self._kernels.activity(header.cell(row, "type"), name, int(calls), time)
+
+    def _trace(self, header: _Header, row: list[str], line: int) -> None:
+        start, duration = header.seconds(row, "start"), header.seconds(row, "duration")
+        name = header.cell(row, "name")
+        if not name or duration is None:
+            self._found.warn("row without a name or a duration; it is left out", line)
+        elif not header.cell(row, "grid x") or name.startswith("[CUDA mem"):
+            moved = _size(header, row)
+            self._found.phase(name, duration, 1, moved)
+        else:
+            self._kernels.device(header.cell(row, "device"))
+            grid, block = (_extent(header, row, what) for what in ("grid", "block"))
+            self._found.launch(
+                Launch(
+                    re.sub(r" \[\d+\]$", "", name),
+                    duration,
+                    start_s=start,
+                    library="cuda",
+                    problem=f"grid {grid}, block {block}",
+                )
+            )
+
+    def _metrics_trace(self, header: _Header, row: list[str], line: int) -> None:
+        kernel = header.cell(row, "kernel")
+        values: dict[str, float] = {}
+        for name in header.names:
+            value = convert(header.cell(row, name), header.cell(header.units or [], name))[0]
+            if value is not None:
+                values[name] = value
+        flops, precision = flops_of(values)
+        self._found.launch(Launch(kernel, None, flops, bytes_of(values), precision=precision, library="cuda"))
+
+
+def _between(low: float | None, mean: float | None, high: float | None) -> bool:
+    if low is None or mean is None or high is None:
+        return True
+    return low * (1 - _ROUNDING) <= mean <= high * (1 + _ROUNDING)
+
+
+def _row(line: str) -> list[str]:
+    if "," not in line:
+        return []
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
+
+
+def _header(row: list[str]) -> _Header | None:
+    if "Kernel" not in row and "Name" not in row:  # asked of every row
+        return None
+    names = [name.strip().lower() for name in row]
+    at = {name: i for i, name in reversed(list(enumerate(names)))}
+    if {"kernel", "invocations", "avg"} <= at.keys() and ("metric name" in at or "event name" in at):
+        return _Header(at, names, [], "means")
+    if {"time(%)", "time", "calls", "name"} <= at.keys():
+        return _Header(at, names, None, "times")
+    if {"start", "duration", "name"} <= at.keys():
+        return _Header(at, names, None, "trace")
+    if {"device", "context", "stream", "kernel"} <= at.keys() and len(names) > 4:
+        return _Header(at, names, None, "metrics trace")
+    return None
+
+
+def _size(header: _Header, row: list[str]) -> float | None:
+    value = number(header.cell(row, "size"))
+    printed = binary_unit(header.cell(header.units or [], "size"))
+    return value * printed.factor if value is not None and printed.base == "byte" else None
+
+
+def _extent(header: _Header, row: list[str], what: str) -> str:
+    return f"({', '.join(header.cell(row, f'{what} {axis}') for axis in 'xyz')})"

@@ -1,0 +1,1 @@
+"""perf stat: for people, with separators, as JSON, by interval, socket, core or cgroup."""

@@ -1,0 +1,256 @@
+"""Reads what `perf stat` printed: for people, with `-x SEP`, or with `-j`; once or by intervals.
+
+Other lines, a program's own output among them, are passed over. Percentages say how long an event counted and
+never scale its value again: perf has done that.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from .. import stream
+from ..collect import Collector
+from ..records import Counter
+from ..text import Text
+from . import csv as perf_csv
+from . import human as perf_human
+from . import json as perf_json
+from . import metric_only as perf_metric_only
+from .events import Meaning, meaning
+from .row import NOT_COUNTED, Derived, Row, is_mark
+from .run import NAME, Run
+
+MAX_ROW = 4096  # characters; longer lines are not perf's
+_HEAD_LINES = 3000
+_STARTED = re.compile(r"# started on \w{3} (\w{3}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})")
+# perf does not translate them.
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_CACHED = 10_000
+
+
+def sniff(head: str) -> int:
+    """100 for a row in JSON, 90 below perf's own header, less for rows that stand alone."""
+    best, inside, sep = 0, False, ""
+    for line in head.split("\n")[:_HEAD_LINES]:
+        if len(line) > MAX_ROW:
+            continue
+        if perf_json.is_json(line) and any(perf_json.rows(line)):
+            return 100
+        if perf_human.header(line):
+            inside, best = True, max(best, 70)
+        elif perf_human.row(line, inside):
+            best = max(best, 90 if inside else 60)
+        elif not sep and best < 80 and (sep := perf_csv.separator(line.rstrip("\r"))):
+            best = 80
+    return best
+
+
+def read(text: Text, found: Collector) -> None:
+    """Counters of every row, and the run as a point where its FLOPs, bytes or time are known."""
+    found.tool = "perf stat"
+    reader = _Reader(text, found)
+    # STREAM is often what perf stat measured, and prints into the same file.
+    results = stream.Reader(text, found) if stream.sniff(text.head) > 50 else None
+    for line in text.lines():
+        if len(line) <= MAX_ROW:
+            reader.line(line)
+            if results is not None:
+                results.line(line[:300])
+    reader.finish()
+    if results is not None:
+        results.finish()
+        found.version = ""  # STREAM's, not perf's
+
+
+class _Reader:
+    def __init__(self, text: Text, found: Collector) -> None:
+        self.text = text
+        self.found = found
+        self.sep = ""
+        self.columns: list[str] = []  # of a table of metrics alone
+        self.inside = False
+        self.unfinished = ""  # a line whose event stands on the next
+        self.run = Run()
+        self.done: list[Run] = []
+        self.skipped = 0
+        self._meanings: dict[tuple[str, str], Meaning] = {}
+
+    def line(self, line: str) -> None:
+        if "\x1b" in line:
+            line = _COLOURS.sub("", line)
+        if self.sep:
+            row = perf_csv.row(line, self.sep)
+            if row is not None:
+                self._take(row)
+                return
+            if "summary" in line and perf_csv.is_summary(line, self.sep):
+                self.skipped += 1
+                return
+        if self.unfinished:
+            line, self.unfinished = f"{self.unfinished} {line.strip()}", ""
+        if line.startswith("#"):
+            self._started(line)
+        elif perf_json.is_json(line):
+            for row in perf_json.rows(line):
+                self._take(row)
+        elif not self._header(line) and not self._time(line):
+            self._row(line)
+
+    def _started(self, line: str) -> None:
+        match = _STARTED.match(line)
+        if not match or match[1] not in _MONTHS:
+            return
+        self._next_run(Run())
+        try:
+            day, hour, minute, second = map(int, match.group(2, 3, 4, 5))
+            started = datetime(int(match[6]), _MONTHS.index(match[1]) + 1, day, hour, minute, second)
+            # perf prints local time without a zone: that of this machine is as good as any other.
+            stamp = int(started.timestamp()) * 1_000_000_000
+        except (ValueError, OverflowError, OSError):
+            return
+        if self.found.started_ns is None:
+            self.found.started_ns = stamp
+
+    def _header(self, line: str) -> bool:
+        head = perf_human.header(line)
+        if head is None:
+            return False
+        self.inside = True
+        if self.run.last_s is not None and self.run.elapsed_s is None:
+            return True
+        self._next_run(Run(head.target, head.runs))
+        return True
+
+    def _next_run(self, run: Run) -> None:
+        if self.run.rows or self.run.elapsed_s is not None:
+            self.done.append(self.run)
+        elif not run.target:
+            run.target, run.runs = self.run.target, self.run.runs
+        self.run = run
+
+    def _time(self, line: str) -> bool:
+        time = perf_human.time(line)
+        if time is None or not (self.inside or self.run.rows):
+            return False
+        what, seconds = time
+        if what == "time elapsed":
+            self.inside = False
+            self.run.elapsed_s = seconds
+        else:
+            self.found.facts[f"{what}_s"] = seconds
+        return True
+
+    def _row(self, line: str) -> None:
+        if perf_human.lacks_event(line):
+            self.unfinished = line.rstrip()
+            return
+        row = perf_human.row(line, self.inside)
+        if row is not None:
+            self._take(row)
+        elif self.inside and self._metrics_only(line):
+            return
+        elif not self.sep:
+            self.sep = perf_csv.separator(line)
+            if self.sep:
+                self.line(line)
+
+    def _metrics_only(self, line: str) -> bool:
+        table = perf_metric_only.values(line, self.columns) if self.columns else None
+        self.columns = self.columns if table else perf_metric_only.names(line)
+        if table is None:
+            return bool(self.columns)
+        t_s, where, found = table
+        self.run.note_time(t_s)
+        for one in found:
+            self._derived(one, where or self._whole(None), None, t_s)
+        return True
+
+    def _take(self, row: Row) -> None:
+        if row.t_s is None and self.run.last_s is not None:
+            self.skipped += 1  # sums that follow the intervals
+            return
+        if row.t_s is not None and self.run.last_s is not None and row.t_s < self.run.last_s - 0.5:
+            self._next_run(Run(self.run.target))
+        means = self._meaning(row)
+        value, coverage = _judge(row)
+        base = value * means.factor if value is not None else None
+        printed = None if is_mark(row.text) else row.value
+        self.run.add(row, means, base, self.found, self.text.line)
+        if means.caution:
+            self.found.warn(means.caution, self.text.line)
+        where = self._scope(row, means)
+        kind = "total" if row.t_s is None else "delta"
+        self.found.counters.append(
+            Counter(
+                means.metric, row.event, base, means.unit, where, coverage, row.t_s, kind, printed, row.unit
+            )
+        )
+        if row.derived is not None:
+            self._derived(row.derived, where, coverage, row.t_s)
+
+    def _derived(self, one: Derived, where: str, coverage: float | None, t_s: float | None) -> None:
+        kind = "total" if t_s is None else "gauge"
+        self.found.counters.append(
+            Counter(
+                one.name, one.name, one.printed * one.factor, one.unit, where, coverage, t_s, kind,
+                one.printed, one.printed_unit,
+            )
+        )  # fmt: skip
+
+    def _meaning(self, row: Row) -> Meaning:
+        # Only clocks without a unit need the number's look, and one file prints them alike.
+        key = (row.event, row.unit)
+        known = self._meanings.get(key)
+        if known is None:
+            known = meaning(row.event, row.unit, row.text)
+            if len(self._meanings) < _CACHED and not is_mark(row.text):
+                self._meanings[key] = known
+        return known
+
+    def _scope(self, row: Row, means: Meaning) -> str:
+        where = row.scope or self._whole(means)
+        return ", ".join(part for part in (where, f"cgroup {row.cgroup}" if row.cgroup else "") if part)
+
+    def _whole(self, means: Meaning | None) -> str:
+        """Of a row that names no place: uncore counters speak for the node, others for what was measured."""
+        target = self.run.target
+        if (means and means.uncore) or target.strip("'") == "system wide":
+            return "node"
+        if not target:
+            return ""
+        cpus = re.fullmatch(r"'CPU\(s\) ([\d,\-]+)'", target)
+        return f"cpu {cpus[1]}" if cpus else "process"
+
+    def finish(self) -> None:
+        runs = [*self.done, self.run] if self.run.rows or self.run.elapsed_s is not None else self.done
+        if self.skipped:
+            self.found.facts["summary_rows_skipped"] = self.skipped
+        if len(runs) > 1:
+            self._several(runs)
+            return
+        for run in runs:
+            self.found.run = run.kernel(NAME, self.found)
+            self.found.duration_s = run.time_s
+            if run.target:
+                quoted = run.target.startswith("'")
+                self.found.facts["command"] = run.target.strip("'") if quoted else run.target
+            if run.runs > 1:
+                self.found.facts["runs"] = run.runs
+
+    def _several(self, runs: list[Run]) -> None:
+        self.found.warn(f"{len(runs)} recordings in one file: each is a kernel of its own, not one whole run")
+        for at, run in enumerate(runs, 1):
+            point = run.kernel(f"run {at} {run.target}".strip(), self.found)
+            if point is not None:
+                self.found.kernel(point)
+
+
+def _judge(row: Row) -> tuple[float | None, float | None]:
+    """Value and coverage. What was not counted has none, whatever percentage perf prints beside it."""
+    if row.value is None:
+        return None, 0.0 if row.text == NOT_COUNTED else None
+    if row.runtime_ns == 0 and row.value == 0:
+        return None, 0.0  # a counter that never ran counted nothing, not zero
+    return row.value, row.coverage

@@ -1,0 +1,192 @@
+"""Sums up one run of `perf stat` to one point of the roofline: FLOPs, DRAM bytes, seconds.
+
+A sum is given only where everything that belongs to it was counted; else the reason is said.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ..collect import Collector
+from ..records import Kernel
+from .events import Meaning, flop_meaning
+from .row import Row
+
+NAME = "(whole run)"
+_HYBRID = ("cpu_core", "cpu_atom", "cpu_lowpower")
+_WIDTHS = ("scalar", "128", "256")
+
+
+class _Sum:
+    """What one event, or several that add up, counted in all."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.missing = 0
+
+    def add(self, value: float | None) -> None:
+        if value is None:
+            self.missing += 1
+        else:
+            self.total += value
+
+
+class Run:
+    """One run; `add` everything counted in it, then `close`."""
+
+    def __init__(self, target: str = "", runs: int = 1) -> None:
+        self.target = target
+        self.runs = runs
+        self.rows = 0
+        self.elapsed_s: float | None = None  # as perf says in a line of its own
+        self.last_s: float | None = None  # the latest interval
+        self.duration_s: float | None = None  # the event duration_time
+        self.amx = False
+        self._flops: dict[tuple[str, int], _Sum] = {}
+        self._dram: dict[tuple[str, str], _Sum] = {}
+        self._counted_on: dict[str, int] = {}  # hybrid PMU -> its events that counted
+        self._seen: set[tuple[str, str, str]] = set()  # of the current reading
+        self._unnamed_twice = False
+        self._cgroups: set[str] = set()
+        self._coverage = 1.0
+
+    def add(self, row: Row, means: Meaning, value: float | None, found: Collector, line: int) -> None:
+        """Take in one row; value in means.unit."""
+        self.rows += 1
+        if row.t_s is not None and row.t_s != self.last_s:
+            self._seen.clear()
+            self.note_time(row.t_s)
+        if value is not None and means.group in _HYBRID:
+            self._counted_on[means.group] = self._counted_on.get(means.group, 0) + 1
+        if means.metric == "duration_time" and value is not None:
+            self.duration_s = value if row.t_s is None else (self.duration_s or 0.0) + value
+        if means.metric.startswith("exe.amx_busy") and value:
+            self.amx = True
+        if row.cpus == 0 and value is None:
+            return  # no CPU of this part has that counter: nothing is missing
+        if means.family and self._is_new(row, means, found, line):
+            self._sum(row, means, value)
+
+    def note_time(self, t_s: float | None) -> None:
+        """An interval ended."""
+        self.last_s = t_s if t_s is not None else self.last_s
+
+    def _is_new(self, row: Row, means: Meaning, found: Collector, line: int) -> bool:
+        """The same event in two groups counts the same thing twice (intel/PerfSpect, pull request 565)."""
+        key = (row.scope, row.cgroup, row.event)
+        if key not in self._seen:
+            self._seen.add(key)
+            return True
+        if means.family == "dram" and "/" not in row.event and "[" not in row.event:
+            self._unnamed_twice = True  # one row for each memory controller, or the same again: no telling
+        found.warn(f"{row.event} stands there more than once for the same place; taken once in the sum", line)
+        return False
+
+    def _sum(self, row: Row, means: Meaning, value: float | None) -> None:
+        if row.cgroup and len(self._cgroups) < 1000:
+            self._cgroups.add(row.cgroup)
+        if value is not None and row.coverage:
+            self._coverage = min(self._coverage, row.coverage)
+        if means.family == "flops":
+            self._flops.setdefault((means.group, means.bits), _Sum()).add(value)
+        else:
+            self._dram.setdefault((means.group, means.part), _Sum()).add(value)
+
+    @property
+    def time_s(self) -> float | None:
+        return next((t for t in (self.elapsed_s, self.duration_s, self.last_s) if t), None)
+
+    def kernel(self, name: str, found: Collector) -> Kernel | None:
+        """The run as a point, None where nothing is known of it; the collector is told what is missing."""
+        flops, precision = self._all_flops(found)
+        moved = self._all_dram(found)
+        if self.time_s is None and flops is None and moved is None:
+            return None
+        notes = [f"multiplexed: counted {int(self._coverage * 100)} % of the time or more"] * (
+            self._coverage < 1
+        )
+        notes += [f"mean of {self.runs} runs"] * (self.runs > 1)
+        notes += ["AMX FLOPs are missing"] * self.amx
+        levels = {"dram": moved} if moved is not None else {}
+        return Kernel(name, 1, self.time_s, flops, levels, precision, "; ".join(notes))
+
+    def _all_flops(self, found: Collector) -> tuple[float | None, str]:
+        if self.amx:
+            found.warn("exe.amx_busy > 0: AMX was at work and no event counts its FLOPs; they are incomplete")
+        if not self._flops:
+            return None, ""
+        if _nested(self._cgroups):
+            found.warn("some cgroups lie in others: their FLOPs cannot be added up")
+            return None, ""
+        chosen: dict[tuple[str, int], _Sum] = {}
+        for (group, bits), one in sorted(self._flops.items(), key=lambda pair: -pair[0][1].bit_count()):
+            taken = any(group == other and bits & done for other, done in chosen)
+            if taken or self._never_ran(group, one, found):
+                continue
+            chosen[group, bits] = one
+        missing = [name for (_, bits), one in chosen.items() if one.missing and (name := _metric(bits))]
+        if missing:
+            found.warn(f"not counted, or not all the time: {', '.join(missing)}; the run has no FLOPs")
+            return None, ""
+        self._warn_of_gaps(chosen, found)
+        by_precision: dict[str, float] = {}
+        for (_, bits), one in chosen.items():
+            precision = _metric(bits).split(".")[1]
+            by_precision[precision] = by_precision.get(precision, 0.0) + one.total
+        total = sum(by_precision.values()) if chosen else None
+        most = max(by_precision, key=by_precision.__getitem__) if total else ""
+        return total, "" if most == "all" else most
+
+    def _never_ran(self, group: str, one: _Sum, found: Collector) -> bool:
+        if group not in _HYBRID or group in self._counted_on or not self._counted_on:
+            return False
+        found.warn(f"no event of {group} was counted: taken as if nothing ran there")
+        return True
+
+    def _warn_of_gaps(self, chosen: dict[tuple[str, int], _Sum], found: Collector) -> None:
+        names = {_metric(bits) for _, bits in chosen}
+        for precision in ("f64", "f32"):
+            mine = {name.split(".")[2] for name in names if name.startswith(f"flops.{precision}.")}
+            gaps = [width for width in _WIDTHS if width not in mine]
+            if (
+                mine
+                and gaps
+                and "all" not in mine
+                and not any(name.startswith("flops.all.") for name in names)
+            ):
+                found.warn(
+                    f"no event counted {precision} operations of width {', '.join(gaps)}: "
+                    f"FLOPs are a lower bound"
+                )
+
+    def _all_dram(self, found: Collector) -> float | None:
+        groups = sorted({group for group, _ in self._dram})
+        whole = {group: moved for group in groups if (moved := self._group(group, found)) is not None}
+        if len(whole) > 1:
+            found.warn(f"DRAM traffic is counted by {', '.join(whole)}; the run has that of {min(whole)}")
+        if self._unnamed_twice and whole:
+            found.warn("whether repeated DRAM rows are several controllers cannot be told; the run has none")
+            return None
+        return whole[min(whole)] if whole else None
+
+    def _group(self, group: str, found: Collector) -> float | None:
+        parts = {part: one for (other, part), one in self._dram.items() if other == group}
+        if any(one.missing for one in parts.values()):
+            found.warn(f"{group}: some rows were not counted; the run has no DRAM bytes from it")
+            return None
+        if "both" in parts:
+            return parts["both"].total
+        if len(parts) < 2:
+            found.warn(f"{group}: only {next(iter(parts))}s were counted; the run has no DRAM bytes from it")
+            return None
+        return sum(one.total for one in parts.values())
+
+
+def _metric(bits: int) -> str:
+    means = flop_meaning(bits)
+    return means.metric if means else ""
+
+
+def _nested(cgroups: set[str]) -> bool:
+    ordered = sorted(name.strip("/") for name in cgroups)
+    return any(b.startswith(a + "/") or not a for a, b in pairwise(ordered))

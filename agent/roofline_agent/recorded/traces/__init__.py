@@ -1,0 +1,1 @@
+"""Traces in Chrome's format: Horovod timelines and PyTorch's profiler."""

@@ -1,0 +1,101 @@
+"""Collects the collectives of a PyTorch trace: NCCL's kernels on the GPU, Gloo's calls on the CPU.
+
+A call of NCCL on the CPU only puts the collective into a stream: its time is never the collective's, and is
+told ("nccl allreduce (call)") only where the trace has no NCCL kernel. Bytes are what this rank hands in.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..collect import Collector
+from .activities import Activities
+from .tensors import element_bytes, element_count
+from .trace import number
+
+_CALL = re.compile(r"(?:c10d::)?(nccl|rccl|gloo|mpi|ucc|xccl|hccl)\s*:\s*_?(\w+)", re.I)
+_WORDS = {
+    "allreduce": "allreduce",
+    "allgather": "allgather",
+    "reducescatter": "reducescatter",
+    "alltoall": "alltoall",
+    "sendrecv": "sendrecv",
+    "broadcast": "broadcast",
+    "barrier": "barrier",
+    "gather": "gather",
+    "scatter": "scatter",
+    "send": "send",
+    "recv": "recv",
+    "reduce": "reduce",
+}  # the first that a name contains decides, so the longer ones stand first
+
+
+class Collectives:
+    """The collectives of one trace."""
+
+    def __init__(self) -> None:
+        self._kernels = Activities()
+        self._calls = Activities()
+        self._on_cpu = Activities()
+        self._recorded = Activities()  # the same calls again, with what each moves
+        self._has_kernels = False
+
+    def kernel(self, name: str, time_s: float, args: dict[str, Any]) -> None:
+        """A GPU kernel; one that is no collective is passed over."""
+        lower = name.lower()
+        if "nccl" not in lower and "rccl" not in lower:
+            return
+        kind = _kind(str(args.get("Collective name") or "")) or _kind(lower[lower.find("ccl") :])
+        self._has_kernels = True
+        self._kernels.add(f"nccl {kind or 'other'}", time_s, message_bytes(args))
+
+    def call(self, name: str, time_s: float, args: dict[str, Any]) -> None:
+        """An operator or annotation on the CPU; one that is no collective is passed over."""
+        if name == "record_param_comms":
+            kind = _kind(str(args.get("Collective name", "")))
+            if kind:  # not "wait"
+                self._recorded.add(f"nccl {kind} (call)", time_s, message_bytes(args))
+            return
+        match = _CALL.fullmatch(name)
+        if not match:
+            return
+        library, kind = match.group(1).lower(), _kind(match.group(2)) or match.group(2).lower()
+        if library in ("gloo", "mpi"):
+            self._on_cpu.add(f"{library} {kind}", time_s, message_bytes(args))
+        else:
+            self._calls.add(f"{library} {kind} (call)", time_s, message_bytes(args))
+
+    def tell(self, found: Collector) -> None:
+        self._kernels.tell(found)
+        self._on_cpu.tell(found)
+        if not self._has_kernels and not self._on_cpu.names:
+            (self._recorded if self._recorded.names else self._calls).tell(found)
+
+
+def _kind(name: str) -> str:
+    plain = name.lower().replace("_", "")
+    return next((kind for word, kind in _WORDS.items() if word in plain), "")
+
+
+def message_bytes(args: dict[str, Any]) -> float | None:
+    """Bytes that this rank hands into a collective: from "In msg nelems" and "dtype", else from the input's
+    shape and type; None where neither is there."""
+    elements, size = number(args.get("In msg nelems")), element_bytes(args.get("dtype"))
+    if elements is not None and size is not None:
+        return elements * size
+    shapes, types = args.get("Input Dims"), args.get("Input type")
+    if not (isinstance(shapes, list) and isinstance(types, list) and shapes and len(shapes) == len(types)):
+        return None
+    return _sum_of(shapes, types)
+
+
+def _sum_of(shapes: list[Any], types: list[Any]) -> float | None:
+    total = 0
+    for shape, kind in zip(shapes, types, strict=True):
+        elements, size = element_count(shape), element_bytes(kind)
+        if elements is not None and size is not None:
+            total += elements * size
+        elif kind not in ("", "Scalar", "ScalarList"):
+            return None
+    return float(total) if total else None

@@ -1,0 +1,221 @@
+"""Reads a PyTorch profiler (Kineto) trace: GPU kernels, copies, collectives, profiler steps, operators.
+
+GPU time and CPU time never add up here: kernels are the GPU's, and operators on the CPU that have FLOPs stand
+beside them without a time. Only where a trace has no GPU kernel at all do all operators count, each with the
+time that it spends outside the operators it calls, and a warning says so. Times of a trace are microseconds,
+whatever its "displayTimeUnit" says: that is for the viewer (Chrome's Trace Event Format).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..collect import Collector
+from ..records import Launch, Step, Throughput
+from ..text import Text
+from .activities import Activities
+from .collectives import Collectives
+from .cupti import measured
+from .operators import Operators
+from .trace import Trace, arguments, number
+
+MICROSECOND = 1e-6
+UNIX_US = 1e14  # later than this a time counts from 1970, before it from the node's start
+_STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,15})")
+_COPY = re.compile(r"Memcpy\s+(\w+)|\b(HtoD|DtoH|DtoD|HtoH|PtoP)\b", re.I)
+_SIGNS = re.compile(
+    r'"(schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds|record_shapes|with_flops)" ?:'
+    r'|"cat": ?"(cpu_op|kernel|cuda_runtime|gpu_memcpy|gpu_memset|ac2g|user_annotation|python_function'
+    r'|Operator|Kernel|Runtime|cuda_profiler_range)"|ProfilerStep#\d|"pid": ?"(CPU|CUDA) functions"'
+)
+_KINDS = {
+    "operator": "cpu_op",
+    "concurrent_kernel": "kernel",
+    "mtia_ccp_events": "kernel",
+    "memcpy": "gpu_memcpy",
+    "memset": "gpu_memset",
+}  # what other versions and devices call them, in lower case
+_LEGACY = {"CPU functions": "cpu_op", "CUDA functions": "kernel"}  # torch.autograd.profiler, by pid
+
+
+def sniff(head: str) -> int:
+    """How sure it is that this is a trace of the PyTorch profiler, 0..100."""
+    if not head.lstrip().startswith(("[", "{")):
+        return 0
+    if not _SIGNS.search(head):
+        return 0
+    return 90 if '"traceEvents"' in head or '"ph"' in head else 40
+
+
+def read(text: Text, found: Collector) -> None:
+    """Adds kernels, phases and steps; facts: events, rank, world_size, backend, devices, span_s."""
+    found.tool = "pytorch profiler"
+    trace = Trace(text, found)
+    reading = _Reading(found, trace)
+    for event in trace.events():
+        reading.add(event)
+    reading.tell()
+
+
+class _Reading:
+    """The events of one trace, in their order."""
+
+    def __init__(self, found: Collector, trace: Trace) -> None:
+        self._found = found
+        self._trace = trace
+        self._activities = Activities()
+        self._collectives = Collectives()
+        self._operators = Operators(found)
+        self._kernels = 0
+        self._ranges = 0
+        self._kernel_flops = False
+        self._zero_us: float | None = None
+        self._first_us = float("inf")
+        self._last_us = float("-inf")
+        self._takers: dict[str, Callable[[dict[str, Any], float, float], None]] = {
+            "kernel": self._kernel,
+            "gpu_memcpy": self._copy,
+            "gpu_memset": self._copy,
+            "cpu_op": self._operator,
+            "user_annotation": self._annotation,
+            "cuda_profiler_range": self._range,
+        }
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Takes one event; times of the file are microseconds."""
+        if event.get("ph") != "X":
+            return
+        take = self._takers.get(_kind(event))
+        at_us, duration_us = number(event.get("ts")), number(event.get("dur"))
+        if at_us is None or duration_us is None or duration_us < 0:
+            if take is not None:
+                self._found.warn("an event has no time or no duration; it is left out")
+            return
+        self._first_us = min(self._first_us, at_us)
+        self._last_us = max(self._last_us, at_us + duration_us)
+        if self._zero_us is None:
+            self._zero_us = at_us
+        if take is not None:
+            take(event, at_us - self._zero_us, duration_us)
+
+    def _kernel(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+        name, args = str(event.get("name", "")), arguments(event)
+        flops = _flops(args)
+        self._kernels += 1
+        self._kernel_flops |= flops is not None
+        self._collectives.kernel(name, duration_us * MICROSECOND, args)
+        self._found.launch(
+            Launch(
+                name,
+                duration_us * MICROSECOND,
+                flops,
+                start_s=at_us * MICROSECOND,
+                library=self._library(),
+                problem=_launched_as(args),
+            )
+        )
+
+    def _library(self) -> str:
+        devices = self._trace.values.get("deviceProperties")
+        text = str(devices[0].get("name", "")) if isinstance(devices, list) and _is_dicts(devices) else ""
+        return "hip" if "AMD" in text or "Instinct" in text or "Radeon" in text else "cuda"
+
+    def _copy(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+        name, args = str(event.get("name", "")), arguments(event)
+        phase = "memset"
+        if _kind(event) == "gpu_memcpy":
+            direction = _COPY.search(f"{name} {args.get('kind', '')}")
+            phase = f"memcpy {direction.group(1) or direction.group(2)}" if direction else "memcpy"
+        self._activities.add(phase, duration_us * MICROSECOND, number(args.get("bytes")))
+
+    def _operator(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+        name, args = str(event.get("name", "")), arguments(event)
+        thread = f"{event.get('pid')} {event.get('tid')}"
+        self._collectives.call(name, duration_us * MICROSECOND, args)
+        self._operators.add(thread, at_us, duration_us, name, _flops(args))
+
+    def _annotation(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+        name = str(event.get("name", ""))
+        step = _STEP.match(name)
+        if step:
+            took_s = duration_us * MICROSECOND
+            self._found.steps.append(Step(int(step.group(1)), None, at_us * MICROSECOND, None, took_s))
+        else:
+            self._collectives.call(name, duration_us * MICROSECOND, arguments(event))
+
+    def _range(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+        """A kernel measured by CUPTI's range profiler. The trace gives all of them the same share of the
+        session for a duration: that is no kernel's time."""
+        self._ranges += 1
+        self._found.launch(measured(str(event.get("name", "")), arguments(event)))
+
+    def tell(self) -> None:
+        """What only the whole trace can tell."""
+        self._activities.tell(self._found)
+        self._collectives.tell(self._found)
+        on_gpu = self._kernels + self._ranges > 0
+        self._operators.tell(on_gpu, with_flops=not (self._kernel_flops or self._ranges))
+        if self._ranges:
+            self._found.warn(
+                f"{self._ranges} kernels were measured by CUPTI's range profiler: the trace has their counts "
+                "but not the time of each"
+            )
+        if steps := len(self._found.steps):
+            self._found.throughput = Throughput("examples", None, None, steps, None, "this rank")
+        self._tell_facts()
+
+    def _tell_facts(self) -> None:
+        values = self._trace.values
+        facts: dict[str, float | int | str] = {"events": self._trace.count}
+        if self._kernels:
+            facts["gpu_kernels"] = self._kernels
+        info = values.get("distributedInfo")
+        if isinstance(info, dict):
+            for key in ("rank", "world_size", "backend"):
+                if isinstance(info.get(key), (int, str)):
+                    facts[key] = info[key]
+        devices = values.get("deviceProperties")
+        if isinstance(devices, list) and devices and _is_dicts(devices):
+            facts["devices"] = len(devices)
+            facts["device"] = ", ".join(sorted({str(one.get("name", "?")) for one in devices}))
+        if self._last_us >= self._first_us:
+            self._found.duration_s = (self._last_us - self._first_us) * MICROSECOND
+            facts["span_s"] = self._found.duration_s
+        self._found.facts.update(facts)
+        self._found.started_ns = self._started_ns()
+
+    def _started_ns(self) -> int | None:
+        """UNIX time of the zero of all start times, which is the first event of the file."""
+        base_ns = number(self._trace.values.get("baseTimeNanoseconds"))
+        if self._zero_us is None or (base_ns is None and self._zero_us < UNIX_US):
+            return None
+        whole_us = int(self._zero_us)  # a float of today's nanoseconds has no digits left for them
+        return int(base_ns or 0) + whole_us * 1000 + round((self._zero_us - whole_us) * 1000)
+
+
+def _kind(event: dict[str, Any]) -> str:
+    kind = event.get("cat")
+    if isinstance(kind, str):
+        lower = kind.lower()
+        return _KINDS.get(lower, lower)
+    pid = event.get("pid")
+    return _LEGACY.get(pid, "") if isinstance(pid, str) else ""
+
+
+def _flops(args: dict[str, Any]) -> float | None:
+    for key in ("flops", "Flops", "FLOPs", "FLOPS", "kernel_flop"):
+        value = number(args.get(key))
+        if value is not None and value > 0:  # torch writes 0 where it has no formula
+            return value
+    return None
+
+
+def _launched_as(args: dict[str, Any]) -> str:
+    shapes = [f"{key} {args[key]}" for key in ("grid", "block") if isinstance(args.get(key), list)]
+    return " ".join(shapes)[:80]
+
+
+def _is_dicts(items: list[Any]) -> bool:
+    return bool(items) and all(isinstance(one, dict) for one in items)

@@ -1,0 +1,193 @@
+"""Reads the progress that Keras `fit` prints: bars ("100/100 [====] - 12s 118ms/step") and verbose=2 lines.
+
+A bar counts steps, but in versions that print "Train on 60000 samples" it counts samples. Only these tell how
+many examples a second were seen: the batch size is printed nowhere. Of each epoch the last state counts, for
+the states before it show a time that is left, not one that has passed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ..collect import Collector
+from ..records import Step, Throughput
+
+_EPOCH = re.compile(r"(?:^|[\s:>\]])Epoch (\d{1,9})/(\d{1,9})\s*$")
+_SAMPLES = re.compile(r"\bTrain on (\d{1,15}) (samples|steps)\b")
+_BAR = re.compile(r"(?:^|[\s:>\]])(\d{1,15})/(\d{1,15}|Unknown|None)\s+(.*)")
+_DRAWN = re.compile(
+    r"(?:^|[\s:>\]])(\d{1,15})/(\d{1,15}|Unknown|None)\s+(?:\[[=>. ]*\]|[\u2500-\u257f\u2588\ufffd]{2,})"
+)
+_VERBOSE_2 = re.compile(r"^\s*-\s*\d+s\b")
+_PER = re.compile(r"\b(\d+(?:\.\d+)?)\s*(us|\u00b5s|\u03bcs|ms|s)/(step|sample|batch)\b")
+_CLOCK = re.compile(r"(?:^|[\s-])(?:(\d+):)?(\d{1,2}):(\d{2})(?=\s|$)")
+_SECONDS = re.compile(r"(?:^|[\s-])(\d+)s(?=\s|$)")
+_LOSS = re.compile(r"(?<!\w)loss: ([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))")
+_UNITS = {"s": 1.0, "ms": 1e-3}
+_FIT = re.compile(r"^\s*Epoch \d+/\d+\s*$", re.M)
+_SPOKEN = re.compile(r"\[=*>?\.*\]\s+-\s+(ETA: )?\d|\b\d+(us|ms|s)/(step|sample)\b|[\u2501\u257a\u2578]{5}")
+
+
+def sniff(head: str) -> int:
+    """How sure it is that this is what Keras prints, 0..100."""
+    spoken = bool(_SPOKEN.search(head))
+    if _FIT.search(head.replace("\r", "\n")):
+        return 90 if spoken else 50
+    return 60 if spoken and re.search(r"\d+/\d+", head) else 0
+
+
+class _State(NamedTuple):
+    """What a bar says: `done` of `total` steps or samples."""
+
+    done: int
+    total: int | None
+    seconds: float | None  # of all that is done
+    each_s: float | None  # of one
+    loss: float | None
+
+
+class Log:
+    """One log, state by state."""
+
+    def __init__(self, found: Collector) -> None:
+        self._found = found
+        self._samples: int | None = None
+        self._epochs = 0  # whose end was seen
+        self._named = False  # the log names its epochs, so a bar outside of one is an evaluation
+        self._inside = False
+        self._last: _State | None = None
+        self._step = 0  # steps of all epochs so far
+        self._lines = 0
+        self._examples = 0.0
+        self._examples_s = 0.0
+        self._last_rate: float | None = None
+
+    def add(self, state: str, number: int) -> None:
+        epoch = _EPOCH.search(state) if "Epoch" in state else None
+        samples = _SAMPLES.search(state) if "Train on" in state else None
+        if epoch:
+            self._end_epoch(number)
+            self._named = self._inside = True
+            self._found.facts["epochs_planned"] = int(epoch.group(2))
+        elif samples:
+            self._end_epoch(number)
+            self._samples = int(samples.group(1)) if samples.group(2) == "samples" else None
+        elif seen := self._state(state):
+            if self._last is not None and _is_another(seen, self._last):
+                self._end_epoch(number)
+            self._last = seen
+
+    def _state(self, line: str) -> _State | None:
+        bar = _bar(line)
+        if bar:
+            total = int(bar.group(2)) if bar.group(2).isdigit() else None
+            done, rest = int(bar.group(1)), line[bar.end(2) :]
+        elif self._inside and _VERBOSE_2.match(line):
+            done, total, rest = self._samples or 0, self._samples, line
+        else:
+            return None
+        if "/sample" in rest:
+            self._samples = total
+        loss = _LOSS.search(rest)
+        ended = total is None or done >= total
+        seconds = None if "ETA" in rest or not ended else _seconds(rest)
+        return _State(done, total, seconds, _each(rest), _finite(loss.group(1)) if loss else None)
+
+    def _end_epoch(self, number: int) -> None:
+        last, self._last = self._last, None
+        if last is None:
+            return
+        if not self._inside and (self._named or last.loss is None):
+            self._found.warn("bars outside of an epoch (evaluate, predict, a download) are left out", number)
+            return
+        self._inside = False
+        if last.total is not None and last.done < last.total:
+            self._found.warn("an epoch was not finished; it is counted as far as it went", number)
+        self._epochs += 1
+        if last.seconds:
+            self._found.phase("epoch", last.seconds)
+        if self._samples is not None and last.total == self._samples:
+            self._end_samples(last, number)
+        else:
+            self._end_steps(last, number)
+
+    def _end_samples(self, last: _State, number: int) -> None:
+        each_s = last.each_s or self._from_seconds(last, number)
+        self._step += 1
+        rate = 1 / each_s if each_s else None
+        self._add(Step(self._step, rate, None, last.loss))
+        if each_s:
+            self._last_rate = rate
+            self._examples += last.done
+            self._examples_s += last.done * each_s
+
+    def _end_steps(self, last: _State, number: int) -> None:
+        if not last.done:
+            self._found.facts["step_means"] = "epoch"  # the log does not tell how many steps one has
+        self._step += last.done or 1
+        self._add(Step(self._step, None, None, last.loss, last.each_s or self._from_seconds(last, number)))
+        if last.total:
+            self._found.facts["steps_per_epoch"] = last.total
+
+    def _from_seconds(self, last: _State, number: int) -> float | None:
+        """Keras prints whole seconds: under one there is no saying how long it was."""
+        if not last.seconds or not last.done:
+            return None
+        self._found.warn("the time of a step is taken from an epoch's, printed in whole seconds", number)
+        return last.seconds / last.done
+
+    def _add(self, step: Step) -> None:
+        self._found.steps.append(step)
+        self._lines += 1
+
+    def tell(self) -> None:
+        """The throughput, once the log has ended."""
+        self._end_epoch(0)
+        if not self._lines:
+            return
+        self._found.tool = "keras"
+        self._found.facts["epochs"] = self._epochs
+        rate = self._examples / self._examples_s if self._examples_s else None
+        if self._samples is not None:
+            self._found.facts["samples_per_epoch"] = self._samples
+            self._found.facts["step_means"] = "epoch"  # of an unknown number of steps
+        else:
+            self._found.warn("Keras does not print the batch size: how many examples a second is not known")
+        self._found.throughput = Throughput("examples", rate, self._last_rate, self._lines)
+
+
+def _bar(line: str) -> re.Match[str] | None:
+    """The bar in a line: the last one where a copy has put several states side by side."""
+    plain = _BAR.search(line) if "/" in line else None
+    if not plain:
+        return None
+    drawn = list(_DRAWN.finditer(line))
+    if drawn:
+        return drawn[-1]
+    return plain if _PER.search(line) or _VERBOSE_2.match(plain.group(3)) else None
+
+
+def _is_another(seen: _State, last: _State) -> bool:
+    """Whether a bar has begun again: it has done less, or the one before was full and counted otherwise."""
+    return seen.done < last.done or (last.done == last.total and seen.total != last.total)
+
+
+def _each(text: str) -> float | None:
+    """Seconds of one step or sample."""
+    match = _PER.search(text)
+    if not match:
+        return None
+    return float(match.group(1)) * _UNITS.get(match.group(2), 1e-6) or None
+
+
+def _seconds(text: str) -> float | None:
+    clock, seconds = _CLOCK.search(text), _SECONDS.search(text)
+    if clock:
+        return int(clock.group(1) or 0) * 3600.0 + int(clock.group(2)) * 60.0 + int(clock.group(3))
+    return float(seconds.group(1)) if seconds else None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if abs(value) < float("inf") else None

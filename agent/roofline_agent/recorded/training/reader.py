@@ -1,0 +1,54 @@
+"""Reads what a training printed: tf_cnn_benchmarks or Keras `fit`, among whatever else is in the log.
+
+A line may have been written over by carriage returns and backspaces; each state of it is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..collect import Collector
+from ..text import MAX_LINE, Text
+from . import keras as keras_log
+from . import tf_cnn
+
+_ENDS = re.compile(r"\n|[\r\b]+")
+_COLOURS = re.compile(
+    r"(?:\x1b|\\)?\[\d{1,3}(?:;\d+)*m|\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*\x07?|[()].)"
+)
+_NOISE = re.compile(r"tensorflow/(core|stream_executor|compiler)/|\bINFO:tensorflow:|tf_logging\.py")
+
+
+def sniff(head: str) -> int:
+    """How sure it is that this is such a log, 0..100."""
+    plain = _COLOURS.sub("", head)
+    sure = max(tf_cnn.sniff(plain), keras_log.sniff(plain))
+    return sure or (10 if _NOISE.search(plain) else 0)
+
+
+def read(text: Text, found: Collector) -> None:
+    """Adds the steps and the throughput; facts: what the log says of model, batch and devices."""
+    benchmark, keras = tf_cnn.Log(found), keras_log.Log(found)
+    for state in states(text):
+        plain = _COLOURS.sub("", state) if "[" in state or "\x1b" in state else state
+        if not benchmark.add(plain, text.line):
+            keras.add(plain, text.line)
+    keras.tell()
+    benchmark.tell()
+    if not found.tool:
+        found.tool = "training log"
+
+
+def states(text: Text) -> Iterator[str]:
+    """Every line, and every state of a line that was written over."""
+    rest = ""
+    for chunk in text.chunks():
+        rest += chunk
+        at = 0
+        for end in _ENDS.finditer(rest):
+            yield rest[at : end.start()]
+            text.line += end.group() == "\n"
+            at = end.end()
+        rest = rest[at:][-MAX_LINE:]
+    yield rest
