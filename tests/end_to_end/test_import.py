@@ -136,7 +136,7 @@ def test_recording_falls_on_the_steps_of_the_job_it_is_given_to(site: Site) -> N
     found = values(site.report("9"), "worker:0")
     assert found["steps"] == 2
     # 8 MFLOP in the first second, which holds both steps.
-    assert found["flops_per_step.measured"] == pytest.approx(4e6, rel=1e-3)
+    assert found["flops_per_step.measured"] == pytest.approx(4e6, rel=0.02)
 
 
 def test_without_a_server_the_exit_code_is_4(site: Site) -> None:

@@ -421,3 +421,38 @@ def test_without_counters_of_the_node_the_reasons_name_the_sources(store: Store)
     assert values["bytes_per_step.dram"].value is None
     assert values["bytes_per_step.dram"].reason == "no source on this node reads DRAM traffic"
     assert values["power"].reason == "no source on this node reads energy"
+
+
+def counted_by_perf(sent: list[pb.Batch], amx_per_s: float) -> list[pb.Batch]:
+    """The same batches, in which perf counted 1 GFLOP/s in 256 bits, half of the time, and 2 in 512 bits, a
+    quarter of the time."""
+    names = ("flops.f32.256", "flops.f32.512", "amx_busy_cycles")
+    for one in sent:
+        metrics = [pb.Metric(name=name, kind=1, unit="FLOP", is_double=True) for name in names]
+        metrics += [
+            pb.Metric(name=f"{name}.coverage", kind=2, unit="1", is_double=True, coverage_of=name)
+            for name in names
+        ]
+        one.counter_sets.append(pb.CounterSet(name="perf", metrics=metrics))
+        times = range(one.begin_ns, one.end_ns, S)
+        columns = [[t * rate for t in times] for rate in (1.0, 2.0, amx_per_s)]
+        columns += [[share] * len(times) for share in (0.5, 0.25, 1.0)]
+        one.samples.add(
+            counter_set=len(one.counter_sets) - 1,
+            rank=packed([0] * len(times)),
+            time_ns=packed(times),
+            columns=[packed(column, double=True) for column in columns],
+        )
+    return sent
+
+
+@pytest.mark.parametrize("amx", [0.0, 1.0])
+def test_flops_by_perf_add_up_with_the_least_coverage(store: Store, amx: float) -> None:
+    A.greet(store)
+    A.put(store, *counted_by_perf(training(WORKERS, stepping=(0, 1)), amx))
+    store.seal()
+    found = by_name(report_of(store))["worker:0"].summary.values["flops_per_second.measured"]
+    assert found.value == pytest.approx(3e9)
+    assert found.coverage == pytest.approx(0.25, rel=0.05)
+    assert ("AMX" in found.reason) == bool(amx)
+    assert value(report_of(store), "worker:1", "flops_per_second.measured") is None

@@ -2,7 +2,7 @@
 
 A cumulative counter is read at a border by linear interpolation between the samples around it; a border that
 lies outside the samples has no value (NaN), nor has a window in which the counter began anew (its agent was
-started again). A gauge is the largest value seen during the window.
+started again). A gauge is the largest value seen during the window, a coverage the smallest.
 """
 
 from __future__ import annotations
@@ -149,6 +149,8 @@ def _cut_one(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
             broken = restarted(times, values, begin, end)
             result[f"{metric.name}.begin"] = np.where(broken, np.nan, at_borders(times, values, begin))
             result[f"{metric.name}.end"] = np.where(broken, np.nan, at_borders(times, values, end))
+        elif metric.coverage_of:
+            result[metric.name] = -largest(times, -values, begin, end)
         else:
             result[metric.name] = largest(times, values, begin, end)
     return result

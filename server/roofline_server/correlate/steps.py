@@ -166,8 +166,8 @@ def _calls(calls: Table) -> Table:
 def union(table: Table) -> Table:
     """Rows of serving ranks as synchronous steps: one per (rank, step), the union of the workers' windows.
 
-    Readings at the borders become those of the union; gauges the largest; examples the sum; a count of
-    samples is that of the widest window and so a lower bound.
+    Readings at the borders become those of the union; gauges the largest, coverages the smallest; examples
+    the sum; a count of samples is that of the widest window and so a lower bound.
     """
     order = np.lexsort((table["step"], table["rank"]))
     table = take(table, order)
@@ -184,6 +184,6 @@ def _reduce(
     if name == "examples":
         said = np.where(column == ABSENT, 0, column)
         return np.where(np.minimum.reduceat(column, at) == ABSENT, ABSENT, np.add.reduceat(said, at))
-    if name == "begin_ns" or name.endswith(".begin"):
+    if name == "begin_ns" or name.endswith((".begin", ".coverage")):
         return np.minimum.reduceat(column, at)  # NaN, if there is one: an unknown border stays unknown
     return np.maximum.reduceat(column, at)

@@ -55,6 +55,15 @@ class CounterEvidence(NamedTuple):
     per_window: float  # mean over those windows; NaN: none
 
 
+class CountedFlops(NamedTuple):
+    """FLOPs that the CPU's own counters counted."""
+
+    counter: CounterEvidence
+    coverage: float | None = None  # share of the time the least covered event was on a counter
+    estimated: bool = False  # speculative instructions, or a vector length assumed
+    amx_busy: bool = False  # the matrix unit ran, whose FLOPs no event counts
+
+
 class RankEvidence(NamedTuple):
     """All that is known of one rank."""
 
@@ -63,15 +72,16 @@ class RankEvidence(NamedTuple):
     host: str
     steps: StepEvidence
     kernels: KernelEvidence | None
-    counted_flops: CounterEvidence | None  # by the CPU's own counters
+    counted_flops: CountedFlops | None
     cpu_ns: CounterEvidence | None
     sent: CounterEvidence | None
     received: CounterEvidence | None
-    dram: CounterEvidence | None  # its share of what its node moved, bytes
+    dram: CounterEvidence | None  # its share of what its node moved, bytes; else a lower bound of its own
     energy: CounterEvidence | None  # its share of what its node used, J
     rss_peak: float | None
     samples_per_step: float | None
     serving: bool  # its windows are the workers'
+    dram_is_bound: bool  # `dram` is its cache misses, each a line of 64 bytes
     reasons: Mapping[str, str]  # why a kind of evidence is absent: steps, flops, cpu, tcp, dram, examples
 
 
@@ -85,6 +95,7 @@ def summarize(ranks: Sequence[RankEvidence], roofs: Mapping[str, Roof | None], s
     """The values of docs/metrics.md for these ranks (one, or all of a role). roofs: by host, for the
     precision these ranks compute in."""
     values = {**_times(ranks, scope), **_work(ranks, scope), **_resources(ranks, scope)}
+    values |= _counted(ranks, scope)
     values |= _of_nodes(ranks, scope, values)
     roofline, bound, reason = _against_roof(ranks, roofs, values)
     return Summary({**values, **roofline}, bound, reason)
@@ -192,19 +203,10 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 
     no_traffic = "its kernels have FLOPs but no known traffic" if len(flops) else missing
 
-    counters = [r.counted_flops for r in ranks if r.counted_flops is not None]
-    uncounted = _reason(ranks, "perf", "no hardware counter counted FLOPs")
-
-    def counted_value(number: float | None, unit: str) -> Value:
-        share = _coverage(counters, ranks)
-        return value(number, unit, _MEASURED, scope, share, missing=uncounted)
-
     minimum = "each tensor touched once; caches make it no less, real traffic is more"
     return {
         "flops_per_step": analytic(_median(per_step), "FLOP", without=no_steps),
         "flops_per_second": analytic(_rate(counted, "flops"), "FLOP/s"),
-        "flops_per_step.measured": counted_value(_per_window(counters, ranks, 1), "FLOP"),
-        "flops_per_second.measured": counted_value(_counter_rate(counters, 1), "FLOP/s"),
         "bytes_per_step.minimum": analytic(
             _median(moved_per_step), "byte", minimum, no_traffic if stepping and len(flops) else no_steps
         ),
@@ -218,6 +220,29 @@ def _work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
             "summed over kernels, as the library timed them",
             no_steps,
         ),
+    }
+
+
+def _counted(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    """FLOPs by hardware counters; coverage: of steps, times the share of time the events really counted."""
+    known = [r.counted_flops for r in ranks if r.counted_flops is not None]
+    counters = [k.counter for k in known]
+    missing = _reason(ranks, "perf", "no hardware counter counted FLOPs")
+    shares = [k.coverage for k in known if k.coverage is not None]
+    seen = _coverage(counters, ranks)
+    share = seen if not shares else (1.0 if seen is None else seen) * min(shares)
+    notes = ["the matrix unit (AMX) ran, and no event counts its FLOPs: too few"] * any(
+        k.amx_busy for k in known
+    )
+    notes += ["multiplexed: scaled up by perf"] * (bool(shares) and min(shares) < 0.995)
+    origin = Provenance.ESTIMATED if any(k.estimated for k in known) else _MEASURED
+
+    def counted(number: float | None, unit: str) -> Value:
+        return value(number, unit, origin, scope, share, "; ".join(notes), missing)
+
+    return {
+        "flops_per_step.measured": counted(_per_window(counters, ranks, 1), "FLOP"),
+        "flops_per_second.measured": counted(_counter_rate(counters, 1), "FLOP/s"),
     }
 
 
@@ -275,8 +300,11 @@ def _of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, 
     dram = [r.dram for r in ranks if r.dram is not None]
     energy = [r.energy for r in ranks if r.energy is not None]
 
-    def shared(number: float | None, unit: str, missing: str) -> Value:
-        why = "the node's, shared out by CPU time"
+    by_cpu = "the node's, shared out by CPU time"
+    bound = "a lower bound: misses of the last cache, 64 bytes each, without prefetches and write-backs"
+    how = bound if any(r.dram_is_bound for r in ranks) else by_cpu
+
+    def shared(number: float | None, unit: str, missing: str, why: str = by_cpu) -> Value:
         return value(number, unit, Provenance.ESTIMATED, scope, reason=why, missing=missing)
 
     moved, used = _per_window(dram, ranks, 1), _per_window(energy, ranks, 1)
@@ -286,12 +314,13 @@ def _of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, 
     no_work = work.reason or "no FLOPs were counted"
     flops = work.value
     return {
-        "bytes_per_step.dram": shared(moved, "byte", no_dram),
-        "dram_bytes_per_second": shared(_counter_rate(dram, 1), "byte/s", no_dram),
+        "bytes_per_step.dram": shared(moved, "byte", no_dram, how),
+        "dram_bytes_per_second": shared(_counter_rate(dram, 1), "byte/s", no_dram, how),
         "intensity.dram": shared(
             flops / moved if flops is not None and moved else None,
             "FLOP/byte",
             no_dram if moved is None else no_work,
+            "over a lower bound of the bytes, so an upper bound" if how is bound else by_cpu,
         ),
         "energy_per_step": shared(used, "J", no_energy),
         "power": shared(_counter_rate(energy, 1), "W", no_energy),

@@ -8,13 +8,18 @@ from itertools import pairwise
 import numpy as np
 
 from ..correlate.steps import OWN, union
-from ..model.summary import CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
-from ..records import ABSENT, RECORDED, EventKind, Ints, SourceStatus, Table, rows, take
+from ..model.summary import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
+from ..model.values import Provenance
+from ..records import ABSENT, RECORDED, EventKind, Ints, Metric, SourceStatus, Table, rows, take
 from ..store.view import JobView
 from .members import host_of
 from .records import Steps
 
-FLOPS = [f"flops.{precision}.{width}" for precision in ("f32", "f64") for width in ("scalar", 128, 256, 512)]
+WIDTHS = ("scalar", "128", "256", "512", "all")
+FLOPS = [f"flops.{precision}.{width}" for precision in ("f16", "f32", "f64") for width in WIDTHS]
+FLOPS.append("flops.all.all")
+LLC_BOUND = "dram_bytes.llc_bound"
+AMX = "amx_busy_cycles"
 
 
 def _borders(*counters: str) -> list[str]:
@@ -41,7 +46,7 @@ NEEDED = {
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
-    "steps_perf": _borders(*FLOPS, "flops.all.all"),
+    "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
     **{f"steps_node_{counter_set}": _borders(*names) for counter_set, names in NODE_COUNTERS.items()},
 }
 
@@ -96,6 +101,7 @@ def evidence_of(
     counters = {**lifetimes, **mine}
     steps = _steps(mine.get("steps", {}))
     serving = rows(mine.get("steps", {})) > 0 and bool(np.any(mine["steps"]["window"] != OWN))
+    shared, bound = _shared(mine, DRAM), _counter(counters.get("steps_perf", {}), LLC_BOUND)
     process, tcp = counters.get("steps_process", {}), counters.get("steps_tcp", {})
     return RankEvidence(
         key=f"{key.role}:{key.index}",
@@ -103,11 +109,12 @@ def evidence_of(
         host=host_of(view, number),
         steps=steps,
         kernels=_kernels(counters.get("steps_kernels", {})),
-        counted_flops=_counted_flops(counters.get("steps_perf", {})),
+        counted_flops=_counted_flops(counters.get("steps_perf", {}), view.metrics.get("perf", ())),
         cpu_ns=_counter(process, "cpu_ns"),
         sent=_counter(tcp, "tcp_sent_bytes"),
         received=_counter(tcp, "tcp_received_bytes"),
-        dram=_shared(mine, DRAM),
+        dram=shared or bound,
+        dram_is_bound=shared is None and bound is not None,
         energy=_shared(mine, ENERGY),
         rss_peak=_peak(process, "rss_bytes"),
         samples_per_step=float(np.mean(process["samples"])) if rows(process) and len(steps.step) else None,
@@ -178,16 +185,18 @@ def _lives_of_counter(table: Table, name: str) -> list[Table]:
     return [{n: column[a:b] for n, column in table.items()} for a, b in pairwise(edges)]
 
 
-def _counted_flops(table: Table) -> CounterEvidence | None:
+def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | None:
     """All `flops.*` counters of a rank together; absent where one of them is."""
     names = [name.removesuffix(".begin") for name in table if name.startswith("flops.")]
-    names = [name for name in names if f"{name}.end" in table]
-    if not names:
+    names = [name for name in names if f"{name}.end" in table and not np.isnan(table[f"{name}.end"]).all()]
+    counter = _counter(_added(table, names), "added")
+    if counter is None:
         return None
-    both = dict(table)
-    for border in ("begin", "end"):
-        both[f"flops.{border}"] = np.sum([table[f"{name}.{border}"] for name in names], axis=0)
-    return _counter(both, "flops")
+    amx = _counter(table, AMX)
+    shares = [table[f"{name}.coverage"] for name in names if f"{name}.coverage" in table]
+    known = [float(np.nanmean(share)) for share in shares if not np.isnan(share).all()]
+    estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
+    return CountedFlops(counter, min(known, default=None), estimated, amx is not None and amx.total > 0)
 
 
 def _shared(mine: Mapping[str, Table], counters: Mapping[str, Sequence[str]]) -> CounterEvidence | None:

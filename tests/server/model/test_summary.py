@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.model.roofline import Roof
 from roofline_server.model.summary import (
+    CountedFlops,
     CounterEvidence,
     KernelEvidence,
     RankEvidence,
@@ -396,3 +397,35 @@ def test_flops_nobody_knows_are_absent_not_zero() -> None:
         assert found[name].value is None, name
         assert found[name].reason == "nobody knows the FLOPs of its kernels", name
     assert number(found["kernel_time_per_step"]) == 0.5
+
+
+# -- counted FLOPs -----------------------------------------------------------------------------------
+
+
+def counted(**more: Any) -> RankEvidence:
+    return evidence(counted_flops=CountedFlops(CounterEvidence(1000.0, 10.0, 10, 100.0), **more))
+
+
+def test_multiplexed_flops_say_what_share_of_the_time_was_counted() -> None:
+    found = of(counted(coverage=0.5))["flops_per_step.measured"]
+    assert (found.value, found.provenance, found.coverage) == (100, Provenance.MEASURED, 0.5)
+    assert "multiplexed" in found.reason
+    whole = of(counted(coverage=1.0))["flops_per_step.measured"]
+    assert (whole.coverage, whole.reason) == (1.0, "")
+
+
+def test_flops_beside_a_busy_matrix_unit_are_flagged() -> None:
+    assert "AMX" in of(counted(amx_busy=True))["flops_per_second.measured"].reason
+    assert "AMX" not in of(counted())["flops_per_second.measured"].reason
+
+
+def test_speculative_counts_are_estimates() -> None:
+    assert of(counted(estimated=True))["flops_per_step.measured"].provenance == Provenance.ESTIMATED
+
+
+def test_cache_misses_are_labelled_as_a_lower_bound() -> None:
+    found = of(
+        evidence(kernels=kernels([1000]), dram=CounterEvidence(400.0, 2.0, 1, 100.0), dram_is_bound=True)
+    )
+    assert "lower bound" in found["bytes_per_step.dram"].reason
+    assert "upper bound" in found["intensity.dram"].reason
