@@ -190,7 +190,8 @@ def import_(
 
       perf stat -x, -a sleep 10 2>&1 | roofline-agent import --job 42 -
 
-    Exit codes: 0 ok, 1 a file gave nothing (the others are read), 2 usage, 4 server unreachable.
+    Exit codes: 0 ok, 1 a file could not be read (the others are) or none gave a value, 2 usage,
+    4 server unreachable.
     """
     from .recorded import command
 

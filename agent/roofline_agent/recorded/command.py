@@ -33,9 +33,9 @@ class Order(NamedTuple):
 
 
 def carry_out(order: Order, out: IO[str], say: Callable[[str], None]) -> int:
-    """Do it; how many files gave nothing. Raises Unreachable."""
+    """Do it; how many files could not be read, or all of them if none gave a value. Raises Unreachable."""
     heads = {path: head_of(path) for path in order.files if path != "-"}
-    failed = 0
+    failed = gave = 0
     for path in order.files:
         companions = [head for other, head in heads.items() if other != path]
         try:
@@ -45,12 +45,11 @@ def carry_out(order: Order, out: IO[str], say: Callable[[str], None]) -> int:
             failed += 1
             continue
         _show(found, path, order, out)
-        if found.is_empty:
-            failed += 1
-        elif not order.dry_run:
+        gave += not found.is_empty
+        if not found.is_empty and not order.dry_run:
             _send(found, path, order, say)
         found.close()
-    return failed
+    return failed if gave else len(order.files)
 
 
 def _show(found: Collector, path: str, order: Order, out: IO[str]) -> None:

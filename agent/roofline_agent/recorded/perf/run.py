@@ -41,6 +41,8 @@ class Run:
         self.elapsed_s: float | None = None  # as perf says in a line of its own
         self.last_s: float | None = None  # the latest interval
         self.duration_s: float | None = None  # the event duration_time
+        # How long a memory controller was counted: as long as the run, for it belongs to no process.
+        self.enabled_s: float | None = None
         self.amx = False
         self._flops: dict[tuple[str, int], _Sum] = {}
         self._dram: dict[tuple[str, str], _Sum] = {}
@@ -64,6 +66,8 @@ class Run:
             self.amx = True
         if row.cpus == 0 and value is None:
             return  # no CPU of this part has that counter: nothing is missing
+        if means.family == "dram" and row.t_s is None and row.runtime_ns and row.coverage:
+            self.enabled_s = max(self.enabled_s or 0.0, row.runtime_ns / row.coverage / 1e9)
         if means.family and self._is_new(row, means, found, line):
             self._sum(row, means, value)
 
@@ -94,13 +98,15 @@ class Run:
 
     @property
     def time_s(self) -> float | None:
-        return next((t for t in (self.elapsed_s, self.duration_s, self.last_s) if t), None)
+        known = (self.elapsed_s, self.duration_s, self.last_s)
+        return next((t for t in known if t), None)
 
     def kernel(self, name: str, found: Collector) -> Kernel | None:
         """The run as a point, None where nothing is known of it; the collector is told what is missing."""
         flops, precision = self._all_flops(found)
         moved = self._all_dram(found)
-        if self.time_s is None and flops is None and moved is None:
+        time_s = self.time_s or (self.enabled_s if moved is not None else None)
+        if time_s is None and flops is None and moved is None:
             return None
         notes = [f"multiplexed: counted {int(self._coverage * 100)} % of the time or more"] * (
             self._coverage < 1
@@ -108,7 +114,7 @@ class Run:
         notes += [f"mean of {self.runs} runs"] * (self.runs > 1)
         notes += ["AMX FLOPs are missing"] * self.amx
         levels = {"dram": moved} if moved is not None else {}
-        return Kernel(name, 1, self.time_s, flops, levels, precision, "; ".join(notes))
+        return Kernel(name, 1, time_s, flops, levels, precision, "; ".join(notes))
 
     def _all_flops(self, found: Collector) -> tuple[float | None, str]:
         if self.amx:
