@@ -26,16 +26,13 @@ def _borders(*counters: str) -> list[str]:
     return [f"{name}.{border}" for name in counters for border in ("begin", "end")]
 
 
-# Counter set -> what it counts for a whole node that ranks have a share in. The first set of a kind that has
-# readings is used: an uncore counter sees all traffic, resctrl that of its own groups.
-DRAM = {
-    "perf_system": ("dram_read_bytes", "dram_write_bytes", "dram_bytes"),
-    "likwid": ("dram_bytes",),
-    "resctrl": ("dram_total_bytes",),
-}
-ENERGY = {"rapl": ("energy_package_joules", "energy_dram_joules")}
-BUSY = {"node": ("node_cpu_busy_ns",)}
-NODE_COUNTERS = {**DRAM, **ENERGY, **BUSY}
+# Counter set -> what it counts for a whole node that ranks have a share in: names that belong together, the
+# first of which all have readings are taken. Of the sets the first that gives something: an uncore counter
+# sees all traffic, resctrl that of its control groups.
+IMC = (("dram_read_bytes", "dram_write_bytes"), ("dram_bytes",))
+DRAM = {"perf_system": IMC, "likwid": IMC, "resctrl": (("dram_total_bytes",),)}
+ENERGY = {"rapl": (("energy_package_joules", "energy_dram_joules"), ("energy_package_joules",))}
+BUSY = {"node": (("node_cpu_busy_ns",),)}
 
 # What a report reads of the step tables; a report's cost is that of reading it.
 NEEDED = {
@@ -47,7 +44,10 @@ NEEDED = {
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
-    **{f"steps_node_{counter_set}": _borders(*names) for counter_set, names in NODE_COUNTERS.items()},
+    **{
+        f"steps_node_{counter_set}": _borders(*(name for names in sets for name in names))
+        for counter_set, sets in {**DRAM, **ENERGY, **BUSY}.items()
+    },
 }
 
 
@@ -199,14 +199,17 @@ def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | No
     return CountedFlops(counter, min(known, default=None), estimated, amx is not None and amx.total > 0)
 
 
-def _shared(mine: Mapping[str, Table], counters: Mapping[str, Sequence[str]]) -> CounterEvidence | None:
+def _shared(
+    mine: Mapping[str, Table], counters: Mapping[str, Sequence[Sequence[str]]]
+) -> CounterEvidence | None:
     """A rank's part of what its node counted during its windows: shared out by CPU time."""
     share = _cpu_share(mine)
-    for counter_set, names in counters.items():
+    for counter_set, sets in counters.items():
         table = mine.get(f"steps_node_{counter_set}", {})
-        counted = _counter(_added(table, names), "added")
-        if counted is not None and share is not None:
-            return counted._replace(total=counted.total * share, per_window=counted.per_window * share)
+        for names in sets:
+            counted = _counter(_added(table, names), "added")
+            if counted is not None and share is not None:
+                return counted._replace(total=counted.total * share, per_window=counted.per_window * share)
     return None
 
 
@@ -220,13 +223,12 @@ def _cpu_share(mine: Mapping[str, Table]) -> float | None:
 
 
 def _added(table: Table, names: Sequence[str]) -> Table:
-    """The table with the readings of several counters added up as `added`; those nobody read are left out."""
-    known = [n for n in names if f"{n}.end" in table and not np.isnan(table[f"{n}.end"]).all()]
-    if not known:
+    """The table with the readings of several counters added up as `added`; if one lacks there is no sum."""
+    if not names or any(f"{name}.end" not in table for name in names):
         return {}
     both = dict(table)
     for border in ("begin", "end"):
-        both[f"added.{border}"] = np.sum([table[f"{name}.{border}"] for name in known], axis=0)
+        both[f"added.{border}"] = np.sum([table[f"{name}.{border}"] for name in names], axis=0)
     return both
 
 
@@ -269,7 +271,7 @@ def _reasons(view: JobView, number: int) -> dict[str, str]:
     return reasons
 
 
-def _why_no(counters: Mapping[str, Sequence[str]], status: Mapping[str, SourceStatus], what: str) -> str:
+def _why_no(counters: Mapping[str, object], status: Mapping[str, SourceStatus], what: str) -> str:
     """Why none of these sources gave a value."""
     known = [status[name] for name in counters if name in status]
     off = [f"{s.name}: {s.reason}" for s in known if not s.works]
