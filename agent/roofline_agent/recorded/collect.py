@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from .records import Counter, Kernel, Launch, Phase, RecordedCeiling, Step, Throughput
 
-MAX_KERNELS = 100_000
+MAX_KERNELS = 30_000
 MAX_PHASES = 10_000
 MAX_WARNINGS = 200
 MEMORY_BYTES = 8 << 20  # of one list before it goes to disk
