@@ -180,7 +180,7 @@ def _parts(report: Report) -> Columns:
     )
     for part in report.parts:
         values = [
-            f"{name.removesuffix('.per_second').removesuffix('.mean')} {units.show(value)}"
+            f"{_quantity(name)} {units.show(value)}"
             for name, value in part.values.items()
             if value.value and name.endswith((".per_second", ".mean")) and ".coverage" not in name
         ]
@@ -188,6 +188,13 @@ def _parts(report: Report) -> Columns:
             where = f"{part.host} {part.rank}".strip() + (f" · {part.instance}" if part.instance else "")
             table.add(where, part.source, ", ".join(values))
     return table
+
+
+def _quantity(metric: str) -> str:
+    """A metric's name without what the value's unit says: "nic_sent" of "nic_sent_bytes.per_second"."""
+    name = metric.removesuffix(".per_second").removesuffix(".mean")
+    head, _, unit = name.rpartition("_")
+    return head if unit in ("ns", "bytes", "joules", "hz", "watts", "celsius") and head else name
 
 
 def _when(time_ns: int, form: str) -> str:

@@ -205,7 +205,7 @@ def test_every_role_and_rank_has_every_value_once() -> None:
 
 def test_parts_show_what_moved_and_leave_out_zeros(piped: Any) -> None:
     assert re.search(
-        r"node1 · eth0 +network +nic_sent_bytes 41.7 MB/s$", piped(tables.report_text(report())), re.MULTILINE
+        r"node1 · eth0 +network +nic_sent 41.7 MB/s$", piped(tables.report_text(report())), re.MULTILINE
     )
     lines = [dict(zip(tables.CSV_COLUMNS, line, strict=True)) for line in tables.rows(report())]
     parts = {x["metric"]: x["value"] for x in lines if x["subject"] == "part"}

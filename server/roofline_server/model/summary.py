@@ -237,11 +237,15 @@ def _counted(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     notes += ["multiplexed: scaled up by perf"] * (bool(shares) and min(shares) < 0.995)
     origin = Provenance.ESTIMATED if any(k.estimated for k in known) else _MEASURED
 
-    def counted(number: float | None, unit: str) -> Value:
+    stepping = any(len(r.steps.step) for r in ranks)
+    no_steps = "no steps" if counters and not stepping else missing
+
+    def counted(number: float | None, unit: str, missing: str = missing) -> Value:
         return value(number, unit, origin, scope, share, "; ".join(notes), missing)
 
+    per_step = _per_window(counters, ranks, 1) if stepping else None
     return {
-        "flops_per_step.measured": counted(_per_window(counters, ranks, 1), "FLOP"),
+        "flops_per_step.measured": counted(per_step, "FLOP", no_steps),
         "flops_per_second.measured": counted(_counter_rate(counters, 1), "FLOP/s"),
     }
 
@@ -307,7 +311,8 @@ def _of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, 
     def shared(number: float | None, unit: str, missing: str, why: str = by_cpu) -> Value:
         return value(number, unit, Provenance.ESTIMATED, scope, reason=why, missing=missing)
 
-    moved, used = _per_window(dram, ranks, 1), _per_window(energy, ranks, 1)
+    stepping = any(len(r.steps.step) for r in ranks)
+    moved, used = (_per_window(c, ranks, 1) if stepping else None for c in (dram, energy))
     work = values[
         "flops_per_step" if values["flops_per_step"].value is not None else "flops_per_step.measured"
     ]
@@ -423,7 +428,8 @@ def _resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     per_step = _interpolated_note(ranks)
 
     def each(counters: list[CounterEvidence], unit: str, scale: float, missing: str) -> Value:
-        number = _per_window(counters, ranks, scale)
+        # Counters of a rank without steps are those of its whole life.
+        number = _per_window(counters, ranks, scale) if stepping else None
         why = missing if not counters else "no step lies between two samples" if stepping else "no steps"
         return value(number, unit, _MEASURED, scope, _coverage(counters, ranks), per_step, why)
 
