@@ -11,8 +11,10 @@ from ..correlate import windows as step_windows
 from ..correlate.steps import OWN
 from ..errors import BadRequest
 from ..model import roofline
-from ..model.summary import RankEvidence, dominant_precision, placed, summarize
+from ..model.evidence import RankEvidence
+from ..model.summary import placed, summarize
 from ..model.values import Scope
+from ..model.work import dominant_precision
 from ..records import Ceiling, rows, take
 from ..store.view import JobView
 from .evidence import by_rank, evidence_of, unite, where, within

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..correlate.steps import OWN, union
-from ..model.summary import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
+from ..model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
 from ..model.values import Provenance
 from ..records import ABSENT, RECORDED, EventKind, Ints, Metric, SourceStatus, Table, rows, take
 from ..store.view import JobView

@@ -7,20 +7,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.model.roofline import Roof
-from roofline_server.model.summary import (
+from roofline_server.model.evidence import (
     CountedFlops,
     CounterEvidence,
     KernelEvidence,
     RankEvidence,
     StepEvidence,
-    dominant_precision,
-    placed,
-    runs,
-    summarize,
-    union_seconds,
 )
+from roofline_server.model.roofline import Roof
+from roofline_server.model.summary import placed, summarize
+from roofline_server.model.times import runs, union_seconds
 from roofline_server.model.values import Provenance, Scope, Value
+from roofline_server.model.work import dominant_precision
 from roofline_server.records import ABSENT, Ints
 
 from ..builders import DRAM, PEAK_F32, S

@@ -1,0 +1,80 @@
+"""What is known of one rank, as plain arrays: what the models turn into values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..records import Bools, Ints
+
+NS = 1e9
+
+
+class StepEvidence(NamedTuple):
+    """Step windows of a rank, in order of end; server times, ns."""
+
+    step: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    examples: Ints  # ABSENT where not said
+
+
+class KernelEvidence(NamedTuple):
+    """Kernel sums per window of a rank; only windows of which every kernel was recorded count."""
+
+    flops: Ints
+    bytes: Ints
+    duration_ns: Ints  # of the window
+    kernel_ns: Ints
+    complete: Bools
+    unmodelled: Ints
+    flops_f32: Ints
+    flops_f64: Ints
+    dram: Ints  # bytes that a profiler counted; ABSENT where it did not count every call
+    has_flops: bool = True  # of any call the FLOPs are known
+    has_bytes: bool = True
+    on_gpu: bool = False  # of some the kernels ran on a GPU, where a profiler counted their FLOPs
+
+
+class CounterEvidence(NamedTuple):
+    """One cumulative counter of a rank over its windows."""
+
+    total: float  # over the stretch from the first to the last reading, all incarnations; NaN: none
+    seconds: float  # length of that stretch
+    windows: int  # windows that have a reading at both borders
+    per_window: float  # mean over those windows; NaN: none
+
+
+class CountedFlops(NamedTuple):
+    """FLOPs that the CPU's own counters counted."""
+
+    counter: CounterEvidence
+    coverage: float | None = None  # share of the time the least covered event was on a counter
+    estimated: bool = False  # speculative instructions, or a vector length assumed
+    amx_busy: bool = False  # the matrix unit ran, whose FLOPs no event counts
+
+
+class RankEvidence(NamedTuple):
+    """All that is known of one rank."""
+
+    key: str
+    role: str
+    host: str
+    steps: StepEvidence
+    kernels: KernelEvidence | None
+    counted_flops: CountedFlops | None
+    cpu_ns: CounterEvidence | None
+    sent: CounterEvidence | None
+    received: CounterEvidence | None
+    dram: CounterEvidence | None  # its share of what its node moved, bytes; else a lower bound of its own
+    energy: CounterEvidence | None  # its share of what its node used, J
+    rss_peak: float | None
+    samples_per_step: float | None
+    serving: bool  # its windows are the workers'
+    dram_is_bound: bool  # `dram` is its cache misses, each a line of 64 bytes
+    reasons: Mapping[str, str]  # why a kind of evidence is absent: steps, flops, cpu, tcp, dram, examples
+
+
+def reason_of(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:
+    found = dict.fromkeys(r.reasons[kind] for r in ranks if kind in r.reasons)
+    return "; ".join(found) or default

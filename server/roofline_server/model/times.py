@@ -1,0 +1,76 @@
+"""Step times and throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..records import ABSENT, Floats
+from .evidence import NS, RankEvidence, StepEvidence, reason_of
+from .values import Provenance, Scope, Value, value
+
+_MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
+
+
+def runs(steps: StepEvidence) -> list[tuple[int, int]]:
+    """Stretches [begin, end] of consecutive step numbers: time in which no step is missing."""
+    if not len(steps.step):
+        return []
+    breaks = np.flatnonzero(steps.step[1:] != steps.step[:-1] + 1) + 1
+    firsts = np.concatenate(([0], breaks))
+    lasts = np.concatenate((breaks - 1, [len(steps.step) - 1]))
+    return [(int(steps.begin_ns[a]), int(steps.end_ns[b])) for a, b in zip(firsts, lasts, strict=True)]
+
+
+def union_seconds(stretches: Sequence[tuple[int, int]]) -> float:
+    """Length of the union of intervals, seconds."""
+    total, reach = 0, None
+    for begin, end in sorted(stretches):
+        start = begin if reach is None or begin > reach else reach
+        total += max(0, end - start)
+        reach = end if reach is None else max(reach, end)
+    return total / NS
+
+
+def durations(steps: StepEvidence) -> Floats:
+    """Step times, seconds."""
+    return (steps.end_ns - steps.begin_ns) / NS
+
+
+def times(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    missing = reason_of(ranks, "steps", "no step marks were received")
+    times = np.concatenate([durations(r.steps) for r in ranks])
+    count = len(times)
+    note = "windows of the workers it serves" if any(r.serving for r in ranks) and count else ""
+
+    def of_times(number: float | None) -> Value:
+        return value(number if count else None, "s", _MEASURED, scope, reason=note, missing=missing)
+
+    return {
+        "steps": value(count, "1", _MEASURED, scope, reason=note if count else missing),
+        "step_time_median": of_times(float(np.median(times)) if count else None),
+        "step_time_p95": of_times(float(np.percentile(times, 95)) if count else None),
+        "examples_per_second": _throughput(ranks, scope, missing),
+    }
+
+
+def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Value:
+    working = [r for r in ranks if not r.serving and len(r.steps.step)]
+    if not working:
+        serves = any(r.serving for r in ranks)
+        return Value(None, "examples/s", reason="it works on no examples of its own" if serves else missing)
+    known = [_with_examples(r.steps) for r in working]
+    examples = sum(float(steps.examples.sum()) for steps in known)
+    counted = sum(len(steps.step) for steps in known)
+    if not counted:
+        why = reason_of(ranks, "examples", "nobody said how many examples a step has")
+        return Value(None, "examples/s", reason=why)
+    seconds = union_seconds([stretch for steps in known for stretch in runs(steps)])
+    share = counted / sum(len(r.steps.step) for r in working)
+    return value(examples / seconds if seconds else None, "examples/s", _REPORTED, scope, coverage=share)
+
+
+def _with_examples(steps: StepEvidence) -> StepEvidence:
+    said = steps.examples != ABSENT
+    return StepEvidence(*(column[said] for column in steps))

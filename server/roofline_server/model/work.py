@@ -1,0 +1,104 @@
+"""FLOPs and least traffic of the recorded kernels, and FLOPs that hardware counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .evidence import NS, KernelEvidence, RankEvidence, reason_of
+from .rates import counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio, total_of
+from .values import Provenance, Scope, Value, value
+
+_MEASURED, _ANALYTIC = Provenance.MEASURED, Provenance.ANALYTIC
+
+
+def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    recorded = [r.kernels for r in ranks if r.kernels is not None]
+    counted = [k for k in recorded if k.has_flops]
+    stepping = [r.kernels for r in ranks if r.kernels is not None and len(r.steps.step)]
+    missing = reason_of(ranks, "flops", "no kernels were recorded")
+    flops = pool([k.flops[k.complete] for k in counted])
+    moved = pool([k.bytes[k.complete] for k in counted if k.has_bytes])
+    complete = sum(int(k.complete.sum()) for k in recorded)
+    windows = sum(len(k.flops) for k in recorded)
+    share = complete / windows if windows else None
+    if windows and not complete:
+        missing = "no step was watched from begin to end"
+    elif windows and not len(flops):
+        missing = "nobody knows the FLOPs of its kernels"
+    # Without steps the kernels of the whole run are known: rates, but nothing per step.
+    no_steps = (
+        missing if stepping or not complete else reason_of(ranks, "steps", "no step marks were received")
+    )
+    note = _unmodelled_note(counted)
+    kernel_time = pool([k.kernel_ns[k.complete] for k in stepping])
+    per_step = pool([k.flops[k.complete] for k in stepping if k.has_flops])
+    moved_per_step = pool([k.bytes[k.complete] for k in stepping if k.has_bytes])
+
+    origin = _MEASURED if any(k.on_gpu for k in counted) else _ANALYTIC
+
+    def analytic(number: float | None, unit: str, why: str = note, without: str = missing) -> Value:
+        return value(number, unit, origin, scope, share, why, without)
+
+    no_traffic = "its kernels have FLOPs but no known traffic" if len(flops) else missing
+
+    minimum = "each tensor touched once; caches make it no less, real traffic is more"
+    return {
+        "flops_per_step": analytic(median(per_step), "FLOP", without=no_steps),
+        "flops_per_second": analytic(rate(counted, "flops"), "FLOP/s"),
+        "bytes_per_step.minimum": analytic(
+            median(moved_per_step), "byte", minimum, no_traffic if stepping and len(flops) else no_steps
+        ),
+        "intensity.minimum": analytic(
+            ratio(total_of(flops), total_of(moved)), "FLOP/byte", minimum, no_traffic
+        ),
+        "kernel_time_per_step": value(
+            mean(kernel_time, NS),
+            "s",
+            _MEASURED,
+            scope,
+            share,
+            "summed over kernels, as the library timed them",
+            no_steps,
+        ),
+    }
+
+
+def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    """FLOPs by hardware counters; coverage: of steps, times the share of time the events really counted."""
+    known = [r.counted_flops for r in ranks if r.counted_flops is not None]
+    counters = [k.counter for k in known]
+    missing = reason_of(ranks, "perf", "no hardware counter counted FLOPs")
+    shares = [k.coverage for k in known if k.coverage is not None]
+    seen = coverage_of(counters, ranks)
+    share = seen if not shares else (1.0 if seen is None else seen) * min(shares)
+    notes = ["the matrix unit (AMX) ran, and no event counts its FLOPs: too few"] * any(
+        k.amx_busy for k in known
+    )
+    notes += ["multiplexed: scaled up by perf"] * (bool(shares) and min(shares) < 0.995)
+    origin = Provenance.ESTIMATED if any(k.estimated for k in known) else _MEASURED
+
+    stepping = any(len(r.steps.step) for r in ranks)
+    no_steps = "no steps" if counters and not stepping else missing
+
+    def counted(number: float | None, unit: str, missing: str = missing) -> Value:
+        return value(number, unit, origin, scope, share, "; ".join(notes), missing)
+
+    per_step = per_window(counters, ranks, 1) if stepping else None
+    return {
+        "flops_per_step.measured": counted(per_step, "FLOP", no_steps),
+        "flops_per_second.measured": counted(counter_rate(counters, 1), "FLOP/s"),
+    }
+
+
+def _unmodelled_note(counted: Sequence[KernelEvidence]) -> str:
+    calls = sum(total_of(k.unmodelled) for k in counted)
+    return "pooling, normalisation and element-wise operations are not counted" if calls else ""
+
+
+def dominant_precision(kernels: Sequence[KernelEvidence]) -> str:
+    """Precision of more than half of the FLOPs: "f32", "f64", or "" for any other."""
+    total = sum(total_of(k.flops) for k in kernels)
+    for name in ("f32", "f64"):
+        if total and 2 * sum(total_of(getattr(k, f"flops_{name}")) for k in kernels) > total:
+            return name
+    return ""
