@@ -94,6 +94,7 @@ def figure_of(report: Report) -> Figure:
         for line in panel.lines:
             _draw_line(axis, line, frame)
         _draw_points(axis, panel.points)
+        axis.set_xlabel(f"Arithmetic intensity over {_traffic(panel.points)} (FLOP/byte)", fontsize=9)
     _place_legends(figure, 2 if len(panels) == 1 else 1)
     _turn_labels(figure)
     return figure
@@ -105,6 +106,13 @@ def _panels(report: Report) -> list[Panel]:
     points = [p for p in report.points if _is_shown(p)]
     hosts = dict.fromkeys([*(host for host, drawn in lines.items() if drawn), *(p.host for p in points)])
     return [Panel(host, lines.get(host, []), [p for p in points if p.host == host]) for host in hosts]
+
+
+def _traffic(points: Sequence[Point]) -> str:
+    """Which bytes the intensity is over."""
+    names = {"minimum": "minimum", "dram": "DRAM"}
+    levels = sorted({names.get(p.level, p.level) for p in points}, key=str.casefold) or ["minimum"]
+    return f"{' or '.join(levels)} traffic"
 
 
 def _lines(roof: Roof) -> list[RoofLine]:
@@ -134,7 +142,6 @@ def _grid(count: int) -> tuple[Figure, list[Axes]]:
     for at, axis in enumerate(axes[:count]):
         if at % columns == 0:
             axis.set_ylabel("Performance (GFLOP/s)", fontsize=9)
-        axis.set_xlabel("Arithmetic intensity over minimum traffic (FLOP/byte)", fontsize=9)
         axis.tick_params(labelbottom=True)
     return figure, axes[:count]
 

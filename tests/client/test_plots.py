@@ -239,3 +239,13 @@ def test_memory_alone_does_not_stretch_the_frame() -> None:
     """Without a compute ceiling the server lets memory lines run to the highest intensity there is."""
     line = memory_line(40e9, 40e9 * 2**12)
     assert frame_of([line], [point()]) == frame_of([], [point()])
+
+
+@pytest.mark.parametrize(
+    ("levels", "traffic"),
+    [(["minimum"], "minimum"), (["dram"], "DRAM"), (["minimum", "dram"], "DRAM or minimum"), ([], "minimum")],
+)
+def test_axis_says_which_bytes_the_intensity_is_over(levels: list[str], traffic: str) -> None:
+    points = [point(f"worker:{n}")._replace(level=level) for n, level in enumerate(levels)]
+    (axis,) = figure_of(report(roofs=[roof()], points=points)).axes
+    assert axis.get_xlabel() == f"Arithmetic intensity over {traffic} traffic (FLOP/byte)"
