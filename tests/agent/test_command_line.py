@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent import futures
@@ -305,3 +306,22 @@ def test_wrapping_loads_nothing_heavy() -> None:
     done = subprocess.run([AGENT[0], "-c", code], capture_output=True, text=True, timeout=60)
     assert not {"grpc", "google.protobuf", "psutil", "sqlite3", "numpy"} & set(done.stdout.split())
     assert "roofline_agent.wrapper" in done.stdout.split()
+
+
+def test_settings_before_run_reach_the_rank(place: Place) -> None:
+    show = "import os; print(os.environ['ROOFLINE_SOCKET'], os.environ['ROOFLINE_JOB'])"
+    done = place.run("--socket", "/tmp/its.sock", "--job", "9", "run", "--", sys.executable, "-c", show)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["/tmp/its.sock", "9"]
+    done = place.run(
+        "--job",
+        "9",
+        "run",
+        "--job",
+        "10",
+        "--",
+        sys.executable,
+        "-c",
+        "import os; print(os.environ['ROOFLINE_JOB'])",
+    )
+    assert done.stdout.split() == ["10"], "the one nearer to the rank counts"

@@ -177,13 +177,26 @@ def test_tensor_instructions_of_hopper_say_nothing() -> None:
     assert "sm__ops_path_tensor_src" in one.note
 
 
-def test_tensor_instructions_smaller_than_taken_are_said() -> None:
-    name = "void Kernel<cutlass::arch::Mma<cutlass::gemm::GemmShape<(int)16, (int)8, (int)8>, (int)32>>"
-    one = kernel_of(("sm__inst_executed_pipe_tensor.sum", "inst", "10"), kernel=name)
-    assert one.flops == 40960.0
-    assert "2 times the true count" in one.note
-    right = kernel_of(("sm__inst_executed_pipe_tensor.sum", "inst", "10"), kernel="ampere_s16816gemm_fp16_nn")
-    assert right.note == ""
+@pytest.mark.parametrize(
+    ("shape", "cc", "flops"),
+    [("16, 8, 8", "8.0", 2048), ("16, 8, 16", "8.0", 4096), ("16, 16, 4", "7.0", 512), ("16, 8, 8", "7.5", 2048)],
+)
+def test_size_of_a_tensor_instruction_is_its_names_but_no_larger_than_the_gpu_has(
+    shape: str, cc: str, flops: int
+) -> None:
+    name = f"void Kernel<cutlass::arch::Mma<cutlass::gemm::GemmShape<{shape}>, (int)32>>"
+    one = kernel_of(("sm__inst_executed_pipe_tensor.sum", "inst", "10"), *ops(ffma="1"), kernel=name, cc=cc)
+    assert one.flops == 10 * flops + 2
+    assert ("as its name says" in one.note) == (flops == 2048 and cc == "8.0")
+
+
+def test_flops_of_tensor_cores_alone_are_a_lower_bound() -> None:
+    one = kernel_of(("sm__inst_executed_pipe_tensor.sum", "inst", "10"), kernel="ampere_s16816gemm_fp16_nn")
+    assert one.note == "only operations of the tensor cores were counted: a lower bound"
+
+
+def test_newest_of_the_names_tells_the_gpu() -> None:
+    assert architecture("volta_sgemm_128x64_nn\ncudnn_ampere_scudnn_128x64_relu\nturing_h1688") == "8.0"
 
 
 def test_old_pages_without_architecture_take_it_from_names() -> None:
