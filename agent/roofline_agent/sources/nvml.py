@@ -140,5 +140,5 @@ class NvmlSource:
 def _why(error: Any) -> tuple[str, str]:
     """Reason and advice for an error of nvmlInit or right after it."""
     if error.value in (LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED):
-        return "no NVIDIA driver is loaded here", ""
+        return "no NVIDIA driver is loaded here", "only where there are GPUs: load the driver"
     return f"NVML does not start: {error}", "look at `nvidia-smi`"
