@@ -64,7 +64,9 @@ class LikwidSource:
 
     def _try(self) -> SourceStatus:
         if not re.search(r"^\s*MEM\s", self._ask("-a"), re.MULTILINE):
-            return self._off("LIKWID has no group MEM for this CPU")
+            return self._off(
+                "LIKWID has no group MEM for this CPU", "see whether a newer one has (likwid-perfctr -a)"
+            )
         said = self._ask(*self._options(MIN_INTERVAL_MS), "sleep", "0.5")
         header = header_of(said.splitlines())
         rows = [parse_row(line, header) for line in said.splitlines()] if header else []
