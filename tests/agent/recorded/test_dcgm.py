@@ -203,6 +203,9 @@ def test_other_lines_cost_themselves_only() -> None:
 def test_text_is_told_by_its_names() -> None:
     assert format_of(f"# HELP go_x y\ngo_x 1\nDCGM_FI_DEV_GPU_TEMP{{{GPU}}} 60\n") == "dcgm-exporter"
     assert dcgm.sniff("We use DCGM_FI_DEV_GPU_TEMP here.\n") == 0
+    fields = "DCGM_FI_DEV_SM_CLOCK,  gauge, SM clock (in MHz).\nDCGM_FI_DEV_DEC_UTIL ,     gauge, Decoder.\n"
+    assert dcgm.sniff(fields) == 0
+    assert dcgm.sniff("DCGM_FI_DEV_GPU_TEMP 41\n") == 95
 
 
 @given(st.text(alphabet='DCGM_FI{}=",\\ \n0123456789.eENaInf+-gpu#', max_size=200), st.integers(0, 300))

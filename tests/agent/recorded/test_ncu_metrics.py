@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from roofline_agent.recorded.ncu.flops import architecture
 from roofline_agent.recorded.records import Kernel
 
 from .gpu_pages import HEADER, OPS, kernel_of, ops, read_text
@@ -179,7 +180,12 @@ def test_tensor_instructions_of_hopper_say_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "cc", "flops"),
-    [("16, 8, 8", "8.0", 2048), ("16, 8, 16", "8.0", 4096), ("16, 16, 4", "7.0", 512), ("16, 8, 8", "7.5", 2048)],
+    [
+        ("16, 8, 8", "8.0", 2048),
+        ("16, 8, 16", "8.0", 4096),
+        ("16, 16, 4", "7.0", 512),
+        ("16, 8, 8", "7.5", 2048),
+    ],
 )
 def test_size_of_a_tensor_instruction_is_its_names_but_no_larger_than_the_gpu_has(
     shape: str, cc: str, flops: int

@@ -215,3 +215,22 @@ def test_long_lines_of_nonsense_take_no_time(piece: str) -> None:
     text = piece * (60_000 // len(piece))
     assert ncu.sniff(text) <= 95
     read_text("x" + text + "\n" + HEADER + "\n" + text)
+
+
+def test_table_without_quotes_may_have_few_columns() -> None:
+    content = "starting, up\nID,Kernel Name,Metric Name,Metric Unit,Metric Value\n" + (
+        '0,"k<1, 2>",dram__bytes.sum,Kbyte,"1,024"\nloss, 2\n0,"k<1, 2>",gpu__time_duration.sum,us,2\n'
+    )
+    assert ncu.sniff(content) == 95
+    [one] = read_text(content).kernels
+    assert (one.name, one.bytes["dram"], one.time_s) == ("k<1, 2>", 1_024_000.0, pytest.approx(2e-6))
+
+
+def test_pivot_of_a_table_without_kernels_and_units_is_no_page() -> None:
+    assert ncu.sniff("Metric Name,dram__bytes.sum,gpu__time_duration.sum\n0,505984.0,8256.0\n") == 0
+
+
+def test_grouping_points_alone_tell_a_locale_with_decimal_commas() -> None:
+    bytes_and_time = (("dram__bytes.sum", "byte", "27.595.520"), ("gpu__time_duration.sum", "ns", "117.344"))
+    [one] = read_text(f"{HEADER}\n{rows(*bytes_and_time)}\n").kernels
+    assert (one.bytes["dram"], one.time_s) == (27_595_520.0, pytest.approx(117.344e-6))

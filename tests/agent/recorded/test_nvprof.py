@@ -14,6 +14,10 @@ from .oracles import CORPUS, corpus
 
 METRICS = '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"'
 EVENTS = '"Device","Kernel","Invocations","Event Name","Min","Max","Avg","Total"'
+TIMES_TABLE = (
+    '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,us,us,ms,\n'
+    '"GPU activities",100.0,2.0,4,500,400,0.6,"k(int)"\n\n==31== Unified Memory profiling result:\n'
+)
 START = "==31== NVPROF is profiling process 31, command: ./app\n==31== Profiling result:\n"
 
 
@@ -54,6 +58,41 @@ def test_recorded_table_for_people_is_read() -> None:
     rate = found.counters[0]
     assert (rate.event, rate.unit) == ("dram_read_throughput", "byte/s")
     assert rate.value == pytest.approx(64.923 * 2**30)
+
+
+def test_what_the_driver_moved_by_itself_is_a_phase_or_where_it_has_no_time_a_counter() -> None:
+    people = (
+        '==31== Unified Memory profiling result:\nDevice "TITAN (0)"\n'
+        "   Count  Avg Size  Min Size  Max Size  Total Size  Total Time  Name\n"
+        "       4  1.0000KB  1.0000KB  1.0000KB    4.0000KB  20.000us  Host To Device\n"
+        "       9         -         -         -           -  2.5000ms  Gpu page fault groups\n"
+        "Total CPU Page faults: 3\n"
+    )
+    found = read_text(START + people)
+    assert not found.warnings
+    assert found.phases == [
+        ("[Unified Memory] Gpu page fault groups", 9, pytest.approx(2.5e-3), None),
+        ("[Unified Memory] Host To Device", 4, pytest.approx(20e-6), 4096.0),
+    ]
+    table = (
+        '"Device","Count","Avg Size","Min Size","Max Size","Total Size","Total Time",""\n'
+        '"TITAN (0)",4,1.000000KB,1.000000KB,1.000000KB,4.000000KB,0.000000,"Host To Device"\n'
+        '"TITAN (0)",,,,,9B,0.000000,"Gpu page fault groups"\nTotal CPU Page faults: 3\n'
+    )
+    found = read_text(START + TIMES_TABLE + table)
+    assert not found.warnings
+    assert [(one.event, one.value, one.unit) for one in found.counters] == [
+        ("[Unified Memory] Host To Device", 4096.0, "byte")
+    ]
+
+
+def test_page_faults_of_the_cpu_are_moments_and_no_broken_rows() -> None:
+    trace = (
+        '"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Page","Name"\n'
+        's,ms,,,,,,,,\n1.5,2,4,1,1,8,1,1,,"k(int)"\n1.6,,,,,,,,"PC 0x99","[Unified Memory CPU page faults]"\n'
+    )
+    found = read_text(START + trace)
+    assert (found.warnings, [one.name for one in found.kernels]) == ("", ["k(int)"])
 
 
 def test_transactions_are_32_bytes() -> None:

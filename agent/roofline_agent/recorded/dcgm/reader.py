@@ -24,7 +24,11 @@ _LABEL = re.compile(r'\s*,?\s*([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*"((?:[^"\\]|\\.)*)
 _ESCAPED = re.compile(r"\\(.)")
 _HEADER = re.compile(r"\s*#\s*(HELP|TYPE)\s+(\S+)\s*(.*)")
 _NAME = re.compile(r"dcgm_", re.I)
-_SNIFF = re.compile(r"^\s*(# (HELP|TYPE) )?(DCGM_FI_\w+|dcgm_\w+)([{ ]|$)", re.M)
+# A sample or its header; not a list of fields to collect ("DCGM_FI_DEV_SM_CLOCK, gauge, ...").
+_SNIFF = re.compile(
+    r"^\s*(?:# (?:HELP|TYPE) (?:DCGM_FI_|dcgm_)\w|(?:DCGM_FI_|dcgm_)\w+(?:\{|[ \t]+[-+]?[\d.NI]))",
+    re.M | re.I,
+)
 _BLANKS = ("blank", "not found", "not supported", "no permission")  # dcgm_fields.h, in this order
 _BLANK_BASES = (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 140737488355328)  # INT32, INT64, FP64
 

@@ -6,8 +6,9 @@ twice, and the two conventions are not mixed here: ours is a lower bound for pac
 
 Tensor cores, the first that is there: `sm__ops_path_tensor_src_*` (operations already, from Ampere on); or
 instructions of the tensor pipe times the operations of one: HMMA.884 512 (Volta), HMMA.1688 2048 (Turing),
-HMMA.16816 4096, IMMA.16832 8192, DMMA.884 512 (Ampere and later). A kernel that uses smaller instructions on
-a newer GPU (CUTLASS 16x8x8 on an A100) does half of that or less: where its name says so, the note does too.
+HMMA.16816 4096, IMMA.16832 8192, DMMA.884 512 (Ampere and later). A kernel may use smaller ones on a newer
+GPU: where its name says so (CUTLASS 16x8x8 on an A100: 2048), that is taken, and gives 2 M N K. A larger
+shape in a name is that of several instructions (16x16x4 of CUTLASS on a V100: four of 512 FLOPs).
 Hopper's warp-group instructions have no fixed size, so there instructions say nothing.
 
 From Ampere on the compiler loads constants into registers by HFMA2.MMA, which counts as an hfma of 32 threads
@@ -41,14 +42,15 @@ _MMA = re.compile(
 )
 _SHAPES = {"16816": 4096.0, "16832": 8192.0, "1688": 2048.0, "884": 512.0}
 _ARCHITECTURES = (
-    (re.compile(r"\bvolta_|sm70_|sm_70|cutlass_70|\bV100\b|TITAN V\b"), "7.0"),
-    (re.compile(r"\bturing_|sm75_|sm_75|cutlass_75|\bTesla T4\b|RTX 20[678]0"), "7.5"),
-    (re.compile(r"\bampere_|sm80_|sm_80|sm86_|cutlass_80|\bA100\b|\bA[34]0\b|RTX 30[5-9]0"), "8.0"),
-    (re.compile(r"\bada_|sm89_|sm_89|\bL40S?\b|RTX 40[6-9]0"), "8.9"),
-    (re.compile(r"\bhopper_|sm90_|sm_90|\bH[12]00\b"), "9.0"),
+    (re.compile(r"(?:\b|_)volta_|sm70_|sm_70|cutlass_70|\bV100\b|TITAN V\b"), "7.0"),
+    (re.compile(r"(?:\b|_)turing_|sm75_|sm_75|cutlass_75|\bTesla T4\b|RTX 20[678]0"), "7.5"),
+    (re.compile(r"(?:\b|_)ampere_|sm80_|sm_80|sm86_|cutlass_80|\bA100\b|\bA[34]0\b|RTX 30[5-9]0"), "8.0"),
+    (re.compile(r"(?:\b|_)ada_|sm89_|sm_89|\bL40S?\b|RTX 40[6-9]0"), "8.9"),
+    (re.compile(r"(?:\b|_)hopper_|sm90_|sm_90|\bH[12]00\b"), "9.0"),
 )
 _TENSOR_NAME = re.compile(r"[_a-z](?:16816|1688|884|16832)gemm|tensorop|wmma|_mma_|gmma|xmma")
 NOT_COUNTED = "operations of the tensor cores were not counted"
+CORES_NOT_COUNTED = "only operations of the tensor cores were counted: a lower bound"
 
 
 class Flops(NamedTuple):
@@ -60,8 +62,16 @@ class Flops(NamedTuple):
 
 
 def architecture(text: str) -> str:
-    """The compute capability that a kernel's or a GPU's name betrays, "" where none does."""
-    return next((cc for pattern, cc in _ARCHITECTURES if pattern.search(text)), "")
+    """The compute capability that kernels' or a GPU's names betray, "" where none does.
+
+    The newest of several: a new GPU also runs kernels that were written for an old one.
+    """
+    return next((cc for pattern, cc in reversed(_ARCHITECTURES) if pattern.search(text)), "")
+
+
+def newest(one: str, other: str) -> str:
+    """The newer of two compute capabilities; "": unknown."""
+    return max(one, other)  # of _ARCHITECTURES, which are as long as each other
 
 
 def count(found: Values, kernel: str, cc: str, cycles: float | None) -> Flops:
@@ -93,6 +103,8 @@ def _sum(
         return Flops(None, "", tuple(notes))
     if not has_tensor and _TENSOR_NAME.search(kernel):
         notes.append(NOT_COUNTED)
+    if not cores:
+        notes.append(CORES_NOT_COUNTED)
     most = max(by_precision, key=lambda p: by_precision[p]) if total else ""
     if most.startswith("i"):
         notes.append("integer operations")
@@ -169,9 +181,11 @@ def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
     if _major(cc) in (9, 10, 11) and kind in ("", "imma"):
         return None, "tensor instructions of this GPU have no fixed size: ask for sm__ops_path_tensor_src_*"
     factor = _factor_of(kind, cc)
-    if named and named != factor and kind in ("", "hmma", "imma"):
-        taken = f"{factor:g} taken for a tensor instruction where its name says {named:g}"
-        return factor, f"FLOPs may be {factor / named:g} times the true count: {taken}"
+    if named and named < factor and kind in ("", "hmma", "imma"):
+        return (
+            named,
+            f"{named:g} FLOPs a tensor instruction, as its name says, where this GPU's do up to {factor:g}",
+        )
     return factor, ""
 
 

@@ -27,7 +27,7 @@ _SIGNS = (
     (re.compile(r"^==PROF== ", re.MULTILINE), 80),
     (re.compile(r"^==(?:ERROR|WARNING)== ", re.MULTILINE), 60),
 )
-_NO_TABLE = "Nsight Compute printed no table of kernels: nothing was profiled"
+_NO_TABLE = "no table of kernels is here: nothing was profiled, or it went elsewhere (ncu's -o, --log-file)"
 _ATTRIBUTES = (ncu_metrics.DEVICE_NAME, ncu_metrics.CC_MAJOR, ncu_metrics.CC_MINOR)
 
 
@@ -83,8 +83,8 @@ class _Reader:
         cc = printed.cc or (f"{major}.{minor}" if major and minor else "")
         _fact(self._found, "device", name)
         _fact(self._found, "compute_capability", cc)
-        if not cc and not self._cc:
-            self._cc = ncu_flops.architecture(printed.kernel)
+        if not cc:
+            self._cc = ncu_flops.newest(self._cc, ncu_flops.architecture(printed.kernel))
         return cc or self._cc
 
     def _keep_rest(self, printed: Printed, values: Values) -> None:

@@ -18,8 +18,8 @@ from .aside import Aside
 MAX_JOINED = 200  # lines of one row: kernel names and rule texts may hold line ends
 ASK_AGAIN = 32  # rows of a wide page
 _COLUMN_UNIT = re.compile(r"^(?P<name>\S+)\s*\[(?P<unit>[^\]]*)\]$")  # "dram__bytes.sum [Mbyte]"
-# A table that went through another program may have lost its quotes: a header, or a row of numbers and names.
-_UNQUOTED = re.compile(r"(?:ID|Process ID),Process|\d*(?:\.\d*)?(?:,[^,]*){9}")
+# A table that went through another program may have lost its quotes: a row of numbers and names.
+_UNQUOTED = re.compile(r"\d*(?:\.\d*)?(?:,[^,]*){9}")
 _BEGINNING = re.compile(r'"(?:\d*|ID|Process ID)","')  # of a row or a header
 _WORDS = """ID, Process ID, Process Name, Host Name, Kernel Name, Kernel Time, Context, Stream, Block Size,
 Grid Size, Device, CC, Section Name, Invocations, Body Item Label"""
@@ -99,7 +99,8 @@ def _columns(row: list[str]) -> _Columns | None:
         return None
     names = [name.strip().lower() for name in row]
     is_long = "metric name" in names and not {"metric value", "average"}.isdisjoint(names)
-    if not is_long and not ("id" in names or any("__" in name for name in names)):
+    is_wide = "kernel name" in names and ("id" in names or any("__" in name for name in names))
+    if not is_long and not is_wide:  # a pivot of such a table has no kernels and no units
         return None
     metrics = [_metric_column(i, row[i]) for i, name in enumerate(names) if name not in _IDENTITY]
     return _Columns(row, {name: i for i, name in reversed(list(enumerate(names)))}, metrics)
@@ -113,7 +114,7 @@ def _metric_column(at: int, header: str) -> tuple[int, str, str | None]:
 def _rows(text: Text, found: Collector, aside: Aside) -> Iterator[tuple[list[str], int]]:
     """Rows of tables, each with the number of its first line; an empty row: one that is cut short."""
     pending: list[str] = []
-    first = 0
+    first = commas = 0  # of an unquoted header: its rows have no fewer
     for line in text.lines():
         if pending and not _may_continue(line, pending):
             found.warn("row cut short", first)
@@ -122,8 +123,11 @@ def _rows(text: Text, found: Collector, aside: Aside) -> Iterator[tuple[list[str
         if not pending:
             first = text.line
             if line[:1] != '"' and not _UNQUOTED.match(line):
-                aside.line(line, first)
-                continue
+                if is_header(line):
+                    commas = line.count(",")
+                elif not commas or line.count(",") < commas:
+                    aside.line(line, first)
+                    continue
         pending.append(line)
         if line.count('"') % 2 == (len(pending) == 1):
             continue  # the row's last quote is still to come

@@ -11,8 +11,8 @@ _GROUPS = re.compile(r"[-+]?\d{1,3}(?:[,'\u00a0\u202f ]\d{3})+(?:\.\d+)?")
 _COMMA_GROUPS = re.compile(r"[-+]?\d{1,3}(?:[.'\u00a0\u202f ]\d{3})+(?:,\d+)?")
 _COMMA = re.compile(r"[-+]?\d+,\d+")
 _LONGEST = 64  # characters of a number
-# A whole cell that only a locale with decimal commas prints: "12,5", "1.234,56".
-_COMMA_CELL = re.compile(r'"[-+]?(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+)"')
+# A whole cell that only a locale with decimal commas prints: "12,5", "1.234,56", "1.234.567".
+_COMMA_CELL = re.compile(r'"[-+]?(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,})"')
 _POINT_CELL = re.compile(r'"[-+]?[\d,]+\.(?:\d{2}|\d{4,})"')
 
 _PREFIXES = {

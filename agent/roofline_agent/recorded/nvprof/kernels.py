@@ -107,6 +107,24 @@ class Kernels:
         else:
             self.time(name, calls, time_s)
 
+    def unified_memory(self, name: str, count: str, size: str, time: str) -> None:
+        """One row of the table of what the driver moved by itself; in CSV its time has no unit."""
+        times = number(count)
+        moved, base, shown, printed_unit = convert(size)
+        time_s, time_base, *_ = convert(time)
+        moved = (
+            moved if base == "byte" and "fault" not in name else None
+        )  # of faults it is their number again
+        if not name or times is None or not 0 < times < 1e15:
+            return
+        if time_s is not None and time_base == "s":
+            self._found.phase(f"[Unified Memory] {name}", time_s, int(times), moved)
+        elif moved is not None:
+            event = f"[Unified Memory] {name}"
+            self._found.counters.append(
+                Counter(event, event, moved, base, printed=shown, printed_unit=printed_unit)
+            )
+
     def device(self, printed: str) -> None:
         """A GPU's name goes to the facts; of several, all of them."""
         if printed == self._device:

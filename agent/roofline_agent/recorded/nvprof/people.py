@@ -21,6 +21,9 @@ _TRACE = re.compile(
     rf"{_TIME}\s+{_TIME}\s+(?P<grid>\([\d ]+\)|-)\s+(?P<block>\([\d ]+\)|-)\s.*?\s(?P<name>\S.*)"
 )
 _TRACE_NAME = re.compile(r".*?\s+\d+\s+\d+\s\s*(?P<name>\D.*?)(?: \[\d+\])?$")
+_UNIFIED_MEMORY = re.compile(
+    r"(?P<count>\d+)(?:\s+\S+){3}\s+(?P<size>[\d.]+[KMGT]?B|-)\s+(?P<time>[\d.]+[a-z]{1,3}|-)\s\s*(?P<name>[A-Z].*)"
+)
 
 
 class People:
@@ -47,6 +50,8 @@ class People:
             self._summary(summary)
         elif trace := _TRACE.fullmatch(line):
             self._trace(trace)
+        elif moved := _UNIFIED_MEMORY.fullmatch(line):
+            self._kernels.unified_memory(moved["name"], moved["count"], moved["size"], moved["time"])
         elif self._kernel:
             self._mean(re.split(r"\s{2,}", line))
 

@@ -28,6 +28,7 @@ _SIGNS = (
     (re.compile(r"^\s*Invocations\s+(?:Metric|Event) Name\s", re.MULTILINE), 90),
     (re.compile(r"Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name"), 90),
 )
+_HEADERS = frozenset({"Kernel", "Name", "Total Size"})  # one of these is in every header
 _ROW = re.compile(r'["\d,]')  # how a row of any CSV table begins
 _ROUNDING = 1e-2  # printed means may lie a digit outside
 _MESSAGE = re.compile(r"==[\d=]+ (?:(?P<kind>Warning|Error|Internal error):\s*)?(?P<text>.*)")
@@ -64,7 +65,7 @@ class _Header(NamedTuple):
     at: Mapping[str, int]
     names: list[str]
     units: list[str] | None  # None: not seen yet
-    kind: str  # "means", "times", "trace", "metrics trace"
+    kind: str  # "means", "times", "trace", "metrics trace", "unified memory"
 
     def cell(self, row: list[str], name: str) -> str:
         at = self.at.get(name)
@@ -88,6 +89,7 @@ class _Tables:
             "times": self._times,
             "trace": self._trace,
             "metrics trace": self._metrics_trace,
+            "unified memory": self._unified_memory,
         }
 
     def line(self, line: str, number: int) -> bool:
@@ -140,6 +142,8 @@ class _Tables:
     def _trace(self, header: _Header, row: list[str], line: int) -> None:
         start, duration = header.seconds(row, "start"), header.seconds(row, "duration")
         name = header.cell(row, "name")
+        if name.startswith("[Unified Memory") and not header.cell(row, "duration"):
+            return  # a page fault of the CPU: a moment
         if not name or duration is None:
             self._found.warn("row without a name or a duration; it is left out", line)
         elif not header.cell(row, "grid x") or name.startswith("[CUDA mem"):
@@ -157,6 +161,10 @@ class _Tables:
                     problem=f"grid {grid}, block {block}",
                 )
             )
+
+    def _unified_memory(self, header: _Header, row: list[str], line: int) -> None:
+        sums = [header.cell(row, name) for name in ("count", "total size", "total time")]
+        self._kernels.unified_memory(row[-1], *sums)
 
     def _metrics_trace(self, header: _Header, row: list[str], line: int) -> None:
         kernel = header.cell(row, "kernel")
@@ -185,7 +193,7 @@ def _row(line: str) -> list[str]:
 
 
 def _header(row: list[str]) -> _Header | None:
-    if "Kernel" not in row and "Name" not in row:  # asked of every row
+    if _HEADERS.isdisjoint(row):  # asked of every row
         return None
     names = [name.strip().lower() for name in row]
     at = {name: i for i, name in reversed(list(enumerate(names)))}
@@ -195,6 +203,8 @@ def _header(row: list[str]) -> _Header | None:
         return _Header(at, names, None, "times")
     if {"start", "duration", "name"} <= at.keys():
         return _Header(at, names, None, "trace")
+    if {"device", "count", "total size"} <= at.keys():
+        return _Header(at, names, [], "unified memory")
     if {"device", "context", "stream", "kernel"} <= at.keys() and len(names) > 4:
         return _Header(at, names, None, "metrics trace")
     return None
