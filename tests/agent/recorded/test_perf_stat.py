@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.errors import RecordedError
+from roofline_agent.recorded.perf import csv as perf_csv
 from roofline_agent.recorded.perf import reader as perf_stat
 from roofline_agent.recorded.perf.events import meaning
 from roofline_agent.recorded.perf.row import grouped_number, scope
@@ -601,6 +602,67 @@ def test_raw_count_of_a_user_mode_event_keeps_its_name() -> None:
 
 def test_only_some_widths_are_said_to_be_a_lower_bound() -> None:
     assert said(read("5,,fp_arith_inst_retired.scalar_double,10,100.00,,\n"), "lower bound")
+
+
+# --- lines alike but for their numbers
+
+
+REPEATING = (
+    "     1.000100200,S0,24,1000,,cpu/event=0xc7,umask=0x10/,1000,66.57,,\n"
+    "     1.000100200,S1,24,<not counted>,,cpu/event=0xc7,umask=0x10/,0,100.00,,\n"
+    "     1.000100200,S0,1,12.50,MiB,uncore_imc_0/cas_count_read/,1000,100.00,3.1,DRAM_BW_Use\n"
+    "     2.000200300,S0,24,2000,,cpu/event=0xc7,umask=0x10/,1010,66.57,,\n"
+    "     2.000200300,S1,24,7,,cpu/event=0xc7,umask=0x10/,900,70.01,,\n"
+    "     2.000200300,S0,1,0.25,MiB,uncore_imc_0/cas_count_read/,1000,100.00,4.2,DRAM_BW_Use\n"
+    "     3.000300400,S0,1,1.25,MiB,uncore_imc_0/cas_count_read/,1000,100.00,nan,DRAM_BW_Use\n"
+    "     3.000300400,S0,23,9,,cpu/event=0xc7,umask=0x10/,0,0.00,,\n"
+    "     3.000300400,S0,24,0,,cpu/event=0xc7,umask=0x10/,0,100.00,,\n"
+)
+
+
+def test_line_whose_kind_is_known_is_read_as_the_first_of_its_kind() -> None:
+    once = [perf_csv.row(line, ",") for line in REPEATING.splitlines()]
+    lines = perf_csv.Lines(",")
+    assert [lines.row(line) for line in REPEATING.splitlines() * 2] == once * 2
+
+
+NUMBERS = st.sampled_from(
+    ["0", "17", "2.50", "1e9", "-3", "\u0663", "\u00b2", "9" * 400, "nan", "", "100.00", " 5"]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(*[NUMBERS] * 5), min_size=1, max_size=5))
+def test_known_kind_never_makes_a_number_of_what_is_none(numbers: list[tuple[str, ...]]) -> None:
+    lines = perf_csv.Lines(",")
+    good = "1.000100200,5,,cycles,1000,66.57,3.1,GFLOPs"
+    lines.row(good)
+    for time, count, runtime, percent, metric in numbers:
+        line = f"{time},{count},,cycles,{runtime},{percent},{metric},GFLOPs"
+        for one in (line, f"2.000200300,{count},,cycles,{runtime},{percent},{metric},GFLOPs"):
+            assert lines.row(one) == perf_csv.row(one, ",")
+
+
+def test_row_broken_after_its_unit_is_whole() -> None:
+    # perf of Linux 4.1 printed the line end that it had read with the unit.
+    text = "     0.100135972,0.25,Joules\n,power/energy-ram/,200288559,100.00\n"
+    found = read(text * 2)
+    assert perf_stat.sniff(text) == 80
+    assert [(c.metric, c.value, c.unit) for c in found.counters] == [("energy_dram_joules", 0.25, "J")] * 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "        1, as_pointer(Barrier::Make(m_out.Get(), STATE_COMMON, STATE_COPY)),",
+        "1,CUTLASS,gemm,simt_sgemm_128x128,passed,success,f32:row,1,1,1,50,1024,87966298,481.022,6.23",
+        "1,PAPI_L1_DCM,3003",
+        "     0 :  calc_flops :   FLOPS_DP :  event :   INSTR_RETIRED_ANY :    300004200.000000",
+        "0000000000004000 W data_start",
+    ],
+)
+def test_sources_and_other_tools_tables_are_no_recording(line: str) -> None:
+    assert perf_stat.sniff(f"{line}\n" * 3) == 0
 
 
 # --- fuzz

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .row import UNITS, Derived, Row, derived, grouped_number, is_event, is_mark, may_be_event, scope
 
+DOUBTFUL = ("W", "B", "C", "s")  # outside of perf's own table also what `nm` prints beside an address
 _MARKS = "'’\u00a0\u2007\u2009\u202f\ufffd"
 _NUMBER = rf"-?\d{{1,3}}(?: \d{{3}})+(?:[.,]\d+)?(?=\s)|-?\d+(?:[.,{_MARKS}]\d+)*"
 _ROW = re.compile(

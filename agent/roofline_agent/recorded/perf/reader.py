@@ -32,17 +32,21 @@ _CACHED = 10_000
 
 def sniff(head: str) -> int:
     """100 for a row in JSON, 90 below perf's own header, less for rows that stand alone."""
-    best, inside, sep = 0, False, ""
+    best, inside, told, before = 0, False, False, ""
     for line in head.split("\n")[:_HEAD_LINES]:
         if len(line) > MAX_ROW:
             continue
+        line = line.rstrip("\r")
+        if before:
+            line = perf_csv.joined(before, line)
+        before = line if not before and perf_csv.lacks_event(line) else ""
         if perf_json.is_json(line) and any(perf_json.rows(line)):
             return 100
         if perf_human.header(line):
             inside, best = True, max(best, 70)
-        elif perf_human.row(line, inside):
-            best = max(best, 90 if inside else 60)
-        elif not sep and best < 80 and (sep := perf_csv.separator(line.rstrip("\r"))):
+        elif row := perf_human.row(line, inside):
+            best = max(best, 90 if inside else 60 if row.unit not in perf_human.DOUBTFUL else 0)
+        elif best < 80 and not told and (told := bool(perf_csv.separator(line))):
             best = 80
     return best
 
@@ -68,28 +72,28 @@ class _Reader:
     def __init__(self, text: Text, found: Collector) -> None:
         self.text = text
         self.found = found
-        self.sep = ""
+        self.lines: perf_csv.Lines | None = None  # once a line told the separator
         self.columns: list[str] = []  # of a table of metrics alone
         self.inside = False
         self.unfinished = ""  # a line whose event stands on the next
         self.run = Run()
         self.done: list[Run] = []
         self.skipped = 0
-        self._meanings: dict[tuple[str, str], Meaning] = {}
+        self._seen: dict[tuple[str, str, str, str, str], tuple[Meaning, str]] = {}
 
     def line(self, line: str) -> None:
         if "\x1b" in line:
             line = _COLOURS.sub("", line)
-        if self.sep:
-            row = perf_csv.row(line, self.sep)
+        if self.unfinished:
+            line, self.unfinished = perf_csv.joined(self.unfinished, line), ""
+        if self.lines is not None:
+            row = self.lines.row(line)
             if row is not None:
                 self._take(row)
                 return
-            if "summary" in line and perf_csv.is_summary(line, self.sep):
+            if "summary" in line and perf_csv.is_summary(line, self.lines.sep):
                 self.skipped += 1
                 return
-        if self.unfinished:
-            line, self.unfinished = f"{self.unfinished} {line.strip()}", ""
         if line.startswith("#"):
             self._started(line)
         elif perf_json.is_json(line):
@@ -143,18 +147,16 @@ class _Reader:
         return True
 
     def _row(self, line: str) -> None:
-        if perf_human.lacks_event(line):
-            self.unfinished = line.rstrip()
-            return
         row = perf_human.row(line, self.inside)
         if row is not None:
             self._take(row)
+        elif perf_human.lacks_event(line) or perf_csv.lacks_event(line):
+            self.unfinished = line.rstrip()
         elif self.inside and self._metrics_only(line):
             return
-        elif not self.sep:
-            self.sep = perf_csv.separator(line)
-            if self.sep:
-                self.line(line)
+        elif self.lines is None and (sep := perf_csv.separator(line)):
+            self.lines = perf_csv.Lines(sep)
+            self.line(line)
 
     def _metrics_only(self, line: str) -> bool:
         table = perf_metric_only.values(line, self.columns) if self.columns else None
@@ -173,18 +175,16 @@ class _Reader:
             return
         if row.t_s is not None and self.run.last_s is not None and row.t_s < self.run.last_s - 0.5:
             self._next_run(Run(self.run.target))
-        means = self._meaning(row)
+        means, where = self._known(row)
         value, coverage = _judge(row)
         base = value * means.factor if value is not None else None
-        printed = None if is_mark(row.text) else row.value
         self.run.add(row, means, base, self.found, self.text.line)
         if means.caution:
             self.found.warn(means.caution, self.text.line)
-        where = self._scope(row, means)
         kind = "total" if row.t_s is None else "delta"
         self.found.counters.append(
             Counter(
-                means.metric, row.event, base, means.unit, where, coverage, row.t_s, kind, printed, row.unit
+                means.metric, row.event, base, means.unit, where, coverage, row.t_s, kind, row.value, row.unit
             )
         )
         if row.derived is not None:
@@ -199,14 +199,16 @@ class _Reader:
             )
         )  # fmt: skip
 
-    def _meaning(self, row: Row) -> Meaning:
+    def _known(self, row: Row) -> tuple[Meaning, str]:
+        """What the row's event means and where it was counted."""
         # Only clocks without a unit need the number's look, and one file prints them alike.
-        key = (row.event, row.unit)
-        known = self._meanings.get(key)
+        key = (row.event, row.unit, row.scope, row.cgroup, self.run.target)
+        known = self._seen.get(key)
         if known is None:
-            known = meaning(row.event, row.unit, row.text)
-            if len(self._meanings) < _CACHED and not is_mark(row.text):
-                self._meanings[key] = known
+            means = meaning(row.event, row.unit, row.text)
+            known = means, self._scope(row, means)
+            if len(self._seen) < _CACHED and not is_mark(row.text):
+                self._seen[key] = known
         return known
 
     def _scope(self, row: Row, means: Meaning) -> str:

@@ -5,6 +5,7 @@ A sum is given only where everything that belongs to it was counted; else the re
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import pairwise
 
 from ..collect import Collector
@@ -44,8 +45,8 @@ class Run:
         # How long a memory controller was counted: as long as the run, for it belongs to no process.
         self.enabled_s: float | None = None
         self.amx = False
-        self._flops: dict[tuple[str, int], _Sum] = {}
-        self._dram: dict[tuple[str, str], _Sum] = {}
+        self._flops: defaultdict[tuple[str, int], _Sum] = defaultdict(_Sum)
+        self._dram: defaultdict[tuple[str, str], _Sum] = defaultdict(_Sum)
         self._counted_on: dict[str, int] = {}  # hybrid PMU -> its events that counted
         self._seen: set[tuple[str, str, str]] = set()  # of the current reading
         self._unnamed_twice = False
@@ -60,16 +61,22 @@ class Run:
             self.note_time(row.t_s)
         if value is not None and means.group in _HYBRID:
             self._counted_on[means.group] = self._counted_on.get(means.group, 0) + 1
+        if not means.family:
+            self._note(row, means, value)
+        elif row.cpus == 0 and value is None:
+            return  # no CPU of this part has that counter: nothing is missing
+        else:
+            if means.family == "dram" and row.t_s is None and row.runtime_ns and row.coverage:
+                self.enabled_s = max(self.enabled_s or 0.0, row.runtime_ns / row.coverage / 1e9)
+            if self._is_new(row, means, found, line):
+                self._sum(row, means, value)
+
+    def _note(self, row: Row, means: Meaning, value: float | None) -> None:
+        """What events that are in no sum say of the run."""
         if means.metric == "duration_time" and value is not None:
             self.duration_s = value if row.t_s is None else (self.duration_s or 0.0) + value
-        if means.metric.startswith("exe.amx_busy") and value:
+        elif value and means.metric.startswith("exe.amx_busy"):
             self.amx = True
-        if row.cpus == 0 and value is None:
-            return  # no CPU of this part has that counter: nothing is missing
-        if means.family == "dram" and row.t_s is None and row.runtime_ns and row.coverage:
-            self.enabled_s = max(self.enabled_s or 0.0, row.runtime_ns / row.coverage / 1e9)
-        if means.family and self._is_new(row, means, found, line):
-            self._sum(row, means, value)
 
     def note_time(self, t_s: float | None) -> None:
         """An interval ended."""
@@ -89,12 +96,12 @@ class Run:
     def _sum(self, row: Row, means: Meaning, value: float | None) -> None:
         if row.cgroup and len(self._cgroups) < 1000:
             self._cgroups.add(row.cgroup)
-        if value is not None and row.coverage:
-            self._coverage = min(self._coverage, row.coverage)
+        if value is not None and row.coverage and row.coverage < self._coverage:
+            self._coverage = row.coverage
         if means.family == "flops":
-            self._flops.setdefault((means.group, means.bits), _Sum()).add(value)
+            self._flops[means.group, means.bits].add(value)
         else:
-            self._dram.setdefault((means.group, means.part), _Sum()).add(value)
+            self._dram[means.group, means.part].add(value)
 
     @property
     def time_s(self) -> float | None:
