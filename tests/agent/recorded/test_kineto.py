@@ -280,6 +280,78 @@ def test_amd_kernels_are_told_from_nvidia_ones() -> None:
     assert [one.library for one in got.launches or []] == ["hip"]
 
 
+@pytest.mark.parametrize(
+    ("device", "library"),
+    [
+        ({"name": "", "warpSize": 64}, "hip"),
+        ({"name": "", "warpSize": 32}, "cuda"),
+        ({"name": "Intel(R) Data Center GPU Max 1550"}, "sycl"),
+    ],
+)
+def test_maker_is_told_where_the_name_is_left_out(device: dict[str, Any], library: str) -> None:
+    content = json.dumps({"deviceProperties": [device], "traceEvents": [kernel("a", 0, 1)]})
+    got = found_in(content, kineto.read, keep_launches=True)
+    assert [one.library for one in got.launches or []] == [library]
+    assert got.facts.get("device") == (device["name"] or None)
+
+
+def test_steps_that_are_operators_are_steps() -> None:
+    """As torch 1.8 and 1.9 wrote them."""
+    got = found(
+        [
+            whole("ProfilerStep#5", 100, 50, cat="Operator"),
+            whole("aten::mm", 110, 20, cat="Operator"),
+            whole("ProfilerStep#6", 150, 40, cat="Operator"),
+        ]
+    )
+    assert [(one.step, one.step_time_s) for one in got.steps] == [
+        (5, pytest.approx(50e-6)),
+        (6, pytest.approx(40e-6)),
+    ]
+    assert {name: one.time_s for name, one in by_name(got).items()} == {"aten::mm": pytest.approx(20e-6)}
+
+
+def test_kernel_whose_times_were_lost_does_not_stretch_the_trace() -> None:
+    """Kineto wrote 0 for both; the trace would have begun in 1970."""
+    at = 1_600_000_000_000_000
+    got = found([kernel("a", 0, 0), kernel("a", at, 5), kernel("b", at + 5, 0)])
+    assert got.duration_s == pytest.approx(5e-6)
+    assert got.started_ns == at * 1000
+    assert {name: one.launches for name, one in by_name(got).items()} == {"a": 1, "b": 1}
+    assert warned(got, "no time")
+
+
+def test_parts_and_waits_of_an_mtia_kernel_are_no_kernels() -> None:
+    def event(name: str, at_us: float, **args: Any) -> dict[str, Any]:
+        return whole(name, at_us, 10, cat="mtia_ccp_events", args=args)
+
+    got = found(
+        [
+            event("batch_matmul-dtype_Float", 0),
+            event("pe_exe", 0),
+            event("event_wait", 10),
+            event("dma_request", 20, direction="HOST_TO_DEVICE", size=64),
+        ],
+        keep_launches=True,
+    )
+    assert [(one.name, one.library) for one in got.launches or []] == [("batch_matmul-dtype_Float", "mtia")]
+    assert phases(got) == {
+        "pe_exe": (1, 10e-6, None),
+        "event_wait": (1, 10e-6, None),
+        "dma_request HOST_TO_DEVICE": (1, 10e-6, 64),
+    }
+
+
+def test_barrier_of_gloo_does_not_hide_the_other_calls() -> None:
+    got = found(
+        [
+            whole("gloo:barrier", 0, 3, cat="user_annotation"),
+            whole("hccl:all_reduce", 5, 2, cat="user_annotation"),
+        ]
+    )
+    assert phases(got) == {"gloo barrier": (1, 3e-6, None), "hccl allreduce (call)": (1, 2e-6, None)}
+
+
 COUNTS = {
     f"smsp__sass_thread_inst_executed_op_{p}{op}_pred_on.sum": 0
     for p in "dfh"

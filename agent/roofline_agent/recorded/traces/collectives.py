@@ -15,6 +15,7 @@ from .tensors import element_bytes, element_count
 from .trace import number
 
 _CALL = re.compile(r"(?:c10d::)?(nccl|rccl|gloo|mpi|ucc|xccl|hccl)\s*:\s*_?(\w+)", re.I)
+_KERNEL = re.compile(r"[nr]ccl|(?<![a-z])hccl", re.I)
 _WORDS = {
     "allreduce": "allreduce",
     "allgather": "allgather",
@@ -43,12 +44,13 @@ class Collectives:
 
     def kernel(self, name: str, time_s: float, args: dict[str, Any]) -> None:
         """A GPU kernel; one that is no collective is passed over."""
-        lower = name.lower()
-        if "nccl" not in lower and "rccl" not in lower:
+        match = _KERNEL.search(name)
+        if not match:
             return
-        kind = _kind(str(args.get("Collective name") or "")) or _kind(lower[lower.find("ccl") :])
+        library = "hccl" if match.group().lower() == "hccl" else "nccl"
+        kind = _kind(str(args.get("Collective name") or "")) or _kind(name[match.start() :])
         self._has_kernels = True
-        self._kernels.add(f"nccl {kind or 'other'}", time_s, message_bytes(args))
+        self._kernels.add(f"{library} {kind or 'other'}", time_s, message_bytes(args))
 
     def call(self, name: str, time_s: float, args: dict[str, Any]) -> None:
         """An operator or annotation on the CPU; one that is no collective is passed over."""
@@ -69,8 +71,10 @@ class Collectives:
     def tell(self, found: Collector) -> None:
         self._kernels.tell(found)
         self._on_cpu.tell(found)
-        if not self._has_kernels and not self._on_cpu.names:
-            (self._recorded if self._recorded.names else self._calls).tell(found)
+        if not self._has_kernels:
+            # What is recorded does not name its library: Gloo's calls would be in it again.
+            is_recorded = self._recorded.names and not self._on_cpu.names
+            (self._recorded if is_recorded else self._calls).tell(found)
 
 
 def _kind(name: str) -> str:

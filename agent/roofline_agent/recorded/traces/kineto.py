@@ -4,6 +4,9 @@ GPU time and CPU time never add up here: kernels are the GPU's, and operators on
 beside them without a time. Only where a trace has no GPU kernel at all do all operators count, each with the
 time that it spends outside the operators it calls, and a warning says so. Times of a trace are microseconds,
 whatever its "displayTimeUnit" says: that is for the viewer (Chrome's Trace Event Format).
+
+On an accelerator of MTIA every event of the device has one category: transfers, waits, and the parts that a
+kernel is executed in are phases there, for as kernels they would count twice or count waiting as work.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from .trace import Trace, arguments, number
 MICROSECOND = 1e-6
 UNIX_US = 1e14  # later than this a time counts from 1970, before it from the node's start
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,15})")
+_STEPS = "ProfilerStep"
+_MTIA_PARTS = re.compile(r"dma|event_|packet|(?:pe|job|cpum)_exe")
 _COPY = re.compile(r"Memcpy\s+(\w+)|\b(HtoD|DtoH|DtoD|HtoH|PtoP)\b", re.I)
 _SIGNS = re.compile(
     r'"(schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds|record_shapes|with_flops)" ?:'
@@ -33,11 +38,12 @@ _SIGNS = re.compile(
 _KINDS = {
     "operator": "cpu_op",
     "concurrent_kernel": "kernel",
-    "mtia_ccp_events": "kernel",
     "memcpy": "gpu_memcpy",
     "memset": "gpu_memset",
 }  # what other versions and devices call them, in lower case
 _LEGACY = {"CPU functions": "cpu_op", "CUDA functions": "kernel"}  # torch.autograd.profiler, by pid
+_LOST = ("kernel", "gpu_memcpy", "gpu_memset")  # CUPTI gives those whose times it lost 0 for both
+_LIBRARIES = (("hip", re.compile(r"AMD|Instinct|Radeon")), ("sycl", re.compile(r"Intel")))
 
 
 def sniff(head: str) -> int:
@@ -78,6 +84,7 @@ class _Reading:
             "kernel": self._kernel,
             "gpu_memcpy": self._copy,
             "gpu_memset": self._copy,
+            "mtia_ccp_events": self._mtia,
             "cpu_op": self._operator,
             "user_annotation": self._annotation,
             "cuda_profiler_range": self._range,
@@ -87,9 +94,11 @@ class _Reading:
         """Takes one event; times of the file are microseconds."""
         if event.get("ph") != "X":
             return
-        take = self._takers.get(_kind(event))
+        kind = _kind(event)
+        take = self._takers.get(kind)
         at_us, duration_us = number(event.get("ts")), number(event.get("dur"))
-        if at_us is None or duration_us is None or duration_us < 0:
+        is_lost = at_us == duration_us == 0 and kind in _LOST
+        if at_us is None or duration_us is None or duration_us < 0 or is_lost:
             if take is not None:
                 self._found.warn("an event has no time or no duration; it is left out")
             return
@@ -100,7 +109,7 @@ class _Reading:
         if take is not None:
             take(event, at_us - self._zero_us, duration_us)
 
-    def _kernel(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+    def _kernel(self, event: dict[str, Any], at_us: float, duration_us: float, library: str = "") -> None:
         name, args = str(event.get("name", "")), arguments(event)
         flops = _flops(args)
         self._kernels += 1
@@ -112,15 +121,27 @@ class _Reading:
                 duration_us * MICROSECOND,
                 flops,
                 start_s=at_us * MICROSECOND,
-                library=self._library(),
+                library=library or self._library(),
                 problem=_launched_as(args),
             )
         )
 
     def _library(self) -> str:
         devices = self._trace.values.get("deviceProperties")
-        text = str(devices[0].get("name", "")) if isinstance(devices, list) and _is_dicts(devices) else ""
-        return "hip" if "AMD" in text or "Instinct" in text or "Radeon" in text else "cuda"
+        if not (isinstance(devices, list) and _is_dicts(devices)):
+            return "cuda"
+        name = str(devices[0].get("name", ""))
+        known = next((library for library, sign in _LIBRARIES if sign.search(name)), "cuda")
+        # ROCm leaves names out; no GPU of NVIDIA has warps of 64.
+        return "hip" if devices[0].get("warpSize") == 64 else known
+
+    def _mtia(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+        name, args = str(event.get("name", "")), arguments(event)
+        if not _MTIA_PARTS.match(name):
+            self._kernel(event, at_us, duration_us, "mtia")
+            return
+        phase = " ".join(filter(None, (name, str(args.get("direction", "")))))
+        self._activities.add(phase, duration_us * MICROSECOND, number(args.get("size")))
 
     def _copy(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         name, args = str(event.get("name", "")), arguments(event)
@@ -132,18 +153,24 @@ class _Reading:
 
     def _operator(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         name, args = str(event.get("name", "")), arguments(event)
+        if name.startswith(_STEPS) and self._is_step(name, at_us, duration_us):
+            return  # up to torch 1.9 steps are operators
         thread = f"{event.get('pid')} {event.get('tid')}"
         self._collectives.call(name, duration_us * MICROSECOND, args)
         self._operators.add(thread, at_us, duration_us, name, _flops(args))
 
     def _annotation(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         name = str(event.get("name", ""))
+        if not self._is_step(name, at_us, duration_us):
+            self._collectives.call(name, duration_us * MICROSECOND, arguments(event))
+
+    def _is_step(self, name: str, at_us: float, duration_us: float) -> bool:
+        """Takes a step of the profiler; False for anything else."""
         step = _STEP.match(name)
         if step:
             took_s = duration_us * MICROSECOND
             self._found.steps.append(Step(int(step.group(1)), None, at_us * MICROSECOND, None, took_s))
-        else:
-            self._collectives.call(name, duration_us * MICROSECOND, arguments(event))
+        return step is not None
 
     def _range(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         """A kernel measured by CUPTI's range profiler. The trace gives all of them the same share of the
@@ -179,7 +206,8 @@ class _Reading:
         devices = values.get("deviceProperties")
         if isinstance(devices, list) and devices and _is_dicts(devices):
             facts["devices"] = len(devices)
-            facts["device"] = ", ".join(sorted({str(one.get("name", "?")) for one in devices}))
+            if names := sorted({str(one["name"]) for one in devices if one.get("name")}):
+                facts["device"] = ", ".join(names)
         if self._last_us >= self._first_us:
             self._found.duration_s = (self._last_us - self._first_us) * MICROSECOND
             facts["span_s"] = self._found.duration_s
