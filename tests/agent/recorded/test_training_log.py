@@ -160,6 +160,18 @@ def test_loss_or_rate_that_is_no_number_is_none() -> None:
     assert warned(got, "no number")
 
 
+def test_every_device_of_a_long_list_counts() -> None:
+    got = found(header(ranks=60, variables="horovod") + STEPS)
+    assert got.facts["device_count"] == 60
+    assert got.throughput is not None and got.throughput.batch == 64
+
+
+@pytest.mark.parametrize("prefix", ["I0516 13:52:08.129 14 tf_logging.py:115] ", "[1,0]<stdout>:"])
+def test_two_steps_that_run_together_in_a_line_are_two(prefix: str) -> None:
+    lines = [prefix + line for line in STEPS.splitlines()]
+    assert [one.step for one in found(lines[0] + lines[1] + "\n" + lines[2]).steps] == [1, 10, 20]
+
+
 def test_log_that_is_nothing_but_noise_holds_nothing() -> None:
     noise = (
         "2019-04-23 13:12:05.3: I tensorflow/core/platform/cpu_feature_guard.cc:141] Your CPU supports AVX2\n"
@@ -299,6 +311,19 @@ def test_bars_of_downloads_and_evaluations_are_not_training() -> None:
     )
     assert steps(got) == [(100, 0.118, 0.5)]
     assert warned(got, "outside of an epoch")
+
+
+def test_evaluation_is_told_by_its_length_where_no_epoch_is_named() -> None:
+    got = found("20/20 - 220s - loss: 12.2\n20/20 - 210s - loss: 12.1\n6/6 - 19s - loss: 12.3\n")
+    assert [(one.step, one.loss) for one in got.steps] == [(20, 12.2), (40, 12.1)]
+    assert (got.facts["steps_per_epoch"], got.facts["epochs"]) == (20, 2)
+    assert warned(got, "outside of an epoch")
+
+
+def test_lines_of_keras_1_are_epochs() -> None:
+    got = found("Epoch 1/2\n31s - loss: 0.5 - acc: 0.1\nEpoch 2/2\n30s - loss: 0.4 - acc: 0.2\n")
+    assert [(one.step, one.loss) for one in got.steps] == [(1, 0.5), (2, 0.4)]
+    assert [(one.count, one.time_s) for one in got.phases] == [(2, 61.0)]
 
 
 def test_time_that_is_left_is_no_time_that_has_passed() -> None:

@@ -19,7 +19,7 @@ _BAR = re.compile(r"(?:^|[\s:>\]])(\d{1,15})/(\d{1,15}|Unknown|None)\s+(.*)")
 _DRAWN = re.compile(
     r"(?:^|[\s:>\]])(\d{1,15})/(\d{1,15}|Unknown|None)\s+(?:\[[=>. ]*\]|[\u2500-\u257f\u2588\ufffd]{2,})"
 )
-_VERBOSE_2 = re.compile(r"^\s*-\s*\d+s\b")
+_VERBOSE_2 = re.compile(r"^\s*(?:-\s*\d+s\b|\d+s - \w+: )")  # the second: Keras 1.0 to 2.0
 _PER = re.compile(r"\b(\d+(?:\.\d+)?)\s*(us|\u00b5s|\u03bcs|ms|s)/(step|sample|batch)\b")
 _CLOCK = re.compile(r"(?:^|[\s-])(?:(\d+):)?(\d{1,2}):(\d{2})(?=\s|$)")
 _SECONDS = re.compile(r"(?:^|[\s-])(\d+)s(?=\s|$)")
@@ -45,6 +45,7 @@ class _State(NamedTuple):
     seconds: float | None  # of all that is done
     each_s: float | None  # of one
     loss: float | None
+    is_whole: bool  # a line of verbose=2, printed once at an epoch's end; a bar is drawn again and again
 
 
 class Log:
@@ -56,6 +57,7 @@ class Log:
         self._epochs = 0  # whose end was seen
         self._named = False  # the log names its epochs, so a bar outside of one is an evaluation
         self._inside = False
+        self._total: int | None = None  # of the first epoch, where epochs are not named
         self._last: _State | None = None
         self._step = 0  # steps of all epochs so far
         self._lines = 0
@@ -74,7 +76,7 @@ class Log:
             self._end_epoch(number)
             self._samples = int(samples.group(1)) if samples.group(2) == "samples" else None
         elif seen := self._state(state):
-            if self._last is not None and _is_another(seen, self._last):
+            if self._last is not None and (_is_another(seen, self._last) or self._is_next(seen)):
                 self._end_epoch(number)
             self._last = seen
 
@@ -83,8 +85,9 @@ class Log:
         if bar:
             total = int(bar.group(2)) if bar.group(2).isdigit() else None
             done, rest = int(bar.group(1)), line[bar.end(2) :]
+            is_whole = _DRAWN.search(line) is None
         elif self._inside and _VERBOSE_2.match(line):
-            done, total, rest = self._samples or 0, self._samples, line
+            done, total, rest, is_whole = self._samples or 0, self._samples, line, True
         else:
             return None
         if "/sample" in rest:
@@ -92,13 +95,18 @@ class Log:
         loss = _LOSS.search(rest)
         ended = total is None or done >= total
         seconds = None if "ETA" in rest or not ended else _seconds(rest)
-        return _State(done, total, seconds, _each(rest), _finite(loss.group(1)) if loss else None)
+        loss_value = _finite(loss.group(1)) if loss else None
+        return _State(done, total, seconds, _each(rest), loss_value, is_whole)
+
+    def _is_next(self, seen: _State) -> bool:
+        """Whether a line is another epoch's, though none is named."""
+        return not self._named and seen.is_whole and self._last is not None and self._last.is_whole
 
     def _end_epoch(self, number: int) -> None:
         last, self._last = self._last, None
         if last is None:
             return
-        if not self._inside and (self._named or last.loss is None):
+        if not self._inside and (self._named or last.loss is None or self._is_other_data(last)):
             self._found.warn("bars outside of an epoch (evaluate, predict, a download) are left out", number)
             return
         self._inside = False
@@ -111,6 +119,11 @@ class Log:
             self._end_samples(last, number)
         else:
             self._end_steps(last, number)
+
+    def _is_other_data(self, last: _State) -> bool:
+        """Whether a bar counts to another end than the first: an evaluation behind epochs without names."""
+        self._total = self._total or last.total
+        return last.total is not None and last.total != self._total
 
     def _end_samples(self, last: _State, number: int) -> None:
         each_s = last.each_s or self._from_seconds(last, number)

@@ -24,6 +24,8 @@ _RANK = re.compile(
     r"^\s*(?:\[\d+,(\d+)\]\s*<\w+>:?|\[(\d+)\]\s*<\w+>:?|(\d{1,6}):\s)"
 )  # mpirun, horovodrun, srun -l
 _GLOG = re.compile(r"\b[IWEF](\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})(\.\d+)?")
+# Where two lines of a log run into each other, the second begins with its time or its rank.
+_RUN_TOGETHER = re.compile(r"(?<=\S)(?=[IWEF]\d{4} \d\d:\d\d:\d\d|\[\d+,\d+\]\s*<)")
 _GLOBAL = re.compile(r"([\d.]+) global")
 _DEVICE = re.compile(r"([\d.]+) per device")
 _FACTS = {
@@ -71,6 +73,11 @@ class Log:
 
     def add(self, line: str, number: int) -> bool:
         """Whether the line was one of tf_cnn_benchmarks'."""
+        if line.count("/sec:") > 1:
+            pieces = _RUN_TOGETHER.split(line)
+            if len(pieces) > 1:
+                taken = [self.add(piece, number) for piece in pieces]
+                return any(taken)
         if "/sec:" in line:
             total, step = _TOTAL.search(line), _STEP.search(line)
             if total:
@@ -125,7 +132,10 @@ class Log:
         if fact and fact.group(1) == "TensorFlow":
             self._found.version = fact.group(2).strip()[:50]
         elif fact and fact.group(1) in _FACTS:
-            self._found.facts.setdefault(_FACTS[fact.group(1)], fact.group(2).strip('" \t')[:500])
+            value = fact.group(2).strip('" \t')
+            if fact.group(1) == "Devices" and value:
+                self._found.facts.setdefault("device_count", value.count(",") + 1)
+            self._found.facts.setdefault(_FACTS[fact.group(1)], value[:500])
         elif fact and fact.group(1) == "Batch size" and (whole := _GLOBAL.search(line)):
             self._found.facts.setdefault("batch_size_global", _whole(whole.group(1)))
         if per_device:
@@ -137,7 +147,8 @@ class Log:
         if not self._lines and not self._totals:
             return
         self._found.tool = "tf_cnn_benchmarks"
-        self._count_devices()
+        if self._lines:
+            self._found.facts["step_lines_speak_for"] = self._step_speaker()
         rate, speaks_for = self._last.rate if self._last else None, self._step_speaker()
         if self._total is not None:
             rate, speaks_for = self._total, "all ranks"
@@ -149,13 +160,6 @@ class Log:
             )
         last = self._last.rate if self._last else None
         self._found.throughput = Throughput(self._unit, rate, last, self._lines, self._batch(), speaks_for)
-
-    def _count_devices(self) -> None:
-        devices = str(self._found.facts.get("devices", ""))
-        if devices:
-            self._found.facts["device_count"] = devices.count(",") + 1
-        if self._lines:
-            self._found.facts["step_lines_speak_for"] = self._step_speaker()
 
     def _step_speaker(self) -> str:
         per_rank = self._found.facts.get("variable_update") in ("horovod", "distributed_replicated")
