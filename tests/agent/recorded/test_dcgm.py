@@ -57,6 +57,9 @@ def test_corpus_gpu_and_its_parts_stand_side_by_side() -> None:
         ("DCGM_FI_DEV_SM_CLOCK", "1.215e+03", "gpu.sm_clock_hz", 1.215e9, "Hz", "gauge"),
         ("DCGM_FI_DEV_FB_USED", "4845", "gpu.memory_used_bytes", 4845 * 2**20, "byte", "gauge"),
         ("DCGM_FI_PROF_PCIE_TX_BYTES", "33011804", "gpu.pcie_tx_bytes", 33011804, "byte/s", "gauge"),
+        ("DCGM_FI_PROF_DRAM_UTIL_RATIO", "0.5", "gpu.dram_active", 0.5, "1", "gauge"),
+        ("DCGM_FI_DEV_BOARD_POWER_WATTS", "90.5", "gpu.power_watts", 90.5, "W", "gauge"),
+        ("DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL", "4096", "gpu.pcie_tx_total_bytes", 4096.0, "byte", "total"),
         ("dcgm_fb_used", "2", "gpu.memory_used_bytes", 2 * 2**20, "byte", "gauge"),
         ("dcgm_gpu_utilization", "100", "gpu.utilization", 1.0, "1", "gauge"),
     ],
@@ -219,3 +222,47 @@ def test_any_damage_is_survived(noise: str, at: int) -> None:
 def test_any_text_is_survived(content: str) -> None:
     if content.strip() and not any(ord(char) < 32 or ord(char) in range(0xD800, 0xE000) for char in content):
         found(f"DCGM_FI_DEV_GPU_TEMP{{{content}}} {content}\n{content} 1")
+
+
+# dcgmi dmon
+
+DMON = """#Entity   SMACT        DRAMA        PCITX        FBUSD        POWER
+ID                                  (B/s)        (MB)         (W)
+GPU 0     N/A          0.500        1000         2            80.5
+GPU-I 1   0.250        0.000        0            1            N/A
+GPU 1     1.000        0.125        5            3            90.0
+#Entity   SMACT        DRAMA        PCITX        FBUSD        POWER
+ID                                  (B/s)        (MB)         (W)
+GPU 0     0.750        0.625        2000         2            81.5
+GPU 1     0.5
+"""
+
+
+def test_table_of_dcgmi_dmon_is_read_row_by_row() -> None:
+    assert format_of(DMON) == "dcgm-exporter"
+    got = found(DMON)
+    assert got.tool == "dcgmi dmon"
+    values = {(one.metric, one.scope): one.value for one in list(got.counters)[:15]}
+    assert values["gpu.sm_active", "gpu 0"] is None
+    assert values["gpu.dram_active", "gpu 0"] == 0.5
+    assert values["gpu.sm_active", "gpu 0 instance 1"] == 0.25
+    assert values["gpu.pcie_tx_bytes", "gpu 1"] == 5.0
+    assert values["gpu.memory_used_bytes", "gpu 0"] == 2 * 2.0**20
+    assert values["gpu.power_watts", "gpu 0 instance 1"] is None
+    assert [one.value for one in got.counters if one.metric == "gpu.sm_active"] == [None, 0.25, 1.0, 0.75]
+    for words in ("SMACT: N/A is no value", "prints no times", "another number of values"):
+        assert warned(got, words)
+
+
+def test_times_that_were_put_before_the_rows_of_dcgmi_dmon_are_taken() -> None:
+    rows = ["#Entity TENSO", "ID", "GPU 0 0.1", "GPU 0 0.3"]
+    stamped = [f"2024-05-01 10:00:0{second} {row}" for second, row in enumerate(rows)]
+    got = found("\n".join(stamped))
+    assert [(one.t_s, one.value) for one in got.counters] == [(0.0, 0.1), (1.0, 0.3)]
+    assert not got.warnings
+
+
+def test_dcgmi_dmon_of_a_gpu_that_does_nothing_says_that_zero_may_be_missing() -> None:
+    assert warned(
+        found("# Entity  GRACT  TENSO\n      Id\n    GPU 0  0.000  0.000\n"), "every profiling field is 0"
+    )

@@ -60,6 +60,8 @@ _FIELDS = {
     "PROF_PCIE_RX_BYTES": _rate("gpu.pcie_rx_bytes"),
     "PROF_NVLINK_TX_BYTES": _rate("gpu.nvlink_tx_bytes"),
     "PROF_NVLINK_RX_BYTES": _rate("gpu.nvlink_rx_bytes"),
+    "PROF_PCIE_TX_BYTES_TOTAL": Field("gpu.pcie_tx_total_bytes", "byte", kind="total"),
+    "PROF_PCIE_RX_BYTES_TOTAL": Field("gpu.pcie_rx_total_bytes", "byte", kind="total"),
     "DEV_GPU_UTIL": _percent("gpu.utilization"),
     "DEV_MEM_COPY_UTIL": _percent("gpu.memory_utilization"),
     "DEV_ENC_UTIL": _percent("gpu.encoder_utilization"),
@@ -84,6 +86,30 @@ _FIELDS = {
     "DEV_MEMORY_TEMP": Field("gpu.memory_temperature", "degC", 1.0, "gauge", "degC"),
     "DEV_PCIE_REPLAY_COUNTER": Field("gpu.pcie_replays", kind="total"),
     "DEV_XID_ERRORS": Field("gpu.last_xid"),
+}
+# DCGM 4.6 renamed fields, with the same meaning and unit (dcgm_fields.h).
+_RENAMED = {
+    "PROF_GR_ENGINE_UTIL_RATIO": "PROF_GR_ENGINE_ACTIVE",
+    "PROF_SM_UTIL_RATIO": "PROF_SM_ACTIVE",
+    "PROF_SM_OCCUPANCY_RATIO": "PROF_SM_OCCUPANCY",
+    "PROF_TENSOR_UTIL_RATIO": "PROF_PIPE_TENSOR_ACTIVE",
+    "PROF_IMMA_UTIL_RATIO": "PROF_PIPE_TENSOR_IMMA_ACTIVE",
+    "PROF_HMMA_UTIL_RATIO": "PROF_PIPE_TENSOR_HMMA_ACTIVE",
+    "PROF_DFMA_UTIL_RATIO": "PROF_PIPE_TENSOR_DFMA_ACTIVE",
+    "PROF_DRAM_UTIL_RATIO": "PROF_DRAM_ACTIVE",
+    "PROF_FP64_UTIL_RATIO": "PROF_PIPE_FP64_ACTIVE",
+    "PROF_FP32_UTIL_RATIO": "PROF_PIPE_FP32_ACTIVE",
+    "PROF_FP16_UTIL_RATIO": "PROF_PIPE_FP16_ACTIVE",
+    "PROF_INT_UTIL_RATIO": "PROF_PIPE_INT_ACTIVE",
+    "DEV_GPU_UTIL_RATIO": "DEV_GPU_UTIL",
+    "DEV_FB_USED_RATIO": "DEV_FB_USED_PERCENT",
+    "DEV_BOARD_POWER_WATTS": "DEV_POWER_USAGE",
+    "DEV_BOARD_POWER_RAW_WATTS": "DEV_POWER_USAGE_INSTANT",
+    "DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS": "DEV_POWER_MGMT_LIMIT",
+    "DEV_GPU_TEMP_CELSIUS": "DEV_GPU_TEMP",
+    "DEV_MEMORY_TEMP_CELSIUS": "DEV_MEMORY_TEMP",
+    "DEV_PCIE_REPLAY_TOTAL": "DEV_PCIE_REPLAY_COUNTER",
+    "DEV_XID_ERROR": "DEV_XID_ERRORS",
 }
 # dcgm-exporter 1.x: lower case, words of their own.
 _OLD = {
@@ -122,7 +148,7 @@ def field(name: str, kind: str = "", help_text: str = "") -> Field:
     """What the series `name` means; kind and help_text: of its TYPE and HELP lines, "" without them."""
     key = re.sub(r"^DCGM_(FI_)?", "", name.upper())
     key = key.removesuffix("_TOTAL") if key not in _FIELDS and key.removesuffix("_TOTAL") in _FIELDS else key
-    known = _FIELDS.get(_OLD.get(key, key))
+    known = _FIELDS.get(_OLD.get(key, _RENAMED.get(key, key)))
     if known is None:
         return _stated(name, kind, help_text)
     if known.unit == "byte/s" and kind == "counter":

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..collect import Collector
 from ..records import Counter
 from ..text import Text
+from . import dmon
 from .fields import Field, field
 
 MAX_SERIES = 1_000_000
@@ -41,12 +42,15 @@ class _Sample(NamedTuple):
 
 
 def sniff(head: str) -> int:
-    """How sure it is that this is dcgm-exporter's text, 0..100."""
-    return 95 if _SNIFF.search(head) else 0
+    """How sure it is that this is dcgm-exporter's text or `dcgmi dmon`'s table, 0..100."""
+    return 95 if _SNIFF.search(head) or dmon.SIGN.search(head) else 0
 
 
 def read(text: Text, found: Collector) -> None:
     """Adds a counter for each sample; facts: gpus, the model of each, hosts where there are several."""
+    if dmon.SIGN.search(text.head) and not _SNIFF.search(text.head):
+        dmon.read_lines(((line, text.line) for line in text.lines()), found)
+        return
     found.tool = "dcgm-exporter"
     exposition = _Exposition(found)
     for line in text.lines():

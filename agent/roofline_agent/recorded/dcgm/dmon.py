@@ -1,0 +1,142 @@
+"""Reads what `dcgmi dmon` prints: a header of short field names, a row of units, a row per GPU and reading.
+
+Short names: dcgm_fields.cpp of DCGM 4.6. The tool prints no times: readings have those that something else
+has put before each line (`| ts`), else none, and are kept in the order of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
+from ..collect import Collector
+from ..records import Counter
+from .fields import Field, field
+
+_STAMP = r"\s*(?:\[?(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\]?,?\s+)?"
+_HEADER = re.compile(_STAMP + r"#\s?Entity\s+(?P<names>\S.*)")
+_ROW = re.compile(
+    _STAMP + r"(?P<kind>GPU-CI|GPU-I|GPU|CPU|Switch|\w+ \d+ LINK)\s+(?P<id>\d+)\s+(?P<values>\S.*)"
+)
+SIGN = re.compile(r"^.{0,40}#\s?Entity\s+[A-Z][A-Z0-9]{3,5}\b", re.MULTILINE)
+MAX_LINE = 20_000  # characters
+_NAMES = {
+    "GRACT": "PROF_GR_ENGINE_ACTIVE",
+    "SMACT": "PROF_SM_ACTIVE",
+    "SMOCC": "PROF_SM_OCCUPANCY",
+    "TENSO": "PROF_PIPE_TENSOR_ACTIVE",
+    "TIMMA": "PROF_PIPE_TENSOR_IMMA_ACTIVE",
+    "THMMA": "PROF_PIPE_TENSOR_HMMA_ACTIVE",
+    "TDFMA": "PROF_PIPE_TENSOR_DFMA_ACTIVE",
+    "DRAMA": "PROF_DRAM_ACTIVE",
+    "FP64A": "PROF_PIPE_FP64_ACTIVE",
+    "FP32A": "PROF_PIPE_FP32_ACTIVE",
+    "FP16A": "PROF_PIPE_FP16_ACTIVE",
+    "INTAC": "PROF_PIPE_INT_ACTIVE",
+    "PCITX": "PROF_PCIE_TX_BYTES",
+    "PCIRX": "PROF_PCIE_RX_BYTES",
+    "NVLTX": "PROF_NVLINK_TX_BYTES",
+    "NVLRX": "PROF_NVLINK_RX_BYTES",
+    "GPUTL": "DEV_GPU_UTIL",
+    "MCUTL": "DEV_MEM_COPY_UTIL",
+    "ECUTL": "DEV_ENC_UTIL",
+    "DCUTL": "DEV_DEC_UTIL",
+    "POWER": "DEV_POWER_USAGE",
+    "POWINST": "DEV_POWER_USAGE_INSTANT",
+    "TOTEC": "DEV_TOTAL_ENERGY_CONSUMPTION",
+    "SMCLK": "DEV_SM_CLOCK",
+    "MMCLK": "DEV_MEM_CLOCK",
+    "FBTTL": "DEV_FB_TOTAL",
+    "FBFRE": "DEV_FB_FREE",
+    "FBUSD": "DEV_FB_USED",
+    "TMPTR": "DEV_GPU_TEMP",
+    "MMTMP": "DEV_MEMORY_TEMP",
+}
+
+
+def read_lines(lines: Iterable[tuple[str, int]], found: Collector) -> None:
+    """lines: with their numbers. Adds a counter for each value; "N/A" is a counter without one."""
+    found.tool = "dcgmi dmon"
+    table = _Table(found)
+    for line, number in lines:
+        table.add(line[:MAX_LINE], number)
+    table.tell()
+
+
+class _Table:
+    def __init__(self, found: Collector) -> None:
+        self._found = found
+        self._names: list[str] = []
+        self._gpu = ""  # MIG parts stand below theirs
+        self._zero: datetime | None = None
+        self._without_time = 0
+        self._profiled = self._active = False
+
+    def add(self, line: str, number: int) -> None:
+        header = _HEADER.fullmatch(line.rstrip())
+        if header:
+            self._names = header["names"].split()
+        elif (row := _ROW.fullmatch(line.rstrip())) and self._names:
+            self._row(row, number)
+
+    def _row(self, row: re.Match[str], number: int) -> None:
+        values = row["values"].split()
+        if len(values) != len(self._names):
+            self._found.warn("row with another number of values than its header; it is left out", number)
+            return
+        scope, t_s = self._scope(row["kind"], row["id"]), self._time(row["stamp"])
+        for name, printed in zip(self._names, values, strict=True):
+            self._value(field(_NAMES.get(name, name)), name, printed, scope, t_s, number)
+
+    def _value(
+        self, known: Field, name: str, printed: str, scope: str, t_s: float | None, number: int
+    ) -> None:
+        shown = _number(printed)
+        value = None if shown is None else shown * known.scale
+        self._found.counters.append(
+            Counter(
+                known.metric, name, value, known.unit, scope, None, t_s, known.kind, shown, known.printed_unit
+            )
+        )
+        if value is None:
+            self._found.warn(f"{name}: {printed[:40]} is no value", number)
+        elif known.fraction and not 0 <= value <= 1.001:
+            self._found.warn(f"{known.metric}: a share of {value:g} is not between 0 and 1", number)
+        if value is not None and _NAMES.get(name, "").startswith("PROF_"):
+            self._profiled = True
+            self._active |= value != 0
+
+    def _scope(self, kind: str, number: str) -> str:
+        if kind == "GPU":
+            self._gpu = f"gpu {number}"
+            return self._gpu
+        if kind in ("GPU-I", "GPU-CI"):
+            part = "instance" if kind == "GPU-I" else "compute instance"
+            return f"{self._gpu} {part} {number}".strip()
+        return f"{kind.lower()} {number}"
+
+    def _time(self, stamp: str | None) -> float | None:
+        if stamp is None:
+            self._without_time += 1
+            return None
+        try:
+            at = datetime.fromisoformat(stamp)
+        except ValueError:
+            return None
+        self._zero = self._zero or at
+        return (at - self._zero).total_seconds()
+
+    def tell(self) -> None:
+        if self._without_time > 1:
+            self._found.warn("dcgmi dmon prints no times: its readings are kept in their order")
+        if self._profiled and not self._active:
+            self._found.warn("every profiling field is 0: on a GPU that was busy they were not measured")
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text) if "_" not in text else None
+    except ValueError:
+        return None
+    return value if value is not None and abs(value) < 1e300 else None
