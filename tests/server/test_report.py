@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
+from roofline_server.correlate.steps import NODE_SETS
 from roofline_server.errors import BadRequest
 from roofline_server.model.values import Provenance, Scope
 from roofline_server.records import Knot
+from roofline_server.report import evidence
 from roofline_server.report.build import build
 from roofline_server.report.members import summarize_job
 from roofline_server.report.records import RankReport, Report, Steps
@@ -319,7 +321,7 @@ def test_correction_of_a_clock_is_in_the_report(store: Store) -> None:
 
 # -- what nodes count --------------------------------------------------------------------------------
 
-NODE_SETS = {
+COUNTED_BY_NODES = {
     "node": ("node_cpu_busy_ns", Scope.NODE),
     "rapl": ("energy_package_joules", Scope.SOCKET),
     "resctrl": ("dram_total_bytes", Scope.SOCKET),
@@ -330,7 +332,7 @@ def node_batches(training_: list[pb.Batch]) -> list[pb.Batch]:
     """The same batches, and with them the node's CPU, which ran twice what each worker took (one core in
     all), and its two sockets, each of which used 50 W and moved 1 GB/s."""
     for one in training_:
-        for name, (one_metric, scope) in NODE_SETS.items():
+        for name, (one_metric, scope) in COUNTED_BY_NODES.items():
             one.counter_sets.append(
                 pb.CounterSet(
                     name=name,
@@ -342,12 +344,12 @@ def node_batches(training_: list[pb.Batch]) -> list[pb.Batch]:
                 )
             )
         one.instances.extend(["socket 0", "socket 1"])
-        for at, name in enumerate(NODE_SETS):
+        for at, name in enumerate(COUNTED_BY_NODES):
             parts = [-1] if name == "node" else [0, 1]
             rate = {"node": 1.0, "rapl": 50 / S, "resctrl": 1.0}[name]
             moments = range(one.begin_ns, one.end_ns, S)
             one.samples.add(
-                counter_set=len(one.counter_sets) - len(NODE_SETS) + at,
+                counter_set=len(one.counter_sets) - len(COUNTED_BY_NODES) + at,
                 rank=packed([-1] * len(parts) * len(moments)),
                 instance=packed(parts * len(moments)),
                 time_ns=packed(t for t in moments for _ in parts),
@@ -456,3 +458,7 @@ def test_flops_by_perf_add_up_with_the_least_coverage(store: Store, amx: float) 
     assert found.coverage == pytest.approx(0.25, rel=0.05)
     assert ("AMX" in found.reason) == bool(amx)
     assert value(report_of(store), "worker:1", "flops_per_second.measured") is None
+
+
+def test_every_shared_counter_is_cut_at_steps() -> None:
+    assert {*evidence.DRAM, *evidence.ENERGY, *evidence.BUSY} <= set(NODE_SETS)

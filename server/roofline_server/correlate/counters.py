@@ -89,7 +89,8 @@ def cut_node(windows: Table, homes: Mapping[int, int], samples: Table, metrics: 
     like that of `cut`, without gauges: of parts there is no common one.
     """
     counted = [m for m in metrics if m.kind == MetricKind.CUMULATIVE and m.name in samples]
-    nodes = np.array([homes.get(int(rank), -1) for rank in windows["rank"]], np.int64)
+    each, which = np.unique(windows["rank"], return_inverse=True)
+    nodes = np.array([homes.get(int(rank), -1) for rank in each], np.int64)[which]
     found: list[Table] = []
     for node in np.unique(samples["node"]):
         mine = take(windows, nodes == node)

@@ -32,6 +32,8 @@ from . import windows as step_windows
 OWN = -1  # value of `window` for a rank's own steps; else the rank whose window it is
 LIFE = -2  # no step at all: from the rank's first sample to its last
 SERVING_ROLES = ("ps", "chief")
+# What nodes count that ranks have a share in; the rest of what nodes count is not cut at steps.
+NODE_SETS = ("node", "perf_system", "likwid", "resctrl", "rapl")
 
 
 class JobTables(NamedTuple):
@@ -51,7 +53,7 @@ def correlate(
     wanted: Callable[[Table], Bools] | None = None,
 ) -> dict[str, Table]:
     """Tables `steps` (the windows), `steps_kernels`, for each counter set with rows of ranks `steps_SET`, and
-    with rows of nodes `steps_node_SET`: what the rank's whole node counted during the rank's window.
+    for NODE_SETS `steps_node_SET`: what the rank's whole node counted during the rank's window.
 
     wanted: which of the windows, adopted ones included; default all.
     """
@@ -67,7 +69,7 @@ def correlate(
             continue
         if rows(mine := _of_ranks(samples)):
             found[f"steps_{name}"] = counters.cut(keys, mine, list(metrics[name]))
-        if rows(theirs := of_nodes(samples)):
+        if name in NODE_SETS and rows(theirs := of_nodes(samples)):
             found[f"steps_node_{name}"] = counters.cut_node(keys, job.homes, theirs, metrics[name])
     found["steps_kernels"] = kernels.total(keys, _calls(job.calls), coverage(job.events))
     return {name: table for name, table in found.items() if rows(table)}
