@@ -234,3 +234,15 @@ def test_grouping_points_alone_tell_a_locale_with_decimal_commas() -> None:
     bytes_and_time = (("dram__bytes.sum", "byte", "27.595.520"), ("gpu__time_duration.sum", "ns", "117.344"))
     [one] = read_text(f"{HEADER}\n{rows(*bytes_and_time)}\n").kernels
     assert (one.bytes["dram"], one.time_s) == (27_595_520.0, pytest.approx(117.344e-6))
+
+
+def test_table_for_people_may_have_lost_its_indentation() -> None:
+    content = (
+        "```\nk(int) (4, 4, 1)x(8, 1, 1), Context 1, Stream 7, Device 0, CC 7.5\n"
+        "Section: GPU Speed Of Light Throughput\n------------- ----------- ------------\n"
+        "Metric Name   Metric Unit Metric Value\n------------- ----------- ------------\n"
+        "Duration          msecond        46.31\n------------- ----------- ------------\n```\n"
+    )
+    assert ncu.sniff(content) == 90
+    [one] = read_text(content).kernels
+    assert (one.name, one.time_s) == ("k(int)", pytest.approx(46.31e-3))

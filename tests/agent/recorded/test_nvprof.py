@@ -95,6 +95,17 @@ def test_page_faults_of_the_cpu_are_moments_and_no_broken_rows() -> None:
     assert (found.warnings, [one.name for one in found.kernels]) == ("", ["k(int)"])
 
 
+@pytest.mark.parametrize("total", ["", "        45"])
+def test_events_for_people_have_a_total_only_of_late(total: str) -> None:
+    content = (
+        "==31== Event result:\nInvocations   Event Name         Min         Max         Avg\n"
+        f'Device "GTX (0)"\n\tKernel: k\n         3   elapsed_cycles_sm    10    20    15{total}\n'
+        "         3   not_an_event  of words  and more  15\n"
+    )
+    [one] = read_text(content).counters
+    assert (one.event, one.value, one.scope) == ("elapsed_cycles_sm", 15.0, "gpu 0")
+
+
 def test_transactions_are_32_bytes() -> None:
     lines = [
         metric("dram_read_transactions", "100"),

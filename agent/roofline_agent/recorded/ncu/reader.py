@@ -23,7 +23,7 @@ MAX_COUNTERS = 20_000  # a raw page has hundreds of columns; what is read is bou
 
 _SIGNS = (
     (re.compile(r'^"Launch Attribute","Value"|"Nsight Compute Target","', re.MULTILINE), 90),
-    (re.compile(r"^ +Section: [^\n]*\n[- ]+\n +Metric Name +Metric Unit", re.MULTILINE), 90),
+    (re.compile(r"^ *Section: [^\n]*\n[- ]+\n *Metric Name +Metric Unit", re.MULTILINE), 90),
     (re.compile(r"^==PROF== ", re.MULTILINE), 80),
     (re.compile(r"^==(?:ERROR|WARNING)== ", re.MULTILINE), 60),
 )

@@ -73,11 +73,13 @@ class People:
             self._found.launch(Launch(name["name"], duration, start_s=start, library="cuda", problem=problem))
 
     def _mean(self, parts: list[str]) -> None:
-        # Metrics have a description and min, max, avg; events min, max, avg, total and no description.
-        if len(parts) < 6 or not parts[0].isdigit() or len(parts[0]) > 14 or not int(parts[0]):
+        # Metrics have a description and min, max, avg; events min, max, avg, of late total, no description.
+        if len(parts) < 5 or not parts[0].isdigit() or len(parts[0]) > 14 or not int(parts[0]):
             return
         is_event = convert(parts[2])[0] is not None
-        mean = Mean(parts[1], parts[-2] if is_event else parts[-1])
+        if len(parts) == 5 and not is_event:
+            return
+        mean = Mean(parts[1], parts[4] if is_event else parts[-1])
         self._kernels.mean(self._kernel, self._device, int(parts[0]), mean)
 
 
