@@ -317,7 +317,28 @@ def test_evaluation_is_told_by_its_length_where_no_epoch_is_named() -> None:
     got = found("20/20 - 220s - loss: 12.2\n20/20 - 210s - loss: 12.1\n6/6 - 19s - loss: 12.3\n")
     assert [(one.step, one.loss) for one in got.steps] == [(20, 12.2), (40, 12.1)]
     assert (got.facts["steps_per_epoch"], got.facts["epochs"]) == (20, 2)
+    assert warned(got, "no epoch is named")
     assert warned(got, "outside of an epoch")
+
+
+def test_one_of_several_ranks_is_followed_through_what_it_draws_over() -> None:
+    def bars(rank: int, loss: float) -> str:
+        drawn = (
+            f"[1,{rank}]<stdout>: 1/2 [=>..] - ETA: 1s - loss: 9.0\r2/2 [====] - 3s 1s/step - loss: {loss}"
+        )
+        return f"[1,{rank}]<stdout>:Epoch 1/1\n{drawn}\n"
+
+    got = found(bars(0, 0.5) + bars(1, 0.7))
+    assert [(one.step, one.loss) for one in got.steps] == [(2, 0.5)]
+    assert got.facts["epochs"] == 1
+    assert warned(got, "several ranks")
+
+
+def test_epochs_that_were_cut_out_are_missed() -> None:
+    epoch = "Epoch {}/9\n2/2 [====] - 3s 1s/step - loss: 0.5\n"
+    cut = found(epoch.format(1) + epoch.format(2) + "<<9 more lines>>\n" + epoch.format(9))
+    assert warned(cut, "epochs are missing")
+    assert not warned(found(epoch.format(1) + epoch.format(2) + epoch.format(1)), "missing")
 
 
 def test_lines_of_keras_1_are_epochs() -> None:

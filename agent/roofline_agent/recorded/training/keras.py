@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..collect import Collector
 from ..records import Step, Throughput
+from .ranks import SEVERAL, split_rank
 
 _EPOCH = re.compile(r"(?:^|[\s:>\]])Epoch (\d{1,9})/(\d{1,9})\s*$")
 _SAMPLES = re.compile(r"\bTrain on (\d{1,15}) (samples|steps)\b")
@@ -49,7 +50,7 @@ class _State(NamedTuple):
 
 
 class Log:
-    """One log, state by state."""
+    """One log, state by state. Where several ranks wrote it, the first one is followed."""
 
     def __init__(self, found: Collector) -> None:
         self._found = found
@@ -57,6 +58,9 @@ class Log:
         self._epochs = 0  # whose end was seen
         self._named = False  # the log names its epochs, so a bar outside of one is an evaluation
         self._inside = False
+        self._epoch = 0  # the number of the last one
+        self._rank = ""
+        self._is_other = False  # the last state was another rank's
         self._total: int | None = None  # of the first epoch, where epochs are not named
         self._last: _State | None = None
         self._step = 0  # steps of all epochs so far
@@ -66,19 +70,37 @@ class Log:
         self._last_rate: float | None = None
 
     def add(self, state: str, number: int) -> None:
-        epoch = _EPOCH.search(state) if "Epoch" in state else None
-        samples = _SAMPLES.search(state) if "Train on" in state else None
+        rank, line = split_rank(state)
+        epoch = _EPOCH.search(line) if "Epoch" in line else None
+        samples = _SAMPLES.search(line) if "Train on" in line else None
+        seen = None if epoch or samples else self._state(line)
+        if not (epoch or samples or seen) or self._is_of_another(rank, number):
+            return
         if epoch:
             self._end_epoch(number)
-            self._named = self._inside = True
+            self._begin_epoch(int(epoch.group(1)), number)
             self._found.facts["epochs_planned"] = int(epoch.group(2))
         elif samples:
             self._end_epoch(number)
             self._samples = int(samples.group(1)) if samples.group(2) == "samples" else None
-        elif seen := self._state(state):
+        elif seen:
             if self._last is not None and (_is_another(seen, self._last) or self._is_next(seen)):
                 self._end_epoch(number)
             self._last = seen
+
+    def _is_of_another(self, rank: str, number: int) -> bool:
+        if rank:  # a launcher puts it before a line, not before what is drawn over the line
+            self._rank = self._rank or rank
+            self._is_other = rank != self._rank
+        if self._is_other:
+            self._found.warn(SEVERAL, number)
+        return self._is_other
+
+    def _begin_epoch(self, at: int, number: int) -> None:
+        if self._named and at > self._epoch + 1:
+            self._found.warn("epochs are missing here: sums are of those that are in the log", number)
+        self._named = self._inside = True
+        self._epoch = at
 
     def _state(self, line: str) -> _State | None:
         bar = _bar(line)
@@ -161,6 +183,8 @@ class Log:
             return
         self._found.tool = "keras"
         self._found.facts["epochs"] = self._epochs
+        if not self._named:
+            self._found.warn("no epoch is named: an evaluation may have been taken for one")
         rate = self._examples / self._examples_s if self._examples_s else None
         if self._samples is not None:
             self._found.facts["samples_per_epoch"] = self._samples

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..collect import Collector
 from ..records import Step, Throughput
+from .ranks import SEVERAL, split_rank
 
 _RATE = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 _STEP = re.compile(
@@ -20,9 +21,6 @@ _STEP = re.compile(
     re.I,
 )
 _TOTAL = re.compile(rf"\btotal (images|examples|sentences|tokens)/sec:\s*{_RATE}", re.I)
-_RANK = re.compile(
-    r"^\s*(?:\[\d+,(\d+)\]\s*<\w+>:?|\[(\d+)\]\s*<\w+>:?|(\d{1,6}):\s)"
-)  # mpirun, horovodrun, srun -l
 _GLOG = re.compile(r"\b[IWEF](\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})(\.\d+)?")
 # Where two lines of a log run into each other, the second begins with its time or its rank.
 _RUN_TOGETHER = re.compile(r"(?<=\S)(?=[IWEF]\d{4} \d\d:\d\d:\d\d|\[\d+,\d+\]\s*<)")
@@ -97,13 +95,11 @@ class Log:
             self._totals += 1
 
     def _add_step(self, step: re.Match[str], line: str, number: int) -> None:
-        rank = _rank(line)
+        rank, _ = split_rank(line)
         if self._rank is None:
             self._rank = rank
         if rank != self._rank:
-            self._found.warn(
-                "several ranks wrote this log: the step lines of all but one are left out", number
-            )
+            self._found.warn(SEVERAL, number)
             return
         rate, columns = _finite(step.group(3)), step.group(6).split()
         if rate is None:
@@ -180,11 +176,6 @@ class Log:
     def _devices(self) -> int | None:
         devices = self._found.facts.get("device_count")
         return devices if isinstance(devices, int) else None
-
-
-def _rank(line: str) -> str:
-    match = _RANK.match(line)
-    return next((group for group in match.groups() if group is not None), "") if match else ""
 
 
 def _time(line: str, columns: list[str]) -> float | None:
