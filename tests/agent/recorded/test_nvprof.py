@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline_agent.recorded.ncu.flops import NOT_COUNTED
 from roofline_agent.recorded.nvprof import reader as nvprof
 from roofline_agent.recorded.text import Text, open_binary
 
@@ -104,6 +105,16 @@ def test_events_for_people_have_a_total_only_of_late(total: str) -> None:
     )
     [one] = read_text(content).counters
     assert (one.event, one.value, one.scope) == ("elapsed_cycles_sm", 15.0, "gpu 0")
+
+
+def test_flops_of_tensor_cores_that_nvprof_cannot_count_are_said() -> None:
+    lines = [
+        metric("flop_count_sp", "2", kernel=name) for name in ("volta_fp16_s884gemm_fp16_nn", "volta_sgemm")
+    ]
+    found = read_text(START + "\n".join([METRICS, *lines]))
+    notes = {one.name: one.note for one in found.kernels}
+    assert notes == {"volta_fp16_s884gemm_fp16_nn": NOT_COUNTED, "volta_sgemm": ""}
+    assert NOT_COUNTED in found.warnings
 
 
 def test_transactions_are_32_bytes() -> None:

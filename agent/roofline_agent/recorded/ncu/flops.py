@@ -69,6 +69,11 @@ def architecture(text: str) -> str:
     return next((cc for pattern, cc in reversed(_ARCHITECTURES) if pattern.search(text)), "")
 
 
+def is_of_tensor_cores(kernel: str) -> bool:
+    """Whether a kernel's name says that it uses them."""
+    return bool(_TENSOR_NAME.search(kernel))
+
+
 def newest(one: str, other: str) -> str:
     """The newer of two compute capabilities; "": unknown."""
     return max(one, other)  # of _ARCHITECTURES, which are as long as each other
@@ -101,7 +106,7 @@ def _sum(
     if not by_precision or (total == 0 and (notes or "f32" not in cores)):
         # Zero of what was counted is not zero: the kernel's other operations are unknown.
         return Flops(None, "", tuple(notes))
-    if not has_tensor and _TENSOR_NAME.search(kernel):
+    if not has_tensor and is_of_tensor_cores(kernel):
         notes.append(NOT_COUNTED)
     if not cores:
         notes.append(CORES_NOT_COUNTED)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..collect import Collector
+from ..ncu.flops import NOT_COUNTED, is_of_tensor_cores
 from ..ncu.values import Unit, number, unit
 from ..records import Counter, Launch
 
@@ -145,6 +146,8 @@ class Kernels:
         for name, kernel in self._kernels.items():
             if one := _launch(name, kernel):
                 self._found.launch(one)
+                if one.note:
+                    self._found.warn(one.note)
 
 
 def _launch(name: str, kernel: _Kernel) -> Launch | None:
@@ -165,7 +168,9 @@ def _launch(name: str, kernel: _Kernel) -> Launch | None:
             moved.setdefault(level, []).append(value * means.count * share)
     # A level that is not known on every GPU is not known.
     levels = {level: sum(parts) for level, parts in moved.items() if len(parts) == len(kernel.devices)}
-    return Launch(name, kernel.time_s, flops, levels, precision=most, library="cuda", count=times)
+    # nvprof has no count of what tensor cores do: flop_count_hp is without it.
+    note = NOT_COUNTED if flops is not None and is_of_tensor_cores(name) else ""
+    return Launch(name, kernel.time_s, flops, levels, precision=most, library="cuda", note=note, count=times)
 
 
 def convert(cell: str, column_unit: str = "") -> tuple[float | None, str, float | None, str]:
