@@ -21,8 +21,13 @@ _PAIR = re.compile(r'\[\s*"([^"\\]{1,40})",\s*(-?\d[\d.eE+-]*)\s*\]')
 _LINE = re.compile(r"\s*(-?\d[\d.eE+-]*)\s+((?:FP\d+ |[A-Z]\w+ )?GFLOPs?|L\d|DRAM|HBM\w*|MCDRAM)\s*$")
 _WEIGHT = re.compile(r"\s*-?\d[\d.eE+-]*\s+Weight\s*$")
 _MAX = re.compile(r"\d+ \d+(?: \d[\d.eE+-]*){9}\s*$")  # working set, trials, then 3 x us, GB/s, GFLOP/s
-_LEVEL = re.compile(r"L\d|DRAM|HBM\w*|MCDRAM|Shared", re.IGNORECASE)
-_FLOPS = re.compile(r"(?:FP(\d+)|(\w+))?\s*GFLOPs?", re.IGNORECASE)
+_TRY = re.compile(r" *(\d+) +(\d+) +(\d+\.\d+) +(\d+) +(\d+)\s*$")  # working set, trials, us, byte, FLOP
+# Names may say more: "Peak SP Vector GFlops FMA", "DDR Mem", "STREAM HBM".
+_LEVEL = re.compile(r"(?:STREAM )?(L\d|DRAM|DDR\d?|HBM\w*|MCDRAM|Shared)(?: Mem(?:ory)?)?", re.IGNORECASE)
+_FLOPS = re.compile(
+    r"(?:Peak )?(?:FP(\d+)|(\w+))??\s*\b((?:Vector |Scalar )?)GFLOPs?((?: FMA)?)", re.IGNORECASE
+)
+_PRECISIONS = {"": "f64", "dp": "f64", "sp": "f32", "hp": "f16"}
 _SETTING = re.compile(r"(ERT_VERSION|HOSTNAME|MPI_PROCS|OPENMP_THREADS|FLOPS|TIMESTAMP_DATA)\s+(\S.*)")
 _HOST = re.compile(r"[A-Za-z0-9][\w.\-]*")
 _HEAD_LINES = 500
@@ -37,7 +42,17 @@ def sniff(head: str) -> int:
     named = any(line.startswith("ERT_VERSION") for line in lines)
     if sum(bool(_LINE.match(line)) for line in lines) > 1 and (named or any(map(_WEIGHT.match, lines))):
         return 85
-    return 85 if sum(bool(_MAX.match(line)) for line in lines) > 5 else 0
+    return 85 if sum(bool(_MAX.match(line)) for line in lines) > 5 or _is_sweep(lines) else 0
+
+
+def _is_sweep(lines: list[str]) -> bool:
+    """Whether ERT's own driver wrote it: the same working set once, then twice, with twice the work."""
+    rows = [match.groups() for line in lines if (match := _TRY.match(line))]
+    if len(rows) < 6:
+        return False
+    (size, trials, _, moved, flops), (size2, trials2, _, moved2, flops2) = rows[:2]
+    once, twice = [int(n) for n in (trials, moved, flops)], [int(n) for n in (trials2, moved2, flops2)]
+    return size == size2 and once[0] == 1 and twice == [2 * n for n in once]
 
 
 def read(text: Text, found: Collector) -> None:
@@ -100,6 +115,8 @@ def _read_lines(text: Text, found: Collector) -> None:
             values.append((match[2], value))
         elif _MAX.match(line):
             best_flops = max(best_flops, number(line.split()[-1]) or 0.0)
+        elif (run := _TRY.match(line)) and (time_us := float(run[3])):
+            best_flops = max(best_flops, float(run[5]) / time_us / 1e3)
         else:
             _add_line(line, settings)
     _keep(settings, found)
@@ -115,14 +132,19 @@ def _ceiling(name: str, gigas: float, method: str, found: Collector) -> None:
     if gigas <= 0:
         found.warn(f"{name} is {gigas:g}: left out")
         return
-    flops = _FLOPS.fullmatch(name.strip())
+    flops, memory = _FLOPS.fullmatch(name.strip()), _LEVEL.fullmatch(name.strip())
     if flops:
-        precision = f"f{flops[1]}" if flops[1] else (flops[2] or "f64").lower()
+        word = (flops[2] or "").lower()
+        precision = f"f{flops[1]}" if flops[1] else _PRECISIONS.get(word, word)
+        kinds = f"{flops[3]} {flops[4]}".lower().split()
         found.ceilings.append(
-            RecordedCeiling(f"peak.{precision}", "compute", "", precision, gigas * 1e9, "FLOP/s", method)
+            RecordedCeiling(
+                ".".join(("peak", precision, *kinds)), "compute", "", precision, gigas * 1e9, "FLOP/s", method
+            )
         )
-    elif _LEVEL.fullmatch(name.strip()):
-        level = name.strip().lower()
+    elif memory:
+        level = memory[1].lower()
+        level = "dram" if level.startswith("ddr") else level
         found.ceilings.append(
             RecordedCeiling(f"{level}.ert", "memory", level, "", gigas * 1e9, "byte/s", method)
         )

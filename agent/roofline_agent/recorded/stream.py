@@ -20,6 +20,9 @@ _HEADER = re.compile(
 _ROW = re.compile(
     r"\s*([A-Za-z]\w{1,20}):?\s+(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)((?:\s+[\d.eE+-]+){0,6})\s*$"
 )
+_CSV_HEADER = re.compile(
+    r"function([,;|])num_times\1n_elements\1sizeof\1max_([MG]i?B(?:ytes)?)_per_sec\1", re.IGNORECASE
+)
 _SWEEP = re.compile(
     r"\s*STREAM_([A-Z]+)_(\w+?)_gpu_(\d+)_buffer_(\d+)_block_(\d+)\s+(\d+(?:\.\d+)?)(?:\s+(\d+(?:\.\d+)?))?\s*$"
 )
@@ -32,6 +35,7 @@ _FACTS = (
     ("threads", re.compile(r"\s*Number of Threads (?:counted )?= *(\d+)")),
     ("runs", re.compile(r"(?:Each (?:kernel|test) (?:will be executed|is run) |Running kernels )(\d+)")),
     ("array_elements", re.compile(r"Array size\s*: *(\d+) elements")),
+    ("array_elements", re.compile(r"Number of elements: (\d+)")),
     ("buffer_bytes", re.compile(r"Buffer size\(bytes\): (\d+)")),
     ("runs", re.compile(r"Number of loops: (\d+)")),
 )
@@ -62,16 +66,20 @@ class _Result(NamedTuple):
 
 def sniff(head: str) -> int:
     """90 for results, 50 for a beginning without any."""
-    best, table = 0, False
+    best, table, before = 0, False, ""
     for line in head.split("\n")[:_HEAD_LINES]:
         line = line.rstrip("\r")
         if len(line) > 300:
             continue
         if (table and _ROW.match(line)) or _SWEEP.match(line):
             return 88
+        if _CSV_HEADER.match(line):
+            return 88
         table = bool(_HEADER.match(line)) or (table and not line.strip())
-        if "STREAM version $Revision" in line or line.strip() == "BabelStream":
+        babel = before == "BabelStream" and line.startswith("Version:")
+        if "STREAM version $Revision" in line or babel:
             best = 50
+        before = line.strip()
     return best
 
 
@@ -92,15 +100,17 @@ class Reader:
         self.text = text
         self.found = found
         self.unit = ""  # of the table in which we are
+        self.sep = ""  # where it is BabelStream's CSV
         self.tables = 0
         self.best: dict[tuple[str, str], _Result] = {}
 
     def line(self, line: str) -> None:
-        header = _HEADER.match(line)
-        if header:
-            self.unit = header[1]
+        header, csv = _HEADER.match(line), _CSV_HEADER.match(line)
+        if header or csv:
+            self.unit, self.sep = (f"{csv[2]}/s", csv[1]) if csv else (header[1] if header else "", "")
             self.tables += 1
             return
+        line = self._from_csv(line) if self.sep else line
         sweep = _SWEEP.match(line)
         row = _ROW.match(line) if self.unit else None
         if sweep:
@@ -112,8 +122,20 @@ class Reader:
                 self.unit = ""
             self._aside(line)
 
+    def _from_csv(self, line: str) -> str:
+        """The line as the table for people has it; what else stands in it becomes facts."""
+        cells = line.split(self.sep)
+        if len(cells) != 8 or not all(cell.isdecimal() and len(cell) < 19 for cell in cells[1:4]):
+            self.sep = ""
+            return line
+        for fact, cell in zip(("runs", "array_elements", "bytes_per_element"), cells[1:4], strict=True):
+            self.found.facts[fact] = int(cell)
+        return " ".join((cells[0], *cells[4:]))
+
     def _row(self, row: re.Match[str]) -> None:
         name = row[1].lower()
+        if name == "geomean":
+            return  # of the kernels above it: nothing that ran
         kernel = _NAMES.get(name, name)
         rate = float(row[2])
         if not 0 < rate < 1e15:

@@ -118,6 +118,39 @@ def test_table_of_working_sets_gives_its_best_flops_only() -> None:
     assert said(found, "sum")
 
 
+TRY = "some MPI library's words\n" + "".join(
+    f"{64 * size:12} {n:12} {10.0 * n:15.3f} {128 * n:12} {512 * n:12}\n"
+    for size in (1, 2)
+    for n in (1, 2, 4, 8)
+)
+
+
+def test_one_run_of_the_driver_gives_its_best_flops() -> None:
+    found = read(TRY.replace("80.000", "40.000"))
+    assert ert.sniff(TRY) == 85
+    assert ceilings(found) == {"peak.f64": pytest.approx(8 * 512 / 40e-6)}
+    assert said(found, "sum")
+
+
+def test_other_tables_of_five_numbers_are_not_erts() -> None:
+    assert ert.sniff("".join(f"64 {n} {10.0 * n:.3f} {128 * n} 7\n" for n in (1, 2, 4, 8, 16, 32))) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "ceiling", "of"),
+    [
+        ("Peak SP Vector GFlops FMA", "peak.f32.vector.fma", "f32"),
+        ("FP64 Scalar GFLOPs", "peak.f64.scalar", "f64"),
+        ("DP GFLOPs", "peak.f64", "f64"), ("GFLOPs", "peak.f64", "f64"), ("DDR Mem", "dram.ert", "dram"),
+        ("STREAM HBM", "hbm.ert", "hbm"), ("MCDRAM", "mcdram.ert", "mcdram"), ("L3", "l3.ert", "l3"),
+    ],
+)  # fmt: skip
+def test_names_of_ceilings_may_say_more(name: str, ceiling: str, of: str) -> None:
+    found = read(JSON.replace('"DRAM"', f'"{name}"'))
+    (one,) = [one for one in found.ceilings if one.value == 10e9]
+    assert (one.name, one.precision or one.level) == (ceiling, of)
+
+
 def test_broken_json_gives_what_can_be_made_out_but_not_the_makers_figures() -> None:
     found = read(JSON[: JSON.index('"DRAM"')])
     assert ceilings(found) == {"peak.f64": 100.5e9, "peak.f32": 200e9, "l1.ert": 80e9}

@@ -228,6 +228,8 @@ def test_unit_of_each_row_is_applied() -> None:
         ("AVX DP [MFLOP/s]", "flops_per_s.f64.avx", 1e6, "FLOP/s"),
         ("L3 data volume [GBytes]", "l3_bytes", 1e9, "byte"),
         ("Power DRAM [W]", "Power DRAM", 1, "W"), ("Energy DRAM [J]", "energy_dram_joules", 1, "J"),
+        ("Memory load data volume [GBytes]", "dram_read_bytes", 1e9, "byte"),  # client processors
+        ("Memory evict bandwidth [MBytes/s]", "dram_write_bytes_per_s", 1e6, "byte/s"),
         ("Vectorization ratio [%]", "Vectorization ratio", 0.01, "1"), ("CPI", "CPI", 1, "1"),
         ("Packed [MUOPS/s]", "Packed", 1e6, "1/s"), ("Temperature [C]", "Temperature", 1, "C"),
         ("Operational intensity [FLOP/Byte]", "Operational intensity", 1, "FLOP/Byte"),
@@ -243,6 +245,38 @@ def test_flop_events_count_flops() -> None:
     assert event("FP_ARITH_INST_RETIRED_512B_PACKED_SINGLE").factor == 16
     assert event("RETIRED_SSE_AVX_FLOPS_ALL").metric == "flops.all.all"
     assert event("PWR_PKG_ENERGY").unit == "J"
+
+
+GPU = """\
+Region saxpy, Group 1: FLOPS_SP
+| Event | Counter | GPU 0 | GPU 1 |
+| SMSP_SASS_THREAD_INST_EXECUTED_OP_FADD_PRED_ON_SUM | GPU0 | 10 | 0 |
+| SMSP_SASS_THREAD_INST_EXECUTED_OP_FFMA_PRED_ON_SUM | GPU2 | 100 | 200 |
+| Metric | GPU 0 | GPU 1 |
+| Runtime (RDTSC) [s] | 0.0108 | 0.0100 |
+| SP [MFLOP/s] | 0.0194 | 0.0400 |
+"""
+
+
+def test_instructions_of_a_gpu_are_flops_and_fma_are_two() -> None:
+    found = read(GPU)
+    assert likwid.sniff(GPU) == 90
+    assert values(found, "flops.f32.fma") == [200, 400]
+    assert {c.scope for c in found.counters} == {"region saxpy, gpu 0", "region saxpy, gpu 1"}
+    assert found.run is not None
+    assert (found.run.flops, found.run.precision) == (610, "f32")
+
+
+def test_zeros_of_a_cpu_without_a_clock_are_no_values() -> None:
+    # Seen in virtual machines, where LIKWID cannot measure the clock that it divides by.
+    zero = TABLE.replace("2.50 GHz", "0.00 GHz").replace("2.0000 |     1.9000", "0 |     0")
+    found = read(zero.replace("2.000000 | 1.900000", "0 | 0").replace("375.0000", "0"))
+    assert values(found, "Runtime (RDTSC)") == [None, None]
+    assert values(found, "dram_bytes_per_s") == [None, None]
+    assert values(found, "dram_bytes") == [0.75e9, 0]
+    assert said(found, "0 GHz")
+    assert found.run is not None
+    assert (found.run.time_s, found.run.flops) == (None, 420)
 
 
 def test_flops_come_from_rate_and_time_where_no_event_is_listed() -> None:
@@ -328,6 +362,11 @@ def test_time_line_adds_up_over_intervals_and_threads(sep: str) -> None:
         1.0,
     )
     assert second.kind == "gauge"
+
+
+def test_row_of_a_time_line_with_something_that_is_no_number_keeps_the_others() -> None:
+    found = read(HEADER + "1 3 2 1.0 1.0 1.0 2 nan 0.5 -\n1 3 2 2.0 1.0 1.0 1_0 inf 0.5 1e400\n")
+    assert [c.value for c in found.counters] == [1, 1, 2e6, None, 0.5e9, None, 1, 1, None, None, 0.5e9, None]
 
 
 def test_names_repeated_for_each_cpu_are_understood() -> None:

@@ -160,6 +160,34 @@ def test_rate_without_a_time_is_no_ceiling(rate: str) -> None:
     assert said(found, "no rate")
 
 
+BABEL_CSV = (
+    "phase,n_elements,sizeof,max_mbytes_per_sec,runtime\nInit,1000000,8,10.5,0.1\n"
+    "function,num_times,n_elements,sizeof,max_mbytes_per_sec,min_runtime,max_runtime,avg_runtime\n"
+    "Copy,100,1000000,8,160000,0.0001,0.0002,0.00015\nMul,100,1000000,8,80000,0.0002,0.0003,0.00025\n"
+)
+
+
+def test_csv_of_babelstream_is_read() -> None:
+    found = read(BABEL_CSV)
+    assert stream.sniff(BABEL_CSV) == 88
+    assert ceilings(found) == {"dram.copy": 160e9, "dram.scale": 80e9}
+    assert not found.warnings  # rates follow from size and time
+    assert found.facts == {"runs": 100, "array_elements": 1_000_000, "bytes_per_element": 8}
+    gigas = read(BABEL_CSV.replace("mbytes_per_sec", "GiB_per_sec").replace(",160000", ",149.01"))
+    assert ceilings(gigas)["dram.copy"] == pytest.approx(149.01 * 2**30)
+
+
+def test_geometric_mean_is_no_kernel() -> None:
+    found = read(BABEL + "GEOMEAN     265847.929\n")
+    assert "dram.geomean" not in ceilings(found)
+    assert len(found.counters) == len(read(BABEL).counters)
+
+
+def test_page_that_names_babelstream_is_no_result() -> None:
+    assert stream.sniff("How to build\n\nBabelStream\n===========\ncmake -B build\n") == 0
+    assert stream.sniff("BabelStream\nVersion: 5.0\nImplementation: CUDA\n") == 50
+
+
 def test_benchmark_that_was_cut_short_says_so() -> None:
     head = STREAM[: STREAM.index("Function")]
     assert stream.sniff(head) == 50
@@ -173,7 +201,7 @@ def test_best_of_several_tables_is_the_ceiling() -> None:
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=300)
-GOOD = STREAM + BABEL + SWEEP
+GOOD = STREAM + BABEL + SWEEP + BABEL_CSV
 
 
 @settings(max_examples=100, deadline=None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..perf.events import flop_bits, flop_meaning
@@ -26,20 +27,27 @@ _METRICS = {
     "memory write bandwidth": "dram_write_bytes_per_s", "memory bandwidth": "dram_bytes_per_s",
     "l2 data volume": "l2_bytes", "l3 data volume": "l3_bytes", "l2 bandwidth": "l2_bytes_per_s",
     "l3 bandwidth": "l3_bytes_per_s", "energy": "energy_package_joules", "energy dram": "energy_dram_joules",
+    "memory load data volume": "dram_read_bytes", "memory evict data volume": "dram_write_bytes",
+    "memory load bandwidth": "dram_read_bytes_per_s", "memory evict bandwidth": "dram_write_bytes_per_s",
     "energy pp0": "energy_cores_joules", "energy core": "energy_cores_joules",
 }  # fmt: skip
 _UNIT_OF_METRIC = {"_bytes": "byte", "_per_s": "byte/s", "joules": "J"}
 CAS = re.compile(r"CAS_COUNT_(RD|WR)|DRAM_CHANNEL_\d+")
 
 
+# Of one instruction of one thread, as ncu's sm__sass_thread_inst_executed_op_*_pred_on.sum.
+_GPU_FLOPS = re.compile(r"SM(?:SP)?_SASS_THREAD_INST_EXECUTED_OP_([DFH])(ADD|MUL|FMA)_PRED_ON_SUM")
+_GPU_PRECISIONS = {"D": "f64", "F": "f32", "H": "f16"}
+_GPU_KINDS = {"ADD": ("add", 1.0), "MUL": ("multiply", 1.0), "FMA": ("fma", 2.0)}
+
+
 class Meaning(NamedTuple):
-    """value = printed number x factor, in `unit`; bits: the kinds of operation of a FLOP event."""
+    """value = printed number x factor, in `unit`."""
 
     metric: str
     factor: float
     unit: str
     printed_unit: str = ""
-    bits: int = 0
 
 
 def metric(name: str) -> Meaning:
@@ -61,7 +69,11 @@ def event(name: str) -> Meaning:
     """Of a row in a table of raw counts. Those of energy are in joules, as LIKWID has scaled them."""
     found = flop_meaning(flop_bits(name)) if flop_bits(name) else None
     if found is not None:
-        return Meaning(found.metric, found.factor, "FLOP", "", found.bits)
+        return Meaning(found.metric, found.factor, "FLOP")
+    gpu = _GPU_FLOPS.fullmatch(name)
+    if gpu:
+        kind, factor = _GPU_KINDS[gpu[2]]
+        return Meaning(f"flops.{_GPU_PRECISIONS[gpu[1]]}.{kind}", factor, "FLOP")
     if re.fullmatch(r"PWR_\w+_ENERGY|RAPL_\w+_ENERGY", name):
         return Meaning(name, 1.0, "J")
     return Meaning(name, 1.0, "1")
@@ -86,6 +98,16 @@ def _base(printed: str) -> tuple[float, str]:
 def kind(unit: str) -> str:
     """What one reading of a time line is: an amount of its interval, or a level at its time."""
     return "delta" if unit in ("byte", "J", "s", "FLOP") else "gauge"
+
+
+def numbers(cells: Sequence[str]) -> Sequence[float | None]:
+    """Each as `number` has it; a row of a time line has thousands, seldom one that is none."""
+    try:
+        found = list(map(float, cells))
+    except ValueError:
+        return [number(cell) for cell in cells]
+    plain = math.isfinite(sum(found)) and not any("_" in cell for cell in cells)
+    return found if plain else [number(cell) for cell in cells]
 
 
 def number(cell: str) -> float | None:

@@ -15,6 +15,7 @@ _OURS = re.compile(
     r"Runtime \(RDTSC\)|INSTR_RETIRED|RETIRED_INSTRUCTIONS|HWThread \d|\| *[Cc]ore \d|FIXC\d|PMC\d|RDTSC"
 )
 _FACTS = re.compile(r"(CPU name|CPU type|CPU clock):[,\t ]+(.*\S)")
+_NO_CLOCK = re.compile(r"CPU clock:[,\t ]+0(?:\.0*)? GHz")
 _BLIND = "required to measure Uncore counters"
 _HEAD_LINES = 3000
 MAX_ROW = 1 << 18  # characters: 256 threads have wide tables
@@ -51,10 +52,13 @@ def read(text: Text, found: Collector) -> None:
             line_of_time.header(line)
         elif not line_of_time.line(line) and not tables.line(line):
             _aside(line, found, text.line)
+            tables.clockless |= bool(_NO_CLOCK.match(line))
             if _BLIND in line:
                 tables.blind = line_of_time.blind = True
     if tables.blind:
         found.warn("LIKWID could not read the memory controllers: zeros of memory metrics are no measurement")
+    if tables.clockless:
+        found.warn("LIKWID took the CPU's clock for 0 GHz: zeros of times and rates are no measurement")
     tables.finish()
     if line_of_time.rows or not tables.rows:
         line_of_time.finish()

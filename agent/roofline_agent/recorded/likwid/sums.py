@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from ..collect import Collector
-from ..perf.events import CACHE_LINE, flop_meaning
+from ..perf.events import CACHE_LINE
 from ..records import Kernel
 from .metrics import CAS, Meaning
 
 _LEVELS = {"l2_bytes": "l2", "l3_bytes": "l3"}
 _RUNTIMES = ("Runtime (RDTSC)", "RDTSC Runtime", "Runtime", "Runtime unhalted")
+
+
+def is_summed(means: Meaning, event: str) -> bool:
+    """Whether a point is made of it."""
+    return (
+        means.unit in ("FLOP", "byte", "FLOP/s")
+        or means.metric in _RUNTIMES
+        or CAS.fullmatch(event) is not None
+    )
 
 
 class Point:
@@ -20,7 +29,7 @@ class Point:
         self.calls = 0
         self.rows: set[tuple[str, str, str]] = set()  # kind of table, row, column
         self._runtimes: dict[str, dict[str, float]] = {}
-        self._raw: dict[int, float] = {}
+        self._raw: dict[str, float] = {}  # metric of an event -> FLOPs
         self._raw_missing = False
         self._rates: dict[str, dict[str, float]] = {}  # precision -> thread -> FLOP/s
         self._moved: dict[str, float] = {}
@@ -30,9 +39,9 @@ class Point:
 
     def add(self, means: Meaning, event: str, value: float | None, column: str) -> None:
         """One thread's value, in means.unit."""
-        if means.bits:
+        if means.unit == "FLOP":
             self._raw_missing |= value is None
-            self._raw[means.bits] = self._raw.get(means.bits, 0.0) + (value or 0.0)
+            self._raw[means.metric] = self._raw.get(means.metric, 0.0) + (value or 0.0)
         elif means.metric in _RUNTIMES and value is not None:
             self._runtimes.setdefault(means.metric, {})[column] = value
         elif means.metric.startswith("flops_per_s.") and means.metric.count(".") == 1:
@@ -68,8 +77,8 @@ class Point:
     def time_s(self) -> float | None:
         """Of the thread that took longest."""
         for name in _RUNTIMES:
-            if name in self._runtimes:
-                return max(self._runtimes[name].values())
+            if longest := max(self._runtimes.get(name, {}).values(), default=0.0):
+                return longest
         return None
 
     def flops(self) -> tuple[float | None, str]:
@@ -116,10 +125,9 @@ class Point:
         return Kernel(name, max(self.calls, 1), self.time_s, flops, moved, precision, note)
 
 
-def _by_precision(raw: dict[int, float]) -> dict[str, float]:
+def _by_precision(raw: dict[str, float]) -> dict[str, float]:
     sums: dict[str, float] = {}
-    for bits, flops in raw.items():
-        means = flop_meaning(bits)
-        precision = means.metric.split(".")[1] if means else "all"
+    for metric, flops in raw.items():
+        precision = metric.split(".")[1]
         sums[precision] = sums.get(precision, 0.0) + flops
     return sums

@@ -21,7 +21,9 @@ _GROUP = re.compile(r"Group:? ?(\d+)(?:: ?(\S*))?\s*$")
 _REGION = re.compile(r"Region:\s*(\S.*?)\s*$")
 _CSV = re.compile(r"TABLE,(?:Region (.+?),)?Group (\d+) (?:Raw|Metric)(?: STAT| Stat)?(?:,([^,]*))?")
 _THREAD = re.compile(r"(?:HWThread|Core|core|hwthread) (\d+)")
+_GPU = re.compile(r"GPU (\d+)")
 _RANK = re.compile(r"(.+):(\d+):(\d+)")
+_NEEDS_CLOCK = ("s", "Hz", "byte/s", "FLOP/s", "1/s", "W")
 ALL = "all hwthreads"
 MAX_POINTS = 10_000
 
@@ -43,6 +45,7 @@ class Tables:
         self._stat = False
         self._first = 1  # where the values of a row begin
         self.blind = False  # LIKWID said that it may not read the memory controllers
+        self.clockless = False  # it said that the CPU has 0 Hz, and divides by that
 
     def line(self, line: str) -> bool:
         """Take in one line; False: it is no part of a table."""
@@ -147,7 +150,10 @@ class Tables:
         self.rows += 1
         printed = number(cell)
         value = printed * means.factor if printed is not None else None
-        if self.blind and means.metric.startswith("dram_") and not value:
+        if not value and (
+            (self.blind and means.metric.startswith("dram_"))
+            or (self.clockless and means.unit in _NEEDS_CLOCK)
+        ):
             value = None
         point.add(means, name, value, column)
         where = ", ".join(
@@ -194,5 +200,8 @@ def _scope(column: str) -> str:
     thread = _THREAD.fullmatch(column)
     if thread:
         return f"hwthread {thread[1]}"
+    gpu = _GPU.fullmatch(column)
+    if gpu:
+        return f"gpu {gpu[1]}"
     rank = _RANK.fullmatch(column)
     return f"host {rank[1]}, rank {rank[2]}, hwthread {rank[3]}" if rank else column

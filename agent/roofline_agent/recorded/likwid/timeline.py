@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..collect import Collector
 from ..records import Counter
-from .metrics import Meaning, kind, metric, number
-from .sums import Point
+from .metrics import Meaning, kind, metric, number, numbers
+from .sums import Point, is_summed
 
 _HEADER = re.compile(r"# ?GID[|,]")
 _CORES = re.compile(r"# ?(?:CORES|Cores|HWThreads|HWTHREADS): ?([\d|,]+)")
-_SPLIT = re.compile(r"[,\s]+")
 _MAX_GROUPS = 1000
 
 
@@ -27,7 +27,7 @@ def fields(line: str) -> tuple[int, int, int, float, list[str]] | None:
     """Group, metrics, CPUs, seconds and the values of a row; None for any other line."""
     if not line[:1].isdigit():
         return None
-    cells = _SPLIT.split(line.strip().rstrip(","))
+    cells = line.replace(",", " ").split()
     if len(cells) < 5 or not all(cell.isascii() and cell.isdigit() and len(cell) < 7 for cell in cells[:3]):
         return None
     group, metrics, cpus = (int(cell) for cell in cells[:3])
@@ -72,6 +72,18 @@ def _head_of(text: str) -> _Head:
     return head
 
 
+class _Column(NamedTuple):
+    """What the values that stand at one place of a row are."""
+
+    name: str
+    means: Meaning
+    kind: str
+    where: str
+    cpu: str
+    is_dram: bool
+    is_summed: bool
+
+
 class TimeLine:
     """Takes the lines of one file in order."""
 
@@ -82,8 +94,8 @@ class TimeLine:
         self.blind = False  # LIKWID said that it may not read the memory controllers
         self._own = _Head()
         self._others = [head for companion in companions if (head := _head_of(companion)).names]
-        self._places: list[str] = []  # of each CPU in a row
-        self._means: dict[str, Meaning] = {}
+        self._columns: dict[tuple[int, int, int], list[_Column]] = {}  # by group, metrics, CPUs
+        self._unnamed = False
         self._point = Point()
         self._groups: set[int] = set()
         self._last_s = 0.0
@@ -91,7 +103,7 @@ class TimeLine:
 
     def header(self, line: str) -> bool:
         taken = self._own.take(line)
-        self._places = []
+        self._columns.clear()
         self.headers += taken
         return taken
 
@@ -101,16 +113,47 @@ class TimeLine:
         if row is None:
             return False
         group, metrics, cpus, time_s, cells = row
-        names = self._names_of(group, metrics, cpus)
         self.rows += 1
         if len(self._groups) < _MAX_GROUPS:
             self._groups.add(group)
         self._watch(time_s, cells[0])
-        reading = Point()
-        for at, cell in enumerate(cells):
-            self._value(names[at // cpus], cell, at % cpus, time_s, reading)
-        self._point.add_reading(reading)
+        columns = self._columns.get((group, metrics, cpus)) or self._columns_of(group, metrics, cpus)
+        self._values(columns, cells, time_s)
         return True
+
+    def _columns_of(self, group: int, metrics: int, cpus: int) -> list[_Column]:
+        places = [self._core(cpu) for cpu in range(cpus)]
+        columns: list[_Column] = []
+        for name in self._names_of(group, metrics, cpus):
+            unnamed = name.startswith("column ")
+            means = Meaning(name, 1.0, "") if unnamed else metric(name)
+            is_dram, summed = means.metric.startswith("dram_"), is_summed(means, name)
+            columns += [
+                _Column(name, means, kind(means.unit), where, str(cpu), is_dram, summed)
+                for cpu, where in enumerate(places)
+            ]
+            self._unnamed |= unnamed
+        if len(self._columns) < _MAX_GROUPS:
+            self._columns[group, metrics, cpus] = columns
+        return columns
+
+    def _values(self, columns: list[_Column], cells: list[str], time_s: float) -> None:
+        reading = Point()
+        append = self.found.counters.append
+        for column, printed in zip(columns, numbers(cells), strict=True):
+            name, means, how, where, cpu, is_dram, summed = column
+            value = printed * means.factor if printed is not None else None
+            if is_dram and self.blind and not value:
+                value = None
+            if summed:
+                reading.add(means, name, value, cpu)
+            append(
+                Counter(
+                    means.metric, name, value, means.unit, where, None, time_s, how, printed,
+                    means.printed_unit,
+                )
+            )  # fmt: skip
+        self._point.add_reading(reading)
 
     def _names_of(self, group: int, metrics: int, cpus: int) -> list[str]:
         """From this file's header, else from that of a companion, unless companions disagree."""
@@ -127,26 +170,6 @@ class TimeLine:
         known = {head.cores[cpu] for head in heads if cpu < len(head.cores)}
         return f"hwthread {known.pop()}" if len(known) == 1 else f"hwthread number {cpu}"
 
-    def _value(self, name: str, cell: str, cpu: int, time_s: float, reading: Point) -> None:
-        means = self._means.get(name)
-        if means is None:
-            means = Meaning(name, 1.0, "") if name.startswith("column ") else metric(name)
-            self._means[name] = means
-        printed = number(cell)
-        value = printed * means.factor if printed is not None else None
-        if self.blind and means.metric.startswith("dram_") and not value:
-            value = None
-        reading.add(means, name, value, str(cpu))
-        while cpu >= len(self._places):
-            self._places.append(self._core(len(self._places)))
-        where = self._places[cpu]
-        self.found.counters.append(
-            Counter(
-                means.metric, name, value, means.unit, where, None, time_s, kind(means.unit), printed,
-                means.printed_unit,
-            )
-        )  # fmt: skip
-
     def _watch(self, time_s: float, first: str) -> None:
         """Rows that come faster than their own measured time are of several processes."""
         measured = number(first) or 0.0
@@ -161,7 +184,7 @@ class TimeLine:
             return
         self.found.facts["rows"] = self.rows
         self.found.duration_s = self._last_s
-        if any(name.startswith("column ") for name in self._means):
+        if self._unnamed:
             self.found.warn(
                 "no header names the columns: give the file with LIKWID's standard output together with it"
             )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .row import UNITS, Row, derived, is_event, is_mark, may_be_event, plain_number, scope
 
 SUMMARY = "summary"
-_TIME = re.compile(r"\d+\.\d{9}")
+TIME = re.compile(r"\d+\.\d{9}")
 _INTEGER = re.compile(r"\d+")
 _WITH_DECIMALS = ("msec", "MiB", "Joules")  # perf always prints two
 _BROKEN = re.compile(r"\d,\d\d,(?:msec|MiB|Joules),|,\d+,(?:100|\d\d?),\d\d(?:,|\s*$)")
@@ -24,85 +24,17 @@ _THREAD = re.compile(r".*[^\d.,].*-\d+")
 _SIGNATURE = re.compile(r"(?P<sep>[^\w.<>\s]{1,4}?|\t|_)\d+(?P=sep)(?:100|\d{1,2})[.,]\d\d(?=(?P=sep)|\s*$)")
 _USUAL = (",", ";", "\t", "|", ":", "!", "@", "^", "~", " ")
 _MODIFIER = re.compile(r"[ukhGHIpPSDWeb]{1,8}")
-_REMEMBERED = 10_000  # lines of a machine with thousands of CPUs
-_DIGITS = 30
 # How many fields may stand between event and runtime: cgroup and variance, modifiers if they are split off.
 _MOST_BETWEEN = {" ": 1, ":": 3}
 
 
-class _Places(NamedTuple):
-    """Which fields of a line are numbers that differ from line to line; -1: there is none."""
+class Places(NamedTuple):
+    """Which fields of a line are numbers that differ from line to line; time -1: there is none."""
 
     time: int
     value: int
     runtime: int  # the percentage stands behind it
     metric: int
-
-
-class Lines:
-    """The rows of one file. Lines alike but for their numbers are understood once, by `row`; of the others
-    only the numbers are read. A recording of days has a few dozen different lines."""
-
-    def __init__(self, sep: str) -> None:
-        self.sep = sep
-        self._places: dict[int, _Places] = {}  # by the number of fields
-        self._known: dict[tuple[str, ...], Row] = {}  # by the fields that are no such numbers
-        self._shares: dict[str, float] = {}
-        self._time = ("", 0.0)
-
-    def row(self, line: str) -> Row | None:
-        """The line as a Row, None where it is none."""
-        fields = line.strip(" ").split(self.sep)
-        places = self._places.get(len(fields))
-        known = self._known.get(_words(fields, places)) if places else None
-        if known is not None and places is not None:
-            again = self._again(known, fields, places)
-            if again is not None:
-                return again
-        found, at = _understood(line, self.sep)
-        if found is not None and at is not None:
-            self._learn(found, fields, at)
-        return found
-
-    def _again(self, known: Row, fields: list[str], places: _Places) -> Row | None:
-        """The known row with this line's numbers, None where one of them looks different."""
-        text, runtime = fields[places.value], fields[places.runtime]
-        coverage = self._shares.get(fields[places.runtime + 1])
-        if coverage is None or not runtime.isdecimal() or not _is_decimal(text):
-            return None
-        t_s = None
-        if not places.time:
-            if fields[0] != self._time[0]:
-                if not _TIME.fullmatch(fields[0]):
-                    return None
-                self._time = (fields[0], float(fields[0]))
-            t_s = self._time[1]
-        one = known.derived
-        if one is not None:
-            printed = plain_number(fields[places.metric].strip())
-            one = one._replace(printed=printed) if printed is not None else None
-        return Row(
-            known.event, text, float(text), known.unit, t_s, known.scope, known.cgroup, float(runtime),
-            coverage, one, known.cpus,
-        )  # fmt: skip
-
-    def _learn(self, found: Row, fields: list[str], places: _Places) -> None:
-        metric, words = fields[places.metric].strip(), fields[places.metric + 1 :]
-        whole = plain_number(metric) is not None or not any((metric, *words))
-        if whole and found.coverage is not None and len(self._known) < _REMEMBERED:
-            self._places[len(fields)] = places
-            self._shares[fields[places.runtime + 1]] = found.coverage
-            self._known[_words(fields, places)] = found
-
-
-def _is_decimal(text: str) -> bool:
-    return text.replace(".", "", 1).isdecimal() and len(text) < _DIGITS
-
-
-def _words(fields: list[str], places: _Places) -> tuple[str, ...]:
-    """Everything in a line but time, value, runtime, percentage and metric."""
-    time, value, runtime, metric = places
-    return (*fields[time + 1 : value], *fields[value + 1 : runtime], *fields[metric + 1 :])
 
 
 def separator(line: str) -> str:
@@ -134,17 +66,17 @@ def is_summary(line: str, sep: str) -> bool:
 
 def row(line: str, sep: str) -> Row | None:
     """The line as a Row, None where it is none."""
-    return _understood(line, sep)[0]
+    return understood(line, sep)[0]
 
 
-def _understood(line: str, sep: str) -> tuple[Row | None, _Places | None]:
+def understood(line: str, sep: str) -> tuple[Row | None, Places | None]:
     """The line as a Row, and where its numbers stand unless it is of a kind that seldom repeats."""
     fields = line.strip(" ").split(sep)
     broken = sep == "," and _BROKEN.search(line)
     if broken:
         _join_decimals(fields)
     at, t_s = 0, None
-    if _TIME.fullmatch(fields[0].strip()):
+    if TIME.fullmatch(fields[0].strip()):
         at, t_s = 1, float(fields[0])
     before = at
     at, place = _place(fields, at)
@@ -169,7 +101,7 @@ def _understood(line: str, sep: str) -> tuple[Row | None, _Places | None]:
     if pair < 0:
         return found, None
     runtime = end + pair
-    places = _Places(before - 1, at, runtime, runtime + 1 + (len(fields) > runtime + 2))
+    places = Places(before - 1, at, runtime, runtime + 1 + (len(fields) > runtime + 2))
     return _with_end(found, rest, pair), None if broken else places
 
 

@@ -18,6 +18,7 @@ from . import human as perf_human
 from . import json as perf_json
 from . import metric_only as perf_metric_only
 from .events import Meaning, meaning
+from .lines import Lines
 from .row import NOT_COUNTED, Derived, Row, is_mark
 from .run import NAME, Run
 
@@ -72,7 +73,7 @@ class _Reader:
     def __init__(self, text: Text, found: Collector) -> None:
         self.text = text
         self.found = found
-        self.lines: perf_csv.Lines | None = None  # once a line told the separator
+        self.lines: Lines | None = None  # once a line told the separator
         self.columns: list[str] = []  # of a table of metrics alone
         self.inside = False
         self.unfinished = ""  # a line whose event stands on the next
@@ -155,7 +156,7 @@ class _Reader:
         elif self.inside and self._metrics_only(line):
             return
         elif self.lines is None and (sep := perf_csv.separator(line)):
-            self.lines = perf_csv.Lines(sep)
+            self.lines = Lines(sep)
             self.line(line)
 
     def _metrics_only(self, line: str) -> bool:

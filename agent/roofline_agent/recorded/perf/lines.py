@@ -1,0 +1,81 @@
+"""The lines of a whole `perf stat -x` file, most of which say the same with other numbers."""
+
+from __future__ import annotations
+
+from .csv import TIME, Places, understood
+from .row import Row, plain_number
+
+_REMEMBERED = 10_000  # lines of a machine with thousands of CPUs
+_DIGITS = 30
+
+
+class Lines:
+    """The rows of one file. Lines alike but for their numbers are understood once; of the others only the
+    numbers are read. A recording of days has a few dozen different lines."""
+
+    def __init__(self, sep: str) -> None:
+        self.sep = sep
+        # By the number of fields: where numbers stand, and the rows known by the fields that are none.
+        self._forms: dict[int, tuple[Places, dict[tuple[str, ...], Row]]] = {}
+        self._shares: dict[str, float] = {}
+        self._time = ("", 0.0)
+
+    def row(self, line: str) -> Row | None:
+        """The line as a Row, None where it is none."""
+        fields = line.strip(" ").split(self.sep)
+        form = self._forms.get(len(fields))
+        if form is not None:
+            known = form[1].get(_words(fields, form[0]))
+            again = self._again(known, fields, form[0]) if known is not None else None
+            if again is not None:
+                return again
+        found, places = understood(line, self.sep)
+        if found is not None and places is not None:
+            self._learn(found, fields, places)
+        return found
+
+    def _again(self, known: Row, fields: list[str], places: Places) -> Row | None:
+        """The known row with this line's numbers, None where one of them looks different."""
+        text, runtime = fields[places.value], fields[places.runtime]
+        coverage = self._shares.get(fields[places.runtime + 1])
+        if coverage is None or not runtime.isdecimal() or not _is_decimal(text):
+            return None
+        t_s = None
+        if not places.time:
+            if fields[0] != self._time[0]:
+                if not TIME.fullmatch(fields[0]):
+                    return None
+                self._time = (fields[0], float(fields[0]))
+            t_s = self._time[1]
+        elif TIME.fullmatch(text):
+            return None
+        one = known.derived
+        if one is not None:
+            printed = plain_number(fields[places.metric].strip())
+            one = one._replace(printed=printed) if printed is not None else None
+        return Row(
+            known.event, text, float(text), known.unit, t_s, known.scope, known.cgroup, float(runtime),
+            coverage, one, known.cpus,
+        )  # fmt: skip
+
+    def _learn(self, found: Row, fields: list[str], places: Places) -> None:
+        metric, words = fields[places.metric].strip(), fields[places.metric + 1 :]
+        whole = plain_number(metric) is not None or not any((metric, *words))
+        if not whole or found.coverage is None:
+            return
+        form = self._forms.get(len(fields))
+        if form is None or form[0] != places:
+            form = self._forms[len(fields)] = (places, {})
+        if len(form[1]) < _REMEMBERED:
+            form[1][_words(fields, places)] = found
+        self._shares[fields[places.runtime + 1]] = found.coverage
+
+
+def _is_decimal(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal() and len(text) < _DIGITS
+
+
+def _words(fields: list[str], places: Places) -> tuple[str, ...]:
+    """Everything in a line but time, value, runtime, percentage and metric."""
+    time, value, runtime, metric = places
+    return (*fields[time + 1 : value], *fields[value + 1 : runtime], *fields[metric + 1 :])
