@@ -265,3 +265,22 @@ def test_real_half_precision_is_counted() -> None:
 
 def test_a_tensor_kernel_whose_tensor_work_nobody_counted_says_so() -> None:
     assert "not counted" in kernel_of(*ops(ffma="10"), kernel="ampere_fp16_s16816gemm_fp16_nn").note
+
+
+@pytest.mark.parametrize("part", ["sm", "smsp"])
+def test_operations_of_tensor_cores_may_be_printed_as_a_rate(part: str) -> None:
+    one = kernel_of(
+        ("gpu__time_duration.sum", "us", "2"),
+        (f"{part}__ops_path_tensor_src_fp16_dst_fp32.sum.per_second", "inst/ns", "3"),
+        ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_second", "inst/us", "5"),
+        ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum.per_second", "inst/us", "0"),
+        ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum.per_second", "inst/us", "1"),
+    )
+    assert one.flops == pytest.approx(2e-6 * (3e9 + 11e6))
+    assert (one.precision, one.note) == ("f16", "")
+
+
+def test_operations_of_tensor_cores_of_both_names_count_once() -> None:
+    same = ("__ops_path_tensor_src_bf16_dst_fp32.sum", "", "1,024")
+    one = kernel_of(*((part + same[0], *same[1:]) for part in ("sm", "smsp")), *ops(ffma="0"))
+    assert (one.flops, one.precision) == (1024.0, "bf16")

@@ -70,7 +70,8 @@ class _Table:
         self._names: list[str] = []
         self._gpu = ""  # MIG parts stand below theirs
         self._zero: datetime | None = None
-        self._without_time = 0
+        self._seen: set[str] = set()  # entities that had a row without a time
+        self._again = False
         self._profiled = self._active = False
 
     def add(self, line: str, number: int) -> None:
@@ -85,7 +86,8 @@ class _Table:
         if len(values) != len(self._names):
             self._found.warn("row with another number of values than its header; it is left out", number)
             return
-        scope, t_s = self._scope(row["kind"], row["id"]), self._time(row["stamp"])
+        scope = self._scope(row["kind"], row["id"])
+        t_s = self._time(row["stamp"], scope)
         for name, printed in zip(self._names, values, strict=True):
             self._value(field(_NAMES.get(name, name)), name, printed, scope, t_s, number)
 
@@ -116,9 +118,10 @@ class _Table:
             return f"{self._gpu} {part} {number}".strip()
         return f"{kind.lower()} {number}"
 
-    def _time(self, stamp: str | None) -> float | None:
+    def _time(self, stamp: str | None, scope: str) -> float | None:
         if stamp is None:
-            self._without_time += 1
+            self._again = self._again or scope in self._seen
+            self._seen.add(scope)
             return None
         try:
             at = datetime.fromisoformat(stamp)
@@ -128,7 +131,7 @@ class _Table:
         return (at - self._zero).total_seconds()
 
     def tell(self) -> None:
-        if self._without_time > 1:
+        if self._again:
             self._found.warn("dcgmi dmon prints no times: its readings are kept in their order")
         if self._profiled and not self._active:
             self._found.warn("every profiling field is 0: on a GPU that was busy they were not measured")

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .metrics import Values
+from .metrics import Elapsed, Values
 from .tensor import operations
 
 THREADS = 32  # of a warp
@@ -79,11 +79,11 @@ def newest(one: str, other: str) -> str:
     return max(one, other)  # of _ARCHITECTURES, which are as long as each other
 
 
-def count(found: Values, kernel: str, cc: str, cycles: float | None) -> Flops:
-    """cc: compute capability ("8.0"), "" unknown. cycles: elapsed, for pages that print counts per cycle."""
-    cores, partial = _cores(found, cycles)
-    path = operations(found)
-    by_instruction = {} if path is not None else _tensor_instructions(found)
+def count(found: Values, kernel: str, cc: str, elapsed: Elapsed) -> Flops:
+    """cc: compute capability ("8.0"), "" unknown."""
+    cores, partial = _cores(found, elapsed)
+    path = operations(found, elapsed)
+    by_instruction = {} if path is not None else _tensor_instructions(found, elapsed)
     notes = ["not every operation of a precision was counted: a lower bound"] if partial else []
     if by_instruction.get("") is not None and _are_moves(found, by_instruction[""], cc):
         by_instruction = {"": 0.0}
@@ -116,13 +116,13 @@ def _sum(
     return Flops(total, most, tuple(notes))
 
 
-def _cores(found: Values, cycles: float | None) -> tuple[dict[str, float], bool]:
+def _cores(found: Values, elapsed: Elapsed) -> tuple[dict[str, float], bool]:
     """FLOPs of the CUDA cores by precision; whether some kind of instruction is missing in one of them."""
     totals: dict[str, float] = {}
     partial = False
     for letter, precision in _PRECISIONS.items():
-        counts = {kind: _op_count(found, letter + kind, cycles) for kind in _FLOPS_OF}
-        whole = found.count(_OPS.format(letter))
+        counts = {kind: _op_count(found, letter + kind, elapsed) for kind in _FLOPS_OF}
+        whole = found.total(_OPS.format(letter), elapsed)
         known = {kind: value for kind, value in counts.items() if value is not None}
         if len(known) == len(_FLOPS_OF) or (known and whole is None):
             totals[precision] = sum(value * _FLOPS_OF[kind] for kind, value in known.items())
@@ -132,15 +132,11 @@ def _cores(found: Values, cycles: float | None) -> tuple[dict[str, float], bool]
     return totals, partial
 
 
-def _op_count(found: Values, op: str, cycles: float | None) -> float | None:
-    name = _OP.format(op)
-    value = found.count(name)
-    if value is None and cycles is not None:
-        rate = found.count(name + ".per_cycle_elapsed")
-        if rate is None and op.endswith("fma"):
-            doubled = found.take(f"derived__smsp__sass_thread_inst_executed_op_{op}_pred_on_x2")
-            rate = None if doubled is None else doubled / 2
-        return None if rate is None else rate * cycles
+def _op_count(found: Values, op: str, elapsed: Elapsed) -> float | None:
+    value = found.total(_OP.format(op), elapsed)
+    if value is None and elapsed.cycles is not None and op.endswith("fma"):
+        doubled = found.take(f"derived__smsp__sass_thread_inst_executed_op_{op}_pred_on_x2")
+        return None if doubled is None else doubled / 2 * elapsed.cycles
     return value
 
 
@@ -152,11 +148,11 @@ def _are_moves(found: Values, tensor: float, cc: str) -> bool:
     return MOVES_AT_LEAST <= hfma / (THREADS * tensor) <= 1.01
 
 
-def _tensor_instructions(found: Values) -> dict[str, float]:
+def _tensor_instructions(found: Values, elapsed: Elapsed) -> dict[str, float]:
     """Instructions of the tensor pipe by kind; "" for all kinds together."""
-    kinds = {kind: found.count(f"inst_executed_pipe_tensor_op_{kind}.sum") for kind in _PIPES}
+    kinds = {kind: found.total(f"inst_executed_pipe_tensor_op_{kind}.sum", elapsed) for kind in _PIPES}
     both = {kind: value for kind, value in kinds.items() if value is not None}
-    general = found.count("inst_executed_pipe_tensor.sum")
+    general = found.total("inst_executed_pipe_tensor.sum", elapsed)
     return both if general is None or "hmma" in both else {"": general}
 
 

@@ -52,6 +52,13 @@ class Value(NamedTuple):
     printed_unit: str
 
 
+class Elapsed(NamedTuple):
+    """Of one launch, for pages that print counts per second or per cycle."""
+
+    time_s: float | None
+    cycles: float | None
+
+
 class Values:
     """The metrics of a launch under their raw names, converted when they are asked for; knows which were."""
 
@@ -94,6 +101,14 @@ class Values:
             value = self.take(both[1])
         if value is not None:
             self._used.update(both)
+        return value
+
+    def total(self, name: str, elapsed: Elapsed) -> float | None:
+        """A count as `count` has it, else its rate times what has elapsed."""
+        value = self.count(name)
+        for ending, by in ((".per_cycle_elapsed", elapsed.cycles), (".per_second", elapsed.time_s)):
+            if value is None and by is not None and (rate := self.count(name + ending)) is not None:
+                value = rate * by
         return value
 
     def mark(self, names: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from ..text import Text
 from . import flops as ncu_flops
 from . import metrics as ncu_metrics
 from .aside import Aside
-from .metrics import Value, Values
+from .metrics import Elapsed, Value, Values
 from .people import People
 from .table import Printed, is_header, launches
 from .values import has_decimal_commas
@@ -70,7 +70,7 @@ class _Reader:
         cc = self._describe(printed, values)
         time, time_note = ncu_metrics.time_s(values)
         moved, notes = ncu_metrics.moved(values, time)
-        flops = ncu_flops.count(values, printed.kernel, cc, _cycles(values, time))
+        flops = ncu_flops.count(values, printed.kernel, cc, Elapsed(time, _cycles(values, time)))
         note = "; ".join(one for one in (time_note, *notes, *flops.notes) if one)
         for note in flops.notes:
             self._found.warn(note, printed.line)

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import re
 
-from .metrics import Values
+from .metrics import Elapsed, Values
 
 _PATH = re.compile(
-    r"sm__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?src_(?P<src>[a-z0-9_]+?)(?:_dst_(?P<dst>[a-z0-9]+))?"
-    r"(?:_sparsity_(?P<sparsity>on|off))?\.sum"
+    r"sm(?:sp)?__(?P<count>ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?src_(?P<src>[a-z0-9_]+?)(?:_dst_(?P<dst>[a-z0-9]+))?"
+    r"(?:_sparsity_(?P<sparsity>on|off))?\.sum)(?:\.per_second|\.per_cycle_elapsed)?"
 )
 _TYPES = {"fp": "f", "bf": "bf", "tf": "tf", "int": "i"}
 
 
-def operations(found: Values) -> dict[str, float] | None:
+def operations(found: Values, elapsed: Elapsed) -> dict[str, float] | None:
     """Operations by precision of sm__ops_path_tensor_*; None where none was counted."""
     groups: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
     for name in found.names:
         match = _PATH.fullmatch(name)
-        if match and (value := found.take(name)) is not None:
+        if match and (value := found.total(match["count"], elapsed)) is not None:
             kind = (match["op"] or "", match["sparsity"] or "")
             groups.setdefault((match["src"], match["dst"] or ""), {})[kind] = value
     if not groups:
