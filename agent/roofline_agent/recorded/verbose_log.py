@@ -20,7 +20,7 @@ from .text import Text
 from .training import keras as keras_log
 from .training import tf_cnn
 
-_SURE = re.compile(
+SURE = re.compile(
     r"(?:onednn|dnnl|mkldnn)_verbose,(?:v[0-9]+,)?(?:[0-9.e+]+,)?"
     r"(?:primitive|graph|ukernel|common|info|exec|create|dispatch|error|warn)"
     r"|MKL_VERBOSE (?:Intel\(R\)|oneMKL|[A-Za-z_0-9]+\()"
@@ -46,12 +46,12 @@ _COUNTED = {
 
 def sniff(head: str) -> int:
     """97 wherever a line of theirs is: a training log with such lines is ours, one without them is not."""
-    return 97 if _SURE.search(head) else 0
+    return 97 if SURE.search(head) else 0
 
 
 def read(text: Text, found: Collector) -> None:
     """Launches, header facts and counts of `text`; what cannot be understood is said with its line."""
-    log, benchmark, keras = _Log(text, found), tf_cnn.Log(found), keras_log.Log(found)
+    log, benchmark, keras = Log(text, found), tf_cnn.Log(found), keras_log.Log(found)
     for line in text.lines():
         if "_verbose," in line or "MKL_VERBOSE " in line:
             log.take(line)
@@ -64,8 +64,8 @@ def read(text: Text, found: Collector) -> None:
     log.finish()
 
 
-class _Log:
-    """What has been read so far."""
+class Log:
+    """What has been read so far of a file that may hold other lines too."""
 
     def __init__(self, text: Text, found: Collector) -> None:
         self._text = text

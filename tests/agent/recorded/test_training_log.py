@@ -370,10 +370,27 @@ def test_other_text_is_no_training() -> None:
 # -- both -------------------------------------------------------------------------------------------
 
 
+def test_verbose_lines_behind_a_long_beginning_are_kernels() -> None:
+    noise = "2020-01-01 00:00:00.0: W tensorflow/core/framework/allocator.cc:107] exceeds 10%\n" * 1000
+    product = "MKL_VERBOSE SGEMM(N,N,2,3,4,0x1,0x2,2,0x3,4,0x4,0x5,2) 5.00us CNR:OFF Dyn:1 FastMM:1 NThr:1\n"
+    content = noise + STEPS + product
+    assert format_of(content) == "training log"
+    got = found(content)
+    assert [(one.flops, one.time_s) for one in got.kernels] == [(48.0, 5e-6)]
+    assert len(list(got.steps)) == 3
+
+
 def test_lines_are_counted_as_an_editor_counts_them() -> None:
     text = as_text("a\rb\r\nc\x08\x08d\n\ne")
     assert list(training_log.states(text)) == ["a", "b", "", "c", "d", "", "e"]
-    assert text.line == 3
+    assert text.line == 4
+
+
+def test_warning_names_the_line_that_it_is_about() -> None:
+    got = found("x\n1\timages/sec: nan +/- 0.0 (jitter = 0.0)\n" + STEPS)
+    assert [one.line for one in got.warnings if "no number" in one.text] == [2]
+    ended = found(f"{STEPS}MKL_VERBOSE SGEMM(N,N,2,3\n")
+    assert [one.line for one in ended.warnings if "ends inside" in one.text] == [4]
 
 
 NOISE = st.text(alphabet="\x08\r\n 0123456789/[]=>.-:smu+epochEinagflotld\t()", max_size=200)

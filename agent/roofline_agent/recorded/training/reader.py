@@ -1,6 +1,8 @@
 """Reads what a training printed: tf_cnn_benchmarks or Keras `fit`, among whatever else is in the log.
 
-A line may have been written over by carriage returns and backspaces; each state of it is looked at.
+A line may have been written over by carriage returns and backspaces; each state of it is looked at. Lines of
+oneDNN's and MKL's verbose modes are read here too, where a program's own words fill so much of the file's
+beginning that it was not taken for such a log.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from collections.abc import Iterator
 
 from ..collect import Collector
 from ..text import MAX_LINE, Text
+from ..verbose_log import SURE
+from ..verbose_log import Log as VerboseLog
 from . import keras as keras_log
 from . import tf_cnn
 
@@ -30,12 +34,19 @@ def sniff(head: str) -> int:
 def read(text: Text, found: Collector) -> None:
     """Adds the steps and the throughput; facts: what the log says of model, batch and devices."""
     benchmark, keras = tf_cnn.Log(found), keras_log.Log(found)
+    verbose: VerboseLog | None = None
     for state in states(text):
+        if ("_verbose," in state or "MKL_VERBOSE " in state) and (verbose or SURE.search(state)):
+            verbose = verbose or VerboseLog(text, found)
+            verbose.take(state)
+            continue
         plain = _COLOURS.sub("", state) if "[" in state or "\x1b" in state else state
         if not benchmark.add(plain, text.line):
             keras.add(plain, text.line)
     keras.tell()
     benchmark.tell()
+    if verbose:
+        verbose.finish()
     if not found.tool:
         found.tool = "training log"
 
@@ -43,6 +54,7 @@ def read(text: Text, found: Collector) -> None:
 def states(text: Text) -> Iterator[str]:
     """Every line, and every state of a line that was written over."""
     rest = ""
+    text.line = 1
     for chunk in text.chunks():
         rest += chunk
         at = 0
@@ -51,4 +63,7 @@ def states(text: Text) -> Iterator[str]:
             text.line += end.group() == "\n"
             at = end.end()
         rest = rest[at:][-MAX_LINE:]
-    yield rest
+    if rest:
+        yield rest
+    else:
+        text.line -= 1
