@@ -166,7 +166,8 @@ def _counter(table: Table, name: str) -> CounterEvidence | None:
     if not both.any():
         return None
     total = seconds = 0.0
-    for one in _lives_of_counter(take(table, both), name):
+    read = {n: table[n] for n in (f"{name}.begin", f"{name}.end", "begin_ns", "end_ns", "start_ns")}
+    for one in _lives_of_counter(read if both.all() else take(read, both), name):
         total += float(one[f"{name}.end"].max() - one[f"{name}.begin"].min())
         seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
     mean = float((end[both] - begin[both]).mean())
@@ -203,11 +204,11 @@ def _shared(
     mine: Mapping[str, Table], counters: Mapping[str, Sequence[Sequence[str]]]
 ) -> CounterEvidence | None:
     """A rank's part of what its node counted during its windows: shared out by CPU time."""
-    share = _cpu_share(mine)
     for counter_set, sets in counters.items():
         table = mine.get(f"steps_node_{counter_set}", {})
-        for names in sets:
+        for names in sets if rows(table) else ():
             counted = _counter(_added(table, names), "added")
+            share = None if counted is None else _cpu_share(mine)
             if counted is not None and share is not None:
                 return counted._replace(total=counted.total * share, per_window=counted.per_window * share)
     return None
