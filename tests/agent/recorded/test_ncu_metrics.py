@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_agent.recorded.ncu.flops import architecture
+from roofline_agent.recorded.ncu.flops import MAYBE_MOVES, architecture
 from roofline_agent.recorded.records import Kernel
 
 from .gpu_pages import HEADER, OPS, kernel_of, ops, read_text
@@ -284,3 +284,15 @@ def test_operations_of_tensor_cores_of_both_names_count_once() -> None:
     same = ("__ops_path_tensor_src_bf16_dst_fp32.sum", "", "1,024")
     one = kernel_of(*((part + same[0], *same[1:]) for part in ("sm", "smsp")), *ops(ffma="0"))
     assert (one.flops, one.precision) == (1024.0, "bf16")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "note"),
+    [("arange(int)", MAYBE_MOVES), ("ampere_fp16_s16816gemm_fp16_64x64_nn", "")],
+)
+def test_moves_of_few_threads_cannot_be_told_from_matrix_operations_which_is_said(
+    kernel: str, note: str
+) -> None:
+    tensor = ("sm__inst_executed_pipe_tensor.sum", "inst", "10")
+    one = kernel_of(tensor, *ops(hfma="30", ffma="1"), kernel=kernel)
+    assert (one.flops, one.note) == (40960 + 62, note)

@@ -50,6 +50,7 @@ _ARCHITECTURES = (
 )
 _TENSOR_NAME = re.compile(r"[_a-z](?:16816|1688|884|16832)gemm|tensorop|wmma|_mma_|gmma|xmma")
 NOT_COUNTED = "operations of the tensor cores were not counted"
+MAYBE_MOVES = "tensor instructions may be register moves (HFMA2.MMA): an upper bound"
 CORES_NOT_COUNTED = "only operations of the tensor cores were counted: a lower bound"
 
 
@@ -92,6 +93,12 @@ def count(found: Values, kernel: str, cc: str, elapsed: Elapsed) -> Flops:
             notes.append("hfma and tensor instructions are register moves (HFMA2.MMA), not counted")
         else:
             notes.append("hfma may be register moves (HFMA2.MMA): an upper bound")
+    elif (
+        by_instruction.get("")
+        and not is_of_tensor_cores(kernel)
+        and _may_be_moves(found, by_instruction[""], cc)
+    ):
+        notes.append(MAYBE_MOVES)
     tensor, more = _operations(by_instruction, kernel, cc) if path is None else (path, [])
     if tensor is None:
         return Flops(None, "", (*notes, *more))
@@ -141,11 +148,21 @@ def _op_count(found: Values, op: str, elapsed: Elapsed) -> float | None:
 
 
 def _are_moves(found: Values, tensor: float, cc: str) -> bool:
+    return MOVES_AT_LEAST <= _threads_of_moves(found, tensor, cc) / THREADS <= 1.01
+
+
+def _may_be_moves(found: Values, tensor: float, cc: str) -> bool:
+    """Each has a thread at least: moves of warps of which few threads are active look like that."""
+    return 1 <= _threads_of_moves(found, tensor, cc) <= THREADS
+
+
+def _threads_of_moves(found: Values, tensor: float, cc: str) -> float:
+    """hfma per tensor instruction; 0 where they are no moves."""
     hfma = found.count(_OP.format("hfma"))
     others = [found.count(_OP.format(op)) for op in ("hadd", "hmul")]
     if not tensor or not hfma or any(others) or (cc and _major(cc) < 8):
-        return False
-    return MOVES_AT_LEAST <= hfma / (THREADS * tensor) <= 1.01
+        return 0.0
+    return hfma / tensor
 
 
 def _tensor_instructions(found: Values, elapsed: Elapsed) -> dict[str, float]:
