@@ -352,6 +352,19 @@ def test_barrier_of_gloo_does_not_hide_the_other_calls() -> None:
     assert phases(got) == {"gloo barrier": (1, 3e-6, None), "hccl allreduce (call)": (1, 2e-6, None)}
 
 
+def test_kernels_that_overlap_on_one_stream_are_noticed() -> None:
+    late = [kernel("a", 0, 1000), kernel("b", 10, 10), kernel("c", 20, 10)]
+    assert warned(found(late), "of the same stream overlap by 2e-05 s") is False  # a fiftieth
+    assert warned(found([kernel("a", 0, 100), *late[1:]]), "of the same stream overlap by 2e-05 s")
+
+
+@pytest.mark.parametrize(
+    "other", [kernel("b", 100, 50), kernel("b", 10, 50) | {"tid": 2}, kernel("b", 10, 50) | {"pid": 2}]
+)
+def test_kernels_one_behind_the_other_or_on_two_streams_are_as_they_should_be(other: dict[str, Any]) -> None:
+    assert not warned(found([kernel("a", 0, 100), other]), "overlap")
+
+
 COUNTS = {
     f"smsp__sass_thread_inst_executed_op_{p}{op}_pred_on.sum": 0
     for p in "dfh"

@@ -22,6 +22,7 @@ from .activities import Activities
 from .collectives import Collectives
 from .cupti import measured
 from .operators import Operators
+from .streams import Streams
 from .trace import Trace, arguments, number
 
 MICROSECOND = 1e-6
@@ -74,6 +75,7 @@ class _Reading:
         self._activities = Activities()
         self._collectives = Collectives()
         self._operators = Operators(found)
+        self._streams = Streams()
         self._kernels = 0
         self._ranges = 0
         self._kernel_flops = False
@@ -113,6 +115,8 @@ class _Reading:
         name, args = str(event.get("name", "")), arguments(event)
         flops = _flops(args)
         self._kernels += 1
+        if "cat" in event:  # the old profiler names no stream
+            self._streams.add((str(event.get("pid")), str(event.get("tid"))), at_us, duration_us)
         self._kernel_flops |= flops is not None
         self._collectives.kernel(name, duration_us * MICROSECOND, args)
         self._found.launch(
@@ -182,6 +186,7 @@ class _Reading:
         """What only the whole trace can tell."""
         self._activities.tell(self._found)
         self._collectives.tell(self._found)
+        self._streams.tell(self._found)
         on_gpu = self._kernels + self._ranges > 0
         self._operators.tell(on_gpu, with_flops=not (self._kernel_flops or self._ranges))
         if self._ranges:
