@@ -605,6 +605,38 @@ def test_only_some_widths_are_said_to_be_a_lower_bound() -> None:
     assert said(read("5,,fp_arith_inst_retired.scalar_double,10,100.00,,\n"), "lower bound")
 
 
+def test_some_of_the_memory_channels_are_said_to_be_a_lower_bound() -> None:
+    def rows(channels: int) -> str:
+        return "".join(f"  100  dram_channel_data_controller_{n}\n" for n in range(channels))
+
+    some, whole = read(SYSTEM + rows(4)), read(SYSTEM + rows(8))
+    assert some.run is not None
+    assert some.run.bytes == {"dram": 4 * 100 * 64}
+    assert said(some, "4 of 8 data controllers")
+    assert not whole.warnings
+
+
+def test_precisions_of_arms_operations_are_not_added_to_their_sum() -> None:
+    both = "5,,fp_fixed_ops_spec,10,100.00,,\n3,,fp_dp_fixed_ops_spec,10,100.00,,\n"
+    found = read(both)
+    assert found.run is not None
+    assert found.run.flops == 5
+    assert [c.metric for c in found.counters] == ["flops.all.fixed", "flops.f64.fixed"]
+    assert said(found, "see fp_dp_scale_ops_spec")
+
+
+def test_metrics_alone_keep_their_units() -> None:
+    found = read(
+        SYSTEM + "\n MB/s  umc_mem_read_bandwidth  MB/s  umc_mem_write_bandwidth  %  tma_retiring\n"
+        "      357.3      65.3      12.5\n\n   1.0035 seconds time elapsed\n"
+    )
+    assert [(c.metric, c.value, c.unit) for c in found.counters] == [
+        ("umc_mem_read_bandwidth", pytest.approx(357.3e6), "byte/s"),
+        ("umc_mem_write_bandwidth", pytest.approx(65.3e6), "byte/s"),
+        ("tma_retiring", 0.125, "1"),
+    ]
+
+
 # --- lines alike but for their numbers
 
 

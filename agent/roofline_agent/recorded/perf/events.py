@@ -60,6 +60,7 @@ _KINDS = {
     0x80000: _Kind("all", "fma", 1), 0x100000: _Kind("bf16", "fma", 1),
     0x200000: _Kind("f32", "all", 1), 0x400000: _Kind("f64", "all", 1),
     0x800000: _Kind("all", "fixed", 1),
+    **{1 << 32 + at: _Kind(precision, "fixed", 1) for at, precision in enumerate(("f16", "f32", "f64"))},
     **{0x1000000 << at: _Kind("f32", kind, 1) for at, kind in enumerate(_ZEN)},
     **{0x10000000 << at: _Kind("f64", kind, 1) for at, kind in enumerate(_ZEN)},
 }  # fmt: skip
@@ -84,7 +85,8 @@ FLOP_EVENTS = {
     "fp_ret_sse_avx_ops_bfloat_mac_flops": 0x100000,
     "fp_flops_retired_all": 0x600000, "fp_flops_retired_fp32": 0x200000, "fp_flops_retired_sp": 0x200000,
     "fp_flops_retired_fp64": 0x400000, "fp_flops_retired_dp": 0x400000,
-    "fp_fixed_ops_spec": 0x800000,
+    "fp_fixed_ops_spec": 0x700800000,
+    **{f"fp_{p}_fixed_ops_spec": 1 << 32 + at for at, p in enumerate(("hp", "sp", "dp"))},
 }  # fmt: skip
 _AMD_UMASKS = {0xFF: _AMD, 0x1F: _AMD, 0x0F: _AMD}
 
@@ -173,8 +175,8 @@ def _flops(group: str, inner: str, unit: str, text: str) -> Meaning | None:
     bits, caution = FLOP_EVENTS.get(re.sub(r"[.:]", "_", inner), 0), ""
     if inner.startswith(("fp_comp_ops_exe", "simd_fp_256")):
         caution = "FP_COMP_OPS_EXE counts what is executed, replays too: its FLOPs are an upper bound"
-    if inner == "fp_fixed_ops_spec":
-        caution = "fp_fixed_ops_spec is speculative and leaves out SVE: see fp_scale_ops_spec"
+    if inner.endswith("fixed_ops_spec"):
+        caution = f"{inner} is speculative and leaves out SVE: see {inner.replace('fixed', 'scale')}"
     if not bits:
         bits, caution = _raw_flops(inner if re.fullmatch(r"r[0-9a-f]+", inner) else f"cpu/{inner}/")
     found = flop_meaning(bits, group) if bits else None

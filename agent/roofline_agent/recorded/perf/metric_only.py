@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import re
 
-from .row import Derived, derived, scope
+from .row import METRIC_UNITS, Derived, derived, scope
 
 _NAMES = re.compile(r"\s{2,}")
+_NAME = re.compile(r"[A-Za-z%][\w %./-]*")
 _PLACE = re.compile(r"(?:(\d+\.\d{9})\s+)?(?:((?:S\d+|N\d+|CPU)[\w-]*)\s+(?:\d+\s+(?=.*\d))?)?")
 _VALUES = re.compile(r"(-?\d+(?:[.,]\d+)?|nan)\s*%?(?:\s+|$)")
 
 
 def names(line: str) -> list[str]:
     """The names of a header line, [] for any other."""
-    if not line.startswith("  ") or "#" in line or any(c.isdigit() for c in line[:1]):
+    if "#" in line or line[:1].isdigit():
         return []
-    words = _NAMES.split(line.strip())
-    return (
-        words if all(re.fullmatch(r"[A-Za-z%][\w %./-]*", word) for word in words) and words != [""] else []
-    )
+    words: list[str] = []
+    for word in _NAMES.split(line.strip()):
+        if words and words[-1] in METRIC_UNITS:
+            words[-1] += f"  {word}"
+        else:
+            words.append(word)
+    # Names longer than their column leave no space before the first; a unit shows them for what they are.
+    sure = line.startswith("  ") or any("  " in word for word in words)
+    return words if sure and all(map(_NAME.fullmatch, words)) else []
 
 
 def values(line: str, columns: list[str]) -> tuple[float | None, str, list[Derived]] | None:

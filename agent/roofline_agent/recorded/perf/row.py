@@ -34,7 +34,7 @@ _NAMED = re.compile(
     r"|[a-z_0-9]+:[a-z_0-9]{4,}"  # sched:sched_switch
 )
 _WORD = re.compile(r"[A-Za-z_][^\s#]*( \[\w+\])?")
-_METRIC_UNITS = {
+METRIC_UNITS = {
     "%": (0.01, "1"), "MB/s": (1e6, "byte/s"), "GB/s": (1e9, "byte/s"), "MiB/s": (2.0**20, "byte/s"),
     "GiB/s": (2.0**30, "byte/s"), "Bytes/s": (1.0, "byte/s"),
 }  # fmt: skip
@@ -161,7 +161,7 @@ def derived(words: str, printed: float | None) -> Derived | None:
     name, unit = _metric_name(words)
     if not name or printed is None:
         return None
-    return Derived(name, printed, *_METRIC_UNITS.get(unit, (1.0, unit or "1")), unit)
+    return Derived(name, printed, *METRIC_UNITS.get(unit, (1.0, unit or "1")), unit)
 
 
 @lru_cache(maxsize=4096)

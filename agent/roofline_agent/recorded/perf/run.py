@@ -15,6 +15,7 @@ from .row import Row
 
 NAME = "(whole run)"
 _HYBRID = ("cpu_core", "cpu_atom", "cpu_lowpower")
+_CHANNELS = 8  # memory channels of a Zen 2 or 3 server, each with an event of its own
 _WIDTHS = ("scalar", "128", "256")
 
 
@@ -50,6 +51,7 @@ class Run:
         self._counted_on: dict[str, int] = {}  # hybrid PMU -> its events that counted
         self._seen: set[tuple[str, str, str]] = set()  # of the current reading
         self._unnamed_twice = False
+        self._channels: set[str] = set()  # data controllers of AMD's data fabric
         self._cgroups: set[str] = set()
         self._coverage = 1.0
 
@@ -102,6 +104,8 @@ class Run:
             self._flops[means.group, means.bits].add(value)
         else:
             self._dram[means.group, means.part].add(value)
+            if means.group == "data_controller":
+                self._channels.add(row.event)
 
     @property
     def time_s(self) -> float | None:
@@ -187,6 +191,8 @@ class Run:
         if any(one.missing for one in parts.values()):
             found.warn(f"{group}: some rows were not counted; the run has no DRAM bytes from it")
             return None
+        if 0 < len(self._channels) < _CHANNELS and group == "data_controller":
+            found.warn(f"{len(self._channels)} of {_CHANNELS} data controllers: DRAM bytes are a lower bound")
         if "both" in parts:
             return parts["both"].total
         if len(parts) < 2:
