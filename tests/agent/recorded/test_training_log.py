@@ -362,6 +362,13 @@ def test_number_of_steps_is_unknown_in_a_first_epoch() -> None:
     assert steps(got) == [(10, 0.58, 2.2)]
 
 
+def test_notebook_is_no_log() -> None:
+    output = f'"Epoch 1/1\\n", "9/9 {BAR} - 3s 50us/step - loss: 0.5\\n"'
+    notebook = f'{{\n "cells": [\n  {{"cell_type": "code", "outputs": [{{"text": [{output}]}}]}}]}}'
+    assert training_log.sniff(notebook) == 0
+    assert training_log.sniff(output) > 0
+
+
 def test_other_text_is_no_training() -> None:
     assert training_log.sniff("3/5 tests passed - 12s\nloss: 4\nEpoch of 1/5\n") == 0
     assert format_of(f"Epoch 1/2\n1/100 {BAR} - ETA: 3s") == "training log"

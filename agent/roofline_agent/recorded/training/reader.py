@@ -21,11 +21,14 @@ _ENDS = re.compile(r"\n|[\r\b]+")
 _COLOURS = re.compile(
     r"(?:\x1b|\\)?\[\d{1,3}(?:;\d+)*m|\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*\x07?|[()].)"
 )
+_NOTEBOOK = re.compile(r'\s*\{\s*"cells"\s*:\s*\[|\s*\{.{0,200}"cell_type"\s*:', re.S)
 _NOISE = re.compile(r"tensorflow/(core|stream_executor|compiler)/|\bINFO:tensorflow:|tf_logging\.py")
 
 
 def sniff(head: str) -> int:
-    """How sure it is that this is such a log, 0..100."""
+    """How sure it is that this is such a log, 0..100. A notebook is none: its outputs are cut up in JSON."""
+    if _NOTEBOOK.match(head):
+        return 0
     plain = _COLOURS.sub("", head)
     sure = max(tf_cnn.sniff(plain), keras_log.sniff(plain))
     return sure or (10 if _NOISE.search(plain) else 0)
