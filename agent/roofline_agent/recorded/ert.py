@@ -20,7 +20,8 @@ MAX_CHARACTERS = 16 << 20
 _PAIR = re.compile(r'\[\s*"([^"\\]{1,40})",\s*(-?\d[\d.eE+-]*)\s*\]')
 _LINE = re.compile(r"\s*(-?\d[\d.eE+-]*)\s+((?:FP\d+ |[A-Z]\w+ )?GFLOPs?|L\d|DRAM|HBM\w*|MCDRAM)\s*$")
 _WEIGHT = re.compile(r"\s*-?\d[\d.eE+-]*\s+Weight\s*$")
-_MAX = re.compile(r"\d+ \d+(?: \d[\d.eE+-]*){9}\s*$")  # working set, trials, then 3 x us, GB/s, GFLOP/s
+# Working set, trials; then us, GB/s and GFLOP/s: least, median and most.
+_MAX = re.compile(r"\d+ \d+(?: \d[\d.eE+-]*){9}\s*$")
 _TRY = re.compile(r" *(\d+) +(\d+) +(\d+\.\d+) +(\d+) +(\d+)\s*$")  # working set, trials, us, byte, FLOP
 # Names may say more: "Peak SP Vector GFlops FMA", "DDR Mem", "STREAM HBM".
 _LEVEL = re.compile(r"(?:STREAM )?(L\d|DRAM|DDR\d?|HBM\w*|MCDRAM|Shared)(?: Mem(?:ory)?)?", re.IGNORECASE)
@@ -114,7 +115,8 @@ def _read_lines(text: Text, found: Collector) -> None:
         if match and (value := number(match[1])) is not None and len(values) < 1000:
             values.append((match[2], value))
         elif _MAX.match(line):
-            best_flops = max(best_flops, number(line.split()[-1]) or 0.0)
+            # ERT itself takes the best median, not the best try.
+            best_flops = max(best_flops, number(line.split()[-2]) or 0.0)
         elif (run := _TRY.match(line)) and (time_us := float(run[3])):
             best_flops = max(best_flops, float(run[5]) / time_us / 1e3)
         else:

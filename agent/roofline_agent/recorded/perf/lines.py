@@ -72,7 +72,7 @@ class Lines:
 
 
 def _is_decimal(text: str) -> bool:
-    return text.replace(".", "", 1).isdecimal() and len(text) < _DIGITS
+    return (text.isdecimal() or text.replace(".", "", 1).isdecimal()) and len(text) < _DIGITS
 
 
 def _words(fields: list[str], places: Places) -> tuple[str, ...]:
