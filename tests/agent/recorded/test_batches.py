@@ -104,6 +104,11 @@ def test_same_file_for_the_same_rank_is_the_same_agent() -> None:
 
 
 def test_counters_go_where_those_of_the_live_source_go() -> None:
-    assert (set_name("perf stat", True), set_name("perf stat", False)) == ("perf", "perf_system")
-    assert set_name("LIKWID 5.2", False) == "likwid"
-    assert set_name("Some Tool (x)", True) == "recorded_some_tool_x"
+    assert (set_name("perf stat", True, False), set_name("perf stat", False, False)) == (
+        "perf",
+        "perf_system",
+    )
+    assert set_name("LIKWID 5.2", False, False) == "likwid"
+    assert set_name("Some Tool (x)", True, False) == "recorded_some_tool_x"
+    assert set_name("LIKWID 5.2", False, True) == "recorded_likwid_5_2_gauges"
+    assert set_name("dcgm-exporter", False, True) == "dcgm"

@@ -181,19 +181,19 @@ def test_tensor_instructions_of_hopper_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("shape", "cc", "flops"),
     [
-        ("16, 8, 8", "8.0", 2048),
+        ("16, 8, 8", "8.0", 4096),
         ("16, 8, 16", "8.0", 4096),
         ("16, 16, 4", "7.0", 512),
         ("16, 8, 8", "7.5", 2048),
     ],
 )
-def test_size_of_a_tensor_instruction_is_its_names_but_no_larger_than_the_gpu_has(
+def test_tensor_factor_is_by_architecture_and_a_smaller_one_in_the_name_is_noted(
     shape: str, cc: str, flops: int
 ) -> None:
     name = f"void Kernel<cutlass::arch::Mma<cutlass::gemm::GemmShape<{shape}>, (int)32>>"
     one = kernel_of(("sm__inst_executed_pipe_tensor.sum", "inst", "10"), *ops(ffma="1"), kernel=name, cc=cc)
     assert one.flops == 10 * flops + 2
-    assert ("as its name says" in one.note) == (flops == 2048 and cc == "8.0")
+    assert ("times the true count" in one.note) == (shape == "16, 8, 8" and cc == "8.0")
 
 
 def test_flops_of_tensor_cores_alone_are_a_lower_bound() -> None:

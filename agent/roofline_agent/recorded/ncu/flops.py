@@ -6,9 +6,10 @@ twice, and the two conventions are not mixed here: ours is a lower bound for pac
 
 Tensor cores, the first that is there: `sm__ops_path_tensor_src_*` (operations already, from Ampere on); or
 instructions of the tensor pipe times the operations of one: HMMA.884 512 (Volta), HMMA.1688 2048 (Turing),
-HMMA.16816 4096, IMMA.16832 8192, DMMA.884 512 (Ampere and later). A kernel may use smaller ones on a newer
-GPU: where its name says so (CUTLASS 16x8x8 on an A100: 2048), that is taken, and gives 2 M N K. A larger
-shape in a name is that of several instructions (16x16x4 of CUTLASS on a V100: four of 512 FLOPs).
+HMMA.16816 4096, IMMA.16832 8192, DMMA.884 512 (Ampere and later): by architecture, as published rooflines
+count. A kernel may use smaller ones on a newer GPU; where its name says so (CUTLASS 16x8x8 on an A100: 2048)
+the note says how many times too high the count is then. A larger shape in a name is that of several
+instructions (16x16x4 of CUTLASS on a V100: four of 512 FLOPs).
 Hopper's warp-group instructions have no fixed size, so there instructions say nothing.
 
 From Ampere on the compiler loads constants into registers by HFMA2.MMA, which counts as an hfma of 32 threads
@@ -200,10 +201,8 @@ def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
         return None, "tensor instructions of this GPU have no fixed size: ask for sm__ops_path_tensor_src_*"
     factor = _factor_of(kind, cc)
     if named and named < factor and kind in ("", "hmma", "imma"):
-        return (
-            named,
-            f"{named:g} FLOPs a tensor instruction, as its name says, where this GPU's do up to {factor:g}",
-        )
+        taken = f"{factor:g} taken for a tensor instruction where its name says {named:g}"
+        return factor, f"FLOPs may be {factor / named:g} times the true count: {taken}"
     return factor, ""
 
 
