@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -35,6 +36,9 @@ app = typer.Typer(
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 wrong configuration, 4 server unreachable, "
     "6 a directory, socket or lock cannot be had.",
 )
+
+MAX_RANK = 10_000_000
+MAX_OFFSET_S = 100 * 365 * 86_400.0
 
 ServerOption = Annotated[
     str | None, typer.Option("--server", help="HOST:PORT of roofline-server [127.0.0.1:7642]")
@@ -102,7 +106,7 @@ def run(
     command: Annotated[list[str], typer.Argument(help="the command that is one rank")],
     job: Annotated[str | None, typer.Option(help="job id of this rank")] = None,
     role: Annotated[str | None, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = None,
-    rank: Annotated[int | None, typer.Option(min=0, help="number within the role")] = None,
+    rank: Annotated[int | None, typer.Option(min=0, max=MAX_RANK, help="number within the role")] = None,
     name: Annotated[str | None, typer.Option(help="free name shown in reports")] = None,
     kernels: Annotated[bool, typer.Option(help="record oneDNN and MKL kernels from verbose lines")] = True,
     steps: Annotated[bool, typer.Option(help="mark steps by hooks in the training's Python")] = True,
@@ -162,7 +166,8 @@ def import_(
     job: Annotated[str | None, typer.Option(help="job id to send them to [recorded]")] = None,
     role: Annotated[str, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = "worker",
     rank: Annotated[
-        int | None, typer.Option(min=0, help="number within the role [what the file says, else 0]")
+        int | None,
+        typer.Option(min=0, max=MAX_RANK, help="number within the role [what the file says, else 0]"),
     ] = None,
     step_time_offset: Annotated[
         float,
@@ -195,6 +200,10 @@ def import_(
     """
     from .recorded import command
 
+    if not abs(step_time_offset) <= MAX_OFFSET_S:
+        raise typer.BadParameter("more than a hundred years", param_hint="--step-time-offset")
+    if host is not None and not (0 < len(host) <= 256 and host.isprintable()):
+        raise typer.BadParameter("1 to 256 printable characters", param_hint="--host")
     if output not in ("text", "json"):
         raise typer.BadParameter("text or json", param_hint="--format")
     config = _load(context.obj[0], **context.obj[1])
@@ -290,3 +299,10 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EPIPE):
+            raise
+        print(f"roofline-agent: the output cannot be written ({error.strerror})", file=sys.stderr)
+        # What is still buffered goes nowhere; Python would write it at its exit and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)

@@ -16,6 +16,7 @@ from ..records import (
     EventKind,
     Mark,
     MarkKind,
+    MetricKind,
     Rank,
     Sample,
     SampleBlock,
@@ -67,8 +68,11 @@ def duration_s(found: Collector) -> float:
         laid = (laid if launch.start_s is None else launch.start_s) + length
         ends.append(laid)
         ends = [max(ends)]
-    steps = [s.t_s + (s.step_time_s or 0.0) for s in found.steps if s.t_s is not None]
-    return max([*ends, *steps, *(phase.time_s for phase in found.phases)])
+    ends += [s.t_s + (s.step_time_s or 0.0) for s in found.steps if s.t_s is not None]
+    span = found.facts.get("span_s")
+    ends.append(float(span) if isinstance(span, (int, float)) else 0.0)
+    # Activities overlap, and so tell no length where anything else does.
+    return max(ends) or max((phase.time_s for phase in found.phases), default=0.0)
 
 
 def batches(found: Collector, target: Target) -> Iterator[Batch]:
@@ -77,7 +81,7 @@ def batches(found: Collector, target: Target) -> Iterator[Batch]:
     end = begin + max(1, round(duration_s(found) * 1e9))
     rank = target.rank
     if end <= begin + 1 and len(found.counters):
-        found.warn("the file does not say how long it ran: its totals have no place in time and are not sent")
+        found.warn("it does not say how long it ran: totals have no place in time and are not sent")
     started = Event(EventKind.RANK_STARTED, begin, begin, rank)
     ended = [Event(EventKind.RANK_EXITED, end, end, rank)]
     if any(True for _ in _launches(found)):
@@ -110,12 +114,16 @@ def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[Sample
             found.warn(f"{left_out} counters found no room in a set and are not sent")
         if not some:
             continue
-        chosen = (c for log in (found.counters, extra) for c in log if is_of_process(c) == process)
-        series = Series(rank if process else None, some, begin, end if end > begin + 1 else None)
-        name = set_name(found.tool, process)
-        for rows in _alike(_fed(series, chosen), VALUES_PER_BATCH // len(some)):
-            made = counter_set(name, some, Scope.PROCESS if process else scope_of(rows[0].instance))
-            yield SampleBlock(made, rows)
+        for gauges in (False, True):
+            mine = [c for c in some if (c.kind == MetricKind.GAUGE) == gauges]
+            if not mine:
+                continue
+            chosen = (c for log in (found.counters, extra) for c in log if is_of_process(c) == process)
+            series = Series(rank if process else None, mine, begin, end if end > begin + 1 else None)
+            name = set_name(found.tool, process, gauges)
+            for rows in _alike(_fed(series, chosen), VALUES_PER_BATCH // len(mine)):
+                made = counter_set(name, mine, Scope.PROCESS if process else scope_of(rows[0].instance))
+                yield SampleBlock(made, rows)
 
 
 def _fed(series: Series, counters: Iterable[Counter]) -> Iterator[Sample]:
@@ -130,12 +138,17 @@ def _phase_counters(found: Collector) -> Iterator[Counter]:
         yield Counter(f"phase.{phase.name}.count", phase.name, float(phase.count), "1", "process")
 
 
-def set_name(tool: str, process: bool) -> str:
-    """Name of the counter set of a tool's values."""
+def set_name(tool: str, process: bool, gauges: bool) -> str:
+    """Name of the counter set of a tool's values.
+
+    Gauges have a set of their own: what one file counts under a name another may give as a rate, and a store
+    knows one kind of metric by a name.
+    """
     known = next((sets for name, sets in SETS.items() if tool.lower().startswith(name)), None)
-    if known:
+    if known and (not gauges or known[0] == "dcgm"):
         return known[0 if process else 1]
-    return "recorded_" + (re.sub(r"[^a-z0-9]+", "_", tool.lower()).strip("_")[:40] or "file")
+    made = "recorded_" + (re.sub(r"[^a-z0-9]+", "_", tool.lower()).strip("_")[:40] or "file")
+    return f"{made}_gauges" if gauges else made
 
 
 def _alike(rows: Iterator[Sample], size: int) -> Iterator[list[Sample]]:

@@ -10,7 +10,7 @@ from typing import IO, NamedTuple
 from ..machine import Machine, read_machine
 from .batches import Target, duration_s
 from .collect import Collector
-from .document import write_json
+from .document import warning, write_json
 from .errors import RecordedError
 from .reader import head_of, read
 from .summary import summarise
@@ -34,14 +34,19 @@ class Order(NamedTuple):
 
 def carry_out(order: Order, out: IO[str], say: Callable[[str], None]) -> int:
     """Do it; how many files could not be read, or all of them if none gave a value. Raises Unreachable."""
-    heads = {path: head_of(path) for path in order.files if path != "-"}
+    # Only files can be read twice; a pipe would be empty the second time.
+    heads = {path: head_of(path) for path in order.files if os.path.isfile(path) and len(order.files) > 1}
     failed = gave = 0
     for path in order.files:
         companions = [head for other, head in heads.items() if other != path]
         try:
             found = read(path, companions, keep_launches=not order.dry_run)
         except RecordedError as error:
-            say(str(error))
+            say(printable(str(error)))
+            failed += 1
+            continue
+        except OSError as error:
+            say(printable(f"{path}: what was read finds no room ({error.strerror or error}); set TMPDIR"))
             failed += 1
             continue
         _show(found, path, order, out)
@@ -56,7 +61,7 @@ def _show(found: Collector, path: str, order: Order, out: IO[str]) -> None:
     if order.output == "json":
         write_json(found, path, out)
     else:
-        out.writelines(f"{line}\n" for line in summarise(found, path))
+        out.writelines(f"{printable(line)}\n" for line in summarise(found, path))
     out.flush()
 
 
@@ -64,10 +69,19 @@ def _send(found: Collector, path: str, order: Order, say: Callable[[str], None])
     from .upload import upload  # loads grpc, which a dry run does without
 
     target = target_of(found, path, order)
+    known = set(found.warnings)
     sent = upload(found, target, order.server, _machine(order.host))
+    for one in found.warnings:
+        if one not in known:
+            say(printable(f"{path}: {warning(one)}"))
     where = f"job {target.job}, {target.role}:{target.index}"
     refused = f"; the server refused {sent.refused}" if sent.refused else ""
-    say(f"{path} is at {order.server} as {where} ({sent.batches} batches{refused})")
+    say(printable(f"{path} is at {order.server} as {where} ({sent.batches} batches{refused})"))
+
+
+def printable(text: str) -> str:
+    """Names in a file may hold anything; a terminal gets nothing that steers it."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def target_of(found: Collector, path: str, order: Order) -> Target:

@@ -106,11 +106,19 @@ class Series:
         """The rows that were still open, and those of totals."""
         yield from self._moment()
         if self._end_ns is None:
+            yield from self._moments_of_gauges()
             return
         for instance, values in self._totals.items():
             if any(c.kind == MetricKind.CUMULATIVE and c.name in values for c in self._columns):
                 yield self._row(instance, self._begin_ns, self._zeros(values))
             yield self._row(instance, self._end_ns, values)
+
+    def _moments_of_gauges(self) -> Iterator[Sample]:
+        """A single reading, of which only what is no total can be placed: at its begin."""
+        for instance, values in self._totals.items():
+            gauges = {c.name: values.get(c.name) for c in self._columns if c.kind == MetricKind.GAUGE}
+            if any(value is not None for value in gauges.values()):
+                yield self._row(instance, self._begin_ns, gauges)
 
     def _zeros(self, values: dict[str, float | None]) -> dict[str, float | None]:
         return {

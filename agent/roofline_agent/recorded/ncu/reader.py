@@ -72,8 +72,8 @@ class _Reader:
         moved, notes = ncu_metrics.moved(values, time)
         flops = ncu_flops.count(values, printed.kernel, cc, Elapsed(time, _cycles(values, time)))
         note = "; ".join(one for one in (time_note, *notes, *flops.notes) if one)
-        for note in flops.notes:
-            self._found.warn(note, printed.line)
+        for doubt in flops.notes:
+            self._found.warn(doubt, printed.line)
         self._found.launch(_launch(printed, time, moved, flops, note))
         self._keep_rest(printed, values)
 
