@@ -692,10 +692,23 @@ def test_row_broken_after_its_unit_is_whole() -> None:
         "1,PAPI_L1_DCM,3003",
         "     0 :  calc_flops :   FLOPS_DP :  event :   INSTR_RETIRED_ANY :    300004200.000000",
         "0000000000004000 W data_start",
+        "        0, self.timeout_seconds",
+        "        8: ZLIB_DEBUG",
+        "11909\t\tDives_Akuru",
+        "  146 setup.py",
     ],
 )
 def test_sources_and_other_tools_tables_are_no_recording(line: str) -> None:
     assert perf_stat.sniff(f"{line}\n" * 3) == 0
+
+
+def test_words_of_the_program_beside_a_number_are_no_counter() -> None:
+    found = read("  146 setup.py\n  3 done_things\n" + SYSTEM + "  1,000 odd_event\n  5 other_event\n")
+    assert [c.event for c in found.counters] == ["odd_event", "other_event"]
+
+
+def test_line_of_the_program_does_not_fix_the_separator() -> None:
+    assert only(read("0: first_stage\n5,,cycles,10,100.00,,\n")).metric == "cycles"
 
 
 # --- fuzz

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .row import UNITS, Row, derived, is_event, is_mark, may_be_event, plain_number, scope
+from .row import UNITS, Row, derived, is_event, is_mark, is_surely_event, may_be_event, plain_number, scope
 
 SUMMARY = "summary"
 TIME = re.compile(r"\d+\.\d{9}")
@@ -42,9 +42,16 @@ def separator(line: str) -> str:
     signed = _SIGNATURE.search(line)
     candidates = ((signed["sep"],) if signed else ()) + _USUAL
     for sep in candidates:
-        if sep in line and row(line, sep) is not None:
+        if sep in line and (found := row(line, sep)) is not None and _is_evident(found, line, sep):
             return sep
     return ""
+
+
+def _is_evident(found: Row, line: str, sep: str) -> bool:
+    """Whether a line that is the first of its kind is perf's, not a source's like `0, self.seconds`."""
+    if found.runtime_ns is not None or found.t_s is not None or is_mark(found.text):
+        return True
+    return is_surely_event(found.event) or (len(found.text) > 2 and f"{sep} " not in line)
 
 
 def lacks_event(line: str) -> bool:

@@ -5,9 +5,20 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .row import UNITS, Derived, Row, derived, grouped_number, is_event, is_mark, may_be_event, scope
+from .row import (
+    UNITS,
+    Derived,
+    Row,
+    derived,
+    grouped_number,
+    is_event,
+    is_mark,
+    is_surely_event,
+    may_be_event,
+    scope,
+)
 
-DOUBTFUL = ("W", "B", "C", "s")  # outside of perf's own table also what `nm` prints beside an address
+_GROUPED = re.compile(r"\d{1,3}(?:\D\d{3})+")
 _MARKS = "'’\u00a0\u2007\u2009\u202f\ufffd"
 _NUMBER = rf"-?\d{{1,3}}(?: \d{{3}})+(?:[.,]\d+)?(?=\s)|-?\d+(?:[.,{_MARKS}]\d+)*"
 _ROW = re.compile(
@@ -81,6 +92,13 @@ def row(line: str, inside: bool) -> Row | None:
     cpus = int(match["cpus"][:9]) if match["cpus"] else None
     t_s = float(match["t"]) if match["t"] else None
     return Row(event, text, value, unit, t_s, place, cgroup, None, percent / 100, _derived(comment), cpus)
+
+
+def is_evident(found: Row) -> bool:
+    """Whether a row that stands outside of perf's own table is perf's, not another tool's or a source's."""
+    grouped = _GROUPED.fullmatch(found.text) is not None
+    sure = grouped or is_mark(found.text) or is_surely_event(found.event)
+    return sure or found.t_s is not None or found.coverage != 1
 
 
 def _name(text: str, inside: bool) -> tuple[str, str, str] | None:

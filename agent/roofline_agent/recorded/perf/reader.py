@@ -46,7 +46,7 @@ def sniff(head: str) -> int:
         if perf_human.header(line):
             inside, best = True, max(best, 70)
         elif row := perf_human.row(line, inside):
-            best = max(best, 90 if inside else 60 if row.unit not in perf_human.DOUBTFUL else 0)
+            best = max(best, 90 if inside else 60 if perf_human.is_evident(row) else 0)
         elif best < 80 and not told and (told := bool(perf_csv.separator(line))):
             best = 80
     return best
@@ -149,7 +149,7 @@ class _Reader:
 
     def _row(self, line: str) -> None:
         row = perf_human.row(line, self.inside)
-        if row is not None:
+        if row is not None and (self.inside or perf_human.is_evident(row)):
             self._take(row)
         elif perf_human.lacks_event(line) or perf_csv.lacks_event(line):
             self.unfinished = line.rstrip()

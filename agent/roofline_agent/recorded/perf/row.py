@@ -33,6 +33,9 @@ _NAMED = re.compile(
     r"|[A-Za-z]\w*\.[A-Za-z0-9]\w*(\.\w+)*"  # exe.amx_busy
     r"|[a-z_0-9]+:[a-z_0-9]{4,}"  # sched:sched_switch
 )
+_OWN = re.compile(
+    r"\w+_retired2?\.\w+|fp_ret_sse_avx_ops\.\w+|unc(?:ore)?_\w+(\.\w+)?|umc_cas_cmd\.\w+|dram_channel_data_\w+"
+)
 _WORD = re.compile(r"[A-Za-z_][^\s#]*( \[\w+\])?")
 METRIC_UNITS = {
     "%": (0.01, "1"), "MB/s": (1e6, "byte/s"), "GB/s": (1e9, "byte/s"), "MiB/s": (2.0**20, "byte/s"),
@@ -89,6 +92,13 @@ def is_event(name: str) -> bool:
     """Whether the name alone shows that it is an event of perf's."""
     bare = without_modifiers(name.split(" [", 1)[0])
     return bool(_GENERIC.fullmatch(bare) or _NAMED.fullmatch(bare))
+
+
+@lru_cache(maxsize=4096)
+def is_surely_event(name: str) -> bool:
+    """Whether hardly anything else has that name: sources and logs are full of names with dots and `_`."""
+    bare = without_modifiers(name.split(" [", 1)[0])
+    return "/" in bare or any(known.fullmatch(bare) for known in (_GENERIC, _OWN))
 
 
 @lru_cache(maxsize=4096)
