@@ -17,12 +17,13 @@ from . import units
 from .columns import Column, Columns
 from .errors import ClientError
 from .names import clean
-from .records import Job, RankReport, Report, RoleReport, Summary, Value
+from .records import Job, Part, RankReport, Report, RoleReport, Summary, Value
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 1
+PARTS_SHOWN, PART_VALUES = 24, 12  # rows, and values in a row, of the table of parts
 UNBOUNDED = 1 << 20  # a width, columns, that no line reaches
 CSV_COLUMNS = (
     "job",
@@ -98,7 +99,7 @@ def _head(report: Report) -> Text:
     text = Text()
     text.append(clean(f"Job {report.job}"), style="bold")
     seconds = (report.end_ns - report.begin_ns) / 1e9
-    text.append(f"  {state}, since {begin}, {seconds:.1f} s, {len(report.ranks)} ranks{mode}")
+    text.append(f"  {state}, since {begin}, {seconds:.1f} s, {_count(len(report.ranks), 'rank')}{mode}")
     if report.first_step is not None or report.last_step is not None:
         text.append(f"\nsteps {_bound(report.first_step)} to {_bound(report.last_step)} only")
     for alignment in report.alignment:
@@ -107,6 +108,10 @@ def _head(report: Report) -> Text:
         line = f"{alignment.host}: {known} (shortest median step {_shortest_step(report)})"
         text.append("\n" + clean(line))
     return text
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _bound(step: int | None) -> str:
@@ -178,16 +183,22 @@ def _parts(report: Report) -> Columns:
     table = Columns(
         "Nodes and parts", [Column(""), Column("source"), Column("a second, or mean", folds=True)]
     )
-    for part in report.parts:
-        values = [
-            f"{_quantity(name)} {units.show(value)}"
-            for name, value in part.values.items()
-            if value.value and name.endswith((".per_second", ".mean")) and ".coverage" not in name
-        ]
-        if values:
-            where = f"{part.host} {part.rank}".strip() + (f" · {part.instance}" if part.instance else "")
-            table.add(where, part.source, ", ".join(values))
+    moved = [(part, values) for part in report.parts if (values := _part_values(part))]
+    for part, values in moved[:PARTS_SHOWN]:
+        where = f"{part.host} {part.rank}".strip() + (f" · {part.instance}" if part.instance else "")
+        more = f", and {len(values) - PART_VALUES} more" if len(values) > PART_VALUES else ""
+        table.add(where, part.source, ", ".join(values[:PART_VALUES]) + more)
+    if len(moved) > PARTS_SHOWN:
+        table.add(f"and {len(moved) - PARTS_SHOWN} more", "", "--format json or csv has all of them")
     return table
+
+
+def _part_values(part: Part) -> list[str]:
+    return [
+        f"{_quantity(name)} {units.show(value)}"
+        for name, value in part.values.items()
+        if value.value and name.endswith((".per_second", ".mean")) and ".coverage" not in name
+    ]
 
 
 def _quantity(metric: str) -> str:

@@ -33,7 +33,9 @@ def number(amount: float, unit: str) -> str:
         return _scaled(amount, "B", _BINARY)
     if unit == "byte/s":
         return _scaled(amount, "B/s", _DECIMAL)
-    if unit in ("FLOP", "FLOP/s", "FLOP/J", "Hz", "J", "W", "1/s"):
+    if unit == "1/s":
+        return _scaled(amount, "", _DECIMAL).strip() + "/s"
+    if unit in ("FLOP", "FLOP/s", "FLOP/J", "Hz", "J", "W"):
         return _scaled(amount, unit, _DECIMAL)
     if unit == "1":
         return _dimensionless(amount)

@@ -22,6 +22,7 @@ Table = dict[str, NDArray[Any]]
 
 NODE_JOB = ""  # rows that concern a node and not a job are kept under the empty job
 RECORDED = "recorded"  # `framework` of a rank that is a file: its process is long gone
+RECORDING = "recording"  # `boot` of an agent that is a file: its node time is UNIX time
 NODE_RANK = -1  # in the column `rank`: the row speaks for the node, or for a part of it (column `instance`)
 
 

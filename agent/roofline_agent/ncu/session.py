@@ -27,8 +27,8 @@ from . import command, diagnosis, metrics
 from .kernels import Window, parse_windows, place, share_out
 from .steps import written
 
-TRIAL_S = 120.0
-QUERY_S = 60.0
+TRIAL_S = 60.0
+QUERY_S = 20.0
 STUCK_S = 120.0  # nothing new from ncu for so long after the command's end: it will not end by itself
 TELL_EVERY_S = 2.0
 LAST_WORDS_S = 2.0

@@ -30,11 +30,14 @@ class PartTotal(NamedTuple):
     largest: float | None = None
 
 
-def of_parts(samples: Table) -> Table:
-    """The rows that speak for nodes or for parts, with `instance` in all of them."""
+def of_parts(samples: Table, whole_ranks: bool = False) -> Table:
+    """The rows that speak for nodes or for parts, with `instance` in all of them.
+
+    whole_ranks: those of ranks as a whole too, for what is reported nowhere else.
+    """
     if not rows(samples):
         return {}
-    some = samples["rank"] == NODE_RANK
+    some = (samples["rank"] == NODE_RANK) | whole_ranks
     if "instance" in samples:
         some = some | (samples["instance"] != "")
     found = take(samples, some)

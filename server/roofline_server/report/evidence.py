@@ -247,7 +247,8 @@ def _reasons(view: JobView, number: int) -> dict[str, str]:
     lives = [who for who in view.lives if who.rank == number]
     if all(who.framework == RECORDED for who in lives):
         return dict.fromkeys(
-            ("cpu", "tcp", "flops", "perf", "dram", "energy"), "the recorded files do not hold it"
+            ("cpu", "tcp", "flops", "perf", "dram", "energy"),
+            "the recorded files do not hold it, or not of this rank",
         )
     events = where(view.events, "rank", number)
     wrapped = rows(events) and bool(np.any(events["kind"] == EventKind.KERNELS_COVERED))

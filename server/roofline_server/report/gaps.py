@@ -17,7 +17,7 @@ GAP_NS = 1_000_000  # shorter holes between two batches are no gap
 
 def alignment_of(view: JobView) -> list[tuple[str, Value]]:
     found = []
-    for node in sorted(nodes_of(view)):
+    for node in sorted(nodes_of(view) - view.recordings):
         error = view.clocks[node].error_ns
         host = view.machines[node].host
         if error is None:

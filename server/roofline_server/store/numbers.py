@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ..records import KernelKind, Machine, Metric, NodeKey, RankKey
+from ..records import RECORDING, KernelKind, Machine, Metric, NodeKey, RankKey
 from .catalog import Catalog
 
 
@@ -31,6 +31,10 @@ class Numbers:
                 number = self._nodes[key] = self._catalog.add_node(key, machine)
                 self._machines[number] = machine
             return number
+
+    def recordings(self) -> frozenset[int]:
+        """Nodes that are recorded files."""
+        return frozenset(number for key, number in list(self._nodes.items()) if key.boot == RECORDING)
 
     def rank(self, key: RankKey) -> int:
         number = self._ranks.get(key)

@@ -258,7 +258,8 @@ class Store:
         for dataset, table in raw.items():
             name = dataset.removeprefix("samples_")
             if name in metrics and name != dataset:
-                found[name] = parts.summarise(on_server_clock(parts.of_parts(table), clocks), metrics[name])
+                some = parts.of_parts(table, whole_ranks=name.startswith("recorded_"))
+                found[name] = parts.summarise(on_server_clock(some, clocks), metrics[name])
         return {name: table for name, table in found.items() if rows(table)}
 
     def _fresh(
@@ -315,6 +316,9 @@ class Store:
         return Clocks(self._clock)
 
     def _clock(self, node: int) -> NodeClock:
+        if node in self.numbers.recordings():
+            # Whoever sends it says nothing of the clock that it was recorded by: its times stand as they are.
+            return NodeClock((Knot(0, 0, 0),))
         with self._lock:
             return NodeClock(self._knots.get(node, ()), self._arrival.get(node))
 
@@ -359,6 +363,7 @@ class Store:
             self.numbers.machines(),
             self.numbers.metrics_by_set(),
             self._part_totals(snapshot, clocks),
+            self.numbers.recordings(),
         )
 
     def _part_totals(self, snapshot: _Snapshot, clocks: Clocks) -> list[parts.PartTotal]:
@@ -470,7 +475,9 @@ def _changed(lives: dict[Incarnation, Life], batches: list[TailBatch]) -> dict[I
 
 
 def _has_parts(frame: Frame) -> bool:
-    return "instance" in frame.base or bool(frame.metrics and (frame.base["rank"] == NODE_RANK).any())
+    if frame.dataset.startswith("samples_recorded_") or "instance" in frame.base:
+        return True
+    return bool(frame.metrics and (frame.base["rank"] == NODE_RANK).any())
 
 
 def _moment(clock: NodeClock, node_ns: int) -> int:

@@ -37,3 +37,4 @@ class JobView(NamedTuple):
     machines: dict[int, Machine]
     metrics: dict[str, list[Metric]]
     parts: Sequence[PartTotal] = ()  # what nodes, and parts of nodes and ranks, counted over the job
+    recordings: frozenset[int] = frozenset()  # nodes that are recorded files

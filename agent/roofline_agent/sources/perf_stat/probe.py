@@ -6,7 +6,9 @@ Answers are kept for the life of this process: doctor, the agent and other sourc
 from __future__ import annotations
 
 import functools
+import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from .groups import Group, grouped, spelled
 from .output import plain, printed
 
 PROBE_TIMEOUT_S = 5.0  # of one question; perf answers in a few hundredths of a second
+MOST_BYTES = 1 << 20
 WITNESS = "task-clock"  # a software event: counts whenever the process runs
 
 PER_PROCESS: tuple[str, ...] = ()
@@ -49,19 +52,38 @@ def tried(perf: str, options: tuple[str, ...], events: str, idle_counts: bool = 
 
     Raises OSError or subprocess.SubprocessError where perf cannot be run or does not answer.
     """
-    done = subprocess.run(
-        [perf, "stat", *options, "-x", ";", "-e", events, "--", "true"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        timeout=PROBE_TIMEOUT_S,
-        env=environment(),
-    )
-    text = done.stderr.decode(errors="replace")
-    lines = printed(text) if done.returncode == 0 else []
+    status, text = _answer([perf, "stat", *options, "-x", ";", "-e", events, "--", "true"])
+    lines = printed(text) if status == 0 else []
     counts = [name for value, name in lines if not _missing(value, idle_counts)]
     names = tuple(dict.fromkeys(map(plain, counts)))
     return Tried(names, text, bool(lines) and len(counts) == len(lines), any(plain(n) != n for n in counts))
+
+
+def _answer(command: list[str]) -> tuple[int, str]:
+    """(exit status, what it said); whatever is called perf may print without end, or never."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as child:
+        late = threading.Timer(PROBE_TIMEOUT_S, child.kill)
+        late.start()
+        try:
+            assert child.stderr is not None
+            said = child.stderr.read(MOST_BYTES)
+            if len(said) == MOST_BYTES:
+                child.kill()
+        finally:
+            over = late.finished.is_set()
+            late.cancel()
+    if over:
+        raise subprocess.TimeoutExpired(command[:2], PROBE_TIMEOUT_S)
+    text = said.decode(errors="replace")
+    if child.returncode < 0 and len(said) < MOST_BYTES:
+        text = f"perf was ended by a signal ({signal.strsignal(-child.returncode)})\n{text}"
+    return child.returncode, text
 
 
 def _missing(value: str, idle_counts: bool) -> bool:
