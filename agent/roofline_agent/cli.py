@@ -212,7 +212,11 @@ def import_(
     order = command.Order(
         tuple(files), job or config.job, role, rank, step_time_offset, host, dry_run, output, config.server
     )
-    failed = command.carry_out(order, sys.stdout, _say)
+    try:
+        failed = command.carry_out(order, sys.stdout, _say)
+    except KeyboardInterrupt:
+        _say("interrupted; what was sent is kept, and sending it again adds only the rest")
+        raise
     if failed:
         raise typer.Exit(1)
 

@@ -189,6 +189,76 @@ def test_encodings_of_other_systems(site: Site, encoding: str) -> None:
     assert shown["kernels"][0]["flops"] == 6e6
 
 
+def test_pipe_by_name_is_read_once(site: Site) -> None:
+    path = written(site, "b", NCU)
+    shell = f"{COMMANDS / 'roofline-agent'} import --dry-run --format json <(cat {path})"
+    done = subprocess.run(["bash", "-c", shell], env=site.environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kernels"][0]["flops"] == 6e6
+
+
+def test_names_in_a_file_cannot_steer_the_terminal(site: Site) -> None:
+    path = written(site, "b", NCU.replace('"gemm"', '"ge\x1b]0;owned\x07mm\u202e"'))
+    done = run(site, "--dry-run", path)
+    assert "ge?]0;owned?mm?" in done.stdout
+    assert all(c.isprintable() for c in done.stdout.replace("\n", ""))
+
+
+def test_output_that_cannot_be_written_is_one_line(site: Site) -> None:
+    path = written(site, "b", NCU)
+    with open("/dev/full", "w") as full:
+        command = [COMMANDS / "roofline-agent", "import", "--dry-run", path]
+        done = subprocess.run(
+            command, env=site.environ, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "roofline-agent: the output cannot be written (No space left on device)"
+    ]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--rank", "99999999999999999999"),
+        ("--step-time-offset", "nan"),
+        ("--step-time-offset", "1e30"),
+        ("--host", "a\x1b"),
+        ("--format", "xml"),
+    ],
+)
+def test_options_that_cannot_be_are_usage_errors(site: Site, option: tuple[str, str]) -> None:
+    done = run(site, *option, written(site, "b", NCU))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_zeros_at_the_end_of_a_torn_file_do_not_hide_it(site: Site) -> None:
+    assert dry(site, written(site, "b", NCU.encode() + bytes(64)))["kernels"]
+
+
+def test_recording_stands_at_its_own_time_whatever_becomes_of_the_server(site: Site) -> None:
+    steps = [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{n}",
+            "pid": 1,
+            "tid": 1,
+            "ts": n * 5e5,
+            "dur": 5e5,
+        }
+        for n in range(2)
+    ]
+    trace = {"schemaVersion": 1, "deviceProperties": [], "baseTimeNanoseconds": 10**18, "traceEvents": steps}
+    site.server()
+    assert run(site, "--job", "9", written(site, "t.json", json.dumps(trace))).returncode == 0
+    report = site.report("9")
+    assert report["begin_ns"] == 10**18
+    assert report["end_ns"] == 10**18 + 10**9
+    assert report["alignment"] == []
+
+
 def test_standard_input_is_a_file_too(site: Site) -> None:
     done = run(site, "--dry-run", "--format", "json", "-", input=PERF)
     assert done.returncode == 0, done.stderr

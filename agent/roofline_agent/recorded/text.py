@@ -131,6 +131,7 @@ class Text:
             yield self._line(rest)
 
     def _line(self, text: str) -> str:
+        text = text.rstrip("\0")
         self.line += 1
         if len(text) > MAX_LINE:
             self.long_lines += 1
@@ -163,6 +164,8 @@ def _refuse_binary(name: str, head: bytes) -> None:
     for magic, what in _KNOWN_BINARY:
         if head.startswith(magic):
             raise NotText(f"{name} is {what}")
+    # A writer that was cut off by a crash may leave zeros at the end: those are no reason.
+    head = head.rstrip(b"\0")
     nul = head.find(b"\0")
     if nul >= 0:
         line = head.count(b"\n", 0, nul) + 1

@@ -192,6 +192,13 @@ Memory data volume [GBytes] STAT,0.75,0,0.75,0.375,
 
 
 @pytest.mark.parametrize("content", [TABLE, CSV])
+def test_rates_are_levels_and_amounts_are_totals(content: str) -> None:
+    kinds = {c.metric: c.kind for c in read(content).counters}
+    assert kinds["flops_per_s.f64"] == "gauge"
+    assert kinds["dram_bytes"] == kinds["INSTR_RETIRED_ANY"] == kinds["flops.f64.scalar"] == "total"
+
+
+@pytest.mark.parametrize("content", [TABLE, CSV])
 def test_threads_are_summed_once_to_a_point(content: str) -> None:
     found = read(content)
     assert likwid.sniff(content) == 90

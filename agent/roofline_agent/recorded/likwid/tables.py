@@ -10,7 +10,7 @@ import re
 
 from ..collect import Collector
 from ..records import Counter
-from .metrics import Meaning, event, metric, number
+from .metrics import Meaning, event, kind, metric, number
 from .sums import Point
 
 _HEADS = ("Event", "Metric", "Region Info")
@@ -159,9 +159,11 @@ class Tables:
         where = ", ".join(
             part for part in (f"region {point.region}" * bool(point.region), _scope(column)) if part
         )
+        # Counts and amounts are of the whole run; a ratio, a rate or a clock is a level.
+        whole = "total" if self._kind == "Event" or kind(means.unit) == "delta" else "gauge"
         self.found.counters.append(
             Counter(
-                means.metric, name, value, means.unit, where, None, None, "total", printed, means.printed_unit
+                means.metric, name, value, means.unit, where, None, None, whole, printed, means.printed_unit
             )
         )
 

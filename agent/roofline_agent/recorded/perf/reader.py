@@ -192,10 +192,9 @@ class _Reader:
             self._derived(row.derived, where, coverage, row.t_s)
 
     def _derived(self, one: Derived, where: str, coverage: float | None, t_s: float | None) -> None:
-        kind = "total" if t_s is None else "gauge"
         self.found.counters.append(
             Counter(
-                one.name, one.name, one.printed * one.factor, one.unit, where, coverage, t_s, kind,
+                one.name, one.name, one.printed * one.factor, one.unit, where, coverage, t_s, "gauge",
                 one.printed, one.printed_unit,
             )
         )  # fmt: skip
