@@ -47,6 +47,7 @@ RESERVED_COLUMNS = frozenset(
 ) | {"instance"}
 MAX_INSTANCES = 65_536
 MAX_RANK_TABLES = 8192
+GPU_LIBRARIES = ("cuda", "hip", "sycl", "mtia")
 
 
 class Numbers(Protocol):
@@ -348,7 +349,7 @@ def _with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Tab
     calls["flops"], calls["bytes"] = flops[at], traffic[at]
     if (dram != ABSENT).any():
         calls["dram"] = dram[at]
-    on_gpu = np.array([k.library == "cuda" for k in kernels], np.int64)
+    on_gpu = np.array([k.library in GPU_LIBRARIES for k in kernels], np.int64)
     if on_gpu.any():
         calls["on_gpu"] = on_gpu[at]
     calls["precision"] = np.array([precision_code(k.precision) for k in kernels], np.int64)[at]
