@@ -62,6 +62,26 @@ NCU = (
 )
 
 
+# Of PyTorch's profiler: two steps of half a second each, from UNIX second 10^9 on.
+TRACE = {
+    "schemaVersion": 1,
+    "deviceProperties": [],
+    "baseTimeNanoseconds": 10**18,
+    "traceEvents": [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{n}",
+            "pid": 1,
+            "tid": 1,
+            "ts": n * 5e5,
+            "dur": 5e5,
+        }
+        for n in range(2)
+    ],
+}
+
+
 def run(site: Site, *arguments: Any, **more: Any) -> subprocess.CompletedProcess[str]:
     command = [str(COMMANDS / "roofline-agent"), "import", *map(str, arguments)]
     return subprocess.run(command, env=site.environ, capture_output=True, text=True, timeout=120, **more)
@@ -116,21 +136,8 @@ def test_recording_is_reported_and_sent_twice_counts_once(site: Site) -> None:
 def test_recording_falls_on_the_steps_of_the_job_it_is_given_to(site: Site) -> None:
     """A trace with two profiled steps of half a second; what perf counted meanwhile is shifted onto them."""
     site.server()
-    steps = [
-        {
-            "ph": "X",
-            "cat": "user_annotation",
-            "name": f"ProfilerStep#{n}",
-            "pid": 1,
-            "tid": 1,
-            "ts": n * 5e5,
-            "dur": 5e5,
-        }
-        for n in range(2)
-    ]
-    trace = {"schemaVersion": 1, "deviceProperties": [], "baseTimeNanoseconds": 10**18, "traceEvents": steps}
     zero = time.mktime((2026, 11, 21, 9, 0, 0, 0, 0, -1))
-    assert run(site, "--job", "9", written(site, "t.json", json.dumps(trace))).returncode == 0
+    assert run(site, "--job", "9", written(site, "t.json", json.dumps(TRACE))).returncode == 0
     done = run(site, "--job", "9", "--step-time-offset", 1e9 - zero, written(site, "a", PERF))
     assert done.returncode == 0, done.stderr
     found = values(site.report("9"), "worker:0")
@@ -238,21 +245,8 @@ def test_zeros_at_the_end_of_a_torn_file_do_not_hide_it(site: Site) -> None:
 
 
 def test_recording_stands_at_its_own_time_whatever_becomes_of_the_server(site: Site) -> None:
-    steps = [
-        {
-            "ph": "X",
-            "cat": "user_annotation",
-            "name": f"ProfilerStep#{n}",
-            "pid": 1,
-            "tid": 1,
-            "ts": n * 5e5,
-            "dur": 5e5,
-        }
-        for n in range(2)
-    ]
-    trace = {"schemaVersion": 1, "deviceProperties": [], "baseTimeNanoseconds": 10**18, "traceEvents": steps}
     site.server()
-    assert run(site, "--job", "9", written(site, "t.json", json.dumps(trace))).returncode == 0
+    assert run(site, "--job", "9", written(site, "t.json", json.dumps(TRACE))).returncode == 0
     report = site.report("9")
     assert report["begin_ns"] == 10**18
     assert report["end_ns"] == 10**18 + 10**9

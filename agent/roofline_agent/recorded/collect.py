@@ -136,12 +136,12 @@ class Collector:
         self.summed.append(kernel)
 
     def phase(self, name: str, time_s: float, count: int = 1, moved: float | None = None) -> None:
-        """Time spent in an activity; adds up by name."""
+        """Time spent in an activity; adds up by name. Bytes are a sum only if all of them have some."""
         if name not in self._phases and len(self._phases) >= MAX_PHASES:
             self.warn(f"more than {MAX_PHASES} different phases; the rest are left out")
             return
-        old = self._phases.get(name, Phase(name, 0, 0.0))
-        both = moved if old.bytes is None else old.bytes + (moved or 0.0)
+        old = self._phases.get(name, Phase(name, 0, 0.0, 0.0))
+        both = None if old.bytes is None or moved is None else old.bytes + moved
         self._phases[name] = Phase(name, old.count + count, old.time_s + time_s, both)
 
     def warn(self, text: str, line: int = 0) -> None:

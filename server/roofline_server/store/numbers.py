@@ -21,6 +21,8 @@ class Numbers:
         for key, number in self._ranks.items():
             self._by_job.setdefault(key.job, {})[number] = key
         self._machines = catalog.machines()
+        # Nodes that are recorded files.
+        self.recordings = frozenset(number for key, number in self._nodes.items() if key.boot == RECORDING)
         self.rank_tables: dict[Any, Any] = {}  # see decode.Numbers
 
     def node(self, key: NodeKey, machine: Machine) -> int:
@@ -30,11 +32,9 @@ class Numbers:
             if number is None or self._machines.get(number) != machine:
                 number = self._nodes[key] = self._catalog.add_node(key, machine)
                 self._machines[number] = machine
+                if key.boot == RECORDING:
+                    self.recordings |= {number}
             return number
-
-    def recordings(self) -> frozenset[int]:
-        """Nodes that are recorded files."""
-        return frozenset(number for key, number in list(self._nodes.items()) if key.boot == RECORDING)
 
     def rank(self, key: RankKey) -> int:
         number = self._ranks.get(key)

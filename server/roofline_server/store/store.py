@@ -316,7 +316,7 @@ class Store:
         return Clocks(self._clock)
 
     def _clock(self, node: int) -> NodeClock:
-        if node in self.numbers.recordings():
+        if node in self.numbers.recordings:
             # Whoever sends it says nothing of the clock that it was recorded by: its times stand as they are.
             return NodeClock((Knot(0, 0, 0),))
         with self._lock:
@@ -363,7 +363,7 @@ class Store:
             self.numbers.machines(),
             self.numbers.metrics_by_set(),
             self._part_totals(snapshot, clocks),
-            self.numbers.recordings(),
+            self.numbers.recordings,
         )
 
     def _part_totals(self, snapshot: _Snapshot, clocks: Clocks) -> list[parts.PartTotal]:

@@ -112,3 +112,21 @@ def test_counters_go_where_those_of_the_live_source_go() -> None:
     assert set_name("Some Tool (x)", True, False) == "recorded_some_tool_x"
     assert set_name("LIKWID 5.2", False, True) == "recorded_likwid_5_2_gauges"
     assert set_name("dcgm-exporter", False, True) == "dcgm"
+
+
+def test_bytes_of_an_activity_are_a_sum_only_if_each_time_has_some() -> None:
+    found = collected()
+    for name, moved in (
+        ("all", 4.0),
+        ("all", 5.0),
+        ("some", 4.0),
+        ("some", None),
+        ("late", None),
+        ("late", 4.0),
+    ):
+        found.phase(name, 1.0, 1, moved)
+    assert {phase.name: (phase.count, phase.bytes) for phase in found.phases} == {
+        "all": (2, 9.0),
+        "some": (2, None),
+        "late": (2, None),
+    }
