@@ -10,6 +10,7 @@ from .totals import Row, Totals
 
 _FIRST_PAUSE_NS = 1_000_000_000
 _LONGEST_PAUSE_NS = 60_000_000_000
+SILENT_NS = 10_000_000_000  # beyond three intervals: a perf that has counted none by then is complained of
 
 
 class Watch:
@@ -24,6 +25,7 @@ class Watch:
         self._begun = False  # the child has counted an interval
         self._pause_ns = _FIRST_PAUSE_NS
         self._not_before_ns = 0
+        self._started_ns = 0
         self.complaint = ""  # why perf ended; whoever reads it clears it
 
     def take(self, interval_ms: int) -> list[Row]:
@@ -37,7 +39,13 @@ class Watch:
         rows = self._rows(child, child.take())
         if ended:
             rows += self._lost(child)
+        elif self._is_silent(interval_ms):
+            self.complaint = self.complaint or "perf runs, but has printed no interval yet"
         return rows
+
+    def _is_silent(self, interval_ms: int) -> bool:
+        waited_ns = time.monotonic_ns() - self._started_ns
+        return not self._begun and waited_ns > SILENT_NS + 3_000_000 * interval_ms
 
     def _start(self, interval_ms: int) -> None:
         if time.monotonic_ns() < self._not_before_ns:
@@ -47,6 +55,7 @@ class Watch:
         except OSError as error:
             self._rest(f"perf cannot be started: {error.strerror or error}")
         self._begun = False
+        self._started_ns = time.monotonic_ns()
 
     def _rows(self, child: Child, intervals: Sequence[Interval]) -> list[Row]:
         rows = []
