@@ -158,6 +158,7 @@ class Daemon:
             calls,
             [*self._events, *events],
             list(self._discovery.ranks.values()),
+            self._intake.take_spans(),
         )
         self._blocks, self._events, self._begin_ns = [], [], end
         sequence = self._spool.next_sequence()

@@ -23,7 +23,7 @@ from roofline.v1 import machine_pb2
 
 from .calibrate.records import Ceiling
 from .machine import Machine
-from .records import ABSENT_INT, Batch, CounterSet, Rank, Sample, SampleBlock, SourceStatus
+from .records import ABSENT_INT, Batch, CounterSet, Rank, Sample, SampleBlock, SourceStatus, Span
 from .spool import Spool
 from .verbose.records import KernelShape
 
@@ -102,6 +102,8 @@ def encode(batch: Batch, sequence: int) -> bytes:
                 duration_ns=ints(c.duration_ns for c in batch.calls),
             )
         )
+    if batch.spans:
+        message.spans.CopyFrom(_spans(batch.spans, ranks))
     for event in batch.events:
         message.events.add(
             kind=event.kind.value,
@@ -147,6 +149,20 @@ def _marks(batch: Batch, ranks: _Table, phases: _Table) -> pb.Marks:
         flags=ints(int(m.asynchronous) for m in marks),
     )
     message.phases.extend(phases.numbers)
+    return message
+
+
+def _spans(spans: Sequence[Span], ranks: _Table) -> pb.Spans:
+    names = _Table()
+    message = pb.Spans(
+        rank=ints(ranks(s.rank) for s in spans),
+        name=ints(names(s.name) for s in spans),
+        begin_ns=ints(s.begin_ns for s in spans),
+        end_ns=ints(s.end_ns for s in spans),
+        bytes=ints(s.bytes for s in spans),
+        count=ints(s.count for s in spans),
+    )
+    message.names.extend(names.numbers)
     return message
 
 

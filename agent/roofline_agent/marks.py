@@ -10,22 +10,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from roofline_step._sender import ABSENT, HEADER
+from roofline_step._sender import ABSENT, FACT, HEADER, SPAN_VALUES, SPANS
 
 from .discovery import Discovery
 from .errors import Unavailable
-from .records import Call, Event, EventKind, Mark, MarkKind, Rank
+from .records import Call, Event, EventKind, Mark, MarkKind, Rank, Span
 from .verbose.records import KernelShape
 
 MAX_CONNECTIONS = 4096
 MAX_KERNELS = 65536  # shapes one wrapper may describe
 MAX_PACKET = 1 << 17
+MAX_FACTS = 256  # that wait until it is known whose they are
+SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
 COUNTS = ("flops", "bytes", "dram_bytes")
 PACKETS_PER_STRIDE = 4096
 _CREDENTIALS = struct.Struct("=3i")
@@ -141,6 +145,7 @@ class _Sender:
     def __init__(self) -> None:
         self.rank: Rank | None = None
         self.wrapped_pid = 0
+        self.facts: list[str] = []  # said before it was known whose they are
         self.shapes: dict[int, KernelShape] = {}
 
 
@@ -153,6 +158,7 @@ class Intake:
         self._senders: dict[socket.socket, _Sender] = {}
         self._marks: list[Mark] = []
         self._calls: list[Call] = []
+        self._spans: list[Span] = []
         self._events: list[Event] = []
         self._covered: dict[Rank, tuple[int, int]] = {}
         self._refused: dict[str, int] = {}
@@ -180,6 +186,11 @@ class Intake:
             except (struct.error, ValueError, TypeError, KeyError, RecursionError):
                 self._refuse("a packet that is no mark")
 
+    def take_spans(self) -> list[Span]:
+        """The stretches of time that were told since the last call."""
+        taken, self._spans = self._spans, []
+        return taken
+
     def take(self, now_ns: int) -> tuple[list[Mark], list[Call], list[Event]]:
         """What came since the last call; refusals and kernel coverage are summed into events."""
         events = self._events
@@ -199,6 +210,10 @@ class Intake:
         kind = data[:1]
         if kind == b"M":
             self._mark(sender, peer, data)
+        elif kind == b"S":
+            self._stretches(sender, peer, data)
+        elif kind == b"F":
+            self._fact(sender, peer, data[len(FACT) :].decode(errors="replace"))
         elif kind == b"C":
             self._kernel_calls(sender, peer, data)
         elif kind == b"K":
@@ -231,6 +246,38 @@ class Intake:
         said = None if examples == ABSENT or examples < 0 else examples
         self._marks.append(Mark(whose, rank, kind, step, said, time_ns, phase, bool(flags & 1)))
 
+    def _stretches(self, sender: _Sender, peer: Peer, data: bytes) -> None:
+        rank = self._wrapped(sender, peer) if sender.wrapped_pid else self._rank_of(sender, peer)
+        if rank is None:
+            return
+        _, size, count = SPANS.unpack_from(data)
+        names = data[SPANS.size : SPANS.size + size].decode().split("\0")
+        if not all(SPAN_NAME.fullmatch(name) and len(name) <= 64 for name in names):
+            raise ValueError("a name of a span")
+        values = struct.unpack_from(f"<{SPAN_VALUES * count}q", data, SPANS.size + size)
+        for at in range(0, len(values), SPAN_VALUES):
+            name, begin, end, handled, number = values[at : at + SPAN_VALUES]
+            if not (0 <= name < len(names) and begin <= end and number >= 0):
+                raise ValueError("a span that cannot be")
+            some = None if handled == ABSENT or handled < 0 else handled
+            self._spans.append(Span(rank, names[name], begin, end, some, number))
+
+    def _fact(self, sender: _Sender, peer: Peer, text: str) -> None:
+        # A process is not made a rank by having imported something.
+        if sender.wrapped_pid:
+            sender.rank = self._wrapped(sender, peer)
+        elif sender.rank is None and peer.pid > 0:
+            sender.rank = self._discovery.look_at(peer.pid)
+        if len(sender.facts) < MAX_FACTS:
+            sender.facts.append("".join(c if c.isprintable() else "?" for c in text))
+        if sender.rank is not None:
+            self._tell_facts(sender, sender.rank)
+
+    def _tell_facts(self, sender: _Sender, rank: Rank) -> None:
+        now = time.monotonic_ns()
+        self._events += [Event(EventKind.FACT, now, now, rank, text=text) for text in sender.facts]
+        sender.facts = []
+
     def _rank_of(self, sender: _Sender, peer: Peer) -> Rank | None:
         if sender.rank is None:
             if peer.pid <= 0:
@@ -239,6 +286,8 @@ class Intake:
             sender.rank = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
             if sender.rank is None:
                 self._refuse("a mark from a process that has gone")
+            else:
+                self._tell_facts(sender, sender.rank)
         return sender.rank
 
     def _named(self, speaker: Rank, role: str, index: int) -> Rank | None:
@@ -282,6 +331,7 @@ class Intake:
                 self._refuse("kernels of a command that is several ranks; wrap each rank by itself")
             elif found:
                 sender.rank = found[0]
+                self._tell_facts(sender, found[0])
         return sender.rank
 
     def _owner(self, pid: int) -> int | None:

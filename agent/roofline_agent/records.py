@@ -105,6 +105,17 @@ class Mark(NamedTuple):
     asynchronous: bool = False
 
 
+class Span(NamedTuple):
+    """A named stretch of time of a rank: a phase of its steps, or what it communicated."""
+
+    rank: Rank
+    name: str
+    begin_ns: int
+    end_ns: int
+    bytes: int | None = None
+    count: int = 1  # type: ignore[assignment]  # how many things it stands for
+
+
 class Call(NamedTuple):
     """One executed kernel of a rank."""
 
@@ -122,6 +133,7 @@ class EventKind(IntEnum):
     LOST = 5
     REFUSED = 6
     SOURCE_FAILED = 7
+    FACT = 8
 
 
 class Event(NamedTuple):
@@ -143,6 +155,7 @@ class Batch(NamedTuple):
     calls: Sequence[Call] = ()
     events: Sequence[Event] = ()
     ranks: Sequence[Rank] = ()
+    spans: Sequence[Span] = ()
 
 
 class SourceStatus(NamedTuple):

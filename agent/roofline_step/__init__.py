@@ -17,9 +17,9 @@ fork; survives a restart of the agent and counts what it had to drop; without an
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Optional, Tuple, Type
+from typing import Optional, Sequence, Tuple, Type
 
-from ._sender import Sender
+from ._sender import Sender, Span
 
 __all__ = ["BEGIN", "BORDER", "END", "mark", "phase", "step"]
 
@@ -71,6 +71,21 @@ def send_mark(
     """What hooks call in place of `mark`: the same, but not the word of the training program."""
     if not _agent.off():
         _send(kind, step, examples, time_ns, of, asynchronous, "")
+
+
+def send_spans(spans: Sequence[Span]) -> None:
+    """Say what this process did between the borders of its steps: (name, begin, end, bytes, count) each.
+
+    name: "phase.input", "asked.allreduce", ... (docs/metrics.md). begin, end: time.monotonic_ns(). bytes: None
+    where nobody knows. count: how many things of the same kind it stands for.
+    """
+    if spans and not _agent.off():
+        _agent.send_spans(spans)
+
+
+def send_fact(name: str, value: object) -> None:
+    """Say a setting or a size that holds for this process; the newest value of a name counts."""
+    _agent.send_fact(name, value)
 
 
 class step:

@@ -3,6 +3,10 @@
 Packet (little-endian): b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8,
 3 bytes of padding, marks dropped since the last packet u32, index i32 (-1: the sender itself), step i64,
 examples i64 (-2^63: not said), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
+
+Spans (stretches of time of the sender): b"S", 3 bytes of padding, bytes of names u32, rows u32, the names in
+UTF-8 with a NUL between them, then per row name, begin, end, bytes, count as i64.
+Facts: b"F", 3 bytes of padding, then "name=value" in UTF-8.
 """
 
 from __future__ import annotations
@@ -12,10 +16,17 @@ import socket
 import struct
 import threading
 import time
-from typing import List, Mapping, Optional, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 HEADER = struct.Struct("<sBBBB3xIiqqq")
+SPANS = struct.Struct("<s3xII")
+SPAN_VALUES = 5
+MAX_SPANS = 1024  # in one packet
+FACT = b"F\0\0\0"
+MAX_FACTS, MAX_FACT = 256, 4096  # facts of one process, bytes of one
 ABSENT = -(2**63)
+
+Span = Tuple[str, int, int, Optional[int], int]  # name, begin and end (monotonic ns), bytes, count
 RETRY_NS = 1000000000
 
 _now = time.monotonic_ns
@@ -48,6 +59,7 @@ class Sender:
     def __init__(self, paths: Optional[List[str]] = None) -> None:
         self._paths = paths
         self._socket: Optional[socket.socket] = None
+        self._facts: Dict[str, str] = {}
         self._start_anew()
         os.register_at_fork(after_in_child=self._start_anew)
 
@@ -93,6 +105,8 @@ class Sender:
             return False
         self._socket = connection
         self._was_connected = True
+        for name, value in list(self._facts.items()):
+            self._put(_fact(name, value))
         return True
 
     def send(
@@ -109,7 +123,7 @@ class Sender:
         try:
             role, index = (of[0].encode(), of[1]) if of is not None else (b"", -1)
             name = str(phase).encode()[:64].decode(errors="ignore").encode()  # cut between characters
-            self._socket.send(  # type: ignore[union-attr]
+            self._put(
                 HEADER.pack(
                     b"M",
                     kind,
@@ -125,6 +139,35 @@ class Sender:
                 + role
                 + name
             )
+        except Exception:
+            self.dropped += 1
+
+    def send_spans(self, spans: Sequence[Span]) -> None:
+        """Send stretches of time of this process; on any trouble count them as dropped."""
+        try:
+            for at in range(0, len(spans), MAX_SPANS):
+                if self.off():
+                    return
+                self._put(_spans(spans[at : at + MAX_SPANS]))
+        except Exception:
+            self.dropped += 1
+
+    def send_fact(self, name: str, value: object) -> None:
+        """Say something that holds from now on; said again to every agent that comes later."""
+        try:
+            if name not in self._facts and len(self._facts) >= MAX_FACTS:
+                return
+            self._facts[name] = str(value)
+            connected = self._socket is not None
+            # A new connection says all facts by itself.
+            if not self.off() and connected:
+                self._put(_fact(name, self._facts[name]))
+        except Exception:
+            self.dropped += 1
+
+    def _put(self, packet: bytes) -> None:
+        try:
+            self._socket.send(packet)  # type: ignore[union-attr]
             self.dropped = 0
         except BlockingIOError:
             self.dropped += 1
@@ -144,6 +187,20 @@ class Sender:
         if broken:
             self._socket = None
             connection.close()
+
+
+def _spans(spans: Sequence[Span]) -> bytes:
+    numbers: Dict[str, int] = {}
+    values: List[int] = []
+    for name, begin, end, size, count in spans:
+        number = numbers.setdefault(name, len(numbers))
+        values += (number, begin, end, ABSENT if size is None else size, count)
+    names = "\0".join(numbers).encode()
+    return SPANS.pack(b"S", len(names), len(spans)) + names + struct.pack("<%dq" % len(values), *values)
+
+
+def _fact(name: str, value: str) -> bytes:
+    return FACT + ("%s=%s" % (name, value)).encode()[:MAX_FACT]
 
 
 def _hung_up(connection: socket.socket) -> bool:

@@ -13,7 +13,7 @@ import importlib.util
 import os
 import sys
 import time
-from typing import Any, Optional, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 HOOKS = {
     "tensorflow.python.distribute.coordinator.cluster_coordinator": "tf_coordinator",
@@ -91,6 +91,9 @@ class Marker:
     def __init__(self, step: Any, environ: Any = os.environ, profiler: Any = None) -> None:
         self._step = step
         self._profiler = profiler
+        # The training may have an older roofline_step of its own.
+        self._send_spans = getattr(step, "send_spans", None)
+        self._send_fact = getattr(step, "send_fact", None)
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
 
     def border(self, number: int, examples: Optional[int] = None) -> None:
@@ -120,6 +123,20 @@ class Marker:
         self._step.send_mark(self._step.END, number, examples, end_ns, of, asynchronous)
         if of is None and self._profiler is not None:
             self._profiler.ended(number, end_ns)
+
+    def spans(self, spans: Sequence[Tuple[str, int, int, Optional[int], int]]) -> None:
+        """What this rank did when: (name, begin_ns, end_ns, bytes or None, count) each; best once a step.
+
+        name: "phase.input" (of the rank's main thread: input, forward, backward, communicate, optimizer),
+        "asked.KIND" (what the framework asked for), "engine.KIND" (what was executed for it).
+        """
+        if spans and self._send_spans is not None:
+            self._send_spans(spans)
+
+    def fact(self, name: str, value: object) -> None:
+        """A setting or size of this rank: "gradient.bytes", "hook.NAME", ... The newest value counts."""
+        if self._send_fact is not None:
+            self._send_fact(name, value)
 
     def _note_in_stream(self) -> None:
         # MKL's verbose lines carry no time; between two of these the wrapper knows their step all the same.
@@ -160,7 +177,9 @@ class _Watcher:
             execute(module)
             try:
                 importlib.import_module("_roofline_hooks." + hook).patch(module, marker)
-            except Exception:
+                marker.fact("hook." + hook, "installed")
+            except Exception as error:
+                marker.fact("hook." + hook, "failed: %s: %s" % (type(error).__name__, error))
                 if os.environ.get("ROOFLINE_DEBUG"):
                     import traceback
 

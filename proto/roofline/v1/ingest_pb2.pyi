@@ -32,6 +32,7 @@ class EventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_KIND_LOST: _ClassVar[EventKind]
     EVENT_KIND_REFUSED: _ClassVar[EventKind]
     EVENT_KIND_SOURCE_FAILED: _ClassVar[EventKind]
+    EVENT_KIND_FACT: _ClassVar[EventKind]
 METRIC_KIND_UNSPECIFIED: MetricKind
 METRIC_KIND_CUMULATIVE: MetricKind
 METRIC_KIND_GAUGE: MetricKind
@@ -49,6 +50,7 @@ EVENT_KIND_KERNELS_COVERED: EventKind
 EVENT_KIND_LOST: EventKind
 EVENT_KIND_REFUSED: EventKind
 EVENT_KIND_SOURCE_FAILED: EventKind
+EVENT_KIND_FACT: EventKind
 
 class AgentMessage(_message.Message):
     __slots__ = ("hello", "batch", "pong", "result")
@@ -107,7 +109,7 @@ class Welcome(_message.Message):
     def __init__(self, acked: _Optional[int] = ..., server: _Optional[str] = ..., max_batch_bytes: _Optional[int] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("sequence", "begin_ns", "end_ns", "ranks", "counter_sets", "samples", "marks", "kernels", "calls", "events", "instances")
+    __slots__ = ("sequence", "begin_ns", "end_ns", "ranks", "counter_sets", "samples", "marks", "kernels", "calls", "events", "instances", "spans")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     END_NS_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +121,7 @@ class Batch(_message.Message):
     CALLS_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    SPANS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     begin_ns: int
     end_ns: int
@@ -130,7 +133,8 @@ class Batch(_message.Message):
     calls: Calls
     events: _containers.RepeatedCompositeFieldContainer[Event]
     instances: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sequence: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[Rank, _Mapping]]] = ..., counter_sets: _Optional[_Iterable[_Union[CounterSet, _Mapping]]] = ..., samples: _Optional[_Iterable[_Union[Samples, _Mapping]]] = ..., marks: _Optional[_Union[Marks, _Mapping]] = ..., kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., instances: _Optional[_Iterable[str]] = ...) -> None: ...
+    spans: Spans
+    def __init__(self, sequence: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[Rank, _Mapping]]] = ..., counter_sets: _Optional[_Iterable[_Union[CounterSet, _Mapping]]] = ..., samples: _Optional[_Iterable[_Union[Samples, _Mapping]]] = ..., marks: _Optional[_Union[Marks, _Mapping]] = ..., kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., instances: _Optional[_Iterable[str]] = ..., spans: _Optional[_Union[Spans, _Mapping]] = ...) -> None: ...
 
 class Rank(_message.Message):
     __slots__ = ("job", "role", "index", "pid", "start_ns", "name", "world", "framework")
@@ -213,6 +217,24 @@ class Marks(_message.Message):
     flags: bytes
     phases: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, rank: _Optional[bytes] = ..., sender: _Optional[bytes] = ..., kind: _Optional[bytes] = ..., step: _Optional[bytes] = ..., examples: _Optional[bytes] = ..., time_ns: _Optional[bytes] = ..., phase: _Optional[bytes] = ..., flags: _Optional[bytes] = ..., phases: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Spans(_message.Message):
+    __slots__ = ("rank", "name", "begin_ns", "end_ns", "bytes", "count", "names")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
+    END_NS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    rank: bytes
+    name: bytes
+    begin_ns: bytes
+    end_ns: bytes
+    bytes: bytes
+    count: bytes
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rank: _Optional[bytes] = ..., name: _Optional[bytes] = ..., begin_ns: _Optional[bytes] = ..., end_ns: _Optional[bytes] = ..., bytes: _Optional[bytes] = ..., count: _Optional[bytes] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Kernel(_message.Message):
     __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note", "dram_bytes")

@@ -52,6 +52,162 @@ class GetReportRequest(_message.Message):
     last_step: int
     def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
 
+class GetStepsRequest(_message.Message):
+    __slots__ = ("job", "ranks", "first_step", "last_step", "kernels")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    KERNELS_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    ranks: _containers.RepeatedScalarFieldContainer[str]
+    first_step: int
+    last_step: int
+    kernels: bool
+    def __init__(self, job: _Optional[str] = ..., ranks: _Optional[_Iterable[str]] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., kernels: bool = ...) -> None: ...
+
+class ExportRequest(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    def __init__(self, job: _Optional[str] = ...) -> None: ...
+
+class TableChunk(_message.Message):
+    __slots__ = ("dataset", "rows", "columns", "notes")
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    dataset: str
+    rows: int
+    columns: _containers.RepeatedCompositeFieldContainer[Column]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, dataset: _Optional[str] = ..., rows: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Column(_message.Message):
+    __slots__ = ("name", "unit", "provenance", "reason", "ints", "doubles", "texts")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    PROVENANCE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    INTS_FIELD_NUMBER: _ClassVar[int]
+    DOUBLES_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    unit: str
+    provenance: _machine_pb2.Provenance
+    reason: str
+    ints: bytes
+    doubles: bytes
+    texts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., unit: _Optional[str] = ..., provenance: _Optional[_Union[_machine_pb2.Provenance, str]] = ..., reason: _Optional[str] = ..., ints: _Optional[bytes] = ..., doubles: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetStragglersRequest(_message.Message):
+    __slots__ = ("job", "first_step", "last_step")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    first_step: int
+    last_step: int
+    def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
+
+class Stragglers(_message.Message):
+    __slots__ = ("job", "mode", "verdict", "barrier", "causes", "ranks", "imbalance", "servers", "notes")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    BARRIER_FIELD_NUMBER: _ClassVar[int]
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    IMBALANCE_FIELD_NUMBER: _ClassVar[int]
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    mode: str
+    verdict: str
+    barrier: str
+    causes: _containers.RepeatedCompositeFieldContainer[Cause]
+    ranks: _containers.RepeatedCompositeFieldContainer[RankWaits]
+    imbalance: _containers.RepeatedCompositeFieldContainer[Imbalance]
+    servers: _containers.RepeatedCompositeFieldContainer[ServerLoad]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[str] = ..., mode: _Optional[str] = ..., verdict: _Optional[str] = ..., barrier: _Optional[str] = ..., causes: _Optional[_Iterable[_Union[Cause, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankWaits, _Mapping]]] = ..., imbalance: _Optional[_Iterable[_Union[Imbalance, _Mapping]]] = ..., servers: _Optional[_Iterable[_Union[ServerLoad, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Cause(_message.Message):
+    __slots__ = ("rank", "host", "kind", "cost", "share", "steps", "of_steps", "evidence")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    OF_STEPS_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    rank: str
+    host: str
+    kind: str
+    cost: Value
+    share: Value
+    steps: int
+    of_steps: int
+    evidence: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rank: _Optional[str] = ..., host: _Optional[str] = ..., kind: _Optional[str] = ..., cost: _Optional[_Union[Value, _Mapping]] = ..., share: _Optional[_Union[Value, _Mapping]] = ..., steps: _Optional[int] = ..., of_steps: _Optional[int] = ..., evidence: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RankWaits(_message.Message):
+    __slots__ = ("rank", "role", "host", "values")
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    rank: str
+    role: str
+    host: str
+    values: _containers.MessageMap[str, Value]
+    def __init__(self, rank: _Optional[str] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., values: _Optional[_Mapping[str, Value]] = ...) -> None: ...
+
+class Imbalance(_message.Message):
+    __slots__ = ("first_step", "last_step", "begin_ns", "end_ns", "wait", "last", "share")
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
+    END_NS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    first_step: int
+    last_step: int
+    begin_ns: int
+    end_ns: int
+    wait: Value
+    last: str
+    share: Value
+    def __init__(self, first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait: _Optional[_Union[Value, _Mapping]] = ..., last: _Optional[str] = ..., share: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+
+class ServerLoad(_message.Message):
+    __slots__ = ("rank", "host", "values")
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    rank: str
+    host: str
+    values: _containers.MessageMap[str, Value]
+    def __init__(self, rank: _Optional[str] = ..., host: _Optional[str] = ..., values: _Optional[_Mapping[str, Value]] = ...) -> None: ...
+
 class Value(_message.Message):
     __slots__ = ("value", "unit", "provenance", "scope", "coverage", "reason")
     VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -186,7 +342,7 @@ class Alignment(_message.Message):
     def __init__(self, host: _Optional[str] = ..., error: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("job", "begin_ns", "end_ns", "mode", "running", "first_step", "last_step", "roles", "ranks", "roofs", "points", "alignment", "gaps", "notes", "sources", "parts")
+    __slots__ = ("job", "begin_ns", "end_ns", "mode", "running", "first_step", "last_step", "roles", "ranks", "roofs", "points", "alignment", "gaps", "notes", "sources", "parts", "facts")
     JOB_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     END_NS_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +359,7 @@ class Report(_message.Message):
     NOTES_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
     job: str
     begin_ns: int
     end_ns: int
@@ -219,7 +376,18 @@ class Report(_message.Message):
     notes: _containers.RepeatedScalarFieldContainer[str]
     sources: _containers.RepeatedCompositeFieldContainer[SourceReport]
     parts: _containers.RepeatedCompositeFieldContainer[PartReport]
-    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., mode: _Optional[str] = ..., running: bool = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleReport, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankReport, _Mapping]]] = ..., roofs: _Optional[_Iterable[_Union[Roof, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[Point, _Mapping]]] = ..., alignment: _Optional[_Iterable[_Union[Alignment, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[_Union[SourceReport, _Mapping]]] = ..., parts: _Optional[_Iterable[_Union[PartReport, _Mapping]]] = ...) -> None: ...
+    facts: _containers.RepeatedCompositeFieldContainer[Fact]
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., mode: _Optional[str] = ..., running: bool = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleReport, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankReport, _Mapping]]] = ..., roofs: _Optional[_Iterable[_Union[Roof, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[Point, _Mapping]]] = ..., alignment: _Optional[_Iterable[_Union[Alignment, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[_Union[SourceReport, _Mapping]]] = ..., parts: _Optional[_Iterable[_Union[PartReport, _Mapping]]] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ...) -> None: ...
+
+class Fact(_message.Message):
+    __slots__ = ("name", "value", "ranks")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    ranks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., ranks: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PartReport(_message.Message):
     __slots__ = ("host", "rank", "instance", "source", "values")

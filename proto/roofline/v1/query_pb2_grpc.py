@@ -25,6 +25,26 @@ class QueryStub(object):
                 request_serializer=roofline_dot_v1_dot_query__pb2.GetReportRequest.SerializeToString,
                 response_deserializer=roofline_dot_v1_dot_query__pb2.Report.FromString,
                 )
+        self.GetSteps = channel.unary_stream(
+                '/roofline.v1.Query/GetSteps',
+                request_serializer=roofline_dot_v1_dot_query__pb2.GetStepsRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
+                )
+        self.GetStragglers = channel.unary_unary(
+                '/roofline.v1.Query/GetStragglers',
+                request_serializer=roofline_dot_v1_dot_query__pb2.GetStragglersRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_query__pb2.Stragglers.FromString,
+                )
+        self.GetTimeline = channel.unary_stream(
+                '/roofline.v1.Query/GetTimeline',
+                request_serializer=roofline_dot_v1_dot_query__pb2.GetStepsRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
+                )
+        self.Export = channel.unary_stream(
+                '/roofline.v1.Query/Export',
+                request_serializer=roofline_dot_v1_dot_query__pb2.ExportRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
+                )
 
 
 class QueryServicer(object):
@@ -45,6 +65,34 @@ class QueryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetSteps(self, request, context):
+        """One row per rank and step, in chunks. NOT_FOUND: no such job or rank. INVALID_ARGUMENT: a range that cannot be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStragglers(self, request, context):
+        """Who waits, and for whom. NOT_FOUND: no such job. INVALID_ARGUMENT: a step range that cannot be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTimeline(self, request, context):
+        """What every rank did when, on the server's clock, in chunks of the dataset "timeline". Errors as GetSteps.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Export(self, request, context):
+        """The raw data of a job, dataset by dataset, on the server's clock. NOT_FOUND: no such job.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -57,6 +105,26 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.GetReport,
                     request_deserializer=roofline_dot_v1_dot_query__pb2.GetReportRequest.FromString,
                     response_serializer=roofline_dot_v1_dot_query__pb2.Report.SerializeToString,
+            ),
+            'GetSteps': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetSteps,
+                    request_deserializer=roofline_dot_v1_dot_query__pb2.GetStepsRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_query__pb2.TableChunk.SerializeToString,
+            ),
+            'GetStragglers': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStragglers,
+                    request_deserializer=roofline_dot_v1_dot_query__pb2.GetStragglersRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_query__pb2.Stragglers.SerializeToString,
+            ),
+            'GetTimeline': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetTimeline,
+                    request_deserializer=roofline_dot_v1_dot_query__pb2.GetStepsRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_query__pb2.TableChunk.SerializeToString,
+            ),
+            'Export': grpc.unary_stream_rpc_method_handler(
+                    servicer.Export,
+                    request_deserializer=roofline_dot_v1_dot_query__pb2.ExportRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_query__pb2.TableChunk.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -100,5 +168,73 @@ class Query(object):
         return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetReport',
             roofline_dot_v1_dot_query__pb2.GetReportRequest.SerializeToString,
             roofline_dot_v1_dot_query__pb2.Report.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetSteps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/roofline.v1.Query/GetSteps',
+            roofline_dot_v1_dot_query__pb2.GetStepsRequest.SerializeToString,
+            roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetStragglers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetStragglers',
+            roofline_dot_v1_dot_query__pb2.GetStragglersRequest.SerializeToString,
+            roofline_dot_v1_dot_query__pb2.Stragglers.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetTimeline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/roofline.v1.Query/GetTimeline',
+            roofline_dot_v1_dot_query__pb2.GetStepsRequest.SerializeToString,
+            roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def Export(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/roofline.v1.Query/Export',
+            roofline_dot_v1_dot_query__pb2.ExportRequest.SerializeToString,
+            roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
