@@ -76,8 +76,8 @@ def send_mark(
 def send_spans(spans: Sequence[Span]) -> None:
     """Say what this process did between the borders of its steps: (name, begin, end, bytes, count) each.
 
-    name: "phase.input", "asked.allreduce", ... (docs/metrics.md). begin, end: time.monotonic_ns(). bytes: None
-    where nobody knows. count: how many things of the same kind it stands for.
+    name: "phase.input", "asked.allreduce", ... (docs/metrics.md). begin, end: time.monotonic_ns(). bytes: None where
+    nobody knows. count: how many things of the same kind it stands for.
     """
     if spans and not _agent.off():
         _agent.send_spans(spans)

@@ -48,6 +48,7 @@ class EventKind(IntEnum):
     LOST = 5
     REFUSED = 6
     SOURCE_FAILED = 7
+    FACT = 8
     BATCH = 100  # made by the server: the agent watched its node between begin and end
 
 

@@ -41,7 +41,9 @@ MAX_NAME = 256
 MAX_TEXT = 4096
 MAX_TIME_NS = 2**62
 SET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-RESERVED_SETS = ("kernels",)
+RESERVED_SETS = ("kernels", "spans")
+SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")  # becomes a part of names of columns
+MAX_SPAN_NAMES, MAX_SPAN_NAME = 256, 64
 RESERVED_COLUMNS = frozenset(
     ("rank_at", "rank", "node", "start_ns", "time_ns", "end_ns", "begin_ns", "window", "step", "samples")
 ) | {"instance"}
@@ -92,6 +94,7 @@ def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
     instances = _instances(batch.instances)
     samples = [_samples(block, schemas, ranks, instances) for block in batch.samples]
     marks, calls, events = _marks(batch, ranks), _calls(batch, ranks), _events(batch, ranks)
+    spans = _spans(batch, ranks)
     # All is checked: only now do names get numbers that outlive the batch.
     ranks.number(numbers)
     for schema in schemas:
@@ -103,6 +106,8 @@ def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
     ]
     if marks is not None:
         frames += ranks.split("marks", marks)
+    if spans is not None:
+        frames += ranks.split("spans", spans)
     if calls is not None:
         frames += ranks.split("calls", _with_kernels(calls, batch.kernels, numbers))
     frames += ranks.split("events", events)
@@ -334,6 +339,36 @@ def _calls(batch: Any, ranks: _Ranks) -> Table | None:
     if len(durations) and not (durations.min() >= 0 and durations.max() < MAX_TIME_NS // 2):
         raise BadBatch("calls.duration_ns holds durations out of range")
     return table if len(durations) else None
+
+
+def _spans(batch: Any, ranks: _Ranks) -> Table | None:
+    spans = batch.spans
+    if not batch.HasField("spans"):
+        return None
+    if len(spans.names) > MAX_SPAN_NAMES:
+        raise BadBatch(f"{len(spans.names)} names of spans in one batch; at most {MAX_SPAN_NAMES}")
+    for name in spans.names:
+        if len(name) > MAX_SPAN_NAME or not SPAN_NAME.fullmatch(name):
+            raise BadBatch(f"span {name[:MAX_SPAN_NAME]!r} must be named as 'phase.input' is")
+    at = ints(spans.name, "spans.name")
+    if not (at.min(initial=0) >= 0 and at.max(initial=-1) < len(spans.names)):
+        raise BadBatch(f"spans.name points outside the {len(spans.names)} names of the batch")
+    table: Table = {
+        "rank_at": ranks.column(spans.rank, "spans.rank"),
+        "time_ns": _times(ints(spans.begin_ns, "spans.begin_ns"), "spans.begin_ns"),
+        "end_ns": _times(ints(spans.end_ns, "spans.end_ns"), "spans.end_ns"),
+        "bytes": ints(spans.bytes, "spans.bytes"),
+        "count": ints(spans.count, "spans.count"),
+        "name": np.array(list(spans.names), object)[at],
+    }
+    _same_length(table, "spans")
+    if (table["end_ns"] < table["time_ns"]).any():
+        raise BadBatch("a span ends before it begins")
+    if len(at) and not (table["count"].min() >= 0 and table["count"].max() < 2**31):
+        raise BadBatch("spans.count holds counts out of range")
+    if ((table["bytes"] < 0) & (table["bytes"] != ABSENT)).any() or (table["bytes"] > 2**50).any():
+        raise BadBatch("spans.bytes holds sizes out of range")
+    return table if len(at) else None
 
 
 def _with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Table:
