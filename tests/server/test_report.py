@@ -301,7 +301,6 @@ def test_summary_of_a_job(store: Store) -> None:
     assert (found.begin_ns, found.end_ns, found.running) == (100 * S + UNIX, END_NS, True)
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: steps done twice look asynchronous, or the two times are joined")
 def test_steps_done_again_after_a_restart_do_not_stretch_the_servers_steps(store: Store) -> None:
     filled(store)
     A.put(store, *training(WORKERS, batches=8, first_ns=1000 * S, stepping=(0, 1), first_sequence=9))

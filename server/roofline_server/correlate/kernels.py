@@ -34,6 +34,7 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     coverage: rank, begin_ns, end_ns. A call belongs to the window that holds its middle. Sums are exact
     int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero. A sum
     of FLOPs, bytes or DRAM bytes is over the `flop_calls`, `byte_calls`, `dram_calls` that have them.
+    `first_ns` is when the first of a window's calls began, `last_ns` when the last had ended; ABSENT without any.
     """
     parts = []
     for rank in np.unique(np.concatenate([coverage["rank"], calls["rank"]])):
@@ -75,8 +76,18 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
         running = np.concatenate(([0], np.cumsum(column, dtype=np.int64)))
         result[name] = running[behind] - running[first]
     result["calls"] = (behind - first).astype(np.int64)
+    ends = calls["time_ns"] + calls["duration_ns"]
+    result["first_ns"] = _extreme(np.minimum, calls["time_ns"], first, behind)
+    result["last_ns"] = _extreme(np.maximum, ends, first, behind)
     cover = merge(
         coverage["begin_ns"].astype(np.int64), coverage["end_ns"].astype(np.int64), slack_ns=1_000_000
     )
     result["complete"] = covered(begin, end, *cover).astype(np.int64)
     return result
+
+
+def _extreme(of: np.ufunc, values: Ints, first: Ints, behind: Ints) -> Ints:
+    """Smallest or largest of values[first:behind], for each pair; ABSENT where there are none."""
+    padded = np.append(values, 0).astype(np.int64)
+    found = of.reduceat(padded, np.column_stack((first, behind)).ravel())[::2]
+    return np.where(behind > first, found, ABSENT)

@@ -26,7 +26,7 @@ from ..records import (
     rows,
     take,
 )
-from . import counters, kernels
+from . import counters, kernels, spans
 from . import windows as step_windows
 
 OWN = -1  # value of `window` for a rank's own steps; else the rank whose window it is
@@ -45,6 +45,8 @@ class JobTables(NamedTuple):
     calls: Table
     events: Table
     homes: Mapping[int, int] = {}  # rank -> its node
+    spans: Table = {}
+    stepped: frozenset[int] = frozenset()  # ranks that have marked steps of their own before these marks
 
 
 def correlate(
@@ -52,12 +54,12 @@ def correlate(
     metrics: Mapping[str, Sequence[Metric]],
     wanted: Callable[[Table], Bools] | None = None,
 ) -> dict[str, Table]:
-    """Tables `steps` (the windows), `steps_kernels`, for each counter set with rows of ranks `steps_SET`, and
+    """Tables `steps` (the windows), `steps_kernels`, `steps_spans`, for each counter set with rows of ranks `steps_SET`, and
     for NODE_SETS `steps_node_SET`: what the rank's whole node counted during the rank's window.
 
     wanted: which of the windows, adopted ones included; default all.
     """
-    windows = adopt(step_windows.build(job.marks), job.ranks)
+    windows = adopt(step_windows.build(job.marks), job.ranks, job.stepped)
     if rows(windows) and wanted is not None:
         windows = take(windows, wanted(windows))
     if not rows(windows):
@@ -72,6 +74,8 @@ def correlate(
         if name in NODE_SETS and rows(theirs := of_nodes(samples)):
             found[f"steps_node_{name}"] = counters.cut_node(keys, job.homes, theirs, metrics[name])
     found["steps_kernels"] = kernels.total(keys, _calls(job.calls), coverage(job.events))
+    told = concatenate([job.spans, spans.of_marks(job.marks)])
+    found["steps_spans"] = spans.total(take(keys, keys["window"] == OWN), told)
     return {name: table for name, table in found.items() if rows(table)}
 
 
@@ -130,12 +134,12 @@ def _lives(samples: Table) -> Table:
     return {"rank": each[:, 0], "window": same, "step": same, "begin_ns": first, "end_ns": last}
 
 
-def adopt(own: Table, ranks: Mapping[int, RankKey]) -> Table:
-    """Own windows, and for every serving rank without any a copy of all the others'."""
+def adopt(own: Table, ranks: Mapping[int, RankKey], stepped: frozenset[int] = frozenset()) -> Table:
+    """Own windows, and for every serving rank that never had any a copy of all the others'."""
     if not rows(own):
         return {}
     found: list[Table] = [{**own, "window": np.full(rows(own), OWN, np.int64)}]
-    marked = set(np.unique(own["rank"]).tolist())
+    marked = stepped | set(np.unique(own["rank"]).tolist())
     workers = [rank for rank in marked if ranks[rank].role not in SERVING_ROLES]
     theirs = take(own, np.isin(own["rank"], workers))
     for rank, key in ranks.items():
@@ -166,17 +170,17 @@ def _calls(calls: Table) -> Table:
 
 
 def union(table: Table) -> Table:
-    """Rows of serving ranks as synchronous steps: one per (rank, step), the union of the workers' windows.
+    """Rows of serving ranks as synchronous steps: one per rank and step, the union of the workers' windows.
 
-    Readings at the borders become those of the union; gauges the largest, coverages the smallest; examples
-    the sum; a count of samples is that of the widest window and so a lower bound.
+    A step done again (after a restart, in a new epoch) is a step of its own. Readings at the borders become
+    those of the union; gauges the largest, coverages the smallest; examples the sum; a count of samples is
+    that of the widest window and so a lower bound.
     """
-    order = np.lexsort((table["step"], table["rank"]))
-    table = take(table, order)
-    new = np.append(
-        True, (table["rank"][1:] != table["rank"][:-1]) | (table["step"][1:] != table["step"][:-1])
-    )
-    at = np.flatnonzero(new)
+    attempt = step_windows.attempts(table, "window", "rank", "step")
+    order = np.lexsort((attempt, table["step"], table["rank"]))
+    table, attempt = take(table, order), attempt[order]
+    each = counters.groups(table["rank"], table["step"], attempt)
+    at = np.array([group.start for group in each], np.int64)
     return {name: _reduce(name, column, at) for name, column in table.items()}
 
 

@@ -99,22 +99,66 @@ def are_done(windows: Table, done: Mapping[tuple[int, int], int]) -> Bools:
     return stored
 
 
+def attempts(windows: Table, who: str, *keys: str) -> Ints:
+    """Which time it is, 0 the first, that the step of each window is done.
+
+    who: the column that tells whose windows they are. keys: the columns that name a step ("step", or "rank"
+    and "step"). Numbers come again after a restart from a checkpoint and with every epoch that counts from 0.
+    Of a step that somebody has done twice, a new attempt begins where nobody was at it for longer than anybody
+    ever was.
+    """
+    found = np.zeros(rows(windows), np.int64)
+    if rows(windows) < 2:
+        return found
+    order = np.lexsort((windows["begin_ns"], *(windows[key] for key in reversed(keys))))
+    begin, end = windows["begin_ns"][order].astype(np.int64), windows["end_ns"][order].astype(np.int64)
+    first = np.append(True, np.any([np.diff(windows[key][order]) != 0 for key in keys], axis=0))
+    group = np.cumsum(first) - 1
+    reach, longest = _running_max(end, group), _running_max(end - begin, group)
+    gap = ~first[1:] & (begin[1:] - reach[:-1] > longest[:-1]) & _done_twice(windows[who][order], group)[1:]
+    jumps = np.cumsum(np.append(False, gap))
+    found[order] = jumps - jumps[np.flatnonzero(first)][group]
+    return found
+
+
+def _done_twice(who: Ints, group: Ints) -> Bools:
+    """Per row, whether somebody is in its group twice."""
+    order = np.lexsort((who, group))
+    again = (np.diff(who[order]) == 0) & (np.diff(group[order]) == 0)
+    twice = np.zeros(int(group[-1]) + 1, bool)
+    twice[group[order][1:][again]] = True
+    return twice[group]
+
+
+def _running_max(values: Ints, group: Ints) -> Ints:
+    """Largest value so far within each group; groups are consecutive, numbered upwards."""
+    least, span = int(values.min()), int(values.max() - values.min()) + 1
+    if (int(group[-1]) + 1) * span < 2**62:
+        found: Ints = np.maximum.accumulate(values - least + group * span) - group * span + least
+        return found
+    parts = np.split(values, np.flatnonzero(np.diff(group)) + 1)
+    return np.concatenate([np.maximum.accumulate(part) for part in parts])
+
+
 def synchronous(windows: Table) -> bool:
     """Whether the ranks of these windows step together: step k of all of them shares a moment, nearly always.
 
     Marks that say their steps are independent decide; else at least nine of ten common steps must overlap.
+    Common is a step that most ranks have: ranks join and leave.
     """
     if not rows(windows) or bool(np.any(windows["asynchronous"] != 0)):
         return False
-    ranks = len(np.unique(windows["rank"]))
-    if ranks == 1:
+    if len(np.unique(windows["rank"])) == 1:
         return True
-    steps, where, count = np.unique(windows["step"], return_inverse=True, return_counts=True)
-    latest_begin = np.full(len(steps), np.iinfo(np.int64).min)
-    earliest_end = np.full(len(steps), np.iinfo(np.int64).max)
-    np.maximum.at(latest_begin, where, windows["begin_ns"])
-    np.minimum.at(earliest_end, where, windows["end_ns"])
-    common = count == ranks
+    attempt = attempts(windows, "rank", "step")
+    order = np.lexsort((attempt, windows["step"]))
+    at = np.flatnonzero(
+        np.append(True, (np.diff(windows["step"][order]) != 0) | (np.diff(attempt[order]) != 0))
+    )
+    count = np.diff(np.append(at, len(order)))
+    latest_begin = np.maximum.reduceat(windows["begin_ns"][order], at)
+    earliest_end = np.minimum.reduceat(windows["end_ns"][order], at)
+    common = count >= max(2, (count.max() + 1) // 2)
     if not common.any():
         return False
     return bool(np.mean(latest_begin[common] < earliest_end[common]) >= 0.9)

@@ -1,0 +1,138 @@
+"""Spans of ranks (phases, collectives) summed per step window.
+
+Time is counted once: spans of one name that overlap are one stretch, and of a span that reaches over a border
+each window has its part. How many things a span stands for, and their bytes, belong to the window that holds
+its middle.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import ABSENT, Bools, Ints, MarkKind, Table, concatenate, rows, take
+from .kernels import merge
+
+COMMUNICATE = "phase.communicate"
+# What an engine executed, all collectives together, and the part of it in which the rank was blocked.
+BUSY, EXPOSED = "engine.busy", "engine.exposed"
+NO_COLLECTIVES = ("engine.negotiate", "engine.queue", "engine.memcpy", "engine.cycle")
+MAX_PHASES = 64  # names of phases that a training may make up
+_ODD = re.compile(r"[^a-z0-9_-]+")
+
+
+class Cover(NamedTuple):
+    """Sorted, disjoint stretches of time, and how much of them lies before each."""
+
+    begin: Ints
+    end: Ints
+    before: Ints
+
+    def until(self, moments: Ints) -> Ints:
+        """Covered time up to each moment, ns."""
+        if not len(self.begin):
+            return np.zeros(len(moments), np.int64)
+        at = np.searchsorted(self.begin, moments, side="right") - 1
+        inside = np.minimum(moments, self.end[at]) - self.begin[at]
+        return np.where(at < 0, 0, self.before[at] + inside)
+
+    def within(self, begin: Ints, end: Ints) -> Ints:
+        """Covered time in each window [begin, end], ns."""
+        return self.until(end) - self.until(begin)
+
+
+def cover(begin: Ints, end: Ints) -> Cover:
+    """The union of intervals."""
+    begin, end = merge(begin.astype(np.int64), end.astype(np.int64))
+    return Cover(begin, end, np.concatenate(([0], np.cumsum(end - begin)[:-1])).astype(np.int64)[: len(begin)])
+
+
+def total(windows: Table, spans: Table) -> Table:
+    """One row per window of a rank that has spans.
+
+    windows: rank, window, step, begin_ns, end_ns; a rank's own. spans: rank, time_ns (begin), end_ns, name,
+    bytes, count. The result repeats the windows' columns and adds per name NAME.ns, NAME.count, NAME.bytes:
+    ABSENT where the rank has no span of that name; of bytes also where nobody knows them.
+    """
+    parts = []
+    for rank in np.unique(spans["rank"]) if rows(spans) else ():
+        mine = take(windows, windows["rank"] == rank)
+        if rows(mine):
+            parts.append(_total_of(mine, take(spans, spans["rank"] == rank)))
+    return concatenate(parts)
+
+
+def _total_of(windows: Table, spans: Table) -> Table:
+    begin, end = windows["begin_ns"].astype(np.int64), windows["end_ns"].astype(np.int64)
+    result: Table = dict(windows)
+    covers: dict[str, Cover] = {}
+    for name in np.unique(spans["name"].astype(str)):
+        mine = take(spans, spans["name"] == name)
+        covers[name] = cover(mine["time_ns"], mine["end_ns"])
+        result[f"{name}.ns"] = covers[name].within(begin, end)
+        result[f"{name}.count"], result[f"{name}.bytes"] = _sums(mine, begin, end)
+    engine = [mine for name, mine in covers.items() if name.startswith("engine.") and name not in NO_COLLECTIVES]
+    if engine:
+        busy = _union(engine)
+        result[f"{BUSY}.ns"] = busy.within(begin, end)
+        if COMMUNICATE in covers:
+            blocked = covers[COMMUNICATE]
+            either = _union([busy, blocked])
+            # What two sets share is what they have less what their union has.
+            shared = busy.within(begin, end) + blocked.within(begin, end) - either.within(begin, end)
+            result[f"{EXPOSED}.ns"] = shared
+    return result
+
+
+def _union(covers: list[Cover]) -> Cover:
+    return cover(np.concatenate([c.begin for c in covers]), np.concatenate([c.end for c in covers]))
+
+
+def _sums(spans: Table, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    middle = (spans["time_ns"] + (spans["end_ns"] - spans["time_ns"]) // 2).astype(np.int64)
+    order = np.argsort(middle, kind="stable")
+    first, behind = np.searchsorted(middle[order], begin), np.searchsorted(middle[order], end)
+    known: Bools = spans["bytes"] != ABSENT
+    counts = _running(spans["count"][order])
+    sizes = _running(np.where(known, spans["bytes"], 0)[order])
+    sized = _running(known.astype(np.int64)[order])
+    counted = counts[behind] - counts[first]
+    # In a window without any span of this name nothing was moved; where spans have no size nobody knows.
+    unknown = (counted > 0) & (sized[behind] == sized[first]) if known.any() else np.ones(len(begin), bool)
+    return counted, np.where(unknown, ABSENT, sizes[behind] - sizes[first])
+
+
+def _running(column: Ints) -> Ints:
+    return np.concatenate(([0], np.cumsum(column, dtype=np.int64)))
+
+
+def of_marks(marks: Table) -> Table:
+    """Phases that a training marked itself, as spans "phase.NAME"; of one begun again the second begin counts."""
+    if not rows(marks) or "phase" not in marks:
+        return {}
+    some = take(marks, (marks["kind"] == MarkKind.PHASE_BEGIN) | (marks["kind"] == MarkKind.PHASE_END))
+    if rows(some) < 2:
+        return {}
+    names, which = np.unique(some["phase"].astype(str), return_inverse=True)
+    which = which.reshape(-1)
+    order = np.lexsort((some["kind"], some["time_ns"], which, some["rank"]))
+    some, which = take(some, order), which[order]
+    opens, closes = some["kind"][:-1] == MarkKind.PHASE_BEGIN, some["kind"][1:] == MarkKind.PHASE_END
+    same = (some["rank"][:-1] == some["rank"][1:]) & (which[:-1] == which[1:])
+    at = np.flatnonzero(opens & closes & same)
+    titles = np.array([_title(name, number) for number, name in enumerate(names.tolist())], object)
+    return {
+        "rank": some["rank"][at],
+        "time_ns": some["time_ns"][at],
+        "end_ns": some["time_ns"][at + 1],
+        "name": titles[which[at]],
+        "bytes": np.full(len(at), ABSENT, np.int64),
+        "count": np.ones(len(at), np.int64),
+    }
+
+
+def _title(name: str, number: int) -> str:
+    plain = _ODD.sub("_", name.casefold()).strip("_")
+    return f"phase.{plain}" if plain and number < MAX_PHASES else "phase.other"
