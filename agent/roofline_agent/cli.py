@@ -130,7 +130,8 @@ def run(
 
     Exit code: the command's own; 126 or 127 when it cannot be started.
     """
-    from . import wrapper
+    from . import launch, wrapper
+    from .rank_environment import Naming
 
     profiled = _steps_to_profile(ncu, steps)
     try:
@@ -138,12 +139,12 @@ def run(
         environ = dict(os.environ)
         if settings["socket"]:
             environ["ROOFLINE_SOCKET"] = settings["socket"]
-        naming = wrapper.Naming(job or settings["job"], role, rank, name)
+        naming = Naming(job or settings["job"], role, rank, name)
         status = wrapper.run(command, naming, environ, kernels, steps, profiled=profiled)
-    except wrapper.StartError as error:
+    except launch.StartError as error:
         print(f"roofline-agent run: {error}", file=sys.stderr)
         raise typer.Exit(error.status) from None
-    raise typer.Exit(wrapper.end_like(status))
+    raise typer.Exit(launch.end_like(status))
 
 
 def _steps_to_profile(text: str | None, steps: bool) -> tuple[tuple[int, int], ...]:

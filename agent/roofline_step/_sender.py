@@ -106,7 +106,7 @@ class Sender:
         self._socket = connection
         self._was_connected = True
         for name, value in list(self._facts.items()):
-            self._put(_fact(name, value))
+            self._put(pack_fact(name, value))
         return True
 
     def send(
@@ -148,7 +148,7 @@ class Sender:
             for at in range(0, len(spans), MAX_SPANS):
                 if self.off():
                     return
-                self._put(_spans(spans[at : at + MAX_SPANS]))
+                self._put(pack_spans(spans[at : at + MAX_SPANS]))
         except Exception:
             self.dropped += 1
 
@@ -161,7 +161,7 @@ class Sender:
             connected = self._socket is not None
             # A new connection says all facts by itself.
             if not self.off() and connected:
-                self._put(_fact(name, self._facts[name]))
+                self._put(pack_fact(name, self._facts[name]))
         except Exception:
             self.dropped += 1
 
@@ -189,7 +189,8 @@ class Sender:
             connection.close()
 
 
-def _spans(spans: Sequence[Span]) -> bytes:
+def pack_spans(spans: Sequence[Span]) -> bytes:
+    """One packet; at most MAX_SPANS."""
     numbers: Dict[str, int] = {}
     values: List[int] = []
     for name, begin, end, size, count in spans:
@@ -199,7 +200,8 @@ def _spans(spans: Sequence[Span]) -> bytes:
     return SPANS.pack(b"S", len(names), len(spans)) + names + struct.pack("<%dq" % len(values), *values)
 
 
-def _fact(name: str, value: str) -> bytes:
+def pack_fact(name: str, value: str) -> bytes:
+    """One packet."""
     return FACT + ("%s=%s" % (name, value)).encode()[:MAX_FACT]
 
 

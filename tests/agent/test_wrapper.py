@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 from roofline_agent.marks import CALLS, KERNEL, WRAPPED
-from roofline_agent.wrapper import ONEDNN_SWITCHES, Naming, kept, rank_environment
+from roofline_agent.rank_environment import ONEDNN_SWITCHES, Naming, kept, rank_environment
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
 
@@ -60,6 +60,13 @@ def python(environ: dict[str, str], code: str, *options: str) -> subprocess.Comp
 def start(environ: dict[str, str], *command: str) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     return subprocess.Popen([*RUN, "--", *command], env=environ, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def is_over(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 255])
@@ -158,7 +165,7 @@ def test_killed_wrapper_takes_the_command_along(environ: dict[str, str]) -> None
     with ended(start(environ, "sh", "-c", "echo $$; exec sleep 60")) as wrapper:
         command = psutil.Process(int(wrapper.stdout.readline()))
         wrapper.kill()
-        wait_for(lambda: not command.is_running() or command.status() == psutil.STATUS_ZOMBIE)
+        wait_for(lambda: is_over(command))
 
 
 def test_reader_that_leaves_ends_the_command(environ: dict[str, str]) -> None:
@@ -250,7 +257,7 @@ def test_terminal_that_closes_ends_the_command(environ: dict[str, str]) -> None:
     command = psutil.Process(int(output.split(b" pid")[0].split()[-1]))
     os.close(master)
     try:
-        wait_for(lambda: not command.is_running() or command.status() == psutil.STATUS_ZOMBIE, seconds=3)
+        wait_for(lambda: is_over(command), seconds=3)
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -1,0 +1,93 @@
+"""Starts a wrapped command, passes signals on to it, and ends as it has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+FORWARDED = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGWINCH,
+)
+SI_KERNEL = 0x80  # a key at the terminal: the whole process group has it already
+GROUP_KILL_S = 0.02
+PR_SET_PDEATHSIG = 1
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell says it
+
+Mask = set[int | signal.Signals]
+
+
+class StartError(Exception):
+    """The command could not be started; `status` is the shell's exit status for it."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def start(
+    command: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int | None, mask: Mask
+) -> subprocess.Popen[bytes]:
+    """Start the command with these ends of its output (None: ours) and signal mask. Raises StartError."""
+    parent, libc = os.getpid(), ctypes.CDLL(None)
+
+    def in_child() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        # kill -9 of this wrapper is meant for the command.
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        return subprocess.Popen(
+            command, stdout=stdout, stderr=stderr, env=env, close_fds=False, preexec_fn=in_child
+        )
+    except FileNotFoundError:
+        raise StartError(f"{command[0]}: no such command", NOT_FOUND) from None
+    except OSError as error:
+        raise StartError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
+
+
+def hold_signals() -> Mask:
+    """Keep what is to be passed on away from this process; the mask that the command gets."""
+    return signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+
+
+def forward_signals(send: Callable[[int], None], resized: Callable[[], None]) -> None:
+    """Pass on what comes, for ever: for a thread of its own."""
+    while True:
+        got = signal.sigwaitinfo(FORWARDED)
+        if got.si_signo == signal.SIGWINCH:
+            resized()
+            continue
+        # The terminal of a session's leader has closed: only the leader is told.
+        alone = got.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
+        if got.si_code == SI_KERNEL and not alone:
+            continue
+        # The same signal may have been sent to the whole group; a command that took it is on its way out.
+        time.sleep(GROUP_KILL_S)
+        send(got.si_signo)
+
+
+def end_like(status: int) -> int:
+    """Exit status for sys.exit; a command ended by a signal ends this process by the same one."""
+    if status >= 0:
+        return status
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(ValueError, OSError):
+        signal.signal(-status, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+    os.kill(os.getpid(), -status)
+    return 128 - status

@@ -1,0 +1,52 @@
+"""The environment of a wrapped command: what makes steps and kernels visible, and what is the user's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+ONEDNN_SWITCHES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
+TIMESTAMP_SWITCHES = ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP")
+
+
+class Naming(NamedTuple):
+    """What the user says about the rank; None: let the environment say."""
+
+    job: str | None = None
+    role: str | None = None
+    rank: int | None = None
+    name: str | None = None
+
+
+def rank_environment(
+    environ: Mapping[str, str], naming: Naming, hooks: Path, stdout_id: str, kernels: bool, steps: bool
+) -> dict[str, str]:
+    """The environment of the wrapped command: the caller's, plus what makes steps and kernels visible."""
+    env = dict(environ)
+    env["ROOFLINE_WRAPPED"] = "1"
+    for key, value in naming._asdict().items():
+        if value is not None:
+            env[f"ROOFLINE_{key.upper()}"] = str(value)
+    if steps:
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hooks), environ.get("PYTHONPATH", "")]))
+        env["ROOFLINE_STDOUT"] = stdout_id
+    if kernels:
+        # Someone who set a switch wants just that; their lines are also left in the output (`kept`).
+        if not any(name in environ for name in ONEDNN_SWITCHES):
+            env.update(dict.fromkeys(ONEDNN_SWITCHES, "1"))
+            env.update(dict.fromkeys(TIMESTAMP_SWITCHES, "1"))
+        env.setdefault("MKL_VERBOSE", "1")
+    return env
+
+
+def kept(environ: Mapping[str, str]) -> tuple[bool, bool]:
+    """Whether (oneDNN, MKL) verbose lines are the user's own wish and stay in the output."""
+    return any(name in environ for name in ONEDNN_SWITCHES), "MKL_VERBOSE" in environ
+
+
+def records_everything(env: Mapping[str, str]) -> bool:
+    """Whether the command's environment makes both libraries report every kernel; else none is claimed."""
+    switches = [env.get(ONEDNN_SWITCHES[0], env.get(ONEDNN_SWITCHES[1], "")), env.get("MKL_VERBOSE", "")]
+    return all(value not in ("", "0", "none") for value in switches)
