@@ -25,7 +25,7 @@ from ..correlate import parts
 from ..correlate import windows as step_windows
 from ..correlate.steps import SERVING_ROLES, JobTables, correlate, whole_lives
 from ..errors import Unavailable
-from ..ingest.decode import MAX_TIME_NS, Decoded
+from ..ingest.decode import Decoded
 from ..records import (
     NODE_JOB,
     NODE_RANK,
@@ -41,11 +41,12 @@ from ..records import (
     take,
 )
 from .catalog import Catalog, Life, Progress, Sealing, sqlite_url
+from .clocks import ClockBook, Clocks
 from .inbox import Entry, Inbox
 from .numbers import Numbers
 from .reader import Reader, by_dataset, on_server_clock
 from .segments import Segment, sweep, write
-from .view import Clocks, JobView
+from .view import JobView
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +95,7 @@ class Store:
         except (OSError, ImportError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, duckdb.Error) as error:
             raise Unavailable(f"cannot use the data directory {root}: {_first_line(error)}") from None
         self.numbers = Numbers(self._catalog)
-        self._knots = self._catalog.knots()
-        self._new_knots: list[tuple[int, Knot]] = []
+        self._clocks = ClockBook(self._catalog, self.numbers)
         self._lives = self._catalog.lives()
         self._tail: list[TailBatch] = []
         self.unsealed_bytes = 0
@@ -104,7 +104,6 @@ class Store:
         self._through: dict[int, int] = {}
         for who, life in self._lives.items():
             self._through[who.node] = max(life.last_ns, self._through.get(who.node, 0))
-        self._arrival: dict[int, int] = {}  # node -> least (received - node time): a bound on its offset
         self._recover()
 
     def _recover(self) -> None:
@@ -147,8 +146,7 @@ class Store:
             life = self._lives.get(who, Life(decoded.begin_ns, decoded.end_ns, True))
             self._lives[who] = life._replace(exited=True)
         self._through[node] = max(decoded.end_ns, self._through.get(node, 0))
-        offset = entry.received_ns - decoded.end_ns
-        self._arrival[node] = min(offset, self._arrival.get(node, offset))
+        self._clocks.arrived(node, decoded.end_ns, entry.received_ns)
 
     def _lives_now(self) -> dict[Incarnation, Life]:
         """Everyone's life; of those present it lasts until their node's newest batch."""
@@ -159,28 +157,15 @@ class Store:
         return lives
 
     def add_knot(self, node: int, knot: Knot) -> None:
-        """Take a clock exchange of a node; it becomes durable with the next sealing.
-
-        One whose times cannot be is ignored: it would spoil every report.
-        """
-        if not (abs(knot.offset_ns) < MAX_TIME_NS and 0 <= knot.rtt_ns < MAX_TIME_NS):
-            return
-        with self._lock:
-            self._knots.setdefault(node, []).append(knot)
-            self._new_knots.append((node, knot))
-
-    def _save_knots(self) -> None:
-        with self._lock:
-            new, self._new_knots = self._new_knots, []
-        if new:
-            self._catalog.add_knots(new)
+        """Take a clock exchange of a node; it becomes durable with the next sealing."""
+        self._clocks.add_knot(node, knot)
 
     # -- sealing -----------------------------------------------------------------------------------
 
     def seal(self) -> int:
         """Move what is in the inbox into segments; returns how many batches. Safe to be killed anywhere."""
         with self._sealing:
-            self._save_knots()
+            self._clocks.save()
             with self._lock:
                 batches = list(self._tail)
                 lives = self._lives_now()
@@ -313,14 +298,7 @@ class Store:
 
     def clocks(self) -> Clocks:
         """The clocks of all nodes, as they are known now."""
-        return Clocks(self._clock)
-
-    def _clock(self, node: int) -> NodeClock:
-        if node in self.numbers.recordings:
-            # Whoever sends it says nothing of the clock that it was recorded by: its times stand as they are.
-            return NodeClock((Knot(0, 0, 0),))
-        with self._lock:
-            return NodeClock(self._knots.get(node, ()), self._arrival.get(node))
+        return self._clocks.clocks()
 
     def jobs(self) -> set[str]:
         """All jobs ever heard of."""

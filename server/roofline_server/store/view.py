@@ -1,26 +1,14 @@
-"""What the store hands out of one job, and the clocks to read it by."""
+"""What the store hands out of one job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..clock import NodeClock
 from ..correlate.parts import PartTotal
 from ..records import Incarnation, Machine, Metric, RankKey, Table
 from .catalog import Life
-
-
-class Clocks(dict[int, NodeClock]):
-    """The clock of each node, made when it is first asked for."""
-
-    def __init__(self, make: Callable[[int], NodeClock]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, node: int) -> NodeClock:
-        clock = self[node] = self._make(node)
-        return clock
 
 
 class JobView(NamedTuple):
