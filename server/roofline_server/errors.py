@@ -3,6 +3,7 @@
 ServerError
 ├── ConfigError     a setting is wrong                               exit 3
 ├── UnknownJob      nobody has heard of the job                      NOT_FOUND on the wire
+│   └── UnknownRank the job has no such rank                         NOT_FOUND
 ├── BadRequest      a question that cannot be asked                  INVALID_ARGUMENT
 ├── BadBatch        an agent sent what cannot be taken               Rejection on the wire
 └── Unavailable     port, directory or disk cannot be had            exit 6
@@ -22,6 +23,10 @@ class ConfigError(ServerError):
 
 
 class UnknownJob(ServerError):
+    pass
+
+
+class UnknownRank(UnknownJob):
     pass
 
 

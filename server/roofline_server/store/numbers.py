@@ -68,6 +68,10 @@ class Numbers:
     def machines(self) -> dict[int, Machine]:
         return dict(self._machines)
 
+    def kernels(self) -> dict[int, KernelKind]:
+        """What the numbers of kernels stand for."""
+        return {number: kind for kind, number in list(self._kernels.items())}
+
     def ranks_of(self, job: str) -> dict[int, RankKey]:
         return dict(self._by_job.get(job, {}))
 

@@ -1,0 +1,140 @@
+"""The gRPC service clients ask."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import grpc
+
+from ..chunks import Chunk
+from ..errors import BadRequest, UnknownJob
+from ..report import evidence, steps, timeline
+from ..report.build import build, mode_of
+from ..report.members import summarize_job
+from ..report.records import Steps
+from ..store import export
+from ..store.export import RawData
+from ..store.store import Needed, Store
+from ..store.view import JobView
+from . import messages
+
+log = logging.getLogger(__name__)
+
+
+class QueryService:
+    """Implements roofline.v1.Query. Work is done in threads, so that ingest goes on meanwhile.
+
+    Of an answer in chunks the next one is made when the one before is on its way: what is held is bounded.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def ListJobs(self, request: Any, context: Any) -> Any:
+        return await asyncio.to_thread(self._list_jobs)
+
+    async def GetReport(self, request: Any, context: Any) -> Any:
+        return await _answer(self._report, request, context, "report")
+
+    async def GetStragglers(self, request: Any, context: Any) -> Any:
+        return await _answer(self._stragglers, request, context, "question for stragglers")
+
+    async def GetSteps(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for message in _stream(self._steps, request, context, "table of steps"):
+            yield message
+
+    async def GetTimeline(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for message in _stream(self._timeline, request, context, "timeline"):
+            yield message
+
+    async def Export(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for message in _stream(self._export, request, context, "export"):
+            yield message
+
+    def _list_jobs(self) -> Any:
+        now = time.time_ns()
+        found = [summarize_job(job, self._store.overview(job), now) for job in self._store.jobs()]
+        return messages.jobs(sorted(found, key=lambda job: job.end_ns, reverse=True))
+
+    def _report(self, request: Any) -> Any:
+        return messages.report(build(self._view(request.job, evidence.NEEDED), _range(request)))
+
+    def _stragglers(self, request: Any) -> Any:
+        from ..report import stragglers
+
+        view = self._view(request.job, stragglers.NEEDED)
+        return messages.stragglers(stragglers.find(view, _range(request)))
+
+    def _steps(self, request: Any) -> Iterator[Chunk]:
+        view = self._view(request.job, steps.NEEDED)
+        return steps.steps_table(view, list(request.ranks), _range(request), mode_of(view))
+
+    def _timeline(self, request: Any) -> Iterator[Chunk]:
+        # What was not sealed when the view was made is in the raw data too: it is asked for later.
+        view, raw = self._view(request.job, steps.NEEDED), self._raw(request.job)
+        ranks, asked = list(request.ranks), _range(request)
+        return timeline.timeline(view, raw, ranks, asked, mode_of(view), request.kernels)
+
+    def _export(self, request: Any) -> Iterator[Chunk]:
+        return export.export(self._raw(request.job))
+
+    def _view(self, job: str, needed: Needed) -> JobView:
+        view = self._store.view(job, needed)
+        if view is None:
+            raise self._unknown(job)
+        return view
+
+    def _raw(self, job: str) -> RawData:
+        raw = self._store.raw(job)
+        if raw is None:
+            raise self._unknown(job)
+        return raw
+
+    def _unknown(self, job: str) -> UnknownJob:
+        known = sorted(self._store.jobs(), reverse=True)
+        hint = f"known are {', '.join(known[:5])}" if known else "it has no jobs yet"
+        return UnknownJob(f"this server has no job {job!r}; {hint}")
+
+
+def _range(request: Any) -> Steps:
+    return Steps(
+        request.first_step if request.HasField("first_step") else None,
+        request.last_step if request.HasField("last_step") else None,
+    )
+
+
+async def _answer(work: Callable[[Any], Any], request: Any, context: Any, what: str) -> Any:
+    try:
+        return await asyncio.to_thread(work, request)
+    except Exception as error:
+        await _refuse(error, request, context, what)
+
+
+async def _stream(
+    work: Callable[[Any], Iterator[Chunk]], request: Any, context: Any, what: str
+) -> AsyncIterator[Any]:
+    try:
+        chunks = await asyncio.to_thread(work, request)
+        while (message := await asyncio.to_thread(_next, chunks)) is not None:
+            yield message
+    except Exception as error:
+        await _refuse(error, request, context, what)
+
+
+def _next(chunks: Iterator[Chunk]) -> Any:
+    chunk = next(chunks, None)
+    return None if chunk is None else messages.chunk(chunk)
+
+
+async def _refuse(error: Exception, request: Any, context: Any, what: str) -> None:
+    """End the call with what went wrong."""
+    if isinstance(error, UnknownJob):
+        await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+    elif isinstance(error, BadRequest):
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+    log.error("%s of job %s failed", what, request.job, exc_info=error)
+    await context.abort(grpc.StatusCode.INTERNAL, f"the {what} failed: {error}")
