@@ -110,6 +110,10 @@ def run(
     name: Annotated[str | None, typer.Option(help="free name shown in reports")] = None,
     kernels: Annotated[bool, typer.Option(help="record oneDNN and MKL kernels from verbose lines")] = True,
     steps: Annotated[bool, typer.Option(help="mark steps by hooks in the training's Python")] = True,
+    step_regex: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="read steps from lines of the output that match"),
+    ] = None,
     ncu: Annotated[
         str | None,
         typer.Option(metavar="STEPS", help="count the GPU kernels of these steps with Nsight Compute"),
@@ -120,6 +124,16 @@ def run(
     Example:  roofline-agent run --job 42 -- python train.py --batch 64
 
     Example:  roofline-agent run --ncu 100-102 -- python train.py
+
+    Example:  roofline-agent run --step-regex 'step (?P<step>[0-9]+)' -- ./train
+
+    --step-regex is for programs whose steps no hook sees: a regular expression of Python's, looked for in
+    each line of stdout and stderr (ended by \\n or \\r, its first 4096 bytes; stderr then comes through here
+    too). Its group `step` is the number of the step that has ended when the line is written, a group
+    `examples`, if there is one, the examples of each step. If the log leaves steps out, those between two
+    lines are spread evenly; a number that goes back begins a new count; steps before the first line are not
+    known. Hooks mark no steps meanwhile. Python's own output is unbuffered (PYTHONUNBUFFERED=1); for other
+    programs that keep lines back see stdbuf(1).
 
     --ncu runs each kernel of these steps several times (only these steps get slower, by far), at the clocks
     it would have anyway (--clock-control none), and sends what it found when the command ends. Steps count
@@ -133,25 +147,43 @@ def run(
     from . import launch, wrapper
     from .rank_environment import Naming
 
-    profiled = _steps_to_profile(ncu, steps)
+    profiled = _steps_to_profile(ncu, steps, step_regex)
+    pattern = _step_pattern(step_regex)
     try:
         settings = context.obj[1]
         environ = dict(os.environ)
         if settings["socket"]:
             environ["ROOFLINE_SOCKET"] = settings["socket"]
         naming = Naming(job or settings["job"], role, rank, name)
-        status = wrapper.run(command, naming, environ, kernels, steps, profiled=profiled)
+        status = wrapper.run(
+            command, naming, environ, kernels, steps, profiled=profiled, step_pattern=pattern
+        )
     except launch.StartError as error:
         print(f"roofline-agent run: {error}", file=sys.stderr)
         raise typer.Exit(error.status) from None
     raise typer.Exit(launch.end_like(status))
 
 
-def _steps_to_profile(text: str | None, steps: bool) -> tuple[tuple[int, int], ...]:
+def _step_pattern(text: str | None) -> Any:
+    from .step_log import PatternError, compile_pattern
+
+    if text is None:
+        return None
+    try:
+        return compile_pattern(text)
+    except PatternError as error:
+        raise typer.BadParameter(str(error), param_hint="--step-regex") from None
+
+
+def _steps_to_profile(text: str | None, steps: bool, step_regex: str | None) -> tuple[tuple[int, int], ...]:
     from .ncu.steps import StepsError, parse
 
     if text is None:
         return ()
+    if step_regex is not None:
+        raise typer.BadParameter(
+            "needs the hooks that mark steps: leave --step-regex out", param_hint="--ncu"
+        )
     if not steps:
         raise typer.BadParameter("needs the hooks that mark steps: leave --no-steps out", param_hint="--ncu")
     try:

@@ -227,7 +227,7 @@ class Intake:
             self._refuse("a packet that is no mark")
 
     def _mark(self, sender: _Sender, peer: Peer, data: bytes) -> None:
-        rank = self._rank_of(sender, peer)
+        rank = self._speaker(sender, peer)
         if rank is None:
             return
         _, kind, flags, role_size, phase_size, dropped, index, step, examples, time_ns = HEADER.unpack_from(
@@ -247,7 +247,7 @@ class Intake:
         self._marks.append(Mark(whose, rank, kind, step, said, time_ns, phase, bool(flags & 1)))
 
     def _stretches(self, sender: _Sender, peer: Peer, data: bytes) -> None:
-        rank = self._wrapped(sender, peer) if sender.wrapped_pid else self._rank_of(sender, peer)
+        rank = self._speaker(sender, peer)
         if rank is None:
             return
         _, size, count = SPANS.unpack_from(data)
@@ -277,6 +277,10 @@ class Intake:
         now = time.monotonic_ns()
         self._events += [Event(EventKind.FACT, now, now, rank, text=text) for text in sender.facts]
         sender.facts = []
+
+    def _speaker(self, sender: _Sender, peer: Peer) -> Rank | None:
+        """Whose steps and time a connection tells: a wrapper's is about the rank it wraps."""
+        return self._wrapped(sender, peer) if sender.wrapped_pid else self._rank_of(sender, peer)
 
     def _rank_of(self, sender: _Sender, peer: Peer) -> Rank | None:
         if sender.rank is None:
@@ -324,11 +328,13 @@ class Intake:
         if sender.rank is None or not self._discovery.is_alive(sender.rank):
             pid = sender.wrapped_pid
             if self._owner(pid) not in (None, peer.uid):
-                self._refuse("kernels of another user's process")
+                self._refuse("what a wrapper says of another user's process")
                 return None
             found = self._discovery.ranks_below(pid)
             if len(found) > 1:
-                self._refuse("kernels of a command that is several ranks; wrap each rank by itself")
+                self._refuse(
+                    "what a wrapper says of a command that is several ranks; wrap each rank by itself"
+                )
             elif found:
                 sender.rank = found[0]
                 self._tell_facts(sender, found[0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,11 +22,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from roofline_step._sender import Span, socket_paths
 
-from . import launch
+from . import launch, step_log
 from .link import AgentLink
-from .output import Output
+from .output import Output, same_file
 from .pump import TURN_S, pump
 from .rank_environment import Naming, kept, rank_environment, records_everything
+from .step_log import StepLog
 from .verbose import VerboseFilter
 
 if TYPE_CHECKING:
@@ -55,14 +57,17 @@ def run(
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),  # noqa: T201
     profiled: tuple[tuple[int, int], ...] = (),
     watchers: Sequence[Watcher] = (),
+    step_pattern: re.Pattern[str] | None = None,
 ) -> int:
     """Run the command as one rank; its exit status, negative when a signal ended it.
 
     profiled: ranges of steps whose GPU kernels ncu counts; where it cannot, that is said and the command runs
-    without. Raises StartError when it cannot be started.
+    without. step_pattern: steps are read from what the command prints (step_log.py); its stderr then comes
+    through here too. Raises StartError when it cannot be started.
     """
     session = _profiler(command, profiled, environ, say) if profiled else None
-    running = _Running(command, naming, environ, watchers)
+    log = StepLog(step_pattern, say) if step_pattern else None
+    running = _Running(command, naming, environ, watchers, log)
     running.start(kernels, steps, session)
     forward = (running.send_signal, running.resize)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
@@ -123,8 +128,10 @@ class _Running:
         naming: Naming,
         environ: Mapping[str, str],
         watchers: Sequence[Watcher],
+        log: StepLog | None,
     ) -> None:
         self._command, self._naming, self._environ, self._watchers = command, naming, environ, watchers
+        self._log = log
         self._mask = launch.hold_signals()
         self._session: Session | None = None
         self._recording = False
@@ -132,14 +139,14 @@ class _Running:
 
     def start(self, kernels: bool, steps: bool, session: Session | None) -> None:
         """Raises StartError."""
-        keep_onednn, keep_mkl = kept(self._environ)
-        self._stdout = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
-        stdout = Output(1, self._stdout, None)
-        self._outputs = [stdout]
+        stdout, stderr = self._make_outputs()
         hooks = Path(__file__).parent / "hooks" / "inject"
         # Kernels of the libraries and of the GPU would each be claimed to be all there were of a step.
         kernels = kernels and session is None
         env = rank_environment(self._environ, self._naming, hooks, stdout.identity, kernels, steps)
+        if self._log is not None:
+            # Lines that wait in a buffer of the command's would all seem to be written at one moment.
+            env.update({"PYTHONUNBUFFERED": "1", **env, **step_log.ENVIRON})
         for watcher in self._watchers:
             env.update(watcher.environ)
         words = self._command
@@ -148,10 +155,25 @@ class _Running:
             words = session.command(self._command)
         self._session = session
         self._recording = kernels and records_everything(env)
-        self.child = launch.start(words, env, stdout.child_end, None, self._mask)
+        self.child = launch.start(words, env, stdout.child_end, stderr, self._mask)
         for output in self._outputs:
             os.close(output.child_end)
         self.link = AgentLink(self.child.pid, socket_paths(self._environ))
+
+    def _make_outputs(self) -> tuple[Output, int | None]:
+        """The way of stdout, and what becomes the command's stderr: ours, unless its lines are looked at."""
+        keep_onednn, keep_mkl = kept(self._environ)
+        self._stdout = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
+        log = self._log
+        stdout = Output(1, self._stdout, log.stream() if log else None)
+        self._outputs = [stdout]
+        if log is None:
+            return stdout, None
+        if same_file(1, 2):
+            return stdout, stdout.child_end
+        stderr = Output(2, None, log.stream())
+        self._outputs.append(stderr)
+        return stdout, stderr.child_end
 
     def wait(self) -> int:
         """Move output until there is no more and the command has ended; its exit status."""
@@ -164,7 +186,13 @@ class _Running:
 
     def _turn(self) -> None:
         self._hand_over()
+        self._tell_steps()
         self._look_after()
+
+    def _tell_steps(self) -> None:
+        if self._log is not None and (borders := self._log.take()):
+            self.link.send_fact("steps.from", self._log.described)
+            self.link.send_borders(borders)
 
     def _hand_over(self) -> None:
         """Send the kernels seen so far: all that ended before now, unless some were not understood."""
@@ -189,6 +217,9 @@ class _Running:
 
     def close(self) -> None:
         """A last look, for the command has ended."""
+        if self._log is not None:
+            self._log.finish()
+            self._tell_steps()
         self._look_at_watchers()
         for watcher in self._watchers:
             watcher.close()

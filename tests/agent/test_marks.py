@@ -221,10 +221,11 @@ def test_who_speaks_is_what_the_kernel_says() -> None:
         site = Site(folder)
         rank_pid = os.getpid()
         packets = [
+            mark(step=1).hex(),
             WRAPPED.pack(b"W", rank_pid).hex(),
             kernel().hex(),
             calls_packet((0, 1, 2)).hex(),
-            mark().hex(),
+            mark(step=2).hex(),
         ]
         command = [sys.executable, "-c", NOBODY, str(site.listener.path), *packets]
         with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
@@ -232,10 +233,11 @@ def test_who_speaks_is_what_the_kernel_says() -> None:
             add_process(site.proc, child.pid, {})
             marks, calls, events = site.take()
             assert calls == []
-            assert "another user" in " ".join(e.text for e in events)
+            (refused,) = [event for event in events if "another user" in event.text]
+            assert refused.count == 2, "the calls, and the mark as that rank's wrapper"
             # It marks as itself: adopted, with its own uid.
-            assert [(m.rank.pid, m.rank.uid, m.rank.framework) for m in marks] == [
-                (child.pid, 65534, "marks")
+            assert [(m.rank.pid, m.rank.uid, m.rank.framework, m.step) for m in marks] == [
+                (child.pid, 65534, "marks", 1)
             ]
         site.close()
 
@@ -281,6 +283,17 @@ def test_kernel_calls_of_a_wrapped_rank(site: Site) -> None:
 
 def covered(events: list[Event]) -> list[tuple[int, int]]:
     return sorted((e.begin_ns, e.end_ns) for e in events if e.kind is EventKind.KERNELS_COVERED)
+
+
+def test_mark_of_a_wrapper_is_the_ranks_it_wraps(site: Site) -> None:
+    add_process(site.proc, 4242, {**IDENTITY, "ROOFLINE_RANK": "7"})
+    link = site.connect()
+    link.send(WRAPPED.pack(b"W", 4242))
+    link.send(mark(step=3))
+    shutil.chown(site.proc / "4242", os.getuid())
+    marks, _, events = site.take()
+    assert [(m.rank.key, m.rank.pid, m.sender.pid, m.step) for m in marks] == [("chief:7", 4242, 4242, 3)]
+    assert events == []
 
 
 def test_coverage_that_joins_is_one_and_a_gap_stays(site: Site) -> None:

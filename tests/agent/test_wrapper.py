@@ -214,12 +214,19 @@ def test_command_ends_though_something_it_started_keeps_printing(environ: dict[s
             chatty.kill()
 
 
-def in_terminal(environ: dict[str, str], *command: str, size: tuple[int, int] = (33, 77)) -> bytes:
+def in_terminal(
+    environ: dict[str, str], *command: str, size: tuple[int, int] = (33, 77), options: Sequence[str] = ()
+) -> bytes:
     """What a command prints on a terminal of this size."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
     child = subprocess.Popen(
-        [*RUN, "--", *command], env=environ, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+        [*RUN, *options, "--", *command],
+        env=environ,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
     )
     os.close(slave)
     output = b""

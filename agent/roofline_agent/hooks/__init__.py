@@ -95,10 +95,12 @@ class Marker:
         self._send_spans = getattr(step, "send_spans", None)
         self._send_fact = getattr(step, "send_fact", None)
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
+        # Steps are read from the log (`run --step-regex`): marks as well would make each of them two.
+        self._silent = environ.get("ROOFLINE_STEPS") == "log"
 
     def border(self, number: int, examples: Optional[int] = None) -> None:
         """This rank's step `number` ended here and the next begins."""
-        if not self._step.said_by_training():
+        if not self._silent and not self._step.said_by_training():
             self._note_in_stream()
             now = time.monotonic_ns()
             self._step.send_mark(self._step.BORDER, number, examples, now, None, False)
@@ -115,7 +117,7 @@ class Marker:
         asynchronous: bool = False,
     ) -> None:
         """Step `number` of this rank, or of the rank `of`, went from begin_ns to end_ns (monotonic)."""
-        if self._step.said_by_training():
+        if self._silent or self._step.said_by_training():
             return
         if of is None:
             self._note_in_stream()
