@@ -34,7 +34,7 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     coverage: rank, begin_ns, end_ns. A call belongs to the window that holds its middle. Sums are exact
     int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero. A sum
     of FLOPs, bytes or DRAM bytes is over the `flop_calls`, `byte_calls`, `dram_calls` that have them.
-    `first_ns` is when the first of a window's calls began, `last_ns` when the last had ended; ABSENT without any.
+    `first_ns` is when the first of a window's calls began, `last_ns` when the last had ended; ABSENT if none.
     """
     parts = []
     for rank in np.unique(np.concatenate([coverage["rank"], calls["rank"]])):

@@ -46,7 +46,9 @@ class Cover(NamedTuple):
 def cover(begin: Ints, end: Ints) -> Cover:
     """The union of intervals."""
     begin, end = merge(begin.astype(np.int64), end.astype(np.int64))
-    return Cover(begin, end, np.concatenate(([0], np.cumsum(end - begin)[:-1])).astype(np.int64)[: len(begin)])
+    return Cover(
+        begin, end, np.concatenate(([0], np.cumsum(end - begin)[:-1])).astype(np.int64)[: len(begin)]
+    )
 
 
 def total(windows: Table, spans: Table) -> Table:
@@ -73,7 +75,9 @@ def _total_of(windows: Table, spans: Table) -> Table:
         covers[name] = cover(mine["time_ns"], mine["end_ns"])
         result[f"{name}.ns"] = covers[name].within(begin, end)
         result[f"{name}.count"], result[f"{name}.bytes"] = _sums(mine, begin, end)
-    engine = [mine for name, mine in covers.items() if name.startswith("engine.") and name not in NO_COLLECTIVES]
+    engine = [
+        mine for name, mine in covers.items() if name.startswith("engine.") and name not in NO_COLLECTIVES
+    ]
     if engine:
         busy = _union(engine)
         result[f"{BUSY}.ns"] = busy.within(begin, end)
@@ -109,7 +113,7 @@ def _running(column: Ints) -> Ints:
 
 
 def of_marks(marks: Table) -> Table:
-    """Phases that a training marked itself, as spans "phase.NAME"; of one begun again the second begin counts."""
+    """Phases that a training marked itself, as spans "phase.NAME"; of two begins of one the second counts."""
     if not rows(marks) or "phase" not in marks:
         return {}
     some = take(marks, (marks["kind"] == MarkKind.PHASE_BEGIN) | (marks["kind"] == MarkKind.PHASE_END))

@@ -54,7 +54,8 @@ def correlate(
     metrics: Mapping[str, Sequence[Metric]],
     wanted: Callable[[Table], Bools] | None = None,
 ) -> dict[str, Table]:
-    """Tables `steps` (the windows), `steps_kernels`, `steps_spans`, for each counter set with rows of ranks `steps_SET`, and
+    """Tables `steps` (the windows), `steps_kernels`, `steps_spans`, for each counter set with rows of ranks
+    `steps_SET`, and
     for NODE_SETS `steps_node_SET`: what the rank's whole node counted during the rank's window.
 
     wanted: which of the windows, adopted ones included; default all.

@@ -77,6 +77,13 @@ def _window(marks: Table, begin: Ints, end: Ints) -> Table:
     }
 
 
+def stepping(marks: Table) -> set[int]:
+    """Ranks that these marks give steps to."""
+    if not rows(marks):
+        return set()
+    return set(np.unique(marks["rank"][marks["kind"] <= MarkKind.BORDER]).tolist())
+
+
 def latest(windows: Table) -> dict[tuple[int, int], int]:
     """(rank that stepped, node that spoke) -> node time when the last of its windows ended."""
     found: dict[tuple[int, int], int] = {}
@@ -104,8 +111,8 @@ def attempts(windows: Table, who: str, *keys: str) -> Ints:
 
     who: the column that tells whose windows they are. keys: the columns that name a step ("step", or "rank"
     and "step"). Numbers come again after a restart from a checkpoint and with every epoch that counts from 0.
-    Of a step that somebody has done twice, a new attempt begins where nobody was at it for longer than anybody
-    ever was.
+    Of a step that somebody has done twice, a new attempt begins where nobody was at it for longer than
+    anybody ever was.
     """
     found = np.zeros(rows(windows), np.int64)
     if rows(windows) < 2:

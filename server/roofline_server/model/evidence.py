@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..records import Bools, Ints
+from ..records import Bools, Floats, Ints
 
 NS = 1e9
 
@@ -73,6 +73,13 @@ class RankEvidence(NamedTuple):
     serving: bool  # its windows are the workers'
     dram_is_bound: bool  # `dram` is its cache misses, each a line of 64 bytes
     reasons: Mapping[str, str]  # why a kind of evidence is absent: steps, flops, cpu, tcp, dram, examples
+    # Per step of `steps`: what else is known of it by name ("phase.input.ns", "kernels.last_ns"; ABSENT where
+    # not known); seconds held at the barrier and, of these, waiting for others (NaN where not known).
+    # barrier: how that was seen, "": not at all.
+    columns: Mapping[str, Ints] = {}
+    held: Floats | None = None
+    wait: Floats | None = None
+    barrier: str = ""
 
 
 def reason_of(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .breakdown import breakdown
 from .evidence import RankEvidence
 from .resources import resources
 from .roofline import Roof
@@ -27,7 +28,12 @@ class Summary(NamedTuple):
 def summarize(ranks: Sequence[RankEvidence], roofs: Mapping[str, Roof | None], scope: Scope) -> Summary:
     """The values of docs/metrics.md for these ranks (one, or all of a role). roofs: by host, for the
     precision these ranks compute in."""
-    values = {**times(ranks, scope), **work(ranks, scope), **resources(ranks, scope)}
+    values = {
+        **times(ranks, scope),
+        **breakdown(ranks, scope),
+        **work(ranks, scope),
+        **resources(ranks, scope),
+    }
     values |= counted_flops(ranks, scope)
     values |= of_nodes(ranks, scope, values)
     roofline, bound, reason = _against_roof(ranks, roofs, values)

@@ -17,12 +17,13 @@ from ..model.values import Scope
 from ..model.work import dominant_precision
 from ..records import Ceiling, rows, take
 from ..store.view import JobView
+from .barriers import with_waits
 from .evidence import by_rank, evidence_of, unite, where, within
 from .gaps import alignment_of, find_gaps
 from .members import extent, is_running, latest_life, nodes_of, role_order
 from .notes import write_notes
 from .parts import part_reports
-from .records import ALL_STEPS, Point, RankReport, Report, RoleReport, RoofReport, Steps
+from .records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, RoofReport, Steps
 
 
 def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) -> Report:
@@ -30,7 +31,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
     if steps.first is not None and steps.last is not None and steps.first > steps.last:
         raise BadRequest(f"steps {steps.first} to {steps.last}: the first comes after the last")
     tables = {name: within(table, steps) for name, table in view.steps.items()}
-    mode = _mode(view)
+    mode = mode_of(view)
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
     mine, lifetimes = by_rank(tables), by_rank(view.lifetimes)
@@ -38,6 +39,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
         for number in view.ranks
     }
+    evidence = with_waits(evidence, mode)
     ranks = _rank_reports(view, evidence, mode)
     roles = _role_reports(view, evidence)
     begin, end = extent(view)
@@ -59,12 +61,26 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         gaps=gaps,
         notes=[],
         parts=part_reports(view),
+        facts=_facts(view),
         sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
     )
     return report._replace(notes=write_notes(view, report))
 
 
-def _mode(view: JobView) -> str:
+def _facts(view: JobView) -> list[Fact]:
+    """Settings and sizes, each value with the ranks that share it."""
+    whose: dict[tuple[str, str], list[int]] = {}
+    for number, facts in view.facts.items():
+        for name, said in facts.items():
+            whose.setdefault((name, said), []).append(number)
+    keys = view.ranks
+    return [
+        Fact(name, said, [f"{keys[n].role}:{keys[n].index}" for n in sorted(numbers, key=lambda n: keys[n])])
+        for (name, said), numbers in sorted(whose.items())
+    ]
+
+
+def mode_of(view: JobView) -> str:
     """How the ranks that train step: judged by all their steps, whichever are asked for."""
     own = where(view.steps.get("steps", {}), "window", OWN)
     training = [number for number, key in view.ranks.items() if key.role != "evaluator"]

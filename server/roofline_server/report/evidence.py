@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..correlate.steps import OWN, union
+from ..model.breakdown import COMMUNICATE, PHASES
 from ..model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
 from ..model.values import Provenance
 from ..records import ABSENT, RECORDED, EventKind, Ints, Metric, SourceStatus, Table, rows, take
@@ -39,11 +40,12 @@ NEEDED = {
     "steps": ["examples", "asynchronous"],
     "steps_kernels": [
         *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", "flops_f32", "flops_f64"),
-        *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls"),
+        *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls", "first_ns", "last_ns"),
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
+    "steps_spans": [f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)],
     **{
         f"steps_node_{counter_set}": _borders(*(name for names in sets for name in names))
         for counter_set, sets in {**DRAM, **ENERGY, **BUSY}.items()
@@ -119,8 +121,38 @@ def evidence_of(
         rss_peak=_peak(process, "rss_bytes"),
         samples_per_step=float(np.mean(process["samples"])) if rows(process) and len(steps.step) else None,
         serving=serving,
+        columns={} if serving else columns_of(steps, mine),
         reasons=_reasons(view, number),
     )
+
+
+def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints]:
+    """Per step of a rank, by name: what its spans say ("phase.input.ns"), and of its kernels when the first
+    began and the last had ended ("kernels.first_ns", "kernels.last_ns"); ABSENT where it is not known."""
+    spans, kernels = mine.get("steps_spans", {}), mine.get("steps_kernels", {})
+    found = {}
+    for name in spans:
+        if name.endswith((".ns", ".count", ".bytes")):
+            column = aligned(steps, spans, name)
+            # A rank that is ever in a phase is not in it in a step without.
+            found[name] = column if name.endswith(".bytes") or (column == ABSENT).all() else _zeroed(column)
+    for name in ("first_ns", "last_ns", "kernel_ns"):
+        if name in kernels:
+            found[f"kernels.{name}"] = aligned(steps, kernels, name)
+    return found
+
+
+def _zeroed(column: Ints) -> Ints:
+    return np.where(column == ABSENT, 0, column)
+
+
+def aligned(steps: StepEvidence, table: Table, name: str) -> Ints:
+    """A column of one of the rank's step tables, per step; ABSENT for steps that the table lacks."""
+    order = np.argsort(table["end_ns"], kind="stable")
+    ends = table["end_ns"][order]
+    at = np.minimum(np.searchsorted(ends, steps.end_ns), len(ends) - 1)
+    same = (ends[at] == steps.end_ns) if len(ends) else np.zeros(len(steps.end_ns), bool)
+    return np.where(same, table[name][order][at], ABSENT).astype(np.int64)
 
 
 def _steps(table: Table) -> StepEvidence:
@@ -240,6 +272,21 @@ def _peak(table: Table, name: str) -> float | None:
 
 
 def _reasons(view: JobView, number: int) -> dict[str, str]:
+    hooks = _why_no_steps(view.facts.get(number, {}))
+    return {**hooks, **_reasons_of_sources(view, number)}
+
+
+def _why_no_steps(facts: Mapping[str, str]) -> dict[str, str]:
+    """What its hooks say of a rank whose steps, or phases, were not seen."""
+    hooks = {name.removeprefix("hook."): said for name, said in facts.items() if name.startswith("hook.")}
+    advice = "mark them with roofline_step, or give `roofline-agent run --step-regex`"
+    if not hooks:
+        return {"steps": f"no step marks were received, and no framework with a hook was imported; {advice}"}
+    told = ", ".join(f"{name} {said}" for name, said in sorted(hooks.items()))
+    return {"steps": f"no step marks were received (hooks: {told}); {advice}"}
+
+
+def _reasons_of_sources(view: JobView, number: int) -> dict[str, str]:
     nodes = {who.node for who in view.lives if who.rank == number}
     if not nodes:
         elsewhere = "only its coordinator spoke of it: no agent watches its process"

@@ -65,6 +65,14 @@ class PartReport(NamedTuple):
     values: dict[str, Value]
 
 
+class Fact(NamedTuple):
+    """A setting or size that ranks said they had."""
+
+    name: str
+    value: str
+    ranks: list[str]
+
+
 class Report(NamedTuple):
     job: str
     begin_ns: int
@@ -82,6 +90,7 @@ class Report(NamedTuple):
     notes: list[str]
     sources: list[tuple[str, list[SourceStatus]]]
     parts: list[PartReport]
+    facts: list[Fact]
 
 
 class JobSummary(NamedTuple):

@@ -123,6 +123,11 @@ class Progress(NamedTuple):
     done: Mapping[tuple[int, int], int] = MappingProxyType({})
     serving: tuple[int, ...] = ()  # ranks that serve others and were known then
 
+    @property
+    def stepped(self) -> frozenset[int]:
+        """Ranks with stored steps of their own."""
+        return frozenset(rank for rank, _ in self.done)
+
 
 class Life(NamedTuple):
     """When an incarnation was seen, server times, and whether its end was."""

@@ -25,7 +25,7 @@ from ..correlate import parts
 from ..correlate import windows as step_windows
 from ..correlate.steps import SERVING_ROLES, JobTables, correlate, whole_lives
 from ..errors import Unavailable
-from ..ingest.decode import Decoded
+from ..ingest.decode import MAX_TIME_NS, Decoded
 from ..records import (
     NODE_JOB,
     NODE_RANK,
@@ -34,6 +34,7 @@ from ..records import (
     Incarnation,
     Knot,
     Machine,
+    MarkKind,
     NodeKey,
     Table,
     concatenate,
@@ -42,11 +43,12 @@ from ..records import (
 )
 from .catalog import Catalog, Life, Progress, Sealing, sqlite_url
 from .clocks import ClockBook, Clocks
+from .export import RawData
 from .inbox import Entry, Inbox
 from .numbers import Numbers
 from .reader import Reader, by_dataset, on_server_clock
 from .segments import Segment, sweep, write
-from .view import JobView
+from .view import JobView, facts_of
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "sample
 MADE = ("steps", "parts_")
 
 Decode = Callable[[Entry, Numbers], Decoded]
+# Step table -> its columns that are wanted beside the keys; None: all.
+Needed = Mapping[str, Sequence[str] | None]
 
 
 class TailBatch(NamedTuple):
@@ -268,11 +272,14 @@ class Store:
         return found, latest
 
     def _is_outdated(self, job: str, progress: Progress, raw: dict[str, Table], clocks: Clocks) -> bool:
-        """Whether stored step deltas lack something: a node reported late, or a serving rank came since."""
+        """Whether stored step deltas are not what they would be now: a node reported late, a serving rank
+        came since, or one that was given the workers' steps marks its own."""
         if not progress.through_ns:
             return False
         new_server = not set(self._serving(job)) <= set(progress.serving)
-        return new_server or _earliest(raw, clocks) <= progress.through_ns
+        given = set(progress.serving) - progress.stepped
+        speaks = bool(given) and not given.isdisjoint(step_windows.stepping(raw.get("marks", {})))
+        return new_server or speaks or _earliest(raw, clocks) <= progress.through_ns
 
     def _serving(self, job: str) -> tuple[int, ...]:
         ranks = self.numbers.ranks_of(job)
@@ -311,10 +318,11 @@ class Store:
             lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
         return JobView(job, ranks, lives, {}, {}, {}, {}, self.clocks(), self.numbers.machines(), {})
 
-    def view(self, job: str, needed: Mapping[str, Sequence[str]] | None = None) -> JobView | None:
+    def view(self, job: str, needed: Needed | None = None) -> JobView | None:
         """What is known of a job up to now; None when nobody has heard of it.
 
-        needed: which step tables are wanted and which of their columns beside the keys; default everything.
+        needed: which step tables are wanted and which of their columns beside the keys (None: all of them);
+        default everything.
         """
         ranks = self.numbers.ranks_of(job)
         if not ranks:
@@ -329,19 +337,36 @@ class Store:
             snapshot = _Snapshot(raw, Progress(), snapshot.frames)
         tables = self._raw(job, snapshot.frames, snapshot.segments, snapshot.progress, clocks)
         steps = self._steps(snapshot, tables, needed)
+        events = on_server_clock(self._all("events", snapshot), clocks)
         return JobView(
             job,
             ranks,
             lives,
             steps,
             self._stepless(job, snapshot, steps, set(ranks), clocks),
-            on_server_clock(self._all("events", snapshot), clocks),
+            events,
             self._watched(nodes, {who.node for who in lives}),
             clocks,
             self.numbers.machines(),
             self.numbers.metrics_by_set(),
             self._part_totals(snapshot, clocks),
             self.numbers.recordings,
+            facts_of(events),
+        )
+
+    def raw(self, job: str) -> RawData | None:
+        """Where the raw data of a job lies now; None when nobody has heard of it."""
+        ranks = self.numbers.ranks_of(job)
+        if not ranks:
+            return None
+        clocks = self.clocks()
+        with self._lock:
+            own, nodes = self._snapshot(job), self._snapshot(NODE_JOB)
+            lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
+        names = self.numbers
+        return RawData(
+            *(self._root, own.segments, own.frames, nodes.segments, nodes.frames, clocks, ranks, lives),
+            *(names.machines(), names.kernels(), names.metrics_by_set()),
         )
 
     def _part_totals(self, snapshot: _Snapshot, clocks: Clocks) -> list[parts.PartTotal]:
@@ -361,16 +386,15 @@ class Store:
         frames = [f for batch in self._tail for f in batch.decoded.frames if f.job == job]
         return _Snapshot(self._catalog.segments(job), self._catalog.progress(job), frames)
 
-    def _steps(
-        self, snapshot: _Snapshot, tables: JobTables, needed: Mapping[str, Sequence[str]] | None
-    ) -> dict[str, Table]:
+    def _steps(self, snapshot: _Snapshot, tables: JobTables, needed: Needed | None) -> dict[str, Table]:
         fresh, _ = self._fresh(tables, snapshot.progress, None)
         stored = {s.dataset for s in snapshot.segments if s.dataset.startswith("steps")}
         found = {}
         for name in stored | fresh.keys():
             if needed is not None and name not in needed:
                 continue
-            wanted = None if needed is None else (*STEP_KEYS, *needed[name])
+            some = None if needed is None else needed[name]
+            wanted = None if some is None else (*STEP_KEYS, *some)
             kept = self._reader.read((s for s in snapshot.segments if s.dataset == name), wanted)
             new = fresh.get(name, {})
             found[name] = concatenate([kept, {n: c for n, c in new.items() if wanted is None or n in wanted}])
@@ -412,12 +436,16 @@ class Store:
         clocks: dict[int, NodeClock],
     ) -> JobTables:
         """Raw data from where the stored step deltas leave off, on the server's clock."""
-        since = progress.resume_ns - self._margin_ns(job) if progress.resume_ns else 0
+        fresh = by_dataset(frames)
+        # The begin of a long step may be told with its end only.
+        began = (
+            int(on_server_clock(fresh["marks"], clocks)["time_ns"].min()) if "marks" in fresh else MAX_TIME_NS
+        )
+        since = min(progress.resume_ns, began) - self._margin_ns(job) if progress.resume_ns else 0
         needed: dict[str, list[Segment]] = {}
         for segment in segments:
             if segment.end_ns >= since and not segment.dataset.startswith(MADE):
                 needed.setdefault(segment.dataset, []).append(segment)
-        fresh = by_dataset(frames)
         tables = {}
         for name in needed.keys() | fresh.keys():
             table = concatenate([self._reader.read(needed.get(name, ())), fresh.get(name, {})])
@@ -435,6 +463,8 @@ class Store:
             tables.get("calls", {}),
             tables.get("events", {}),
             homes,
+            tables.get("spans", {}),
+            progress.stepped,
         )
 
     def close(self) -> None:
@@ -463,10 +493,16 @@ def _moment(clock: NodeClock, node_ns: int) -> int:
 
 
 def _earliest(raw: dict[str, Table], clocks: dict[int, NodeClock]) -> int:
-    """Server time of the oldest mark, call or sample."""
-    bulk = [table for name, table in raw.items() if name != "events" and rows(table)]
-    moved = [on_server_clock(table, clocks)["time_ns"] for table in bulk]
-    return min((int(times.min()) for times in moved), default=time.time_ns())
+    """Server time of the oldest end of a step or span, call or sample: what a stored step delta may lack."""
+    moments = []
+    for name, table in raw.items():
+        if name == "marks":
+            # A begin is told with the end of its step, at the latest.
+            table = take(table, table["kind"] != MarkKind.BEGIN)
+        if name != "events" and rows(table):
+            timed = on_server_clock(table, clocks)
+            moments.append(int(timed["end_ns" if name == "spans" else "time_ns"].min()))
+    return min(moments, default=time.time_ns())
 
 
 def _first_line(error: Exception) -> str:

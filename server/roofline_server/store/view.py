@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from ..clock import NodeClock
 from ..correlate.parts import PartTotal
-from ..records import Incarnation, Machine, Metric, RankKey, Table
+from ..records import EventKind, Incarnation, Machine, Metric, RankKey, Table, rows, take
 from .catalog import Life
 
 
@@ -26,3 +28,17 @@ class JobView(NamedTuple):
     metrics: dict[str, list[Metric]]
     parts: Sequence[PartTotal] = ()  # what nodes, and parts of nodes and ranks, counted over the job
     recordings: frozenset[int] = frozenset()  # nodes that are recorded files
+    facts: Mapping[int, Mapping[str, str]] = {}  # rank -> settings and sizes it said, by name
+
+
+def facts_of(events: Table) -> dict[int, dict[str, str]]:
+    """What ranks said of themselves, rank -> name -> value; of a name said twice the newest value."""
+    found: dict[int, dict[str, str]] = {}
+    if not rows(events):
+        return found
+    said = take(events, events["kind"] == EventKind.FACT)
+    for at in np.argsort(said["time_ns"], kind="stable"):
+        name, equals, value = str(said["text"][at]).partition("=")
+        if equals and name:
+            found.setdefault(int(said["rank"][at]), {})[name] = value
+    return found

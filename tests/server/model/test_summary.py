@@ -75,6 +75,8 @@ def evidence(**known: Any) -> RankEvidence:
         "steps": TEN,
         "serving": False,
         "reasons": {},
+        "columns": {},
+        "barrier": "",
     }
     return RankEvidence(**{**nothing, **plain, **known})
 

@@ -534,7 +534,6 @@ def test_step_of_minutes_outlives_sealing(store: Store) -> None:
     )
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: who has steps of its own is decided anew for each sealing")
 def test_chief_that_stops_marking_does_not_get_the_workers_steps(store: Store) -> None:
     chief = [rank(), rank(role="chief", pid=101)]
     sealed_one_by_one(

@@ -1,0 +1,95 @@
+"""Where ranks of a synchronous training wait for each other, step by step.
+
+All ranks leave the barrier of a step together (an allreduce cannot end before the last has given its part; a
+coordinator's join not before the last worker is done). How long each was held there needs no common clock:
+who was held shortest came last, and what the others were held longer they waited. What even the last was held
+is the communication itself. (Barrier imbalance as in Tallent et al., PPoPP 2010, section 3.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..correlate.windows import attempts
+from ..records import Floats, Ints, concatenate
+from .evidence import NS, StepEvidence
+
+
+class Grid(NamedTuple):
+    """Steps that ranks did together: a row per step (and attempt at it), a column per rank."""
+
+    step: Ints  # (steps,) its number
+    begin_ns: Ints  # (steps,) the earliest begin; server time
+    end_ns: Ints  # (steps,) the latest end
+    at: Ints  # (steps, ranks) which of the rank's steps it is; -1: it did not take part
+
+    def place(self, columns: Sequence[Floats | None]) -> Floats:
+        """Values per rank and own step as (steps, ranks), NaN where a rank has none. columns: of each rank."""
+        found = np.full(self.at.shape, np.nan)
+        for rank, column in enumerate(columns):
+            if column is not None and len(column):
+                there = self.at[:, rank] >= 0
+                found[there, rank] = column[self.at[there, rank]]
+        return found
+
+
+def align(ranks: Sequence[StepEvidence]) -> Grid:
+    """The steps of all ranks side by side, in order of time."""
+    tables = [
+        {
+            "who": np.full(len(steps.step), number, np.int64),
+            "own": np.arange(len(steps.step), dtype=np.int64),
+            "step": steps.step,
+            "begin_ns": steps.begin_ns,
+            "end_ns": steps.end_ns,
+        }
+        for number, steps in enumerate(ranks)
+    ]
+    table = concatenate(tables)
+    if not table:
+        none: Ints = np.zeros(0, np.int64)
+        return Grid(none, none, none, np.zeros((0, len(ranks)), np.int64))
+    attempt = attempts(table, "who", "step")
+    each, where = np.unique(np.column_stack((table["step"], attempt)), axis=0, return_inverse=True)
+    where = where.reshape(-1)
+    begin, end = np.full(len(each), np.iinfo(np.int64).max), np.full(len(each), np.iinfo(np.int64).min)
+    np.minimum.at(begin, where, table["begin_ns"])
+    np.maximum.at(end, where, table["end_ns"])
+    at = np.full((len(each), len(ranks)), -1, np.int64)
+    at[where, table["who"]] = table["own"]
+    order = np.argsort(begin, kind="stable")
+    return Grid(each[order, 0], begin[order], end[order], at[order])
+
+
+def held_by_join(grid: Grid, ranks: Sequence[StepEvidence]) -> Floats:
+    """Seconds from the end of each rank's part of a step to that of the last; (steps, ranks)."""
+    # ns since the epoch do not fit a double; ns before the end of the step do.
+    found = np.full(grid.at.shape, np.nan)
+    for rank, steps in enumerate(ranks):
+        there = grid.at[:, rank] >= 0
+        found[there, rank] = (grid.end_ns[there] - steps.end_ns[grid.at[there, rank]]) / NS
+    return found
+
+
+def waits(held: Floats) -> Floats:
+    """Seconds each rank waited for the last; (steps, ranks), NaN where fewer than two ranks are known."""
+    known = np.sum(~np.isnan(held), axis=1) >= 2
+    return np.where(known[:, None], held - row_min(held)[:, None], np.nan)
+
+
+def lateness(held: Floats) -> Floats:
+    """Seconds each rank came after the first; (steps, ranks), NaN where fewer than two ranks are known."""
+    known = np.sum(~np.isnan(held), axis=1) >= 2
+    return np.where(known[:, None], -row_min(-held)[:, None] - held, np.nan)
+
+
+def row_min(values: Floats) -> Floats:
+    """Least of each row, NaN where a row has nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a row without any value is no accident
+        least: Floats = np.nanmin(values, axis=1, initial=np.inf)
+    return np.where(np.isinf(least), np.nan, least)
