@@ -366,7 +366,7 @@ def test_users_path_and_sitecustomize_still_count(environ: dict[str, str], tmp_p
     (tmp_path / "mine.py").write_text("x = 5\n")
     code = (
         "import sys, mine, sitecustomize, os; print(mine.x, sys.users_own, sitecustomize.__file__); "
-        "print('_roofline_hooks' in sys.modules, [p for p in sys.path if 'inject' in p])"
+        "print('Roofline' in str(sys.meta_path[0]), [p for p in sys.path if 'inject' in p])"
     )
     done = python({**environ, "PYTHONPATH": str(tmp_path)}, code)
     first, second = done.stdout.decode().splitlines()

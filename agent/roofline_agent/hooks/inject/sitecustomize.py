@@ -1,11 +1,64 @@
-"""Python imports this at start when `roofline-agent run` put its folder on PYTHONPATH.
+"""Python imports this at start when its folder is on PYTHONPATH: by `roofline-agent run`, or for a whole
+cluster (`roofline-agent hooks`).
 
-It loads the hooks, then makes way for the sitecustomize that would have been imported without us. Whatever
-goes wrong here stays here: the training starts as if nothing had happened.
+It waits for a framework to be imported and loads the hooks only then, for most Python processes train
+nothing; and it makes way for the sitecustomize that would have been imported without us. Whatever goes wrong
+here stays here: the program starts as if nothing had happened. ROOFLINE_DISABLE=1 leaves only the making way.
 """
+
+from __future__ import annotations
 
 import os
 import sys
+
+TYPE_CHECKING = False  # importing typing would take longer than all of this
+if TYPE_CHECKING:
+    from typing import Any
+
+# The first part of each name in hooks.HOOKS, and what training code imports to mark steps itself.
+AWAITED = ("tensorflow", "keras", "torch", "horovod", "roofline_step")
+
+
+class _RooflineWaiting:
+    """A meta path finder that finds nothing; at the first import of a framework the hooks take its place."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in AWAITED or self not in sys.meta_path:
+            return None
+        try:
+            sys.meta_path.remove(self)
+            _load_hooks(self._folder)
+            # They have brought it, for programs in whose environment it is not installed.
+            return _spec_of_loaded(name) if name == "roofline_step" else None
+        except Exception:
+            sys.modules.pop("_roofline_hooks", None)
+            return None
+
+
+class _Loaded:
+    """Loads a module that is there."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def create_module(self, spec: Any) -> Any:
+        # The import system writes its own spec into what it gets.
+        self._spec = self._module.__spec__
+        return self._module
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__, module.__loader__ = self._spec, self._spec.loader
+
+
+def _spec_of_loaded(name: str) -> Any:
+    import importlib.machinery
+
+    module = sys.modules[name]
+    loader: Any = _Loaded(module)
+    return importlib.machinery.ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))
 
 
 def _load_hooks(folder: str) -> None:
@@ -22,8 +75,16 @@ def _load_hooks(folder: str) -> None:
     module.install(os.path.dirname(os.path.dirname(folder)))
 
 
+def _wait(folder: str) -> None:
+    """Unless this was done already: the folder may be on the path twice, by two names."""
+    done = any(type(finder).__name__ == "_RooflineWaiting" for finder in sys.meta_path)
+    if not done and "_roofline_hooks" not in sys.modules and os.environ.get("ROOFLINE_DISABLE", "0") == "0":
+        finders: Any = sys.meta_path
+        finders.insert(0, _RooflineWaiting(folder))
+
+
 def _make_way(here: str) -> None:
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != here]
     ours = sys.modules.pop("sitecustomize", None)
     try:
         import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the one that belongs here
@@ -34,9 +95,6 @@ def _make_way(here: str) -> None:
             sys.modules["sitecustomize"] = ours
 
 
-_here = os.path.dirname(os.path.abspath(__file__))
-try:
-    _load_hooks(os.path.dirname(_here))
-except Exception:
-    sys.modules.pop("_roofline_hooks", None)
+_here = os.path.dirname(os.path.realpath(__file__))
+_wait(os.path.dirname(_here))
 _make_way(_here)

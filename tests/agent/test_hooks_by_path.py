@@ -1,0 +1,176 @@
+"""Hooks in every Python process by PYTHONPATH alone: cheap, silent, out of everybody's way."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from roofline_agent.hooks import HOOKS
+
+from tests.fakes import AGENT, FakeAgent, clean_environ
+
+PYTHON = sys.executable
+INJECT = Path(__file__).parents[2] / "agent/roofline_agent/hooks/inject"
+LOADED = "import sys; print('_roofline_hooks' in sys.modules, 'roofline_step' in sys.modules)"
+FAKE_TORCH = {"torch/__init__.py": "", "torch/optim/__init__.py": "", "torch/optim/optimizer.py": "x = 1\n"}
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return clean_environ(ROOFLINE_SOCKET=str(tmp_path / "agent.sock"), PYTHONPATH=str(INJECT))
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[FakeAgent]:
+    with FakeAgent(tmp_path / "agent.sock") as agent:
+        yield agent
+
+
+def python(environ: dict[str, str], code: str, *flags: str, program: str = PYTHON) -> list[str]:
+    """What code prints, in lines; it must end well and say nothing on stderr."""
+    done = subprocess.run(
+        [program, *flags, "-W", "error", "-c", code], env=environ, capture_output=True, timeout=60, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def path_with(environ: dict[str, str], *folders: object) -> dict[str, str]:
+    return {**environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_folder_is_what_the_command_prints() -> None:
+    done = subprocess.run([*AGENT, "hooks"], capture_output=True, timeout=60, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{INJECT}\n")
+
+
+def test_every_hooked_framework_is_awaited() -> None:
+    tree = ast.parse((INJECT / "sitecustomize.py").read_text())
+    (awaited,) = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "AWAITED"
+    ]
+    assert {name.partition(".")[0] for name in HOOKS} < set(awaited)
+
+
+def test_process_that_imports_no_framework_loads_and_connects_nothing(
+    environ: dict[str, str], agent: FakeAgent
+) -> None:
+    modules = "import sys; print(*sorted(sys.modules))"
+    plain = {k: v for k, v in environ.items() if k != "PYTHONPATH"}
+    added = set(python(environ, modules)[0].split()) - set(python(plain, modules)[0].split())
+    assert added <= {"sitecustomize", "__future__"}
+    assert python(environ, LOADED) == ["False False"]
+    assert agent.poll(0.2) == [] and not agent.peers
+
+
+def test_hooks_load_with_the_framework(environ: dict[str, str], tmp_path: Path, agent: FakeAgent) -> None:
+    write(tmp_path, FAKE_TORCH)
+    code = f"import torch.optim.optimizer; {LOADED}"
+    assert python(path_with(environ, INJECT, tmp_path), code) == ["True True"]
+    assert any(b"hook.torch_optimizer=failed" in data for _, data in agent.poll(0.5))
+
+
+def test_framework_without_an_agent_is_as_if_alone(environ: dict[str, str], tmp_path: Path) -> None:
+    write(tmp_path, FAKE_TORCH)
+    code = "import torch.optim.optimizer as t; print(t.x, t.__spec__.name)"
+    assert python(path_with(environ, INJECT, tmp_path), code) == ["1 torch.optim.optimizer"]
+
+
+def test_training_that_marks_finds_the_mark(environ: dict[str, str], agent: FakeAgent) -> None:
+    code = """
+import sys
+sys.path[:] = [p for p in sys.path if "site-packages" not in p and "agent" not in p]  # it is not installed
+import roofline_step, roofline_step._sender
+roofline_step.mark(3)
+module = sys.modules["roofline_step"]
+print(module is roofline_step, module.__spec__.name, bool(module.__file__))
+"""
+    assert python(environ, code) == ["True roofline_step True"]
+    assert any(data[:1] == b"M" for _, data in agent.poll(0.5))
+
+
+@pytest.mark.parametrize("value", ["1", "yes"])
+def test_switched_off(environ: dict[str, str], tmp_path: Path, value: str) -> None:
+    write(tmp_path, {**FAKE_TORCH, "sitecustomize.py": "print('mine')\n"})
+    off = {**path_with(environ, INJECT, tmp_path), "ROOFLINE_DISABLE": value}
+    assert python(off, f"import torch.optim.optimizer; {LOADED}") == ["mine", "False False"]
+
+
+@pytest.mark.parametrize("flag", ["-S", "-E", "-I"])
+def test_python_told_to_look_at_nothing_does(environ: dict[str, str], flag: str) -> None:
+    code = "import sys; print([f for f in sys.meta_path if 'Roofline' in type(f).__name__])"
+    assert python(environ, code, flag) == ["[]"]
+    assert "Roofline" in python(environ, code)[0]
+
+
+def test_sitecustomize_behind_ours_is_run_once(environ: dict[str, str], tmp_path: Path) -> None:
+    write(tmp_path, {"sitecustomize.py": "print('mine', __file__)\n"})
+    code = "import sys, sitecustomize; print(sitecustomize.__file__, [p for p in sys.path if 'inject' in p])"
+    mine = f"{tmp_path}/sitecustomize.py"
+    assert python(path_with(environ, INJECT, tmp_path), code) == [f"mine {mine}", f"{mine} []"]
+
+
+def test_folder_twice_on_the_path_is_once(environ: dict[str, str], tmp_path: Path) -> None:
+    write(tmp_path, {"own/sitecustomize.py": "print('mine')\n"})
+    (tmp_path / "link").symlink_to(INJECT)
+    code = "import sys; print(sum('Roofline' in type(f).__name__ for f in sys.meta_path), *sys.path[1:3])"
+    path = (tmp_path / "link", INJECT, INJECT, f"{INJECT}/", tmp_path / "own")
+    assert python(path_with(environ, *path), code)[0] == "mine"
+    assert python(path_with(environ, *path), code)[1].split()[:2] == ["1", f"{tmp_path}/own"]
+
+
+def test_virtual_environment(environ: dict[str, str], tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", symlinks=True, with_pip=False)
+    code = f"import roofline_step; {LOADED}"
+    assert python(environ, code, program=str(tmp_path / "venv/bin/python")) == ["True True"]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_children_of_multiprocessing_mark_for_themselves(
+    environ: dict[str, str], tmp_path: Path, agent: FakeAgent, method: str
+) -> None:
+    program = write(
+        tmp_path,
+        {
+            "train.py": f"""
+import multiprocessing, os, sys
+
+def work(k):
+    import roofline_step
+    roofline_step.mark(k)
+    return os.getpid(), "_roofline_hooks" in sys.modules
+
+if __name__ == "__main__":
+    import roofline_step
+    with multiprocessing.get_context({method!r}).Pool(1) as pool:
+        print(*pool.apply(work, (7,)), flush=True)
+"""
+        },
+    )
+    done = subprocess.run(
+        [PYTHON, str(program / "train.py")], env=environ, capture_output=True, timeout=60, text=True
+    )
+    pid, loaded = done.stdout.split()
+    assert loaded == "True"
+    assert int(pid) in [sender for sender, data in agent.poll(0.5) if data[:1] == b"M"]
+
+
+def test_broken_hooks_are_not_noticed(environ: dict[str, str], tmp_path: Path) -> None:
+    write(tmp_path, {**FAKE_TORCH, "roofline_step.py": "raise RuntimeError\n"})
+    code = "import torch.optim.optimizer as t; print(t.x)"
+    assert python(path_with(environ, INJECT, tmp_path), code) == ["1"]
