@@ -45,7 +45,7 @@ class JobTables(NamedTuple):
     calls: Table
     events: Table
     homes: Mapping[int, int] = {}  # rank -> its node
-    spans: Table = {}
+    spans: Table = {}  # noqa: RUF012 - never written to
     stepped: frozenset[int] = frozenset()  # ranks that have marked steps of their own before these marks
 
 
@@ -55,8 +55,7 @@ def correlate(
     wanted: Callable[[Table], Bools] | None = None,
 ) -> dict[str, Table]:
     """Tables `steps` (the windows), `steps_kernels`, `steps_spans`, for each counter set with rows of ranks
-    `steps_SET`, and
-    for NODE_SETS `steps_node_SET`: what the rank's whole node counted during the rank's window.
+    `steps_SET`, and for NODE_SETS `steps_node_SET`: what the rank's whole node counted during its window.
 
     wanted: which of the windows, adopted ones included; default all.
     """

@@ -28,7 +28,7 @@ class Grid(NamedTuple):
     at: Ints  # (steps, ranks) which of the rank's steps it is; -1: it did not take part
 
     def place(self, columns: Sequence[Floats | None]) -> Floats:
-        """Values per rank and own step as (steps, ranks), NaN where a rank has none. columns: of each rank."""
+        """Values per rank and own step as (steps, ranks), NaN where a rank has none. columns: by rank."""
         found = np.full(self.at.shape, np.nan)
         for rank, column in enumerate(columns):
             if column is not None and len(column):

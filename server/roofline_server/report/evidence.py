@@ -11,9 +11,11 @@ from ..correlate.steps import OWN, union
 from ..model.breakdown import COMMUNICATE, PHASES
 from ..model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
 from ..model.values import Provenance
-from ..records import ABSENT, RECORDED, EventKind, Ints, Metric, SourceStatus, Table, rows, take
+from ..records import ABSENT, Ints, Metric, Table, rows, take
 from ..store.view import JobView
 from .members import host_of
+from .node_counters import BUSY, DRAM, ENERGY
+from .reasons import reasons_of
 from .records import Steps
 
 WIDTHS = ("scalar", "128", "256", "512", "all")
@@ -26,14 +28,6 @@ AMX = "amx_busy_cycles"
 def _borders(*counters: str) -> list[str]:
     return [f"{name}.{border}" for name in counters for border in ("begin", "end")]
 
-
-# Counter set -> what it counts for a whole node that ranks have a share in: names that belong together, the
-# first of which all have readings are taken. Of the sets the first that gives something: an uncore counter
-# sees all traffic, resctrl that of its control groups.
-IMC = (("dram_read_bytes", "dram_write_bytes"), ("dram_bytes",))
-DRAM = {"perf_system": IMC, "likwid": IMC, "resctrl": (("dram_total_bytes",),)}
-ENERGY = {"rapl": (("energy_package_joules", "energy_dram_joules"), ("energy_package_joules",))}
-BUSY = {"node": (("node_cpu_busy_ns",),)}
 
 # What a report reads of the step tables; a report's cost is that of reading it.
 NEEDED = {
@@ -103,7 +97,7 @@ def evidence_of(
     counters = {**lifetimes, **mine}
     steps = _steps(mine.get("steps", {}))
     serving = rows(mine.get("steps", {})) > 0 and bool(np.any(mine["steps"]["window"] != OWN))
-    shared, bound = _shared(mine, DRAM), _counter(counters.get("steps_perf", {}), LLC_BOUND)
+    shared, bound = _shared(mine, DRAM), counter(counters.get("steps_perf", {}), LLC_BOUND)
     process, tcp = counters.get("steps_process", {}), counters.get("steps_tcp", {})
     return RankEvidence(
         key=f"{key.role}:{key.index}",
@@ -112,9 +106,9 @@ def evidence_of(
         steps=steps,
         kernels=_kernels(counters.get("steps_kernels", {})),
         counted_flops=_counted_flops(counters.get("steps_perf", {}), view.metrics.get("perf", ())),
-        cpu_ns=_counter(process, "cpu_ns"),
-        sent=_counter(tcp, "tcp_sent_bytes"),
-        received=_counter(tcp, "tcp_received_bytes"),
+        cpu_ns=counter(process, "cpu_ns"),
+        sent=counter(tcp, "tcp_sent_bytes"),
+        received=counter(tcp, "tcp_received_bytes"),
         dram=shared or bound,
         dram_is_bound=shared is None and bound is not None,
         energy=_shared(mine, ENERGY),
@@ -122,7 +116,7 @@ def evidence_of(
         samples_per_step=float(np.mean(process["samples"])) if rows(process) and len(steps.step) else None,
         serving=serving,
         columns={} if serving else columns_of(steps, mine),
-        reasons=_reasons(view, number),
+        reasons=reasons_of(view, number),
     )
 
 
@@ -190,7 +184,8 @@ def _kernels(table: Table) -> KernelEvidence | None:
     )
 
 
-def _counter(table: Table, name: str) -> CounterEvidence | None:
+def counter(table: Table, name: str) -> CounterEvidence | None:
+    """A cumulative counter over the windows of a step table of one rank; None where it has no reading."""
     if not rows(table) or f"{name}.begin" not in table:
         return None
     begin, end = table[f"{name}.begin"], table[f"{name}.end"]
@@ -222,14 +217,14 @@ def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | No
     """All `flops.*` counters of a rank together; absent where one of them is."""
     names = [name.removesuffix(".begin") for name in table if name.startswith("flops.")]
     names = [name for name in names if f"{name}.end" in table and not np.isnan(table[f"{name}.end"]).all()]
-    counter = _counter(_added(table, names), "added")
-    if counter is None:
+    counted = counter(_added(table, names), "added")
+    if counted is None:
         return None
-    amx = _counter(table, AMX)
+    amx = counter(table, AMX)
     shares = [table[f"{name}.coverage"] for name in names if f"{name}.coverage" in table]
     known = [float(np.nanmean(share)) for share in shares if not np.isnan(share).all()]
     estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
-    return CountedFlops(counter, min(known, default=None), estimated, amx is not None and amx.total > 0)
+    return CountedFlops(counted, min(known, default=None), estimated, amx is not None and amx.total > 0)
 
 
 def _shared(
@@ -239,7 +234,7 @@ def _shared(
     for counter_set, sets in counters.items():
         table = mine.get(f"steps_node_{counter_set}", {})
         for names in sets if rows(table) else ():
-            counted = _counter(_added(table, names), "added")
+            counted = counter(_added(table, names), "added")
             share = None if counted is None else _cpu_share(mine)
             if counted is not None and share is not None:
                 return counted._replace(total=counted.total * share, per_window=counted.per_window * share)
@@ -248,8 +243,8 @@ def _shared(
 
 def _cpu_share(mine: Mapping[str, Table]) -> float | None:
     """CPU time of the rank over that of all that ran on its node, in the rank's windows."""
-    own = _counter(mine.get("steps_process", {}), "cpu_ns")
-    everyone = _counter(mine.get("steps_node_node", {}), "node_cpu_busy_ns")
+    own = counter(mine.get("steps_process", {}), "cpu_ns")
+    everyone = counter(mine.get("steps_node_node", {}), "node_cpu_busy_ns")
     if own is None or everyone is None or not everyone.per_window > 0:
         return None
     return min(1.0, own.per_window / everyone.per_window)
@@ -269,63 +264,3 @@ def _peak(table: Table, name: str) -> float | None:
     if not rows(table) or name not in table or np.isnan(table[name]).all():
         return None
     return float(np.nanmax(table[name]))
-
-
-def _reasons(view: JobView, number: int) -> dict[str, str]:
-    hooks = _why_no_steps(view.facts.get(number, {}))
-    return {**hooks, **_reasons_of_sources(view, number)}
-
-
-def _why_no_steps(facts: Mapping[str, str]) -> dict[str, str]:
-    """What its hooks say of a rank whose steps, or phases, were not seen."""
-    hooks = {name.removeprefix("hook."): said for name, said in facts.items() if name.startswith("hook.")}
-    advice = "mark them with roofline_step, or give `roofline-agent run --step-regex`"
-    if not hooks:
-        return {"steps": f"no step marks were received, and no framework with a hook was imported; {advice}"}
-    told = ", ".join(f"{name} {said}" for name, said in sorted(hooks.items()))
-    return {"steps": f"no step marks were received (hooks: {told}); {advice}"}
-
-
-def _reasons_of_sources(view: JobView, number: int) -> dict[str, str]:
-    nodes = {who.node for who in view.lives if who.rank == number}
-    if not nodes:
-        elsewhere = "only its coordinator spoke of it: no agent watches its process"
-        return dict.fromkeys(("cpu", "tcp", "flops", "dram", "energy"), elsewhere)
-    lives = [who for who in view.lives if who.rank == number]
-    if all(who.framework == RECORDED for who in lives):
-        return dict.fromkeys(
-            ("cpu", "tcp", "flops", "perf", "dram", "energy"),
-            "the recorded files do not hold it, or not of this rank",
-        )
-    events = where(view.events, "rank", number)
-    wrapped = rows(events) and bool(np.any(events["kind"] == EventKind.KERNELS_COVERED))
-    status = {s.name: s for n in nodes for s in view.machines[n].sources}
-    reasons = {
-        "flops": "its oneDNN and MKL executed nothing"
-        if wrapped
-        else "not started by `roofline-agent run`: no kernels",
-        "dram": _why_no(DRAM, status, "DRAM traffic"),
-        "energy": _why_no(ENERGY, status, "energy"),
-    }
-    perf = status.get("perf")
-    if perf is not None and not perf.works:
-        reasons["flops"] += f"; {perf.reason}"
-        reasons["perf"] = perf.reason
-    for kind, source in (("cpu", "process"), ("tcp", "tcp")):
-        state = status.get(source)
-        if state is None:
-            reasons[kind] = f"source {source} is not configured"
-        elif not state.works:
-            reasons[kind] = state.reason
-    return reasons
-
-
-def _why_no(counters: Mapping[str, object], status: Mapping[str, SourceStatus], what: str) -> str:
-    """Why none of these sources gave a value."""
-    known = [status[name] for name in counters if name in status]
-    off = [f"{s.name}: {s.reason}" for s in known if not s.works]
-    if not known:
-        return f"no source on this node reads {what}"
-    if len(off) < len(known):
-        return f"{what} was read, but there are no steps, or no CPU times, to share it out by"
-    return f"nothing reads {what} on this node ({'; '.join(off)})"

@@ -93,6 +93,56 @@ class Report(NamedTuple):
     facts: list[Fact]
 
 
+class Cause(NamedTuple):
+    """A rank that holds others up, or itself; the worst stands first."""
+
+    rank: str
+    host: str
+    kind: str
+    cost: Value
+    share: Value
+    steps: int
+    of_steps: int
+    evidence: list[str]
+
+
+class RankWaits(NamedTuple):
+    rank: str
+    role: str
+    host: str
+    values: dict[str, Value]
+
+
+class Imbalance(NamedTuple):
+    """How unevenly ranks arrived in a stretch of steps."""
+
+    first_step: int
+    last_step: int
+    begin_ns: int
+    end_ns: int
+    wait: Value
+    last: str
+    share: Value
+
+
+class ServerLoad(NamedTuple):
+    rank: str
+    host: str
+    values: dict[str, Value]
+
+
+class Stragglers(NamedTuple):
+    job: str
+    mode: str
+    verdict: str
+    barrier: str
+    causes: list[Cause]
+    ranks: list[RankWaits]
+    imbalance: list[Imbalance]
+    servers: list[ServerLoad]
+    notes: list[str]
+
+
 class JobSummary(NamedTuple):
     job: str
     begin_ns: int

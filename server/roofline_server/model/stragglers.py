@@ -1,0 +1,242 @@
+"""Which rank holds the others up, and by what: the one that waits least at the barrier, step after step.
+
+In a synchronous training a rank's lateness in a step is how much later than the first it came to the barrier
+(`barrier.lateness`). Its cost is its lateness less the median of the others', averaged over steps: the time a
+step would be shorter for them if it came when they do. It is named when that is a good part of the step and
+more than chance: chance makes every rank last now and then, and its costs cancel out. Asynchronous ranks hold
+nobody up; there a rank whose own steps take longer than the others' is named.
+
+What it loses the time with is told by comparing it with the others: time in input, time runnable without a
+CPU, time computing; what shows in none of these is a delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import Floats
+
+LEAST_SHARE = 0.1  # of a step that a cause costs
+LEAST_CERTAINTY = 3.0  # standard errors that its mean cost is above zero
+LEAST_STEPS = 5
+SLOWER = 1.25  # an asynchronous rank's median step against the others'
+INPUT_SHARE = 0.25  # of its step that a rank waits for input
+EXPLAINS = 0.5  # of a cost that a component must make up to be called its reason
+
+
+class RankTimes(NamedTuple):
+    """What is known of one rank's steps, seconds per step; None or NaN where it is not known.
+
+    All have the rows of the job's grid of steps. lead: from the begin of the step to its first kernel.
+    """
+
+    rank: str
+    host: str
+    duration: Floats
+    late: Floats | None = None
+    input: Floats | None = None
+    lead: Floats | None = None
+    kernels: Floats | None = None
+    cpu: Floats | None = None
+    cpu_wait: Floats | None = None
+    stopped: float | None = None  # share of its steps in which its process was seen stopped
+
+
+class Finding(NamedTuple):
+    """A rank that costs time. cost: seconds a step; share: of a step."""
+
+    rank: str
+    host: str
+    kind: str
+    cost: float
+    share: float
+    steps: int
+    of_steps: int
+    evidence: list[str]
+
+
+def late_ranks(ranks: Sequence[RankTimes]) -> list[Finding]:
+    """Of ranks that meet at barriers those that the others wait for, the dearest first."""
+    known = [r for r in ranks if r.late is not None]
+    if len(known) < 2:
+        return []
+    late = np.column_stack([r.late for r in known if r.late is not None])
+    late = late[1:] if len(late) > LEAST_STEPS else late  # the first step is unlike the others everywhere
+    step = float(np.nanmedian(np.column_stack([r.duration for r in known])))
+    last = np.argmax(np.where(np.isnan(late), -1.0, late), axis=1)
+    counted = ~np.isnan(late).all(axis=1)
+    found = []
+    for column, rank in enumerate(known):
+        cost, error = mean_and_error(late[:, column] - median_of_others(late, column))
+        if cost is None or cost < LEAST_SHARE * step or cost < LEAST_CERTAINTY * error:
+            continue
+        times_last = int(np.sum((last == column) & counted))
+        kind, why = reason(rank, known, cost)
+        steps = int(counted.sum())
+        came = f"it came last in {times_last} of {steps} steps, on average {ms(cost)} after the others"
+        found.append(Finding(rank.rank, rank.host, kind, cost, cost / step, times_last, steps, [came, *why]))
+    return sorted(found, key=lambda f: -f.cost)
+
+
+def slow_ranks(ranks: Sequence[RankTimes]) -> list[Finding]:
+    """Of ranks that step independently those whose steps take clearly longer than the others'."""
+    known = [r for r in ranks if np.sum(~np.isnan(r.duration)) >= LEAST_STEPS]
+    if len(known) < 2:
+        return []
+    medians = np.array([np.nanmedian(r.duration[1:]) for r in known])
+    found = []
+    for at, rank in enumerate(known):
+        others = float(np.median(np.delete(medians, at)))
+        cost = float(medians[at]) - others
+        if medians[at] < SLOWER * others:
+            continue
+        steps = int(np.sum(~np.isnan(rank.duration)))
+        kind, why = reason(rank, known, cost)
+        slow = f"its median step takes {ms(float(medians[at]))}, that of the others {ms(others)}"
+        found.append(
+            Finding(rank.rank, rank.host, kind, cost, cost / float(medians[at]), steps, steps, [slow, *why])
+        )
+    return sorted(found, key=lambda f: -f.cost)
+
+
+def starved_of_input(ranks: Sequence[RankTimes]) -> list[Finding]:
+    """Ranks that spend a good part of their steps waiting for input."""
+    found = []
+    for rank in ranks:
+        waited, step = average(rank.input), average(rank.duration)
+        if waited is None or step is None or waited < INPUT_SHARE * step:
+            continue
+        steps = int(np.sum(~np.isnan(rank.duration)))
+        told = f"it waits {ms(waited)} of its {ms(step)} step for input"
+        found.append(Finding(rank.rank, rank.host, "input", waited, waited / step, steps, steps, [told]))
+    return sorted(found, key=lambda f: -f.cost)
+
+
+def reason(rank: RankTimes, ranks: Sequence[RankTimes], cost: float) -> tuple[str, list[str]]:
+    """What a rank loses `cost` seconds a step with, compared with the others: (kind, sentences)."""
+    more = {
+        name: more_than_others(rank, ranks, name) for name in ("input", "lead", "cpu_wait", "kernels", "cpu")
+    }
+    told = [WORDS[name].format(ms(extra)) for name, extra in more.items() if extra and extra > 0.1 * cost]
+    if rank.stopped:
+        told.insert(0, f"its process was stopped in {rank.stopped:.0%} of its steps")
+
+    def explains(name: str, part: float = EXPLAINS) -> bool:
+        extra = more[name]
+        return extra is not None and extra >= part * cost
+
+    if rank.stopped and rank.stopped > 0.05:
+        return "delay", told
+    if explains("input"):
+        return "input", told
+    if explains("cpu_wait", 0.3):
+        return "cpu", told
+    if explains("kernels") or explains("cpu"):
+        return "compute", told
+    if explains("lead"):
+        return "input", [*told, "nothing tells input apart from what else comes before the first kernel"]
+    return "delay", [*told, "it neither computed nor waited for a CPU or input: it slept, or waited unseen"]
+
+
+WORDS = {
+    "input": "it waits {} a step longer for input than the others",
+    "lead": "its first kernel comes {} later in the step than the others'",
+    "cpu_wait": "its threads wait {} a step longer for a CPU",
+    "kernels": "its kernels take {} a step longer",
+    "cpu": "it uses {} more CPU time a step",
+}
+
+
+def more_than_others(rank: RankTimes, ranks: Sequence[RankTimes], name: str) -> float | None:
+    """How much more of something a rank has a step, on average, than the median of the others."""
+    own = average(getattr(rank, name))
+    others = [average(getattr(other, name)) for other in ranks if other is not rank]
+    known = [value for value in others if value is not None]
+    return own - float(np.median(known)) if own is not None and known else None
+
+
+def average(column: Floats | None) -> float | None:
+    """Mean over the steps but the first, where there are enough."""
+    if column is None:
+        return None
+    known = column[~np.isnan(column)]
+    known = known[1:] if len(known) > LEAST_STEPS else known
+    return float(known.mean()) if len(known) else None
+
+
+def median_of_others(late: Floats, column: int) -> Floats:
+    """Per step the median over the other ranks, NaN where none is known."""
+    others = np.delete(late, column, axis=1)
+    known = ~np.isnan(others).all(axis=1)
+    found = np.full(len(late), np.nan)
+    found[known] = np.nanmedian(others[known], axis=1)
+    return found
+
+
+def mean_and_error(values: Floats) -> tuple[float | None, float]:
+    """Mean and its standard error; None with too few values."""
+    known = values[~np.isnan(values)]
+    if len(known) < LEAST_STEPS:
+        return None, 0.0
+    return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known)))
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+class ServerTimes(NamedTuple):
+    """What is known of one parameter server over the job."""
+
+    rank: str
+    host: str
+    awaited: float | None  # share of their samples in which workers waited for its answer, mean over workers
+    cpu_wait: float | None  # seconds a second that its threads waited for a CPU
+    stopped: float | None  # share of the steps in which it was seen stopped
+
+
+AWAITED, AWAITED_MORE = 0.2, 1.5  # share of the time that is much, and against the other servers
+STOPPED = 0.1
+
+
+def slow_servers(servers: Sequence[ServerTimes], step_s: float, steps: int) -> list[Finding]:
+    """Parameter servers that workers wait for clearly longer than for the others, or that do not run."""
+    found = []
+    for server in servers:
+        others = [s.awaited for s in servers if s is not server and s.awaited is not None]
+        told, excess = [], 0.0
+        if server.awaited is not None and others:
+            usual = float(np.median(others))
+            if server.awaited >= AWAITED and server.awaited >= AWAITED_MORE * usual:
+                excess = server.awaited - usual
+                often = f"{server.awaited:.0%} of the time, for the others {usual:.0%}"
+                told.append(f"workers wait for its answer {often}")
+        if server.stopped is not None and server.stopped >= STOPPED:
+            excess = max(excess, server.stopped)
+            told.append(f"its process was stopped in {server.stopped:.0%} of the steps")
+        if told:
+            found.append(
+                Finding(server.rank, server.host, "server", excess * step_s, excess, steps, steps, told)
+            )
+    return sorted(found, key=lambda f: -f.cost)
+
+
+def verdict(causes: Sequence[Finding], seen: bool, why_not: str) -> str:
+    """One sentence."""
+    if causes:
+        return f"{causes[0].rank}: {SENTENCES[causes[0].kind].format(ms(causes[0].cost), causes[0].share)}"
+    if not seen:
+        return f"who waits for whom is not known: {why_not}"
+    return "no rank holds the others up"
+
+
+SENTENCES: Mapping[str, str] = {
+    "input": "its input costs {} a step ({:.0%})",
+    "cpu": "it has too little CPU, which costs {} a step ({:.0%})",
+    "compute": "it computes longer than the others, which costs {} a step ({:.0%})",
+    "delay": "it is late without computing, which costs {} a step ({:.0%})",
+    "server": "workers wait for it, about {} a step ({:.0%})",
+}
