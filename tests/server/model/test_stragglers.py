@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_server.model.barrier import lateness
+from roofline_server.model.stragglers import (
+    RankTimes,
+    ServerTimes,
+    late_ranks,
+    slow_ranks,
+    slow_servers,
+    starved_of_input,
+    verdict,
+)
+from roofline_server.records import Floats
+
+STEPS = 40
+STEP_S = 0.1
+
+
+def noise(seed: int, size: float = 0.003) -> Floats:
+    return np.abs(np.random.default_rng(seed).normal(0, size, STEPS))
+
+
+def ranks_that(*late: Floats, **columns: list[Floats]) -> list[RankTimes]:
+    """Ranks that come to the barrier of 100 ms steps `late` after their time; columns: one array per rank."""
+    held = 1.0 - np.column_stack(late)
+    lates = lateness(held)
+    return [
+        RankTimes(
+            f"ddp:{at}",
+            "node",
+            np.full(STEPS, STEP_S) + noise(90),
+            lates[:, at],
+            **{name: values[at] for name, values in columns.items()},
+        )
+        for at in range(len(late))
+    ]
+
+
+def test_healthy_ranks_are_not_named() -> None:
+    assert late_ranks(ranks_that(noise(1), noise(2), noise(3))) == []
+
+
+@given(st.integers(0, 10_000), st.integers(2, 8))
+def test_chance_names_nobody(seed: int, count: int) -> None:
+    assert late_ranks(ranks_that(*(noise(seed * 10 + at, 0.02) for at in range(count)))) == []
+
+
+def test_late_rank_is_named_with_what_it_costs_the_others() -> None:
+    (found,) = late_ranks(ranks_that(noise(1), noise(2) + 0.05, noise(3)))
+    assert (found.rank, found.kind) == ("ddp:1", "delay")
+    assert found.cost == pytest.approx(0.05, rel=0.1)
+    assert found.share == pytest.approx(0.5, rel=0.1)
+    assert (found.steps, found.of_steps) == (STEPS - 1, STEPS - 1)
+
+
+def test_of_two_late_ranks_the_later_stands_first() -> None:
+    found = late_ranks(ranks_that(noise(1), noise(2) + 0.03, noise(3), noise(4) + 0.06, noise(5)))
+    assert [f.rank for f in found] == ["ddp:3", "ddp:1"]
+
+
+def test_rank_that_is_late_only_now_and_then_is_named() -> None:
+    seldom = np.where(np.arange(STEPS) % 4 == 3, 0.2, 0.0)
+    (found,) = late_ranks(ranks_that(noise(1), noise(2) + seldom))
+    assert found.rank == "ddp:1"
+    assert found.cost == pytest.approx(0.05, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [("input", "input"), ("cpu_wait", "cpu"), ("kernels", "compute"), ("cpu", "compute"), ("lead", "input")],
+)
+def test_reason_is_what_it_has_more_of_than_the_others(column: str, kind: str) -> None:
+    usual = np.full(STEPS, 0.01)
+    ranks = ranks_that(noise(1), noise(2) + 0.05, **{column: [usual, usual + 0.045]})
+    (found,) = late_ranks(ranks)
+    assert found.kind == kind
+    assert any("45 ms" in sentence for sentence in found.evidence)
+
+
+def test_small_differences_explain_nothing() -> None:
+    usual = np.full(STEPS, 0.01)
+    (found,) = late_ranks(ranks_that(noise(1), noise(2) + 0.05, input=[usual, usual + 0.004]))
+    assert found.kind == "delay"
+    assert not any("input than" in sentence for sentence in found.evidence)
+
+
+def test_stopped_process_is_a_delay_whatever_else_it_has() -> None:
+    usual = np.full(STEPS, 0.01)
+    ranks = ranks_that(noise(1), noise(2) + 0.05, cpu_wait=[usual, usual + 0.05])
+    (found,) = late_ranks([ranks[0], ranks[1]._replace(stopped=0.5)])
+    assert found.kind == "delay"
+    assert "stopped in 50%" in found.evidence[1]
+
+
+def test_too_few_steps_say_nothing() -> None:
+    few = [
+        rank._replace(late=rank.late[:4])
+        for rank in ranks_that(noise(1), noise(2) + 1)
+        if rank.late is not None
+    ]
+    assert late_ranks(few) == []
+
+
+def test_one_rank_has_nobody_to_be_later_than() -> None:
+    assert late_ranks(ranks_that(noise(1))) == []
+
+
+# -- without barriers ------------------------------------------------------------------------------
+
+
+def alone(name: str, duration: float, **columns: Floats) -> RankTimes:
+    return RankTimes(name, "node", np.full(STEPS, duration) + noise(len(name)), **columns)
+
+
+def test_independent_rank_with_longer_steps_is_slow() -> None:
+    (found,) = slow_ranks([alone("worker:0", 0.1), alone("worker:1", 0.1), alone("worker:2", 0.2)])
+    assert (found.rank, found.kind) == ("worker:2", "delay")
+    assert found.cost == pytest.approx(0.1, rel=0.05)
+
+
+def test_independent_ranks_of_one_pace_are_not_named() -> None:
+    assert slow_ranks([alone("worker:0", 0.1), alone("worker:1", 0.11)]) == []
+
+
+def test_rank_that_waits_for_input_is_named_even_alone() -> None:
+    ranks = [alone("ddp:0", 0.1, input=np.full(STEPS, 0.04)), alone("ddp:1", 0.1, input=np.full(STEPS, 0.01))]
+    (found,) = starved_of_input(ranks)
+    assert (found.rank, found.kind) == ("ddp:0", "input")
+    assert found.share == pytest.approx(0.4, rel=0.05)
+    assert starved_of_input([alone("ddp:0", 0.1)]) == []
+
+
+# -- parameter servers -----------------------------------------------------------------------------
+
+
+def server(name: str, awaited: float | None = None, stopped: float | None = None) -> ServerTimes:
+    return ServerTimes(name, "node", awaited, None, stopped)
+
+
+def test_server_that_workers_wait_for_more_than_for_the_others_is_named() -> None:
+    (found,) = slow_servers([server("ps:0", 0.1), server("ps:1", 0.6)], STEP_S, STEPS)
+    assert (found.rank, found.kind) == ("ps:1", "server")
+    assert found.share == pytest.approx(0.5)
+
+
+def test_servers_awaited_alike_are_not_named() -> None:
+    assert slow_servers([server("ps:0", 0.5), server("ps:1", 0.55)], STEP_S, STEPS) == []
+    assert slow_servers([server("ps:0", 0.9)], STEP_S, STEPS) == []
+
+
+def test_stopped_server_is_named() -> None:
+    (found,) = slow_servers([server("ps:0", stopped=0.5)], STEP_S, STEPS)
+    assert found.kind == "server"
+    assert "stopped" in found.evidence[0]
+
+
+def test_nothing_known_of_servers_names_none() -> None:
+    assert slow_servers([server("ps:0"), server("ps:1")], STEP_S, STEPS) == []
+
+
+# -- in words --------------------------------------------------------------------------------------
+
+
+def test_verdict_names_the_dearest_cause() -> None:
+    causes = late_ranks(ranks_that(noise(1), noise(2) + 0.05, noise(3)))
+    assert verdict(causes, True, "").startswith("ddp:1: ")
+
+
+def test_verdict_tells_health_from_ignorance() -> None:
+    assert verdict([], True, "") == "no rank holds the others up"
+    assert "no hook tells" in verdict([], False, "no hook tells")
