@@ -17,10 +17,23 @@ from typing import Any, Optional, Sequence, Tuple
 
 HOOKS = {
     "tensorflow.python.distribute.coordinator.cluster_coordinator": "tf_coordinator",
+    "tensorflow.python.distribute.parameter_server_strategy_v2": "tf_payload",
+    "tensorflow.python.eager.backprop": "tf_function",
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function": "tf_function",
+    "tensorflow.python.data.ops.iterator_ops": "tf_input",
+    "tensorflow.python.distribute.input_lib": "tf_input",
     "keras.engine.training": "keras_fit",  # Keras 2 up to 2.12
     "keras.src.engine.training": "keras_fit",  # Keras 2 from 2.13
     "keras.src.backend.tensorflow.trainer": "keras_fit",  # Keras 3
+    "torch.autograd": "torch_autograd",
+    "torch.distributed.distributed_c10d": "torch_collectives",
+    "torch.distributed.fsdp._fully_shard._fsdp_state": "torch_fsdp",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": "torch_fsdp",
+    "torch.nn.modules.module": "torch_module",
+    "torch._dynamo.eval_frame": "torch_module",
+    "torch.nn.parallel.distributed": "torch_ddp",
     "torch.optim.optimizer": "torch_optimizer",
+    "torch.utils.data.dataloader": "torch_data",
     "horovod.torch.optimizer": "horovod_torch",
 }
 
@@ -98,11 +111,11 @@ class Marker:
         # Steps are read from the log (`run --step-regex`): marks as well would make each of them two.
         self._silent = environ.get("ROOFLINE_STEPS") == "log"
 
-    def border(self, number: int, examples: Optional[int] = None) -> None:
-        """This rank's step `number` ended here and the next begins."""
+    def border(self, number: int, examples: Optional[int] = None, time_ns: Optional[int] = None) -> None:
+        """This rank's step `number` ended, and the next began, at time_ns (monotonic; default now)."""
         if not self._silent and not self._step.said_by_training():
             self._note_in_stream()
-            now = time.monotonic_ns()
+            now = time.monotonic_ns() if time_ns is None else time_ns
             self._step.send_mark(self._step.BORDER, number, examples, now, None, False)
             if self._profiler is not None:
                 self._profiler.ended(number, now)
@@ -139,6 +152,10 @@ class Marker:
         """A setting or size of this rank: "gradient.bytes", "hook.NAME", ... The newest value counts."""
         if self._send_fact is not None:
             self._send_fact(name, value)
+
+    def note(self) -> None:
+        """Something begins here of which border() may say later that it was a border."""
+        self._note_in_stream()
 
     def _note_in_stream(self) -> None:
         # MKL's verbose lines carry no time; between two of these the wrapper knows their step all the same.

@@ -3,55 +3,148 @@
 `Worker._process_closure` runs in one thread per worker, from the send of a closure to its result; the worker
 executes all of it in between (TensorFlow 2.12 to 2.21). With the result there it calls `mark_finished`, and
 only then: a closure put back after a failure is no step. That call also lets `join` return and so the chief
-end, hence the mark goes out before it.
+end, hence the mark goes out before it. Which number a step has, `tf_rounds` finds from what the queue sees.
 """
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
-from typing import Any, Optional
+from typing import Any, List, Optional, Set
 
-from . import Marker, batch_size
+from . import Marker, batch_size, tf_payload
+from .tf_function import gradients, trains
+from .tf_rounds import Closure, Rounds, Step
+from .tf_steps import steps
 
 EVALUATION = ("test_function",)  # Keras schedules its evaluation the same way
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: tensorflow.python.distribute.coordinator.cluster_coordinator."""
-    queue, worker = module._CoordinatedClosureQueue, module.Worker
-    finish, process = queue.mark_finished, worker._process_closure
-    running = threading.local()
-    steps: dict[int, int] = {}
+    chief = _Chief(marker)
+    _patch_queue(module._CoordinatedClosureQueue, chief)
+    _patch_worker(module.Worker, chief)
+    atexit.register(chief.ends)
+
+
+def _patch_queue(queue: Any, chief: _Chief) -> None:
+    put, finish, wait, done = queue.put, queue.mark_finished, queue.wait, queue.done
+
+    def put_(self: Any, closure: Any, tag: Any = None) -> Any:
+        if tag is None:  # for any worker; what has a tag prepares one worker
+            chief.put(closure)
+        return put(self, closure, tag)
 
     def mark_finished(self: Any) -> Any:
-        begun = getattr(running, "begun", None)
-        if begun is not None:
-            running.begun = None
-            _mark(marker, steps, *begun)
+        chief.finished()
         return finish(self)
 
+    def wait_(self: Any, *args: Any, **kwargs: Any) -> Any:
+        waited: Any = True
+        try:
+            waited = wait(self, *args, **kwargs)
+            return waited
+        finally:
+            if waited:
+                chief.waited()
+
+    def done_(self: Any) -> Any:
+        found = done(self)
+        if found:
+            chief.waited()
+        return found
+
+    queue.put, queue.mark_finished, queue.wait, queue.done = put_, mark_finished, wait_, done_
+
+
+def _patch_worker(worker: Any, chief: _Chief) -> None:
+    create, process = worker.__init__, worker._process_closure
+
+    def __init__(self: Any, worker_index: Any, *args: Any, **kwargs: Any) -> None:
+        chief.workers.add(worker_index)  # before it asks the queue for its first closure
+        create(self, worker_index, *args, **kwargs)
+
     def _process_closure(self: Any, closure: Any) -> Any:
-        running.begun = (self, closure, time.monotonic_ns())
+        chief.begins(self, closure)
         try:
             return process(self, closure)
         finally:
-            running.begun = None
+            chief.running.begun = None
 
-    queue.mark_finished = mark_finished
-    worker._process_closure = _process_closure
+    worker.__init__, worker._process_closure = __init__, _process_closure
 
 
-def _mark(marker: Marker, steps: dict[int, int], worker: Any, closure: Any, begin_ns: int) -> None:
-    end_ns = time.monotonic_ns()
-    try:
-        if _name(closure) in EVALUATION:
+class _Chief:
+    """What the patches tell; nothing here raises."""
+
+    def __init__(self, marker: Marker) -> None:
+        self.running = threading.local()
+        self._marker = marker
+        self._lock = threading.Lock()
+        self._rounds = Rounds()
+        self.workers: Set[Any] = set()
+
+    def put(self, closure: Any) -> None:
+        steps.coordinated = True
+        try:
+            if _is_step(closure):
+                self._send("put")
+        except Exception:
             return
-        index = int(worker.worker_index)
-        number = steps[index] = steps.get(index, -1) + 1
-        marker.window(number, begin_ns, end_ns, _examples(closure, index), ("worker", index), True)
-    except Exception:
-        return
+
+    def begins(self, worker: Any, closure: Any) -> None:
+        self.running.begun = (worker, closure, time.monotonic_ns())
+
+    def finished(self) -> None:
+        """The closure that this thread runs has its result."""
+        begun, self.running.begun = getattr(self.running, "begun", None), None
+        if begun is None:
+            return
+        end_ns = time.monotonic_ns()
+        try:
+            worker, closure, begin_ns = begun
+            if _is_step(closure):
+                index = int(worker.worker_index)
+                self._send("finished", Closure(index, begin_ns, end_ns, _examples(closure, index)))
+                tf_payload.tell(self._marker)
+        except Exception:
+            return
+
+    def waited(self) -> None:
+        """All closures are done, and whoever trains knows it."""
+        try:
+            self._send("waited")
+        except Exception:
+            return
+
+    def ends(self) -> None:
+        """The process does."""
+        try:
+            with self._lock:
+                self._mark(self._rounds.ends())
+        except Exception:
+            return
+
+    def _send(self, event: str, *what: Closure) -> None:
+        # Marks of a worker go out in the order of its closures: under the lock.
+        with self._lock:
+            self._mark(getattr(self._rounds, event)(*what, len(self.workers) or 1))
+
+    def _mark(self, found: List[Step]) -> None:
+        for number, asynchronous, ran in found:
+            self._marker.window(
+                number, ran.begin_ns, ran.end_ns, ran.examples, ("worker", ran.worker), asynchronous
+            )
+
+
+def _is_step(closure: Any) -> bool:
+    concrete = getattr(closure, "_concrete_function", None)
+    if _name(closure) in EVALUATION:
+        return False
+    # Without a gradient seen anywhere, whatever is scheduled may be what trains.
+    return not gradients.taken or concrete is None or trains(concrete)
 
 
 def _name(closure: Any) -> str:

@@ -1,0 +1,173 @@
+"""Training loops written by hand in TensorFlow: the outermost tf.function in which a gradient is taken is the
+step.
+
+A gradient with respect to a variable, taken while a function is traced, makes that function a training step:
+this call of it and all later ones are marked. A gradient taken with no function around (eager training) ends
+a step itself. Evaluation takes no gradient and so is no step. Keras' train function and a coordinator's chief
+are marked elsewhere.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Callable, Iterator, Optional
+
+from . import Marker, batch_size
+from .tf_steps import steps
+
+
+class _Thread(threading.local):
+    inside = False  # a tf.function is being called or traced
+    tape_ns: Optional[int] = None  # when the newest tape began to record
+
+
+class _Gradients:
+    taken = 0  # with respect to variables, inside functions
+
+
+thread = _Thread()
+gradients = _Gradients()
+_now = time.monotonic_ns
+
+
+def patch(module: Any, marker: Marker) -> None:
+    """module: tensorflow.python.eager.backprop or ...polymorphic_function.polymorphic_function."""
+    if hasattr(module, "GradientTape"):
+        _patch_tape(module, marker)
+    else:
+        _patch_function(module.Function, marker)
+
+
+def _patch_function(function: Any, marker: Marker) -> None:
+    call, concrete = function.__call__, function.get_concrete_function
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if thread.inside or steps.quiet:
+            return call(self, *args, **kwargs)
+        thread.inside, taken, begin = True, gradients.taken, _now()
+        try:
+            result = call(self, *args, **kwargs)
+        except BaseException:
+            if hasattr(self, "_roofline_trains"):
+                steps.broken()
+            raise
+        finally:
+            thread.inside = False
+        if gradients.taken != taken:
+            self._roofline_trains = True
+        if hasattr(self, "_roofline_trains"):
+            _ended(marker, self, begin, args, kwargs)
+        return result
+
+    def get_concrete_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if thread.inside or steps.quiet:
+            return concrete(self, *args, **kwargs)
+        thread.inside, taken = True, gradients.taken
+        try:
+            return concrete(self, *args, **kwargs)
+        finally:
+            thread.inside = False
+            if gradients.taken != taken:
+                self._roofline_trains = True
+
+    function.__call__ = __call__
+    function.get_concrete_function = get_concrete_function
+
+
+def _ended(marker: Marker, function: Any, begin: int, args: Any, kwargs: Any) -> None:
+    end = _now()
+    try:
+        if not steps.coordinated:
+            steps.ended(marker, function, begin, end, examples_of((*args, *kwargs.values())))
+    except Exception:
+        return
+
+
+def _patch_tape(module: Any, marker: Marker) -> None:
+    tape, context, default_graph = module.GradientTape, module.context, module.ops.get_default_graph
+    gradient, enter = tape.gradient, tape.__enter__
+
+    def taken(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        begin = _now()
+        found = gradient(self, target, sources, *args, **kwargs)
+        try:
+            _taken(marker, sources, begin, context.executing_eagerly(), default_graph)
+        except Exception:
+            return found
+        return found
+
+    def entered(self: Any) -> Any:
+        thread.tape_ns = _now()
+        return enter(self)
+
+    taken.__name__, taken.__doc__ = gradient.__name__, gradient.__doc__
+    tape.gradient = taken
+    tape.__enter__ = entered
+
+
+def _taken(marker: Marker, sources: Any, begin: int, eager: bool, default_graph: Callable[[], Any]) -> None:
+    variable = next(_variables(sources), None)
+    if variable is None:  # a gradient with respect to an input trains nothing
+        return
+    if not eager:
+        _outermost(default_graph())._roofline_trains = True
+    if thread.inside or not eager:
+        gradients.taken += 1
+    elif not steps.quiet and not steps.coordinated:
+        steps.ended(marker, variable, begin, _now(), None, "phase.backward", thread.tape_ns)
+
+
+def _variables(sources: Any) -> Iterator[Any]:
+    if isinstance(sources, dict):
+        sources = list(sources.values())
+    if isinstance(sources, (list, tuple)):
+        for one in sources:
+            yield from _variables(one)
+    elif getattr(sources, "trainable", None) is not None:
+        yield sources
+
+
+def _outermost(graph: Any) -> Any:
+    """The graph of the function around all others; a function's graph knows the one it is traced in."""
+    while hasattr(getattr(graph, "outer_graph", None), "outer_graph"):
+        graph = graph.outer_graph
+    return graph
+
+
+def trains(concrete_function: Any) -> bool:
+    """Whether a gradient was taken while this was traced."""
+    return hasattr(getattr(concrete_function, "graph", None), "_roofline_trains")
+
+
+def examples_of(arguments: Any) -> Optional[int]:
+    """First dimension of the first tensor that has one, or what an iterator among the arguments yields."""
+    try:
+        return _first_size(arguments)
+    except Exception:
+        return None
+
+
+def _first_size(arguments: Any) -> Optional[int]:
+    for argument in arguments:
+        size = _size(argument)
+        if size is not None:
+            return size
+    return None
+
+
+def _size(argument: Any) -> Optional[int]:
+    if isinstance(argument, dict):
+        return _first_size(argument.values())
+    if isinstance(argument, (list, tuple)):
+        return _first_size(argument)
+    if hasattr(argument, "__next__"):
+        return batch_size(argument)
+    if hasattr(argument, "trainable"):  # a variable or a layer
+        return None
+    values = getattr(argument, "_values", None)  # a value per replica of this process
+    if isinstance(values, (list, tuple)):
+        sizes = [_size(value) for value in values]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+    shape = getattr(argument, "shape", None)
+    return int(shape[0]) if shape else None

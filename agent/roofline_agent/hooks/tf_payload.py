@@ -1,0 +1,96 @@
+"""What a TensorFlow parameter-server strategy places where: the payload of a step, by parameter server and
+size.
+
+Size classes as in Lu et al. 2018 (TF-gRPC-Bench): small under 1 KiB, medium under 1 MiB, large from there.
+The chief creates the variables and tells, for every parameter server, facts `payload.ps:0.small` =
+"COUNT/BYTES", `.medium`, `.large` and `.total` of its trainable variables, and `gradient.bytes` and
+`gradient.tensors` of all together. A worker pulls and pushes that much in a step, unless its gradients are
+sparse.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+from . import Marker
+
+CLASSES = (("small", 1 << 10), ("medium", 1 << 20), ("large", 1 << 63))
+_TASK = re.compile(r"/job:ps/.*task:(\d+)")
+
+
+class Placed(NamedTuple):
+    """A trainable variable, or a shard of one, on a parameter server."""
+
+    variable: Any  # weakly
+    server: int
+    size: int
+
+
+class _Placements:
+    def __init__(self) -> None:
+        self.servers = 0
+        self.placed: List[Placed] = []
+        self.changed = False
+        self.told: Dict[str, str] = {}
+
+
+_placements = _Placements()
+
+
+def patch(module: Any, marker: Marker) -> None:
+    """module: tensorflow.python.distribute.parameter_server_strategy_v2."""
+    extended = module.ParameterServerStrategyV2Extended
+    create = extended._create_variable
+
+    def _create_variable(self: Any, *args: Any, **kwargs: Any) -> Any:
+        variable = create(self, *args, **kwargs)
+        try:
+            _placements.servers = max(_placements.servers, int(getattr(self, "_num_ps", 0)))
+            _note(variable)
+        except Exception:
+            return variable
+        return variable
+
+    extended._create_variable = _create_variable
+
+
+def _note(variable: Any) -> None:
+    for shard in getattr(variable, "variables", None) or [variable]:
+        found = _TASK.search(shard.device or "")
+        if found and shard.trainable:
+            size = int(shard.shape.num_elements()) * int(shard.dtype.size)
+            _placements.placed.append(Placed(weakref.ref(shard), int(found.group(1)), size))
+            _placements.changed = True
+
+
+def tell(marker: Marker) -> None:
+    """Say what changed since the last time; cheap when nothing did."""
+    if not _placements.changed:
+        return
+    _placements.changed = False
+    _placements.placed = [one for one in _placements.placed if one.variable() is not None]
+    for name, value in facts([(one.server, one.size) for one in _placements.placed], _placements.servers):
+        if _placements.told.get(name) != value:
+            _placements.told[name] = value
+            marker.fact(name, value)
+
+
+def facts(sizes: List[Tuple[int, int]], servers: int) -> List[Tuple[str, str]]:
+    """(name, value) of all facts, from (server, bytes) of every variable; a server may have none."""
+    found = []
+    for server in range(max([servers] + [number + 1 for number, _ in sizes])):
+        mine = [size for number, size in sizes if number == server]
+        least = 0
+        for name, limit in CLASSES:
+            found.append((name, server, [size for size in mine if least <= size < limit]))
+            least = limit
+        found.append(("total", server, mine))
+    told = [("payload.ps:%d.%s" % (server, name), _summed(some)) for name, server, some in found]
+    every = [size for _, size in sizes]
+    return [*told, ("gradient.bytes", str(sum(every))), ("gradient.tensors", str(len(every)))]
+
+
+def _summed(sizes: List[int]) -> str:
+    return "%d/%d" % (len(sizes), sum(sizes))

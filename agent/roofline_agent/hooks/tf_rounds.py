@@ -1,0 +1,92 @@
+"""Which step of its worker a coordinator's closure is: a round that all workers take together, or the
+worker's own.
+
+Training that calls `join` (or waits for `done`) after one closure per worker goes in rounds and is
+synchronous; training that puts many closures into the queue is asynchronous. Which of the two it is shows
+only after a while, so the first windows are held back, never more than a few per worker. Pure logic: events
+in, windows to send out.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+SURE_ROUNDS = 2  # joins after which rounds are believed: the first may have been a warm-up
+HELD_PER_WORKER = 8
+
+
+class Closure(NamedTuple):
+    """One closure that a worker ran."""
+
+    worker: int
+    begin_ns: int
+    end_ns: int
+    examples: Optional[int]
+
+
+class Step(NamedTuple):
+    """What a closure was."""
+
+    number: int
+    asynchronous: bool
+    closure: Closure
+
+
+class Rounds:
+    """Follows the queue of one coordinator."""
+
+    def __init__(self) -> None:
+        self._asynchronous = False
+        self._open = 0  # closures put into the queue since all were done the last time
+        self._round = 0
+        self._small, self._large = 0, 0  # rounds of at most a closure per worker, and of more
+        self._held: List[Tuple[int, Closure]] = []
+        self._own: Dict[int, int] = {}
+        self._sent = 0  # rounds whose windows are sent already
+
+    def put(self, workers: int) -> List[Step]:
+        """A closure is about to be put into the queue."""
+        self._open += 1
+        return self._give_up() if self._open > 2 * workers and not self._asynchronous else []
+
+    def finished(self, closure: Closure, workers: int) -> List[Step]:
+        """A worker finished a closure."""
+        if self._asynchronous:
+            return [self._own_step(closure)]
+        self._held.append((self._round, closure))
+        if not self._open or len(self._held) > HELD_PER_WORKER * workers:
+            return self._give_up()
+        return self._release() if self._small >= SURE_ROUNDS else []
+
+    def waited(self, workers: int) -> List[Step]:
+        """Whoever trains has waited until all closures were done."""
+        if self._asynchronous or not self._open:
+            return []
+        if self._open <= workers:
+            self._small += 1
+        else:
+            self._large += 1
+        self._open = 0
+        self._round += 1
+        return self._release() if self._small >= SURE_ROUNDS else []
+
+    def ends(self) -> List[Step]:
+        """Nothing more will come."""
+        in_rounds = self._small > 0 and not self._large
+        return self._release() if in_rounds else self._give_up()
+
+    def _release(self) -> List[Step]:
+        held, self._held = self._held, []
+        if held:
+            self._sent = held[-1][0] + 1
+        return [Step(number, False, closure) for number, closure in held]
+
+    def _give_up(self) -> List[Step]:
+        self._asynchronous = True
+        held, self._held = self._held, []
+        return [self._own_step(closure) for _, closure in held]
+
+    def _own_step(self, closure: Closure) -> Step:
+        number = self._own.get(closure.worker, self._sent)
+        self._own[closure.worker] = number + 1
+        return Step(number, True, closure)

@@ -1,0 +1,124 @@
+"""Steps of a TensorFlow process, one after the other: step k goes from the end of step k-1 to the end of its
+call.
+
+So what a rank does between two calls (waiting for input, a callback, a sleep) is in the step of the rank that
+does it, and the steps of a training loop add up to its time. After a break (an epoch's end, an evaluation, a
+failed call) the next step begins with its own input or call. One object for all hooks of a process: the
+numbers go on, whatever is trained.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import Marker
+
+PATIENCE = 8  # calls of others after which the first thing trained is taken to be no longer trained
+MAX_SPANS, ROOM = 128, 32  # kept of one step, and where the last is something else
+INPUT = "phase.input"
+
+Phase = Tuple[str, int, int, Optional[int], int]
+
+
+class Steps:
+    """What this process trains, and where its last step ended."""
+
+    def __init__(self) -> None:
+        self.quiet = 0
+        """Above 0 while somebody else marks what runs now."""
+        self.coordinated = False
+        """This process is a chief: its workers' steps are marked where their closures end."""
+        self._number = -1
+        self._ended_ns: Optional[int] = None
+        self._phases: List[Phase] = []
+        self._batches: Dict[int, Optional[int]] = {}  # iterator -> examples taken from it since the last step
+        self._leader: Any = _nobody
+        self._others = 0
+
+    def note(self, name: str, begin_ns: int, end_ns: int) -> None:
+        """This process was at phase `name` since its last step."""
+        many = len(self._phases)
+        if many < MAX_SPANS or (many < MAX_SPANS + ROOM and self._phases[-1][0] != name):
+            self._phases.append((name, begin_ns, end_ns, None, 1))
+            return
+        # The time is kept, its place is not: it goes to the end of the last phase.
+        last, begun, ended, _, count = self._phases[-1]
+        self._phases[-1] = (last, begun, ended + end_ns - begin_ns, None, count + 1)
+
+    def took(self, iterator: Any, size: Optional[int], begin_ns: int, end_ns: int) -> None:
+        """A batch of `size` examples (None: not known) was taken from an iterator."""
+        before = self._batches.get(id(iterator), 0)
+        self._batches[id(iterator)] = None if before is None or size is None else before + size
+        self.note(INPUT, begin_ns, end_ns)
+
+    def broken(self) -> None:
+        """An epoch or an evaluation ended, or a call failed: the time since the last step is in no step."""
+        self._ended_ns = None
+        self._phases, self._batches = [], {}
+
+    def lead(self, key: Any) -> None:
+        """From now on a step is what `key` (a model, a function, a variable) does."""
+        self._leader, self._others = weakref.ref(key), 0
+        self.broken()
+
+    def ended(
+        self,
+        marker: Marker,
+        key: Any,
+        begin_ns: int,
+        end_ns: int,
+        examples: Optional[int] = None,
+        phase: str = "phase.call",
+        since_ns: Optional[int] = None,
+    ) -> None:
+        """A call that trains `key` ended. Of several that take turns, as in a GAN, the first makes the steps.
+
+        examples: None where the call does not tell; then those taken in Python count, if from one iterator.
+        since_ns: when the step began at the latest, in case nothing earlier is known of it.
+        """
+        leads = self._leads(key)
+        first = self._first_begin(begin_ns if since_ns is None else since_ns, begin_ns) if leads else 0
+        self._note_call(phase, begin_ns, end_ns)
+        if not leads:
+            return
+        self._number += 1
+        phases, batches = self._phases, list(self._batches.values())
+        self._phases, self._batches, self._ended_ns = [], {}, end_ns
+        if examples is None and len(batches) == 1:
+            examples = batches[0]
+        marker.window(self._number, first, end_ns, examples)
+        marker.spans([one for one in phases if one[1] >= first])
+
+    def _leads(self, key: Any) -> bool:
+        leader = self._leader()
+        if leader is not key:
+            if leader is not None and self._others < PATIENCE:
+                self._others += 1
+                return False
+            self._leader = weakref.ref(key)
+        self._others = 0
+        return True
+
+    def _first_begin(self, since_ns: int, begin_ns: int) -> int:
+        if self._ended_ns is not None:
+            return self._ended_ns
+        inputs = [one[1] for one in self._phases if one[0] == INPUT and one[1] < begin_ns]
+        return min(since_ns, inputs[-1]) if inputs else since_ns
+
+    def _note_call(self, phase: str, begin_ns: int, end_ns: int) -> None:
+        # Input taken during the call has its own place; the call is what lies around it.
+        inside = [one for one in self._phases if one[1] >= begin_ns]
+        for one in inside:
+            if one[1] > begin_ns:
+                self.note(phase, begin_ns, one[1])
+            begin_ns = max(begin_ns, one[2])
+        if end_ns > begin_ns:
+            self.note(phase, begin_ns, end_ns)
+
+
+def _nobody() -> None:
+    return None
+
+
+steps = Steps()
