@@ -27,6 +27,7 @@ from .marks import Intake, Listener
 from .records import Batch, CounterSet, Event, EventKind, SampleBlock, Settings, Source
 from .sampler import Sampler
 from .schedule import Task
+from .settings import Tellings
 from .sources import SOURCES
 from .spool import Spool
 
@@ -67,6 +68,7 @@ class Daemon:
         self._ceilings_seen = 0.0
         self._ceilings: tuple[Ceiling, ...] = ()
         self._exporter = Exporter(config.server, self._spool, self._greeting, self._set_interval)
+        self._tellings = Tellings()
         self._blocks: list[SampleBlock] = []
         self._events: list[Event] = []
         self._begin_ns = now = time.monotonic_ns()
@@ -127,6 +129,9 @@ class Daemon:
         for rank in gone:
             log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)
             self._events.append(Event(EventKind.RANK_EXITED, now, now, rank))
+        if started:
+            found = [(rank, self._discovery.environment(rank)) for rank in started]
+            self._events += self._tellings.of(found, list(self._discovery.ranks.values()), now)
 
     def _sample(self) -> None:
         ranks = list(self._discovery.ranks.values())

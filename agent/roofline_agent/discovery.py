@@ -256,6 +256,13 @@ class Discovery:
         self.scan_young()
         return [rank for rank in self._ranks.values() if pid in self._ancestry(rank.pid)]
 
+    def environment(self, rank: Rank) -> dict[str, str]:
+        """The variables a rank was started with; empty when it has gone or is not ours to read."""
+        try:
+            return parse_environ((self.proc / str(rank.pid) / "environ").read_bytes())
+        except OSError:
+            return {}
+
     def is_alive(self, rank: Rank) -> bool:
         """Whether this incarnation of a rank still runs, looked up now."""
         status = self._stat(rank.pid)
@@ -291,7 +298,7 @@ class Discovery:
         # Another user's process cannot be read and is simply not ours to profile.
         try:
             directory = self.proc / str(pid)
-            environ = _parse_environ((directory / "environ").read_bytes())
+            environ = parse_environ((directory / "environ").read_bytes())
             identity = identify(environ, self._default_job)
             status = self._stat(pid)
             if identity is None or status is None:
@@ -336,7 +343,8 @@ def _interpreted(words: list[str]) -> bool:
     return at < len(words) and words[at] in LAUNCHERS
 
 
-def _parse_environ(data: bytes) -> dict[str, str]:
+def parse_environ(data: bytes) -> dict[str, str]:
+    """The variables in /proc/PID/environ."""
     pairs = (entry.partition(b"=") for entry in data.split(b"\0"))
     return {
         name.decode(errors="replace"): value.decode(errors="replace") for name, mid, value in pairs if mid

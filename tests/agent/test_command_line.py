@@ -138,7 +138,8 @@ def test_rank_is_found_sampled_marked_and_missed(place: Place, inbox: Inbox) -> 
     address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
     with ended(place.start("--server", address, "--interval", "0.1", "--sources", "process")) as agent:
         job = f"t{os.getpid()}-{time.monotonic_ns()}"
-        environ = clean_environ(ROOFLINE_SOCKET=str(place.socket), ROOFLINE_JOB=job, ROOFLINE_RANK="4")
+        naming = {"ROOFLINE_JOB": job, "ROOFLINE_RANK": "4", "OMP_NUM_THREADS": "3"}
+        environ = clean_environ(ROOFLINE_SOCKET=str(place.socket), **naming)
         command = [AGENT[0], "-c", TRAINING]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with ended(subprocess.Popen(command, env=environ, **pipes)) as rank:  # type: ignore[call-overload]
@@ -147,8 +148,9 @@ def test_rank_is_found_sampled_marked_and_missed(place: Place, inbox: Inbox) -> 
             def ours(batch: Any) -> set[int]:
                 return {n for n, r in enumerate(batch.ranks) if (r.job, r.pid) == (job, rank.pid)}
 
-            def told(kind: int) -> bool:
-                return any(e.kind == kind and e.rank in ours(b) for b in inbox.batches for e in b.events)
+            def told(kind: int, text: str = "") -> bool:
+                events = [e for b in inbox.batches for e in b.events if e.rank in ours(b)]
+                return any(e.kind == kind and text in e.text for e in events)
 
             def sampled() -> bool:
                 return any(n in ints(s.rank) for b in inbox.batches for s in b.samples for n in ours(b))
@@ -156,6 +158,8 @@ def test_rank_is_found_sampled_marked_and_missed(place: Place, inbox: Inbox) -> 
             wait_for(sampled, "samples of the rank")
             wait_for(lambda: any(n in ints(b.marks.rank) for b in inbox.batches for n in ours(b)), "its mark")
             wait_for(lambda: told(pb.EVENT_KIND_RANK_STARTED), "word of its start")
+            for fact in ("setting.OMP_NUM_THREADS=3", "setting.processes_per_node=1"):
+                assert told(pb.EVENT_KIND_FACT, fact)
         wait_for(lambda: told(pb.EVENT_KIND_RANK_EXITED), "word of its end")
         agent.terminate()
         assert agent.wait(20) == 0
