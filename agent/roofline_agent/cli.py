@@ -8,13 +8,17 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import __version__
 from .errors import AgentError
+
+if TYPE_CHECKING:
+    from .wrapper import Watcher
 
 # Heavy imports (grpc) stay inside the commands: `run` starts one process per rank and must be light.
 
@@ -119,6 +123,12 @@ def run(
         str | None,
         typer.Option(metavar="STEPS", help="count the GPU kernels of these steps with Nsight Compute"),
     ] = None,
+    horovod_timeline: Annotated[
+        bool,
+        typer.Option(
+            envvar="ROOFLINE_HOROVOD_TIMELINE", help="see what Horovod executes; give it to all ranks or none"
+        ),
+    ] = False,
 ) -> None:
     """Start one rank so that its steps and kernels are seen; everything else about it stays as it is.
 
@@ -143,11 +153,18 @@ def run(
     ranks profile one; the others wait for it at their next collective, maybe longer than a short NCCL timeout
     allows. If ncu cannot be used, it is said why and what to do, and the command runs without it.
 
+    --horovod-timeline lets Horovod write its timeline into a file without a name and reads it from there:
+    fused collectives, negotiation, copies and cycles, as rank 0 sees them. It costs: Horovod's writer spins
+    on a core of rank 0, which slows a training that needs all cores by a quarter and more. A job in which
+    only some ranks have it hangs in its first step, for Horovod needs HOROVOD_TIMELINE in all ranks or in
+    none. A timeline that you ask for yourself (HOROVOD_TIMELINE) is read without this option.
+
     Exit code: the command's own; 126 or 127 when it cannot be started.
     """
     from . import launch, wrapper
     from .rank_environment import Naming
 
+    watchers = _watchers(horovod_timeline)
     profiled = _steps_to_profile(ncu, steps, step_regex)
     pattern = _step_pattern(step_regex)
     try:
@@ -157,12 +174,28 @@ def run(
             environ["ROOFLINE_SOCKET"] = settings["socket"]
         naming = Naming(job or settings["job"], role, rank, name)
         status = wrapper.run(
-            command, naming, environ, kernels, steps, profiled=profiled, step_pattern=pattern
+            command,
+            naming,
+            environ,
+            kernels,
+            steps,
+            profiled=profiled,
+            watchers=watchers,
+            step_pattern=pattern,
         )
     except launch.StartError as error:
         print(f"roofline-agent run: {error}", file=sys.stderr)
         raise typer.Exit(error.status) from None
     raise typer.Exit(launch.end_like(status))
+
+
+def _watchers(horovod_timeline: bool) -> Sequence[Watcher]:
+    if not horovod_timeline and not os.environ.get("HOROVOD_TIMELINE"):
+        return ()
+    from .horovod.timeline import watch
+
+    found = watch(os.environ, horovod_timeline, lambda text: print(text, file=sys.stderr))
+    return () if found is None else (found,)
 
 
 def _step_pattern(text: str | None) -> Any:

@@ -1,0 +1,63 @@
+"""One Horovod rank under PyTorch: a small convolutional network on synthetic images.
+
+    horovodrun -np 2 -H localhost:2 --gloo python train_torch.py --steps 60
+"""
+
+from __future__ import annotations
+
+import horovod.torch as hvd
+import torch
+from journal import Journal, dawdle, options
+from network import CHANNELS, CLASSES, CONVOLUTIONS, DENSE, IMAGE, POOLED
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+EXAMPLES = 512
+
+
+def main() -> None:
+    asked = options(__doc__).parse_args()
+    torch.set_num_threads(asked.threads)
+    hvd.init()
+    torch.manual_seed(1 + hvd.rank())
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    batches = endless(asked.batch)
+
+    journal = Journal(hvd.rank(), hvd.size(), asked.batch)
+    for k in range(asked.steps):
+        images, labels = next(batches)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(images), labels)
+        dawdle(hvd.rank(), asked.slow_rank, asked.slow_seconds)
+        loss.backward()
+        optimizer.step()
+        journal.step_ended()
+        if k % 20 == 19 and hvd.rank() == 0:
+            print(f"step {k + 1} loss {loss.item():.4f}", flush=True)
+    if asked.journal:
+        journal.write(asked.journal)
+
+
+def network() -> nn.Module:
+    layers: list[nn.Module] = []
+    for inputs, outputs in CONVOLUTIONS:
+        layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()]
+    layers += [nn.AvgPool2d(POOLED), nn.Flatten()]
+    for inputs, outputs in zip(DENSE, DENSE[1:], strict=False):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def endless(batch: int):
+    images, labels = torch.randn(EXAMPLES, CHANNELS, IMAGE, IMAGE), torch.randint(0, CLASSES, (EXAMPLES,))
+    loader = DataLoader(TensorDataset(images, labels), batch_size=batch, shuffle=True, drop_last=True)
+    while True:
+        yield from loader
+
+
+if __name__ == "__main__":
+    main()
