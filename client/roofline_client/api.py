@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import grpc
-from roofline.v1 import machine_pb2, query_pb2, query_pb2_grpc
+from roofline.v1 import query_pb2, query_pb2_grpc
 
+from . import answers
 from .errors import ClientError, NotFound, Refused, Unreachable
 from .names import clean
-from .records import (
-    Alignment,
-    Ceiling,
-    Gap,
-    Job,
-    Part,
-    Point,
-    RankReport,
-    Report,
-    RoleReport,
-    Roof,
-    RoofLine,
-    Source,
-    Summary,
-    Value,
-)
+from .records import Job, Report, Stragglers, TableChunk
 
 DEFAULT_SERVER = "127.0.0.1:7642"
 TIMEOUT_S = 60.0
@@ -61,29 +49,98 @@ class Client:
     def jobs(self) -> list[Job]:
         """All jobs the server has heard of, newest first. Raises ClientError."""
         answer = self._ask(self._query.ListJobs, query_pb2.ListJobsRequest())
-        return [
-            Job(
-                j.job,
-                j.begin_ns,
-                j.end_ns,
-                j.ranks,
-                {role.role: role.ranks for role in j.roles},
-                list(j.hosts),
-                j.running,
-            )
-            for j in answer.jobs
-        ]
+        return [answers.job(j) for j in answer.jobs]
 
     def report(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Report:
         """The report of a job, of all steps or of those from first_step to last_step.
 
         Raises NotFound for a job the server has not heard of, Unreachable, Refused.
         """
+        request = _request(query_pb2.GetReportRequest, job=job, first_step=first_step, last_step=last_step)
+        return answers.report(self._ask(self._query.GetReport, request))
+
+    def stragglers(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Stragglers:
+        """Who waits, and for whom, over all steps or over those from first_step to last_step; times in s.
+
+        Raises NotFound for a job the server has not heard of, Unreachable, Refused.
+        """
+        request = _request(
+            query_pb2.GetStragglersRequest, job=job, first_step=first_step, last_step=last_step
+        )
+        return answers.stragglers(self._ask(self._query.GetStragglers, request))
+
+    def steps(
+        self,
+        job: str,
+        ranks: Sequence[str] = (),
+        first_step: int | None = None,
+        last_step: int | None = None,
+    ) -> Iterator[TableChunk]:
+        """One row per rank and step: `for chunk in steps("42"): for row in chunk.records(): ...`
+
+        By rank, of each in order of time; all chunks have the same columns, at least rank, step, begin_ns
+        (server's UNIX time, ns) and duration_ns. Others are in the unit that the column says. ranks:
+        "worker:0"; none: all. Raises, when it is iterated, NotFound for a job or rank the server has not
+        heard of, Unreachable, Refused.
+        """
+        asked = {"ranks": list(ranks), "first_step": first_step, "last_step": last_step}
+        return self._stream(self._query.GetSteps, _request(query_pb2.GetStepsRequest, job=job, **asked))
+
+    def timeline(
+        self,
+        job: str,
+        ranks: Sequence[str] = (),
+        first_step: int | None = None,
+        last_step: int | None = None,
+        kernels: bool = False,
+    ) -> Iterator[TableChunk]:
+        """What every rank did when, a stretch of time a row: rank, row ("steps", "phases", "asked", "engine",
+        "kernels", "not watched", "counter"), name, begin_ns and end_ns (server's UNIX time, ns), and more.
+
+        The first rows introduce: row "job", "clock" (of a host, with `error` in s) and "rank". Arguments and
+        errors as of `steps`. `roofline_client.trace` makes a file for Perfetto of it.
+        """
+        asked = {"ranks": list(ranks), "first_step": first_step, "last_step": last_step, "kernels": kernels}
+        return self._stream(self._query.GetTimeline, _request(query_pb2.GetStepsRequest, job=job, **asked))
+
+    def export(self, job: str) -> Iterator[TableChunk]:
+        """The raw data of a job, dataset by dataset; times are the server's UNIX time in ns, `node_ns` the
+        node's own. `roofline_client.export` writes CSV of it.
+
+        Raises, when it is iterated, NotFound, Unreachable, Refused.
+        """
+        return self._stream(self._query.Export, _request(query_pb2.ExportRequest, job=job))
+
+    def _stream(self, method: Any, request: Any) -> Iterator[TableChunk]:
+        # No deadline over all: an answer may take as long as its reader does.
+        call = method(request)
         try:
-            request = query_pb2.GetReportRequest(job=job, first_step=first_step, last_step=last_step)
-        except (ValueError, TypeError) as error:  # a number of more than 64 bits, text that is no UTF-8
-            raise Refused(f"job {job!r}, steps {first_step} to {last_step}: {error}") from None
-        return _report(self._ask(self._query.GetReport, request))
+            while (message := self._next(call)) is not None:
+                yield answers.chunk(message)
+        except ValueError as error:
+            raise Refused(
+                f"what answers at {self._server} sends no tables of this version: {error}"
+            ) from None
+        finally:
+            call.cancel()
+
+    def _next(self, call: Any) -> Any:
+        """The next message; None: there are no more. The server has `timeout` for each."""
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            call.cancel()
+
+        patience = threading.Timer(self._timeout, give_up)
+        patience.daemon = True
+        patience.start()
+        try:
+            return next(call, None)
+        except grpc.RpcError as error:
+            raise self._too_late() if late.is_set() else self._error(error) from None
+        finally:
+            patience.cancel()
 
     def _ask(self, method: Any, request: Any) -> Any:
         try:
@@ -94,81 +151,27 @@ class Client:
     def _error(self, error: Any) -> ClientError:
         code, details = error.code(), clean(" ".join((error.details() or "").split()))
         if code == grpc.StatusCode.NOT_FOUND:
-            return NotFound(f"{details} (see `roofline-client jobs`)")
+            hint = "" if "has no rank" in details else " (see `roofline-client jobs`)"
+            return NotFound(f"{details}{hint}")
         if code == grpc.StatusCode.UNAVAILABLE:
             advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"
             why = f" ({details})" if details else ""
             return Unreachable(f"no roofline-server answers at {self._server}{why}; {advice}")
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-            advice = "it may be busy: ask again, or for fewer steps"
-            return Unreachable(f"no answer from {self._server} within {self._timeout:g} s; {advice}")
+            return self._too_late()
         if code == grpc.StatusCode.UNIMPLEMENTED:
             return Refused(f"what answers at {self._server} is no roofline-server of this version")
         return Refused(f"the server at {self._server} refuses: {details}")
 
-
-def _enum_name(enum: Any, number: int) -> str:
-    """ "measured" from PROVENANCE_MEASURED; "" when unspecified or of a newer server."""
-    if number not in enum.values():
-        return ""
-    name = str(enum.Name(number)).partition("_")[2].lower()
-    return "" if name == "unspecified" else name
+    def _too_late(self) -> ClientError:
+        advice = "it may be busy: ask again, or for fewer steps"
+        return Unreachable(f"no answer from {self._server} within {self._timeout:g} s; {advice}")
 
 
-def _value(v: Any) -> Value:
-    return Value(
-        v.value if v.HasField("value") else None,
-        v.unit,
-        _enum_name(machine_pb2.Provenance, v.provenance),
-        _enum_name(machine_pb2.Scope, v.scope),
-        v.coverage if v.HasField("coverage") else None,
-        v.reason,
-    )
-
-
-def _summary(s: Any) -> Summary:
-    return Summary(_values(s.values), s.bound, s.bound_reason)
-
-
-def _values(values: Any) -> dict[str, Value]:
-    return {name: _value(values[name]) for name in sorted(values)}
-
-
-def _fields(message: Any, record: Any) -> dict[str, Any]:
-    return {name: getattr(message, name) for name in record._fields}
-
-
-def _roof(r: Any) -> Roof:
-    lines = [
-        RoofLine(line.name, line.label, line.kind, list(line.intensity), list(line.flops), line.binding)
-        for line in r.lines
-    ]
-    return Roof(r.host, r.note, lines, [Ceiling(**_fields(c, Ceiling)) for c in r.ceilings])
-
-
-def _point(p: Any) -> Point:
-    provenance = _enum_name(machine_pb2.Provenance, p.provenance)
-    return Point(**{**_fields(p, Point), "provenance": provenance})
-
-
-def _report(r: Any) -> Report:
-    return Report(
-        job=r.job,
-        begin_ns=r.begin_ns,
-        end_ns=r.end_ns,
-        mode=r.mode,
-        running=r.running,
-        first_step=r.first_step if r.HasField("first_step") else None,
-        last_step=r.last_step if r.HasField("last_step") else None,
-        roles=[RoleReport(x.role, x.ranks, list(x.hosts), _summary(x.summary)) for x in r.roles],
-        ranks=[RankReport(**{**_fields(x, RankReport), "summary": _summary(x.summary)}) for x in r.ranks],
-        roofs=[_roof(x) for x in r.roofs],
-        points=[_point(x) for x in r.points],
-        alignment=[Alignment(x.host, _value(x.error)) for x in r.alignment],
-        gaps=[Gap(**_fields(x, Gap)) for x in r.gaps],
-        notes=list(r.notes),
-        sources=[
-            Source(x.host, s.name, s.works, s.reason, s.advice, s.fills) for x in r.sources for s in x.sources
-        ],
-        parts=[Part(x.host, x.rank, x.instance, x.source, _values(x.values)) for x in r.parts],
-    )
+def _request(kind: Any, **fields: Any) -> Any:
+    """Raises Refused for what the wire cannot say: a number of more than 64 bits, text that is no UTF-8."""
+    try:
+        return kind(**fields)
+    except (ValueError, TypeError) as error:
+        asked = ", ".join(f"{name} {value!r}" for name, value in fields.items() if value is not None)
+        raise Refused(f"{asked}: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,10 @@ app = typer.Typer(
     "  roofline-client report --job 42\n\n"
     "  roofline-client report --job 42 --format json | jq .roles\n\n"
     "  roofline-client report --job 42 --steps 10: --plot roofline.png\n\n"
-    "Exit codes: 0 ok, 1 failed, 2 usage, 3 the server refuses, 4 no server answers, 5 no such job.",
+    "  roofline-client stragglers --job 42\n\n"
+    "  roofline-client steps --job 42 --rank worker:0 --format csv > steps.csv\n\n"
+    "  roofline-client timeline --job 42 -o 42.json.gz\n\n"
+    "Exit codes: 0 ok, 1 failed, 2 usage, 3 the server refuses, 4 no server answers, 5 no such job or rank.",
 )
 
 DEFAULT_SERVER = "127.0.0.1:7642"
@@ -36,6 +40,12 @@ EXTRA = ("rich", "matplotlib", "pandas")  # what only the client extra installs
 ServerOption = Annotated[
     str, typer.Option("--server", envvar="ROOFLINE_SERVER", help="HOST:PORT of roofline-server")
 ]
+JobOption = Annotated[str, typer.Option("--job", help="job id, as `roofline-client jobs` shows it")]
+RanksOption = Annotated[
+    list[str] | None, typer.Option("--rank", help="only this rank, as worker:0; may be given again")
+]
+FromOption = Annotated[int | None, typer.Option("--from", help="from step K on")]
+ToOption = Annotated[int | None, typer.Option("--to", help="up to step K, inclusive")]
 FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
 
 
@@ -72,7 +82,7 @@ def jobs(server: ServerOption = DEFAULT_SERVER, output: FormatOption = "text") -
 
 @app.command(epilog="Example:\n\n  roofline-client report --job 42 --steps 10: --plot roofline.png")
 def report(
-    job: Annotated[str, typer.Option(help="job id, as `roofline-client jobs` shows it")],
+    job: JobOption,
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
     steps: Annotated[str, typer.Option(help="only steps FIRST:LAST, either may be left out")] = "",
@@ -102,6 +112,141 @@ def report(
 
         draw_roofline(found, plot)
         print(f"roofline written to {plot}", file=sys.stderr)
+
+
+@app.command(
+    epilog="Example:\n\n  roofline-client steps --job 42 --rank worker:0 --from 100 --to 199 --format csv"
+)
+def steps(
+    job: JobOption,
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    rank: RanksOption = None,
+    first: FromOption = None,
+    last: ToOption = None,
+    newest: Annotated[int, typer.Option("--last", min=0, help="rows of the text; 0: all")] = 20,
+) -> None:
+    """One row per rank and step: time, examples, bytes, FLOPs, phases, collectives.
+
+    The text shows the newest rows; csv and json all of them and every column, times in ns of the server's
+    UNIX clock, numbers exact. A value nobody measured is '-', an empty cell or null.
+    """
+    _check_format(output, ("text", "json", "csv"))
+    from . import export as exporting
+    from . import steps as table
+    from . import tables
+    from .api import connect
+
+    with connect(server) as client, _reader_may_leave():
+        chunks = client.steps(job, rank or (), first, last)
+        if output == "json":
+            table.write_json(job, chunks, sys.stdout)
+        elif output == "csv":
+            for chunk in exporting.write_csv(chunks, sys.stdout, clean if sys.stdout.isatty() else None):
+                for line in table.told(chunk.notes):
+                    print(f"roofline-client: {line}", file=sys.stderr)
+        else:
+            tables.show(table.as_text(job, table.newest(chunks, newest)))
+
+
+@app.command(epilog="Example:\n\n  roofline-client stragglers --job 42")
+def stragglers(
+    job: JobOption,
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    first: FromOption = None,
+    last: ToOption = None,
+) -> None:
+    """Who waits, and for whom: the ranks that hold the job up, and what shows it."""
+    _check_format(output, ("text", "json", "csv"))
+    from . import stragglers as waits
+    from . import tables
+    from .api import connect
+
+    with connect(server) as client:
+        found = client.stragglers(job, first, last)
+    with _reader_may_leave():
+        if output == "json":
+            print(waits.as_json(found))
+        elif output == "csv":
+            print(_safe(waits.as_csv(found)), end="")
+        else:
+            tables.show(waits.as_text(found))
+
+
+@app.command(epilog="Example:\n\n  roofline-client timeline --job 42 --from 100 --to 120 -o 42.json.gz")
+def timeline(
+    job: JobOption,
+    file: Annotated[
+        Path, typer.Option("-o", "--output", help="FILE.json, or FILE.json.gz to have it packed")
+    ],
+    server: ServerOption = DEFAULT_SERVER,
+    rank: RanksOption = None,
+    first: FromOption = None,
+    last: ToOption = None,
+    kernels: Annotated[bool, typer.Option("--kernels", help="every executed kernel too")] = False,
+) -> None:
+    """Write what every rank did when, on one clock: open the file in https://ui.perfetto.dev or chrome://tracing.
+
+    Each rank has rows for its steps, phases, and the collectives it asked for and its engine executed.
+    """
+    from .api import connect
+    from .files import written
+    from .trace import write_trace
+
+    progress = _Progress(f"timeline of job {job}")
+    with connect(server) as client, progress, written(file) as out:
+        chunks = client.timeline(job, rank or (), first, last, kernels)
+        found = write_trace(chunks, out, lambda events: progress.say(f"{events:,} events"))
+    for note in found.notes:
+        print(f"roofline-client: {clean(f'note: {note}')}", file=sys.stderr)
+    if found.dropped:
+        print(f"roofline-client: note: {found.dropped:,} slices left out: too many at once", file=sys.stderr)
+    ranks = "1 rank" if found.ranks == 1 else f"{found.ranks} ranks"
+    print(f"timeline of {ranks}, {found.slices:,} slices, written to {file}", file=sys.stderr)
+
+
+@app.command(epilog="Example:\n\n  roofline-client export --job 42 -o raw-42")
+def export(
+    job: JobOption,
+    folder: Annotated[Path, typer.Option("-o", "--output", help="folder to write to; it is made")],
+    server: ServerOption = DEFAULT_SERVER,
+    force: Annotated[bool, typer.Option("--force", help="into a folder that is not empty")] = False,
+) -> None:
+    """Write the raw data of a job as CSV, one file a dataset: marks, samples, spans, kernel calls, events.
+
+    Times are on the server's UNIX clock in ns (node_ns: on the node's own); columns.csv explains the columns.
+    """
+    from .api import connect
+    from .export import check_folder, write_folder
+
+    check_folder(folder, force)
+    progress = _Progress(f"export of job {job}")
+    with connect(server) as client, progress:
+        chunks = client.export(job)
+        counts = write_folder(chunks, folder, force, lambda name, n: progress.say(f"{name}: {n:,} rows"))
+    print(f"{sum(counts.values()):,} rows of {len(counts)} datasets written to {folder}", file=sys.stderr)
+
+
+class _Progress:
+    """One line on a terminal that says how far something is, at most a few times a second; else nothing."""
+
+    def __init__(self, what: str) -> None:
+        self._what = clean(what)
+        self._shown = sys.stderr.isatty()
+        self._next = time.monotonic() + 1.0
+
+    def say(self, how_far: str) -> None:
+        if self._shown and time.monotonic() >= self._next:
+            print(f"\r\x1b[K{self._what}: {clean(how_far)}", end="", file=sys.stderr, flush=True)
+            self._next = time.monotonic() + 0.2
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _check_format(output: str, known: tuple[str, ...]) -> None:

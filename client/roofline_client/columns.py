@@ -34,10 +34,13 @@ class Columns:
         self._rows.append(([clean(cell) for cell in cells], style))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
+        if self._title:
+            # Beside the table, not of it: rich would fold it to the width of the table.
+            yield Text(self._title, style="bold")
         for at, group in enumerate(self._groups(options.max_width)):
             if at:
                 yield Text("")
-            yield self._table(self._title if at == 0 else "", group)
+            yield self._table(group)
 
     def _groups(self, width: int) -> list[list[int]]:
         """Numbers of the columns of each table; the first column, the row's name, is in all of them."""
@@ -59,15 +62,8 @@ class Columns:
         widest = max(cell_len(text) for text in (column.name, *(cells[at] for cells, _ in self._rows)))
         return (min(widest, FOLDED) if column.folds else widest) + GAP
 
-    def _table(self, title: str, group: Sequence[int]) -> Table:
-        table = Table(
-            title=Text(title) if title else None,
-            title_justify="left",
-            title_style="bold",
-            box=None,
-            pad_edge=False,
-            padding=(0, GAP, 0, 0),
-        )
+    def _table(self, group: Sequence[int]) -> Table:
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
         for at in group:
             column = self._columns[at]
             # rich takes width from columns that may wrap: names, before it touches numbers.

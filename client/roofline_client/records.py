@@ -1,7 +1,8 @@
-"""A report as plain records. Field names are those of docs/report.schema.json."""
+"""Answers as plain records. Field names are those of the schemas in docs/."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 
@@ -111,6 +112,14 @@ class Part(NamedTuple):
     values: dict[str, Value]
 
 
+class Fact(NamedTuple):
+    """Something about ranks that did not change: a setting, a size, the hook that marked their steps."""
+
+    name: str
+    value: str
+    ranks: list[str]
+
+
 class Report(NamedTuple):
     job: str
     begin_ns: int
@@ -128,6 +137,7 @@ class Report(NamedTuple):
     notes: list[str]
     sources: list[Source]
     parts: list[Part]
+    facts: list[Fact]
 
 
 class Job(NamedTuple):
@@ -138,3 +148,87 @@ class Job(NamedTuple):
     roles: dict[str, int]
     hosts: list[str]
     running: bool
+
+
+class TableColumn(NamedTuple):
+    """values: one per row, whole numbers, numbers or texts; None (of a text: empty) is absent."""
+
+    name: str
+    unit: str
+    provenance: str
+    reason: str  # what to know about the values
+    values: Sequence[int | float | str | None]
+
+
+class TableChunk(NamedTuple):
+    """Some rows of a dataset: a piece of an answer that may be too large to hold."""
+
+    dataset: str
+    columns: list[TableColumn]
+    notes: list[str]
+
+    @property
+    def rows(self) -> int:
+        return len(self.columns[0].values) if self.columns else 0
+
+    def records(self) -> Iterator[dict[str, int | float | str | None]]:
+        """The rows, each by column name."""
+        names = [column.name for column in self.columns]
+        for row in zip(*(column.values for column in self.columns), strict=True):
+            yield dict(zip(names, row, strict=True))
+
+
+class Cause(NamedTuple):
+    """A rank that holds others up, or itself. kind: input, compute, delay, server or communication."""
+
+    rank: str
+    host: str
+    kind: str
+    cost: Value
+    share: Value
+    steps: int
+    of_steps: int
+    evidence: list[str]
+
+
+class RankWaits(NamedTuple):
+    """Where the time of a rank's steps goes: input, compute, communicate, wait, other; mean a step."""
+
+    rank: str
+    role: str
+    host: str
+    values: dict[str, Value]
+
+
+class Imbalance(NamedTuple):
+    """How unevenly ranks arrived in a stretch of steps."""
+
+    first_step: int
+    last_step: int
+    begin_ns: int
+    end_ns: int
+    wait: Value
+    last: str
+    share: Value
+
+
+class ServerLoad(NamedTuple):
+    """What one parameter server did for the workers."""
+
+    rank: str
+    host: str
+    values: dict[str, Value]
+
+
+class Stragglers(NamedTuple):
+    """Who waited for whom. verdict: one sentence; barrier: how it was seen that ranks wait for each other."""
+
+    job: str
+    mode: str
+    verdict: str
+    barrier: str
+    causes: list[Cause]
+    ranks: list[RankWaits]
+    imbalance: list[Imbalance]
+    servers: list[ServerLoad]
+    notes: list[str]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 PARTS_SHOWN, PART_VALUES = 24, 12  # rows, and values in a row, of the table of parts
+FACTS_SHOWN, FACT_RANKS, FACT_WIDTH = 40, 6, 120  # lines, ranks in one, characters of a value
 UNBOUNDED = 1 << 20  # a width, columns, that no line reaches
 CSV_COLUMNS = (
     "job",
@@ -62,6 +63,15 @@ COUNTED_COLUMNS = (
 )
 DRAM_COLUMNS = (("DRAM/step", "bytes_per_step.dram"), ("FLOP/DRAM byte", "intensity.dram"))
 ENERGY_COLUMNS = (("energy/step", "energy_per_step"), ("power", "power"), ("FLOP/J", "flops_per_joule"))
+PHASE_COLUMNS = (
+    ("input", "input_time_per_step"),
+    ("forward", "forward_time_per_step"),
+    ("backward", "backward_time_per_step"),
+    ("communicate", "communicate_time_per_step"),
+    ("wait", "wait_time_per_step"),
+    ("optimizer", "optimizer_time_per_step"),
+    ("other", "other_time_per_step"),
+)
 RESOURCE_COLUMNS = (
     ("CPU/step", "cpu_time_per_step"),
     ("cores", "cpu_utilization"),
@@ -77,6 +87,8 @@ def report_text(report: Report) -> Group:
     """The whole report for a terminal."""
     parts: list[Any] = [_head(report), ""]
     parts += [_table("Steps", TIME_COLUMNS, report, _no_extra), ""]
+    if phases := _known(PHASE_COLUMNS, report):
+        parts += [_table("Where the time of a step goes", phases, report, _no_extra), ""]
     parts += [
         _table("Roofline (each rank against its whole node)", _roofline_columns(report), report, _roof_extra),
         "",
@@ -86,6 +98,8 @@ def report_text(report: Report) -> Group:
     if report.parts:
         parts += [_parts(report), ""]
     parts += [_ceilings(report), ""]
+    if report.facts:
+        parts += [Text("Settings and facts", style="bold"), *_facts(report), ""]
     if report.notes:
         parts += [Text("Notes", style="bold"), *(Text(clean(f"  - {note}")) for note in report.notes), ""]
     parts.append(Text(clean(_legend(report)), style="dim"))
@@ -178,6 +192,20 @@ def _ceilings(report: Report) -> Columns:
     return table
 
 
+def _facts(report: Report) -> list[Text]:
+    """A short line each, with the ranks that share it where not all do."""
+    everyone = len({rank for fact in report.facts for rank in fact.ranks})
+    lines = []
+    for fact in report.facts[:FACTS_SHOWN]:
+        some = ", ".join(fact.ranks[:FACT_RANKS]) + ("" if len(fact.ranks) <= FACT_RANKS else ", ...")
+        whose = "" if len(fact.ranks) == everyone else f"  ({some})"
+        value = fact.value if len(fact.value) <= FACT_WIDTH else f"{fact.value[:FACT_WIDTH]}..."
+        lines.append(Text(clean(f"  {fact.name} = {value}{whose}")))
+    if len(report.facts) > FACTS_SHOWN:
+        lines.append(Text(f"  and {len(report.facts) - FACTS_SHOWN} more: --format json has all of them"))
+    return lines
+
+
 def _parts(report: Report) -> Columns:
     """Rates and means, those that are zero left out; JSON and CSV have all of it."""
     table = Columns(
@@ -216,6 +244,12 @@ def _when(time_ns: int, form: str) -> str:
         return time.strftime(form, time.localtime(time_ns / 1e9))
     except (OverflowError, OSError, ValueError):
         return "-"
+
+
+def moment(time_ns: int) -> str:
+    """A UNIX time as local time of day, to the millisecond."""
+    clock = _when(time_ns, "%H:%M:%S")
+    return clock if clock == "-" else f"{clock}.{time_ns // 1_000_000 % 1000:03d}"
 
 
 def _legend(report: Report) -> str:
@@ -259,7 +293,7 @@ def show(what: Any, colour: bool | None = None) -> None:
 def as_json(report: Report) -> str:
     """The report as JSON (docs/report.schema.json). Raises ClientError for a number that JSON cannot hold."""
     try:
-        return json.dumps({"version": SCHEMA_VERSION, **_plain(report)}, indent=2, allow_nan=False)
+        return json.dumps({"version": SCHEMA_VERSION, **plain(report)}, indent=2, allow_nan=False)
     except ValueError:
         raise ClientError(
             "the report holds NaN or an infinity, which JSON cannot say; --format csv shows where"
@@ -267,16 +301,16 @@ def as_json(report: Report) -> str:
 
 
 def jobs_json(jobs: Sequence[Job]) -> str:
-    return json.dumps({"version": SCHEMA_VERSION, "jobs": _plain(list(jobs))}, indent=2)
+    return json.dumps({"version": SCHEMA_VERSION, "jobs": plain(list(jobs))}, indent=2)
 
 
-def _plain(thing: Any) -> Any:
+def plain(thing: Any) -> Any:
     if hasattr(thing, "_asdict"):
-        return {name: _plain(value) for name, value in thing._asdict().items()}
+        return {name: plain(value) for name, value in thing._asdict().items()}
     if isinstance(thing, dict):
-        return {name: _plain(value) for name, value in thing.items()}
+        return {name: plain(value) for name, value in thing.items()}
     if isinstance(thing, list):
-        return [_plain(value) for value in thing]
+        return [plain(value) for value in thing]
     return thing
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from roofline_client.records import (
     Alignment,
     Ceiling,
+    Fact,
     Gap,
     Part,
     Point,
@@ -31,6 +32,13 @@ UNITS = {
     "step_time_median": "s",
     "step_time_p95": "s",
     "examples_per_second": "examples/s",
+    "input_time_per_step": "s",
+    "forward_time_per_step": "s",
+    "backward_time_per_step": "s",
+    "communicate_time_per_step": "s",
+    "wait_time_per_step": "s",
+    "optimizer_time_per_step": "s",
+    "other_time_per_step": "s",
     "flops_per_step": "FLOP",
     "flops_per_second": "FLOP/s",
     "flops_per_step.measured": "FLOP",
@@ -176,5 +184,6 @@ def report(
             Source("node1", "tcp", True, "", "", "bytes"),
         ],
         parts=[part()],
+        facts=[Fact("setting.OMP_NUM_THREADS", "4", ["worker:0"])],
     )
     return made._replace(**more)

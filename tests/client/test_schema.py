@@ -134,6 +134,8 @@ def test_every_field_is_described() -> None:
         ("alignment", records.Alignment),
         ("gap", records.Gap),
         ("source", records.Source),
+        ("part", records.Part),
+        ("fact", records.Fact),
     ],
 )
 def test_schema_names_the_fields_of_the_records(name: str, record: Any) -> None:

@@ -12,7 +12,7 @@ import grpc
 
 from ..chunks import Chunk
 from ..errors import BadRequest, UnknownJob
-from ..report import evidence, steps, timeline
+from ..report import evidence, steps, stragglers, timeline
 from ..report.build import build, mode_of
 from ..report.members import summarize_job
 from ..report.records import Steps
@@ -64,8 +64,6 @@ class QueryService:
         return messages.report(build(self._view(request.job, evidence.NEEDED), _range(request)))
 
     def _stragglers(self, request: Any) -> Any:
-        from ..report import stragglers
-
         view = self._view(request.job, stragglers.NEEDED)
         return messages.stragglers(stragglers.find(view, _range(request)))
 

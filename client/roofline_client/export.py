@@ -1,0 +1,96 @@
+"""The raw data of a job as a folder of CSV files, one a dataset; `columns.csv` says what they hold."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TextIO
+
+from .errors import ClientError, Refused
+from .files import written
+from .records import TableChunk, TableColumn
+
+COLUMNS = "columns"
+DESCRIBED = ("dataset", "column", "unit", "provenance", "remark")
+_NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
+
+
+def write_folder(
+    chunks: Iterable[TableChunk],
+    folder: Path,
+    force: bool = False,
+    progress: Callable[[str, int], None] = lambda dataset, rows: None,
+) -> dict[str, int]:
+    """Write FOLDER/DATASET.csv for each dataset, as it comes; returns how many rows each has.
+
+    force: into a folder that is not empty, files of the same names replaced. progress: is told a dataset and
+    how many of its rows are written. Raises ClientError when the folder or a file cannot be written: what has
+    its final name is whole.
+    """
+    check_folder(folder, force)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ClientError(f"cannot make the folder {folder}: {error.strerror}") from None
+    counts: dict[str, int] = {}
+    described: list[tuple[str, TableColumn]] = []
+    for dataset, parts in groupby(chunks, lambda chunk: chunk.dataset):
+        if not _NAME.fullmatch(dataset) or dataset in (*counts, COLUMNS):
+            raise Refused(f"the server sends a dataset of the name {dataset[:40]!r}, which cannot be")
+        with written(folder / f"{dataset}.csv") as file:
+            counts[dataset] = 0
+            for chunk in write_csv(parts, file):
+                if not counts[dataset]:
+                    described += [(dataset, column._replace(values=())) for column in chunk.columns]
+                counts[dataset] += chunk.rows
+                progress(dataset, counts[dataset])
+    _describe(folder / f"{COLUMNS}.csv", described)
+    return counts
+
+
+def check_folder(folder: Path, force: bool) -> None:
+    """Raises ClientError when the folder holds something and nobody forces it."""
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            if not force and any(folder.iterdir()):
+                advice = "give another -o, or --force to replace files in it"
+                raise ClientError(f"the folder {folder} is not empty; {advice}")
+        except NotADirectoryError:
+            raise ClientError(f"{folder} is a file; -o must be a folder") from None
+
+
+def write_csv(
+    chunks: Iterable[TableChunk], file: TextIO, clean: Callable[[str], str] | None = None
+) -> Iterator[TableChunk]:
+    """Write a header and all rows, and hand each chunk on when it is written. Absent is an empty cell.
+
+    clean: what becomes of texts. Raises Refused when the columns change on the way.
+    """
+    writer = csv.writer(file, lineterminator="\n")
+    header: list[str] | None = None
+    for chunk in chunks:
+        names = [column.name for column in chunk.columns]
+        if header is None:
+            header = names
+            writer.writerow(map(clean, names) if clean else names)
+        if names != header:
+            raise Refused(f"the columns of {chunk.dataset!r} change on the way: not a server of this version")
+        writer.writerows(zip(*(_cells(column, clean) for column in chunk.columns), strict=True))
+        yield chunk
+
+
+def _cells(column: TableColumn, clean: Callable[[str], str] | None) -> Iterable[object]:
+    if clean is None or not column.values or not isinstance(column.values[0], str):
+        return column.values
+    return [clean(str(text)) for text in column.values]
+
+
+def _describe(path: Path, columns: Iterable[tuple[str, TableColumn]]) -> None:
+    with written(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(DESCRIBED)
+        writer.writerows((d, c.name, c.unit, c.provenance, c.reason) for d, c in columns)

@@ -1,0 +1,66 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO, cast
+
+from .errors import ClientError
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[TextIO]:
+    """A text file to write to, gzip if its name ends in .gz; it has its name when all of it is on the disk.
+
+    An existing file is replaced; a pipe or a device is written to as it is. Raises ClientError when it cannot
+    be written; then, and when the block fails, there is no file of that name that was not there before.
+    """
+    target = path.resolve()
+    try:
+        if target.exists() and not target.is_file():
+            with _opened(target, path.suffix == ".gz") as file:
+                yield file
+            return
+        temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+        try:
+            with _opened(temporary, path.suffix == ".gz") as file:
+                yield file
+            os.replace(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ClientError(f"cannot write {path}: {error.strerror or error}; nothing is left there") from None
+
+
+@contextlib.contextmanager
+def _opened(path: Path, compressed: bool) -> Iterator[TextIO]:
+    file = _text(path, compressed)
+    try:
+        yield file
+    except BaseException:
+        # On a full disk what is still buffered fails again.
+        with contextlib.suppress(OSError):
+            file.close()
+        raise
+    file.close()
+    if path.is_file():
+        _sync(path)
+
+
+def _text(path: Path, compressed: bool) -> TextIO:
+    if compressed:
+        return cast(TextIO, gzip.open(path, "wt", compresslevel=6, encoding="utf-8", newline=""))
+    return open(path, "w", encoding="utf-8", newline="")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
