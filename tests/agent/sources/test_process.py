@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from roofline_agent.records import Rank, Settings
-from roofline_agent.sources.process import METRICS, ProcessSource
+from roofline_agent.sources.process import METRICS, ProcessSource, accounts_waits
 
 from tests.fakes import ended, wait_for
 
@@ -121,7 +122,7 @@ def test_files_of_ranks_that_left_are_closed(child: subprocess.Popen[bytes]) -> 
     source = ProcessSource(Settings())
     before = len(os.listdir("/proc/self/fd"))
     source.sample([rank_of(child)])
-    assert len(os.listdir("/proc/self/fd")) == before + 3
+    assert len(os.listdir("/proc/self/fd")) == before + 4, "stat, statm, io, and schedstat of one thread"
     source.sample([])
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -134,5 +135,65 @@ def test_storage_is_absent_where_io_is_hidden(tmp_path: Path) -> None:
     source = ProcessSource(Settings(proc=str(tmp_path)))
     (sample,) = source.sample([Rank("j", "worker", 0, os.getpid(), 1)])
     source.close()
-    assert sample.values[-2:] == (None, None)
-    assert sample.values[3] != 0
+    values = dict(zip((metric.name for metric in METRICS), sample.values, strict=True))
+    assert (values["storage_read_bytes"], values["storage_written_bytes"]) == (None, None)
+    assert values["rss_bytes"] != 0
+
+
+# Two threads of C on one CPU: about half of the time each is ready to run and may not.
+RIVALS = """
+import hashlib, os, sys, threading, time
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+def work():
+    until = time.monotonic() + float(sys.argv[1])
+    while time.monotonic() < until: hashlib.sha256(bytes(1 << 20))
+threads = [threading.Thread(target=work) for _ in range(2)]
+for one in threads: one.start()
+print(flush=True)
+for one in threads: one.join()
+print(flush=True); sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def rivals() -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-c", RIVALS, "1.5"]
+    with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as process:
+        process.stdout.readline()
+        yield process
+
+
+def test_time_without_a_cpu_is_seen_and_outlives_its_thread(
+    source: ProcessSource, rivals: subprocess.Popen[bytes]
+) -> None:
+    if not accounts_waits("/proc"):
+        pytest.skip("this kernel keeps no schedstat")
+    rank = rank_of(rivals)
+    seen = [row(source, rank)["cpu_wait_ns"]]
+    wait_for(lambda: seen.append(row(source, rank)["cpu_wait_ns"]) or seen[-1] > 800_000_000)  # type: ignore
+    rivals.stdout.readline()
+    wait_for(lambda: row(source, rank)["threads"] == 1)
+    seen.append(row(source, rank)["cpu_wait_ns"])
+    assert seen == sorted(seen)
+    assert 800_000_000 < seen[-1] < 6_000_000_000
+
+
+def test_wait_of_threads_is_absent_where_the_kernel_keeps_none(tmp_path: Path) -> None:
+    directory = tmp_path / "self"
+    directory.mkdir()
+    assert not accounts_waits(str(tmp_path))
+    (directory / "schedstat").write_text("0 0 0\n")
+    assert not accounts_waits(str(tmp_path))
+    (directory / "schedstat").write_text("101540 0 2\n")
+    assert accounts_waits(str(tmp_path))
+    status = ProcessSource(Settings(proc=str(tmp_path / "nothing"))).probe()
+    assert status.works and "no cpu_wait_ns" in status.reason
+
+
+def test_stopped_process_is_told(source: ProcessSource, child: subprocess.Popen[bytes]) -> None:
+    rank = rank_of(child)
+    assert row(source, rank)["stopped"] == 0
+    child.send_signal(signal.SIGSTOP)
+    wait_for(lambda: row(source, rank)["stopped"] == 1)
+    child.send_signal(signal.SIGCONT)
+    wait_for(lambda: row(source, rank)["stopped"] == 0)
