@@ -30,10 +30,13 @@ HOOKS = {
     "torch.distributed.fsdp._fully_shard._fsdp_state": "torch_fsdp",
     "torch.distributed.fsdp.fully_sharded_data_parallel": "torch_fsdp",
     "torch.nn.modules.module": "torch_module",
+    "torch._dynamo.convert_frame": "torch_module",
     "torch._dynamo.eval_frame": "torch_module",
     "torch.nn.parallel.distributed": "torch_ddp",
     "torch.optim.optimizer": "torch_optimizer",
     "torch.utils.data.dataloader": "torch_data",
+    "horovod.tensorflow": "horovod_tensorflow",
+    "horovod.torch.mpi_ops": "horovod_asked",
     "horovod.torch.optimizer": "horovod_torch",
 }
 

@@ -1,25 +1,62 @@
-"""Horovod under PyTorch: `_DistributedOptimizer.step` is called exactly once per step."""
+"""Horovod under PyTorch: `_DistributedOptimizer.step` is called exactly once per step.
+
+In `synchronize` the rank waits for the gradients of all others, whether `step` calls it or the training does
+(to clip gradients). The Adasum optimizer waits in the midst of its step: its phases are not told.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, Callable, Optional
 
 from . import Marker
+from .torch_recorder import Recorder, recorder
+
+_now = time.monotonic_ns
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: horovod.torch.optimizer."""
-    owner = module._DistributedOptimizer
+    record = recorder(marker)
+    _patch_step(module._DistributedOptimizer, record)
+    _patch_synchronize(module._DistributedOptimizer, record)
+    adasum = getattr(module, "_DistributedAdasumOptimizer", None)
+    if adasum is not None:
+        _patch_step(adasum, record)
+
+
+def _patch_step(owner: Any, record: Recorder) -> None:
     step = owner.step
-    count = [0]
 
     def marked_step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = step(self, *args, **kwargs)
         try:
-            marker.border(count[0])
-            count[0] += 1
+            result = step(self, *args, **kwargs)
+        except BaseException:
+            record.abandon()
+            raise
+        try:
+            record.stepped(_now())
         except Exception:
             return result
         return result
 
     owner.step = marked_step
+
+
+def _patch_synchronize(owner: Any, record: Recorder) -> None:
+    synchronize: Optional[Callable[..., Any]] = getattr(owner, "synchronize", None)
+    if synchronize is None:
+        return
+    wait = synchronize
+
+    def timed_synchronize(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin = _now()
+        result = wait(self, *args, **kwargs)
+        try:
+            if record.here():
+                record.blocked(begin, _now())
+        except Exception:
+            return result
+        return result
+
+    owner.synchronize = timed_synchronize

@@ -1,0 +1,52 @@
+"""Horovod under TensorFlow: how many tensors, and how many bytes, a step reduces.
+
+Known where the reduction is put into the graph, that is when a step is traced; steps are marked by Keras' and
+tf.function's own hooks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+from . import Marker
+
+
+def patch(module: Any, marker: Marker) -> None:
+    """module: horovod.tensorflow, whose optimizers and tapes all make their reductions by one function."""
+    make = module._make_allreduce_grads_fn
+
+    def make_allreduce_grads(*args: Any, **kwargs: Any) -> Any:
+        reduce = make(*args, **kwargs)
+        told: Any = []
+
+        def allreduce_grads(grads: Any, *more: Any, **named: Any) -> Any:
+            try:
+                _tell(marker, grads, told)
+            except Exception:
+                return reduce(grads, *more, **named)
+            return reduce(grads, *more, **named)
+
+        return allreduce_grads
+
+    module._make_allreduce_grads_fn = make_allreduce_grads
+
+
+def _tell(marker: Marker, grads: Sequence[Any], told: Any) -> None:
+    # Without a graph this is called in every step, always for the same variables.
+    if told and told[0] == len(grads):
+        return
+    told[:] = [len(grads)]
+    sizes = [_size(grad) for grad in grads if grad is not None]
+    if sizes:
+        marker.fact("gradient.tensors", len(sizes))
+        known = [size for size in sizes if size is not None]
+        if len(known) == len(sizes):
+            marker.fact("gradient.bytes", sum(known))
+
+
+def _size(grad: Any) -> Optional[int]:
+    """Bytes of a dense gradient of known shape; sparse ones differ from step to step."""
+    if hasattr(grad, "indices"):
+        return None
+    elements = grad.shape.num_elements()
+    return None if elements is None else int(elements * grad.dtype.size)
