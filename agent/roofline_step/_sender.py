@@ -123,7 +123,7 @@ class Sender:
         try:
             role, index = (of[0].encode(), of[1]) if of is not None else (b"", -1)
             name = str(phase).encode()[:64].decode(errors="ignore").encode()  # cut between characters
-            self._put(
+            sent = self._put(
                 HEADER.pack(
                     b"M",
                     kind,
@@ -139,6 +139,8 @@ class Sender:
                 + role
                 + name
             )
+            if sent:
+                self.dropped = 0  # it has been told
         except Exception:
             self.dropped += 1
 
@@ -165,15 +167,16 @@ class Sender:
         except Exception:
             self.dropped += 1
 
-    def _put(self, packet: bytes) -> None:
+    def _put(self, packet: bytes) -> bool:
         try:
             self._socket.send(packet)  # type: ignore[union-attr]
-            self.dropped = 0
+            return True
         except BlockingIOError:
             self.dropped += 1
         except Exception:
             self.dropped += 1
             self._close_if_broken()
+        return False
 
     def _close_if_broken(self) -> None:
         connection = self._socket

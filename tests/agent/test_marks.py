@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from roofline_agent.discovery import Discovery
 from roofline_agent.errors import Unavailable
-from roofline_agent.marks import CALLS, KERNEL, WRAPPED, Intake, Listener
+from roofline_agent.marks import CALLS, KERNEL, MAX_FACTS, WRAPPED, Intake, Listener
 from roofline_agent.records import Call, Event, EventKind, Mark, Rank
 from roofline_agent.verbose.records import KernelShape
-from roofline_step._sender import ABSENT, HEADER, Sender
+from roofline_step._sender import ABSENT, HEADER, SPANS, Sender, pack_fact, pack_spans
 
 from tests.fakes import add_process, ended, wait_for
 
@@ -400,3 +400,80 @@ def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     first.send(mark(step=4))
     wait_for(lambda: any(m.step == 4 for m in site.take()[0]))
+
+
+# -- spans and facts -------------------------------------------------------------------------------
+
+SPAN = ("phase.input", 10, 20, None, 1)
+
+
+def test_spans_are_those_of_whoever_sent_them(site: Site) -> None:
+    site.connect().send(pack_spans([SPAN, ("asked.allreduce", 11, 11, 4096, 3)]))
+    site.take()
+    first, second = site.intake.take_spans()
+    assert (first.rank.key, *first[1:]) == ("chief:0", "phase.input", 10, 20, None, 1)
+    assert second[1:] == ("asked.allreduce", 11, 11, 4096, 3)
+    assert site.intake.take_spans() == []
+
+
+def test_spans_of_a_wrapper_are_the_ranks_it_wraps(site: Site) -> None:
+    link = site.connect()
+    link.send(WRAPPED.pack(b"W", os.getpid()))
+    link.send(pack_spans([SPAN]))
+    site.take()
+    assert [span.rank.key for span in site.intake.take_spans()] == ["chief:0"]
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        pack_spans([("Phase.Input", 10, 20, None, 1)]),
+        pack_spans([("phase", 10, 20, None, 1)]),
+        pack_spans([("phase." + "x" * 60, 10, 20, None, 1)]),
+        pack_spans([("phase.input", 20, 10, None, 1)]),
+        pack_spans([("phase.input", 10, 20, None, -1)]),
+        pack_spans([SPAN])[:-1],
+        SPANS.pack(b"S", 2**31, 1),
+        SPANS.pack(b"S", 11, 1) + b"phase.input" + struct.pack("<5q", 1, 10, 20, 0, 1),
+        b"S",
+    ],
+)
+def test_span_that_cannot_be_is_refused(site: Site, packet: bytes) -> None:
+    site.connect().send(packet)
+    _, _, events = site.take()
+    assert [event.kind for event in events] == [EventKind.REFUSED]
+    assert site.intake.take_spans() == []
+
+
+def test_fact_is_told_of_its_rank(site: Site) -> None:
+    site.connect().send(pack_fact("hook.torch", "installed\x1b[31m"))
+    _, _, (event,) = site.take()
+    assert (event.kind, event.text) == (EventKind.FACT, "hook.torch=installed?[31m")
+    assert event.rank is not None
+    assert event.rank.key == "chief:0"
+
+
+def test_fact_makes_no_rank_of_a_process_and_waits_until_it_is_one(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    shutil.rmtree(site.proc / str(os.getpid()))
+    add_process(site.proc, os.getpid(), {})
+    link = site.connect()
+    link.send(pack_fact("hook.torch", "installed"))
+    assert site.take()[2] == []
+    link.send(mark())
+    _, _, events = site.take()
+    assert [event.text for event in events if event.kind == EventKind.FACT] == ["hook.torch=installed"]
+    site.close()
+
+
+def test_facts_of_nobody_are_bounded(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    shutil.rmtree(site.proc / str(os.getpid()))
+    add_process(site.proc, os.getpid(), {})
+    link = site.connect()
+    for number in range(MAX_FACTS + 10):
+        link.send(pack_fact("a.b", str(number)))
+        site.take()
+    link.send(mark())
+    assert sum(event.kind == EventKind.FACT for event in site.take()[2]) == MAX_FACTS
+    site.close()

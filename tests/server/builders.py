@@ -100,6 +100,20 @@ def calls(found: Sequence[tuple[int, int, int, int]]) -> pb.Calls:
     return pb.Calls(rank=columns[0], kernel=columns[1], start_ns=columns[2], duration_ns=columns[3])
 
 
+def spans(found: Sequence[tuple[int, str, int, int, int, int]]) -> pb.Spans:
+    """found: (rank, name, begin_ns, end_ns, bytes, count)."""
+    names = list(dict.fromkeys(s[1] for s in found))
+    return pb.Spans(
+        rank=packed(s[0] for s in found),
+        name=packed(names.index(s[1]) for s in found),
+        begin_ns=packed(s[2] for s in found),
+        end_ns=packed(s[3] for s in found),
+        bytes=packed(s[4] for s in found),
+        count=packed(s[5] for s in found),
+        names=names,
+    )
+
+
 def kernel(flops: int | None = 1000, traffic: int | None = 100, precision: str = "f32") -> pb.Kernel:
     return pb.Kernel(library="onednn", operation="matmul", precision=precision, flops=flops, bytes=traffic)
 
@@ -199,8 +213,10 @@ class Node:
         self.host = host or f"host-{agent}"
 
     def greet(self, store: Store, rtt_ns: int = 100_000) -> int:
+        """Make the node known, with exchanges every ten seconds of its first five minutes."""
         number = self.number(store)
-        store.add_knot(number, Knot(0, self.offset_ns, rtt_ns))
+        for node_ns in range(0, 300 * S, 10 * S):
+            store.add_knot(number, Knot(node_ns, self.offset_ns, rtt_ns))
         return number
 
     def number(self, store: Store) -> int:
@@ -231,6 +247,7 @@ def steps_of_all(store: Store, job: str, sent: Iterable[tuple[Node, pb.Batch]]) 
         sets,
         raw.get("calls", {}),
         raw.get("events", {}),
+        spans=raw.get("spans", {}),
     )
     return correlate(tables, store.numbers.metrics_by_set())
 

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import ast
 import os
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import roofline_step
-from roofline_step._sender import HEADER, Sender, socket_paths, trusted
+from roofline_step._sender import (
+    ABSENT,
+    FACT,
+    HEADER,
+    MAX_FACT,
+    MAX_FACTS,
+    MAX_SPANS,
+    SPANS,
+    Sender,
+    socket_paths,
+    trusted,
+)
 
 from tests.fakes import FakeAgent, clean_environ, decode_mark
 
@@ -348,3 +361,88 @@ def test_what_training_loads_is_python_3_8_and_standard_library_only(source: Pat
     absolute += [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and not n.level]
     roots = {name.partition(".")[0] for name in absolute}
     assert roots <= {*sys.stdlib_module_names, "sitecustomize"}
+
+
+# -- spans and facts -------------------------------------------------------------------------------
+
+
+def packets(agent: FakeAgent, count: int) -> list[bytes]:
+    return [data for _, data in agent.receive(count)]
+
+
+def facts(agent: FakeAgent, count: int) -> list[str]:
+    return [data[len(FACT) :].decode() for data in packets(agent, count)]
+
+
+def read_spans(packet: bytes) -> list[tuple[str, int, int, int, int]]:
+    kind, size, count = SPANS.unpack_from(packet)
+    assert kind == b"S"
+    names = packet[SPANS.size : SPANS.size + size].decode().split("\0")
+    rows = struct.iter_unpack("<5q", packet[SPANS.size + size :])
+    found = [(names[name], *rest) for name, *rest in rows]
+    assert len(found) == count
+    return found
+
+
+def test_spans_carry_what_was_said(sender: Sender, agent: FakeAgent) -> None:
+    told = [
+        ("phase.input", 1, 5, None, 1),
+        ("asked.allreduce", 5, 6, 4096, 3),
+        ("phase.input", 7, 9, None, 1),
+    ]
+    roofline_step.send_spans(told)
+    assert read_spans(packets(agent, 1)[0]) == [
+        (n, a, b, ABSENT if s is None else s, c) for n, a, b, s, c in told
+    ]
+
+
+def test_many_spans_go_in_several_packets(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.send_spans([("phase.input", k, k + 1, None, 1) for k in range(MAX_SPANS + 5)])
+    first, second = packets(agent, 2)
+    assert [span[1] for span in read_spans(first) + read_spans(second)] == list(range(MAX_SPANS + 5))
+
+
+@pytest.mark.parametrize(
+    "spans", [[("a",)], [(None, 1, 2, 3, 4)], [("a.b", "x", 2, 3, 4)], [("a.b", 2**70, 2, 3, 4)]]
+)
+def test_spans_that_cannot_be_sent_are_a_drop_and_no_exception(
+    sender: Sender, agent: FakeAgent, spans: Any
+) -> None:
+    roofline_step.mark(1)
+    roofline_step.send_spans(spans)
+    assert sender.dropped == 1
+
+
+def test_no_spans_are_no_packet(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.send_spans([])
+    roofline_step.mark(3)
+    (mark,) = agent.marks(1)
+    assert mark.step == 3
+
+
+def test_facts_are_said_and_said_again_to_the_next_agent(sender: Sender, path: Path) -> None:
+    with FakeAgent(path) as agent:
+        roofline_step.send_fact("gradient.bytes", 1)
+        roofline_step.send_fact("gradient.bytes", 42)
+        roofline_step.send_fact("hook.x", "installed")
+        assert facts(agent, 3) == ["gradient.bytes=1", "gradient.bytes=42", "hook.x=installed"]
+    with FakeAgent(path) as agent:
+        roofline_step.mark(1)  # finds out that the old one has gone
+        roofline_step.mark(2)
+        assert facts(agent, 2) == ["gradient.bytes=42", "hook.x=installed"]
+
+
+def test_facts_are_bounded(sender: Sender, agent: FakeAgent) -> None:
+    for number in range(MAX_FACTS + 10):
+        roofline_step.send_fact(f"a.{number}", "x" * 10_000)
+    assert len(sender._facts) == MAX_FACTS
+    assert len(packets(agent, 1)[0]) <= len(FACT) + MAX_FACT
+
+
+def test_spans_do_not_hide_how_many_marks_were_dropped(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.mark(1)
+    sender.dropped = 5
+    roofline_step.send_spans([("phase.input", 1, 2, None, 1)])
+    roofline_step.mark(2)
+    last = packets(agent, 3)[-1]
+    assert decode_mark(0, last).dropped == 5

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from ..builders import (
     packed,
     rank,
     samples,
+    spans,
 )
 
 NODE = 3
@@ -465,3 +467,53 @@ def test_long_text_is_cut() -> None:
     event = pb.Event(kind=pb.EVENT_KIND_LOST, rank=-1, begin_ns=S, end_ns=S + MS, text="x" * 10_000)
     (frame,) = decode(batch(events=[event]), NODE, Numbering()).frames
     assert len(frame.table["text"][1]) == 4096
+
+
+# -- spans -----------------------------------------------------------------------------------------
+
+ONE_SPAN = (0, "phase.input", 10 * S, 10 * S + MS, ABSENT, 1)
+
+
+def with_spans(*found: tuple[int, str, int, int, int, int]) -> pb.Batch:
+    return batch(ranks=[rank(), rank("other", pid=101)], spans=spans(found))
+
+
+def test_spans_are_rows_of_their_ranks_job() -> None:
+    found = frames(with_spans(ONE_SPAN, (1, "asked.allreduce", 10 * S, 10 * S, 4096, 3)))
+    mine, other = found["job", "spans"], found["other", "spans"]
+    assert mine["name"].tolist() == ["phase.input"]
+    assert (mine["time_ns"].tolist(), mine["end_ns"].tolist()) == ([10 * S], [10 * S + MS])
+    assert (mine["bytes"].tolist(), mine["count"].tolist()) == ([ABSENT], [1])
+    assert (other["name"].tolist(), other["bytes"].tolist()) == (["asked.allreduce"], [4096])
+    assert other["count"].tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda s: s.names.__setitem__(0, "Phase.Input"), "named"),
+        (lambda s: s.names.__setitem__(0, "phase"), "named"),
+        (lambda s: s.names.__setitem__(0, "phase." + "x" * 64), "named"),
+        (lambda s: s.names.extend(f"a.n{i}" for i in range(300)), "at most"),
+        (lambda s: setattr(s, "name", packed([1])), "points outside"),
+        (lambda s: setattr(s, "name", packed([-1])), "points outside"),
+        (lambda s: setattr(s, "rank", packed([2])), "points outside"),
+        (lambda s: setattr(s, "end_ns", packed([10 * S - 1])), "before it begins"),
+        (lambda s: setattr(s, "end_ns", packed([2**62])), "out of range"),
+        (lambda s: setattr(s, "count", packed([-1])), "out of range"),
+        (lambda s: setattr(s, "count", packed([2**40])), "out of range"),
+        (lambda s: setattr(s, "bytes", packed([-5])), "out of range"),
+        (lambda s: setattr(s, "bytes", packed([2**60])), "out of range"),
+        (lambda s: setattr(s, "bytes", packed([])), "different lengths"),
+        (lambda s: setattr(s, "count", b"x" * 7), "multiple of 8"),
+    ],
+)
+def test_span_that_cannot_be_is_refused(change: Callable[[Any], Any], word: str) -> None:
+    sent = with_spans(ONE_SPAN)
+    change(sent.spans)
+    with pytest.raises(BadBatch, match=word):
+        decode(sent, NODE, Numbering())
+
+
+def test_message_without_any_span_is_no_table() -> None:
+    assert ("job", "spans") not in frames(with_spans())

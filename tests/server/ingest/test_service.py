@@ -273,10 +273,11 @@ def test_pings_put_the_node_on_the_servers_clock(tmp_path: Path) -> None:
             for number in range(3):
                 await agent.until(lambda number=number: len(agent.all("ping")) > number)  # type: ignore[misc]
                 await agent.pong(agent.all("ping")[number], 1_000 * S)
-            await agent.until(lambda: server.store._knots)
+            await agent.until(lambda: server.store._clocks._fresh)
             (clock,) = [server.store.clocks()[node] for node in server.store.numbers.machines()]
-            assert clock.error_ns is not None
-            assert abs(int(clock.to_server(np.array([0]))[0]) - 1_000 * S) <= clock.error_ns + 1
+            assert clock.is_measured
+            moment = np.array([server.store.now_ns()])
+            assert abs(int(clock.to_server(moment - 1_000 * S)[0] - moment[0])) <= clock.error_at(moment)[0]
 
     run(work, tmp_path)
 
@@ -292,11 +293,8 @@ def test_pong_that_answers_no_ping_is_ignored(tmp_path: Path) -> None:
             )
             await agent.send(SENT[1])
             await agent.until(lambda: agent.acked == 2)
-            try:
-                server.store.view("job")
-            finally:
-                server.store._knots.clear()
-                getattr(server.store, "_new_knots", []).clear()
+            assert not server.store._clocks._fresh
+            assert server.store.view("job")
 
     run(work, tmp_path)
 

@@ -82,7 +82,7 @@ def test_other_boot_of_an_agent_is_another_node(catalog: Catalog) -> None:
 
 def test_knots_come_back_in_order_of_time(catalog: Catalog) -> None:
     for knot in (Knot(20, 5, 10), Knot(10, 6, 11), Knot(20, 7, 9)):
-        catalog.add_knots([(1, knot)])
+        catalog.put_clocks([(1, knot)])
     assert catalog.knots() == {1: [Knot(10, 6, 11), Knot(20, 7, 9)]}
 
 
