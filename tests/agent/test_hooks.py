@@ -99,38 +99,6 @@ def test_of_two_optimizers_the_first_counts(torch: Site) -> None:
     assert steps(marks) == [(BORDER, n) for n in range(4)]
 
 
-HOROVOD = """
-class _DistributedOptimizer:
-    def step(self, closure=None):
-        if closure: return closure()
-        return 5
-"""
-
-
-def test_with_horovod_its_own_optimizer_marks(torch: Site) -> None:
-    torch.module("horovod.torch.optimizer", HOROVOD)
-    marks, out = torch.run("""
-        from torch.optim.optimizer import Optimizer
-        from horovod.torch.optimizer import _DistributedOptimizer
-        plain, spread = Optimizer(), _DistributedOptimizer()
-        for _ in range(2): plain.step(); print(spread.step()); plain.step()
-        """)
-    assert steps(marks) == [(BORDER, 0), (BORDER, 1)]
-    assert out == "5\n5\n"
-
-
-def test_step_that_raises_is_no_step(site: Site) -> None:
-    site.module("horovod.torch.optimizer", HOROVOD)
-    marks, out = site.run("""
-        from horovod.torch.optimizer import _DistributedOptimizer
-        one = _DistributedOptimizer()
-        try: one.step(lambda: 1 / 0)
-        except ZeroDivisionError: print("raised")
-        one.step()
-        """)
-    assert (steps(marks), out) == ([(BORDER, 0)], "raised\n")
-
-
 def test_marks_of_the_training_silence_hooks(torch: Site) -> None:
     marks, _ = torch.run("""
         import roofline_step
