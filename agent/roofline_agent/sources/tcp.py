@@ -2,114 +2,41 @@
 
 The kernel keeps `tcpi_bytes_acked` and `tcpi_bytes_received` for every connection: payload without
 retransmissions, loopback included; who opens or closes a connection is credited one byte each. Netlink's
-sock_diag(7) lists them, /proc/PID/fd says whose they are. Bytes of a connection that opened and closed
-between two samples are not seen, nor is RDMA or shared memory. peers.py says how a peer is named; what a
-closed connection has moved stays with its peer.
+sock_diag(7) lists them (sock_diag.py), /proc/PID/fd says whose they are. Bytes of a connection that opened
+and closed between two samples are not seen, nor is RDMA or shared memory. peers.py says how a peer is named;
+what a closed connection has moved stays with its peer.
+
+Who waits for whom: bytes that have come and are not read yet are those of a rank that does not keep up (it is
+stopped, or busy with something else). When data were last sent and received says less than it seems: gRPC's
+acknowledgements of pings and window updates follow each message, and both directions are in use at once.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Settings, SourceStatus
-from .peers import Address, Peers, address
+from .peers import Peers
+from .sock_diag import Connection, list_connections
 
 METRICS = (
     Metric("tcp_sent_bytes", MetricKind.CUMULATIVE, "byte"),
     Metric("tcp_received_bytes", MetricKind.CUMULATIVE, "byte"),
     Metric("tcp_connections", MetricKind.GAUGE, "1"),
+    Metric("tcp_unread_bytes", MetricKind.GAUGE, "byte"),
+    Metric("tcp_busy_ns", MetricKind.CUMULATIVE, "ns"),
+    Metric("tcp_window_limited_ns", MetricKind.CUMULATIVE, "ns"),
 )
 
-# linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, linux/tcp.h
-_NETLINK_SOCK_DIAG = 4
-_TCPDIAG_GETSOCK = 18  # the older request, which lists IPv4 and IPv6 in one walk through the kernel's table
-_REQUEST_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
-_DONE, _ERROR = 3, 2
-_INET_DIAG_INFO = 2
-# TCP_ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING: the states with bytes of someone's.
-_STATES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11
-_HEADER = struct.Struct("=IHHII")
-_REQUEST = struct.Struct("=BBBB48xII")
-_ATTRIBUTE = struct.Struct("=HH")
-_BYTES = struct.Struct("=QQ")
-_DIAG_SIZE, _INODE_AT = 72, 68
-_ENDS_AT, _ENDS_END = 4, 40  # of struct inet_diag_sockid: two ports, two addresses of up to 16 bytes
-_BYTES_ACKED_AT = 120  # in struct tcp_info; bytes_received follows
+Values = tuple[int, int, int, int, int | None, int | None]  # as METRICS has them
+
 _OWNERS_EVERY_NS = 5_000_000_000
 # Listing walks a table of the kernel's whose size follows the machine's memory: about 1 ms of CPU each time.
 _EVERY_NS = 900_000_000
 _MAX_PEERS = 256
 OTHER = "other"  # all peers of a rank beyond so many
-
-
-class Connection(NamedTuple):
-    inode: int
-    sent: int
-    received: int
-    ends: bytes  # family and both addresses, as the kernel has them
-
-    def addresses(self) -> tuple[Address, Address]:
-        """The rank's own end and the far one."""
-        ports, size = self.ends[1:5], 4 if self.ends[0] == socket.AF_INET else 16
-        own, far = self.ends[5 : 5 + size], self.ends[21 : 21 + size]
-        return (
-            address(own, int.from_bytes(ports[:2], "big")),
-            address(far, int.from_bytes(ports[2:], "big")),
-        )
-
-
-def parse_dump(data: bytes) -> tuple[list[Connection], bool]:
-    """The connections in one netlink datagram, and whether the dump is complete.
-
-    Raises OSError with the kernel's error number when the kernel refused.
-    """
-    found: list[Connection] = []
-    at = 0
-    while at + _HEADER.size <= len(data):
-        length, kind, _, _, _ = _HEADER.unpack_from(data, at)
-        if length < _HEADER.size or at + length > len(data):
-            raise OSError(errno.EBADMSG, "netlink message cut short")
-        if kind == _DONE:
-            return found, True
-        if kind == _ERROR:
-            number = -struct.unpack_from("=i", data, at + _HEADER.size)[0]
-            raise OSError(number, os.strerror(number))
-        found.extend(_connection(data, at + _HEADER.size, at + length))
-        at += (length + 3) & ~3
-    return found, False
-
-
-def _connection(data: bytes, begin: int, end: int) -> Iterator[Connection]:
-    inode = int.from_bytes(data[begin + _INODE_AT : begin + _INODE_AT + 4], "little")
-    at = begin + _DIAG_SIZE
-    while at + _ATTRIBUTE.size <= end:
-        length, kind = _ATTRIBUTE.unpack_from(data, at)
-        # Kernels before 4.2 have a shorter tcp_info without byte counts.
-        if kind == _INET_DIAG_INFO and length >= 4 + _BYTES_ACKED_AT + _BYTES.size:
-            sent, received = _BYTES.unpack_from(data, at + 4 + _BYTES_ACKED_AT)
-            ends = data[begin : begin + 1] + data[begin + _ENDS_AT : begin + _ENDS_END]
-            yield Connection(inode, sent, received, ends)
-        at += max(4, (length + 3) & ~3)
-
-
-def list_connections() -> list[Connection]:
-    """All TCP connections of this network namespace. Raises OSError where sock_diag is not allowed."""
-    found: list[Connection] = []
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as link:
-        link.settimeout(2)
-        body = _REQUEST.pack(socket.AF_UNSPEC, 0, 0, 1 << (_INET_DIAG_INFO - 1), _STATES, 0)
-        link.send(_HEADER.pack(_HEADER.size + len(body), _TCPDIAG_GETSOCK, _REQUEST_DUMP, 1, 0) + body)
-        complete = False
-        while not complete:
-            part, complete = parse_dump(link.recv(1 << 18))
-            found.extend(part)
-    return found
 
 
 class _Moved:
@@ -119,9 +46,29 @@ class _Moved:
         self.sent = 0
         self.received = 0
         self.connections = 0  # open now
+        self.unread = 0  # of these
+        self.busy_ns: int | None = None
+        self.limited_ns: int | None = None
 
-    def values(self) -> tuple[int, int, int]:
-        return self.sent, self.received, self.connections
+    def begin(self) -> None:
+        """A new listing: what is open now is counted anew."""
+        self.connections = self.unread = 0
+
+    def add(self, now: Connection, before: Connection | None) -> None:
+        """A connection that is open now; before: what was counted of it already."""
+        self.sent += now.sent - (before.sent if before else 0)
+        self.received += now.received - (before.received if before else 0)
+        self.connections += 1
+        self.unread += now.unread
+        self.busy_ns = _grown(self.busy_ns, now.busy_ns, before.busy_ns if before else 0)
+        self.limited_ns = _grown(self.limited_ns, now.limited_ns, before.limited_ns if before else 0)
+
+    def values(self) -> Values:
+        return self.sent, self.received, self.connections, self.unread, self.busy_ns, self.limited_ns
+
+
+def _grown(total: int | None, now: int | None, before: int | None) -> int | None:
+    return total if now is None else (total or 0) + max(0, now - (before or 0))
 
 
 class _Traffic:
@@ -138,15 +85,13 @@ class _Traffic:
         """Credit each peer with what its connections have moved since the last call."""
         mine = {inode: live[inode] for inode in self.inodes if inode in live}
         for moved in self.peers.values():
-            moved.connections = 0
+            moved.begin()
         for inode, now in mine.items():
             moved = self._moved(name, now)
             before = self._last.get(inode)
             # The number of a closed socket may come again with another one.
             same = before is not None and before.ends == now.ends and before.sent <= now.sent
-            moved.sent += now.sent - (before.sent if same and before else 0)
-            moved.received += now.received - (before.received if same and before else 0)
-            moved.connections += 1
+            moved.add(now, before if same else None)
         self._last = mine
 
     def _moved(self, name: Callable[[Connection], str], connection: Connection) -> _Moved:
@@ -158,14 +103,16 @@ class _Traffic:
             peer = OTHER
         return self.peers.setdefault(peer, _Moved())
 
-    def total(self) -> tuple[int, int, int]:
-        """(bytes sent, bytes received, open connections) over all peers."""
-        found = self.peers.values()
-        return (
-            sum(moved.sent for moved in found),
-            sum(moved.received for moved in found),
-            sum(moved.connections for moved in found),
-        )
+    def total(self) -> Values:
+        """Over all peers."""
+        columns = list(zip(*(moved.values() for moved in self.peers.values()), strict=True)) or [()] * 6
+        sent, received, connections, unread, busy, limited = columns
+        return (sum(sent), sum(received), sum(connections), sum(unread), _sum(busy), _sum(limited))
+
+
+def _sum(column: Sequence[int | None]) -> int | None:
+    known = [value for value in column if value is not None]
+    return sum(known) if known or not column else None
 
 
 class TcpSource:

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.records import Rank, Settings
 from roofline_agent.sources.peers import Address
-from roofline_agent.sources.tcp import OTHER, Connection, TcpSource, _Traffic, list_connections, parse_dump
+from roofline_agent.sources.sock_diag import Connection, list_connections, parse_dump
+from roofline_agent.sources.tcp import OTHER, TcpSource, _Traffic
 
 from tests.fakes import ended, wait_for
 
@@ -44,7 +45,7 @@ def by_peer(source: TcpSource, ranks: list[Rank]) -> dict[tuple[str, str], tuple
     """Values by rank and peer; those of its peers are checked to be a rank's total."""
     source._sampled_ns = 0
     found: dict[tuple[str, str], tuple[int, int, int]] = {
-        (row.rank.key, row.instance): row.values  # type: ignore[union-attr,misc]
+        (row.rank.key, row.instance): row.values[:3]  # type: ignore[union-attr,misc]
         for row in source.sample(ranks)
     }
     for rank in ranks:
@@ -119,7 +120,7 @@ def test_transfer_between_two_processes(source: TcpSource, listener: socket.sock
 def test_new_connection_is_credited_its_opening(source: TcpSource, listener: socket.socket) -> None:
     with ended(peer_of(listener)) as peer, listener.accept()[0]:
         peer.stdout.readline()
-        assert sample(source, [Rank("j", "worker", 0, peer.pid, 1)]) == [(1, 0, 1)]
+        assert sample(source, [Rank("j", "worker", 0, peer.pid, 1)]) == [(1, 0, 1, 0, 0, 0)]
 
 
 def test_connection_opened_later_is_found_at_once(source: TcpSource, listener: socket.socket) -> None:
@@ -244,7 +245,7 @@ def test_nothing_is_lost_whatever_opens_and_closes(rounds: list[dict[int, int]])
         traffic.inodes = set(open_now)
         live = {inode: made(inode, sent, 2 * sent) for inode, sent in open_now.items()}
         traffic.update(live, lambda connection: f"peer {connection.inode % 3}")
-        assert traffic.total() == (moved, 2 * moved, len(open_now))
+        assert traffic.total()[:3] == (moved, 2 * moved, len(open_now))
 
 
 def test_number_of_a_closed_socket_used_again_is_another_connection() -> None:
@@ -253,7 +254,7 @@ def test_number_of_a_closed_socket_used_again_is_another_connection() -> None:
     traffic.update({5: made(5, 1000, ends=b"a")}, lambda _: "x")
     traffic.update({5: made(5, 30, ends=b"a")}, lambda _: "x")
     traffic.update({5: made(5, 40, ends=b"b")}, lambda _: "x")
-    assert traffic.total() == (1070, 0, 1)
+    assert traffic.total()[:3] == (1070, 0, 1)
 
 
 def test_peers_beyond_the_bound_share_a_row() -> None:
@@ -262,8 +263,49 @@ def test_peers_beyond_the_bound_share_a_row() -> None:
     live = {inode: made(inode, 1) for inode in traffic.inodes}
     traffic.update(live, lambda connection: f"10.0.0.{connection.inode}")
     assert len(traffic.peers) == 257
-    assert traffic.peers[OTHER].values() == (44, 0, 44)
-    assert traffic.total() == (300, 0, 300)
+    assert traffic.peers[OTHER].values()[:3] == (44, 0, 44)
+    assert traffic.total()[:3] == (300, 0, 300)
+
+
+def test_times_add_up_over_connections_and_what_is_open_now_is_unread() -> None:
+    traffic = _Traffic()
+    traffic.inodes = {1, 2}
+    one, two = (made(n, 10)._replace(unread=100 * n, busy_ns=1000 * n, limited_ns=n) for n in (1, 2))
+    traffic.update({1: one, 2: two}, lambda _: "ps:0")
+    traffic.update({1: one._replace(busy_ns=1500, unread=7)}, lambda _: "ps:0")
+    assert traffic.peers["ps:0"].values() == (20, 0, 1, 7, 3500, 3)
+    assert traffic.total() == (20, 0, 1, 7, 3500, 3)
+
+
+def test_times_of_an_old_kernel_are_absent() -> None:
+    ((one,), _) = parse_dump(connection(7, 1, 2, info=160))
+    assert (one.busy_ns, one.limited_ns) == (None, None)
+    traffic = _Traffic()
+    traffic.inodes = {7}
+    traffic.update({7: one}, lambda _: "x")
+    assert traffic.total() == (1, 2, 1, 0, None, None)
+
+
+def test_reader_that_does_not_read_is_seen_from_both_sides(
+    source: TcpSource, listener: socket.socket
+) -> None:
+    with ended(peer_of(listener)) as peer, listener.accept()[0] as link:
+        peer.stdout.readline()
+        ranks = [Rank("j", "ps", 0, os.getpid(), 1), Rank("j", "worker", 0, peer.pid, 1)]
+        before = sample(source, ranks)
+        peer.stdin.write("send 20000000\n")
+        peer.stdin.flush()
+
+        def limited() -> bool:
+            now = sample(source, ranks)
+            return now[1][5] - before[1][5] > 200_000_000  # type: ignore[operator]
+
+        wait_for(limited, "a window that stays full")
+        mine, sender = sample(source, ranks)
+        assert mine[3] > 50_000 and sender[3] == 0  # type: ignore[operator]
+        assert sender[4] - before[1][4] >= sender[5] - before[1][5]  # type: ignore[operator]
+        read_exactly(link, 20_000_000)
+        wait_for(lambda: sample(source, ranks)[0][3] == 0)
 
 
 HEADER = struct.Struct("=IHHII")
