@@ -86,11 +86,13 @@ class Site:
         wait_until(self.listens, what="the agent listens")
         return process
 
-    def rank(self, role: str, index: int, *arguments: Any, job: str = "42") -> subprocess.Popen[bytes]:
+    def rank(
+        self, role: str, index: int, *arguments: Any, job: str = "42", script: Path = TRAINING
+    ) -> subprocess.Popen[bytes]:
         cluster = {"ps": ["h:1"], "worker": ["h:2", "h:3"]}
         config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
         wrap = [COMMANDS / "roofline-agent", "run", "--job", job, "--"]
-        command = [*wrap, sys.executable, TRAINING, *arguments]
+        command = [*wrap, sys.executable, script, *arguments]
         return self.start(command, f"{role}{index}.log", TF_CONFIG=config)
 
     def serving_rank(self, job: str = "42") -> subprocess.Popen[bytes]:
