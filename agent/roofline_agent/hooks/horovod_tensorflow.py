@@ -6,7 +6,7 @@ tf.function's own hooks.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Set
 
 from . import Marker
 
@@ -14,10 +14,10 @@ from . import Marker
 def patch(module: Any, marker: Marker) -> None:
     """module: horovod.tensorflow, whose optimizers and tapes all make their reductions by one function."""
     make = module._make_allreduce_grads_fn
+    told: Set[int] = set()
 
     def make_allreduce_grads(*args: Any, **kwargs: Any) -> Any:
         reduce = make(*args, **kwargs)
-        told: Any = []
 
         def allreduce_grads(grads: Any, *more: Any, **named: Any) -> Any:
             try:
@@ -31,11 +31,11 @@ def patch(module: Any, marker: Marker) -> None:
     module._make_allreduce_grads_fn = make_allreduce_grads
 
 
-def _tell(marker: Marker, grads: Sequence[Any], told: Any) -> None:
-    # Without a graph this is called in every step, always for the same variables.
-    if told and told[0] == len(grads):
+def _tell(marker: Marker, grads: Sequence[Any], told: Set[int]) -> None:
+    # Without a graph this is called in every step, for the same variables again and again.
+    if len(grads) in told:
         return
-    told[:] = [len(grads)]
+    told.add(len(grads))
     sizes = [_size(grad) for grad in grads if grad is not None]
     if sizes:
         marker.fact("gradient.tensors", len(sizes))
