@@ -30,7 +30,8 @@ from . import counters, kernels, spans
 from . import windows as step_windows
 
 OWN = -1  # value of `window` for a rank's own steps; else the rank whose window it is
-LIFE = -2  # no step at all: from the rank's first sample to its last
+LIFE = -2  # no step at all: a stretch of the rank's life
+WINDOWS, WINDOW_SAMPLES = 200, 5  # of a rank without steps: windows at most, samples in each at least
 SERVING_ROLES = ("ps", "chief")
 # What nodes count that ranks have a share in; the rest of what nodes count is not cut at steps.
 NODE_SETS = ("node", "perf_system", "likwid", "resctrl", "rapl")
@@ -79,20 +80,70 @@ def correlate(
     return {name: table for name, table in found.items() if rows(table)}
 
 
-def whole_lives(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
-    """`steps_SET` tables with one row per incarnation, its whole life the window: for ranks without steps.
+def by_time(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
+    """For ranks without steps: `steps`, `steps_SET` and `steps_kernels` with windows of equal time.
 
-    And `steps_kernels`, in which the life is the time that its kernels were recorded in.
+    `window` is LIFE and `step` the number of the window; the first and last of a life are shorter. Of kernels
+    the windows are those of the time that they were recorded in. The length is a round number of seconds, so
+    that a window holds some samples and a life has not too many.
     """
-    found: dict[str, Table] = {}
+    whole = {name: mine for name, samples in job.samples.items() if rows(mine := _of_ranks(samples))}
+    known = {name: _lives(mine) for name, mine in whole.items() if name in metrics}
     cover = coverage(job.events)
-    if rows(lives := _covered_lives(cover)):
-        found["steps_kernels"] = kernels.total(lives, _calls(job.calls), cover)
-    for name, samples in job.samples.items():
-        mine = _of_ranks(samples)
-        if rows(mine) and name in metrics:
-            found[f"steps_{name}"] = counters.cut(_lives(mine), mine, list(metrics[name]))
-    return found
+    lives = concatenate([*known.values(), _covered_lives(cover)])
+    if not rows(lives):
+        return {}
+    counts = max((int(np.median(_samples_of(mine, whole[name]))) for name, mine in known.items()), default=0)
+    length = window_length_ns(int((lives["end_ns"] - lives["begin_ns"]).max()), counts)
+    found: dict[str, Table] = {}
+    for name, mine in known.items():
+        found[f"steps_{name}"] = counters.cut(stretches(mine, length), whole[name], list(metrics[name]))
+    found["steps_kernels"] = kernels.total(stretches(_covered_lives(cover), length), _calls(job.calls), cover)
+    longest = stretches(_widest(lives), length)
+    nothing = np.full(rows(longest), ABSENT, np.int64)
+    found["steps"] = {**longest, "examples": nothing, "asynchronous": np.zeros(rows(longest), np.int64)}
+    return {name: table for name, table in found.items() if rows(table)}
+
+
+def window_length_ns(life_ns: int, samples: int) -> int:
+    """A length of 1, 2 or 5 times a power of ten seconds for which a life of so many samples has at most
+    WINDOWS windows, each of WINDOW_SAMPLES samples or more."""
+    wanted = life_ns / max(1, min(WINDOWS, samples // WINDOW_SAMPLES)) / 1e9
+    lengths = (step * 10**power for power in range(9) for step in (1, 2, 5))
+    return next((length for length in lengths if length >= wanted), 10**9) * 10**9
+
+
+def stretches(lives: Table, length_ns: int) -> Table:
+    """Each life cut at the multiples of a length; the numbers count from the job's first life."""
+    if not rows(lives):
+        return {}
+    begin, end = lives["begin_ns"].astype(np.int64), lives["end_ns"].astype(np.int64)
+    first, last = begin // length_ns, np.maximum(end - 1, begin) // length_ns
+    count = last - first + 1
+    which = np.repeat(np.arange(len(count)), count)
+    number = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + first[which]
+    return {
+        "rank": lives["rank"][which].astype(np.int64),
+        "window": np.full(len(which), LIFE, np.int64),
+        "step": (number - first.min()).astype(np.int64),
+        "begin_ns": np.maximum(number * length_ns, begin[which]),
+        "end_ns": np.minimum((number + 1) * length_ns, end[which]),
+    }
+
+
+def _widest(lives: Table) -> Table:
+    """One life per rank, from its first moment to its last."""
+    each, which = np.unique(lives["rank"], return_inverse=True)
+    begin = np.full(len(each), np.iinfo(np.int64).max)
+    end = np.full(len(each), np.iinfo(np.int64).min)
+    np.minimum.at(begin, which.reshape(-1), lives["begin_ns"])
+    np.maximum.at(end, which.reshape(-1), lives["end_ns"])
+    return {"rank": each, "begin_ns": begin, "end_ns": end}
+
+
+def _samples_of(lives: Table, samples: Table) -> Ints:
+    each, count = np.unique(samples["rank"], return_counts=True)
+    return count[np.searchsorted(each, lives["rank"])]
 
 
 def _of_ranks(samples: Table) -> Table:
@@ -114,15 +165,12 @@ def of_nodes(samples: Table) -> Table:
 
 
 def _covered_lives(cover: Table) -> Table:
-    """Per rank the stretch from the first covered moment to the last, if it is covered without a hole."""
-    each = np.unique(cover["rank"])
-    begin = np.array([cover["begin_ns"][cover["rank"] == rank].min() for rank in each], np.int64)
-    end = np.array([cover["end_ns"][cover["rank"] == rank].max() for rank in each], np.int64)
-    same = np.full(len(each), LIFE, np.int64)
-    return {"rank": each, "window": same, "step": same, "begin_ns": begin, "end_ns": end}
+    """Per rank the stretch from the first covered moment to the last."""
+    return _widest(cover) if rows(cover) else {}
 
 
 def _lives(samples: Table) -> Table:
+    """rank, begin_ns, end_ns of each process, from its first sample to its last."""
     who = np.column_stack((samples["rank"].astype(np.int64), samples["start_ns"].astype(np.int64)))
     each, where = np.unique(who, axis=0, return_inverse=True)
     where = where.reshape(-1)
@@ -130,8 +178,7 @@ def _lives(samples: Table) -> Table:
     last = np.full(len(each), np.iinfo(np.int64).min)
     np.minimum.at(first, where, samples["time_ns"])
     np.maximum.at(last, where, samples["time_ns"])
-    same = np.full(len(each), LIFE, np.int64)
-    return {"rank": each[:, 0], "window": same, "step": same, "begin_ns": first, "end_ns": last}
+    return {"rank": each[:, 0], "begin_ns": first, "end_ns": last}
 
 
 def adopt(own: Table, ranks: Mapping[int, RankKey], stepped: frozenset[int] = frozenset()) -> Table:

@@ -23,7 +23,7 @@ import sqlalchemy.exc
 from ..clock import NodeClock
 from ..correlate import parts
 from ..correlate import windows as step_windows
-from ..correlate.steps import SERVING_ROLES, JobTables, correlate, whole_lives
+from ..correlate.steps import SERVING_ROLES, JobTables, by_time, correlate
 from ..errors import Unavailable
 from ..ingest.decode import MAX_TIME_NS, Decoded
 from ..records import (
@@ -42,7 +42,7 @@ from ..records import (
     take,
 )
 from .catalog import Catalog, Life, Progress, Sealing, sqlite_url
-from .clocks import ClockBook, Clocks
+from .clocks import ClockBook, Clocks, server_time
 from .export import RawData
 from .inbox import Entry, Inbox
 from .numbers import Numbers
@@ -100,6 +100,7 @@ class Store:
             raise Unavailable(f"cannot use the data directory {root}: {_first_line(error)}") from None
         self.numbers = Numbers(self._catalog)
         self._clocks = ClockBook(self._catalog, self.numbers)
+        self.now_ns = server_time(self._catalog)
         self._lives = self._catalog.lives()
         self._tail: list[TailBatch] = []
         self.unsealed_bytes = 0
@@ -413,7 +414,7 @@ class Store:
             return {}
         # The one question whose cost follows the samples: there are no step deltas to read instead.
         everything = self._raw(job, snapshot.frames, snapshot.segments, Progress(), clocks)
-        lives = whole_lives(everything, self.numbers.metrics_by_set())
+        lives = by_time(everything, self.numbers.metrics_by_set())
         picked = {n: take(t, ~np.isin(t["rank"], list(stepping))) for n, t in lives.items() if rows(t)}
         return {name: table for name, table in picked.items() if rows(table)}
 

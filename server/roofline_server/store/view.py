@@ -20,7 +20,7 @@ class JobView(NamedTuple):
     ranks: dict[int, RankKey]
     lives: dict[Incarnation, Life]
     steps: dict[str, Table]
-    lifetimes: dict[str, Table]  # as `steps`, one row per life, for ranks without any step
+    lifetimes: dict[str, Table]  # as `steps`, in windows of equal time, for ranks without any step
     events: Table
     watched: dict[int, Table]  # node -> BATCH and node-wide events, in node time
     clocks: dict[int, NodeClock]

@@ -2,19 +2,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from roofline_server.correlate.steps import (
     LIFE,
     OWN,
+    WINDOW_SAMPLES,
+    WINDOWS,
     JobTables,
     adopt,
+    by_time,
     correlate,
     coverage,
+    stretches,
     union,
-    whole_lives,
+    window_length_ns,
 )
 from roofline_server.records import ABSENT, EventKind, RankKey, Table, rows
 
-from ..builders import BEGIN, END, GAUGE, mark_table, metric, window_table
+from ..builders import BEGIN, END, GAUGE, MS, mark_table, metric, window_table
 
 WORKER0, WORKER1, PS, CHIEF = 1, 2, 3, 4
 RANKS = {
@@ -160,21 +166,48 @@ def test_coverage_comes_from_its_events() -> None:
     assert rows(coverage(NO_EVENTS)) == 0
 
 
-def test_whole_life_is_one_row_per_process() -> None:
-    first, second = sampled(PS, (0, 0), (10, 50)), sampled(PS, (20, 0), (50, 30), start_ns=15)
+def test_life_without_steps_is_cut_into_windows_of_equal_time() -> None:
+    moments = [(1500 * MS + k * 500 * MS, 7 * k) for k in range(21)]
+    found = by_time(job({}, sampled(PS, *moments)), METRICS)
+    steps, process = found["steps"], found["steps_process"]
+    assert steps["window"].tolist() == [LIFE] * 3
+    assert steps["step"].tolist() == [0, 1, 2]
+    edges = [1500 * MS, 5000 * MS, 10_000 * MS, 11_500 * MS]
+    assert (steps["begin_ns"].tolist(), steps["end_ns"].tolist()) == (edges[:-1], edges[1:])
+    assert steps["examples"].tolist() == [ABSENT] * 3
+    assert (process["cpu_ns.end"] - process["cpu_ns.begin"]).tolist() == [49, 70, 21]
+
+
+def test_two_processes_of_one_rank_have_windows_of_their_own() -> None:
+    first = sampled(PS, *((k * 100 * MS, k) for k in range(5)))
+    second = sampled(PS, *((700 * MS + k * 100 * MS, k) for k in range(5)), start_ns=15)
     both = {name: np.concatenate([second[name], first[name]]) for name in first}
-    found = whole_lives(job({}, both), METRICS)["steps_process"]
-    rows_ = sorted(
-        zip(
-            found["start_ns"],
-            found["window"],
-            found["begin_ns"],
-            found["end_ns"],
-            found["cpu_ns.end"],
-            strict=True,
-        )
-    )
-    assert rows_ == [(1, LIFE, 0, 10, 50), (15, LIFE, 20, 50, 30)]
+    process = by_time(job({}, both), METRICS)["steps_process"]
+    found = zip(process["start_ns"], process["begin_ns"], process["end_ns"], strict=True)
+    assert sorted(found) == [(1, 0, 400 * MS), (15, 700 * MS, 1000 * MS), (15, 1000 * MS, 1100 * MS)]
+
+
+@given(st.integers(1, 10**16), st.integers(0, 10**7))
+def test_windows_of_a_life_are_few_and_hold_samples(life_ns: int, samples: int) -> None:
+    length = window_length_ns(life_ns, samples)
+    assert life_ns / length <= WINDOWS
+    assert length == 1_000_000_000 or samples * length / life_ns >= WINDOW_SAMPLES or length >= life_ns
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**12), st.integers(0, 10**11)), min_size=1, max_size=5),
+    st.integers(10**9, 10**11),
+)
+def test_windows_of_a_life_follow_each_other(found: list[tuple[int, int]], length: int) -> None:
+    begin = np.array([b for b, _ in found])
+    lives = {"rank": np.arange(len(found)), "begin_ns": begin, "end_ns": begin + [n for _, n in found]}
+    cut = stretches(lives, length)
+    for rank in range(len(found)):
+        mine = cut["rank"] == rank
+        assert cut["begin_ns"][mine][0] == lives["begin_ns"][rank]
+        assert cut["end_ns"][mine][-1] == lives["end_ns"][rank]
+        assert (cut["begin_ns"][mine][1:] == cut["end_ns"][mine][:-1]).all()
+        assert (cut["end_ns"][mine] - cut["begin_ns"][mine] <= length).all()
 
 
 def test_counter_set_nobody_described_is_left_out() -> None:
