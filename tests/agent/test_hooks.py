@@ -67,36 +67,16 @@ def torch(site: Site) -> Site:
     site.module(
         "torch.optim.optimizer",
         """
-        hooks = []
-        def register_optimizer_step_post_hook(hook): hooks.append(hook)
+        before, after = [], []
+        def register_optimizer_step_pre_hook(hook): before.append(hook)
+        def register_optimizer_step_post_hook(hook): after.append(hook)
         class Optimizer:
             def step(self):
-                for hook in hooks: hook(self, (), {})
+                for hook in before: hook(self, (), {})
+                for hook in after: hook(self, (), {})
         """,
     )
     return site
-
-
-def test_torch_optimizer_marks_a_border_a_step(torch: Site) -> None:
-    marks, _ = torch.run("""
-        from torch.optim.optimizer import Optimizer
-        one = Optimizer()
-        for _ in range(3): one.step()
-        """)
-    assert steps(marks) == [(BORDER, 0), (BORDER, 1), (BORDER, 2)]
-    assert [m.examples for m in marks] == [None] * 3
-    assert len({m.pid for m in marks}) == 1
-
-
-def test_of_two_optimizers_the_first_counts(torch: Site) -> None:
-    marks, _ = torch.run("""
-        from torch.optim.optimizer import Optimizer
-        one, two = Optimizer(), Optimizer()
-        for _ in range(3): one.step(); two.step()
-        del one
-        two.step()
-        """)
-    assert steps(marks) == [(BORDER, n) for n in range(4)]
 
 
 def test_marks_of_the_training_silence_hooks(torch: Site) -> None:

@@ -1,38 +1,58 @@
-"""PyTorch: every optimizer calls the global step hooks once per step.
+"""PyTorch: every optimizer calls the global step hooks; a step of the training is one of the first optimizer.
 
 With several optimizers the first one seen keeps the count. Horovod's optimizer fires these hooks twice a step
-and once before training, so with Horovod loaded its own hook marks instead.
+and once before training, so with Horovod loaded its own hook says when a step is over.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 import weakref
 from typing import Any
 
 from . import Marker
+from .torch_recorder import OPTIMIZER, Recorder, recorder
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.optim.optimizer."""
-    counter = _Counter(marker)
-    module.register_optimizer_step_post_hook(counter)
+    steps = _Steps(recorder(marker))
+    module.register_optimizer_step_pre_hook(steps.begin)
+    module.register_optimizer_step_post_hook(steps.end)
 
 
-class _Counter:
-    def __init__(self, marker: Marker) -> None:
-        self._marker = marker
-        self._first = None  # type: Any
-        self._steps = 0
+class _Steps:
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self._first: Any = None
+        self._inside: Any = []
 
-    def __call__(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def begin(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         try:
-            if "horovod.torch" in sys.modules:
-                return
             if self._first is None or self._first() is None:
                 self._first = weakref.ref(optimizer)
-            if self._first() is optimizer:
-                self._marker.border(self._steps)
-                self._steps += 1
+            record = self._record
+            if not record.here():
+                return
+            key = id(optimizer)
+            if key in self._inside and "horovod.torch" not in sys.modules:  # its last step raised
+                self._inside = []
+                record.abandon()
+            self._inside.append(key)
+            record.enter(OPTIMIZER, time.monotonic_ns())
+        except Exception:
+            return
+
+    def end(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        try:
+            record, now = self._record, time.monotonic_ns()
+            if self._inside and record.here():
+                self._inside.pop()
+                record.leave(now)
+            if "horovod.torch" in sys.modules:
+                record.flush()
+            elif self._first is not None and self._first() is optimizer:
+                record.stepped(now)
         except Exception:
             return

@@ -1,0 +1,121 @@
+"""PyTorch: how many examples a step worked on, from what DataLoaders yielded. No torch in here.
+
+Each iterator is a queue: a backward uses up the oldest batch of each. So one that fetches ahead (accelerate
+does, by one) still gives each step its own batch. What is fetched and never trained on is no step's.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Deque, Dict, Optional
+
+
+class _Queue:
+    __slots__ = ("ahead", "first_ns", "sizes", "used")
+
+    def __init__(self, first_ns: int) -> None:
+        self.sizes: Deque[Optional[int]] = deque()
+        self.first_ns = first_ns
+        self.used = False  # a backward has used a batch of it
+        self.ahead: Optional[int] = None  # batches that lie ready at the end of a step
+
+
+class Batches:
+    """Fetched batches until a backward uses them."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self._queues: Dict[int, _Queue] = {}
+        self._examples: Optional[int] = None
+        self._unknown = False
+        self._passed: Optional[int] = None
+
+    def fetched(self, iterator: Any, size: Optional[int], now: int) -> None:
+        """`iterator` yielded a batch of `size` examples (None: nobody knows)."""
+        key = id(iterator)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = _Queue(now)
+            weakref.finalize(iterator, self._gone, key, queue).atexit = False
+        queue.sizes.append(size)
+
+    def ended(self, iterator: Any) -> Optional[int]:
+        """`iterator` has no more. If nothing of it was trained on, nothing will be: since when it fetched."""
+        queue = self._queues.get(id(iterator))
+        if queue is None or queue.used:
+            return None
+        queue.sizes.clear()
+        return queue.first_ns
+
+    def _gone(self, key: int, queue: _Queue) -> None:
+        if self._queues.get(key) is queue:
+            del self._queues[key]
+
+    def passed(self, size: Optional[int]) -> None:
+        """A wrapped module was called with `size` examples: counts where there is no DataLoader."""
+        self._passed = size
+
+    def first_ns(self) -> Optional[int]:
+        """When the first of the batches that wait to be trained on was fetched."""
+        waiting = [q.first_ns for q in self._queues.values() if q.sizes]
+        return min(waiting) if waiting else None
+
+    def waiting(self) -> bool:
+        """Whether a batch lies ready to be trained on."""
+        return any(queue.sizes for queue in self._queues.values())
+
+    def backward(self) -> None:
+        """A backward uses one batch of each queue."""
+        used = False
+        for queue in list(self._queues.values()):
+            if queue.sizes:
+                used = queue.used = True
+                self._count(queue.sizes.popleft())
+        if not used and not self._queues and self._passed is not None:
+            self._count(self._passed)
+        self._passed = None
+
+    def take(self) -> Optional[int]:
+        """Examples of the step that is over; None if unknown."""
+        for queue in self._queues.values():
+            if queue.sizes and queue.used:
+                self._surplus(queue)
+        examples, unknown = self._examples, self._unknown
+        self._examples, self._unknown = None, False
+        return None if unknown else examples
+
+    def _surplus(self, queue: _Queue) -> None:
+        # More lies ready than at the end of the first step: this step fetched several for one backward.
+        ready = len(queue.sizes)
+        if queue.ahead is None:
+            queue.ahead = 1 if ready == 1 else 0
+        for _ in range(ready - queue.ahead):
+            self._count(queue.sizes.popleft())
+
+    def _count(self, size: Optional[int]) -> None:
+        if size is None:
+            self._unknown = True
+        else:
+            self._examples = size + (self._examples or 0)
+
+
+def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
+    """The first dimension of the first tensor in a batch of nested lists and mappings; None without one."""
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else None
+    if depth == 0:
+        return None
+    if isinstance(batch, Mapping):
+        batch = batch.values()
+    elif not isinstance(batch, (list, tuple)):
+        return None
+    for part in batch:
+        size = examples_in(part, depth - 1)
+        if size is not None:
+            return size
+    return None

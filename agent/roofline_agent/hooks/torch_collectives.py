@@ -1,0 +1,164 @@
+"""PyTorch: collectives that a training, or FSDP, asks for through the functions of torch.distributed.
+
+A call that returns when it is done is a wait; of one that returns a Work, the wait is in Work.wait. Bytes are
+those of the whole: what all ranks together gather, what is there before it is scattered. What C++ asks for
+(DDP's buckets) does not come by here.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from typing import Any, Dict, Optional, Tuple
+
+from . import Marker
+from .torch_recorder import Recorder, recorder
+
+# function -> kind, position and name of the argument whose bytes are moved
+FUNCTIONS = {
+    "all_reduce": ("allreduce", 0, "tensor"),
+    "all_reduce_coalesced": ("allreduce", 0, "tensors"),
+    "broadcast": ("broadcast", 0, "tensor"),
+    "reduce": ("reduce", 0, "tensor"),
+    "all_gather": ("allgather", 0, "tensor_list"),
+    "all_gather_coalesced": ("allgather", 0, "output_tensor_lists"),
+    "all_gather_into_tensor": ("allgather", 0, "output_tensor"),
+    "all_gather_single": ("allgather", 0, "output_tensor"),
+    "_all_gather_base": ("allgather", 0, "output_tensor"),
+    "gather": ("gather", 0, "tensor"),
+    "scatter": ("scatter", 0, "tensor"),
+    "reduce_scatter": ("reducescatter", 1, "input_list"),
+    "reduce_scatter_tensor": ("reducescatter", 1, "input"),
+    "reduce_scatter_single": ("reducescatter", 1, "input"),
+    "_reduce_scatter_base": ("reducescatter", 1, "input"),
+    "all_to_all": ("alltoall", 1, "input_tensor_list"),
+    "all_to_all_single": ("alltoall", 1, "input"),
+    "send": ("send", 0, "tensor"),
+    "isend": ("send", 0, "tensor"),
+    "recv": ("recv", 0, "tensor"),
+    "irecv": ("recv", 0, "tensor"),
+    "barrier": ("barrier", None, ""),
+    "monitored_barrier": ("barrier", None, ""),
+}
+MAX_WORKS = 1024
+BLOCKED_NS = 20000  # a shorter wait found its work done
+
+_Work = Tuple[str, int, Optional[int]]
+
+
+def patch(module: Any, marker: Marker) -> None:
+    """module: torch.distributed.distributed_c10d."""
+    calls = _Calls(recorder(marker))
+    for name, (kind, position, argument) in FUNCTIONS.items():
+        function = getattr(module, name, None)
+        if function is not None:
+            setattr(module, name, calls.wrapped(function, kind, position, argument))
+    calls.wrap_wait(module.Work)
+    _tell_settings(module, calls.record)
+
+
+class _Calls:
+    def __init__(self, record: Recorder) -> None:
+        self.record = record
+        self._inner = threading.local()
+        self._works: Dict[int, _Work] = {}
+
+    def wrapped(self, function: Any, kind: str, position: Optional[int], argument: str) -> Any:
+        inner, clock, done = self._inner, time.monotonic_ns, self._done
+
+        @functools.wraps(function)
+        def collective(*args: Any, **kwargs: Any) -> Any:
+            if getattr(inner, "on", False):
+                return function(*args, **kwargs)
+            inner.on, begin = True, clock()
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                inner.on = False
+            end = clock()
+            try:
+                if position is None:
+                    done(kind, None, result, begin, end)
+                else:
+                    what = args[position] if len(args) > position else kwargs.get(argument)
+                    done(kind, what, result, begin, end)
+            except Exception:
+                return result
+            return result
+
+        return collective
+
+    def _done(self, kind: str, what: Any, result: Any, begin: int, end: int) -> None:
+        record, size = self.record, _bytes(what)
+        record.collective("asked." + kind, begin, end, size)
+        if hasattr(result, "wait"):
+            if _on_cpu(what):
+                if len(self._works) >= MAX_WORKS:
+                    self._works.clear()
+                self._works[id(result)] = (kind, begin, size)
+        elif record.here():
+            record.blocked(begin, end)
+            if _on_cpu(what):
+                record.collective("engine." + kind, begin, end, size)
+
+    def wrap_wait(self, owner: Any) -> None:
+        inner, clock, waited, waiting = self._inner, time.monotonic_ns, self._waited, owner.wait
+
+        # pybind11 tells by the name of a frame that a Python subclass calls its base: it must be "wait".
+        @functools.wraps(waiting)
+        def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if getattr(inner, "on", False):
+                return waiting(self, *args, **kwargs)
+            begin = clock()
+            result = waiting(self, *args, **kwargs)
+            waited(self, begin, clock())
+            return result
+
+        owner.wait = wait
+
+    def _waited(self, work: Any, begin: int, end: int) -> None:
+        try:
+            asked = self._works.pop(id(work), None) if self._works else None
+            if self.record.here():
+                self.record.blocked(begin, end)
+                if asked is not None and end - begin >= BLOCKED_NS:
+                    self.record.collective("engine." + asked[0], asked[1], end, asked[2])
+        except Exception:
+            return
+
+
+def _bytes(what: Any) -> Optional[int]:
+    """Bytes of a tensor, or of lists of them; None for anything else."""
+    if isinstance(what, (list, tuple)):
+        sizes = [_bytes(part) for part in what]
+        return None if None in sizes else sum(sizes)  # type: ignore[arg-type]
+    try:
+        return int(what.numel()) * int(what.element_size())
+    except Exception:
+        return None
+
+
+def _on_cpu(what: Any) -> bool:
+    # A GPU's collectives are still running when the call returns.
+    while isinstance(what, (list, tuple)):
+        if not what:
+            return False
+        what = what[0]
+    return what is None or bool(getattr(what, "is_cpu", False))
+
+
+def _tell_settings(module: Any, record: Recorder) -> None:
+    function = module.init_process_group
+
+    @functools.wraps(function)
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        try:
+            record.fact("setting.backend", module.get_backend())
+            record.fact("setting.world_size", module.get_world_size())
+        except Exception:
+            return result
+        return result
+
+    module.init_process_group = init_process_group

@@ -1,0 +1,159 @@
+"""PyTorch DistributedDataParallel: where its forward begins, what it reduces, and when the engine did it.
+
+The buckets go to the process group in C++ and their single times are told to nobody. But DDP can take the
+times of its first bucket's start and of its last one's end; it tells those of the step before, as UNIX time.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+import weakref
+from typing import Any, Mapping, Optional, Tuple
+
+from . import Marker
+from .torch_batches import examples_in
+from .torch_recorder import Recorder, recorder
+
+SHARE = 500  # asking DDP for its times (some 25 us) may take one part in so many of the time between
+
+
+def patch(module: Any, marker: Marker) -> None:
+    """module: torch.nn.parallel.distributed."""
+    owner, record = module.DistributedDataParallel, recorder(marker)
+    _wrap_init(owner, record)
+    _wrap_forward(owner, record, module.torch)
+    if hasattr(owner, "_sync_buffers"):
+        _wrap_buffers(owner, record)
+
+
+def leave_to_python(torch: Any, function: Any) -> None:
+    """Have torch.compile run this function's own frame as it is; what it calls is compiled as ever."""
+    try:
+        torch._C._dynamo.eval_frame.skip_code(function.__code__)
+    except Exception:
+        return
+
+
+def _wrap_init(owner: Any, record: Recorder) -> None:
+    init = owner.__init__
+
+    @functools.wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        try:
+            _tell(self, record)
+            times = _Times(self, record)
+            if times.on():
+                record.at_border(times)
+        except Exception:
+            return
+
+    owner.__init__ = __init__
+
+
+def _tell(model: Any, record: Recorder) -> None:
+    trained = [p for p in model.module.parameters() if p.requires_grad]
+    record.fact("gradient.bytes", sum(p.numel() * p.element_size() for p in trained))
+    record.fact("gradient.tensors", len(trained))
+    record.fact("setting.bucket_cap_mb", "%g" % (model.bucket_bytes_cap / 2**20))
+    for name in ("find_unused_parameters", "gradient_as_bucket_view", "static_graph", "broadcast_buffers"):
+        if getattr(model, name, None) is not None:
+            record.fact("setting.ddp_" + name, str(getattr(model, name)).lower())
+
+
+def _wrap_forward(owner: Any, record: Recorder, torch: Any) -> None:
+    forward, clock = owner.forward, time.monotonic_ns
+
+    @functools.wraps(forward)
+    def marked(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        begins(self, inputs, kwargs)
+        return forward(self, *inputs, **kwargs)
+
+    def begins(model: Any, inputs: Any, kwargs: Any) -> None:
+        try:
+            if torch.is_grad_enabled() and record.here():
+                now = clock()
+                record.seen("wrapped", now)
+                record.forward(now)
+                record.batches.passed(examples_in(inputs) or examples_in(kwargs))
+                if model.require_backward_grad_sync:
+                    record.waits += 1
+        except Exception:
+            return
+
+    leave_to_python(torch, marked)
+    owner.forward = marked
+
+
+def _wrap_buffers(owner: Any, record: Recorder) -> None:
+    # The other ranks wait here for rank 0's buffers (of batch normalisation), before their forward.
+    sync = owner._sync_buffers
+
+    @functools.wraps(sync)
+    def _sync_buffers(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin = time.monotonic_ns()
+        result = sync(self, *args, **kwargs)
+        try:
+            if record.here():
+                record.blocked(begin, time.monotonic_ns())
+        except Exception:
+            return result
+        return result
+
+    owner._sync_buffers = _sync_buffers
+
+
+class _Times:
+    """Asks one DDP module, at borders, for the times of its last reduction but one."""
+
+    def __init__(self, model: Any, record: Recorder) -> None:
+        self._model: Any = weakref.ref(model)
+        self._record = record
+        self._last = 0
+        self._not_before = 0
+        self._cost = 1 << 62
+
+    def on(self) -> bool:
+        """Have DDP take its times in every step; False where they would tell nothing, or be printed."""
+        model = self._model()
+        if os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper() != "OFF":
+            return False
+        if any(p.device.type != "cpu" for p in model.module.parameters()):
+            return False  # the times are those of the launches, not of the GPU
+        model._set_ddp_runtime_logging_sample_rate(1)
+        return True
+
+    def __call__(self, now: int) -> None:
+        model = self._model()
+        if model is None or now < self._not_before:
+            return
+        try:
+            self._tell(reduced(model._get_ddp_logging_data(), time.time_ns() - time.monotonic_ns()), now)
+        except Exception:
+            self._not_before = 1 << 62  # not this DDP: ask no more
+            return
+        self._cost = min(self._cost, time.monotonic_ns() - now)
+        self._not_before = now + SHARE * self._cost
+
+    def _tell(self, span: Optional[Tuple[int, int, int, int]], now: int) -> None:
+        if span is None or not self._last < span[0] <= span[1] <= now:
+            return
+        begin, end, size, count = span
+        self._last = begin
+        self._record.collective("asked.allreduce", begin, begin, size, count)
+        self._record.collective("engine.allreduce", begin, end, size, count)
+
+
+def reduced(data: Mapping[str, Any], epoch_ns: int) -> Optional[Tuple[int, int, int, int]]:
+    """Begin, end (monotonic ns), bytes and number of the buckets that DDP's logging data tell of.
+
+    epoch_ns: UNIX time when the monotonic clock was 0. None when no times were taken.
+    """
+    begin, end = data.get("backward_comm_time_start", 0), data.get("backward_comm_time_end", 0)
+    sizes = data.get("rebuilt_bucket_sizes") or data.get("bucket_sizes", "")
+    buckets = [int(size) for size in str(sizes).split(",") if size.strip()]
+    if not (begin and end and buckets):
+        return None
+    return begin - epoch_ns, end - epoch_ns, sum(buckets), int(data.get("num_buckets_reduced", len(buckets)))

@@ -1,0 +1,92 @@
+"""PyTorch FSDP, both kinds: where the outermost forward begins and what is reduced in a step.
+
+Its collectives go through the functions of torch.distributed, where torch_collectives sees them.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import Any
+
+from . import Marker
+from .torch_batches import examples_in
+from .torch_ddp import leave_to_python
+from .torch_recorder import Recorder, recorder
+
+
+def patch(module: Any, marker: Marker) -> None:
+    """module: torch.distributed.fsdp.fully_sharded_data_parallel, or ._fully_shard._fsdp_state."""
+    record = recorder(marker)
+    if hasattr(module, "FSDPState"):
+        _wrap_state(module.FSDPState, record, module.torch)
+    else:
+        _wrap_module(module.FullyShardedDataParallel, record, module.torch)
+
+
+def _wrap_state(owner: Any, record: Recorder, torch: Any) -> None:
+    # `fully_shard` gives a module's hooks this method; the root is the one called first.
+    before = owner._pre_forward
+
+    @functools.wraps(before)
+    def _pre_forward(self: Any, module: Any, args: Any, kwargs: Any) -> Any:
+        first = self._is_root is None
+        if self._is_root is not False:
+            _begins(record, torch, args, kwargs)
+        result = before(self, module, args, kwargs)
+        if first and self._is_root:
+            _tell(record, [p for p in module.parameters() if p.requires_grad])
+        return result
+
+    leave_to_python(torch, _pre_forward)
+    owner._pre_forward = _pre_forward
+
+
+def _wrap_module(owner: Any, record: Recorder, torch: Any) -> None:
+    forward, depth = owner.forward, [0]
+
+    @functools.wraps(forward)
+    def marked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        first = self._is_root is None and depth[0] == 0
+        if depth[0] == 0:
+            _begins(record, torch, args, kwargs)
+        depth[0] += 1
+        try:
+            return forward(self, *args, **kwargs)
+        finally:
+            depth[0] -= 1
+            if first:
+                _tell_flat(record, self)
+
+    leave_to_python(torch, marked)
+    owner.forward = marked
+
+
+def _begins(record: Recorder, torch: Any, args: Any, kwargs: Any) -> None:
+    try:
+        if torch.is_grad_enabled() and record.here():
+            now = time.monotonic_ns()
+            record.seen("wrapped", now)
+            record.forward(now)
+            record.batches.passed(examples_in(args) or examples_in(kwargs))
+    except Exception:
+        return
+
+
+def _tell(record: Recorder, trained: Any) -> None:
+    """trained: sharded parameters, which count the elements of the whole."""
+    try:
+        record.fact("gradient.bytes", sum(p.numel() * p.element_size() for p in trained))
+        record.fact("gradient.tensors", len(trained))
+    except Exception:
+        return
+
+
+def _tell_flat(record: Recorder, model: Any) -> None:
+    try:
+        flat = [h.flat_param for h in model._all_handles if h.flat_param.requires_grad]
+        sizes = [p._unpadded_unsharded_size.numel() * p.element_size() for p in flat]
+        record.fact("gradient.bytes", sum(sizes))
+        record.fact("gradient.tensors", sum(len(p._param_infos) for p in flat))
+    except Exception:
+        return
