@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import shlex
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.05
 STOP_SECONDS = 10.0
 TAIL_LINES = 20
 
@@ -59,8 +60,9 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _frame: signals.append(received))
     try:
+        cluster = local_cluster(arguments.ps, arguments.workers)
         with log_directory(arguments.logs) as logs:
-            return run_job(command, local_cluster(arguments.workers), logs, signals)
+            return run_job(command, cluster, logs, signals, arguments.slow_ps)
     except Stopped as stopped:
         print(f"launch: stopped by {stopped}", file=sys.stderr)
         return 128 + stopped.number
@@ -71,27 +73,38 @@ def main() -> int:
 
 def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
-        description="Train on one machine with a chief, one parameter server and N workers.",
-        epilog="All other options go to train.py: --steps, --batch, --threads, --log-every.",
+        description="Train on one machine with a chief, parameter servers and workers.",
+        epilog="All other options go to train.py: --steps, --batch, --threads, --log-every, --sync, "
+        "--slow-worker, --slow-seconds, --slow-input.",
     )
+    parser.add_argument("--ps", type=int, default=1, help="number of parameter servers (default 1)")
     parser.add_argument("--workers", type=int, default=2, help="number of workers (default 2)")
     parser.add_argument("--prefix", default="", help="wrapper put before each rank's command")
     parser.add_argument("--python", default=sys.executable, help="interpreter with TensorFlow installed")
     parser.add_argument("--logs", type=Path, help="keep the output of ps and workers in this directory")
+    parser.add_argument(
+        "--slow-ps", type=int, metavar="I", help="stop parameter server I half of the time, 50 ms at once"
+    )
     arguments, train_arguments = parser.parse_known_args()
-    if arguments.workers < 1:
-        parser.error("--workers must be at least 1")
+    for name in ("workers", "ps"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name} must be at least 1")
+    if arguments.slow_ps is not None and not 0 <= arguments.slow_ps < arguments.ps:
+        parser.error(f"--slow-ps must name one of the parameter servers 0 to {arguments.ps - 1}")
     return arguments, train_arguments
 
 
-def run_job(command: list[str], cluster: Cluster, logs: Path, signals: list[int]) -> int:
+def run_job(
+    command: list[str], cluster: Cluster, logs: Path, signals: list[int], slow_ps: int | None = None
+) -> int:
     """Start all ranks, wait for the chief, stop the others. Returns the chief's exit code."""
     tasks = [(role, task) for role, addresses in cluster.items() for task in range(len(addresses))]
     ranks: list[Rank] = []
     try:
         for role, task in tasks:
             ranks.append(start_rank(command, cluster, role, task, logs))
-        return wait_for_chief(ranks, signals)
+        slow = [rank for rank in ranks if (rank.role, rank.task) == ("ps", slow_ps)]
+        return wait_for_chief(ranks, signals, slow)
     finally:
         stop(ranks)
 
@@ -119,10 +132,12 @@ def rank_environment(cluster: Cluster, role: str, task: int) -> dict[str, str]:
     return {**quiet, **os.environ, "TF_CONFIG": json.dumps(config)}
 
 
-def wait_for_chief(ranks: list[Rank], signals: list[int]) -> int:
+def wait_for_chief(ranks: list[Rank], signals: list[int], slow: list[Rank]) -> int:
     """Raises RankDied when another rank ends first, Stopped when a signal arrived."""
     [chief] = [rank for rank in ranks if rank.role == "chief"]
+    halves = itertools.cycle((signal.SIGSTOP, signal.SIGCONT))
     while (code := chief.process.poll()) is None:
+        signal_all(slow, next(halves))
         if signals:
             raise Stopped(signals[0])
         for rank in ranks:
@@ -130,6 +145,13 @@ def wait_for_chief(ranks: list[Rank], signals: list[int]) -> int:
                 raise RankDied(describe_death(rank))
         time.sleep(POLL_SECONDS)
     return exit_code(code)
+
+
+def signal_all(ranks: list[Rank], number: signal.Signals) -> None:
+    """Send a signal to ranks and to what they started (a wrapper's command, say)."""
+    for rank in ranks:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(rank.process.pid, number)
 
 
 def describe_death(rank: Rank) -> str:
@@ -141,6 +163,7 @@ def describe_death(rank: Rank) -> str:
 
 def stop(ranks: list[Rank]) -> None:
     """End every rank: ask, wait, then kill whatever is left of its session."""
+    signal_all(ranks, signal.SIGCONT)  # one may be stopped just now, and would not hear
     for rank in ranks:
         if rank.process.poll() is None:
             rank.process.terminate()
@@ -153,9 +176,9 @@ def stop(ranks: list[Rank]) -> None:
         rank.process.wait()
 
 
-def local_cluster(workers: int) -> Cluster:
+def local_cluster(servers: int, workers: int) -> Cluster:
     """A cluster on free loopback ports, held open together so that no two ranks get the same."""
-    sizes = {"ps": 1, "worker": workers, "chief": 1}
+    sizes = {"ps": servers, "worker": workers, "chief": 1}
     with contextlib.ExitStack() as stack:
         return {role: [free_address(stack) for _ in range(size)] for role, size in sizes.items()}
 

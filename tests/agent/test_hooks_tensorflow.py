@@ -82,7 +82,7 @@ class Queue:
 
     def __init__(self, workers: int) -> None:
         self.workers, self.rounds, self.told = workers, Rounds(), list[Step]()
-        self.time = 0
+        self.time = self.serial = 0
 
     def put(self, count: int = 1) -> None:
         for _ in range(count):
@@ -90,11 +90,14 @@ class Queue:
 
     def finish(self, *workers: int) -> None:
         for worker in workers:
-            self.time += 1
-            self.told += self.rounds.finished(Closure(worker, self.time, self.time + 1, 8), self.workers)
+            self.time += 10
+            self.serial += 1
+            closure = Closure(worker, self.time - 8, self.time, self.serial)
+            self.told += self.rounds.finished(closure, self.workers)
 
     def wait(self) -> None:
-        self.told += self.rounds.waited(self.workers)
+        self.time += 10
+        self.told += self.rounds.waited(self.time, self.workers)
 
     def round(self, *workers: int) -> None:
         self.put(len(workers))
@@ -137,6 +140,24 @@ def test_marks_of_known_rounds_are_not_held_back() -> None:
     queue.put(2)
     queue.finish(1)
     assert len(queue.told) == 5
+
+
+def test_rounds_follow_each_other_without_a_gap() -> None:
+    """What the chief does between two rounds all workers wait for: it is in the later one."""
+    queue = Queue(2)
+    for workers in ((0, 1), (0, 1), (1, 1)):
+        queue.round(*workers)
+    spans = [(step.closure.worker, step.closure.begin_ns, step.closure.end_ns) for step in queue.told]
+    assert spans == [(0, 2, 10), (1, 12, 20), (0, 30, 40), (1, 30, 50), (1, 60, 70), (1, 70, 80)]
+
+
+def test_what_is_done_between_rounds_besides_training_is_in_no_step() -> None:
+    queue = Queue(1)
+    queue.round(0)
+    queue.rounds.broken()
+    queue.round(0)
+    queue.round(0)
+    assert [step.closure[1:3] for step in queue.told] == [(2, 10), (22, 30), (40, 50)]
 
 
 def test_long_queue_is_asynchronous_at_once() -> None:
@@ -200,7 +221,7 @@ def test_single_round_is_told_when_the_process_ends() -> None:
     queue = Queue(2)
     queue.round(0, 1)
     queue.ends()
-    assert queue.told == [Step(0, False, Closure(0, 1, 2, 8)), Step(0, False, Closure(1, 2, 3, 8))]
+    assert queue.told == [Step(0, False, Closure(0, 2, 10, 1)), Step(0, False, Closure(1, 12, 20, 2))]
 
 
 def test_closure_nobody_put_is_its_workers_own() -> None:
@@ -227,7 +248,7 @@ def test_no_closure_is_lost_told_twice_or_held_in_numbers(
         finished += event
         assert finished - len(queue.told) <= 8 * workers
     queue.ends()
-    assert [step.closure.begin_ns for step in queue.told] == list(range(1, finished + 1))
+    assert [step.closure.examples for step in queue.told] == list(range(1, finished + 1))
     for worker in range(workers):
         own = [step for step in queue.told if step.closure.worker == worker]
         numbers = [step.number for step in own if step.asynchronous]

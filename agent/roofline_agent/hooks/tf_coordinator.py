@@ -91,6 +91,8 @@ class _Chief:
         try:
             if _is_step(closure):
                 self._send("put")
+            else:
+                self._rounds.broken()
         except Exception:
             return
 
@@ -115,7 +117,7 @@ class _Chief:
     def waited(self) -> None:
         """All closures are done, and whoever trains knows it."""
         try:
-            self._send("waited")
+            self._send("waited", time.monotonic_ns())
         except Exception:
             return
 
@@ -127,7 +129,7 @@ class _Chief:
         except Exception:
             return
 
-    def _send(self, event: str, *what: Closure) -> None:
+    def _send(self, event: str, *what: Any) -> None:
         # Marks of a worker go out in the order of its closures: under the lock.
         with self._lock:
             self._mark(getattr(self._rounds, event)(*what, len(self.workers) or 1))

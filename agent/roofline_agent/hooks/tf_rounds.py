@@ -1,15 +1,16 @@
-"""Which step of its worker a coordinator's closure is: a round that all workers take together, or the
-worker's own.
+"""Which step of its worker a coordinator's closure is: a round that all workers take together, or the worker's
+own.
 
-Training that calls `join` (or waits for `done`) after one closure per worker goes in rounds and is
-synchronous; training that puts many closures into the queue is asynchronous. Which of the two it is shows
-only after a while, so the first windows are held back, never more than a few per worker. Pure logic: events
-in, windows to send out.
+Training that calls `join` (or waits for `done`) after one closure per worker goes in rounds and is synchronous;
+training that puts many closures into the queue is asynchronous. Which of the two it is shows only after a
+while, so the first windows are held back, never more than a few per worker. A worker's step of a round goes
+from the end of the round before to the end of its own closure: then it has arrived at the join. Pure logic:
+events in, windows to send out.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional
 
 SURE_ROUNDS = 2  # joins after which rounds are believed: the first may have been a warm-up
 HELD_PER_WORKER = 8
@@ -32,6 +33,12 @@ class Step(NamedTuple):
     closure: Closure
 
 
+class _Held(NamedTuple):
+    round: int
+    over_ns: int  # when all closures of the round before were done; 0: not known
+    closure: Closure
+
+
 class Rounds:
     """Follows the queue of one coordinator."""
 
@@ -39,8 +46,10 @@ class Rounds:
         self._asynchronous = False
         self._open = 0  # closures put into the queue since all were done the last time
         self._round = 0
+        self._over_ns = 0
         self._small, self._large = 0, 0  # rounds of at most a closure per worker, and of more
-        self._held: List[Tuple[int, Closure]] = []
+        self._held: List[_Held] = []
+        self._ended: Dict[int, int] = {}  # worker -> when its newest closure did
         self._own: Dict[int, int] = {}
         self._sent = 0  # rounds whose windows are sent already
 
@@ -53,12 +62,12 @@ class Rounds:
         """A worker finished a closure."""
         if self._asynchronous:
             return [self._own_step(closure)]
-        self._held.append((self._round, closure))
+        self._held.append(_Held(self._round, self._over_ns, closure))
         if not self._open or len(self._held) > HELD_PER_WORKER * workers:
             return self._give_up()
         return self._release() if self._small >= SURE_ROUNDS else []
 
-    def waited(self, workers: int) -> List[Step]:
+    def waited(self, now_ns: int, workers: int) -> List[Step]:
         """Whoever trains has waited until all closures were done."""
         if self._asynchronous or not self._open:
             return []
@@ -68,7 +77,12 @@ class Rounds:
             self._large += 1
         self._open = 0
         self._round += 1
+        self._over_ns = now_ns
         return self._release() if self._small >= SURE_ROUNDS else []
+
+    def broken(self) -> None:
+        """Something else than training was put into the queue: the next round begins with its closures."""
+        self._over_ns = 0
 
     def ends(self) -> List[Step]:
         """Nothing more will come."""
@@ -77,14 +91,21 @@ class Rounds:
 
     def _release(self) -> List[Step]:
         held, self._held = self._held, []
-        if held:
-            self._sent = held[-1][0] + 1
-        return [Step(number, False, closure) for number, closure in held]
+        return [self._step_of_round(one) for one in held]
+
+    def _step_of_round(self, held: _Held) -> Step:
+        """What lies between two rounds is in the later one; who ran nothing else in it, from its begin on."""
+        worker, begin_ns, end_ns, examples = held.closure
+        if held.over_ns:
+            begin_ns = min(begin_ns, max(held.over_ns, self._ended.get(worker, 0)))
+        self._ended[worker] = end_ns
+        self._sent = held.round + 1
+        return Step(held.round, False, Closure(worker, begin_ns, end_ns, examples))
 
     def _give_up(self) -> List[Step]:
         self._asynchronous = True
         held, self._held = self._held, []
-        return [self._own_step(closure) for _, closure in held]
+        return [self._own_step(one.closure) for one in held]
 
     def _own_step(self, closure: Closure) -> Step:
         number = self._own.get(closure.worker, self._sent)
