@@ -1,92 +1,295 @@
-"""Puts every node on the server's clock from ping round trips, as NTP does (RFC 5905, section 8).
+"""Puts a node on the server's clock by ping round trips, with a bound on how far wrong that can be.
 
-One exchange gives server send t0, node receive t1, node send t2, server receive t3. The node's offset is
-((t0 - t1) + (t3 - t2)) / 2, wrong by at most half the round trip t3 - t0 - (t2 - t1). Queues only ever make a
-round trip longer, so of each stretch of time the exchange with the shortest one is kept, as a knot; between
-knots the offset is interpolated, which follows the drift of the node's clock.
+One exchange gives server send t0, node receive t1, node send t2, server receive t3 (RFC 5905, section 8). No
+message arrives before it was sent, so the node's offset (server time less node time) was at least t0 - t1 at
+t1 and at most t3 - t2 at t2, however the delay was shared between both ways (Cristian 1989). Both sides are
+carried to other moments by what is known of the rate at which the offset changes, widening as they go; at any
+moment the highest lower and the lowest upper bound hold (the intersection of Marzullo 1984). The offset is
+taken to be in their middle, and half their distance is the bound on its error.
+
+What is known of the rate: its mean over a long baseline, from the bounds at both ends of it; that it never
+differs by more than WANDER from its mean over another time; and that a mean is never beyond RATE_LIMIT.
+Where exchanges contradict that, a clock stood still or was set between them (a suspended node, a paused
+virtual machine): each side is judged by itself, and between them anything from one offset to the other is
+possible. A jump that such a rate could explain goes unseen.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from .records import Ints, Knot
+from .records import Bools, Floats, Ints, Knot
+
+# PHI of RFC 5905, its frequency tolerance of a clock: how far the rate at one time may be from the mean over
+# another, as quartz warms up and is tuned.
+WANDER = 15e-6
+# NTP (MAXFREQ in RFC 5905) and Linux tune a clock by 500 ppm at most, and here are two of them.
+RATE_LIMIT = 1000e-6
+ROUNDING_NS = 2.0
 
 STRETCH_NS = 10_000_000_000
-NEIGHBOURS = 6  # stretches on either side that a stretch is judged by
+FIRST_KNOTS = 16  # kept whatever they say: they are all there is of a node that has just come
+MOST_KNOTS = 2048  # per node
 
 
 def exchange(t0: int, t1: int, t2: int, t3: int) -> Knot | None:
     """The knot one exchange gives; None when its times cannot be true (negative round trip)."""
-    rtt = (t3 - t0) - (t2 - t1)
-    if rtt < 0 or t2 < t1:
+    stay = t2 - t1
+    # The bounds hold at t1 and at t2; in the middle the offset may be another by half of the stay's drift.
+    rtt = (t3 - t0) - stay + int(stay * RATE_LIMIT)
+    if rtt < 0 or stay < 0:
         return None
     return Knot(node_ns=(t1 + t2) // 2, offset_ns=((t0 - t1) + (t3 - t2)) // 2, rtt_ns=rtt)
 
 
-class OffsetFilter:
-    """Keeps the best exchange of each stretch; feed exchanges in order, take knots as they are settled."""
+def best(knots: Ints) -> Ints:
+    """Of each stretch of time the knot with the highest lower and the one with the lowest upper bound.
 
-    def __init__(self, stretch_ns: int = STRETCH_NS) -> None:
-        self._stretch_ns = stretch_ns
-        self._best: Knot | None = None
-        self._since = 0
+    knots, and what is returned: rows of (node_ns, offset_ns, rtt_ns) in order of time.
+    """
+    if not len(knots):
+        return knots
+    stretch = knots[:, 0] // STRETCH_NS
+    lower, upper = knots[:, 1] - knots[:, 2] // 2, knots[:, 1] + knots[:, 2] // 2
+    kept = set()
+    for order in (np.lexsort((-lower, stretch)), np.lexsort((upper, stretch))):
+        _, first = np.unique(stretch[order], return_index=True)
+        kept |= set(order[first].tolist())
+    return knots[sorted(kept)]
 
-    def feed(self, knot: Knot) -> Knot | None:
-        """Take an exchange; returns a knot when it should be (re)stored.
 
-        The first of all is returned at once, so that a clock exists from the first exchange on.
-        """
-        first = self._best is None
-        if first or knot.node_ns - self._since > self._stretch_ns:
-            self._best, self._since = knot, knot.node_ns
-            return knot
-        assert self._best is not None
-        if knot.rtt_ns < self._best.rtt_ns:
-            self._best = knot
-            return knot
-        return None
+def thin(knots: Ints, most: int = MOST_KNOTS) -> Ints:
+    """Three quarters of the knots when there are more than `most`: old ones become sparser than young ones.
+
+    Of the neighbours that are nearest to each other for their age, the one with the longer round trip goes.
+    """
+    if len(knots) <= most:
+        return knots
+    pairs = len(knots) // 2
+    left, right = knots[: 2 * pairs : 2], knots[1 : 2 * pairs : 2]
+    age = (knots[-1, 0] - left[:, 0]).astype(np.float64) + STRETCH_NS
+    closest = np.argsort((right[:, 0] - left[:, 0]) / age, kind="stable")[: len(knots) // 4]
+    worse = 2 * closest + (right[closest, 2] >= left[closest, 2])
+    return np.delete(knots, worse, axis=0)
+
+
+class Drift(NamedTuple):
+    """Change of the offset per node time, positive where the server's clock is the faster one."""
+
+    ppm: float
+    error_ppm: float  # of the mean over the time it was measured in
 
 
 class NodeClock:
     """Maps one node's time to the server's. Without knots the mapping is by arrival and its error unknown."""
 
-    def __init__(self, knots: Sequence[Knot], arrival_offset_ns: int | None = None) -> None:
-        """knots: exchanges of one node; per stretch only the best are used. arrival_offset_ns: fallback."""
-        best = _best_by_stretch(knots)
-        if not best and arrival_offset_ns is not None:
-            self._at = np.zeros(1, np.int64)
-            self._offset = np.array([arrival_offset_ns], np.int64)
-        else:
-            self._at = np.array([k.node_ns for k in best] or [0], np.int64)
-            self._offset = np.array([k.offset_ns for k in best] or [0], np.int64)
-        self.error_ns: float | None = max(k.rtt_ns for k in best) / 2 if best else None
+    def __init__(self, knots: Sequence[Knot] | Ints, arrival_offset_ns: int | None = None) -> None:
+        """knots: exchanges of one node, in any order. arrival_offset_ns: used where there are none."""
+        rows = np.array(knots, np.int64).reshape(-1, 3)
+        self.is_measured = len(rows) > 0
+        if not self.is_measured:
+            rows = np.array([(0, arrival_offset_ns or 0, 0)], np.int64)
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        # Differences fit into doubles to the nanosecond, UNIX times do not.
+        self._begin, self._base = int(rows[0, 0]), int(rows[0, 1])
+        self._pieces = _pieces(_Bounds.of(rows, self._begin, self._base))
+        self._line = _line(self._pieces)
 
     def to_server(self, node_ns: Ints) -> Ints:
-        """Server times of node times, both int64 ns; exact up to the offset's own error."""
-        base = self._offset[0]
-        moved = np.interp(node_ns, self._at, (self._offset - base).astype(np.float64))
-        moved_ns: Ints = node_ns + base + np.rint(moved).astype(np.int64)
+        """Server times of node times, both int64 ns; see `error_at` for how exact."""
+        moved = self._along(self._line.middle, self._pieces[0].rate, self._pieces[-1].rate, node_ns)
+        moved_ns: Ints = node_ns + self._base + np.rint(moved).astype(np.int64)
         return moved_ns
 
+    def error_at(self, node_ns: Ints) -> Floats:
+        """How far wrong `to_server` can be at these moments, ns; infinite when nothing was measured."""
+        if not self.is_measured:
+            return np.full(len(node_ns), np.inf)
+        return self._along(self._line.error, -self._pieces[0].spread, self._pieces[-1].spread, node_ns)
 
-def _best_by_stretch(knots: Sequence[Knot]) -> list[Knot]:
-    best: dict[int, Knot] = {}
-    for knot in knots:
-        stretch = knot.node_ns // STRETCH_NS
-        if stretch not in best or knot.rtt_ns < best[stretch].rtt_ns:
-            best[stretch] = knot
-    kept = [best[stretch] for stretch in sorted(best)]
-    return _without_outliers(kept)
+    def worst_error(self, begin_ns: int, end_ns: int) -> float | None:
+        """The largest `error_at` of a stretch of node time, ns; None when nothing was measured."""
+        if not self.is_measured:
+            return None
+        ends = self.error_at(np.array([begin_ns, end_ns], np.int64))
+        # The error is straight between the points of the line: nowhere larger than at one of them.
+        inside = (self._line.at > begin_ns - self._begin) & (self._line.at < end_ns - self._begin)
+        return float(np.concatenate([ends, self._line.error[inside]]).max())
+
+    @property
+    def drift(self) -> Drift | None:
+        """How the offset changed lately; None when nothing was measured."""
+        newest = self._pieces[-1]
+        return Drift(newest.rate * 1e6, (newest.spread - WANDER) * 1e6) if self.is_measured else None
+
+    def _along(self, values: Floats, slope_before: float, slope_after: float, node_ns: Ints) -> Floats:
+        at, line = (node_ns - self._begin).astype(np.float64), self._line.at
+        before, after = np.minimum(at - line[0], 0), np.maximum(at - line[-1], 0)
+        found: Floats = np.interp(at, line, values) + before * slope_before + after * slope_after
+        return found
 
 
-def _without_outliers(knots: list[Knot]) -> list[Knot]:
-    # A stretch in which every exchange was slow says less than its neighbours do.
-    kept = []
-    for at, knot in enumerate(knots):
-        near = knots[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]
-        if knot.rtt_ns <= 4 * min(k.rtt_ns for k in near) + 200_000:
-            kept.append(knot)
-    return kept
+class _Bounds(NamedTuple):
+    """What exchanges say, in order of time, and what is known of the rate at which the offset changes."""
+
+    at: Floats  # ns
+    lower: Floats  # ns
+    upper: Floats  # ns
+    rate: float = 0.0
+    spread: float = RATE_LIMIT  # the rate is never further from `rate` than this
+
+    @classmethod
+    def of(cls, rows: Ints, begin_ns: int, base_ns: int) -> _Bounds:
+        offset, half = (rows[:, 1] - base_ns).astype(np.float64), rows[:, 2] / 2
+        return cls((rows[:, 0] - begin_ns).astype(np.float64), offset - half, offset + half)
+
+    def part(self, begin: int, end: int) -> _Bounds:
+        """Some of the exchanges, with the rate that they themselves tell."""
+        part = _Bounds(self.at[begin:end], self.lower[begin:end], self.upper[begin:end])
+        low, high = _mean_rate(part)
+        low, high = max(low, -RATE_LIMIT), min(high, RATE_LIMIT)
+        if (
+            low > high
+        ):  # no clock is as fast as this: it was set, and the exchanges will contradict each other
+            low, high = -RATE_LIMIT, RATE_LIMIT
+        return part._replace(rate=(low + high) / 2, spread=(high - low) / 2 + WANDER)
+
+
+class _Line(NamedTuple):
+    """A mapping, straight between these moments."""
+
+    at: Floats
+    middle: Floats
+    error: Floats
+
+
+def _mean_rate(bounds: _Bounds) -> tuple[float, float]:
+    """Least and greatest mean rate between those two exchanges that leave the least room for it."""
+    at, half = bounds.at, (bounds.upper - bounds.lower) / 2
+    first, last = 0, len(at) - 1
+    if at[last] <= at[first]:
+        return -RATE_LIMIT, RATE_LIMIT
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Not the best pair of all, but each is the best for the other.
+        for _ in range(3):
+            first = int(np.argmin(np.where(at < at[last], (half + half[last]) / (at[last] - at), np.inf)))
+            last = int(np.argmin(np.where(at > at[first], (half + half[first]) / (at - at[first]), np.inf)))
+    baseline = at[last] - at[first]
+    low = (bounds.lower[last] - bounds.upper[first]) / baseline
+    high = (bounds.upper[last] - bounds.lower[first]) / baseline
+    return float(low), float(high)
+
+
+class _Reach(NamedTuple):
+    """Bounds carried forward and back. Entry i: from all exchanges before i, or from i and all later.
+
+    Less `rate` per time, and seen from moment 0: at moment t a lower bound is `low_past - spread * t` and
+    `low_coming + spread * t`, an upper one the same with the other sign.
+    """
+
+    low_past: Floats
+    low_coming: Floats
+    high_past: Floats
+    high_coming: Floats
+
+    @classmethod
+    def of(cls, bounds: _Bounds) -> _Reach:
+        at, widening = bounds.at, bounds.spread * bounds.at
+        low, high = bounds.lower - bounds.rate * at, bounds.upper - bounds.rate * at
+        return cls(
+            np.concatenate([[-np.inf], np.maximum.accumulate(low + widening)]),
+            np.concatenate([np.maximum.accumulate((low - widening)[::-1])[::-1], [-np.inf]]),
+            np.concatenate([[np.inf], np.minimum.accumulate(high - widening)]),
+            np.concatenate([np.minimum.accumulate((high + widening)[::-1])[::-1], [np.inf]]),
+        )
+
+
+def _at(bounds: _Bounds, moments: Floats) -> tuple[Floats, Floats]:
+    """Lower and upper bound of the offset at any moments."""
+    reach, which = _Reach.of(bounds), np.searchsorted(bounds.at, moments, side="right")
+    widening, moved = bounds.spread * moments, bounds.rate * moments
+    lower = np.maximum(reach.low_past[which] - widening, reach.low_coming[which] + widening)
+    upper = np.minimum(reach.high_past[which] + widening, reach.high_coming[which] - widening)
+    return lower + moved, upper + moved
+
+
+def _bends(bounds: _Bounds) -> Floats:
+    """Moments between exchanges at which another one of them gives the bound, in no order."""
+    reach, inner = _Reach.of(bounds), slice(1, -1)
+    low = (reach.low_past[inner] - reach.low_coming[inner]) / (2 * bounds.spread)
+    high = (reach.high_coming[inner] - reach.high_past[inner]) / (2 * bounds.spread)
+    bends: Floats = np.clip(
+        np.concatenate([low, high]), np.tile(bounds.at[:-1], 2), np.tile(bounds.at[1:], 2)
+    )
+    return bends
+
+
+def _pieces(bounds: _Bounds) -> list[_Bounds]:
+    """The exchanges in stretches within which they agree with each other."""
+    pieces, waiting = [], [(0, len(bounds.at))]
+    while waiting:
+        begin, end = waiting.pop()
+        part = bounds.part(begin, end)
+        cut = _contradiction(part)
+        if cut is None:
+            pieces.append(part)
+        else:
+            waiting += [(begin + cut, end), (begin, begin + cut)]
+    return pieces
+
+
+def _contradiction(bounds: _Bounds) -> int | None:
+    """Where exchanges before contradict those from there on the most; None when all agree."""
+    if len(bounds.at) == 1:
+        return None
+    reach, inner = _Reach.of(bounds), slice(1, -1)
+    rises = reach.low_coming[inner] - reach.high_past[inner]
+    falls = reach.low_past[inner] - reach.high_coming[inner]
+    found = np.maximum(rises, falls)
+    if found.max() <= ROUNDING_NS:
+        return None
+    # Whatever happened between the two that disagree the most did so in the longest pause, most likely.
+    worst = found >= found.max() - ROUNDING_NS
+    return int(np.argmax(np.where(worst, np.diff(bounds.at), -1.0))) + 1
+
+
+def _line(pieces: list[_Bounds]) -> _Line:
+    """Middle of what is possible, and how far from it the rest is."""
+    limits = [_between(one, other) for one, other in itertools.pairwise(pieces)]
+    begins = [-np.inf, *(begin for begin, _ in limits)]
+    ends = [*(end for _, end in limits), np.inf]
+    edges = [edge + step for limit in limits for edge in limit for step in (-1.0, 0.0, 1.0)]
+    at = np.unique(np.concatenate([*(p.at for p in pieces), *(_bends(p) for p in pieces), edges]))
+    lower, upper = np.full(len(at), np.inf), np.full(len(at), -np.inf)
+    holding = np.zeros(len(at), np.int64)
+    for piece, begin, end in zip(pieces, begins, ends, strict=True):
+        held = slice(np.searchsorted(at, begin, side="right"), np.searchsorted(at, end))
+        low, high = _at(piece, at[held])
+        lower[held], upper[held] = np.minimum(lower[held], low), np.maximum(upper[held], high)
+        holding[held] += 1
+    middle = (lower + upper) / 2
+    if len(pieces) > 1:
+        sure = holding == 1
+        middle = np.interp(at, at[sure], middle[sure])
+        middle = np.maximum.accumulate(at + middle) - at  # the server's time never went back
+    return _Line(at, middle, np.maximum(upper - middle, middle - lower) + ROUNDING_NS)
+
+
+def _between(one: _Bounds, other: _Bounds) -> tuple[float, float]:
+    """Between which moments the clock was set, when exchanges of two neighbouring pieces disagree."""
+    known = min(one, other, key=lambda piece: piece.spread)
+    early = _disagrees(one, other._replace(rate=known.rate, spread=known.spread))
+    late = _disagrees(other, one._replace(rate=known.rate, spread=known.spread))
+    begin = one.at[early][-1] if early.any() else one.at[-1]
+    end = other.at[late][0] if late.any() else other.at[0]
+    return float(begin), float(end)
+
+
+def _disagrees(bounds: _Bounds, other: _Bounds) -> Bools:
+    lower, upper = _at(other, bounds.at)
+    found: Bools = (bounds.lower > upper + ROUNDING_NS) | (bounds.upper < lower - ROUNDING_NS)
+    return found

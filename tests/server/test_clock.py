@@ -1,44 +1,116 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.clock import STRETCH_NS, NodeClock, OffsetFilter, exchange
+from roofline_server.clock import (
+    MOST_KNOTS,
+    RATE_LIMIT,
+    ROUNDING_NS,
+    STRETCH_NS,
+    WANDER,
+    NodeClock,
+    best,
+    exchange,
+    thin,
+)
 from roofline_server.records import Ints, Knot
 
 from .builders import MS, UNIX, S
 
-DELAYS = st.integers(0, 50 * MS)
+US = 1_000
+DELAYS = st.integers(US, 50 * MS)
 OFFSETS = st.integers(-(2**61), 2**61)
 MOMENTS = st.integers(0, 2**60)
+PPM = st.integers(-500, 500)
 
 
 def at(*moments: int) -> Ints:
     return np.array(moments, np.int64)
 
 
-def ping(true_offset: int, sent: int, there: int, stay: int, back: int) -> Knot | None:
-    """A round trip as it would be: node time is the server's less true_offset."""
-    arrives, leaves = sent + there, sent + there + stay
-    return exchange(sent, arrives - true_offset, leaves - true_offset, leaves + back)
+def rows(knots: Sequence[Knot]) -> Ints:
+    return np.array(knots, np.int64).reshape(-1, 3)
+
+
+class Trip(NamedTuple):
+    """One exchange as it really was; delays of both ways, and what the node takes to answer."""
+
+    node_ns: int
+    there_ns: int
+    back_ns: int
+    stay_ns: int = 3 * US
+
+
+class Truth(NamedTuple):
+    """A node whose offset drifts, wanders (a slow wave of the rate around its mean) and jumps once."""
+
+    offset_ns: int
+    ppm: int = 0
+    wander_ppm: float = 0.0
+    jump_at_ns: int = 2**62
+    jump_ns: int = 0
+
+    def offset(self, node_ns: int) -> int:
+        period = 300 * S
+        wave = self.wander_ppm * 1e-6 * period / (2 * np.pi) * np.sin(2 * np.pi * node_ns / period)
+        jump = self.jump_ns if node_ns >= self.jump_at_ns else 0
+        return self.offset_ns + node_ns * self.ppm // 10**6 + round(wave) + jump
+
+    def knot(self, trip: Trip) -> Knot:
+        arrives, leaves = trip.node_ns, trip.node_ns + trip.stay_ns
+        sent = arrives + self.offset(arrives) - trip.there_ns
+        knot = exchange(sent, arrives, leaves, leaves + self.offset(leaves) + trip.back_ns)
+        assert knot
+        return knot
+
+    def knots(self, trips: Sequence[Trip]) -> list[Knot]:
+        return [self.knot(trip) for trip in trips]
+
+    def is_within_bound(self, clock: NodeClock, moments: Ints) -> bool:
+        real = np.array([t + self.offset(t) for t in moments.tolist()], np.int64)
+        return bool(np.all(np.abs(clock.to_server(moments) - real) <= clock.error_at(moments)))
+
+
+def bursts(count: int, every_ns: int = 10 * S, delay_ns: int = 100 * US) -> list[Trip]:
+    """Four pings in a row, of which each is slower than the one before, again and again."""
+    return [
+        Trip(b * every_ns + p * 30 * MS, delay_ns * (1 + p), delay_ns * (1 + p))
+        for b in range(count)
+        for p in range(4)
+    ]
+
+
+TRUTHS = st.tuples(
+    st.integers(UNIX - 100 * S, UNIX + 100 * S), PPM, st.floats(0, WANDER * 1e6 / 2 * 0.99)
+).map(lambda t: Truth(*t))
+TRIPS = st.lists(
+    st.tuples(st.integers(0, 600 * S), DELAYS, DELAYS, st.integers(0, 20 * MS)).map(lambda t: Trip(*t)),
+    min_size=1,
+    max_size=20,
+)
+ASKED = st.lists(st.integers(-100 * S, 700 * S), min_size=1, max_size=20).map(lambda m: at(*m))
+
+
+# -- one exchange ----------------------------------------------------------------------------------
 
 
 @given(OFFSETS, MOMENTS, DELAYS, DELAYS, DELAYS)
 def test_offset_is_wrong_by_at_most_half_the_round_trip(
-    offset: int, sent: int, there: int, stay: int, back: int
+    offset: int, node_ns: int, there: int, back: int, stay: int
 ) -> None:
-    knot = ping(offset, sent, there, stay, back)
-    assert knot
-    assert knot.rtt_ns == there + back
+    knot = Truth(offset).knot(Trip(node_ns, there, back, stay))
+    assert there + back <= knot.rtt_ns <= there + back + stay * RATE_LIMIT
     assert abs(knot.offset_ns - offset) <= knot.rtt_ns / 2 + 1
 
 
 @given(OFFSETS, MOMENTS, DELAYS, DELAYS)
-def test_symmetric_delays_give_the_exact_offset(offset: int, sent: int, delay: int, stay: int) -> None:
-    knot = ping(offset, sent, delay, stay, delay)
-    assert knot
-    assert abs(knot.offset_ns - offset) <= 1
+def test_symmetric_delays_give_the_exact_offset(offset: int, node_ns: int, delay: int, stay: int) -> None:
+    assert abs(Truth(offset).knot(Trip(node_ns, delay, delay, stay)).offset_ns - offset) <= 1
 
 
 @pytest.mark.parametrize("times", [(100, 0, 10, 105), (100, 10, 5, 200)])
@@ -46,32 +118,140 @@ def test_exchange_that_cannot_be_true_gives_no_knot(times: tuple[int, int, int, 
     assert exchange(*times) is None
 
 
-def test_first_exchange_is_kept_at_once() -> None:
-    knot = Knot(5, 7, 10**9)
-    assert OffsetFilter().feed(knot) == knot
+# -- the bound -------------------------------------------------------------------------------------
 
 
-def test_worse_exchange_of_the_same_stretch_is_dropped_and_a_better_kept() -> None:
-    offsets = OffsetFilter()
-    offsets.feed(Knot(0, 1, 100))
-    assert offsets.feed(Knot(S, 2, 101)) is None
-    better = Knot(2 * S, 3, 99)
-    assert offsets.feed(better) == better
+@given(TRUTHS, TRIPS, ASKED)
+def test_truth_is_always_within_the_bound(truth: Truth, trips: list[Trip], asked: Ints) -> None:
+    assert truth.is_within_bound(NodeClock(truth.knots(trips)), asked)
 
 
-def test_each_stretch_gets_a_knot_of_its_own() -> None:
-    offsets = OffsetFilter()
-    offsets.feed(Knot(0, 1, 100))
-    worse = Knot(STRETCH_NS + 1, 2, 5000)
-    assert offsets.feed(worse) == worse
+@given(TRUTHS, TRIPS, ASKED)
+def test_choosing_exchanges_keeps_the_truth_within_the_bound(
+    truth: Truth, trips: list[Trip], asked: Ints
+) -> None:
+    chosen = thin(best(rows(sorted(truth.knots(trips)))), most=8)
+    assert truth.is_within_bound(NodeClock(chosen), asked)
 
 
-@given(st.lists(st.tuples(st.integers(0, 5 * S), st.integers(0, 10**9)), min_size=1))
-def test_best_exchange_of_the_first_stretch_is_among_the_kept(found: list[tuple[int, int]]) -> None:
-    offsets = OffsetFilter()
-    knots = [Knot(node, 0, rtt) for node, rtt in sorted(found)]
-    kept = [k for k in knots if offsets.feed(k)]
-    assert min(k.rtt_ns for k in kept) == min(k.rtt_ns for k in knots)
+@given(TRUTHS, TRIPS, ASKED)
+def test_bound_is_that_of_any_exchange_carried_over_or_better(
+    truth: Truth, trips: list[Trip], asked: Ints
+) -> None:
+    knots = truth.knots(trips)
+    clock = NodeClock(knots)
+    drift = clock.drift
+    assert drift
+    spread = drift.error_ppm * 1e-6 + WANDER
+    for moment, error in zip(asked.tolist(), clock.error_at(asked).tolist(), strict=True):
+        single = min(k.rtt_ns / 2 + spread * abs(moment - k.node_ns) for k in knots)
+        assert error <= single + 2 * ROUNDING_NS
+
+
+def test_bound_of_a_good_network_is_half_a_round_trip_and_a_little() -> None:
+    clock = NodeClock(Truth(UNIX, 137).knots(bursts(60)))
+    worst = clock.worst_error(0, 590 * S)
+    assert worst
+    assert 100 * US < worst < 100 * US + 6 * S * (WANDER + 1e-6)
+
+
+def test_slow_ways_of_different_directions_bound_the_offset_together() -> None:
+    """Each round trip is long, but one is quick there and the other back."""
+    trips = [
+        Trip(i * 5 * S, *((50 * US, 80 * MS) if i % 2 else (80 * MS, 50 * US)))  # type: ignore[misc]
+        for i in range(100)
+    ]
+    truth = Truth(UNIX, -80)
+    clock = NodeClock(truth.knots(trips))
+    worst = clock.worst_error(10 * S, 480 * S)
+    assert worst
+    assert worst < MS
+    assert truth.is_within_bound(clock, np.arange(0, 500 * S, S // 3))
+
+
+def test_bound_of_an_asymmetric_way_is_half_of_both_delays() -> None:
+    truth = Truth(UNIX, 20)
+    clock = NodeClock(truth.knots([Trip(i * 10 * S, 5 * MS, 80 * MS) for i in range(30)]))
+    assert truth.is_within_bound(clock, np.arange(0, 300 * S, S))
+    assert 42.5 * MS <= clock.error_at(at(150 * S))[0] < 44 * MS
+
+
+def test_drift_is_known_within_its_error() -> None:
+    for ppm in (-500, -3, 0, 200):
+        drift = NodeClock(Truth(UNIX, ppm).knots(bursts(30))).drift
+        assert drift
+        assert abs(drift.ppm - ppm) <= drift.error_ppm < 1
+
+
+def test_drift_is_followed_beyond_the_last_exchange() -> None:
+    truth = Truth(UNIX, 400)
+    clock = NodeClock(truth.knots(bursts(30)))
+    late = at(290 * S + 100 * S)
+    assert truth.is_within_bound(clock, late)
+    assert abs(int(clock.to_server(late)[0]) - int(late[0]) - truth.offset(int(late[0]))) < 100 * US
+    assert MS < clock.error_at(late)[0] < 2 * MS  # 400 ppm of 100 s would be 40 ms
+
+
+def test_a_single_exchange_says_little_of_other_times() -> None:
+    clock = NodeClock([Knot(0, UNIX, 100 * US)])
+    assert clock.error_at(at(0))[0] == pytest.approx(50 * US, abs=3)
+    assert clock.error_at(at(-10 * S, 10 * S)) == pytest.approx(10 * S * (RATE_LIMIT + WANDER), rel=0.01)
+
+
+@given(TRUTHS, TRIPS, st.tuples(*[st.integers(0, 700 * S)] * 2).map(sorted))
+def test_worst_error_of_a_stretch_is_the_largest_in_it(
+    truth: Truth, trips: list[Trip], extent: list[int]
+) -> None:
+    clock = NodeClock(truth.knots(trips))
+    worst = clock.worst_error(*extent)
+    assert worst
+    inside = np.linspace(*extent, 200).astype(np.int64)
+    assert clock.error_at(inside).max() <= worst + 1
+
+
+@given(TRUTHS, TRIPS, st.integers(0, 600 * S))
+def test_moments_keep_their_order(truth: Truth, trips: list[Trip], begin: int) -> None:
+    moved = NodeClock(truth.knots(trips)).to_server(np.arange(begin, begin + S, 999_983))
+    assert bool(np.all(np.diff(moved) > 0))
+
+
+# -- clocks that were set or stood still -------------------------------------------------------------
+
+# A jump that a wandering clock could have made up for between two exchanges cannot be told from that.
+JUMPS = st.tuples(
+    st.integers(20 * S, 280 * S), st.one_of(st.integers(2 * MS, 20 * MS), st.integers(S, 3600 * S))
+)
+
+
+@given(PPM, JUMPS, st.integers(20, 300))
+def test_node_that_was_suspended_is_right_before_and_after(
+    ppm: int, jump: tuple[int, int], delay_us: int
+) -> None:
+    truth = Truth(UNIX, ppm, 0.0, *jump)
+    clock = NodeClock(truth.knots(bursts(30, delay_ns=delay_us * US)))
+    moments = np.arange(0, 300 * S, S // 4)
+    assert truth.is_within_bound(clock, moments)
+    assert bool(np.all(np.diff(clock.to_server(moments)) >= 0))
+
+
+def test_suspension_blurs_only_the_time_around_it() -> None:
+    clock = NodeClock(Truth(UNIX, 50, 0.0, 155 * S, 3600 * S).knots(bursts(30)))
+    errors = clock.error_at(at(100 * S, 155 * S, 200 * S))
+    assert errors[0] < MS
+    assert errors[2] < MS
+    assert errors[1] > 1000 * S
+
+
+def test_server_that_stood_still_never_lets_time_run_backwards() -> None:
+    trips = bursts(30)
+    knots = [
+        k._replace(offset_ns=k.offset_ns - 8 * S * (k.node_ns > 155 * S)) for k in Truth(UNIX).knots(trips)
+    ]
+    moved = NodeClock(knots).to_server(np.arange(0, 300 * S, S // 100))
+    assert bool(np.all(np.diff(moved) >= 0))
+
+
+# -- mapping ---------------------------------------------------------------------------------------
 
 
 @given(OFFSETS, st.lists(st.integers(-(2**61), 2**61), min_size=1))
@@ -86,54 +266,50 @@ def test_a_nanosecond_is_kept_over_years() -> None:
     assert clock.to_server(at(3 * year, 3 * year + 1)).tolist() == [UNIX + 3 * year, UNIX + 3 * year + 1]
 
 
-@given(st.integers(-100_000, 100_000), st.integers(0, 60 * S), st.lists(DELAYS, min_size=7, max_size=7))
-def test_drift_is_followed_within_the_stated_error(ppb: int, moment: int, delays: list[int]) -> None:
-    knots = []
-    for i, delay in enumerate(delays):
-        node = i * 10 * S
-        # All of the delay on one way: the worst that half a round trip allows.
-        knots.append(Knot(node, UNIX + node * ppb // 10**9 + delay // 2, delay))
-    clock = NodeClock(knots)
-    assert clock.error_ns is not None
-    truth = moment + UNIX + moment * ppb // 10**9
-    # Knots that were dropped as outliers leave up to 60 s to bridge at the drift.
-    bridged = abs(ppb) * 60 if len([k for k in knots if k.rtt_ns / 2 <= clock.error_ns]) < 7 else 0
-    assert abs(int(clock.to_server(at(moment))[0]) - truth) <= clock.error_ns + bridged + 2
-
-
-def test_stated_error_is_half_the_worst_round_trip_used() -> None:
-    assert NodeClock([Knot(0, 0, 1000), Knot(20 * S, 0, 3000)]).error_ns == 1500
-
-
-def test_slow_stretch_among_fast_ones_is_left_out() -> None:
-    good = [Knot(i * 10 * S, UNIX, 50_000) for i in (0, 1, 3, 4)]
-    clock = NodeClock([*good, Knot(20 * S, UNIX + 40 * MS, 80 * MS)])
-    assert clock.error_ns == 25_000
-    assert clock.to_server(at(20 * S)).tolist() == [20 * S + UNIX]
-
-
-def test_clock_follows_a_network_that_became_slower_for_good() -> None:
-    drift = 20_000  # ppb: 1.2 ms a minute
-    fast = [Knot(i * 10 * S, UNIX + i * 10 * drift, 40_000) for i in range(6)]
-    slow = [Knot(i * 10 * S, UNIX + i * 10 * drift, MS) for i in range(6, 360)]
-    clock = NodeClock(fast + slow)
-    assert clock.error_ns is not None
-    moment = 3000 * S
-    error = abs(int(clock.to_server(at(moment))[0]) - (moment + UNIX + 3000 * drift))
-    assert error <= max(clock.error_ns, MS)
-
-
-def test_mapping_keeps_the_order_of_moments() -> None:
-    clock = NodeClock([Knot(0, UNIX, 1000), Knot(10 * S, UNIX + 200_000, 1000)])
-    moved = clock.to_server(np.arange(0, 10 * S, 7_777_777))
-    assert bool(np.all(np.diff(moved) > 0))
-
-
 def test_without_exchanges_arrival_stands_in_and_the_error_is_unknown() -> None:
     clock = NodeClock([], arrival_offset_ns=UNIX)
     assert clock.to_server(at(5)).tolist() == [UNIX + 5]
-    assert clock.error_ns is None
+    assert clock.error_at(at(5)).tolist() == [np.inf]
+    assert clock.worst_error(0, 10) is None
+    assert clock.drift is None
 
 
 def test_exchanges_are_preferred_to_arrival() -> None:
     assert NodeClock([Knot(0, 3, 10)], arrival_offset_ns=UNIX).to_server(at(5)).tolist() == [8]
+
+
+# -- choosing --------------------------------------------------------------------------------------
+
+
+def test_of_a_stretch_both_the_highest_and_the_lowest_bound_are_kept() -> None:
+    highest, lowest = Knot(2 * S, 100, 50), Knot(3 * S, 20, 50)
+    others = [Knot(1 * S, 60, 200), Knot(4 * S, 60, 90)]
+    assert best(rows([*others, highest, lowest])).tolist() == [list(highest), list(lowest)]
+
+
+def test_each_stretch_keeps_its_own() -> None:
+    slow = Knot(STRETCH_NS + 1, 0, 5000)
+    assert best(rows([Knot(0, 0, 100), slow])).tolist() == [[0, 0, 100], list(slow)]
+    assert len(best(rows([]))) == 0
+
+
+def test_old_exchanges_become_sparser_than_young_ones() -> None:
+    kept = rows([])
+    for i in range(0, 5 * MOST_KNOTS, 8):
+        new = [Knot(j * 10 * S, 0, 100 + j % 7) for j in range(i, i + 8)]
+        kept = thin(np.concatenate([kept, rows(new)]))
+        assert len(kept) <= MOST_KNOTS
+    gaps = np.diff(kept[:, 0]) / (10 * S)
+    assert kept[0, 0] < 1000 * S
+    assert gaps[-100:].max() == 1
+    assert gaps[:100].mean() > 3 * gaps[-500:].mean()
+
+
+def test_slower_of_two_neighbours_goes() -> None:
+    knots = [Knot(i * 10 * S, 0, 100 if i % 2 else 900) for i in range(100)]
+    assert (thin(rows(knots), most=99)[:, 2] == 900).sum() == 25
+
+
+def test_few_exchanges_are_left_alone() -> None:
+    knots = rows([Knot(i, 0, 1) for i in range(10)])
+    assert thin(knots, most=10) is knots

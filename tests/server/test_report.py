@@ -198,9 +198,11 @@ def test_missing_steps_are_counted(store: Store) -> None:
     )
 
 
-def test_alignment_is_half_the_round_trip(store: Store) -> None:
+def test_alignment_is_half_the_round_trip_and_what_a_clock_may_wander_between_two(store: Store) -> None:
     report = report_of(filled(store))
-    assert {host: value.value for host, value in report.alignment} == {"hosta": 5e-5, "hostb": 5e-5}
+    assert [host for host, _ in report.alignment] == ["hosta", "hostb"]
+    for _, error in report.alignment:
+        assert error.value == pytest.approx(5e-5 + 5 * 15e-6, rel=0.05)
     assert not [n for n in report.notes if "clock" in n]
 
 
@@ -208,7 +210,7 @@ def test_badly_known_clock_is_noted(store: Store) -> None:
     A.greet(store, rtt_ns=200 * MS)
     A.put(store, *OF_A)
     (note,) = [n for n in report_of(store).notes if "clock of hosta" in n]
-    assert "100.00 ms" in note
+    assert "103.5" in note  # half the round trip and the drift that it leaves possible
     assert "16%" in note
 
 
@@ -314,7 +316,7 @@ def test_correction_of_a_clock_is_in_the_report(store: Store) -> None:
     A.greet(store, rtt_ns=50 * MS)
     A.put(store, *OF_A)
     before = report_of(store).begin_ns
-    store.add_knot(A.number(store), Knot(1, UNIX + 20 * MS, 1000))
+    store.add_knot(A.number(store), Knot(100 * S, UNIX + 20 * MS, 1000))
     assert report_of(store).begin_ns == before + 20 * MS
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -15,7 +13,7 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 
 from .. import __version__
-from ..clock import OffsetFilter, exchange
+from ..clock import exchange
 from ..errors import BadBatch
 from ..records import NodeKey
 from ..store.inbox import Entry
@@ -31,7 +29,10 @@ MAX_STREAMS = 8192
 GROUP_BATCHES = 1024
 GROUP_BYTES = 32 << 20
 QUEUE_BATCHES = 4096
-PINGS, PING_S, PING_EVERY_S = 4, 0.03, 10.0  # a few in a row: the fastest of them tells the most
+# A few pings in a row: the fastest of them tells the most. At first often, so that there is a clock at once
+# and soon a baseline for its drift, then rarely: each wakes the agent.
+PINGS, PING_S = 4, 0.03
+FIRST_PINGS, PING_AGAIN_S, PING_EVERY_S = 8, 0.5, 10.0
 DISK_RETRY_S = 1.0
 MAX_PINGS = 64  # unanswered ones that are remembered
 
@@ -105,7 +106,6 @@ class _Stream:
         self.node = node
         self.received = acked  # highest sequence taken from this stream
         self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
-        self.offsets = OffsetFilter()
         self.pings: dict[int, int] = {}  # on their way: id -> when sent
 
     def send(self, message: pb.ServerMessage) -> None:
@@ -143,7 +143,7 @@ class IngestService:
             )
             while (message := await stream.outgoing.get()) is not _END:
                 if message.WhichOneof("kind") == "ping":
-                    message.ping.server_ns = time.time_ns()  # now, not when it was queued
+                    message.ping.server_ns = self._store.now_ns()  # now, not when it was queued
                     stream.pings[message.ping.id] = message.ping.server_ns
                 yield message
             await tasks[0]
@@ -201,27 +201,36 @@ class IngestService:
             stream.send(pb.ServerMessage(rejection=pb.Rejection(sequence=batch.sequence, reason=str(error))))
             return
         stream.received = batch.sequence
-        entry = Entry(0, stream.agent, batch.sequence, stream.node, time.time_ns(), data)
+        entry = Entry(0, stream.agent, batch.sequence, stream.node, self._store.now_ns(), data)
         await self._committer.put(_Waiting(entry, decoded, stream))
 
     def _pong(self, stream: _Stream, pong: Any) -> None:
+        now = self._store.now_ns()
         sent_ns = stream.pings.pop(pong.id, None)
         if sent_ns is None or not 0 < pong.received_ns <= pong.sent_ns < MAX_TIME_NS:
             return
-        knot = exchange(sent_ns, pong.received_ns, pong.sent_ns, time.time_ns())
-        settled = stream.offsets.feed(knot) if knot else None
-        if settled:
-            self._store.add_knot(stream.node, settled)
+        knot = exchange(sent_ns, pong.received_ns, pong.sent_ns, now)
+        if knot:
+            self._store.add_knot(stream.node, knot)
 
 
 _END = pb.ServerMessage()
 
 
 async def _ping_for_ever(stream: _Stream) -> None:
-    for number in itertools.count(1):
+    for number, wait_s in enumerate(ping_pauses(), 1):
         stream.pings.pop(number - MAX_PINGS, None)
         stream.send(pb.ServerMessage(ping=pb.Ping(id=number)))
-        await asyncio.sleep(PING_S if number % PINGS else PING_EVERY_S)
+        await asyncio.sleep(wait_s)
+
+
+def ping_pauses() -> Iterator[float]:
+    """Seconds to wait after each ping of a stream."""
+    pause, in_a_row = PING_AGAIN_S, FIRST_PINGS
+    while True:
+        yield from [PING_S] * (in_a_row - 1)
+        yield pause
+        pause, in_a_row = min(2 * pause, PING_EVERY_S), PINGS
 
 
 def _hello_problem(hello: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -56,12 +55,14 @@ class QueryService:
             yield message
 
     def _list_jobs(self) -> Any:
-        now = time.time_ns()
+        now = self._store.now_ns()
         found = [summarize_job(job, self._store.overview(job), now) for job in self._store.jobs()]
         return messages.jobs(sorted(found, key=lambda job: job.end_ns, reverse=True))
 
     def _report(self, request: Any) -> Any:
-        return messages.report(build(self._view(request.job, evidence.NEEDED), _range(request)))
+        return messages.report(
+            build(self._view(request.job, evidence.NEEDED), _range(request), self._store.now_ns())
+        )
 
     def _stragglers(self, request: Any) -> Any:
         view = self._view(request.job, stragglers.NEEDED)

@@ -16,15 +16,22 @@ GAP_NS = 1_000_000  # shorter holes between two batches are no gap
 
 
 def alignment_of(view: JobView) -> list[tuple[str, Value]]:
+    """Of each node, how far its times can be off on the server's clock while the job was there, at worst."""
     found = []
     for node in sorted(nodes_of(view) - view.recordings):
-        error = view.clocks[node].error_ns
+        error = view.clocks[node].worst_error(*_extent(view, node))
         host = view.machines[node].host
         if error is None:
             found.append((host, Value(None, "s", reason="no ping of this node was answered yet")))
         else:
             found.append((host, Value(error / 1e9, "s", Provenance.MEASURED, Scope.NODE)))
     return found
+
+
+def _extent(view: JobView, node: int) -> tuple[int, int]:
+    """Node time from the first to the last that was heard of the job there."""
+    lives = [life for who, life in view.lives.items() if who.node == node]
+    return min(life.first_ns for life in lives), max(life.last_ns for life in lives)
 
 
 def find_gaps(view: JobView) -> list[Gap]:
@@ -36,8 +43,7 @@ def find_gaps(view: JobView) -> list[Gap]:
             continue
         begins, ends = merge(seen["time_ns"].astype(np.int64), seen["end_ns"].astype(np.int64), GAP_NS)
         clock, host = view.clocks[node], view.machines[node].host
-        lives = [life for who, life in view.lives.items() if who.node == node]
-        first, last = min(v.first_ns for v in lives), max(v.last_ns for v in lives)
+        first, last = _extent(view, node)
         for hole_begin, hole_end in zip(ends[:-1].tolist(), begins[1:].tolist(), strict=True):
             if hole_end > first and hole_begin < last:
                 on_server = clock.to_server(np.array([hole_begin, hole_end], np.int64))

@@ -102,6 +102,7 @@ _knot = sa.Table(
     Column("offset_ns", _Number),
     Column("rtt_ns", Float),
 )
+_arrival = sa.Table("arrival", _meta, Column("node", Integer, primary_key=True), Column("offset_ns", _Number))
 _progress = sa.Table(
     "progress",
     _meta,
@@ -212,13 +213,37 @@ class Catalog:
             for metric in metrics:
                 db.execute(_metric.insert().values(metric._asdict()))
 
-    def add_knots(self, knots: Iterable[tuple[int, Knot]]) -> None:
-        """Keep clock exchanges of nodes, in one transaction."""
+    def put_clocks(
+        self,
+        knots: Iterable[tuple[int, Knot]],
+        dropped: Iterable[tuple[int, int]] = (),
+        arrivals: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
+        """Keep clock exchanges of nodes, forget those of (node, node time), and set nodes' offsets by arrival;
+        in one transaction."""
         with self._engine.begin() as db:
             for node, knot in knots:
-                same = (_knot.c.node == node) & (_knot.c.node_ns == knot.node_ns)
-                db.execute(_knot.delete().where(same))
+                db.execute(_knot.delete().where(_knot_is(node, knot.node_ns)))
                 db.execute(_knot.insert().values(node=node, **knot._asdict()))
+            for node, node_ns in dropped:
+                db.execute(_knot.delete().where(_knot_is(node, node_ns)))
+            for node, offset_ns in arrivals.items():
+                db.execute(_arrival.delete().where(_arrival.c.node == node))
+                db.execute(_arrival.insert().values(node=node, offset_ns=offset_ns))
+
+    def arrivals(self) -> dict[int, int]:
+        """Least time between the end of a node's batch, in its own time, and its arrival in the server's."""
+        with self._engine.connect() as db:
+            return {r.node: r.offset_ns for r in db.execute(sa.select(_arrival))}
+
+    def state(self, name: str) -> str | None:
+        """A value kept under a name; None when there is none."""
+        with self._engine.connect() as db:
+            return db.execute(sa.select(_state.c.value).where(_state.c.name == name)).scalar()
+
+    def put_state(self, name: str, value: str) -> None:
+        with self._engine.begin() as db:
+            _put_state(db, name, value)
 
     def knots(self) -> dict[int, list[Knot]]:
         """All knots by node, in order of time."""
@@ -263,9 +288,7 @@ class Catalog:
 
     def sealed_through(self) -> int:
         """Inbox rows up to this id live on in segments."""
-        with self._engine.connect() as db:
-            value = db.execute(sa.select(_state.c.value).where(_state.c.name == "sealed_through")).scalar()
-        return int(value or 0)
+        return int(self.state("sealed_through") or 0)
 
     def seal(self, sealing: Sealing) -> None:
         """Make a sealing true, whole or not at all."""
@@ -281,8 +304,16 @@ class Catalog:
                 db.execute(_progress.insert().values(job=job, **values))
             for who, life in sealing.lives.items():
                 _put_life(db, who, life)
-            db.execute(_state.delete().where(_state.c.name == "sealed_through"))
-            db.execute(_state.insert().values(name="sealed_through", value=str(sealing.through_id)))
+            _put_state(db, "sealed_through", str(sealing.through_id))
+
+
+def _knot_is(node: int, node_ns: int) -> sa.ColumnElement[bool]:
+    return (_knot.c.node == node) & (_knot.c.node_ns == node_ns)
+
+
+def _put_state(db: sa.Connection, name: str, value: str) -> None:
+    db.execute(_state.delete().where(_state.c.name == name))
+    db.execute(_state.insert().values(name=name, value=value))
 
 
 def _put_life(db: sa.Connection, who: Incarnation, life: Life) -> None:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from ..clock import NodeClock
+import numpy as np
+
+from ..clock import FIRST_KNOTS, NodeClock, best, thin
 from ..ingest.decode import MAX_TIME_NS
-from ..records import Knot
+from ..records import Ints, Knot
+from ..server_time import ServerTime, boot
 from .catalog import Catalog
 from .numbers import Numbers
+
+NO_KNOTS = np.empty((0, 3), np.int64)
 
 
 class Clocks(dict[int, NodeClock]):
@@ -34,39 +39,92 @@ class ClockBook:
     def __init__(self, catalog: Catalog, numbers: Numbers) -> None:
         self._catalog, self._numbers = catalog, numbers
         self._lock = threading.Lock()
-        self._knots = catalog.knots()
-        self._new_knots: list[tuple[int, Knot]] = []
-        self._arrival: dict[int, int] = {}
+        self._kept = {node: _rows(knots) for node, knots in catalog.knots().items()}  # and in the catalog
+        self._fresh: dict[int, list[Knot]] = {}  # all that came since
+        self._arrival = catalog.arrivals()
+        self._new_arrivals: dict[int, int] = {}
+        self._added: list[tuple[int, Knot]] = []  # and not yet in the catalog
+        self._dropped: list[tuple[int, int]] = []
+        self._made: dict[int, NodeClock] = {}  # of all that is known now
 
     def add_knot(self, node: int, knot: Knot) -> None:
-        """Take an exchange of a node; it becomes durable with the next `save`.
+        """Take an exchange of a node; if it says something, it becomes durable with the next `save`.
 
         One whose times cannot be is ignored: it would spoil every report.
         """
-        if not (abs(knot.offset_ns) < MAX_TIME_NS and 0 <= knot.rtt_ns < MAX_TIME_NS):
+        moved = max(abs(knot.node_ns), abs(knot.offset_ns))
+        if not (moved < MAX_TIME_NS and 0 <= knot.rtt_ns < MAX_TIME_NS):
             return
         with self._lock:
-            self._knots.setdefault(node, []).append(knot)
-            self._new_knots.append((node, knot))
+            self._fresh.setdefault(node, []).append(knot)
+            self._made.pop(node, None)
 
     def arrived(self, node: int, end_ns: int, received_ns: int) -> None:
         """A batch that ended at end_ns of the node's time arrived at received_ns of the server's."""
         offset = received_ns - end_ns
-        self._arrival[node] = min(offset, self._arrival.get(node, offset))
+        if offset < self._arrival.get(node, MAX_TIME_NS):
+            with self._lock:
+                self._arrival[node] = self._new_arrivals[node] = offset
+                if not self._measured(node):
+                    self._made.pop(node, None)
 
     def save(self) -> None:
+        """Make durable what is new and worth it, and thin out what is old."""
         with self._lock:
-            new, self._new_knots = self._new_knots, []
-        if new:
-            self._catalog.add_knots(new)
+            fresh, self._fresh = self._fresh, {}
+            arrivals, self._new_arrivals = self._new_arrivals, {}
+            for node, knots in fresh.items():
+                self._added += [(node, knot) for knot in self._keep(node, knots)]
+                self._dropped += [(node, moment) for moment in self._thin(node)]
+        self._catalog.put_clocks(self._added, self._dropped, arrivals)
+        self._added, self._dropped = [], []
+
+    def _keep(self, node: int, knots: list[Knot]) -> list[Knot]:
+        kept = self._kept.get(node, NO_KNOTS)
+        new = _rows(knots)
+        if len(kept) >= FIRST_KNOTS:
+            new = best(new)
+        self._kept[node] = np.concatenate([kept, new])
+        self._made.pop(node, None)
+        return [Knot(*row) for row in new.tolist()]
+
+    def _thin(self, node: int) -> list[int]:
+        """Moments of the knots that are no longer kept."""
+        before = self._kept[node]
+        after = self._kept[node] = thin(before)
+        return sorted(set(before[:, 0].tolist()) - set(after[:, 0].tolist()))
 
     def clocks(self) -> Clocks:
         """The clocks of all nodes, as they are known now."""
         return Clocks(self._clock)
 
     def _clock(self, node: int) -> NodeClock:
+        with self._lock:
+            made = self._made.get(node)
+            if made is None:
+                made = self._made[node] = self._make(node)
+            return made
+
+    def _make(self, node: int) -> NodeClock:
         if node in self._numbers.recordings:
             # Whoever sends it says nothing of the clock that it was recorded by: its times stand as they are.
             return NodeClock((Knot(0, 0, 0),))
-        with self._lock:
-            return NodeClock(self._knots.get(node, ()), self._arrival.get(node))
+        known = [self._kept.get(node, NO_KNOTS), _rows(self._fresh.get(node, []))]
+        return NodeClock(np.concatenate(known), self._arrival.get(node))
+
+    def _measured(self, node: int) -> bool:
+        return node in self._kept or node in self._fresh
+
+
+def server_time(catalog: Catalog) -> ServerTime:
+    """The time in which all of a data root's servers on this boot of this machine speak."""
+    name = f"clock {boot()}"
+    kept = catalog.state(name)
+    now = ServerTime(int(kept) if kept else None)
+    catalog.put_state(name, str(now.base_ns))
+    return now
+
+
+def _rows(knots: list[Knot]) -> Ints:
+    rows = np.array(knots, np.int64).reshape(-1, 3)
+    return rows[np.argsort(rows[:, 0], kind="stable")]
