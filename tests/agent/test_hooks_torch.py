@@ -1,4 +1,4 @@
-"""PyTorch's hooks: what the recorder makes of what it hears; the hooks on made-up modules of torch's shape."""
+"""What PyTorch's recorder makes of what it hears; its hooks on made-up modules of torch's shape."""
 
 from __future__ import annotations
 
@@ -147,6 +147,15 @@ def test_closure_of_the_optimizer_is_no_work_of_the_optimizer(record: Recorder, 
     record.leave(25)
     record.stepped(25)
     assert heard.phases == [(FORWARD, 0, 10), (BACKWARD, 10, 20), (OPTIMIZER, 20, 25)]
+
+
+def test_optimizer_that_communicates_after_a_fetch_ahead(record: Recorder, heard: Heard) -> None:
+    record.forward(0)
+    record.enter(OPTIMIZER, 5)
+    record.blocked(6, 7)
+    record.leave(10)
+    record.stepped(10)
+    assert heard.phases == [(OPTIMIZER, 5, 6), (COMMUNICATE, 6, 7), (OPTIMIZER, 7, 10)]
 
 
 def test_forward_done_again_for_a_checkpoint_is_backward(record: Recorder, heard: Heard) -> None:

@@ -47,7 +47,8 @@ class Recorder:
         self._joined: Dict[str, Span] = {}
         self._stack: List[List[Any]] = []
         self._forward: Optional[int] = None
-        self._kept: List[Span] = []
+        self._kept: List[Span] = []  # what is told if the forward turns out to be one
+        self._instead: List[Span] = []  # and if not
         self._asks: List[Callable[[int], None]] = []
         self.batches.clear()
 
@@ -60,11 +61,11 @@ class Recorder:
         stack = self._stack
         if name is BACKWARD:
             self._settle_forward(now)
-        elif name is INPUT:
+        elif name is INPUT or (stack and name is OPTIMIZER):
             self._drop_forward()
         if self._forward is not None and name is COMMUNICATE:
-            self._kept.append((FORWARD, self._forward, now, None, 1))
-        elif stack and (self._forward is None or name is not COMMUNICATE):
+            self._keep(now)
+        elif stack:
             self._cut(stack[-1], now)
         stack.append([name, now])
 
@@ -94,6 +95,13 @@ class Recorder:
         self._drop_forward()
         self._forward = now
 
+    def _keep(self, now: int) -> None:
+        # Inside an optimizer's step this was either its own work or the forward of a closure.
+        if now > self._forward:  # type: ignore[operator]
+            self._kept.append((FORWARD, self._forward, now, None, 1))  # type: ignore[arg-type]
+        if self._stack and now > self._stack[-1][1]:
+            self._instead.append((self._stack[-1][0], self._stack[-1][1], now, None, 1))
+
     def _cut(self, top: List[Any], now: int) -> None:
         if now > top[1]:
             self._spans.append((top[0], top[1], now, None, 1))
@@ -104,14 +112,15 @@ class Recorder:
         self._spans += self._kept
         if now > self._forward:
             self._spans.append((FORWARD, self._forward, now, None, 1))
-        if self._stack:  # a closure of the optimizer: this was no work of its own
+        if self._stack:  # a closure of the optimizer
             self._stack[-1][1] = now
-        self._drop_forward()
+        self._forward, self._kept, self._instead = None, [], []
 
     def _drop_forward(self) -> None:
         self._forward = None
-        if self._kept:
-            self._kept = []
+        if self._kept or self._instead:
+            self._spans += self._instead
+            self._kept, self._instead = [], []
 
     def forget(self, name: str, since: int) -> None:
         """What was told as `name` since then was no part of training."""
