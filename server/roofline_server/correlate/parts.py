@@ -28,6 +28,7 @@ class PartTotal(NamedTuple):
     grown: float | None = None  # of a cumulative metric: by how much, None: fewer than two readings
     mean: float | None = None  # of a gauge, over its samples
     largest: float | None = None
+    above: float | None = None  # of a gauge, the share of its samples that are above zero
 
 
 def of_parts(samples: Table, whole_ranks: bool = False) -> Table:
@@ -48,7 +49,7 @@ def of_parts(samples: Table, whole_ranks: bool = False) -> Table:
 
 def summarise(samples: Table, metrics: Sequence[Metric]) -> Table:
     """One row per part: KEYS, begin_ns, end_ns, samples; per cumulative metric NAME.first, NAME.last and
-    NAME.grown (the sum of its increases); per gauge NAME.sum, NAME.count and NAME.max.
+    NAME.grown (the sum of its increases); per gauge NAME.sum, NAME.count, NAME.max and NAME.above.
 
     samples: as `of_parts` gives them, any order. NaN: no reading.
     """
@@ -83,6 +84,7 @@ def _summary(metric: Metric, values: Floats) -> dict[str, float]:
         "sum": float(values.sum()),
         "count": float(len(values)),
         "max": float(values.max()) if some else np.nan,
+        "above": float((values > 0).sum()),
     }
 
 
@@ -125,7 +127,10 @@ def _total(part: Table, metric: Metric) -> PartTotal | None:
         if not count:
             return None
         mean = float(np.nansum(part[f"{metric.name}.sum"]) / count)
-        return base._replace(mean=mean, largest=float(np.nanmax(part[f"{metric.name}.max"])))
+        # Rows of an older server lack it.
+        above = float(np.sum(part.get(f"{metric.name}.above", np.nan)) / count)
+        largest = float(np.nanmax(part[f"{metric.name}.max"]))
+        return base._replace(mean=mean, largest=largest, above=None if np.isnan(above) else above)
     return None
 
 

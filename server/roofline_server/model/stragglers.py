@@ -193,27 +193,32 @@ class ServerTimes(NamedTuple):
 
     rank: str
     host: str
-    awaited: float | None  # share of their samples in which workers waited for its answer, mean over workers
+    behind: float | None  # share of its samples in which it had not taken what workers had sent it
+    sending: float | None  # share of the time in which data were on their way to it, mean over workers
     cpu_wait: float | None  # seconds a second that its threads waited for a CPU
     stopped: float | None  # share of the steps in which it was seen stopped
 
 
-AWAITED, AWAITED_MORE = 0.2, 1.5  # share of the time that is much, and against the other servers
+BUSY, BUSIER = 0.2, 1.5  # share of the time that is much, and against the other servers
 STOPPED = 0.1
+SIGNS = {
+    "behind": "it had not taken what workers sent it {:.0%} of the time, the others {:.0%}",
+    "sending": "data of workers were on their way to it {:.0%} of the time, to the others {:.0%}",
+}
 
 
 def slow_servers(servers: Sequence[ServerTimes], step_s: float, steps: int) -> list[Finding]:
-    """Parameter servers that workers wait for clearly longer than for the others, or that do not run."""
+    """Parameter servers that keep up worse than the others, or that do not run all the time."""
     found = []
     for server in servers:
-        others = [s.awaited for s in servers if s is not server and s.awaited is not None]
         told, excess = [], 0.0
-        if server.awaited is not None and others:
-            usual = float(np.median(others))
-            if server.awaited >= AWAITED and server.awaited >= AWAITED_MORE * usual:
-                excess = server.awaited - usual
-                often = f"{server.awaited:.0%} of the time, for the others {usual:.0%}"
-                told.append(f"workers wait for its answer {often}")
+        for sign, sentence in SIGNS.items():
+            own = getattr(server, sign)
+            others = [getattr(s, sign) for s in servers if s is not server and getattr(s, sign) is not None]
+            usual = float(np.median(others)) if others else None
+            if own is not None and usual is not None and own >= max(BUSY, BUSIER * usual):
+                excess = max(excess, own - usual)
+                told.append(sentence.format(own, usual))
         if server.stopped is not None and server.stopped >= STOPPED:
             excess = max(excess, server.stopped)
             told.append(f"its process was stopped in {server.stopped:.0%} of the steps")
@@ -238,5 +243,5 @@ SENTENCES: Mapping[str, str] = {
     "cpu": "it has too little CPU, which costs {} a step ({:.0%})",
     "compute": "it computes longer than the others, which costs {} a step ({:.0%})",
     "delay": "it is late without computing, which costs {} a step ({:.0%})",
-    "server": "workers wait for it, about {} a step ({:.0%})",
+    "server": "it does not keep up with the workers, up to {} a step ({:.0%})",
 }

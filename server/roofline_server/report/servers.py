@@ -24,17 +24,24 @@ def server_times(view: JobView, number: int, mine: Mapping[str, Table]) -> Serve
     key = view.ranks[number]
     name = f"{key.role}:{key.index}"
     workers = {n for n, k in view.ranks.items() if k.role == "worker"}
-    awaited = [
-        part.mean
+    behind = [
+        part.above
         for part in view.parts
-        if part.rank in workers and (part.metric.name, part.instance) == ("tcp_awaiting", name)
-        if part.mean is not None
+        if (part.rank, part.metric.name) == (number, "tcp_unread_bytes") and _is_worker(part)
+        if part.above is not None
+    ]
+    sending = [
+        rate / NS
+        for part in view.parts
+        if part.rank in workers and (part.metric.name, part.instance) == ("tcp_busy_ns", name)
+        if (rate := _rate(part)) is not None
     ]
     waited = counter(mine.get("steps_process", {}), "cpu_wait_ns")
     return ServerTimes(
         name,
         host_of(view, number),
-        float(np.mean(awaited)) if awaited else None,
+        max(behind, default=None),
+        float(np.mean(sending)) if sending else None,
         waited.total / NS / waited.seconds if waited is not None and waited.seconds else None,
         stopped_share(mine),
     )
@@ -64,7 +71,8 @@ def load_of(view: JobView, number: int, times: ServerTimes) -> ServerLoad:
         {
             "sent_bytes_per_second": measured(sent, "byte/s", no_tcp),
             "received_bytes_per_second": measured(received, "byte/s", no_tcp),
-            "awaited": measured(times.awaited, "1", "whether workers wait for it was not seen"),
+            "behind": measured(times.behind, "1", no_tcp),
+            "sending": measured(times.sending, "1", "the workers' connections to it were not read"),
             "cpu_wait": measured(times.cpu_wait, "1", no_waits),
             "stopped": measured(times.stopped, "1", "its state was not read"),
             **_payload(view, times.rank),

@@ -137,19 +137,23 @@ def test_rank_that_waits_for_input_is_named_even_alone() -> None:
 # -- parameter servers -----------------------------------------------------------------------------
 
 
-def server(name: str, awaited: float | None = None, stopped: float | None = None) -> ServerTimes:
-    return ServerTimes(name, "node", awaited, None, stopped)
+def server(name: str, **known: float) -> ServerTimes:
+    nothing = dict.fromkeys(("behind", "sending", "cpu_wait", "stopped"))
+    return ServerTimes(name, "node", **{**nothing, **known})
 
 
-def test_server_that_workers_wait_for_more_than_for_the_others_is_named() -> None:
-    (found,) = slow_servers([server("ps:0", 0.1), server("ps:1", 0.6)], STEP_S, STEPS)
+@pytest.mark.parametrize("sign", ["behind", "sending"])
+def test_server_that_keeps_up_worse_than_the_others_is_named(sign: str) -> None:
+    (found,) = slow_servers([server("ps:0", **{sign: 0.1}), server("ps:1", **{sign: 0.6})], STEP_S, STEPS)
     assert (found.rank, found.kind) == ("ps:1", "server")
     assert found.share == pytest.approx(0.5)
+    assert "60%" in found.evidence[0]
 
 
-def test_servers_awaited_alike_are_not_named() -> None:
-    assert slow_servers([server("ps:0", 0.5), server("ps:1", 0.55)], STEP_S, STEPS) == []
-    assert slow_servers([server("ps:0", 0.9)], STEP_S, STEPS) == []
+def test_servers_alike_are_not_named() -> None:
+    assert slow_servers([server("ps:0", behind=0.5), server("ps:1", behind=0.55)], STEP_S, STEPS) == []
+    assert slow_servers([server("ps:0", behind=0.9)], STEP_S, STEPS) == []
+    assert slow_servers([server("ps:0", behind=0.01), server("ps:1", behind=0.15)], STEP_S, STEPS) == []
 
 
 def test_stopped_server_is_named() -> None:
