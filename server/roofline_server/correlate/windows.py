@@ -115,7 +115,8 @@ def attempts(windows: Table, who: str, *keys: str) -> Ints:
     anybody ever was.
     """
     found = np.zeros(rows(windows), np.int64)
-    if rows(windows) < 2:
+    names = dict.fromkeys((who, *keys))
+    if rows(windows) < 2 or not _again(joined(*(windows[name] for name in names))):
         return found
     order = np.lexsort((windows["begin_ns"], *(windows[key] for key in reversed(keys))))
     begin, end = windows["begin_ns"][order].astype(np.int64), windows["end_ns"][order].astype(np.int64)
@@ -126,6 +127,26 @@ def attempts(windows: Table, who: str, *keys: str) -> Ints:
     jumps = np.cumsum(np.append(False, gap))
     found[order] = jumps - jumps[np.flatnonzero(first)][group]
     return found
+
+
+def joined(*columns: Ints) -> Ints:
+    """One number per row, the same for the same values in all columns and in their order: sorting it is much
+    cheaper than sorting by several columns."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        low, span = int(column.min()), int(column.max()) - int(column.min()) + 1
+        if (int(key.max()) + 1) * span >= 2**62:
+            key = np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int64)
+            column = np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.int64)
+            low, span = 0, int(column.max()) + 1
+        key = key * span + (column - low)
+    return key
+
+
+def _again(key: Ints) -> bool:
+    """Whether a number is there twice."""
+    ordered = np.sort(key)
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _done_twice(who: Ints, group: Ints) -> Bools:
@@ -157,11 +178,9 @@ def synchronous(windows: Table) -> bool:
         return False
     if len(np.unique(windows["rank"])) == 1:
         return True
-    attempt = attempts(windows, "rank", "step")
-    order = np.lexsort((attempt, windows["step"]))
-    at = np.flatnonzero(
-        np.append(True, (np.diff(windows["step"][order]) != 0) | (np.diff(attempt[order]) != 0))
-    )
+    key = joined(windows["step"], attempts(windows, "rank", "step"))
+    order = np.argsort(key, kind="stable")
+    at = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
     count = np.diff(np.append(at, len(order)))
     latest_begin = np.maximum.reduceat(windows["begin_ns"][order], at)
     earliest_end = np.minimum.reduceat(windows["end_ns"][order], at)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..correlate.windows import attempts
-from ..records import Floats, Ints, concatenate
+from ..correlate.windows import attempts, joined
+from ..records import Floats, Ints, concatenate, take
 from .evidence import NS, StepEvidence
 
 
@@ -53,16 +53,16 @@ def align(ranks: Sequence[StepEvidence]) -> Grid:
     if not table:
         none: Ints = np.zeros(0, np.int64)
         return Grid(none, none, none, np.zeros((0, len(ranks)), np.int64))
-    attempt = attempts(table, "who", "step")
-    each, where = np.unique(np.column_stack((table["step"], attempt)), axis=0, return_inverse=True)
-    where = where.reshape(-1)
-    begin, end = np.full(len(each), np.iinfo(np.int64).max), np.full(len(each), np.iinfo(np.int64).min)
-    np.minimum.at(begin, where, table["begin_ns"])
-    np.maximum.at(end, where, table["end_ns"])
-    at = np.full((len(each), len(ranks)), -1, np.int64)
-    at[where, table["who"]] = table["own"]
+    key = joined(table["step"], attempts(table, "who", "step"))
+    by_step = np.argsort(key, kind="stable")
+    table, key = take(table, by_step), key[by_step]
+    firsts = np.flatnonzero(np.append(True, np.diff(key) != 0))
+    begin = np.minimum.reduceat(table["begin_ns"], firsts)
+    end = np.maximum.reduceat(table["end_ns"], firsts)
+    at = np.full((len(firsts), len(ranks)), -1, np.int64)
+    at[np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(key)))), table["who"]] = table["own"]
     order = np.argsort(begin, kind="stable")
-    return Grid(each[order, 0], begin[order], end[order], at[order])
+    return Grid(table["step"][firsts][order], begin[order], end[order], at[order])
 
 
 def held_by_join(grid: Grid, ranks: Sequence[StepEvidence]) -> Floats:

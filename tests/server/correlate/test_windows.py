@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.correlate.windows import build, last_needed, synchronous
+from roofline_server.correlate.windows import attempts, build, joined, last_needed, synchronous
 from roofline_server.records import ABSENT, rows, take
 
 from ..builders import BEGIN, BORDER, END, mark_table, triples, window_table
@@ -233,3 +233,41 @@ def test_marks_before_what_is_needed_change_no_later_window(
     later = [w for w in triples(windows) if w[3] > through]
     kept = build(take(marks, marks["time_ns"] >= since))
     assert [w for w in triples(kept) if w[3] > through] == later
+
+
+# -- steps done again ------------------------------------------------------------------------------
+
+
+def attempts_of(*found: tuple[int, int, int, int]) -> list[int]:
+    return attempts(window_table(list(found)), "rank", "step").tolist()
+
+
+def test_steps_done_once_are_first_attempts() -> None:
+    assert attempts_of((1, 0, 0, 9), (2, 0, 100, 109), (1, 1, 10, 19)) == [0, 0, 0]
+    assert attempts_of() == []
+
+
+def test_epochs_that_count_from_zero_are_attempts() -> None:
+    assert attempts_of(*((1, k % 3, 10 * k, 10 * k + 9) for k in range(9))) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+def test_ranks_that_do_a_step_again_together_share_the_attempt() -> None:
+    found = [(1, 5, 0, 90), (2, 5, 5, 95), (2, 5, 1000, 1090), (1, 5, 1010, 1100)]
+    assert attempts_of(*found) == [0, 0, 1, 1]
+
+
+def test_new_rank_of_a_second_attempt_belongs_to_it() -> None:
+    assert attempts_of((1, 5, 0, 90), (1, 5, 1000, 1090), (2, 5, 1005, 1095)) == [0, 1, 1]
+
+
+def test_two_windows_of_one_round_behind_one_another_are_one_attempt() -> None:
+    # A coordinator's queue gave one worker both closures of the round.
+    assert attempts_of((1, 5, 0, 90), (1, 5, 91, 180), (2, 5, 0, 100)) == [0, 0, 0]
+
+
+@given(st.lists(st.tuples(*[st.integers(-(2**62), 2**62)] * 2), min_size=1, max_size=30))
+def test_joined_numbers_keep_the_order_of_their_columns(found: list[tuple[int, int]]) -> None:
+    key = joined(*(np.array([row[i] for row in found], np.int64) for i in range(2)))
+    ranked = {pair: at for at, pair in enumerate(sorted(set(found)))}
+    mine = {k: at for at, k in enumerate(sorted(set(key.tolist())))}
+    assert [mine[k] for k in key.tolist()] == [ranked[pair] for pair in found]
