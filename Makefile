@@ -19,7 +19,7 @@ test: $(VENV)/.ready ## run the tests (no training framework needed)
 	@$(VENV)/bin/python -m coverage run -m pytest
 	@$(VENV)/bin/python -m coverage report | grep '^TOTAL'
 
-test-frameworks: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run the tests on real TensorFlow and PyTorch
+test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run the tests on real TensorFlow, PyTorch and Horovod
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m framework
 
@@ -61,6 +61,20 @@ $(TORCH_VENV)/.ready: examples/torch_requirements.txt
 	@$(PYTHON) -m venv $(TORCH_VENV)
 	@$(TORCH_VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
+
+# Without its build tools Horovod is left out, and its tests say so.
+$(TF_VENV)/.horovod: $(TF_VENV)/.ready tests/frameworks/build_horovod.sh
+	@$(call build_horovod,$(TF_VENV),tensorflow)
+
+$(TORCH_VENV)/.horovod: $(TORCH_VENV)/.ready tests/frameworks/build_horovod.sh
+	@$(call build_horovod,$(TORCH_VENV),torch)
+
+define build_horovod
+if command -v cmake >/dev/null && command -v g++ >/dev/null; then \
+	echo "building Horovod for $(2) into $(1) (about three minutes, once)"; \
+	bash tests/frameworks/build_horovod.sh $(abspath $(1))/bin/python $(2) && touch $(1)/.horovod; \
+else echo "Horovod is not built for $(2): install cmake and g++ (and libopenmpi-dev for MPI)"; fi
+endef
 
 $(PROTO_VENV)/.ready: Makefile
 	@$(PYTHON) -m venv $(PROTO_VENV)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 
 
@@ -21,7 +22,7 @@ class Journal:
     def write(self, folder: Path, **more: object) -> None:
         """One file per rank: FOLDER/rankR.json."""
         steps = len(self.ends_ns) - 1
-        seconds = [(end - begin) / 1e9 for begin, end in zip(self.ends_ns, self.ends_ns[1:], strict=False)]
+        seconds = [(end - begin) / 1e9 for begin, end in pairwise(self.ends_ns)]
         folder.mkdir(parents=True, exist_ok=True)
         said = {"rank": self.rank, "size": self.size, "steps": steps, "examples": steps * self.batch}
         said |= {"step_seconds": seconds, "ends_ns": self.ends_ns, **more}

@@ -5,6 +5,8 @@ Standard library only: the counts can be held against what a profiler measured.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 IMAGE, CHANNELS, CLASSES = 32, 3, 10
 CONVOLUTIONS = ((3, 32), (32, 64))  # channels in and out, 3x3 each
 POOLED = 4  # average pooling in front of the dense layers
@@ -16,7 +18,7 @@ def weights() -> list[int]:
     sizes = []
     for inputs, outputs in CONVOLUTIONS:
         sizes += [9 * inputs * outputs, outputs]
-    for inputs, outputs in zip(DENSE, DENSE[1:], strict=False):
+    for inputs, outputs in pairwise(DENSE):
         sizes += [inputs * outputs, outputs]
     return sizes
 
@@ -32,6 +34,6 @@ def flops_per_step(batch: int) -> int:
     total = 0
     for layer, (inputs, outputs) in enumerate(CONVOLUTIONS):
         total += 2 * batch * pixels * 9 * inputs * outputs * (2 if layer == 0 else 3)
-    for inputs, outputs in zip(DENSE, DENSE[1:], strict=False):
+    for inputs, outputs in pairwise(DENSE):
         total += 2 * batch * inputs * outputs * 3
     return total

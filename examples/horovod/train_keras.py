@@ -1,7 +1,4 @@
-"""One Horovod rank under TensorFlow: the same network, trained by Keras' `fit` or by a loop with a tape.
-
-    horovodrun -np 2 -H localhost:2 --gloo python train_keras.py --loop fit
-"""
+"""One Horovod rank under TensorFlow: the same network, trained by Keras' `fit` or by a loop with a tape."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""One Horovod rank under PyTorch: a small convolutional network on synthetic images.
-
-    horovodrun -np 2 -H localhost:2 --gloo python train_torch.py --steps 60
-"""
+"""One Horovod rank under PyTorch: a small convolutional network on synthetic images."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import horovod.torch as hvd
 import torch
@@ -47,7 +46,7 @@ def network() -> nn.Module:
     for inputs, outputs in CONVOLUTIONS:
         layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()]
     layers += [nn.AvgPool2d(POOLED), nn.Flatten()]
-    for inputs, outputs in zip(DENSE, DENSE[1:], strict=False):
+    for inputs, outputs in pairwise(DENSE):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
