@@ -120,6 +120,17 @@ class NodeClock:
         inside = (self._line.at > begin_ns - self._begin) & (self._line.at < end_ns - self._begin)
         return float(np.concatenate([ends, self._line.error[inside]]).max())
 
+    def to_node(self, server_ns: Ints) -> Ints:
+        """Node times of server times: the inverse of `to_server`, but for roundings."""
+        at, moved = (
+            (server_ns - self._base - self._begin).astype(np.float64),
+            self._line.at + self._line.middle,
+        )
+        before = np.minimum(at - moved[0], 0) / (1 + self._pieces[0].rate)
+        after = np.maximum(at - moved[-1], 0) / (1 + self._pieces[-1].rate)
+        found: Ints = np.rint(np.interp(at, moved, self._line.at) + before + after).astype(np.int64)
+        return found + self._begin
+
     @property
     def drift(self) -> Drift | None:
         """How the offset changed lately; None when nothing was measured."""

@@ -266,6 +266,12 @@ def test_a_nanosecond_is_kept_over_years() -> None:
     assert clock.to_server(at(3 * year, 3 * year + 1)).tolist() == [UNIX + 3 * year, UNIX + 3 * year + 1]
 
 
+@given(TRUTHS, TRIPS, ASKED)
+def test_node_time_comes_back_from_server_time(truth: Truth, trips: list[Trip], asked: Ints) -> None:
+    clock = NodeClock(truth.knots(trips))
+    assert np.abs(clock.to_node(clock.to_server(asked)) - asked).max() <= 2
+
+
 def test_without_exchanges_arrival_stands_in_and_the_error_is_unknown() -> None:
     clock = NodeClock([], arrival_offset_ns=UNIX)
     assert clock.to_server(at(5)).tolist() == [UNIX + 5]

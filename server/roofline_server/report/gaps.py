@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..correlate.kernels import merge
@@ -20,11 +22,14 @@ def alignment_of(view: JobView) -> list[tuple[str, Value]]:
     found = []
     for node in sorted(nodes_of(view) - view.recordings):
         error = view.clocks[node].worst_error(*_extent(view, node))
-        host = view.machines[node].host
+        settled = view.settled.get(node, 0.0)
         if error is None:
-            found.append((host, Value(None, "s", reason="no ping of this node was answered yet")))
+            value = Value(None, "s", reason="no ping of this node was answered yet")
+        elif math.isinf(settled):
+            value = Value(None, "s", reason="steps were stored before a ping of this node was answered")
         else:
-            found.append((host, Value(error / 1e9, "s", Provenance.MEASURED, Scope.NODE)))
+            value = Value(max(error, settled) / 1e9, "s", Provenance.MEASURED, Scope.NODE)
+        found.append((view.machines[node].host, value))
     return found
 
 

@@ -103,6 +103,13 @@ _knot = sa.Table(
     Column("rtt_ns", Float),
 )
 _arrival = sa.Table("arrival", _meta, Column("node", Integer, primary_key=True), Column("offset_ns", _Number))
+_settled = sa.Table(
+    "settled",
+    _meta,
+    Column("job", String, primary_key=True),
+    Column("node", Integer, primary_key=True),
+    Column("error_ns", Float),
+)
 _progress = sa.Table(
     "progress",
     _meta,
@@ -219,8 +226,7 @@ class Catalog:
         dropped: Iterable[tuple[int, int]] = (),
         arrivals: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
-        """Keep clock exchanges of nodes, forget those of (node, node time), and set nodes' offsets by arrival;
-        in one transaction."""
+        """Keep clock exchanges of nodes, forget those of (node, node time), set nodes' offsets by arrival."""
         with self._engine.begin() as db:
             for node, knot in knots:
                 db.execute(_knot.delete().where(_knot_is(node, knot.node_ns)))
@@ -235,6 +241,21 @@ class Catalog:
         """Least time between the end of a node's batch, in its own time, and its arrival in the server's."""
         with self._engine.connect() as db:
             return {r.node: r.offset_ns for r in db.execute(sa.select(_arrival))}
+
+    def settled(self) -> dict[str, dict[int, float]]:
+        """By job and node, how far wrong times in stored step windows can be."""
+        found: dict[str, dict[int, float]] = {}
+        with self._engine.connect() as db:
+            for r in db.execute(sa.select(_settled)):
+                found.setdefault(r.job, {})[r.node] = r.error_ns
+        return found
+
+    def put_settled(self, job: str, errors: Mapping[int, float]) -> None:
+        """Replace what `settled` says of a job."""
+        with self._engine.begin() as db:
+            db.execute(_settled.delete().where(_settled.c.job == job))
+            for node, error_ns in errors.items():
+                db.execute(_settled.insert().values(job=job, node=node, error_ns=error_ns))
 
     def state(self, name: str) -> str | None:
         """A value kept under a name; None when there is none."""

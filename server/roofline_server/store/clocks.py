@@ -6,14 +6,15 @@ been sent before its end. The least of those offsets stands in for a node that n
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from ..clock import FIRST_KNOTS, NodeClock, best, thin
 from ..ingest.decode import MAX_TIME_NS
-from ..records import Ints, Knot
+from ..records import Ints, Knot, Table
 from ..server_time import ServerTime, boot
 from .catalog import Catalog
 from .numbers import Numbers
@@ -46,6 +47,7 @@ class ClockBook:
         self._added: list[tuple[int, Knot]] = []  # and not yet in the catalog
         self._dropped: list[tuple[int, int]] = []
         self._made: dict[int, NodeClock] = {}  # of all that is known now
+        self._settled = catalog.settled()
 
     def add_knot(self, node: int, knot: Knot) -> None:
         """Take an exchange of a node; if it says something, it becomes durable with the next `save`.
@@ -93,6 +95,29 @@ class ClockBook:
         before = self._kept[node]
         after = self._kept[node] = thin(before)
         return sorted(set(before[:, 0].tolist()) - set(after[:, 0].tolist()))
+
+    def settle(self, job: str, steps: Table, homes: Mapping[int, int], anew: bool) -> None:
+        """Step windows of a job are about to be stored for good, on the clocks as they are now.
+
+        A clock known better later does not move them: what could be wrong with them stays true.
+        homes: rank -> node. anew: all that was stored before is replaced.
+        """
+        before = {} if anew else self.settled(job)
+        after = dict(before)
+        nodes = np.array([homes.get(rank, -1) for rank in steps["rank"].tolist()], np.int64)
+        for node in set(nodes.tolist()) - {-1}:
+            mine = nodes == node
+            extent = np.array([steps["begin_ns"][mine].min(), steps["end_ns"][mine].max()], np.int64)
+            clock = self._clock(node)
+            error = clock.worst_error(*clock.to_node(extent).tolist())
+            after[node] = max(after.get(node, 0.0), math.inf if error is None else error)
+        if anew or after != before:
+            self._catalog.put_settled(job, after)
+            self._settled[job] = after
+
+    def settled(self, job: str) -> Mapping[int, float]:
+        """Node -> how far wrong its times can be in a job's stored step windows, ns; infinite: unknown."""
+        return self._settled.get(job, {})
 
     def clocks(self) -> Clocks:
         """The clocks of all nodes, as they are known now."""

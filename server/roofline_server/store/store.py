@@ -214,6 +214,8 @@ class Store:
         through = self._complete_through(job, clocks, reported)
         if through > progress.through_ns:
             fresh, latest = self._fresh(tables, progress, through)
+            if "steps" in fresh:
+                self._clocks.settle(job, fresh["steps"], tables.homes, anew=not progress.through_ns)
             for name, table in fresh.items():
                 segments.append(self._write(job, name, table, None, sealing))
             resume = step_windows.last_needed(tables.marks, step_windows.build(tables.marks), through)
@@ -353,6 +355,7 @@ class Store:
             self._part_totals(snapshot, clocks),
             self.numbers.recordings,
             facts_of(events),
+            self._clocks.settled(job),
         )
 
     def raw(self, job: str) -> RawData | None:

@@ -29,6 +29,7 @@ class JobView(NamedTuple):
     parts: Sequence[PartTotal] = ()  # what nodes, and parts of nodes and ranks, counted over the job
     recordings: frozenset[int] = frozenset()  # nodes that are recorded files
     facts: Mapping[int, Mapping[str, str]] = {}  # rank -> settings and sizes it said, by name
+    settled: Mapping[int, float] = {}  # node -> how far wrong its times in stored step windows can be, ns
 
 
 def facts_of(events: Table) -> dict[int, dict[str, str]]:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from roofline_server.clock import FIRST_KNOTS, MOST_KNOTS
 from roofline_server.ingest.decode import MAX_TIME_NS
-from roofline_server.records import RECORDING, Knot, NodeKey
+from roofline_server.records import RECORDING, Knot, NodeKey, Table
 from roofline_server.store.catalog import Catalog, sqlite_url
 from roofline_server.store.clocks import ClockBook
 from roofline_server.store.numbers import Numbers
 
-from ..builders import UNIX, S, machine
+from ..builders import MS, UNIX, S, machine
 
 
 @pytest.fixture
@@ -115,3 +115,32 @@ def test_times_of_a_recording_stand_as_they_are(catalog: Catalog) -> None:
     book = ClockBook(catalog, numbers)
     book.arrived(node, 5, UNIX)
     assert book.clocks()[node].to_server(np.array([UNIX])).tolist() == [UNIX]
+
+
+def windows(*found: tuple[int, int, int]) -> Table:
+    """found: (rank, begin_ns, end_ns)."""
+    return dict(zip(("rank", "begin_ns", "end_ns"), np.array(found, np.int64).T, strict=True))
+
+
+def test_what_was_stored_on_a_badly_known_clock_stays_so(catalog: Catalog) -> None:
+    book = book_of(catalog)
+    for at in range(0, 60, 10):
+        book.add_knot(1, Knot(at * S, UNIX, 10 * MS))
+    book.settle("job", windows((7, UNIX + 10 * S, UNIX + 20 * S), (8, UNIX, UNIX + S)), {7: 1}, anew=False)
+    assert 5 * MS < book.settled("job")[1] < 7 * MS
+    for at in range(0, 60, 10):
+        book.add_knot(1, Knot(at * S, UNIX, 100))
+    assert book.clocks()[1].worst_error(10 * S, 20 * S) < 0.1 * MS
+    book.settle("job", windows((7, UNIX + 20 * S, UNIX + 30 * S)), {7: 1}, anew=False)
+    assert 5 * MS < book.settled("job")[1] < 7 * MS
+    assert book_of(catalog).settled("job") == book.settled("job")
+    book.settle("job", windows((7, UNIX + 10 * S, UNIX + 30 * S)), {7: 1}, anew=True)
+    assert book.settled("job")[1] < 0.1 * MS
+    assert book.settled("other") == {}
+
+
+def test_what_was_stored_before_any_ping_is_known_to_nobody(catalog: Catalog) -> None:
+    book = book_of(catalog)
+    book.arrived(1, 0, UNIX)
+    book.settle("job", windows((7, UNIX, UNIX + S)), {7: 1}, anew=False)
+    assert book_of(catalog).settled("job") == {1: np.inf}
