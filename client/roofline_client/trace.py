@@ -44,8 +44,9 @@ def write_trace(
         notes += chunk.notes
         if trace is None:
             trace = _Trace(chunk, out)
+        unit = next((column.unit for column in chunk.columns if column.name == "value"), "")
         for row in chunk.records():
-            trace.add(row)
+            trace.add(row, unit)
         progress(trace.slices + trace.counters)
     if trace is None:
         raise Refused("the server sends no timeline")
@@ -63,20 +64,20 @@ class _Trace:
         self._begin_ns = int(job["begin_ns"] or 0)
         self._between = "\n"
         self._lanes: dict[tuple[str, str], list[_Lane]] = {}
-        self._threads = 0
+        self._threads: dict[tuple[int, int], int] = {}  # (process, place of the row) -> how many
         self._names: dict[str, str] = {}
-        self._keys: dict[str, str] = {column.name: column.name for column in first.columns}
         self.processes: dict[str, int] = {}
         self.slices = self.counters = self.dropped = 0
         head = {"displayTimeUnit": "ns", "otherData": _about(job, rows)}
         out.write(json.dumps(head)[:-1] + ', "traceEvents": [')
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add(self, row: Mapping[str, Any], unit: str) -> None:
+        """unit: of a counter's value."""
         kind = row["row"]
         if kind == "rank":
             self._introduce(row["rank"], row["host"])
         elif kind == COUNTER:
-            self._count(row)
+            self._count(row, unit)
         elif kind not in ("job", "clock"):
             self._slice(row)
 
@@ -88,11 +89,11 @@ class _Trace:
     def _meta(self, what: str, pid: int, tid: int, **values: Any) -> None:
         self._write(json.dumps({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": values}))
 
-    def _count(self, row: Mapping[str, Any]) -> None:
+    def _count(self, row: Mapping[str, Any], unit: str) -> None:
         at = _microseconds(row["begin_ns"] - self._begin_ns)
-        name, value = self._said(row["name"]), json.dumps(row["value"])
+        name, value = self._said(row["name"]), json.dumps({clean(unit): row["value"]})
         pid = self.processes[row["rank"]]
-        self._write(f'{{"ph":"C","pid":{pid},"ts":{at},"name":{name},"args":{{"value":{value}}}}}')
+        self._write(f'{{"ph":"C","pid":{pid},"ts":{at},"name":{name},"args":{value}}}')
         self.counters += 1
 
     def _slice(self, row: Mapping[str, Any]) -> None:
@@ -117,13 +118,15 @@ class _Trace:
                 return lane
         if len(lanes) >= LANES:
             return None
-        self._threads += 1
         pid = self.processes[rank]
-        lane = _Lane(pid, 100_000 + self._threads)
+        place = ROWS.index(row) if row in ROWS else 0 if row.startswith("steps") else len(ROWS)
+        others = self._threads.get((pid, place), 0)
+        self._threads[pid, place] = others + 1
+        # Chrome puts threads in the order of the index, Perfetto in that of their numbers.
+        lane = _Lane(pid, pid * 100_000 + place * 10_000 + others)
         lanes.append(lane)
         self._meta("thread_name", pid, lane.tid, name=clean(f"{row} {len(lanes)}" if lanes[1:] else row))
-        place = ROWS.index(row) if row in ROWS else 0 if row.startswith("steps") else len(ROWS)
-        self._meta("thread_sort_index", pid, lane.tid, sort_index=place * LANES + len(lanes))
+        self._meta("thread_sort_index", pid, lane.tid, sort_index=lane.tid)
         return lane
 
     def _said(self, name: str) -> str:

@@ -31,23 +31,38 @@ def answer(message: Any) -> Script:
     return lambda request, context: message
 
 
+def chunks(*messages: Any) -> Script:
+    """Of a question that is answered in pieces."""
+    return lambda request, context: iter(messages)
+
+
 @contextmanager
-def serving(report: Script | None = None, jobs: Script | None = None) -> Iterator[Asked]:
-    """A server that answers so; without any script it has no Query service at all."""
+def serving(
+    report: Script | None = None, jobs: Script | None = None, **others: Script | None
+) -> Iterator[Asked]:
+    """A server that answers so; without any script it has no Query service at all.
+
+    others: scripts of methods by their names, as GetSteps.
+    """
     asked: list[Any] = []
+    scripts = {
+        "GetReport": report or answer(pb.Report()),
+        "ListJobs": jobs or answer(pb.ListJobsResponse()),
+        **others,
+    }
 
-    class Query(query_pb2_grpc.QueryServicer):  # type: ignore[misc]
-        def GetReport(self, request: Any, context: Any) -> Any:
+    def method(script: Script) -> Any:
+        def respond(self: Any, request: Any, context: Any) -> Any:
             asked.append(request)
-            return (report or answer(pb.Report()))(request, context)
+            return script(request, context)
 
-        def ListJobs(self, request: Any, context: Any) -> Any:
-            asked.append(request)
-            return (jobs or answer(pb.ListJobsResponse()))(request, context)
+        return respond
 
+    methods = {name: method(script) for name, script in scripts.items() if script is not None}
+    made = type("Query", (query_pb2_grpc.QueryServicer,), methods)
     server = grpc.server(futures.ThreadPoolExecutor(2))
-    if report or jobs:
-        query_pb2_grpc.add_QueryServicer_to_server(Query(), server)
+    if report or jobs or others:
+        query_pb2_grpc.add_QueryServicer_to_server(made(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from roofline_client import Refused
 from roofline_client.cli import parse_steps
 
 from ..fakes import wait_for
-from .fake_server import Asked, answer, never_answering, refuse, serving
+from .chunks import introductions, message, slices, steps
+from .fake_server import Asked, answer, chunks, never_answering, refuse, serving
 
 COMMAND = [sys.executable, "-m", "roofline_client"]
 PLAIN = {k: v for k, v in os.environ.items() if not k.startswith("ROOFLINE_") and k != "FORCE_COLOR"}
@@ -243,3 +245,184 @@ def test_number_that_is_none() -> None:
     with serving(report=answer(message)) as asked:
         done = run("report", "--job", "42", "--server", asked.address, "--format", "json")
     assert "Traceback" not in done.stderr
+
+
+# -- steps, stragglers, timeline, export ---------------------------------------------------------------------
+
+QUESTIONS = {
+    "GetSteps": chunks(message("steps", steps(), ["a note"]), message("steps", steps("worker:1"))),
+    "GetStragglers": answer(pb.Stragglers(job="42", verdict="no rank holds the others up")),
+    "GetTimeline": chunks(
+        message("timeline", introductions(), ["a note"]),
+        message("timeline", slices("steps", [(0, 10), (10, 20)])),
+    ),
+    "Export": chunks(message("marks", {"rank": ["worker:0"], "time_ns": [1]})),
+}
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Asked]:
+    with serving(**QUESTIONS) as asked:
+        yield asked
+
+
+def asking(site: Asked, *arguments: Any) -> subprocess.CompletedProcess[str]:
+    return run(*arguments, "--job", "42", "--server", site.address)
+
+
+def test_steps_in_all_forms(site: Asked) -> None:
+    text, table, whole = (asking(site, "steps", "--format", form) for form in ("text", "csv", "json"))
+    assert [done.returncode for done in (text, table, whole)] == [0, 0, 0]
+    assert "Job 42: 6 steps of ranks" in text.stdout and "  - a note" in text.stdout
+    assert table.stdout.splitlines()[0] == "rank,step,begin_ns,duration_ns,cpu_time,sent_bytes"
+    assert len(table.stdout.splitlines()) == 7
+    assert table.stderr == "roofline-client: note: a note\n"
+    assert len(json.loads(whole.stdout)["steps"]) == 6
+
+
+def test_steps_are_asked_for_by_rank_and_number(site: Asked) -> None:
+    asked = ("--rank", "worker:0", "--rank", "ps:1", "--from", 3, "--to", 9)
+    assert asking(site, "steps", *asked).returncode == 0
+    request = site.requests[-1]
+    assert (list(request.ranks), request.first_step, request.last_step) == (["worker:0", "ps:1"], 3, 9)
+
+
+def test_stragglers_in_all_forms(site: Asked) -> None:
+    text, table, whole = (asking(site, "stragglers", "--format", form) for form in ("text", "csv", "json"))
+    assert text.stdout.splitlines()[0] == "no rank holds the others up"
+    assert table.stdout.startswith("job,subject,rank,host,kind")
+    assert json.loads(whole.stdout)["verdict"] == "no rank holds the others up"
+
+
+def test_timeline_is_written_and_told_of(site: Asked, tmp_path: Path) -> None:
+    done = asking(site, "timeline", "--kernels", "-o", tmp_path / "t.json")
+    assert done.returncode == 0 and done.stdout == ""
+    assert done.stderr.splitlines()[0] == "roofline-client: note: a note"
+    assert "2 slices" in done.stderr and "\x1b" not in done.stderr
+    assert sum(e["ph"] == "X" for e in json.loads((tmp_path / "t.json").read_text())["traceEvents"]) == 2
+    assert site.requests[-1].kernels is True
+
+
+def test_export_is_written_and_told_of(site: Asked, tmp_path: Path) -> None:
+    done = asking(site, "export", "-o", tmp_path / "raw")
+    assert done.returncode == 0 and "1 rows of 1 datasets" in done.stderr
+    assert sorted(os.listdir(tmp_path / "raw")) == ["columns.csv", "marks.csv"]
+    before = len(site.requests)
+    one_line(asking(site, "export", "-o", tmp_path / "raw"), 1, "not empty", "--force")
+    assert len(site.requests) == before  # refused before the question
+    assert asking(site, "export", "--force", "-o", tmp_path / "raw").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["steps", "stragglers", "timeline", "export"])
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [(grpc.StatusCode.NOT_FOUND, 5), (grpc.StatusCode.INVALID_ARGUMENT, 3), (grpc.StatusCode.UNAVAILABLE, 4)],
+)
+def test_exit_code_of_other_refusals(
+    tmp_path: Path, command: str, code: grpc.StatusCode, exit_code: int
+) -> None:
+    refused = refuse(code, "the words of the server")
+    with serving(**dict.fromkeys(QUESTIONS, refused)) as asked:
+        where = ("-o", tmp_path / "x") if command in ("timeline", "export") else ()
+        one_line(asking(asked, command, *where), exit_code)
+    assert not (tmp_path / "x").exists() or os.listdir(tmp_path / "x") == []
+
+
+def test_rank_that_is_none_gets_no_advice_on_jobs() -> None:
+    refused = refuse(grpc.StatusCode.NOT_FOUND, "job 42 has no rank 'worker:9'; it has worker:0")
+    with serving(GetSteps=refused) as asked:
+        done = asking(asked, "steps")
+    assert done.stderr == "roofline-client: job 42 has no rank 'worker:9'; it has worker:0\n"
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "json"])
+def test_steps_may_be_cut_off(form: str) -> None:
+    many = [message("steps", steps(f"worker:{i}", 2000)) for i in range(20)]
+    with serving(GetSteps=chunks(*many)) as asked:
+        read, write = os.pipe()
+        command = [
+            *COMMAND,
+            "steps",
+            "--last",
+            "0",
+            "--job",
+            "42",
+            "--server",
+            asked.address,
+            "--format",
+            form,
+        ]
+        process = subprocess.Popen(command, stdout=write, stderr=subprocess.PIPE, env=PLAIN, text=True)
+        os.close(write)
+        os.close(read)
+        assert process.communicate(timeout=60)[1] == "" and process.returncode == 0
+
+
+def waits_for_ever(first: Any, over: threading.Event) -> Any:
+    def script(request: Any, context: Any) -> Iterator[Any]:
+        yield first
+        over.wait(60)
+
+    return script
+
+
+@pytest.mark.parametrize("command", ["timeline", "export"])
+def test_interrupt_leaves_no_half_file(tmp_path: Path, command: str) -> None:
+    over = threading.Event()
+    first = (
+        message("timeline", introductions()) if command == "timeline" else message("marks", {"rank": ["a"]})
+    )
+    script = waits_for_ever(first, over)
+    with serving(GetTimeline=script, Export=script) as asked:
+        target = tmp_path / "x"
+        line = [*COMMAND, command, "--job", "42", "--server", asked.address, "-o", str(target)]
+        process = subprocess.Popen(line, stderr=subprocess.PIPE, env=PLAIN, text=True)
+        wait_for(lambda: list(tmp_path.rglob(".*.part")), "the file begins")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert "Traceback" not in process.communicate()[1]
+        over.set()
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize("command", ["timeline", "export"])
+def test_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, command: str) -> None:
+    """A limit on the size of files stands for the end of a disk."""
+    big = {
+        "GetTimeline": chunks(
+            message("timeline", introductions()), message("timeline", slices("steps", [(0, 1)] * 5000))
+        ),
+        "Export": chunks(message("marks", {"rank": ["worker:0"] * 5000})),
+    }
+    with serving(**big) as asked:
+        line = [*COMMAND, command, "--job", "42", "--server", asked.address, "-o", str(tmp_path / "x")]
+        limit = "import resource, sys, os; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)); "
+        code = limit + "os.execv(sys.argv[1], sys.argv[1:])"
+        environ = {**PLAIN, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code, *line], env=environ, capture_output=True, text=True, timeout=60
+        )
+    one_line(done, 1, "cannot write", "File too large")
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize("command", ["steps", "stragglers", "timeline", "export"])
+def test_help_of_the_others(command: str) -> None:
+    text = run(command, "--help").stdout
+    assert f"  roofline-client {command} --job 42" in text and "--server" in text
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("steps",),
+        ("steps", "--job", "42", "--from", "x"),
+        ("steps", "--job", "42", "--last", "-1"),
+        ("steps", "--job", "42", "--format", "xml"),
+        ("timeline", "--job", "42"),
+        ("export", "--job", "42"),
+    ],
+)
+def test_usage_errors_of_the_others(wrong: tuple[str, ...]) -> None:
+    done = run(*wrong)
+    assert done.returncode == 2 and done.stdout == "" and "Traceback" not in done.stderr

@@ -31,7 +31,7 @@ SHOWN = (
     *("examples", "samples", "cpu_time", "sent_bytes", "received_bytes", "flops", "flops_per_second"),
     *("flops.measured", "asked_bytes", "engine_bytes", "overlap_time"),
 )
-TRACKS = (("cores in use", "cpu_time"), ("bytes sent per second", "sent_bytes"))
+TRACKS = (("CPU", "cpu_time", "cores"), ("sent", "sent_bytes", "byte/s"))  # name, column, unit a second
 MAX_HELD = 1_000_000  # spans or calls that are held at a time
 MAX_KERNELS = 2_000_000  # in one answer
 
@@ -147,13 +147,13 @@ def _steps_of(view: JobView, number: int, table: Table, mode: str) -> Iterator[C
 def _tracks(view: JobView, number: int, table: Table, columns: Mapping[str, Column]) -> Iterator[Chunk]:
     """Rates over each step, as curves."""
     seconds = (table["end_ns"] - table["begin_ns"]) / NS
-    for name, column in TRACKS:
+    for name, column, unit in TRACKS:
         if column in columns:
             with np.errstate(divide="ignore", invalid="ignore"):
                 rate = np.where(seconds > 0, columns[column].values / seconds, np.nan)
             some = np.flatnonzero(~np.isnan(rate))
             timed = {"time_ns": table["begin_ns"][some], "end_ns": table["end_ns"][some]}
-            value = Column("value", rate[some], "", Provenance.MEASURED)
+            value = Column("value", rate[some], unit, Provenance.MEASURED)
             yield from split(_rows(view, number, "counter", np.full(len(some), name, object), timed, value))
 
 
