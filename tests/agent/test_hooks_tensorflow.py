@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.hooks import tf_payload
+from roofline_agent.hooks.keras_batches import Cut
 from roofline_agent.hooks.tf_rounds import Closure, Rounds, Step
 from roofline_agent.hooks.tf_steps import PATIENCE, Steps
 from roofline_step._sender import SPANS
@@ -595,6 +596,47 @@ def test_range_follows_keras(keras_2: Site, cuda: Cuda) -> None:
     )
     assert cuda.calls == ["start", "stop"]
     assert [line[0] for line in cuda.windows] == [2, 2]
+
+
+ARRAYS = """
+        class Unknown(Iterator): element_spec = Spec(None, 3)
+        class Adapter:
+            def batch_size(self): return 16
+            def get_size(self): return 4
+            def has_partial_batch(self): return True
+            def partial_batch_size(self): return 15
+        class Handler: _adapter = Adapter()
+        class data_adapter:
+            def get_data_handler(model=None): return Handler()
+"""
+
+
+def test_arrays_cut_into_batches_are_counted(keras_2: Site) -> None:
+    path = keras_2.root / "keras" / "src" / "engine" / "training.py"
+    path.write_text(path.read_text() + textwrap.dedent(ARRAYS))
+    marks, _ = keras_2.run(f"""
+        import sys
+        from {KERAS_2} import Model, Unknown
+        keras = sys.modules["{KERAS_2}"]
+        class Mine(Model):
+            def make_train_function(self):
+                keras.data_adapter.get_data_handler(model=self)
+                return super().make_train_function()
+        Mine().fit(4, Unknown(), epochs=2)
+        Mine(3).fit(2, Unknown())
+        one = Mine(3)
+        one.distribute_strategy = one.extended = one
+        one._num_workers = 4
+        one.fit(2, Unknown())
+        """)
+    assert [m.examples for m in marks[::2]] == [16, 16, 16, 15] * 2 + [48, 15 + 32, 12, None]
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(0, 30), st.integers(0, 30))
+def test_examples_of_arrays_add_up(batch: int, last: int, batches: int, first: int, count: int) -> None:
+    cut = Cut(batch, last, batches)
+    each = [last if n % batches == batches - 1 else batch for n in range(first, first + count)]
+    assert cut.examples(first, count) == sum(each)
 
 
 def test_what_happens_between_calls_is_in_the_step_of_the_rank_that_does_it(keras_2: Site) -> None:

@@ -13,7 +13,8 @@ import threading
 import time
 from typing import Any, Callable, Iterator, Optional
 
-from . import Marker, batch_size
+from . import Marker
+from .keras_batches import yielded_by
 from .tf_steps import steps
 
 
@@ -162,7 +163,7 @@ def _size(argument: Any) -> Optional[int]:
     if isinstance(argument, (list, tuple)):
         return _first_size(argument)
     if hasattr(argument, "__next__"):
-        return batch_size(argument)
+        return yielded_by(argument)
     if hasattr(argument, "trainable"):  # a variable or a layer
         return None
     values = getattr(argument, "_values", None)  # a value per replica of this process

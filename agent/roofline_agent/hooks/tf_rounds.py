@@ -1,11 +1,10 @@
-"""Which step of its worker a coordinator's closure is: a round that all workers take together, or the worker's
-own.
+"""Which step of its worker a coordinator's closure is: a round that all take together, or the worker's own.
 
-Training that calls `join` (or waits for `done`) after one closure per worker goes in rounds and is synchronous;
-training that puts many closures into the queue is asynchronous. Which of the two it is shows only after a
-while, so the first windows are held back, never more than a few per worker. A worker's step of a round goes
-from the end of the round before to the end of its own closure: then it has arrived at the join. Pure logic:
-events in, windows to send out.
+Training that calls `join` (or waits for `done`) after one closure per worker goes in rounds and is
+synchronous; training that puts many closures into the queue is asynchronous. Which of the two it is shows
+only after a while, so the first windows are held back, never more than a few per worker. A worker's step of a
+round goes from the end of the round before to the end of its own closure: then it has arrived at the join.
+Pure logic: events in, windows to send out.
 """
 
 from __future__ import annotations

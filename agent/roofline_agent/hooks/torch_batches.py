@@ -105,14 +105,14 @@ class Batches:
 
 def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
     """The first dimension of the first tensor in a batch of nested lists and mappings; None without one."""
-    shape = getattr(batch, "shape", None)
-    if shape is not None:
-        return int(shape[0]) if len(shape) else None
-    if depth == 0:
-        return None
-    if isinstance(batch, Mapping):
+    if not isinstance(batch, (list, tuple)):
+        shape = getattr(batch, "shape", None)
+        if shape is not None:
+            return int(shape[0]) if len(shape) else None
+        if not isinstance(batch, Mapping):
+            return None
         batch = batch.values()
-    elif not isinstance(batch, (list, tuple)):
+    if depth == 0:
         return None
     for part in batch:
         size = examples_in(part, depth - 1)

@@ -1,0 +1,51 @@
+"""How many examples a step of Keras `fit` has where static shapes do not tell: arrays cut into batches.
+
+The last batch of arrays may be smaller, so their dataset has no static batch size; the adapter that cuts them
+knows it. Keras 2 keeps it in a data handler, Keras 3 in an epoch iterator, both made anew in every `fit`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+from . import batch_size
+
+
+class Cut(NamedTuple):
+    """Arrays cut into batches of one size, but for the last."""
+
+    batch: int
+    last: int
+    batches: int
+
+    def examples(self, first: int, count: int) -> int:
+        """Examples in `count` batches from the first-th on; the arrays come again and again."""
+        lasts = (first + count) // self.batches - first // self.batches
+        return count * self.batch - lasts * (self.batch - self.last)
+
+
+def cut_of(adapter: Any) -> Optional[Cut]:
+    """What a Keras data adapter does; None where it does not know."""
+    try:
+        batch = _ask(adapter, "batch_size")
+        batches = _ask(adapter, "get_size") if hasattr(adapter, "get_size") else _ask(adapter, "num_batches")
+        if not batch or not batches:
+            return None
+        partial = _ask(adapter, "partial_batch_size") if _ask(adapter, "has_partial_batch") else None
+        return Cut(int(batch), int(partial or batch), int(batches))
+    except Exception:
+        return None
+
+
+def _ask(adapter: Any, name: str) -> Any:
+    value = getattr(adapter, name)
+    return value() if callable(value) else value
+
+
+def yielded_by(iterator: Any) -> Optional[int]:
+    """Examples that this process takes from an iterator at once, by its static shapes."""
+    own = getattr(iterator, "_iterators", None)  # of a distributed iterator: those of this process
+    if not isinstance(own, (list, tuple)):
+        return batch_size(iterator)
+    sizes = [batch_size(one) for one in own]
+    return None if None in sizes or not sizes else sum(size for size in sizes if size is not None)
