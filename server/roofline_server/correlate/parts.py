@@ -29,6 +29,7 @@ class PartTotal(NamedTuple):
     mean: float | None = None  # of a gauge, over its samples
     largest: float | None = None
     above: float | None = None  # of a gauge, the share of its samples that are above zero
+    samples: int = 0  # of a gauge
 
 
 def of_parts(samples: Table, whole_ranks: bool = False) -> Table:
@@ -130,7 +131,9 @@ def _total(part: Table, metric: Metric) -> PartTotal | None:
         # Rows of an older server lack it.
         above = float(np.sum(part.get(f"{metric.name}.above", np.nan)) / count)
         largest = float(np.nanmax(part[f"{metric.name}.max"]))
-        return base._replace(mean=mean, largest=largest, above=None if np.isnan(above) else above)
+        return base._replace(
+            mean=mean, largest=largest, above=None if np.isnan(above) else above, samples=int(count)
+        )
     return None
 
 

@@ -41,7 +41,8 @@ class RankTimes(NamedTuple):
     lead: Floats | None = None
     kernels: Floats | None = None
     cpu: Floats | None = None
-    cpu_wait: Floats | None = None
+    cpu_wait: Floats | None = None  # summed over threads
+    starved: Floats | None = None  # about how much of the step it lacked a CPU, see `starved`
     stopped: float | None = None  # share of its steps in which its process was seen stopped
 
 
@@ -56,6 +57,14 @@ class Finding(NamedTuple):
     steps: int
     of_steps: int
     evidence: list[str]
+
+
+def starved(duration: Floats, cpu: Floats, cpu_wait: Floats) -> Floats:
+    """Seconds of each step that a rank lacked a CPU: the time its threads waited for one, over how many of them
+    ran or waited at once on average (at least one)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at_once = np.maximum(1.0, (cpu + cpu_wait) / duration)
+    return cpu_wait / at_once
 
 
 def late_ranks(ranks: Sequence[RankTimes]) -> list[Finding]:
@@ -118,7 +127,7 @@ def starved_of_input(ranks: Sequence[RankTimes]) -> list[Finding]:
 def reason(rank: RankTimes, ranks: Sequence[RankTimes], cost: float) -> tuple[str, list[str]]:
     """What a rank loses `cost` seconds a step with, compared with the others: (kind, sentences)."""
     more = {
-        name: more_than_others(rank, ranks, name) for name in ("input", "lead", "cpu_wait", "kernels", "cpu")
+        name: more_than_others(rank, ranks, name) for name in ("input", "lead", "starved", "kernels", "cpu")
     }
     told = [WORDS[name].format(ms(extra)) for name, extra in more.items() if extra and extra > 0.1 * cost]
     if rank.stopped:
@@ -132,9 +141,11 @@ def reason(rank: RankTimes, ranks: Sequence[RankTimes], cost: float) -> tuple[st
         return "delay", told
     if explains("input"):
         return "input", told
-    if explains("cpu_wait", 0.3):
+    if explains("cpu"):
+        return "compute", told
+    if explains("starved", 0.3):
         return "cpu", told
-    if explains("kernels") or explains("cpu"):
+    if explains("kernels"):
         return "compute", told
     if explains("lead"):
         return "input", [*told, "nothing tells input apart from what else comes before the first kernel"]
@@ -144,7 +155,7 @@ def reason(rank: RankTimes, ranks: Sequence[RankTimes], cost: float) -> tuple[st
 WORDS = {
     "input": "it waits {} a step longer for input than the others",
     "lead": "its first kernel comes {} later in the step than the others'",
-    "cpu_wait": "its threads wait {} a step longer for a CPU",
+    "starved": "it lacks a CPU {} a step longer",
     "kernels": "its kernels take {} a step longer",
     "cpu": "it uses {} more CPU time a step",
 }
@@ -186,47 +197,6 @@ def mean_and_error(values: Floats) -> tuple[float | None, float]:
 
 def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
-
-
-class ServerTimes(NamedTuple):
-    """What is known of one parameter server over the job."""
-
-    rank: str
-    host: str
-    behind: float | None  # share of its samples in which it had not taken what workers had sent it
-    sending: float | None  # share of the time in which data were on their way to it, mean over workers
-    cpu_wait: float | None  # seconds a second that its threads waited for a CPU
-    stopped: float | None  # share of the steps in which it was seen stopped
-
-
-BUSY, BUSIER = 0.2, 1.5  # share of the time that is much, and against the other servers
-STOPPED = 0.1
-SIGNS = {
-    "behind": "it had not taken what workers sent it {:.0%} of the time, the others {:.0%}",
-    "sending": "data of workers were on their way to it {:.0%} of the time, to the others {:.0%}",
-}
-
-
-def slow_servers(servers: Sequence[ServerTimes], step_s: float, steps: int) -> list[Finding]:
-    """Parameter servers that keep up worse than the others, or that do not run all the time."""
-    found = []
-    for server in servers:
-        told, excess = [], 0.0
-        for sign, sentence in SIGNS.items():
-            own = getattr(server, sign)
-            others = [getattr(s, sign) for s in servers if s is not server and getattr(s, sign) is not None]
-            usual = float(np.median(others)) if others else None
-            if own is not None and usual is not None and own >= max(BUSY, BUSIER * usual):
-                excess = max(excess, own - usual)
-                told.append(sentence.format(own, usual))
-        if server.stopped is not None and server.stopped >= STOPPED:
-            excess = max(excess, server.stopped)
-            told.append(f"its process was stopped in {server.stopped:.0%} of the steps")
-        if told:
-            found.append(
-                Finding(server.rank, server.host, "server", excess * step_s, excess, steps, steps, told)
-            )
-    return sorted(found, key=lambda f: -f.cost)
 
 
 def verdict(causes: Sequence[Finding], seen: bool, why_not: str) -> str:

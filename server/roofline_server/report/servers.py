@@ -8,7 +8,7 @@ import numpy as np
 
 from ..correlate.parts import PartTotal
 from ..model.evidence import NS
-from ..model.stragglers import ServerTimes
+from ..model.servers import ServerTimes
 from ..model.values import Provenance, Scope, Value, value
 from ..records import Table, rows
 from ..store.view import JobView
@@ -25,10 +25,10 @@ def server_times(view: JobView, number: int, mine: Mapping[str, Table]) -> Serve
     name = f"{key.role}:{key.index}"
     workers = {n for n, k in view.ranks.items() if k.role == "worker"}
     behind = [
-        part.above
+        (part.above, part.samples)
         for part in view.parts
         if (part.rank, part.metric.name) == (number, "tcp_unread_bytes") and _is_worker(part)
-        if part.above is not None
+        if part.above is not None and part.samples
     ]
     sending = [
         rate / NS
@@ -40,8 +40,10 @@ def server_times(view: JobView, number: int, mine: Mapping[str, Table]) -> Serve
     return ServerTimes(
         name,
         host_of(view, number),
-        max(behind, default=None),
+        float(np.average([share for share, _ in behind], weights=[n for _, n in behind])) if behind else None,
+        sum(n for _, n in behind),
         float(np.mean(sending)) if sending else None,
+        _with_workers(view, number, "tcp_received_bytes"),
         waited.total / NS / waited.seconds if waited is not None and waited.seconds else None,
         stopped_share(mine),
     )
@@ -64,13 +66,12 @@ def load_of(view: JobView, number: int, times: ServerTimes) -> ServerLoad:
         "the kernel's scheduler statistics were not read",
     )
     sent = _with_workers(view, number, "tcp_sent_bytes")
-    received = _with_workers(view, number, "tcp_received_bytes")
     return ServerLoad(
         times.rank,
         times.host,
         {
             "sent_bytes_per_second": measured(sent, "byte/s", no_tcp),
-            "received_bytes_per_second": measured(received, "byte/s", no_tcp),
+            "received_bytes_per_second": measured(times.received, "byte/s", no_tcp),
             "behind": measured(times.behind, "1", no_tcp),
             "sending": measured(times.sending, "1", "the workers' connections to it were not read"),
             "cpu_wait": measured(times.cpu_wait, "1", no_waits),

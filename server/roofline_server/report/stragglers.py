@@ -11,7 +11,8 @@ from ..model import barrier
 from ..model import stragglers as model
 from ..model.breakdown import BARRIERS, breakdown, phase, seconds
 from ..model.evidence import NS, RankEvidence, StepEvidence
-from ..model.stragglers import Finding, RankTimes, ServerTimes
+from ..model.servers import ServerTimes, slow_servers, uneven_servers
+from ..model.stragglers import Finding, RankTimes
 from ..model.values import Provenance, Scope, Value, value
 from ..records import ABSENT, Floats, Table, rows
 from ..store.view import JobView
@@ -64,7 +65,10 @@ def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
         if held is not None
         else [],
         servers=[load_of(view, number, times_) for number, times_ in servers.items()],
-        notes=_notes(mode, kind, why_not, list(training.values())),
+        notes=[
+            *_notes(mode, kind, why_not, list(training.values())),
+            *uneven_servers(list(servers.values())),
+        ],
     )
 
 
@@ -84,6 +88,7 @@ def _rank_times(
         "cpu": grid.place([_counted(mine, n, r.steps, "cpu_ns") for n, r in training.items()]),
         "cpu_wait": grid.place([_counted(mine, n, r.steps, "cpu_wait_ns") for n, r in training.items()]),
     }
+    placed["starved"] = model.starved(*(placed[name] for name in ("duration", "cpu", "cpu_wait")))
     return [
         RankTimes(
             rank.key,
@@ -124,7 +129,7 @@ def _causes(times: Sequence[RankTimes], servers: Sequence[ServerTimes], mode: st
     named = {finding.rank for finding in found if finding.kind == "input"}
     found += [finding for finding in model.starved_of_input(times) if finding.rank not in named]
     step = float(np.nanmedian(np.concatenate([rank.duration for rank in times])))
-    found += model.slow_servers(servers, step, len(times[0].duration))
+    found += slow_servers(servers, step, len(times[0].duration))
     return sorted(found, key=lambda finding: -finding.cost)
 
 

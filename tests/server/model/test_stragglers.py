@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from roofline_server.model.barrier import lateness
 from roofline_server.model.stragglers import (
     RankTimes,
-    ServerTimes,
     late_ranks,
     slow_ranks,
-    slow_servers,
+    starved,
     starved_of_input,
     verdict,
 )
@@ -71,7 +70,7 @@ def test_rank_that_is_late_only_now_and_then_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("column", "kind"),
-    [("input", "input"), ("cpu_wait", "cpu"), ("kernels", "compute"), ("cpu", "compute"), ("lead", "input")],
+    [("input", "input"), ("starved", "cpu"), ("kernels", "compute"), ("cpu", "compute"), ("lead", "input")],
 )
 def test_reason_is_what_it_has_more_of_than_the_others(column: str, kind: str) -> None:
     usual = np.full(STEPS, 0.01)
@@ -90,7 +89,7 @@ def test_small_differences_explain_nothing() -> None:
 
 def test_stopped_process_is_a_delay_whatever_else_it_has() -> None:
     usual = np.full(STEPS, 0.01)
-    ranks = ranks_that(noise(1), noise(2) + 0.05, cpu_wait=[usual, usual + 0.05])
+    ranks = ranks_that(noise(1), noise(2) + 0.05, starved=[usual, usual + 0.05])
     (found,) = late_ranks([ranks[0], ranks[1]._replace(stopped=0.5)])
     assert found.kind == "delay"
     assert "stopped in 50%" in found.evidence[1]
@@ -107,6 +106,17 @@ def test_too_few_steps_say_nothing() -> None:
 
 def test_one_rank_has_nobody_to_be_later_than() -> None:
     assert late_ranks(ranks_that(noise(1))) == []
+
+
+def test_more_cpu_time_is_work_and_no_lack_of_cpus() -> None:
+    usual = np.full(STEPS, 0.01)
+    ranks = ranks_that(noise(1), noise(2) + 0.05, cpu=[usual, usual + 0.04], starved=[usual, usual + 0.03])
+    assert late_ranks(ranks)[0].kind == "compute"
+
+
+def test_lack_of_a_cpu_is_counted_once_for_threads_that_wait_together() -> None:
+    one, four = (starved(np.array([0.1]), np.array([0.05 * n]), np.array([0.05 * n])) for n in (1, 4))
+    assert one.tolist() == four.tolist() == [pytest.approx(0.05)]
 
 
 # -- without barriers ------------------------------------------------------------------------------
@@ -132,38 +142,6 @@ def test_rank_that_waits_for_input_is_named_even_alone() -> None:
     assert (found.rank, found.kind) == ("ddp:0", "input")
     assert found.share == pytest.approx(0.4, rel=0.05)
     assert starved_of_input([alone("ddp:0", 0.1)]) == []
-
-
-# -- parameter servers -----------------------------------------------------------------------------
-
-
-def server(name: str, **known: float) -> ServerTimes:
-    nothing = dict.fromkeys(("behind", "sending", "cpu_wait", "stopped"))
-    return ServerTimes(name, "node", **{**nothing, **known})
-
-
-@pytest.mark.parametrize("sign", ["behind", "sending"])
-def test_server_that_keeps_up_worse_than_the_others_is_named(sign: str) -> None:
-    (found,) = slow_servers([server("ps:0", **{sign: 0.1}), server("ps:1", **{sign: 0.6})], STEP_S, STEPS)
-    assert (found.rank, found.kind) == ("ps:1", "server")
-    assert found.share == pytest.approx(0.5)
-    assert "60%" in found.evidence[0]
-
-
-def test_servers_alike_are_not_named() -> None:
-    assert slow_servers([server("ps:0", behind=0.5), server("ps:1", behind=0.55)], STEP_S, STEPS) == []
-    assert slow_servers([server("ps:0", behind=0.9)], STEP_S, STEPS) == []
-    assert slow_servers([server("ps:0", behind=0.01), server("ps:1", behind=0.15)], STEP_S, STEPS) == []
-
-
-def test_stopped_server_is_named() -> None:
-    (found,) = slow_servers([server("ps:0", stopped=0.5)], STEP_S, STEPS)
-    assert found.kind == "server"
-    assert "stopped" in found.evidence[0]
-
-
-def test_nothing_known_of_servers_names_none() -> None:
-    assert slow_servers([server("ps:0"), server("ps:1")], STEP_S, STEPS) == []
 
 
 # -- in words --------------------------------------------------------------------------------------

@@ -1,0 +1,91 @@
+"""Which parameter server does not keep up: by what it has not taken, what is on its way to it, and whether it runs.
+
+Servers are compared with each other, so one alone is named only when it was stopped. That a server is sent more
+bytes than the others is no slowness; it is said on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .stragglers import LEAST_CERTAINTY, Finding
+
+
+class ServerTimes(NamedTuple):
+    """What is known of one parameter server over the job."""
+
+    rank: str
+    host: str
+    behind: float | None  # share of its samples in which it had not taken what a worker had sent it
+    samples: int  # that this share is of
+    sending: float | None  # share of the time in which data were on their way to it, mean over workers
+    received: float | None  # bytes a second that workers sent it
+    cpu_wait: float | None  # seconds a second that its threads waited for a CPU
+    stopped: float | None  # share of the steps in which it was seen stopped
+
+
+MUCH, MORE = 0.2, 1.5  # share of the time that is much, and against the other servers
+STOPPED = 0.1
+UNEVEN = 1.5  # times its fair part of the bytes
+
+
+def slow_servers(servers: Sequence[ServerTimes], step_s: float, steps: int) -> list[Finding]:
+    """Parameter servers that keep up worse than the others, or that do not run all the time."""
+    found = []
+    for server in servers:
+        others = [other for other in servers if other is not server]
+        signs = [
+            sign for sign in (_behind(server, others), _slow_to_reach(server, others)) if sign is not None
+        ]
+        told, excess = [sentence for _, sentence in signs], max((share for share, _ in signs), default=0.0)
+        if server.stopped is not None and server.stopped >= STOPPED:
+            excess = max(excess, server.stopped)
+            told.append(f"its process was stopped in {server.stopped:.0%} of the steps")
+        if told:
+            told += [_uneven(server, servers)] if _uneven(server, servers) else []
+            found.append(
+                Finding(server.rank, server.host, "server", excess * step_s, excess, steps, steps, told)
+            )
+    return sorted(found, key=lambda f: -f.cost)
+
+
+def _behind(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, str] | None:
+    """How much more of the time than the others it had not taken what was sent to it; None: not clearly."""
+    known = [other.behind for other in others if other.behind is not None]
+    own = server.behind
+    if own is None or not known or own < MUCH:
+        return None
+    usual = float(np.median(known))
+    chance = float(np.sqrt(own * (1 - own) / max(1, server.samples)))
+    if own < MORE * usual or own - usual < LEAST_CERTAINTY * chance:
+        return None
+    told = f"it had not taken what workers sent it in {own:.0%} of the samples, the others in {usual:.0%}"
+    return own - usual, told
+
+
+def _slow_to_reach(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, str] | None:
+    """How much longer data for it are on their way than for the others, and not because they are more."""
+    known = [(o.sending, o.received) for o in others if o.sending is not None and o.received]
+    if server.sending is None or not server.received or not known or server.sending < MUCH:
+        return None
+    usual = float(np.median([sending for sending, _ in known]))
+    per_byte = float(np.median([sending / received for sending, received in known]))
+    if server.sending < MORE * usual or server.sending / server.received < MORE * per_byte:
+        return None
+    told = f"data for it were on their way {server.sending:.0%} of the time, for the others {usual:.0%}"
+    return server.sending - usual, told
+
+
+def _uneven(server: ServerTimes, servers: Sequence[ServerTimes]) -> str:
+    total = sum(s.received or 0 for s in servers)
+    share = (server.received or 0) / total if total else 0
+    uneven = len(servers) > 1 and share * len(servers) > UNEVEN
+    return f"{server.rank} gets {share:.0%} of the bytes that workers push" if uneven else ""
+
+
+def uneven_servers(servers: Sequence[ServerTimes]) -> list[str]:
+    """A sentence for each server that gets far more than its part of the bytes."""
+    return [told for server in servers if (told := _uneven(server, servers))]
