@@ -60,8 +60,8 @@ class Finding(NamedTuple):
 
 
 def starved(duration: Floats, cpu: Floats, cpu_wait: Floats) -> Floats:
-    """Seconds of each step that a rank lacked a CPU: the time its threads waited for one, over how many of them
-    ran or waited at once on average (at least one)."""
+    """Seconds of each step that a rank lacked a CPU: the time its threads waited for one, over how many of
+    them ran or waited at once on average (at least one)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         at_once = np.maximum(1.0, (cpu + cpu_wait) / duration)
     return cpu_wait / at_once
