@@ -29,6 +29,7 @@ from .sampler import Sampler
 from .schedule import Task
 from .settings import Tellings
 from .sources import SOURCES
+from .sources.namespaces import unseen
 from .spool import Spool
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,8 @@ class Daemon:
         self._poller = select.poll()
         for descriptor in (self._listener.fileno(), self._wake):
             self._poller.register(descriptor, select.POLLIN)
-        self._sampler = Sampler(make_sources(config, environ))
+        self._sources = make_sources(config, environ)
+        self._sampler = Sampler(self._sources)
         self._machine = read_machine()
         self._instance = uuid.uuid4().hex
         self._agent = self._spool.identity(uuid.uuid4().hex)
@@ -132,6 +134,11 @@ class Daemon:
         if started:
             found = [(rank, self._discovery.environment(rank)) for rank in started]
             self._events += self._tellings.of(found, list(self._discovery.ranks.values()), now)
+            self._events += [
+                Event(EventKind.FACT, now, now, rank, text=f"source.tcp={why}")
+                for rank in started
+                if "tcp" in self._sources and (why := unseen(str(self._discovery.proc), rank.pid))
+            ]
 
     def _sample(self) -> None:
         ranks = list(self._discovery.ranks.values())

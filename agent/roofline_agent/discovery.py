@@ -24,6 +24,7 @@ LAUNCHERS = frozenset([
     "env", "time", "timeout", "nice", "ionice", "nohup", "setsid", "stdbuf", "script",
     "numactl", "taskset", "chrt", "sudo", "su", "gosu", "xargs", "ssh", "tini", "dumb-init",
     "perf", "strace", "ltrace", "gdb", "nsys", "ncu",
+    "unshare", "nsenter", "chroot", "bwrap", "docker", "podman", "runc", "crun", "enroot", "shifter",
     "uv", "conda", "mamba", "micromamba", "poetry", "pixi", "apptainer", "singularity",
     "srun", "mpirun", "mpiexec", "orterun", "orted", "prted", "prterun", "hydra_pmi_proxy",
     "torchrun", "horovodrun", "accelerate", "deepspeed", "roofline-agent", "roofline_agent",
@@ -262,6 +263,28 @@ class Discovery:
             return parse_environ((self.proc / str(rank.pid) / "environ").read_bytes())
         except OSError:
             return {}
+
+    def child_called(self, number: int, parent: int) -> int | None:
+        """The process that `parent` has started and knows as `number`, by the number that it has for us.
+
+        In a container processes have numbers of their own; None when there is no such child.
+        """
+        if len(self._numbers(parent)) <= 1:
+            return number
+        for pid in (int(name) for name in os.listdir(self.proc) if name.isdigit()):
+            status = self._stat(pid)
+            if status is not None and status[0] == parent and self._numbers(pid)[-1:] == [number]:
+                return pid
+        return None
+
+    def _numbers(self, pid: int) -> list[int]:
+        """What a process is called in each PID namespace from ours to its own."""
+        try:
+            status = (self.proc / str(pid) / "status").read_text()
+        except OSError:
+            return []
+        lines = [line for line in status.splitlines() if line.startswith("NSpid:")]
+        return [int(word) for line in lines for word in line.split()[1:]]
 
     def is_alive(self, rank: Rank) -> bool:
         """Whether this incarnation of a rank still runs, looked up now."""

@@ -27,6 +27,7 @@ from .verbose.records import KernelShape
 
 MAX_CONNECTIONS = 4096
 MAX_KERNELS = 65536  # shapes one wrapper may describe
+UNKNOWN = -1  # the pid of a wrapped process that cannot be told
 MAX_PACKET = 1 << 17
 MAX_FACTS = 256  # that wait until it is known whose they are
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
@@ -221,10 +222,20 @@ class Intake:
             if len(sender.shapes) < MAX_KERNELS:
                 sender.shapes[number] = parse_shape(data[KERNEL.size :])
         elif kind == b"W":
-            sender.wrapped_pid = WRAPPED.unpack_from(data)[1]
-            sender.rank = None
+            self._introduce(sender, peer, WRAPPED.unpack_from(data)[1])
         else:
             self._refuse("a packet that is no mark")
+
+    def _introduce(self, sender: _Sender, peer: Peer, pid: int) -> None:
+        sender.rank = None
+        if peer.pid <= 0:
+            # The number it says is another process here.
+            sender.wrapped_pid = UNKNOWN
+            self._refuse(
+                "a wrapper from another PID namespace: start the agent in the same one or on the host"
+            )
+        else:
+            sender.wrapped_pid = self._discovery.child_called(pid, peer.pid) or UNKNOWN
 
     def _mark(self, sender: _Sender, peer: Peer, data: bytes) -> None:
         rank = self._speaker(sender, peer)
@@ -285,7 +296,9 @@ class Intake:
     def _rank_of(self, sender: _Sender, peer: Peer) -> Rank | None:
         if sender.rank is None:
             if peer.pid <= 0:
-                self._refuse("a mark from another PID namespace: start the agent in the same one")
+                self._refuse(
+                    "a mark from another PID namespace: start the agent in the same one or on the host"
+                )
                 return None
             sender.rank = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
             if sender.rank is None:

@@ -296,6 +296,22 @@ def test_mark_of_a_wrapper_is_the_ranks_it_wraps(site: Site) -> None:
     assert events == []
 
 
+def test_wrapper_in_a_container_names_its_child_by_another_number(site: Site) -> None:
+    """The wrapper says 7, as it knows its child; here that is somebody else."""
+    add_process(site.proc, 7, {**IDENTITY, "ROOFLINE_RANK": "1"})
+    add_process(site.proc, 4242, {**IDENTITY, "ROOFLINE_RANK": "2"}, parent=os.getpid())
+    (site.proc / str(os.getpid()) / "status").write_text(f"Name:\tx\nNSpid:\t{os.getpid()}\t1\n")
+    (site.proc / "4242" / "status").write_text("Name:\ty\nNSpid:\t4242\t7\n")
+    add_process(site.proc, os.getpid(), IDENTITY, command=["roofline-agent", "run"])
+    link = site.connect()
+    link.send(WRAPPED.pack(b"W", 7))
+    link.send(mark(step=3))
+    link.send(WRAPPED.pack(b"W", 8))
+    link.send(mark(step=4))
+    marks, _, _ = site.take()
+    assert [(m.rank.key, m.rank.pid, m.step) for m in marks] == [("chief:2", 4242, 3)]
+
+
 def test_coverage_that_joins_is_one_and_a_gap_stays(site: Site) -> None:
     link = wrapped(site)
     for begin, through in [(0, 10), (10, 25), (30, 40), (40, 50)]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import os
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,6 +22,7 @@ _DONE, _ERROR = 3, 2
 _INET_DIAG_INFO = 2
 # TCP_ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING: the states with bytes of someone's.
 _STATES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11
+_CLONE_NEWNET = 0x40000000  # linux/sched.h
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBB48xII")
 _ATTRIBUTE = struct.Struct("=HH")
@@ -93,14 +97,64 @@ def _times(tcp_info: bytes) -> tuple[int | None, int | None]:
 
 
 def list_connections() -> list[Connection]:
-    """All TCP connections of this network namespace. Raises OSError where sock_diag is not allowed."""
-    found: list[Connection] = []
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as link:
-        link.settimeout(2)
+    """All TCP connections of our network namespace. Raises OSError where sock_diag is not allowed."""
+    with contextlib.closing(Diag()) as diag:
+        return diag.connections()
+
+
+class Diag:
+    """A way to the list of one network namespace."""
+
+    def __init__(self, namespace: str | None = None) -> None:
+        """namespace: /proc/PID/ns/net of another one than ours, which takes root. Raises OSError."""
+        self._link = _socket_in(namespace) if namespace else _socket()
+
+    def connections(self) -> list[Connection]:
+        """All TCP connections there. After an OSError this one is of no use any more."""
+        found: list[Connection] = []
         body = _REQUEST.pack(socket.AF_UNSPEC, 0, 0, 1 << (_INET_DIAG_INFO - 1), _STATES, 0)
-        link.send(_HEADER.pack(_HEADER.size + len(body), _TCPDIAG_GETSOCK, _REQUEST_DUMP, 1, 0) + body)
+        self._link.send(_HEADER.pack(_HEADER.size + len(body), _TCPDIAG_GETSOCK, _REQUEST_DUMP, 1, 0) + body)
         complete = False
         while not complete:
-            part, complete = parse_dump(link.recv(1 << 18))
+            part, complete = parse_dump(self._link.recv(1 << 18))
             found.extend(part)
-    return found
+        return found
+
+    def close(self) -> None:
+        self._link.close()
+
+
+def _socket() -> socket.socket:
+    link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
+    link.settimeout(2)
+    return link
+
+
+def _socket_in(namespace: str) -> socket.socket:
+    """A socket belongs to the namespace it was made in, and a thread may go elsewhere alone."""
+    made: list[socket.socket | OSError] = []
+
+    def make() -> None:
+        try:
+            _enter(namespace)
+            made.append(_socket())
+        except OSError as error:
+            made.append(error)
+
+    thread = threading.Thread(target=make, name="netns")
+    thread.start()
+    thread.join()
+    if isinstance(made[0], OSError):
+        raise made[0]
+    return made[0]
+
+
+def _enter(namespace: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(descriptor, _CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)

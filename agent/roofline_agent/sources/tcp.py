@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Settings, SourceStatus
+from .namespaces import Lists, namespace_of
 from .peers import Peers
 from .sock_diag import Connection, list_connections
 
@@ -75,6 +76,7 @@ class _Traffic:
     """What one rank has moved, by peer."""
 
     def __init__(self) -> None:
+        self.namespace = 0
         self.inodes: set[int] = set()
         self.looked_ns = 0
         self.names: dict[bytes, str] = {}  # ends of a connection -> peer
@@ -118,7 +120,7 @@ def _sum(column: Sequence[int | None]) -> int | None:
 class TcpSource:
     """Counter set "tcp": once a second at most, a row per rank and a row for each of its peers.
 
-    None for a rank in another network namespace.
+    None for a rank in another network namespace that the agent may not enter (namespaces.unseen).
     """
 
     name = "tcp"
@@ -131,6 +133,7 @@ class TcpSource:
         self._peers = Peers(settings.proc)
         self._traffic: dict[tuple[int, int], _Traffic] = {}
         self._known: set[int] = set()
+        self._lists = Lists(settings.proc)
         self._sampled_ns = 0
 
     def probe(self) -> SourceStatus:
@@ -153,19 +156,26 @@ class TcpSource:
         if not ranks or began - self._sampled_ns < _EVERY_NS:
             return []
         self._sampled_ns = began
-        live = {c.inode: c for c in list_connections() if c.inode}
+        self._place(ranks)
+        places = {traffic.namespace: pid for (pid, _), traffic in self._traffic.items() if traffic.namespace}
+        live = self._lists.connections(places)
         now = time.monotonic_ns()
         unknown = live.keys() - self._known
         self._known = set(live)
         self._peers.know(ranks)
         seen = []
         for rank in ranks:
-            traffic = self._traffic.setdefault((rank.pid, rank.start_ns), _Traffic())
-            if self._look(rank, traffic, bool(unknown), now):
+            traffic = self._traffic[rank.pid, rank.start_ns]
+            if traffic.namespace in self._lists.listed and self._look(rank, traffic, bool(unknown), now):
                 seen.append((rank, traffic))
         if any(traffic.looked_ns == now for _, traffic in seen):
             self._name_anew(seen, live)
         return [row for rank, traffic in seen for row in self._rows(rank, traffic, live, now)]
+
+    def _place(self, ranks: Sequence[Rank]) -> None:
+        for rank in ranks:
+            traffic = self._traffic.setdefault((rank.pid, rank.start_ns), _Traffic())
+            traffic.namespace = traffic.namespace or namespace_of(self._proc, rank.pid)
 
     def _name_anew(self, seen: Sequence[tuple[Rank, _Traffic]], live: dict[int, Connection]) -> None:
         owners = {}
@@ -188,17 +198,11 @@ class TcpSource:
         if traffic.looked_ns and not (unknown or age > _OWNERS_EVERY_NS):
             return True
         try:
-            if not self._same_network(rank.pid):
-                return False
             traffic.inodes = set(self._sockets(rank.pid)) | (traffic.inodes & self._known)
         except OSError:
             return False
         traffic.looked_ns = now
         return True
-
-    def _same_network(self, pid: int) -> bool:
-        mine = os.stat("/proc/self/ns/net").st_ino
-        return os.stat(f"{self._proc}/{pid}/ns/net").st_ino == mine
 
     def _sockets(self, pid: int) -> Iterator[int]:
         directory = f"{self._proc}/{pid}/fd"
@@ -212,3 +216,4 @@ class TcpSource:
 
     def close(self) -> None:
         self._traffic.clear()
+        self._lists.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -16,6 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.records import Rank, Settings
+from roofline_agent.sources import sock_diag
+from roofline_agent.sources.namespaces import unseen
 from roofline_agent.sources.peers import Address
 from roofline_agent.sources.sock_diag import Connection, list_connections, parse_dump
 from roofline_agent.sources.tcp import OTHER, TcpSource, _Traffic
@@ -361,3 +364,61 @@ def test_less_than_a_header_yields_nothing_false(data: bytes) -> None:
 def test_garbage_is_an_error_and_no_endless_loop(data: bytes) -> None:
     with pytest.raises(OSError, match="cut short"):
         parse_dump(data)
+
+
+# A rank in a network namespace of its own that sends 3 MB to itself when told to.
+ALONE = """
+import fcntl, socket, struct, sys
+with socket.socket() as one:
+    fcntl.ioctl(one, 0x8914, struct.pack("16sh22x", b"lo", 1 | 64))  # SIOCSIFFLAGS: up, running
+listener = socket.create_server(("127.0.0.1", 0))
+link = socket.create_connection(listener.getsockname())
+other = listener.accept()[0]
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(300):
+    link.sendall(bytes(10_000))
+    left = 10_000
+    while left: left -= len(other.recv(left))
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def alone() -> Iterator[subprocess.Popen[str]]:
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "--net", "true"]).returncode:
+        pytest.skip("unshare --net is not permitted here")
+    command = ["unshare", "--net", sys.executable, "-c", ALONE]
+    pipe = subprocess.PIPE
+    with ended(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)) as child:
+        assert child.stdout.readline() == "ready\n"
+        yield child
+
+
+def test_rank_in_another_network_namespace_is_seen(source: TcpSource, alone: subprocess.Popen[str]) -> None:
+    ranks = [Rank("j", "ps", 0, os.getpid(), 1), Rank("j", "worker", 0, alone.pid, 1)]
+    before = sample(source, ranks)[1]
+    assert before[2] == 2
+    say(alone, "go")
+    now = wait_for(lambda: (found := sample(source, ranks)[1])[0] - before[0] >= 3_000_000 and found)  # type: ignore
+    assert (now[0] - before[0], now[1] - before[1]) == (3_000_000, 3_000_000)
+    assert unseen("/proc", alone.pid) == ""
+    descriptors = len(os.listdir("/proc/self/fd"))
+    sample(source, ranks[:1])
+    assert len(os.listdir("/proc/self/fd")) == descriptors - 1, "a namespace is left when its ranks have gone"
+
+
+def test_namespace_that_may_not_be_entered_costs_the_others_nothing(
+    source: TcpSource, alone: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(namespace: str) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(sock_diag, "_enter", refuse)
+    ranks = [Rank("j", "ps", 0, os.getpid(), 1), Rank("j", "worker", 0, alone.pid, 1)]
+    source._sampled_ns = 0
+    assert {row.rank for row in source.sample(ranks)} == {ranks[0]}
+    why = unseen("/proc", alone.pid)
+    assert "another network namespace (Operation not permitted)" in why and "as root" in why
+    assert unseen("/proc", os.getpid()) == unseen("/proc", 2**22 + 5) == ""

@@ -1,0 +1,77 @@
+"""TCP connections of ranks in network namespaces of their own, as containers have; looking in takes root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from .sock_diag import Connection, Diag, list_connections
+
+
+def namespace_of(proc: str, pid: int) -> int:
+    """Number of a process's network namespace; 0 when it has gone or cannot be seen."""
+    try:
+        return os.stat(f"{proc}/{pid}/ns/net").st_ino
+    except OSError:
+        return 0
+
+
+def unseen(proc: str, pid: int) -> str:
+    """Why the traffic of a process cannot be seen; empty when it can."""
+    if namespace_of(proc, pid) in (0, namespace_of("/proc", os.getpid())):
+        return ""
+    try:
+        Diag(f"{proc}/{pid}/ns/net").close()
+    except OSError as error:
+        return (
+            f"not seen: the rank is in another network namespace ({error.strerror}); run the agent as root "
+            "on the host, or the rank with the host's network"
+        )
+    return ""
+
+
+class Lists:
+    """The connections of all network namespaces that ranks live in."""
+
+    def __init__(self, proc: str) -> None:
+        self._proc = proc
+        self._own = namespace_of("/proc", os.getpid())
+        self._diags: dict[int, Diag | None] = {}  # None: it may not be entered
+        self.listed: set[int] = set()  # the namespaces of the last answer
+
+    def connections(self, places: Mapping[int, int]) -> dict[int, Connection]:
+        """By inode, which no two sockets of a machine share. places: namespace -> a process in it.
+
+        Raises OSError when our own cannot be listed.
+        """
+        for left in self._diags.keys() - places.keys():
+            self._drop(left)
+        found: dict[int, Connection] = {}
+        self.listed = set()
+        for namespace, pid in places.items():
+            listed = list_connections() if namespace == self._own else self._elsewhere(namespace, pid)
+            if listed is not None:
+                self.listed.add(namespace)
+                found.update((connection.inode, connection) for connection in listed if connection.inode)
+        return found
+
+    def _elsewhere(self, namespace: int, pid: int) -> list[Connection] | None:
+        try:
+            if namespace not in self._diags:
+                self._diags[namespace] = None
+                self._diags[namespace] = Diag(f"{self._proc}/{pid}/ns/net")
+            diag = self._diags[namespace]
+            return diag.connections() if diag else None
+        except OSError:
+            self._drop(namespace)
+            self._diags[namespace] = None
+            return None
+
+    def _drop(self, namespace: int) -> None:
+        diag = self._diags.pop(namespace, None)
+        if diag is not None:
+            diag.close()
+
+    def close(self) -> None:
+        for namespace in list(self._diags):
+            self._drop(namespace)

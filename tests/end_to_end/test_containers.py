@@ -1,0 +1,167 @@
+"""Ranks in namespaces of their own, as containers have, with the agent outside; several jobs on one node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from .conftest import COMMANDS, Site, wait_until
+
+PIDS = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+NETWORK = ("unshare", "--net")
+
+# Marks 40 steps as itself, or for workers that are threads of it, then waits to be ended.
+TRAINING = """
+import sys, threading, time
+import roofline_step
+
+def train(of):
+    for k in range(40):
+        begin = time.monotonic_ns()
+        end = time.monotonic() + 0.05
+        while time.monotonic() < end: sum(range(1000))
+        roofline_step.mark(k, 4, roofline_step.BEGIN, of, time_ns=begin)
+        roofline_step.mark(k, 4, roofline_step.END, of)
+
+speak_for = [("worker", i) for i in range(int(sys.argv[1]))] or [None]
+threads = [threading.Thread(target=train, args=(of,)) for of in speak_for]
+for one in threads: one.start()
+for one in threads: one.join()
+time.sleep(600)
+"""
+# Sends a megabyte to itself, over an interface that only its own network has.
+TALKING = """
+import fcntl, socket, struct, threading, time
+import roofline_step
+with socket.socket() as one:
+    fcntl.ioctl(one, 0x8914, struct.pack("16sh22x", b"lo", 1 | 64))  # SIOCSIFFLAGS: up, running
+listener = socket.create_server(("127.0.0.1", 0))
+link = socket.create_connection(listener.getsockname())
+other = listener.accept()[0]
+reader = threading.Thread(target=lambda: [None for _ in iter(lambda: other.recv(1 << 16), b"")])
+reader.start()
+roofline_step.mark(0)
+time.sleep(2)
+for k in range(1, 40):
+    link.sendall(bytes(1 << 20))
+    time.sleep(0.1)
+    roofline_step.mark(k)
+time.sleep(600)
+"""
+
+
+def needs(words: tuple[str, ...]) -> None:
+    try:
+        done = subprocess.run([*words, "true"], capture_output=True, timeout=20)
+    except FileNotFoundError:
+        pytest.skip("no unshare(1) here")
+    if done.returncode:
+        pytest.skip(f"{' '.join(words)} is not permitted here: {done.stderr.decode().strip()}")
+
+
+started: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.fixture
+def node(site: Site) -> Iterator[Site]:
+    """A site whose agent is at work."""
+    site.server("--seal", "0.5")
+    site.agent()
+    wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent at work")
+    yield site
+    while started:
+        started.pop().kill()
+
+
+def start(site: Site, log: str, command: Sequence[Any], **environ: str) -> None:
+    """A process that is killed after the test: unshare passes no other signal on."""
+    started.append(site.start(list(command), log, **environ))
+
+
+def python(code: str, *arguments: Any) -> list[Any]:
+    return [sys.executable, "-c", code, *arguments]
+
+
+def config(role: str, index: int) -> str:
+    cluster = {"ps": ["h:1"], "worker": ["h:2", "h:3"], "chief": ["h:4"]}
+    return json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
+
+
+def ranks(site: Site, job: str) -> dict[str, dict[str, Any]]:
+    """Values of each rank of a job by metric; nothing before the server knows the job."""
+    done = site.ask("report", "--job", job, "--format", "json")
+    if done.returncode:
+        return {}
+    found = json.loads(done.stdout)["ranks"]
+    return {r["rank"]: {n: v["value"] for n, v in r["summary"]["values"].items()} for r in found}
+
+
+def wait_for_steps(site: Site, job: str, rank: str, count: int = 40) -> dict[str, Any]:
+    def seen() -> dict[str, Any] | None:
+        values = ranks(site, job).get(rank, {})
+        complete = (values.get("steps") or 0) >= count and values.get("cpu_time_per_step") is not None
+        return values if complete else None
+
+    found: dict[str, Any] = wait_until(seen, what=f"{count} steps of {rank} of job {job}")
+    return found
+
+
+def test_rank_in_a_pid_namespace_of_its_own(node: Site) -> None:
+    needs(PIDS)
+    start(node, "rank.log", [*PIDS, *python(TRAINING, 0)], TF_CONFIG=config("worker", 1), ROOFLINE_JOB="42")
+    values = wait_for_steps(node, "42", "worker:1")
+    assert values["steps"] == 40
+    # It worked all the time: its CPU time was read under the number it has outside.
+    assert 0.5 < values["cpu_time_per_step"] / values["step_time_median"] < 1.5
+    assert set(ranks(node, "42")) == {"worker:1"}
+
+
+def test_wrapper_in_a_pid_namespace_speaks_of_its_own_child(node: Site) -> None:
+    needs(PIDS)
+    code = "import time\nfor k in range(41): print('step', k); time.sleep(0.05)\ntime.sleep(600)"
+    wrapped = ["--step-regex", r"step (?P<step>\d+)", "--", sys.executable, "-c", code]
+    command = [*PIDS, COMMANDS / "roofline-agent", "run", "--job", "42", *wrapped]
+    start(node, "rank.log", command, TF_CONFIG=config("worker", 1))
+    assert wait_for_steps(node, "42", "worker:1")["steps"] == 40
+    assert set(ranks(node, "42")) == {"worker:1"}
+
+
+def test_two_jobs_on_one_node_stay_apart(node: Site) -> None:
+    for job in ("left", "right"):
+        for index in range(2):
+            environ = {"TF_CONFIG": config("worker", index), "ROOFLINE_JOB": job}
+            start(node, f"{job}{index}.log", python(TRAINING, 0), **environ)
+    for job in ("left", "right"):
+        for index in range(2):
+            values = wait_for_steps(node, job, f"worker:{index}")
+            assert (values["steps"], values["examples_per_second"] > 0) == (40, True)
+        assert set(ranks(node, job)) == {"worker:0", "worker:1"}
+
+
+def test_ranks_that_are_threads_of_one_process(node: Site) -> None:
+    start(node, "chief.log", python(TRAINING, 2), TF_CONFIG=config("chief", 0), ROOFLINE_JOB="42")
+
+    def both() -> dict[str, dict[str, Any]] | None:
+        found = ranks(node, "42")
+        steps = [found.get(f"worker:{index}", {}).get("steps") for index in range(2)]
+        return found if steps == [40, 40] else None
+
+    found = wait_until(both, what="40 steps of both workers")
+    assert set(found) == {"chief:0", "worker:0", "worker:1"}
+    # Nobody can tell which thread's CPU time a worker's is.
+    assert found["worker:0"].get("cpu_time_per_step") is None
+
+
+def test_traffic_in_a_network_namespace_of_its_own(node: Site) -> None:
+    needs(NETWORK)
+    start(node, "rank.log", [*NETWORK, *python(TALKING)], TF_CONFIG=config("worker", 0), ROOFLINE_JOB="42")
+    values = wait_for_steps(node, "42", "worker:0", 39)
+    sent = wait_until(lambda: ranks(node, "42")["worker:0"].get("sent_bytes_per_step"))
+    # Exact counts are test_tcp.py's; steps of 0.1 s on counts of each second are not.
+    assert sent > 1 << 17
+    assert values["steps"] == 39
