@@ -129,9 +129,9 @@ def check_steps(found: dict[str, list[dict[str, Any]]], logged: list[dict[str, A
         assert [row["step"] for row in steps] == list(range(journal["steps"]))
         assert total(steps, "examples") == journal["examples"]
         assert {row["flops"] for row in steps} == {flops}
-        # Between the ends of two steps the script's clock and ours saw the same time.
-        for row, seconds in list(zip(steps, journal["step_seconds"], strict=True))[1:]:
-            assert row["duration_ns"] / 1e9 == pytest.approx(seconds, rel=0.1, abs=0.02)
+        # From the end of the first step to the end of the last, for both the same.
+        seconds = (journal["ends_ns"][-1] - journal["ends_ns"][1]) / 1e9
+        assert total(steps[1:], "duration_ns") / 1e9 == pytest.approx(seconds, rel=0.05)
 
 
 def check_gradients(site: Site, found: dict[str, list[dict[str, Any]]]) -> None:
@@ -142,9 +142,10 @@ def check_gradients(site: Site, found: dict[str, list[dict[str, Any]]]) -> None:
             assert {row["asked.allreduce.count"] for row in steps} == {tensors}
             assert {row["asked.allreduce.bytes"] for row in steps} == {size}
         ring = 2 * (RANKS - 1) / RANKS * size
-        # The first step also has the end of the broadcast in it.
-        sent = total(steps[1:], "sent_bytes") / (STEPS - 1)
-        assert sent == pytest.approx(ring, rel=0.1)
+        # The first step also has the end of the broadcast in it; the last may end behind the last sample.
+        sent = [row["sent_bytes"] for row in steps[1:] if row["sent_bytes"] is not None]
+        assert len(sent) >= STEPS * 0.7
+        assert sum(sent) / len(sent) == pytest.approx(ring, rel=0.1)
     facts = said(site)
     assert facts["gradient.bytes"] == str(size) and facts["gradient.tensors"] == str(tensors)
 

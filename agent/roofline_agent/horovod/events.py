@@ -17,7 +17,6 @@ from ..recorded.traces.tensors import element_bytes, element_count
 from ..recorded.traces.trace import arguments, number
 
 CYCLE = "CYCLE_START"
-NEGOTIATE = "NEGOTIATE_"
 _LIBRARY = re.compile(r"(MPI|GLOO|NCCL|CCL|DDL|MLSL|ADASUM)_(?!.*(QUEUE|MEMCPY|WAIT|NEGOTIATE))")
 _RANK = re.compile(r"\d{1,7}")
 
@@ -54,7 +53,6 @@ class Activity(NamedTuple):
     begin_us: float
     duration_us: float  # negative where the file says so
     bytes: float | None  # of the tensor, where this event tells
-    asked_us: float | None  # outermost only: when the negotiation about this tensor began, if that was seen
     outermost: bool
 
 
@@ -102,7 +100,6 @@ class _State:
     def __init__(self) -> None:
         self.stack: list[_Open] = []
         self.collectives: list[_Fused] = []  # that wait for its size
-        self.asked_us: float | None = None
 
 
 class Timeline:
@@ -163,21 +160,14 @@ class Timeline:
         if state is None or not state.stack:
             return [Oddity("an activity ends that never began; it is left out")]
         begun, outermost = state.stack.pop(), not state.stack
-        size, asked_us = tensor_bytes(arguments(event)), None
+        size = tensor_bytes(arguments(event))
         if begun.collective is not None:
             begun.collective.end_us = max(begun.collective.end_us, at_us)
             self._beginning = None
-        if outermost and begun.name.startswith(NEGOTIATE):
-            state.asked_us = begun.begin_us
-        elif outermost:
-            asked_us, state.asked_us = state.asked_us, None
-        done: list[Record] = [
-            Activity(begun.name, begun.begin_us, at_us - begun.begin_us, size, asked_us, outermost)
-        ]
+        done: list[Record] = [Activity(begun.name, begun.begin_us, at_us - begun.begin_us, size, outermost)]
         if outermost:
             done += _complete(state, size)
-            if state.asked_us is None:  # names may be new ones in every step
-                del self._tensors[pid]
+            del self._tensors[pid]  # names may be new ones in every step
         return done
 
     def _whole(self, name: str, at_us: float, event: dict[str, Any]) -> list[Record]:
@@ -185,7 +175,7 @@ class Timeline:
         if duration_us is None:
             return [Oddity("an activity has no duration; it is left out")]
         self.last_us = max(self.last_us, at_us + duration_us)
-        return [Activity(name, at_us, duration_us, tensor_bytes(arguments(event)), None, False)]
+        return [Activity(name, at_us, duration_us, tensor_bytes(arguments(event)), False)]
 
 
 def _complete(state: _State, size: float | None) -> list[Record]:

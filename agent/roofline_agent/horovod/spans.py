@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 from roofline_step._sender import Span
 
-from .events import NEGOTIATE, Activity, Collective, Cycle, Record, Started
+from .events import Activity, Collective, Cycle, Record, Started
 
 ASKED_WITHIN_NS = 1_000_000  # asked for within this time: one span
 CYCLES_WITHIN_NS = 5_000_000  # cycles are counted over stretches of this length
 CROWD, CROWD_WITHIN_NS = 2000, 1_000_000  # more spans than this at once are joined where they are this close
+NEGOTIATE = "NEGOTIATE_"
 _COPY = re.compile(r"MEMCPY_(IN|OUT)_")
 _WAIT = re.compile(r"QUEUE|WAIT_FOR_")
 # What the libraries and the timeline's outermost events are named by; "ADASUM" is an allreduce, too.
@@ -65,8 +66,10 @@ class Spans:
         elif _WAIT.match(activity.name):
             self._detail("engine.queue", activity.begin_us, end_us)
         elif activity.outermost and (found := kind(activity.name)):
-            asked = activity.begin_us if activity.asked_us is None else activity.asked_us
-            self._asked.append(self._made(f"asked.{found}", asked, asked, activity.bytes, 1))
+            # When Horovod takes it up, and not when it was first asked for, for that may have been another
+            # rank's doing, ahead of this one by a step: now all have asked, and none has got an answer.
+            at_us = activity.begin_us
+            self._asked.append(self._made(f"asked.{found}", at_us, at_us, activity.bytes, 1))
 
     def _cycle(self, at_us: float) -> None:
         if self._cycles is None:

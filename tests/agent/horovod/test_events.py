@@ -89,14 +89,9 @@ def test_one_tensor_of_unknown_size_makes_the_bytes_unknown() -> None:
     assert found == [Collective("MPI_BCAST", 1, 3, 2, None)]
 
 
-def test_outermost_activity_knows_when_its_negotiation_began() -> None:
-    found = records([begin("NEGOTIATE_ALLREDUCE", 3), end(7), begin("ALLREDUCE", 8), sized(20, 1, 1)])
-    assert found[-1] == Activity("ALLREDUCE", 8, 12, 4.0, 3, True)
-    found = records([begin("ALLREDUCE", 8), begin("QUEUE", 9), end(10), end(11)])
-    assert found == [
-        Activity("QUEUE", 9, 1, None, None, False),
-        Activity("ALLREDUCE", 8, 3, None, None, True),
-    ]
+def test_outermost_activity_is_told_from_those_inside() -> None:
+    found = records([begin("ALLREDUCE", 8), begin("QUEUE", 9), end(10), sized(11, 1, 1)])
+    assert found == [Activity("QUEUE", 9, 1, None, False), Activity("ALLREDUCE", 8, 3, 4.0, True)]
 
 
 def test_names_that_are_new_in_every_step_cost_no_memory() -> None:
