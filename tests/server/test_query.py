@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from roofline.v1 import query_pb2 as pb
+from roofline_server.chunks import Chunk
+from roofline_server.model.values import Provenance, Scope, Value
+from roofline_server.query import messages
+from roofline_server.report.records import Cause, Imbalance, RankWaits, ServerLoad, Stragglers
+from roofline_server.store import export
 
 from .builders import UNIX, Node, S, rank, training
 from .services import Served, serving
@@ -117,5 +123,139 @@ def test_report_that_fails_says_so_and_the_server_lives(
             code, says = await refusal(server.query.GetReport(pb.GetReportRequest(job="job")))
         assert (code, "disk on fire" in says) == (grpc.StatusCode.INTERNAL, True)
         assert (await server.query.GetReport(pb.GetReportRequest(job="job"))).job == "job"
+
+    run(work, tmp_path)
+
+
+# -- answers in pieces ---------------------------------------------------------------------------------------
+
+
+async def pieces(call: Any) -> list[Any]:
+    return [message async for message in call]
+
+
+def ints_of(messages: list[Any], name: str) -> list[int]:
+    columns = [column for message in messages for column in message.columns if column.name == name]
+    return np.concatenate([np.frombuffer(column.ints, "<i8") for column in columns]).tolist()
+
+
+def test_steps_come_over_the_wire(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+        found = await pieces(
+            server.query.GetSteps(pb.GetStepsRequest(job="job", ranks=["worker:1"], last_step=9))
+        )
+        assert {message.dataset for message in found} == {"steps"}
+        assert ints_of(found, "step") == list(range(10))
+        columns = {column.name: column for column in found[0].columns}
+        assert list(columns["rank"].texts) == ["worker:1"] * 10
+        assert columns["cpu_time"].unit == "s" and columns["cpu_time"].provenance == 1
+        seconds = np.frombuffer(columns["cpu_time"].doubles, "<f8")
+        assert seconds.tolist() == pytest.approx([0.315] * 10)
+        assert sum(message.rows for message in found) == 10 and any("shorter" in n for n in found[0].notes)
+
+    run(work, tmp_path)
+
+
+def test_timeline_and_raw_data_come_over_the_wire(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+        timeline = await pieces(server.query.GetTimeline(pb.GetStepsRequest(job="job", kernels=True)))
+        assert {message.dataset for message in timeline} == {"timeline"}
+        rows = {text for m in timeline for c in m.columns if c.name == "row" for text in c.texts}
+        assert {"job", "clock", "rank", "steps", "kernels", "counter"} <= rows
+        raw = await pieces(server.query.Export(pb.ExportRequest(job="job")))
+        assert {"ranks", "marks", "calls", "samples_process", "samples_tcp"} <= {m.dataset for m in raw}
+
+    run(work, tmp_path)
+
+
+def test_stragglers_come_over_the_wire(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+        found = await server.query.GetStragglers(pb.GetStragglersRequest(job="job"))
+        assert found.job == "job" and found.verdict
+        assert [r.rank for r in found.ranks] == ["worker:0", "worker:1"]
+        assert found.ranks[0].values["step_time_mean"].value == pytest.approx(0.63)
+        assert found.ranks[0].values["step_time_mean"].unit == "s"
+
+    run(work, tmp_path)
+
+
+def test_every_record_of_stragglers_has_its_message() -> None:
+    cost = Value(0.5, "s", Provenance.MEASURED, Scope.PROCESS)
+    message = messages.stragglers(
+        Stragglers(
+            "job",
+            "synchronous",
+            "a verdict",
+            "a barrier",
+            [Cause("worker:1", "hosta", "input", cost, cost, 3, 4, ["why"])],
+            [RankWaits("worker:1", "worker", "hosta", {"late_per_step": cost})],
+            [Imbalance(1, 2, 3, 4, cost, "worker:1", cost)],
+            [ServerLoad("ps:0", "hosta", {"awaited": Value(None, "1", reason="not seen")})],
+            ["a note"],
+        )
+    )
+    assert message.causes[0].cost.value == 0.5 and message.causes[0].evidence == ["why"]
+    assert message.ranks[0].values["late_per_step"].unit == "s"
+    assert (message.imbalance[0].last_step, message.imbalance[0].wait.value) == (2, 0.5)
+    awaited = message.servers[0].values["awaited"]
+    assert (awaited.HasField("value"), awaited.reason) == (False, "not seen")
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "code"),
+    [
+        ("GetSteps", pb.GetStepsRequest(job="x"), grpc.StatusCode.NOT_FOUND),
+        ("GetSteps", pb.GetStepsRequest(job="job", ranks=["ps:9"]), grpc.StatusCode.NOT_FOUND),
+        (
+            "GetSteps",
+            pb.GetStepsRequest(job="job", first_step=2, last_step=1),
+            grpc.StatusCode.INVALID_ARGUMENT,
+        ),
+        ("GetTimeline", pb.GetStepsRequest(job="x"), grpc.StatusCode.NOT_FOUND),
+        ("GetTimeline", pb.GetStepsRequest(job="job", ranks=["ps:9"]), grpc.StatusCode.NOT_FOUND),
+        ("Export", pb.ExportRequest(job="x"), grpc.StatusCode.NOT_FOUND),
+    ],
+)
+def test_question_in_pieces_that_cannot_be_answered(
+    tmp_path: Path, method: str, request_: Any, code: grpc.StatusCode
+) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await pieces(getattr(server.query, method)(request_))
+        assert caught.value.code() == code
+
+    run(work, tmp_path)
+
+
+def test_who_leaves_amid_an_answer_leaves_the_server_alive(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+        for _ in range(5):
+            call = server.query.Export(pb.ExportRequest(job="job"))
+            await call.read()
+            call.cancel()
+        assert len(await pieces(server.query.Export(pb.ExportRequest(job="job")))) > 4
+
+    run(work, tmp_path)
+
+
+def test_answer_that_fails_on_the_way_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+
+        def fail(raw: Any) -> Any:
+            yield Chunk("marks", [])
+            raise OSError("disk on fire")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(export, "export", fail)
+            call = server.query.Export(pb.ExportRequest(job="job"))
+            assert (await call.read()).dataset == "marks"
+            with pytest.raises(grpc.aio.AioRpcError, match="disk on fire"):
+                await call.read()
 
     run(work, tmp_path)
