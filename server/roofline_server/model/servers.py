@@ -1,4 +1,4 @@
-"""Which parameter server does not keep up: by what it has not taken, what is on its way to it, whether it runs.
+"""Which parameter server does not keep up: by what it has not taken, what is on its way to it, if it runs.
 
 Servers are compared with each other, so one alone is named only when it was stopped. That a server is sent
 more bytes than the others is no slowness; it is said on its own.

@@ -126,9 +126,8 @@ def starved_of_input(ranks: Sequence[RankTimes]) -> list[Finding]:
 
 def reason(rank: RankTimes, ranks: Sequence[RankTimes], cost: float) -> tuple[str, list[str]]:
     """What a rank loses `cost` seconds a step with, compared with the others: (kind, sentences)."""
-    more = {
-        name: more_than_others(rank, ranks, name) for name in ("input", "lead", "starved", "kernels", "cpu")
-    }
+    more = {name: more_than_others(rank, ranks, name) for name in ("input", "lead", "kernels", "cpu")}
+    more["starved"] = more_starved(rank, ranks)
     told = [WORDS[name].format(ms(extra)) for name, extra in more.items() if extra and extra > 0.1 * cost]
     if rank.stopped:
         told.insert(0, f"its process was stopped in {rank.stopped:.0%} of its steps")
@@ -167,6 +166,15 @@ def more_than_others(rank: RankTimes, ranks: Sequence[RankTimes], name: str) -> 
     others = [average(getattr(other, name)) for other in ranks if other is not rank]
     known = [value for value in others if value is not None]
     return own - float(np.median(known)) if own is not None and known else None
+
+
+def more_starved(rank: RankTimes, ranks: Sequence[RankTimes]) -> float | None:
+    """How much more of its step a rank lacks a CPU than it would if it lacked one as often as the others do:
+    on a node with too few CPUs for all, whoever takes longer also waits longer for one."""
+    own, lasts = average(rank.starved), average(rank.duration)
+    both = [(average(other.starved), average(other.duration)) for other in ranks if other is not rank]
+    usual = [lacks / takes for lacks, takes in both if lacks is not None and takes]
+    return own - lasts * float(np.median(usual)) if own is not None and lasts is not None and usual else None
 
 
 def average(column: Floats | None) -> float | None:

@@ -114,6 +114,13 @@ def test_more_cpu_time_is_work_and_no_lack_of_cpus() -> None:
     assert late_ranks(ranks)[0].kind == "compute"
 
 
+def test_longer_step_on_a_busy_node_lacks_no_more_cpu() -> None:
+    usual = np.full(STEPS, 0.04)
+    ranks = ranks_that(noise(1), noise(2) + 0.05, starved=[usual, usual * 1.5], lead=[usual, usual + 0.05])
+    longer = ranks[1]._replace(duration=ranks[0].duration * 1.5)
+    assert late_ranks([ranks[0], longer])[0].kind == "input"
+
+
 def test_lack_of_a_cpu_is_counted_once_for_threads_that_wait_together() -> None:
     one, four = (starved(np.array([0.1]), np.array([0.05 * n]), np.array([0.05 * n])) for n in (1, 4))
     assert one.tolist() == four.tolist() == [pytest.approx(0.05)]
