@@ -7,6 +7,7 @@ them these tests are skipped.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -53,3 +54,11 @@ def ask(trace: Path, *queries: str) -> list[list[dict[str, Any]]]:
     assert done.returncode == 0, done.stderr[-2000:]
     found: list[list[dict[str, Any]]] = json.loads(done.stdout)
     return found
+
+
+def never_overlaps(slices: list[dict[str, Any]]) -> None:
+    """On no thread is anything inside of, or across, anything else."""
+    assert {s["depth"] for s in slices} == {0}
+    for _, thread in itertools.groupby(slices, lambda s: (s["process"], s["thread"])):
+        for before, after in itertools.pairwise(thread):
+            assert before["begin_ns"] + before["lasts_ns"] <= after["begin_ns"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from roofline_client.records import TableChunk
 from roofline_client.trace import LANES, Written, write_trace
 
 from .chunks import BEGIN, MS, chunk, introductions, slices
-from .perfetto import COMPLAINTS, COUNTERS, SLICES, ask, needs_perfetto
+from .perfetto import COMPLAINTS, COUNTERS, SLICES, ask, needs_perfetto, never_overlaps
 
 HEAD = chunk("timeline", introductions(), ["a note"])
 
@@ -155,11 +154,3 @@ def test_perfetto_reads_it_as_it_is_meant(tmp_path: Path) -> None:
     assert [(s["begin_ns"], s["lasts_ns"]) for s in steps] == [(k * 10 * MS, 9 * MS + 7) for k in range(20)]
     assert {s["name"] for s in found} >= {'with "quotes" and ä', "steps 19"}
     never_overlaps(found)
-
-
-def never_overlaps(slices: list[dict[str, Any]]) -> None:
-    """On no thread is anything inside of, or across, anything else."""
-    assert {s["depth"] for s in slices} == {0}
-    for _, thread in itertools.groupby(slices, lambda s: (s["process"], s["thread"])):
-        for before, after in itertools.pairwise(thread):
-            assert before["begin_ns"] + before["lasts_ns"] <= after["begin_ns"]

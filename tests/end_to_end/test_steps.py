@@ -5,6 +5,8 @@ The job is real: two workers with steps, sockets and CPU time, and a parameter s
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from ..client.perfetto import COMPLAINTS, SLICES, ask, needs_perfetto, never_overlaps
 from .conftest import Site, wait_until
 
 TALKING = Path(__file__).with_name("talking.py")
@@ -203,3 +206,45 @@ def test_export_holds_all_that_was_told(finished: Finished) -> None:
     assert sorted(ranks["rank"]) == ["ps:0", "worker:0", "worker:1"]
     units: Any = described.set_index(["dataset", "column"])["unit"]
     assert units["samples_process", "cpu_ns"] == "ns" and units["samples_tcp", "tcp_sent_bytes"] == "byte"
+
+
+# -- the timeline, read by Perfetto --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def opened(finished: Finished) -> tuple[dict[str, Any], list[Any]]:
+    """(what the trace says of itself, answers of Perfetto's trace processor)."""
+    path = finished.folder.parent / "timeline.json.gz"
+    done = finished.site.ask("timeline", "--job", JOB, "--kernels", "-o", path)
+    assert done.returncode == 0, done.stderr
+    about = json.loads(gzip.decompress(path.read_bytes()))["otherData"]
+    return about, ask(path, SLICES, COMPLAINTS)
+
+
+@needs_perfetto
+@pytest.mark.parametrize("rank", ["worker:0", "worker:1"])
+def test_timeline_has_the_steps_of_the_table(
+    finished: Finished, opened: tuple[dict[str, Any], list[Any]], rank: str
+) -> None:
+    about, (slices, complaints) = opened
+    assert complaints == []
+    table, _ = of_rank(finished, rank)
+    mine = [s for s in slices if s["process"].startswith(f"{rank} @") and s["thread"] == "steps"]
+    assert [s["name"] for s in mine] == [f"step {k}" for k in range(STEPS)]
+    assert [s["begin_ns"] + about["begin_unix_ns"] for s in mine] == table["begin_ns"].tolist()
+    assert [s["lasts_ns"] for s in mine] == table["duration_ns"].tolist()
+
+
+@needs_perfetto
+def test_timeline_has_all_that_was_told(finished: Finished, opened: tuple[dict[str, Any], list[Any]]) -> None:
+    _, (slices, _) = opened
+    rows = {"phases": "phase.input", "engine": "engine.allreduce"}
+    spans = finished.raw("spans")
+    for row, name in rows.items():
+        told = spans[spans["name"] == name]
+        drawn = [s["lasts_ns"] for s in slices if s["thread"] == row]
+        assert sorted(drawn) == sorted(told["end_ns"] - told["begin_ns"])
+    assert sum(s["thread"].startswith("kernels") for s in slices) == len(finished.raw("calls"))
+    processes = {s["process"].partition(" @")[0] for s in slices}
+    assert processes == {"ps:0", "worker:0", "worker:1"}
+    never_overlaps(slices)
