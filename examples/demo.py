@@ -73,7 +73,13 @@ def demo(options: argparse.Namespace) -> int:
             )
         time.sleep(2)  # the agent's last batch
         say(f"roofline-client report --job {JOB}")
-        return report(folder, environ)
+        status = report(folder, environ)
+        for question in (["steps", "--last", "6"], ["stragglers"]):
+            say(f"roofline-client {' '.join(question)} --job {JOB}")
+            status = status or ask([*question, "--job", JOB], environ)
+        say("all ranks on one clock, for https://ui.perfetto.dev")
+        timeline = folder / f"timeline-job-{JOB}.json.gz"
+        return status or ask(["timeline", "--job", JOB, "--kernels", "-o", timeline], environ)
 
 
 def say(text: str) -> None:
@@ -150,11 +156,15 @@ def train(options: argparse.Namespace, folder: Path, environ: dict[str, str]) ->
 
 def report(folder: Path, environ: dict[str, str]) -> int:
     picture = folder / f"roofline-job-{JOB}.png"
-    ask = [COMMANDS / "roofline-client", "report", "--job", JOB]
-    status = subprocess.run([*ask, "--plot", picture], env=environ).returncode
+    status = ask(["report", "--job", JOB, "--plot", picture], environ)
     with open(folder / f"report-job-{JOB}.json", "w") as file:
-        subprocess.run([*ask, "--format", "json"], env=environ, stdout=file, check=status == 0)
+        command = [COMMANDS / "roofline-client", "report", "--job", JOB, "--format", "json"]
+        subprocess.run(command, env=environ, stdout=file, check=status == 0)
     return status
+
+
+def ask(arguments: Sequence[str | Path], environ: dict[str, str]) -> int:
+    return subprocess.run([COMMANDS / "roofline-client", *arguments], env=environ).returncode
 
 
 def _interrupt(*_: object) -> None:
