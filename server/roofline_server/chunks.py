@@ -47,4 +47,4 @@ def _width(column: Column) -> int:
     """Bytes of the widest value; a character has at most four."""
     if column.values.dtype.kind != "O":
         return 8
-    return 4 * max((len(text) for text in column.values), default=0) + 4
+    return 4 * max(map(len, set(column.values.tolist())), default=0) + 4

@@ -174,7 +174,7 @@ def columns_of(view: JobView, number: int, table: Table, mode: str) -> list[Colu
 
 def _window_of(view: JobView, table: Table, mode: str) -> NDArray[np.object_]:
     """Whose step it is; empty: the rank's own, or that of all workers together."""
-    if mode == "synchronous":
+    if mode == "synchronous" or not (table["window"] != OWN).any():
         return np.full(rows(table), "", object)
     names = {number: f"{key.role}:{key.index}" for number, key in view.ranks.items()}
     return np.array([names.get(who, "") for who in table["window"].tolist()], object)
