@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,8 @@ import pytest
 
 from .conftest import COMMANDS, Site, wait_until
 
+# The agent sees all ranks of the machine: those of another run of these tests are not ours.
+JOB = f"containers-{os.getpid()}"
 PIDS = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 NETWORK = ("unshare", "--net")
 
@@ -23,8 +26,8 @@ import roofline_step
 def train(of):
     for k in range(40):
         begin = time.monotonic_ns()
-        end = time.monotonic() + 0.05
-        while time.monotonic() < end: sum(range(1000))
+        end = time.thread_time() + 0.04
+        while time.thread_time() < end: sum(range(1000))
         roofline_step.mark(k, 4, roofline_step.BEGIN, of, time_ns=begin)
         roofline_step.mark(k, 4, roofline_step.END, of)
 
@@ -113,30 +116,30 @@ def wait_for_steps(site: Site, job: str, rank: str, count: int = 40) -> dict[str
 
 def test_rank_in_a_pid_namespace_of_its_own(node: Site) -> None:
     needs(PIDS)
-    start(node, "rank.log", [*PIDS, *python(TRAINING, 0)], TF_CONFIG=config("worker", 1), ROOFLINE_JOB="42")
-    values = wait_for_steps(node, "42", "worker:1")
+    start(node, "rank.log", [*PIDS, *python(TRAINING, 0)], TF_CONFIG=config("worker", 1), ROOFLINE_JOB=JOB)
+    values = wait_for_steps(node, JOB, "worker:1")
     assert values["steps"] == 40
-    # It worked all the time: its CPU time was read under the number it has outside.
-    assert 0.5 < values["cpu_time_per_step"] / values["step_time_median"] < 1.5
-    assert set(ranks(node, "42")) == {"worker:1"}
+    # Its CPU time was read under the number it has outside.
+    assert 0.03 < values["cpu_time_per_step"] < 0.08
+    assert set(ranks(node, JOB)) == {"worker:1"}
 
 
 def test_wrapper_in_a_pid_namespace_speaks_of_its_own_child(node: Site) -> None:
     needs(PIDS)
     code = "import time\nfor k in range(41): print('step', k); time.sleep(0.05)\ntime.sleep(600)"
     wrapped = ["--step-regex", r"step (?P<step>\d+)", "--", sys.executable, "-c", code]
-    command = [*PIDS, COMMANDS / "roofline-agent", "run", "--job", "42", *wrapped]
+    command = [*PIDS, COMMANDS / "roofline-agent", "run", "--job", JOB, *wrapped]
     start(node, "rank.log", command, TF_CONFIG=config("worker", 1))
-    assert wait_for_steps(node, "42", "worker:1")["steps"] == 40
-    assert set(ranks(node, "42")) == {"worker:1"}
+    assert wait_for_steps(node, JOB, "worker:1")["steps"] == 40
+    assert set(ranks(node, JOB)) == {"worker:1"}
 
 
 def test_two_jobs_on_one_node_stay_apart(node: Site) -> None:
-    for job in ("left", "right"):
+    for job in (f"{JOB}-left", f"{JOB}-right"):
         for index in range(2):
             environ = {"TF_CONFIG": config("worker", index), "ROOFLINE_JOB": job}
             start(node, f"{job}{index}.log", python(TRAINING, 0), **environ)
-    for job in ("left", "right"):
+    for job in (f"{JOB}-left", f"{JOB}-right"):
         for index in range(2):
             values = wait_for_steps(node, job, f"worker:{index}")
             assert (values["steps"], values["examples_per_second"] > 0) == (40, True)
@@ -144,10 +147,10 @@ def test_two_jobs_on_one_node_stay_apart(node: Site) -> None:
 
 
 def test_ranks_that_are_threads_of_one_process(node: Site) -> None:
-    start(node, "chief.log", python(TRAINING, 2), TF_CONFIG=config("chief", 0), ROOFLINE_JOB="42")
+    start(node, "chief.log", python(TRAINING, 2), TF_CONFIG=config("chief", 0), ROOFLINE_JOB=JOB)
 
     def both() -> dict[str, dict[str, Any]] | None:
-        found = ranks(node, "42")
+        found = ranks(node, JOB)
         steps = [found.get(f"worker:{index}", {}).get("steps") for index in range(2)]
         return found if steps == [40, 40] else None
 
@@ -159,9 +162,9 @@ def test_ranks_that_are_threads_of_one_process(node: Site) -> None:
 
 def test_traffic_in_a_network_namespace_of_its_own(node: Site) -> None:
     needs(NETWORK)
-    start(node, "rank.log", [*NETWORK, *python(TALKING)], TF_CONFIG=config("worker", 0), ROOFLINE_JOB="42")
-    values = wait_for_steps(node, "42", "worker:0", 39)
-    sent = wait_until(lambda: ranks(node, "42")["worker:0"].get("sent_bytes_per_step"))
+    start(node, "rank.log", [*NETWORK, *python(TALKING)], TF_CONFIG=config("worker", 0), ROOFLINE_JOB=JOB)
+    values = wait_for_steps(node, JOB, "worker:0", 39)
+    sent = wait_until(lambda: ranks(node, JOB)["worker:0"].get("sent_bytes_per_step"))
     # Exact counts are test_tcp.py's; steps of 0.1 s on counts of each second are not.
     assert sent > 1 << 17
     assert values["steps"] == 39
