@@ -134,7 +134,7 @@ def main() -> None:
     model = DistributedDataParallel(network(asked.width))
     said = train(model, asked)
     size = sum(p.numel() * p.element_size() for p in model.parameters())
-    said |= {"rank": dist.get_rank(), "world": dist.get_world_size(), "gradient_bytes": size}
+    said |= {"rank": dist.get_rank(), "pid": os.getpid(), "world": dist.get_world_size(), "gradient_bytes": size}
     said |= {"flops_per_step": asked.accumulate * flops(asked.width, asked.batch)}
     said |= {"weights": float(sum(p.detach().double().abs().sum() for p in model.parameters()))}
     sys.stdout.write(json.dumps(said) + "\n")

@@ -1,13 +1,16 @@
-"""Real PyTorch trainings of every kind, a few short steps each: `python torch_loops.py KIND [STEPS]`.
+"""Real PyTorch trainings of many kinds, a few short steps each: `python torch_loops.py KIND...`.
 
-Each says at its end, as JSON, how many optimizer steps it made and how many examples each had (0: unknown).
-Nothing in here knows of roofline. Those that need several ranks are started by torchrun.
+Each says at its end, as JSON, how many examples each of its optimizer steps had (0: nobody can know), and a
+number that is another one if anything was computed differently. Nothing in here knows of roofline. Those that
+need several ranks are started by torchrun.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
+import os
 import sys
 import tempfile
 import time
@@ -20,10 +23,16 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 WIDTH = 256
+STEPS = 6
+
+
+MADE: list[nn.Module] = []
+LOSSES: list[torch.Tensor] = []
 
 
 def network(width: int = WIDTH) -> nn.Module:
-    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+    MADE.append(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)))
+    return MADE[-1]
 
 
 def data(count: int, batch: int, width: int = WIDTH, **options: Any) -> DataLoader:
@@ -31,7 +40,15 @@ def data(count: int, batch: int, width: int = WIDTH, **options: Any) -> DataLoad
 
 
 def loss_of(model: nn.Module, batch: Any) -> torch.Tensor:
-    return nn.functional.mse_loss(model(batch[0]), batch[1])
+    loss = nn.functional.mse_loss(model(batch[0]), batch[1])
+    LOSSES.append(loss.detach())
+    return loss
+
+
+def result() -> str:
+    """All that was computed, to the last bit."""
+    weights = [getattr(p, "_local_tensor", p).detach() for model in MADE for p in model.parameters()]
+    return repr(sum(float(one.double().abs().sum()) for one in weights + LOSSES))
 
 
 def plain(steps: int) -> list[int]:
@@ -295,26 +312,70 @@ def by_hand_async(steps: int) -> list[int]:
     return made
 
 
+def ddp_odd(steps: int) -> list[int]:
+    """What DDP allows: backwards of one rank, checkpoints, a graph kept, unused parameters, failures."""
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.checkpoint import checkpoint
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.norm, self.unused = network()[:2], nn.BatchNorm1d(WIDTH), nn.Linear(4, 4)
+            self.head = nn.Linear(WIDTH, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.norm(checkpoint(self.body, x, use_reentrant=False)))
+
+    model = DistributedDataParallel(Model(), find_unused_parameters=True)
+    optimizer, made = torch.optim.SGD(model.parameters(), 0.01), []
+    for batch in data(steps * 16, 8):
+        if not made:
+            torch.manual_seed(dist.get_rank())
+        with model.no_sync():
+            loss_of(model, batch).backward()
+        loss = loss_of(model, batch)
+        loss.backward(retain_graph=True)
+        try:
+            torch.autograd.backward([torch.zeros(1)])
+        except RuntimeError:
+            made.append(8)
+        optimizer.step()
+        optimizer.zero_grad()
+        if len(made) == steps:
+            break
+    return made
+
+
 KINDS = {
     f.__name__: f
     for f in (
         *(plain, accumulate, joined, gan, scaler, lbfgs, odd, compiled, lightning, transformers),
-        *(fsdp, fully_shard, by_hand, by_hand_async),
+        *(fsdp, fully_shard, by_hand, by_hand_async, ddp_odd),
     )
 }
+RANKS = (fsdp, fully_shard, by_hand, by_hand_async, ddp_odd)
+
+
+def train(kind: str) -> None:
+    torch.manual_seed(0)
+    MADE.clear()
+    LOSSES.clear()
+    examples = KINDS[kind](STEPS)
+    said = {"rank": dist.get_rank() if dist.is_initialized() else 0, "pid": os.getpid(), "kind": kind}
+    # One write: the lines of several ranks must not mix.
+    sys.stdout.write(json.dumps({**said, "examples": examples, "result": result()}) + "\n")
+    sys.stdout.flush()
+    gc.collect()  # the optimizer goes before the next one comes
 
 
 def main() -> None:
-    kind, steps = sys.argv[1], int((sys.argv[2:] or ["6"])[0])
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    ranks = KINDS[kind] in (fsdp, fully_shard, by_hand, by_hand_async)
+    kinds = sys.argv[1:]
+    ranks = KINDS[kinds[0]] in RANKS
     if ranks:
         dist.init_process_group("gloo")
-    examples = KINDS[kind](steps)
-    # One write: the lines of several ranks must not mix.
-    sys.stdout.write(json.dumps({"steps": len(examples), "examples": examples}) + "\n")
-    sys.stdout.flush()
+    for kind in kinds:
+        train(kind)
     if ranks:
         dist.destroy_process_group()
 
