@@ -207,6 +207,23 @@ def test_rank_whose_timeline_is_read_leaves_its_requests_to_that(horovod: Site, 
     assert said.facts["gradient.bytes"] == "40"
 
 
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({}, "none: give `roofline-agent run --horovod-timeline` to all ranks"),
+        ({"ROOFLINE_HOROVOD_TIMELINE_READ": "1"}, "read at rank 0"),
+        ({"HOROVOD_TIMELINE": "/nowhere/timeline.json", "HOROVOD_RANK": "1"}, ""),
+    ],
+    ids=["none", "read", "of another rank"],
+)
+def test_it_is_said_where_what_horovod_executes_is_told_from(
+    horovod: Site, environ: dict[str, str], words: str
+) -> None:
+    said = run(horovod, IMPORT, **environ)
+    assert said.facts.get("horovod.timeline", "").startswith(words)
+    assert bool(words) == ("horovod.timeline" in said.facts)
+
+
 def test_request_that_nobody_understands_is_made_all_the_same(horovod: Site) -> None:
     said = run(
         horovod,

@@ -129,9 +129,10 @@ def check_steps(found: dict[str, list[dict[str, Any]]], logged: list[dict[str, A
         assert [row["step"] for row in steps] == list(range(journal["steps"]))
         assert total(steps, "examples") == journal["examples"]
         assert {row["flops"] for row in steps} == {flops}
-        # From the end of the first step to the end of the last, for both the same.
-        seconds = (journal["ends_ns"][-1] - journal["ends_ns"][1]) / 1e9
-        assert total(steps[1:], "duration_ns") / 1e9 == pytest.approx(seconds, rel=0.05)
+        # From the end of the third step to the end of the last, for both the same: on which side of a border
+        # Keras' callbacks stand, one of which broadcasts at first, is a matter of taste.
+        seconds = (journal["ends_ns"][-1] - journal["ends_ns"][3]) / 1e9
+        assert total(steps[3:], "duration_ns") / 1e9 == pytest.approx(seconds, rel=0.05)
 
 
 def check_gradients(site: Site, found: dict[str, list[dict[str, Any]]]) -> None:

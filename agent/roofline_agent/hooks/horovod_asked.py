@@ -10,7 +10,7 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from . import Marker
+from . import Marker, horovod_timeline
 from .torch_recorder import Recorder, recorder
 
 # Function of horovod.torch.mpi_ops, by the collective it asks for; grouped ones take several tensors.
@@ -26,14 +26,14 @@ ASKS = {
 }
 MAX_NAMES = 100000
 JOIN_NS = 1000000
-READ = "ROOFLINE_HOROVOD_TIMELINE_READ"
 
 _now = time.monotonic_ns
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: horovod.torch.mpi_ops."""
-    asked = Asked(recorder(marker), module if os.environ.get(READ) else None)
+    horovod_timeline.say(marker)
+    asked = Asked(recorder(marker), module if os.environ.get(horovod_timeline.READ) else None)
     for name, kind in ASKS.items():
         function = getattr(module, name, None)
         if function is not None:

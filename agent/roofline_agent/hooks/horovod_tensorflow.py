@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Optional, Sequence, Set
 
-from . import Marker
+from . import Marker, horovod_timeline
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: horovod.tensorflow, whose optimizers and tapes all make their reductions by one function."""
+    horovod_timeline.say(marker)
     make = module._make_allreduce_grads_fn
     told: Set[int] = set()
 
