@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +20,7 @@ from ..end_to_end.conftest import COMMANDS, REPOSITORY, Site, values, wait_until
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
 
 EXAMPLE = REPOSITORY / "examples" / "tensorflow_ps"
+JOB = "tensorflow-ps"
 BATCH = 32
 STEPS = 40
 
@@ -31,16 +34,20 @@ def example_network() -> ModuleType:
     return module
 
 
-def launch(site: Site, python: str, wrapped: bool, steps: int = STEPS) -> list[str]:
+def launch(
+    site: Site, python: str, wrapped: bool, steps: int = STEPS, options: Sequence[Any] = ()
+) -> list[str]:
     command: list[Any] = [sys.executable, EXAMPLE / "launch.py", "--python", python, "--steps", steps]
-    command += ["--batch", BATCH, "--logs", site.folder / "training"]
+    command += ["--batch", BATCH, "--logs", site.folder / "training", *options]
     if wrapped:
-        command += ["--prefix", f"{COMMANDS / 'roofline-agent'} run --job 42 --"]
+        command += ["--prefix", f"{COMMANDS / 'roofline-agent'} run --job {JOB} --"]
     return [str(part) for part in command]
 
 
-def train(site: Site, python: str, wrapped: bool) -> subprocess.CompletedProcess[str]:
-    command = launch(site, python, wrapped)
+def train(
+    site: Site, python: str, wrapped: bool, options: Sequence[Any] = ()
+) -> subprocess.CompletedProcess[str]:
+    command = launch(site, python, wrapped, options=options)
     return subprocess.run(command, env=site.environ, capture_output=True, text=True, timeout=240)
 
 
@@ -56,32 +63,119 @@ def printed_rate(text: str) -> float:
 
 
 def all_steps(site: Site) -> float:
-    return site.steps("worker:0") + site.steps("worker:1")
+    return site.steps("worker:0", JOB) + site.steps("worker:1", JOB)
 
 
-def test_report_of_a_real_training(site: Site, tensorflow_python: str) -> None:
+@pytest.mark.parametrize(
+    ("servers", "workers", "mode"),
+    [(1, 2, "asynchronous"), (2, 4, "asynchronous"), (2, 2, "synchronous")],
+    ids=["1 ps, 2 workers", "2 ps, 4 workers", "2 ps, 2 workers, join"],
+)
+def test_report_of_a_real_training(
+    site: Site, tensorflow_python: str, servers: int, workers: int, mode: str
+) -> None:
     site.server()
     site.agent()
-    done = train(site, tensorflow_python, wrapped=True)
+    sync = ["--sync"] if mode == "synchronous" else []
+    done = train(site, tensorflow_python, True, ["--ps", servers, "--workers", workers, *sync])
     assert done.returncode == 0, done.stdout + done.stderr
-    wait_until(lambda: all_steps(site) == 2 * STEPS, what="all steps arrive")
-    report = site.report()
+    steps, images = printed_totals(done.stdout)
+    assert (steps, images) == (workers * STEPS, workers * STEPS * BATCH)
+    names = [f"worker:{index}" for index in range(workers)]
+    wait_until(lambda: sum(site.steps(name, JOB) for name in names) == steps, what="all steps arrive")
+    report = site.report(JOB)
     assert [role["role"] for role in report["roles"]] == ["chief", "ps", "worker"]
-    assert report["mode"] == "asynchronous"
+    assert report["mode"] == mode
+    assert_work_of_workers(site, report, names, steps, images)
+    assert_serving(report, ["chief:0", *(f"ps:{index}" for index in range(servers))])
+    placed = assert_payload(report, servers)
+    assert_traffic(site, report, placed, steps, rounds=STEPS if sync else steps)
+    if not sync:
+        role = next(role for role in report["roles"] if role["role"] == "worker")
+        rate = role["summary"]["values"]["examples_per_second"]["value"]
+        assert rate == pytest.approx(printed_rate(done.stdout), rel=0.05)
+
+
+def printed_totals(text: str) -> tuple[int, int]:
+    found = re.search(r"total steps: ([0-9]+) images: ([0-9]+)", text)
+    assert found, text
+    return int(found[1]), int(found[2])
+
+
+def assert_work_of_workers(site: Site, report: Any, names: list[str], steps: int, images: int) -> None:
+    """Every step, example and FLOP that the script itself logged, to the last step."""
+    rows = step_rows(site)
+    mine = [row for row in rows if row["rank"] in names]
+    assert len(mine) == steps
+    assert sum(int(row["examples"]) for row in mine) == images
     flops = example_network().flops_per_step(BATCH)
-    for name in ("worker:0", "worker:1"):
+    for name in names:
         seen = values(report, name)
-        assert seen["steps"] > 0
-        assert seen["flops_per_step"] == flops
+        assert seen["steps"] > 0 and seen["flops_per_step"] == flops
         assert seen["flops_per_second"] > 0 and seen["intensity.minimum"] > 0
-    for name in ("chief:0", "ps:0"):
+
+
+def assert_serving(report: Any, names: list[str]) -> None:
+    for name in names:
         seen = values(report, name)
         assert seen["flops_per_step"] is None and seen["flops_per_second"] is None
         assert seen["cpu_time_per_step"] > 0
-    assert values(report, "ps:0")["sent_bytes_per_step"] > 1e6
-    workers = next(role for role in report["roles"] if role["role"] == "worker")
-    rate = workers["summary"]["values"]["examples_per_second"]["value"]
-    assert rate == pytest.approx(printed_rate(done.stdout), rel=0.05)
+
+
+def assert_payload(report: Any, servers: int) -> list[int]:
+    """Bytes of the parameters on each server, as the chief told them: all there, in their size classes."""
+    facts = {fact["name"]: fact["value"] for fact in report["facts"]}
+    size = 4 * example_network().parameter_count()
+    assert int(facts["gradient.bytes"]) == size
+    placed = []
+    for server in range(servers):
+        parts = {
+            name: [int(number) for number in facts[f"payload.ps:{server}.{name}"].split("/")]
+            for name in ("small", "medium", "large", "total")
+        }
+        total = parts.pop("total")
+        assert [sum(part[at] for part in parts.values()) for at in (0, 1)] == total
+        placed.append(total[1])
+    assert sum(placed) == size
+    large = [facts[f"payload.ps:{server}.large"] for server in range(servers)]
+    assert sorted(large, reverse=True)[0] == f"1/{4 * 2560 * 256}", "one variable has more than a MiB"
+    return placed
+
+
+def assert_traffic(site: Site, report: Any, placed: list[int], steps: int, rounds: int) -> None:
+    """In a step a worker pulls every parameter once and pushes its gradient: so much is on the sockets."""
+    size, exported = sum(placed), export(site)
+    ends = [(mark["rank"], int(mark["time_ns"])) for mark in exported["marks"] if mark["kind"] == "end"]
+    for sample in last_samples(exported["samples_tcp"]):
+        # Connections are read once a second: what came after the last reading is in no counter.
+        done = [rank for rank, end in ends if end <= int(sample["time_ns"])]
+        role, index = sample["rank"].split(":")
+        expected = done.count(sample["rank"]) * size if role == "worker" else len(done) * placed[int(index)]
+        for direction in ("tcp_sent_bytes", "tcp_received_bytes"):
+            assert int(sample[direction]) == pytest.approx(expected, rel=0.1, abs=size), sample["rank"]
+    for direction in ("sent_bytes_per_step", "received_bytes_per_step"):
+        served = sum(values(report, f"ps:{server}")[direction] for server in range(len(placed)))
+        assert served == pytest.approx(steps / rounds * size, rel=0.1)
+
+
+def last_samples(samples: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The last row of each worker and parameter server as a whole."""
+    mine = [row for row in samples if not row["instance"] and row["rank"].startswith(("worker", "ps"))]
+    return list({row["rank"]: row for row in sorted(mine, key=lambda row: int(row["time_ns"]))}.values())
+
+
+def step_rows(site: Site) -> list[dict[str, str]]:
+    done = site.ask("steps", "--job", JOB, "--format", "csv", "--last", "0")
+    assert done.returncode == 0, done.stderr
+    return list(csv.DictReader(done.stdout.splitlines()))
+
+
+def export(site: Site) -> dict[str, list[dict[str, str]]]:
+    """All data of the job as they were measured, by data set."""
+    folder = site.folder / "exported"
+    done = site.ask("export", "--job", JOB, "-o", folder)
+    assert done.returncode == 0, done.stderr
+    return {path.stem: list(csv.DictReader(path.read_text().splitlines())) for path in folder.glob("*.csv")}
 
 
 def test_training_is_the_same_without_the_wrapper(site: Site, tensorflow_python: str) -> None:
@@ -107,7 +201,7 @@ def test_killed_server_loses_no_step_of_a_real_training(site: Site, tensorflow_p
     site.server("--seal", "1")
     assert training.wait(timeout=200) == 0
     wait_until(lambda: all_steps(site) == 2 * STEPS, what="every step is there")
-    report = site.report()
+    report = site.report(JOB)
     flops = example_network().flops_per_step(BATCH)
     assert values(report, "worker:0")["flops_per_step"] == flops
     assert report["gaps"] == []
@@ -125,7 +219,7 @@ def test_killed_agent_leaves_a_gap_in_a_real_training(site: Site, tensorflow_pyt
     site.agent()
     assert training.wait(timeout=200) == 0
     wait_until(lambda: all_steps(site) > before + 20, what="marks resume")
-    report = site.report()
+    report = site.report(JOB)
     assert (
         len(report["gaps"]) == 1 and (report["gaps"][0]["end_ns"] - report["gaps"][0]["begin_ns"]) / 1e9 > 1
     )

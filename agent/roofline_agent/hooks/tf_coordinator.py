@@ -63,6 +63,7 @@ def _patch_worker(worker: Any, chief: _Chief) -> None:
     create, process = worker.__init__, worker._process_closure
 
     def __init__(self: Any, worker_index: Any, *args: Any, **kwargs: Any) -> None:
+        steps.coordinated = True
         chief.workers.add(worker_index)  # before it asks the queue for its first closure
         create(self, worker_index, *args, **kwargs)
 
@@ -87,7 +88,6 @@ class _Chief:
         self.workers: Set[Any] = set()
 
     def put(self, closure: Any) -> None:
-        steps.coordinated = True
         try:
             if _is_step(closure):
                 self._send("put")
