@@ -73,6 +73,19 @@ def test_it_begins_with_the_job_its_clocks_and_ranks(store: Store) -> None:
 
 
 @pytest.mark.parametrize("seal", [False, True])
+def test_nothing_happens_before_the_begin(store: Store, seal: bool) -> None:
+    """What a rank did before its agent met it is told late; readers of traces drop times before the begin."""
+    A.greet(store)
+    early = spans([(0, "phase.input", FIRST - 5 * S, FIRST - 4 * S, ABSENT, 1)])
+    said = marks([(0, BEGIN, 0, 32, FIRST - 3 * S), (0, END, 0, 32, FIRST)])
+    A.put(store, batch(1, FIRST, FIRST + S, ranks=RANKS, spans=early, marks=said))
+    if seal:
+        store.seal()
+    rows = rows_of(chunks_of(store))
+    assert min(row["begin_ns"] for row in rows) == rows[0]["begin_ns"] == UNIX + FIRST - 5 * S
+
+
+@pytest.mark.parametrize("seal", [False, True])
 def test_steps_phases_and_collectives_of_each_rank(store: Store, seal: bool) -> None:
     rows = rows_of(chunks_of(told(store, seal), kernels=True))
     for who in ("worker:0", "worker:1"):

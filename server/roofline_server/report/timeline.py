@@ -48,7 +48,7 @@ def timeline(
     limits = _limits(view, numbers, tables, steps)
     notes = write_notes(view, numbers, tables, steps, mode)
     calls = _calls_to_send(raw, notes) if kernels else 0
-    yield from split(_introductions(view, numbers, mode, notes))
+    yield from split(_introductions(view, numbers, mode, notes, _extent(view, raw)))
     for number, table in tables:
         yield from _steps_of(view, number, table, mode)
     for number in numbers:
@@ -106,8 +106,17 @@ def _rows(
     )
 
 
-def _introductions(view: JobView, numbers: Sequence[int], mode: str, notes: Sequence[str]) -> Chunk:
+def _extent(view: JobView, raw: RawData) -> tuple[int, int]:
+    """From the first that anybody did to the last that was heard: a rank may have begun before it was met."""
     begin, end = extent(view)
+    first = export.earliest(raw, ("marks", "spans", "calls"))
+    return (begin if first is None else min(begin, first)), end
+
+
+def _introductions(
+    view: JobView, numbers: Sequence[int], mode: str, notes: Sequence[str], whole: tuple[int, int]
+) -> Chunk:
+    begin, end = whole
     clocks = alignment_of(view)
     keys = [view.ranks[number] for number in numbers]
     ranks = ["", *("" for _ in clocks), *(f"{key.role}:{key.index}" for key in keys)]

@@ -241,6 +241,20 @@ def count(raw: RawData, dataset: str) -> int:
     return sealed + sum(rows(f.base) for f in raw.frames if f.dataset == dataset)
 
 
+def earliest(raw: RawData, datasets: Sequence[str]) -> int | None:
+    """Server time of the first row of these datasets, of all ranks; None: there is none."""
+    moments = []
+    for dataset in datasets:
+        tables = [by_dataset(f for f in raw.frames if f.dataset == dataset).get(dataset, {})]
+        segments = [s for s in raw.segments if s.dataset == dataset]
+        if segments:
+            first = min(segments, key=lambda segment: segment.begin_ns)
+            arrow = pq.read_table(raw.root / first.path, columns=["time_ns", "node"])
+            tables.append(_plain(arrow.combine_chunks()))
+        moments += [int(on_server_clock(t, raw.clocks)["time_ns"].min()) for t in tables if rows(t)]
+    return min(moments, default=None)
+
+
 def of_ranks(raw: RawData, dataset: str, ranks: Sequence[int], begin_ns: int, end_ns: int) -> Table:
     """Rows of these ranks in a stretch of server time, on the server's clock, by rank in order of time."""
     tables = []
