@@ -67,7 +67,7 @@ def run(
     """
     session = _profiler(command, profiled, environ, say) if profiled else None
     log = StepLog(step_pattern, say) if step_pattern else None
-    running = _Running(command, naming, environ, watchers, log)
+    running = _Running(command, naming, environ, watchers, log, say)
     running.start(kernels, steps, session)
     forward = (running.send_signal, running.resize)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
@@ -129,8 +129,10 @@ class _Running:
         environ: Mapping[str, str],
         watchers: Sequence[Watcher],
         log: StepLog | None,
+        say: Callable[[str], None],
     ) -> None:
-        self._command, self._naming, self._environ, self._watchers = command, naming, environ, watchers
+        self._command, self._naming, self._environ, self._say = command, naming, environ, say
+        self._watchers = list(watchers)
         self._log = log
         self._mask = launch.hold_signals()
         self._session: Session | None = None
@@ -212,8 +214,15 @@ class _Running:
         self._look_at_watchers()
 
     def _look_at_watchers(self) -> None:
-        for watcher in self._watchers:
-            self.link.send_spans(watcher.look())
+        for watcher in list(self._watchers):
+            try:
+                spans = watcher.look()
+            except Exception as error:
+                # The training goes on, whatever becomes of what is watched.
+                self._watchers.remove(watcher)
+                self._say(f"roofline-agent: {type(watcher).__name__} failed and is given up: {error}")
+            else:
+                self.link.send_spans(spans)
 
     def close(self) -> None:
         """A last look, for the command has ended."""

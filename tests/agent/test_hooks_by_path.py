@@ -101,6 +101,26 @@ module = sys.modules["roofline_step"]
 print(module is roofline_step, module.__spec__.name, bool(module.__file__))
 """
     assert python(environ, code) == ["True roofline_step True"]
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_hooks_and_training_have_one_mark(environ: dict[str, str], installed: bool) -> None:
+    """Else the hooks would not hear that the training marks its steps itself."""
+    code = f"""
+import sys
+if not {installed}: sys.path[:] = [p for p in sys.path if "site-packages" not in p and "agent" not in p]
+import roofline_step
+first = roofline_step
+import roofline_step
+(watcher,) = [finder for finder in sys.meta_path if type(finder).__name__ == "_Watcher"]
+print(watcher._marker._step is roofline_step is first is sys.modules["roofline_step"])
+print(roofline_step.__spec__.name, type(roofline_step.__loader__).__name__)
+"""
+    assert python(environ, code) == ["True", "roofline_step SourceFileLoader"]
+
+
+def test_training_that_marks_is_heard(environ: dict[str, str], agent: FakeAgent) -> None:
+    python(environ, "import roofline_step; roofline_step.mark(3)")
     assert any(data[:1] == b"M" for _, data in agent.poll(0.5))
 
 

@@ -425,3 +425,36 @@ def test_hooks_that_cannot_load_are_not_noticed(environ: dict[str, str], tmp_pat
     script = f"PYTHONPATH=$PYTHONPATH:{tmp_path} exec {PYTHON} -c 'print(5)'"
     done = run(environ, "sh", "-c", script)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"5\n", NOTICE)
+
+
+WATCHED = """
+import os, sys
+from roofline_agent import wrapper
+from roofline_agent.rank_environment import Naming
+
+class Good:
+    environ = {"WATCHED": "here"}
+    looks = 0
+    def look(self):
+        self.looks += 1
+        return [("engine.allreduce", self.looks, self.looks + 1, None, 1)]
+    def close(self): print("closed after a look:", self.looks > 1, file=sys.stderr)
+
+class Bad(Good):
+    def look(self): raise RuntimeError("no file")
+
+command = ["sh", "-c", "echo $WATCHED; exec 1>&-; sleep 0.6; exit 3"]
+sys.exit(wrapper.run(command, Naming(), dict(os.environ), watchers=[Bad(), Good()]))
+"""
+
+
+def test_watchers_are_looked_at_until_the_command_ends(environ: dict[str, str], agent: FakeAgent) -> None:
+    """Though its stdout has ended long before; and one that fails costs only itself."""
+    done = subprocess.run([PYTHON, "-c", WATCHED], env=environ, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (3, b"here\n")
+    assert done.stderr.splitlines() == [
+        b"roofline-agent: Bad failed and is given up: no file",
+        b"closed after a look: True",
+    ]
+    spans = [data for _, data in agent.poll(0.5) if data[:1] == b"S"]
+    assert len(spans) >= 3 and all(b"engine.allreduce" in data for data in spans)

@@ -56,7 +56,9 @@ class _Loaded:
 def _spec_of_loaded(name: str) -> Any:
     import importlib.machinery
 
-    module = sys.modules[name]
+    # Out of sys.modules, or the import system would load it again by its own spec, and the hooks would know
+    # another module than the training. It puts back what the loader gives it.
+    module = sys.modules.pop(name)
     loader: Any = _Loaded(module)
     return importlib.machinery.ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))
 
