@@ -206,6 +206,25 @@ def test_bytes_that_nobody_knows_make_no_sum(store: Store) -> None:
     assert "asked_bytes" not in rows_of(store, ["worker:0"])[4]
 
 
+def test_collectives_that_nobody_told_are_absent(store: Store) -> None:
+    """Of a step in which the rank was blocked in communication, and no collective is known."""
+    A.greet(store)
+    said, told = [], []
+    for k in range(4):
+        at = FIRST + k * 100 * MS
+        said += [(0, BEGIN, k, 32, at), (0, END, k, 32, at + 100 * MS)]
+        told += [(0, "phase.communicate", at + 70 * MS, at + 90 * MS, ABSENT, 1)] * (k < 3)
+        told += [(0, "engine.allreduce", at + 50 * MS, at + 90 * MS, 4000, 1)] * (k == 1)
+    A.put(store, batch(1, FIRST, FIRST + S, ranks=PAIR[:1], marks=marks(said), spans=spans(told)))
+    rows = rows_of(store)
+    assert [row.get("engine_count") for row in rows] == [None, 1, None, 0]
+    assert [row.get("engine_time") for row in rows] == [None, pytest.approx(0.04), None, 0]
+    assert [row.get("overlap_time") for row in rows] == [None, pytest.approx(0.02), None, 0]
+    assert [row.get("engine.allreduce.bytes") for row in rows] == [None, 4000, None, 0]
+    assert [row["communicate_time"] for row in rows] == [pytest.approx(0.02)] * 3 + [0]
+    assert any("collectives of worker:0: known in 2 of 4 steps" in note for note in notes_of(store))
+
+
 def test_rank_without_spans_has_none(store: Store) -> None:
     spanned(store)
     row = rows_of(store, ["worker:1"])[4]

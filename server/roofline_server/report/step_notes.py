@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..correlate.steps import OWN, SERVING_ROLES
-from ..records import Incarnation, Table
+from ..records import ABSENT, Bools, Incarnation, Table
 from ..store.view import JobView
+from .collectives import FAMILIES, names_of
 from .records import Steps
 
 HOOK = "hook."
@@ -20,7 +21,7 @@ def write_notes(
 ) -> list[str]:
     """numbers: the ranks asked for; tables: of those that have steps, as `steps.rank_tables` gives them."""
     stepping = {number for number, _ in tables}
-    notes = _short_steps(view, tables) + _served(view, tables, mode)
+    notes = _short_steps(view, tables) + _served(view, tables, mode) + _some_told(view, tables)
     lacking = [number for number in numbers if number not in stepping]
     if steps.first is None and steps.last is None:
         return notes + _stepless(view, lacking)
@@ -61,6 +62,25 @@ def _served(view: JobView, tables: Sequence[tuple[int, Table]], mode: str) -> li
         return [f"no steps of their own, {who}: {union}"]
     overlap = "a row is one worker's step (column window_of), and these overlap"
     return [f"no steps of their own, {who}: {overlap}"]
+
+
+def _some_told(view: JobView, tables: Sequence[tuple[int, Table]]) -> list[str]:
+    lacking = {n: max(int(_unknown(table, f).sum()) for f in FAMILIES) for n, table in tables}
+    some = [(number, table) for number, table in tables if lacking[number]]
+    if not some:
+        return []
+    total = sum(len(table["step"]) for _, table in some)
+    told = total - sum(lacking.values())
+    who = ", ".join(_name(view, number) for number, _ in some[:8]) + (", ..." if len(some) > 8 else "")
+    blocked = "of the others the framework tells only how long the rank was blocked"
+    return [f"collectives of {who}: known in {told} of {total} steps; {blocked}"]
+
+
+def _unknown(table: Table, family: str) -> Bools:
+    """Steps whose collectives are absent though the rank has some elsewhere."""
+    counts = [table[f"{name}.count"] for name in names_of(table, family)]
+    some = [count for count in counts if (count != ABSENT).any()]
+    return np.all([count == ABSENT for count in some], axis=0) if some else np.zeros(len(table["step"]), bool)
 
 
 def _outside(view: JobView, lacking: Sequence[int], steps: Steps) -> list[str]:

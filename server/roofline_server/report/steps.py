@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chunks import Chunk, Column, split
-from ..correlate.spans import BUSY, EXPOSED, NO_COLLECTIVES
+from ..correlate.spans import BUSY, EXPOSED
 from ..correlate.steps import OWN
 from ..errors import BadRequest, UnknownRank
 from ..model.evidence import NS
 from ..model.values import Provenance
 from ..records import ABSENT, Bools, Floats, Ints, Table, rows, take
 from ..store.view import JobView
+from .collectives import FAMILIES, names_of, without_untold
 from .evidence import NEEDED as OF_REPORT
 from .evidence import by_rank, unite, within
 from .members import role_order
@@ -31,7 +32,6 @@ NEEDED: Mapping[str, Sequence[str] | None] = {
 KEYS = ("window", "step", "begin_ns", "end_ns")
 COUNTED = ("steps_process", "steps_tcp", "steps_perf")  # tables whose rows tell how many samples lay inside
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
-SUMS = ("asked", "engine")
 # The order of the columns; those of single kinds of collectives follow, by name.
 ORDER = (
     *("rank", "window_of", "step", "begin_ns", "duration_ns", "examples", "samples", "cpu_time"),
@@ -102,6 +102,7 @@ def _wide(mine: Mapping[str, Table], synchronous: bool) -> Table:
     counting = next((mine[name] for name in COUNTED if name in mine), None)
     if counting is not None:
         wide["samples"] = _spread(counting["samples"], _places(keys, counting), rows(steps))
+    wide = without_untold(wide)
     if synchronous:
         wide = unite(wide)
     return take(wide, np.lexsort((wide["step"], wide["end_ns"], wide["begin_ns"])))
@@ -244,9 +245,8 @@ def spans(table: Table) -> list[Column]:
             found.append(Column(f"{kind}_time", _seconds(table[f"{name}.ns"]), "s", _MEASURED))
         elif name not in (BUSY, EXPOSED):
             found += _collective(table, name)
-    for family in SUMS:
-        kinds = [n for n in names if n.startswith(f"{family}.") and n not in (BUSY, EXPOSED, *NO_COLLECTIVES)]
-        if kinds:
+    for family in FAMILIES:
+        if kinds := names_of(table, family):
             counts, sizes = _totals(table, kinds)
             found += [
                 Column(f"{family}_count", counts, "1", _MEASURED),
