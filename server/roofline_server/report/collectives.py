@@ -1,4 +1,4 @@
-"""Collectives in the steps of a rank: what was asked for, what was executed, and of which steps that is known.
+"""Collectives in the steps of a rank: asked for, executed, and of which steps that is known at all.
 
 Some frameworks tell of the collectives of some steps only (PyTorch's DDP: asking it each time would be dear).
 A step in which a rank was blocked in communication, but of which no collective was told, had some too.
