@@ -16,7 +16,8 @@ ALIGNMENT_LIMIT = 0.05  # of the median step time
 
 
 def write_notes(view: JobView, report: Report) -> list[str]:
-    notes = _gap_notes(report) + _hole_notes(view) + _alignment_notes(report)
+    notes = _gap_notes(report) + _restart_notes(view) + _hole_notes(view) + _alignment_notes(report)
+    notes += _origin_notes(view)
     notes += _event_notes(view.events)
     for node, table in view.watched.items():
         notes += _event_notes(_while_there(view, node, table))
@@ -35,6 +36,34 @@ def _gap_notes(report: Report) -> list[str]:
         seconds = (gap.end_ns - gap.begin_ns) / 1e9
         notes.append(f"gap: {gap.host} was not watched for {seconds:.1f} s from {clock}: {gap.reason}")
     return notes
+
+
+def _restart_notes(view: JobView) -> list[str]:
+    """Ranks that were several processes, one after another."""
+    processes: dict[int, int] = {}
+    for who in view.lives:
+        if who.pid:
+            processes[who.rank] = processes.get(who.rank, 0) + 1
+    restarts: dict[int, list[str]] = {}
+    for number in sorted(processes, key=lambda n: view.ranks[n]):
+        key = view.ranks[number]
+        restarts.setdefault(processes[number] - 1, []).append(f"{key.role}:{key.index}")
+    times = {count: "once" if count == 1 else f"{count} times" for count in restarts}
+    return [
+        f"{', '.join(names)}: started again {times[count]}; the numbers are of all processes"
+        for count, names in sorted(restarts.items())
+        if count
+    ]
+
+
+def _origin_notes(view: JobView) -> list[str]:
+    """How steps were seen where it was not by a hook."""
+    said: dict[str, list[str]] = {}
+    for number, facts in view.facts.items():
+        if facts.get("steps.from"):
+            key = view.ranks[number]
+            said.setdefault(facts["steps.from"], []).append(f"{key.role}:{key.index}")
+    return [f"steps of {', '.join(names)} are from {origin}" for origin, names in said.items()]
 
 
 def _hole_notes(view: JobView) -> list[str]:

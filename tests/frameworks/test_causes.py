@@ -1,0 +1,129 @@
+"""What holds a real training up is planted, and the server names it; of a healthy one it names nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..end_to_end.conftest import COMMANDS, REPOSITORY, Site, wait_until
+from .torch_runs import DDP, torchrun, wrapping
+
+pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
+
+JOB = "5"
+SERVERS = REPOSITORY / "examples" / "tensorflow_ps" / "launch.py"
+BURN = "while True: pass"
+
+
+@pytest.fixture
+def watched(site: Site) -> Site:
+    site.server()
+    site.agent()
+    return site
+
+
+def stragglers(site: Site, rank: str, steps: int) -> dict[str, Any]:
+    """What the client says, once all steps of `rank` have arrived."""
+    wait_until(lambda: site.steps(rank, JOB) >= steps, what=f"all steps of {rank} arrive")
+    done = site.ask("stragglers", "--job", JOB, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def named(found: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(cause["rank"], cause["kind"]) for cause in found["causes"]]
+
+
+def ddp(site: Site, python: str, *options: Any, steps: int = 60) -> dict[str, Any]:
+    script = [DDP, "--steps", steps, *options]
+    command = torchrun(python, wrapping("--job", JOB), script)
+    subprocess.run(command, env=site.environ, check=True, capture_output=True, timeout=200)
+    return stragglers(site, "ddp:0", steps)
+
+
+def parameter_servers(site: Site, python: str, *options: Any, steps: int = 150) -> dict[str, Any]:
+    command = [sys.executable, SERVERS, "--python", python, "--steps", steps, "--batch", 8, "--workers", 2]
+    command += ["--prefix", f"{COMMANDS / 'roofline-agent'} run --job {JOB} --", *options]
+    words = [str(word) for word in command]
+    subprocess.run(words, env=site.environ, check=True, capture_output=True, timeout=200)
+    return stragglers(site, "worker:0", 1)
+
+
+# -- PyTorch, DDP ----------------------------------------------------------------------------------
+
+
+def test_healthy_ranks_are_not_named(watched: Site, torch_python: str) -> None:
+    found = ddp(watched, torch_python)
+    assert named(found) == []
+    assert found["verdict"] == "no rank holds the others up"
+    assert [rank["rank"] for rank in found["ranks"]] == ["ddp:0", "ddp:1"]
+
+
+def test_rank_that_sleeps_is_named(watched: Site, torch_python: str) -> None:
+    found = ddp(watched, torch_python, "--slow-rank", 1, "--slow-seconds", 0.05)
+    assert named(found)[0] == ("ddp:1", "delay")
+    assert found["causes"][0]["cost"]["value"] == pytest.approx(0.05, rel=0.3)
+    waits = {rank["rank"]: rank["values"]["wait_time_per_step"]["value"] for rank in found["ranks"]}
+    assert waits["ddp:0"] > 10 * waits["ddp:1"]
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs a CPU for each rank")
+def test_rank_with_half_a_core_is_named(watched: Site, torch_python: str) -> None:
+    script = [DDP, "--steps", 120, "--batch", 256, "--width", 1024]
+    training = watched.start(torchrun(torch_python, wrapping("--job", JOB), script), "training.log")
+    pids = wait_until(lambda: processes(watched), what="both ranks are found")
+    burner = watched.start([sys.executable, "-c", BURN], "burner.log")
+    for pid, cpu in ((pids["ddp:0"], 0), (pids["ddp:1"], 1), (burner.pid, 1)):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {cpu})
+    assert training.wait(timeout=200) == 0, watched.log("training.log")
+    burner.kill()
+    assert named(stragglers(watched, "ddp:0", 120))[0] == ("ddp:1", "cpu")
+
+
+def processes(site: Site) -> dict[str, int]:
+    """rank -> pid, once the server knows both ranks."""
+    done = site.ask("report", "--job", JOB, "--format", "json")
+    ranks = json.loads(done.stdout)["ranks"] if done.returncode == 0 else []
+    return {rank["rank"]: rank["pid"] for rank in ranks} if len(ranks) == 2 else {}
+
+
+def test_slow_input_is_named(watched: Site, torch_python: str) -> None:
+    found = ddp(watched, torch_python, "--slow-input", 0.05)
+    assert {kind for _, kind in named(found)} == {"input"}
+    assert found["causes"][0]["cost"]["value"] == pytest.approx(0.05, rel=0.4)
+
+
+# -- TensorFlow, parameter servers -----------------------------------------------------------------
+
+
+def test_healthy_servers_and_workers_are_not_named(watched: Site, tensorflow_python: str) -> None:
+    assert named(parameter_servers(watched, tensorflow_python, "--ps", 2)) == []
+
+
+def test_slow_server_is_named(watched: Site, tensorflow_python: str) -> None:
+    found = parameter_servers(watched, tensorflow_python, "--ps", 2, "--slow-ps", 1)
+    assert named(found)[0] == ("ps:1", "server")
+    assert {rank for rank, kind in named(found) if kind == "server"} == {"ps:1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [(("--slow-seconds", 0.1), "compute"), (("--slow-input", 0.2), "input")],
+    ids=["computes longer", "waits for input"],
+)
+def test_slow_worker_of_a_round_is_named(
+    watched: Site, tensorflow_python: str, options: Sequence[Any], kind: str
+) -> None:
+    found = parameter_servers(
+        watched, tensorflow_python, "--ps", 1, "--sync", "--slow-worker", 1, *options, steps=40
+    )
+    assert found["mode"] == "synchronous"
+    assert named(found)[0] == ("worker:1", kind)
