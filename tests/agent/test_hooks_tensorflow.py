@@ -220,6 +220,14 @@ def test_epochs_of_a_few_closures_are_asynchronous() -> None:
     assert len(queue.told) == 20
 
 
+def test_warm_up_round_and_short_epochs_are_asynchronous() -> None:
+    queue = Queue(3)
+    queue.round(0, 1, 2)
+    queue.round(0, 1, 2, 0, 1)
+    queue.ends()
+    assert queue.modes() == {True}
+
+
 def test_single_round_is_told_when_the_process_ends() -> None:
     queue = Queue(2)
     queue.round(0, 1)
@@ -1072,6 +1080,16 @@ def test_joins_make_rounds_of_closures(coordinator: Site) -> None:
         (index, turn, False) for turn in range(3) for index in (0, 1)
     ]
     assert [m.examples for m in marks[::2]] == [16, 8] * 3
+
+
+def test_marks_held_back_are_sent_when_the_process_ends(coordinator: Site) -> None:
+    marks, _ = coordinator.run(f"""
+        {IMPORT}
+        queue = _CoordinatedClosureQueue()
+        train(Worker(0, queue)); train(Worker(1, queue))
+        queue.wait()
+        """)
+    assert [(m.index, m.step, m.asynchronous) for m in marks[::2]] == [(0, 0, False), (1, 0, False)]
 
 
 def test_wait_that_timed_out_is_no_round(coordinator: Site) -> None:
