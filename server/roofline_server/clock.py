@@ -139,8 +139,10 @@ class NodeClock:
 
     def _along(self, values: Floats, slope_before: float, slope_after: float, node_ns: Ints) -> Floats:
         at, line = (node_ns - self._begin).astype(np.float64), self._line.at
-        before, after = np.minimum(at - line[0], 0), np.maximum(at - line[-1], 0)
-        found: Floats = np.interp(at, line, values) + before * slope_before + after * slope_after
+        found: Floats = np.interp(at, line, values)
+        early, late = at < line[0], at > line[-1]
+        found[early] += (at[early] - line[0]) * slope_before
+        found[late] += (at[late] - line[-1]) * slope_after
         return found
 
 
