@@ -7,7 +7,6 @@ its middle.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ COMMUNICATE = "phase.communicate"
 BUSY, EXPOSED = "engine.busy", "engine.exposed"
 NO_COLLECTIVES = ("engine.negotiate", "engine.queue", "engine.memcpy", "engine.cycle")
 MAX_PHASES = 64  # names of phases that a training may make up
-_ODD = re.compile(r"[^a-z0-9_-]+")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
 class Cover(NamedTuple):
@@ -138,5 +137,5 @@ def of_marks(marks: Table) -> Table:
 
 
 def _title(name: str, number: int) -> str:
-    plain = _ODD.sub("_", name.casefold()).strip("_")
+    plain = "_".join("".join(c if c in _PLAIN else " " for c in name.casefold()).split())
     return f"phase.{plain}" if plain and number < MAX_PHASES else "phase.other"
