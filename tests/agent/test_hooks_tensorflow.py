@@ -409,11 +409,11 @@ def test_variables_are_told_when_they_changed(coordinator: Site) -> None:
         class Shape:
             def __init__(self, n): self.n = n
             def num_elements(self): return self.n
-        class Type: size = 4
+        class Type:
+            def __init__(self, size, is_integer): self.size, self.is_integer = size, is_integer
         class Variable:
-            dtype = Type
-            def __init__(self, n, ps, trainable=True):
-                self.shape, self.trainable = Shape(n), trainable
+            def __init__(self, n, ps, trainable=True, counter=False):
+                self.shape, self.trainable, self.dtype = Shape(n), trainable, Type(4, counter)
                 self.device = "/job:ps/replica:0/task:%d/device:CPU:0" % ps if ps is not None else ""
         class Sharded:
             def __init__(self, *shards): self.variables = shards
@@ -429,6 +429,7 @@ def test_variables_are_told_when_they_changed(coordinator: Site) -> None:
         from {PLACEMENT} import *
         create = ParameterServerStrategyV2Extended()._create_variable
         kept = [create(Variable, n=10, ps=0), create(Variable, n=7, ps=0, trainable=False),
+                create(Variable, n=1, ps=0, counter=True),
                 create(lambda: Sharded(Variable(300, 0), Variable(300, 1))), create(Variable, n=3, ps=None),
                 create(lambda: "odd")]
         create(Variable, n=99, ps=1)

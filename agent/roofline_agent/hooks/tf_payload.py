@@ -59,7 +59,8 @@ def patch(module: Any, marker: Marker) -> None:
 def _note(variable: Any) -> None:
     for shard in getattr(variable, "variables", None) or [variable]:
         found = _TASK.search(shard.device or "")
-        if found and shard.trainable:
+        # Counters are "trainable" too unless their maker said no; an integer has no gradient.
+        if found and shard.trainable and not getattr(shard.dtype, "is_integer", False):
             size = int(shard.shape.num_elements()) * int(shard.dtype.size)
             _placements.placed.append(Placed(weakref.ref(shard), int(found.group(1)), size))
             _placements.changed = True
