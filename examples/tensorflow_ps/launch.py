@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import json
 import os
 import shlex
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 POLL_SECONDS = 0.05
+# Long beside a step: in shorter stops the workers would find something to compute.
+SLOW_SECONDS = 0.25
 STOP_SECONDS = 10.0
 TAIL_LINES = 20
 
@@ -83,7 +84,7 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--python", default=sys.executable, help="interpreter with TensorFlow installed")
     parser.add_argument("--logs", type=Path, help="keep the output of ps and workers in this directory")
     parser.add_argument(
-        "--slow-ps", type=int, metavar="I", help="stop parameter server I half of the time, 50 ms at once"
+        "--slow-ps", type=int, metavar="I", help="stop parameter server I half of the time, for 250 ms"
     )
     arguments, train_arguments = parser.parse_known_args()
     for name in ("workers", "ps"):
@@ -135,9 +136,9 @@ def rank_environment(cluster: Cluster, role: str, task: int) -> dict[str, str]:
 def wait_for_chief(ranks: list[Rank], signals: list[int], slow: list[Rank]) -> int:
     """Raises RankDied when another rank ends first, Stopped when a signal arrived."""
     [chief] = [rank for rank in ranks if rank.role == "chief"]
-    halves = itertools.cycle((signal.SIGSTOP, signal.SIGCONT))
     while (code := chief.process.poll()) is None:
-        signal_all(slow, next(halves))
+        odd = int(time.monotonic() / SLOW_SECONDS) % 2
+        signal_all(slow, signal.SIGSTOP if odd else signal.SIGCONT)
         if signals:
             raise Stopped(signals[0])
         for rank in ranks:
