@@ -126,15 +126,29 @@ def train(model: nn.Module, asked: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def connect() -> None:
+    # After a restart torch 2.13's gloo would find the addresses of the dead: each attempt has names of its own.
+    environ = os.environ
+    store = dist.TCPStore(environ["MASTER_ADDR"], int(environ["MASTER_PORT"]), is_master=False)
+    attempt = dist.PrefixStore("attempt " + environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+    rank, world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", store=attempt, rank=rank, world_size=world)
+
+
 def main() -> None:
     asked = options()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    dist.init_process_group("gloo")
+    connect()
     model = DistributedDataParallel(network(asked.width))
     said = train(model, asked)
     size = sum(p.numel() * p.element_size() for p in model.parameters())
-    said |= {"rank": dist.get_rank(), "pid": os.getpid(), "world": dist.get_world_size(), "gradient_bytes": size}
+    said |= {
+        "rank": dist.get_rank(),
+        "pid": os.getpid(),
+        "world": dist.get_world_size(),
+        "gradient_bytes": size,
+    }
     said |= {"flops_per_step": asked.accumulate * flops(asked.width, asked.batch)}
     said |= {"weights": float(sum(p.detach().double().abs().sum() for p in model.parameters()))}
     sys.stdout.write(json.dumps(said) + "\n")
