@@ -221,6 +221,15 @@ def test_clock_nobody_measured_says_so(store: Store) -> None:
     assert "ping" in error.reason
 
 
+def test_clock_measured_after_steps_were_stored_does_not_vouch_for_them(store: Store) -> None:
+    A.put(store, *OF_A)
+    store.seal()
+    A.greet(store)
+    ((_, error),) = report_of(store).alignment
+    assert error.value is None
+    assert "stored before" in error.reason
+
+
 # -- who and where ---------------------------------------------------------------------------------
 
 
