@@ -38,11 +38,13 @@ RANK_TITLES = {
 SERVER_TITLES = {
     "sent_bytes_per_second": "sent",
     "received_bytes_per_second": "received",
-    "awaited": "awaited",
+    "behind": "behind",
+    "sending": "on the way",
     "cpu_wait": "CPU wait",
     "stopped": "stopped",
 }
-SHARES = ("awaited", "cpu_wait", "stopped")  # shown in percent
+SIZES = ("small", "medium", "large", "total")  # of the variables that a server holds
+SHARES = ("behind", "sending", "cpu_wait", "stopped")  # shown in percent
 CSV_COLUMNS = (
     *("job", "subject", "rank", "host", "kind", "first_step", "last_step"),
     *("metric", "value", "unit", "provenance", "scope", "coverage", "reason"),
@@ -64,8 +66,9 @@ def as_text(found: Stragglers) -> Group:
     if found.imbalance:
         parts += ["", _over_time(found.imbalance)]
     if any(v.value is not None for server in found.servers for v in server.values.values()):
-        rows = [(server.rank, server.host, server.values) for server in found.servers]
+        rows = [(server.rank, server.host, _without_payload(server.values)) for server in found.servers]
         parts += ["", _table("Parameter servers", SERVER_TITLES, rows)]
+        parts += [line for server in found.servers if (line := _payload(server.rank, server.values))]
     if found.notes:
         parts += ["", Text("Notes", style="bold"), *(Text(clean(f"  - {note}")) for note in found.notes)]
     return Group(*parts)
@@ -74,9 +77,23 @@ def as_text(found: Stragglers) -> Group:
 def _cause(number: int, cause: Cause) -> list[Text]:
     where = f" @{cause.host}" if cause.host else ""
     last = f", last in {cause.steps:,} of {cause.of_steps:,} steps" if cause.of_steps else ""
-    cost = f"costs the others {units.show(cause.cost)} a step ({units.share(cause.share)})"
+    cost = f"costs {units.show(cause.cost)} a step ({units.share(cause.share)})"
     head = Text(clean(f"  {number}. {cause.rank}{where}: {cause.kind}, {cost}{last}"))
     return [head, *(Text(clean(f"       {line}")) for line in cause.evidence)]
+
+
+def _without_payload(values: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in values.items() if not name.startswith("payload.")}
+
+
+def _payload(rank: str, values: Mapping[str, Value]) -> Text | None:
+    """What a server holds, by size class: "small 4 in 1.3 KiB, medium 5 in 878 KiB"."""
+    told = []
+    for size in SIZES:
+        count, held = (values.get(f"payload.{size}.{what}") for what in ("variables", "bytes"))
+        if count is not None and held is not None and count.value:
+            told.append(f"{size} {count.value:.0f} in {units.show(held)}")
+    return Text(clean(f"  {rank} holds variables: {', '.join(told)}")) if told else None
 
 
 def _table(

@@ -44,7 +44,7 @@ def made(**changes: object) -> Stragglers:
             ),
             Imbalance(100, 100, BEGIN, BEGIN, absent("s"), "", absent("1")),
         ],
-        servers=[ServerLoad("ps:0", "node1", {"awaited": seen(0.25, "1")})],
+        servers=[ServerLoad("ps:0", "node1", {"behind": seen(0.25, "1")})],
         notes=["a note"],
     )
     return whole._replace(**changes)  # type: ignore[arg-type]

@@ -32,7 +32,7 @@ STOPPED = 0.1
 UNEVEN = 1.5  # times its fair part of the bytes
 
 
-def slow_servers(servers: Sequence[ServerTimes], step_s: float, steps: int) -> list[Finding]:
+def slow_servers(servers: Sequence[ServerTimes], step_s: float) -> list[Finding]:
     """Parameter servers that keep up worse than the others, or that do not run all the time."""
     found = []
     for server in servers:
@@ -46,9 +46,7 @@ def slow_servers(servers: Sequence[ServerTimes], step_s: float, steps: int) -> l
             told.append(f"its process was stopped in {server.stopped:.0%} of the steps")
         if told:
             told += [_uneven(server, servers)] if _uneven(server, servers) else []
-            found.append(
-                Finding(server.rank, server.host, "server", excess * step_s, excess, steps, steps, told)
-            )
+            found.append(Finding(server.rank, server.host, "server", excess * step_s, excess, 0, 0, told))
     return sorted(found, key=lambda f: -f.cost)
 
 

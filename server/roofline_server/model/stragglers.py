@@ -47,7 +47,8 @@ class RankTimes(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A rank that costs time. cost: seconds a step; share: of a step."""
+    """A rank that costs time. cost: seconds a step; share: of a step. steps: in which it was last, of_steps: of
+    how many; both 0 where it is not about being last."""
 
     rank: str
     host: str
@@ -102,12 +103,9 @@ def slow_ranks(ranks: Sequence[RankTimes]) -> list[Finding]:
         cost = float(medians[at]) - others
         if medians[at] < SLOWER * others:
             continue
-        steps = int(np.sum(~np.isnan(rank.duration)))
         kind, why = reason(rank, known, cost)
         slow = f"its median step takes {ms(float(medians[at]))}, that of the others {ms(others)}"
-        found.append(
-            Finding(rank.rank, rank.host, kind, cost, cost / float(medians[at]), steps, steps, [slow, *why])
-        )
+        found.append(Finding(rank.rank, rank.host, kind, cost, cost / float(medians[at]), 0, 0, [slow, *why]))
     return sorted(found, key=lambda f: -f.cost)
 
 
@@ -118,9 +116,8 @@ def starved_of_input(ranks: Sequence[RankTimes]) -> list[Finding]:
         waited, step = average(rank.input), average(rank.duration)
         if waited is None or step is None or waited < INPUT_SHARE * step:
             continue
-        steps = int(np.sum(~np.isnan(rank.duration)))
         told = f"it waits {ms(waited)} of its {ms(step)} step for input"
-        found.append(Finding(rank.rank, rank.host, "input", waited, waited / step, steps, steps, [told]))
+        found.append(Finding(rank.rank, rank.host, "input", waited, waited / step, 0, 0, [told]))
     return sorted(found, key=lambda f: -f.cost)
 
 

@@ -129,7 +129,7 @@ def _causes(times: Sequence[RankTimes], servers: Sequence[ServerTimes], mode: st
     named = {finding.rank for finding in found if finding.kind == "input"}
     found += [finding for finding in model.starved_of_input(times) if finding.rank not in named]
     step = float(np.nanmedian(np.concatenate([rank.duration for rank in times])))
-    found += slow_servers(servers, step, len(times[0].duration))
+    found += slow_servers(servers, step)
     return sorted(found, key=lambda finding: -finding.cost)
 
 
