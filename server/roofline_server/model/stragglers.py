@@ -47,8 +47,8 @@ class RankTimes(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A rank that costs time. cost: seconds a step; share: of a step. steps: in which it was last, of_steps: of
-    how many; both 0 where it is not about being last."""
+    """A rank that costs time. cost: seconds a step; share: of a step. steps: in which it was last,
+    of_steps: of how many; both 0 where it is not about being last."""
 
     rank: str
     host: str
