@@ -45,9 +45,9 @@ def launch(
 
 
 def train(
-    site: Site, python: str, wrapped: bool, options: Sequence[Any] = ()
+    site: Site, python: str, wrapped: bool, options: Sequence[Any] = (), steps: int = STEPS
 ) -> subprocess.CompletedProcess[str]:
-    command = launch(site, python, wrapped, options=options)
+    command = launch(site, python, wrapped, steps, options)
     return subprocess.run(command, env=site.environ, capture_output=True, text=True, timeout=240)
 
 
@@ -67,20 +67,21 @@ def all_steps(site: Site) -> float:
 
 
 @pytest.mark.parametrize(
-    ("servers", "workers", "mode"),
-    [(1, 2, "asynchronous"), (2, 4, "asynchronous"), (2, 2, "synchronous")],
+    ("servers", "workers", "mode", "each"),
+    # Connections are read once a second, and in the last one there is training and rest: rounds are short.
+    [(1, 2, "asynchronous", STEPS), (2, 4, "asynchronous", STEPS), (2, 2, "synchronous", 3 * STEPS)],
     ids=["1 ps, 2 workers", "2 ps, 4 workers", "2 ps, 2 workers, join"],
 )
 def test_report_of_a_real_training(
-    site: Site, tensorflow_python: str, servers: int, workers: int, mode: str
+    site: Site, tensorflow_python: str, servers: int, workers: int, mode: str, each: int
 ) -> None:
     site.server()
     site.agent()
     sync = ["--sync"] if mode == "synchronous" else []
-    done = train(site, tensorflow_python, True, ["--ps", servers, "--workers", workers, *sync])
+    done = train(site, tensorflow_python, True, ["--ps", servers, "--workers", workers, *sync], each)
     assert done.returncode == 0, done.stdout + done.stderr
     steps, images = printed_totals(done.stdout)
-    assert (steps, images) == (workers * STEPS, workers * STEPS * BATCH)
+    assert (steps, images) == (workers * each, workers * each * BATCH)
     names = [f"worker:{index}" for index in range(workers)]
     wait_until(lambda: sum(site.steps(name, JOB) for name in names) == steps, what="all steps arrive")
     report = site.report(JOB)
@@ -89,7 +90,7 @@ def test_report_of_a_real_training(
     assert_work_of_workers(site, report, names, steps, images)
     assert_serving(report, ["chief:0", *(f"ps:{index}" for index in range(servers))])
     placed = assert_payload(report, servers)
-    assert_traffic(site, report, placed, steps, rounds=STEPS if sync else steps)
+    assert_traffic(site, report, placed, steps, rounds=each if sync else steps)
     if not sync:
         role = next(role for role in report["roles"] if role["role"] == "worker")
         rate = role["summary"]["values"]["examples_per_second"]["value"]
