@@ -127,7 +127,7 @@ def train(model: nn.Module, asked: argparse.Namespace) -> dict[str, object]:
 
 
 def connect() -> None:
-    # After a restart torch 2.13's gloo would find the addresses of the dead: each attempt has names of its own.
+    # After a restart torch 2.13's gloo would find the addresses of the dead: each attempt has its own names.
     environ = os.environ
     store = dist.TCPStore(environ["MASTER_ADDR"], int(environ["MASTER_PORT"]), is_master=False)
     attempt = dist.PrefixStore("attempt " + environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)

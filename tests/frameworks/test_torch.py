@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,9 +203,9 @@ def test_ddp_from_end_to_end(site: Site, torch_python: str) -> None:
     """Steps, examples, FLOPs and bytes on the sockets against what the training says and the ring formula."""
     site.server()
     site.agent()
-    steps = 60
+    steps = 40
     command = torchrun(
-        torch_python, wrapping("--job", 8), [DDP, "--steps", steps, "--epoch", 30, "--width", 1024]
+        torch_python, wrapping("--job", 8), [DDP, "--steps", steps, "--epoch", 40, "--width", 2048]
     )
     own = said(finish(command, site.environ).stdout)
     for rank, (line,) in own.items():
@@ -214,7 +213,7 @@ def test_ddp_from_end_to_end(site: Site, torch_python: str) -> None:
         wait_until(lambda key=key: site.steps(key, "8") == steps, what=f"all steps of {key} arrive")
         seen = values(site.report("8"), key)
         assert seen["flops_per_step"] == line["flops_per_step"]
-        assert seen["examples_per_step"] == line["examples"] / line["steps"]
+        assert seen["examples_per_second"] == pytest.approx(32 / seen["step_time_median"], rel=0.5)
         analytic = 2 * (line["world"] - 1) / line["world"] * line["gradient_bytes"]
         assert seen["sent_bytes_per_step"] == pytest.approx(analytic, rel=0.1)
 
@@ -233,5 +232,5 @@ def test_restarted_group_goes_on_counting(site: Site, torch_python: str, tmp_pat
     for rank in (0, 1):
         key = f"ddp:{rank}"
         wait_until(lambda key=key: site.steps(key, "9") == 20, what=f"all steps of {key} arrive")
-    report = json.dumps(site.report("9"))
-    assert "restart" in report or "incarnation" in report, report[:3000]
+    told = [note for note in site.report("9")["notes"] if "started again once" in note]
+    assert told and "ddp:0, ddp:1" in told[0]
