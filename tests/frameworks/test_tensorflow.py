@@ -109,13 +109,13 @@ def assert_traffic(tables: dict[str, list[dict[str, str]]]) -> None:
     size = 4 * example_network().parameter_count()
     for rank in ("worker:0", "worker:1"):
         last = [row for row in tables["samples_tcp"] if row["rank"] == rank and not row["instance"]][-1]
-        done_by_then = [
-            row
-            for row in tables["marks"]
-            if row["rank"] == rank and row["kind"] == "end" and int(row["time_ns"]) <= int(last["time_ns"])
+        ends = [
+            int(row["time_ns"]) for row in tables["marks"] if row["rank"] == rank and row["kind"] == "end"
         ]
+        # Connections are read once a second, and reading them takes a moment on a busy node.
+        before, after = (sum(end <= int(last["time_ns"]) + late for end in ends) for late in (0, 500_000_000))
         for direction in ("tcp_sent_bytes", "tcp_received_bytes"):
-            assert int(last[direction]) == pytest.approx(len(done_by_then) * size, rel=0.1, abs=2 * size)
+            assert 0.9 * (before - 1) * size <= int(last[direction]) <= 1.1 * (after + 1) * size
 
 
 def test_plain_keras(site: Site, tensorflow_python: str) -> None:

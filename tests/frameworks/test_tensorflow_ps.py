@@ -68,8 +68,11 @@ def all_steps(site: Site) -> float:
 
 @pytest.mark.parametrize(
     ("servers", "workers", "mode", "each"),
-    # Connections are read once a second, and in the last one there is training and rest: rounds are short.
-    [(1, 2, "asynchronous", STEPS), (2, 4, "asynchronous", STEPS), (2, 2, "synchronous", 3 * STEPS)],
+    [
+        (1, 2, "asynchronous", 3 * STEPS),
+        (2, 4, "asynchronous", 2 * STEPS),
+        (2, 2, "synchronous", 3 * STEPS),
+    ],
     ids=["1 ps, 2 workers", "2 ps, 4 workers", "2 ps, 2 workers, join"],
 )
 def test_report_of_a_real_training(
@@ -148,15 +151,23 @@ def assert_traffic(site: Site, report: Any, placed: list[int], steps: int, round
     size, exported = sum(placed), export(site)
     ends = [(mark["rank"], int(mark["time_ns"])) for mark in exported["marks"] if mark["kind"] == "end"]
     for sample in last_samples(exported["samples_tcp"]):
-        # Connections are read once a second: what came after the last reading is in no counter.
-        done = [rank for rank, end in ends if end <= int(sample["time_ns"])]
-        role, index = sample["rank"].split(":")
-        expected = done.count(sample["rank"]) * size if role == "worker" else len(done) * placed[int(index)]
+        # Connections are read once a second, and reading them takes a moment on a busy node.
+        before, after = (
+            bytes_by(ends, sample["rank"], int(sample["time_ns"]) + late, placed) for late in (0, 500_000_000)
+        )
         for direction in ("tcp_sent_bytes", "tcp_received_bytes"):
-            assert int(sample[direction]) == pytest.approx(expected, rel=0.1, abs=size), sample["rank"]
+            assert 0.9 * before - size <= int(sample[direction]) <= 1.1 * after + size, sample["rank"]
     for direction in ("sent_bytes_per_step", "received_bytes_per_step"):
         served = sum(values(report, f"ps:{server}")[direction] for server in range(len(placed)))
-        assert served == pytest.approx(steps / rounds * size, rel=0.1)
+        # Of the last second there is one reading for training and rest together: the windows get too little.
+        assert served == pytest.approx(steps / rounds * size, rel=0.15)
+
+
+def bytes_by(ends: list[tuple[str, int]], rank: str, time_ns: int, placed: list[int]) -> int:
+    """What a rank should have moved in either direction for the steps that had ended by then."""
+    done = [worker for worker, end in ends if end <= time_ns]
+    role, index = rank.split(":")
+    return done.count(rank) * sum(placed) if role == "worker" else len(done) * placed[int(index)]
 
 
 def last_samples(samples: list[dict[str, str]]) -> list[dict[str, str]]:
