@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from roofline_step._sender import ABSENT, HEADER
+from roofline_step._sender import ABSENT, HEADER, SPAN_VALUES, SPANS
 
 PATIENCE_S = 20.0
 AGENT = [sys.executable, "-m", "roofline_agent"]
@@ -62,8 +62,22 @@ def decode_mark(pid: int, data: bytes) -> MarkPacket:
     )
 
 
+def records(packet: bytes) -> Iterator[bytes]:
+    """The marks and spans of one packet; any other packet as it is."""
+    while packet:
+        size = len(packet)
+        if packet[:1] == b"M":
+            fields = HEADER.unpack_from(packet)
+            size = HEADER.size + fields[3] + fields[4]
+        elif packet[:1] == b"S":
+            _, names, count = SPANS.unpack_from(packet)
+            size = SPANS.size + names + 8 * SPAN_VALUES * count
+        yield packet[:size]
+        packet = packet[size:]
+
+
 class FakeAgent:
-    """The agent's end of the mark socket: takes packets and remembers who sent them."""
+    """The agent's end of the mark socket: takes records and remembers who sent them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,9 +85,10 @@ class FakeAgent:
         self.listener.bind(str(path))
         self.listener.listen(64)
         self.peers: dict[socket.socket, int] = {}
+        self._waiting: list[tuple[int, bytes]] = []  # records of packets that were read but not asked for
 
     def receive(self, count: int, seconds: float = PATIENCE_S) -> list[tuple[int, bytes]]:
-        """The next `count` packets as (pid of the sender, data)."""
+        """The next `count` records as (pid of the sender, data)."""
         found: list[tuple[int, bytes]] = []
         deadline = time.monotonic() + seconds
         while len(found) < count:
@@ -83,7 +98,7 @@ class FakeAgent:
 
     def poll(self, seconds: float = 0.0, limit: int = 1 << 30) -> list[tuple[int, bytes]]:
         """What waits on the socket now, or comes within `seconds`."""
-        found: list[tuple[int, bytes]] = []
+        found, self._waiting = self._waiting, []
         while len(found) < limit:
             ready, _, _ = select.select([self.listener, *self.peers], [], [], seconds if not found else 0)
             if not ready:
@@ -91,9 +106,10 @@ class FakeAgent:
             for one in ready:
                 if one is self.listener:
                     self._accept()
-                elif len(found) < limit:
+                else:
                     found.extend(self._read(one))
-        return found
+        self._waiting = found[limit:]
+        return found[:limit]
 
     def marks(self, count: int, seconds: float = PATIENCE_S) -> list[MarkPacket]:
         return [decode_mark(pid, data) for pid, data in self.receive(count, seconds)]
@@ -109,7 +125,8 @@ class FakeAgent:
         except ConnectionError:
             data = b""
         if data:
-            yield self.peers[connection], data
+            for record in records(data):
+                yield self.peers[connection], record
         else:
             del self.peers[connection]
             connection.close()

@@ -209,10 +209,8 @@ class Intake:
 
     def _packet(self, sender: _Sender, peer: Peer, data: bytes) -> None:
         kind = data[:1]
-        if kind == b"M":
-            self._mark(sender, peer, data)
-        elif kind == b"S":
-            self._stretches(sender, peer, data)
+        if kind in (b"M", b"S"):
+            self._records(sender, peer, data)
         elif kind == b"F":
             self._fact(sender, peer, data[len(FACT) :].decode(errors="replace"))
         elif kind == b"C":
@@ -237,10 +235,20 @@ class Intake:
         else:
             sender.wrapped_pid = self._discovery.child_called(pid, peer.pid) or UNKNOWN
 
-    def _mark(self, sender: _Sender, peer: Peer, data: bytes) -> None:
+    def _records(self, sender: _Sender, peer: Peer, data: bytes) -> None:
+        """Marks and spans behind one another; what is wrong costs itself and what follows."""
         rank = self._speaker(sender, peer)
-        if rank is None:
-            return
+        while data and rank is not None:
+            if data[:1] == b"M":
+                size = self._mark(rank, data)
+            elif data[:1] == b"S":
+                size = self._stretches(rank, data)
+            else:
+                raise ValueError("neither a mark nor spans")
+            data = data[size:]
+
+    def _mark(self, rank: Rank, data: bytes) -> int:
+        """Take the mark that stands first; returns its size."""
         _, kind, flags, role_size, phase_size, dropped, index, step, examples, time_ns = HEADER.unpack_from(
             data
         )
@@ -252,26 +260,27 @@ class Intake:
         if dropped:
             self._events.append(Event(EventKind.LOST, time_ns, time_ns, rank, dropped, "marks"))
         whose = self._named(rank, role, index) if role else rank
-        if whose is None:
-            return
-        said = None if examples == ABSENT or examples < 0 else examples
-        self._marks.append(Mark(whose, rank, kind, step, said, time_ns, phase, bool(flags & 1)))
+        if whose is not None:
+            said = None if examples == ABSENT or examples < 0 else examples
+            self._marks.append(Mark(whose, rank, kind, step, said, time_ns, phase, bool(flags & 1)))
+        return HEADER.size + role_size + phase_size
 
-    def _stretches(self, sender: _Sender, peer: Peer, data: bytes) -> None:
-        rank = self._speaker(sender, peer)
-        if rank is None:
-            return
+    def _stretches(self, rank: Rank, data: bytes) -> int:
+        """Take the spans that stand first, all or none; returns the size of their record."""
         _, size, count = SPANS.unpack_from(data)
         names = data[SPANS.size : SPANS.size + size].decode().split("\0")
         if not all(SPAN_NAME.fullmatch(name) and len(name) <= 64 for name in names):
             raise ValueError("a name of a span")
         values = struct.unpack_from(f"<{SPAN_VALUES * count}q", data, SPANS.size + size)
+        found = []
         for at in range(0, len(values), SPAN_VALUES):
             name, begin, end, handled, number = values[at : at + SPAN_VALUES]
             if not (0 <= name < len(names) and begin <= end and number >= 0):
                 raise ValueError("a span that cannot be")
             some = None if handled == ABSENT or handled < 0 else handled
-            self._spans.append(Span(rank, names[name], begin, end, some, number))
+            found.append(Span(rank, names[name], begin, end, some, number))
+        self._spans += found
+        return SPANS.size + size + 8 * SPAN_VALUES * count
 
     def _fact(self, sender: _Sender, peer: Peer, text: str) -> None:
         # A process is not made a rank by having imported something.

@@ -19,7 +19,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Optional, Sequence, Tuple, Type
 
-from ._sender import Sender, Span
+from ._sender import Mark, Sender, Span
 
 __all__ = ["BEGIN", "BORDER", "END", "mark", "phase", "step"]
 
@@ -81,6 +81,13 @@ def send_spans(spans: Sequence[Span]) -> None:
     """
     if spans and not _agent.off():
         _agent.send_spans(spans)
+
+
+def send_step(marks: Sequence[Mark], spans: Sequence[Span]) -> None:
+    """What hooks say at the end of a step, in one packet: (kind, step, examples, time_ns, of, asynchronous) each,
+    as `send_mark` takes them, and the spans that lay before them."""
+    if not _agent.off():
+        _agent.send_step(marks, spans)
 
 
 def send_fact(name: str, value: object) -> None:

@@ -1,6 +1,6 @@
 """Sends marks to the agent's Unix socket: one small packet each, or nothing at all.
 
-Packet (little-endian): b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8,
+A packet is one record or several marks and spans behind one another (little-endian). A mark: b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8,
 3 bytes of padding, marks dropped since the last packet u32, index i32 (-1: the sender itself), step i64,
 examples i64 (-2^63: not said), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
 
@@ -27,6 +27,12 @@ MAX_FACTS, MAX_FACT = 256, 4096  # facts of one process, bytes of one
 ABSENT = -(2**63)
 
 Span = Tuple[str, int, int, Optional[int], int]  # name, begin and end (monotonic ns), bytes, count
+# kind, step, examples, time (monotonic ns), of whom, asynchronous
+Mark = Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]
+
+# What is the same in the records of spans of the same names: steps are alike.
+_layouts: Dict[Tuple[str, ...], Tuple[bytes, List[int], struct.Struct]] = {}
+MAX_LAYOUTS = 256
 RETRY_NS = 1000000000
 
 _now = time.monotonic_ns
@@ -121,28 +127,49 @@ class Sender:
     ) -> None:
         """Send one mark; on any trouble count it as dropped."""
         try:
-            role, index = (of[0].encode(), of[1]) if of is not None else (b"", -1)
-            name = str(phase).encode()[:64].decode(errors="ignore").encode()  # cut between characters
-            sent = self._put(
-                HEADER.pack(
-                    b"M",
-                    kind,
-                    1 if asynchronous else 0,
-                    len(role),
-                    len(name),
-                    self.dropped & 0xFFFFFFFF,
-                    index,
-                    step,
-                    ABSENT if examples is None else examples,
-                    _now() if time_ns is None else time_ns,
-                )
-                + role
-                + name
+            now = _now() if time_ns is None else time_ns
+            self._send_marks(
+                self._mark(kind, step, examples, now, of, asynchronous, str(phase), self.dropped)
             )
-            if sent:
-                self.dropped = 0  # it has been told
         except Exception:
             self.dropped += 1
+
+    def send_step(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
+        """Send the marks of a step and what lay between them, in one packet; on any trouble count it as dropped."""
+        try:
+            packet, dropped = b"", self.dropped
+            for kind, step, examples, time_ns, of, asynchronous in marks:
+                packet += self._mark(kind, step, examples, time_ns, of, asynchronous, "", dropped)
+                dropped = 0
+            rest = spans[MAX_SPANS:] if len(spans) > MAX_SPANS else ()
+            self._send_marks(packet + pack_spans(spans[:MAX_SPANS]) if spans else packet)
+            self.send_spans(rest)
+        except Exception:
+            self.dropped += 1
+
+    def _mark(
+        self,
+        kind: int,
+        step: int,
+        examples: Optional[int],
+        time_ns: int,
+        of: Optional[Tuple[str, int]],
+        asynchronous: bool,
+        phase: str,
+        dropped: int,
+    ) -> bytes:
+        role, index = (of[0].encode(), of[1]) if of is not None else (b"", -1)
+        name = (
+            phase.encode()[:64].decode(errors="ignore").encode() if phase else b""
+        )  # cut between characters
+        said = ABSENT if examples is None else examples
+        flags = 1 if asynchronous else 0
+        header = (b"M", kind, flags, len(role), len(name), dropped & 0xFFFFFFFF, index, step, said, time_ns)
+        return HEADER.pack(*header) + role + name
+
+    def _send_marks(self, packet: bytes) -> None:
+        if self._put(packet):
+            self.dropped = 0  # it has been told
 
     def send_spans(self, spans: Sequence[Span]) -> None:
         """Send stretches of time of this process; on any trouble count them as dropped."""
@@ -193,14 +220,21 @@ class Sender:
 
 
 def pack_spans(spans: Sequence[Span]) -> bytes:
-    """One packet; at most MAX_SPANS."""
-    numbers: Dict[str, int] = {}
+    """The record of these spans."""
+    names = tuple([span[0] for span in spans])
+    known = _layouts.get(names)
+    if known is None:
+        numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
+        text = "\0".join(numbers).encode()
+        rows = struct.Struct("<%dq" % (SPAN_VALUES * len(names)))
+        known = SPANS.pack(b"S", len(text), len(names)) + text, [numbers[name] for name in names], rows
+        if len(_layouts) < MAX_LAYOUTS:
+            _layouts[names] = known
+    head, which, rows = known
     values: List[int] = []
-    for name, begin, end, size, count in spans:
-        number = numbers.setdefault(name, len(numbers))
+    for number, (_, begin, end, size, count) in zip(which, spans):
         values += (number, begin, end, ABSENT if size is None else size, count)
-    names = "\0".join(numbers).encode()
-    return SPANS.pack(b"S", len(names), len(spans)) + names + struct.pack("<%dq" % len(values), *values)
+    return head + rows.pack(*values)
 
 
 def pack_fact(name: str, value: str) -> bytes:

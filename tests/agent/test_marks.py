@@ -493,3 +493,23 @@ def test_facts_of_nobody_are_bounded(tmp_path: Path) -> None:
     link.send(mark())
     assert sum(event.kind == EventKind.FACT for event in site.take()[2]) == MAX_FACTS
     site.close()
+
+
+def test_a_packet_may_hold_marks_and_spans(site: Site) -> None:
+    packet = mark(kind=1, step=4) + mark(kind=2, step=4) + pack_spans([SPAN]) + mark(kind=3, step=5)
+    site.connect().send(packet)
+    marks, _, events = site.take()
+    assert [(m.kind, m.step) for m in marks] == [(1, 4), (2, 4), (3, 5)]
+    assert [span.name for span in site.intake.take_spans()] == ["phase.input"]
+    assert events == []
+
+
+def test_what_is_wrong_in_a_packet_costs_itself_and_what_follows(site: Site) -> None:
+    site.connect().send(mark(step=4) + pack_spans([("BAD", 1, 2, None, 1)]) + mark(step=5))
+    marks, _, (event,) = site.take()
+    assert [m.step for m in marks] == [4]
+    assert event.kind == EventKind.REFUSED
+    site.connect().send(mark(step=6) + b"garbage")
+    marks, _, (event,) = site.take()
+    assert [m.step for m in marks] == [6]
+    assert event.kind == EventKind.REFUSED

@@ -446,3 +446,42 @@ def test_spans_do_not_hide_how_many_marks_were_dropped(sender: Sender, agent: Fa
     roofline_step.mark(2)
     last = packets(agent, 3)[-1]
     assert decode_mark(0, last).dropped == 5
+
+
+def test_a_step_is_one_packet_of_marks_and_spans(sender: Sender, agent: FakeAgent) -> None:
+    sender.dropped = 0
+    marks = [(BEGIN, 7, None, 10, None, False), (END, 7, 32, 20, ("worker", 1), True)]
+    roofline_step.send_step(marks, [("phase.input", 11, 12, None, 1)])
+    begin, end, spans = packets(agent, 3)
+    first, last = decode_mark(0, begin), decode_mark(0, end)
+    assert (first.kind, first.step, first.examples, first.time_ns) == (BEGIN, 7, None, 10)
+    assert (last.kind, last.examples, last.role, last.index, last.asynchronous) == (
+        END,
+        32,
+        "worker",
+        1,
+        True,
+    )
+    assert read_spans(spans) == [("phase.input", 11, 12, ABSENT, 1)]
+
+
+def test_step_with_very_many_spans_loses_none(sender: Sender, agent: FakeAgent) -> None:
+    spans = [("phase.input", k, k + 1, None, 1) for k in range(2 * MAX_SPANS + 3)]
+    roofline_step.send_step([(BORDER, 1, None, 5, None, False)], spans)
+    mark, *rest = packets(agent, 4)
+    assert decode_mark(0, mark).step == 1
+    assert sum(len(read_spans(packet)) for packet in rest) == len(spans)
+
+
+def test_drops_before_a_step_are_told_once(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.mark(1)
+    sender.dropped = 5
+    roofline_step.send_step([(BEGIN, 2, None, 5, None, False), (END, 2, None, 6, None, False)], [])
+    assert [decode_mark(0, packet).dropped for packet in packets(agent, 3)] == [0, 5, 0]
+    assert sender.dropped == 0
+
+
+def test_step_that_cannot_be_packed_is_a_drop_and_no_exception(sender: Sender, agent: FakeAgent) -> None:
+    roofline_step.mark(1)
+    roofline_step.send_step([(BORDER, "x", None, 5, None, False)], [])  # type: ignore[list-item]
+    assert sender.dropped == 1

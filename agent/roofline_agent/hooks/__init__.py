@@ -101,6 +101,10 @@ def _find_step(package_root: str) -> Any:
         return module
 
 
+Span = Tuple[str, int, int, Optional[int], int]
+MAX_HELD = 1000  # spans that wait for a mark
+
+
 class Marker:
     """How hooks mark: not at all once the training marks steps itself, and into the verbose stream too."""
 
@@ -108,18 +112,20 @@ class Marker:
         self._step = step
         self._profiler = profiler
         # The training may have an older roofline_step of its own.
+        self._send_step = getattr(step, "send_step", None)
         self._send_spans = getattr(step, "send_spans", None)
         self._send_fact = getattr(step, "send_fact", None)
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
         # Steps are read from the log (`run --step-regex`): marks as well would make each of them two.
         self._silent = environ.get("ROOFLINE_STEPS") == "log"
+        self._held: Sequence[Span] = ()  # spans that go with the next mark
 
     def border(self, number: int, examples: Optional[int] = None, time_ns: Optional[int] = None) -> None:
         """This rank's step `number` ended, and the next began, at time_ns (monotonic; default now)."""
         if not self._silent and not self._step.said_by_training():
             self._note_in_stream()
             now = time.monotonic_ns() if time_ns is None else time_ns
-            self._step.send_mark(self._step.BORDER, number, examples, now, None, False)
+            self._send(((self._step.BORDER, number, examples, now, None, False),))
             if self._profiler is not None:
                 self._profiler.ended(number, now)
 
@@ -137,19 +143,38 @@ class Marker:
             return
         if of is None:
             self._note_in_stream()
-        self._step.send_mark(self._step.BEGIN, number, examples, begin_ns, of, asynchronous)
-        self._step.send_mark(self._step.END, number, examples, end_ns, of, asynchronous)
+        step = self._step
+        begin = (step.BEGIN, number, examples, begin_ns, of, asynchronous)
+        self._send((begin, (step.END, number, examples, end_ns, of, asynchronous)))
         if of is None and self._profiler is not None:
             self._profiler.ended(number, end_ns)
 
-    def spans(self, spans: Sequence[Tuple[str, int, int, Optional[int], int]]) -> None:
-        """What this rank did when: (name, begin_ns, end_ns, bytes or None, count) each; best once a step.
+    def _send(
+        self, marks: Sequence[Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]]
+    ) -> None:
+        held, self._held = self._held, ()
+        if self._send_step is not None:
+            self._send_step(marks, held)
+            return
+        for mark in marks:
+            self._step.send_mark(*mark)
+        if held and self._send_spans is not None:
+            self._send_spans(held)
+
+    def spans(self, spans: Sequence[Span]) -> None:
+        """What this rank did when: (name, begin_ns, end_ns, bytes or None, count) each. Call it once a step, just
+        before the step's border() or window(), with which they go; where the hooks do not mark they go at once.
 
         name: "phase.input" (of the rank's main thread: input, forward, backward, communicate, optimizer),
         "asked.KIND" (what the framework asked for), "engine.KIND" (what was executed for it).
         """
-        if spans and self._send_spans is not None:
-            self._send_spans(spans)
+        together = [*self._held, *spans] if self._held else spans
+        if self._silent or self._step.said_by_training() or len(together) > MAX_HELD:
+            self._held = ()
+            if together and self._send_spans is not None:
+                self._send_spans(together)
+        else:
+            self._held = together
 
     def fact(self, name: str, value: object) -> None:
         """A setting or size of this rank: "gradient.bytes", "hook.NAME", ... The newest value counts."""

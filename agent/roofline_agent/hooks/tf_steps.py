@@ -87,8 +87,8 @@ class Steps:
         self._phases, self._batches, self._ended_ns = [], {}, end_ns
         if examples is None and len(batches) == 1:
             examples = batches[0]
-        marker.window(self._number, first, end_ns, examples)
         marker.spans([one for one in phases if one[1] >= first])
+        marker.window(self._number, first, end_ns, examples)
 
     def _leads(self, key: Any) -> bool:
         leader = self._leader()

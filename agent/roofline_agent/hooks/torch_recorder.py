@@ -175,15 +175,15 @@ class Recorder:
 
     def stepped(self, now: int) -> None:
         """An optimizer step is over: the border between two steps."""
-        self._marker.border(self.steps, self.batches.take(), now)
-        self.steps += 1
-        self.waits = 0
         for ask in self._asks:
             ask(now)
         self.flush()
+        self._marker.border(self.steps, self.batches.take(), now)
+        self.steps += 1
+        self.waits = 0
 
     def flush(self) -> None:
-        """Send the spans of the step that is over."""
+        """Give the spans of the step that is over to its border."""
         spans, self._spans = self._spans, []
         if self._joined:
             spans.extend(self._joined.values())
