@@ -263,7 +263,7 @@ class Intake:
         if whose is not None:
             said = None if examples == ABSENT or examples < 0 else examples
             self._marks.append(Mark(whose, rank, kind, step, said, time_ns, phase, bool(flags & 1)))
-        return HEADER.size + role_size + phase_size
+        return int(HEADER.size + role_size + phase_size)
 
     def _stretches(self, rank: Rank, data: bytes) -> int:
         """Take the spans that stand first, all or none; returns the size of their record."""
@@ -280,7 +280,7 @@ class Intake:
             some = None if handled == ABSENT or handled < 0 else handled
             found.append(Span(rank, names[name], begin, end, some, number))
         self._spans += found
-        return SPANS.size + size + 8 * SPAN_VALUES * count
+        return int(SPANS.size + size + 8 * SPAN_VALUES * count)
 
     def _fact(self, sender: _Sender, peer: Peer, text: str) -> None:
         # A process is not made a rank by having imported something.

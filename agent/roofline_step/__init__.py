@@ -76,16 +76,16 @@ def send_mark(
 def send_spans(spans: Sequence[Span]) -> None:
     """Say what this process did between the borders of its steps: (name, begin, end, bytes, count) each.
 
-    name: "phase.input", "asked.allreduce", ... (docs/metrics.md). begin, end: time.monotonic_ns(). bytes: None where
-    nobody knows. count: how many things of the same kind it stands for.
+    name: "phase.input", "asked.allreduce", ... (docs/metrics.md). begin, end: time.monotonic_ns(). bytes:
+    None where nobody knows. count: how many things of the same kind it stands for.
     """
     if spans and not _agent.off():
         _agent.send_spans(spans)
 
 
 def send_step(marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-    """What hooks say at the end of a step, in one packet: (kind, step, examples, time_ns, of, asynchronous) each,
-    as `send_mark` takes them, and the spans that lay before them."""
+    """What hooks say at the end of a step, in one packet: its marks, (kind, step, examples, time_ns, of,
+    asynchronous) each as `send_mark` takes them, and the spans that lay before them."""
     if not _agent.off():
         _agent.send_step(marks, spans)
 

@@ -1,9 +1,9 @@
 """Sends marks to the agent's Unix socket: one small packet each, or nothing at all.
 
-A packet is one record or several marks and spans behind one another (little-endian). A mark: b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8,
-3 bytes of padding, marks dropped since the last packet u32, index i32 (-1: the sender itself), step i64,
-examples i64 (-2^63: not said), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
-
+A packet is one record, or several marks and spans behind one another. All numbers are little-endian.
+A mark: b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8, 3 bytes of padding,
+marks dropped since the last packet u32, index i32 (-1: the sender itself), step i64, examples i64 (-2^63: not
+said), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
 Spans (stretches of time of the sender): b"S", 3 bytes of padding, bytes of names u32, rows u32, the names in
 UTF-8 with a NUL between them, then per row name, begin, end, bytes, count as i64.
 Facts: b"F", 3 bytes of padding, then "name=value" in UTF-8.
@@ -135,7 +135,7 @@ class Sender:
             self.dropped += 1
 
     def send_step(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """Send the marks of a step and what lay between them, in one packet; on any trouble count it as dropped."""
+        """Send the marks of a step and what lay between them in one packet; a failure counts as dropped."""
         try:
             packet, dropped = b"", self.dropped
             for kind, step, examples, time_ns, of, asynchronous in marks:
@@ -232,7 +232,7 @@ def pack_spans(spans: Sequence[Span]) -> bytes:
             _layouts[names] = known
     head, which, rows = known
     values: List[int] = []
-    for number, (_, begin, end, size, count) in zip(which, spans):
+    for number, (_, begin, end, size, count) in zip(which, spans):  # noqa: B905 - Python 3.8
         values += (number, begin, end, ABSENT if size is None else size, count)
     return head + rows.pack(*values)
 

@@ -162,8 +162,8 @@ class Marker:
             self._send_spans(held)
 
     def spans(self, spans: Sequence[Span]) -> None:
-        """What this rank did when: (name, begin_ns, end_ns, bytes or None, count) each. Call it once a step, just
-        before the step's border() or window(), with which they go; where the hooks do not mark they go at once.
+        """What this rank did when: (name, begin_ns, end_ns, bytes or None, count) each. Call it once a step,
+        just before border() or window(), with which they go; where the hooks do not mark they go at once.
 
         name: "phase.input" (of the rank's main thread: input, forward, backward, communicate, optimizer),
         "asked.KIND" (what the framework asked for), "engine.KIND" (what was executed for it).

@@ -35,7 +35,8 @@ Values = tuple[int, int, int, int, int | None, int | None]  # as METRICS has the
 
 _OWNERS_EVERY_NS = 5_000_000_000
 # Listing walks a table of the kernel's whose size follows the machine's memory: about 1 ms of CPU each time.
-_EVERY_NS = 900_000_000
+# Four times a second it is a thousandth of a core, and steps of some tenths of a second have their own bytes.
+_EVERY_NS = 230_000_000
 _MAX_PEERS = 256
 OTHER = "other"  # all peers of a rank beyond so many
 

@@ -71,7 +71,7 @@ def _held(ranks: Sequence[RankEvidence], mean: _Mean, missing: str) -> dict[str,
     how, origin = next((BARRIERS[r.barrier] for r in ranks if r.barrier), ("", Provenance.MEASURED))
     alone = reason_of(ranks, "wait", "it is not known when its ranks wait for each other")
     wait = mean([r.wait for r in ranks], alone, how, origin)
-    if all(r.barrier == "join" for r in ranks) and ranks:
+    if _joins(ranks):
         inside = "what it pulls and pushes is not seen apart from its computing"
         return {"communicate_time_per_step": Value(None, "s", reason=inside), "wait_time_per_step": wait}
     blocked = [r.held if r.held is not None else phase(r, COMMUNICATE) for r in ranks]
@@ -85,8 +85,14 @@ def _held(ranks: Sequence[RankEvidence], mean: _Mean, missing: str) -> dict[str,
     return {"communicate_time_per_step": moving, "wait_time_per_step": wait}
 
 
+def _joins(ranks: Sequence[RankEvidence]) -> bool:
+    return bool(ranks) and all(r.barrier == "join" for r in ranks)
+
+
 def _other(ranks: Sequence[RankEvidence], found: dict[str, Value], mean: _Mean, missing: str) -> Value:
-    named = [v.value for v in found.values() if v.value is not None]
+    # Who waits at a join has ended its part of the step: that wait is not in its window.
+    inside = (v for name, v in found.items() if name != "wait_time_per_step" or not _joins(ranks))
+    named = [v.value for v in inside if v.value is not None]
     step = mean([durations(r.steps) for r in ranks], missing)
     if not named or step.value is None:
         return Value(None, "s", reason=missing)
