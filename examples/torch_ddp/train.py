@@ -23,22 +23,24 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
-CLASSES, PIXELS = 10, 3 * 16 * 16
+CLASSES, PIXELS, DISTINCT = 10, 3 * 16 * 16, 256
 
 
 class Images(Dataset):
-    """Random images that are the same in every run; each takes `seconds` to load."""
+    """Random images that are the same in every run, DISTINCT of them again and again; each takes `seconds` to
+    load."""
 
     def __init__(self, count: int, seconds: float) -> None:
         self.count, self.seconds = count, seconds
+        self.pixels = torch.randn(DISTINCT, PIXELS, generator=torch.Generator().manual_seed(1))
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        time.sleep(self.seconds)
-        made = torch.Generator().manual_seed(index)
-        return torch.randn(PIXELS, generator=made), index % CLASSES
+        if self.seconds:
+            time.sleep(self.seconds)
+        return self.pixels[index % DISTINCT], index % CLASSES
 
 
 def network(width: int) -> nn.Module:
