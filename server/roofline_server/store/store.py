@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,20 +20,16 @@ import numpy as np
 import sqlalchemy.exc
 
 from ..clock import NodeClock
-from ..correlate import parts
 from ..correlate import windows as step_windows
-from ..correlate.steps import SERVING_ROLES, JobTables, by_time, correlate
+from ..correlate.steps import JobTables
 from ..errors import Unavailable
-from ..ingest.decode import MAX_TIME_NS, Decoded
+from ..ingest.decode import Decoded
 from ..records import (
     NODE_JOB,
-    NODE_RANK,
-    Bools,
     Frame,
     Incarnation,
     Knot,
     Machine,
-    MarkKind,
     NodeKey,
     Table,
     concatenate,
@@ -43,6 +38,7 @@ from ..records import (
 )
 from .catalog import Catalog, Life, Progress, Sealing, sqlite_url
 from .clocks import ClockBook, Clocks, server_time
+from .deltas import Deltas, Snapshot
 from .export import RawData
 from .inbox import Entry, Inbox
 from .numbers import Numbers
@@ -52,16 +48,11 @@ from .view import JobView, facts_of
 
 log = logging.getLogger(__name__)
 
-# Kernel records and marks may reach the agent this long after they happened.
-SLACK_NS = 5_000_000_000
 # A node silent for longer no longer holds up the step deltas of its job; what it brings later rebuilds them.
 SILENT_NS = 600_000_000_000
 
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
 STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
-
-# Datasets that were made of others.
-MADE = ("steps", "parts_")
 
 Decode = Callable[[Entry, Numbers], Decoded]
 # Step table -> its columns that are wanted beside the keys; None: all.
@@ -74,12 +65,6 @@ class TailBatch(NamedTuple):
     id: int
     bytes: int
     decoded: Decoded
-
-
-class _Snapshot(NamedTuple):
-    segments: list[Segment]
-    progress: Progress
-    frames: list[Frame]
 
 
 class Store:
@@ -99,6 +84,7 @@ class Store:
         except (OSError, ImportError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, duckdb.Error) as error:
             raise Unavailable(f"cannot use the data directory {root}: {_first_line(error)}") from None
         self.numbers = Numbers(self._catalog)
+        self._deltas = Deltas(self.numbers, self._reader, self._members)
         self._clocks = ClockBook(self._catalog, self.numbers)
         self.now_ns = server_time(self._catalog)
         self._lives = self._catalog.lives()
@@ -203,17 +189,17 @@ class Store:
         ]
         if job == NODE_JOB:
             return sealing._replace(segments=[*sealing.segments, *segments])
-        for name, table in self._parts(raw, clocks).items():
+        for name, table in self._deltas.parts(raw, clocks).items():
             segments.append(self._write(job, f"parts_{name}", table, None, sealing))
         progress, replaced = self._catalog.progress(job), []
-        if self._is_outdated(job, progress, raw, clocks):
+        if self._deltas.is_outdated(job, progress, raw, clocks):
             log.info("job %s: a node or a server reported late, its step deltas are rebuilt", job)
             replaced = [s.path for s in self._catalog.segments(job) if s.dataset.startswith("steps")]
             progress = Progress()
-        tables = self._raw(job, frames, self._catalog.segments(job), progress, clocks)
+        tables = self._deltas.raw(job, frames, self._catalog.segments(job), progress, clocks)
         through = self._complete_through(job, clocks, reported)
         if through > progress.through_ns:
-            fresh, latest = self._fresh(tables, progress, through)
+            fresh, latest = self._deltas.fresh(tables, progress, through)
             if "steps" in fresh:
                 self._clocks.settle(job, fresh["steps"], tables.homes, anew=not progress.through_ns)
             for name, table in fresh.items():
@@ -221,7 +207,7 @@ class Store:
             resume = step_windows.last_needed(tables.marks, step_windows.build(tables.marks), through)
             # An open step of a rank that died must not hold the rest back for ever.
             resume = max(resume, through - SILENT_NS)
-            progress = Progress(through, resume, {**progress.done, **latest}, self._serving(job))
+            progress = Progress(through, resume, {**progress.done, **latest}, self._deltas.serving(job))
         return sealing._replace(
             segments=[*sealing.segments, *segments],
             replaced=[*sealing.replaced, *replaced],
@@ -244,65 +230,17 @@ class Store:
             int(end.max()),
         )
 
-    def _parts(self, raw: Mapping[str, Table], clocks: Clocks) -> dict[str, Table]:
-        """Counter set -> what its parts counted, one row each."""
-        metrics, found = self.numbers.metrics_by_set(), {}
-        for dataset, table in raw.items():
-            name = dataset.removeprefix("samples_")
-            if name in metrics and name != dataset:
-                some = parts.of_parts(table, whole_ranks=name.startswith("recorded_"))
-                found[name] = parts.summarise(on_server_clock(some, clocks), metrics[name])
-        return {name: table for name, table in found.items() if rows(table)}
-
-    def _fresh(
-        self, tables: JobTables, progress: Progress, through: int | None
-    ) -> tuple[dict[str, Table], dict[tuple[int, int], int]]:
-        """Step deltas of windows that are not stored yet and, if given, do not end after `through`.
-
-        With them, what `Progress.done` must say once these are stored.
-        """
-
-        def wanted(windows: Table) -> Bools:
-            # What is stored is told by node time: a clock known better later moves windows, never these.
-            new = ~step_windows.are_done(windows, progress.done)
-            return new if through is None else new & (windows["end_ns"] <= through)
-
-        found = correlate(tables, self.numbers.metrics_by_set(), wanted)
-        steps = found.get("steps", {})
-        latest = step_windows.latest(steps)
-        for name in ("node", "node_ns"):
-            steps.pop(name, None)
-        return found, latest
-
-    def _is_outdated(self, job: str, progress: Progress, raw: dict[str, Table], clocks: Clocks) -> bool:
-        """Whether stored step deltas are not what they would be now: a node reported late, a serving rank
-        came since, or one that was given the workers' steps marks its own."""
-        if not progress.through_ns:
-            return False
-        new_server = not set(self._serving(job)) <= set(progress.serving)
-        given = set(progress.serving) - progress.stepped
-        speaks = bool(given) and not given.isdisjoint(step_windows.stepping(raw.get("marks", {})))
-        return new_server or speaks or _earliest(raw, clocks) <= progress.through_ns
-
-    def _serving(self, job: str) -> tuple[int, ...]:
-        ranks = self.numbers.ranks_of(job)
-        return tuple(number for number, key in ranks.items() if key.role in SERVING_ROLES)
-
-    def _nodes(self, job: str) -> set[int]:
+    def _members(self, job: str) -> list[Incarnation]:
         ranks = self.numbers.ranks_of(job)
         with self._lock:
-            return {who.node for who in self._lives if who.rank in ranks}
-
-    def _margin_ns(self, job: str) -> int:
-        """How far around a window samples may lie that are needed to read its borders."""
-        machines = self.numbers.machines()
-        return max(SLACK_NS, *(2 * machines[node].interval_ns for node in self._nodes(job)), 0)
+            return [who for who in self._lives if who.rank in ranks]
 
     def _complete_through(self, job: str, clocks: Clocks, reported: dict[int, int]) -> int:
         """Server time up to which all nodes of the job have reported everything."""
-        moments = [_moment(clocks[node], reported.get(node, 0)) for node in self._nodes(job)]
+        nodes = {who.node for who in self._members(job)}
+        moments = [_moment(clocks[node], reported.get(node, 0)) for node in nodes]
         heard = [t for t in moments if t > max(moments, default=0) - SILENT_NS]
-        return min(heard, default=0) - self._margin_ns(job)
+        return min(heard, default=0) - self._deltas.margin_ns(job)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -335,10 +273,10 @@ class Store:
             snapshot = self._snapshot(job)
             nodes = self._snapshot(NODE_JOB)
             lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
-        if self._is_outdated(job, snapshot.progress, by_dataset(snapshot.frames), clocks):
+        if self._deltas.is_outdated(job, snapshot.progress, by_dataset(snapshot.frames), clocks):
             raw = [s for s in snapshot.segments if not s.dataset.startswith("steps")]
-            snapshot = _Snapshot(raw, Progress(), snapshot.frames)
-        tables = self._raw(job, snapshot.frames, snapshot.segments, snapshot.progress, clocks)
+            snapshot = Snapshot(raw, Progress(), snapshot.frames)
+        tables = self._deltas.raw(job, snapshot.frames, snapshot.segments, snapshot.progress, clocks)
         steps = self._steps(snapshot, tables, needed)
         events = on_server_clock(self._all("events", snapshot), clocks)
         return JobView(
@@ -346,13 +284,13 @@ class Store:
             ranks,
             lives,
             steps,
-            self._stepless(job, snapshot, steps, set(ranks), clocks),
+            self._deltas.stepless(job, snapshot, steps, set(ranks), clocks),
             events,
             self._watched(nodes, {who.node for who in lives}),
             clocks,
             self.numbers.machines(),
             self.numbers.metrics_by_set(),
-            self._part_totals(snapshot, clocks),
+            self._deltas.part_totals(snapshot, clocks),
             self.numbers.recordings,
             facts_of(events),
             self._clocks.settled(job),
@@ -373,25 +311,12 @@ class Store:
             *(names.machines(), names.kernels(), names.metrics_by_set()),
         )
 
-    def _part_totals(self, snapshot: _Snapshot, clocks: Clocks) -> list[parts.PartTotal]:
-        metrics = self.numbers.metrics_by_set()
-        fresh = self._parts(by_dataset([f for f in snapshot.frames if _has_parts(f)]), clocks)
-        stored: dict[str, list[Segment]] = {}
-        for segment in snapshot.segments:
-            if segment.dataset.startswith("parts_"):
-                stored.setdefault(segment.dataset.removeprefix("parts_"), []).append(segment)
-        found = []
-        for name in sorted(stored.keys() | fresh.keys()):
-            table = concatenate([self._reader.read(stored.get(name, ())), fresh.get(name, {})])
-            found += parts.totals(table, metrics.get(name, []))
-        return found
-
-    def _snapshot(self, job: str) -> _Snapshot:
+    def _snapshot(self, job: str) -> Snapshot:
         frames = [f for batch in self._tail for f in batch.decoded.frames if f.job == job]
-        return _Snapshot(self._catalog.segments(job), self._catalog.progress(job), frames)
+        return Snapshot(self._catalog.segments(job), self._catalog.progress(job), frames)
 
-    def _steps(self, snapshot: _Snapshot, tables: JobTables, needed: Needed | None) -> dict[str, Table]:
-        fresh, _ = self._fresh(tables, snapshot.progress, None)
+    def _steps(self, snapshot: Snapshot, tables: JobTables, needed: Needed | None) -> dict[str, Table]:
+        fresh, _ = self._deltas.fresh(tables, snapshot.progress, None)
         stored = {s.dataset for s in snapshot.segments if s.dataset.startswith("steps")}
         found = {}
         for name in stored | fresh.keys():
@@ -404,72 +329,15 @@ class Store:
             found[name] = concatenate([kept, {n: c for n, c in new.items() if wanted is None or n in wanted}])
         return found
 
-    def _stepless(
-        self,
-        job: str,
-        snapshot: _Snapshot,
-        steps: dict[str, Table],
-        ranks: set[int],
-        clocks: dict[int, NodeClock],
-    ) -> dict[str, Table]:
-        stepping = set(np.unique(steps["steps"]["rank"]).tolist()) if "steps" in steps else set()
-        if not ranks - stepping:
-            return {}
-        # The one question whose cost follows the samples: there are no step deltas to read instead.
-        everything = self._raw(job, snapshot.frames, snapshot.segments, Progress(), clocks)
-        lives = by_time(everything, self.numbers.metrics_by_set())
-        picked = {n: take(t, ~np.isin(t["rank"], list(stepping))) for n, t in lives.items() if rows(t)}
-        return {name: table for name, table in picked.items() if rows(table)}
-
-    def _all(self, dataset: str, snapshot: _Snapshot) -> Table:
+    def _all(self, dataset: str, snapshot: Snapshot) -> Table:
         stored = self._reader.read(s for s in snapshot.segments if s.dataset == dataset)
         return concatenate([stored, *(f.table for f in snapshot.frames if f.dataset == dataset)])
 
-    def _watched(self, nodes: _Snapshot, wanted: set[int]) -> dict[int, Table]:
+    def _watched(self, nodes: Snapshot, wanted: set[int]) -> dict[int, Table]:
         events = self._all("events", nodes)
         if not rows(events):
             return {}
         return {node: take(events, events["node"] == node) for node in wanted}
-
-    def _raw(
-        self,
-        job: str,
-        frames: list[Frame],
-        segments: list[Segment],
-        progress: Progress,
-        clocks: dict[int, NodeClock],
-    ) -> JobTables:
-        """Raw data from where the stored step deltas leave off, on the server's clock."""
-        fresh = by_dataset(frames)
-        # The begin of a long step may be told with its end only.
-        began = (
-            int(on_server_clock(fresh["marks"], clocks)["time_ns"].min()) if "marks" in fresh else MAX_TIME_NS
-        )
-        since = min(progress.resume_ns, began) - self._margin_ns(job) if progress.resume_ns else 0
-        needed: dict[str, list[Segment]] = {}
-        for segment in segments:
-            if segment.end_ns >= since and not segment.dataset.startswith(MADE):
-                needed.setdefault(segment.dataset, []).append(segment)
-        tables = {}
-        for name in needed.keys() | fresh.keys():
-            table = concatenate([self._reader.read(needed.get(name, ())), fresh.get(name, {})])
-            tables[name] = on_server_clock(table, clocks)
-            if name == "marks" and rows(table):
-                tables[name]["node_ns"] = table["time_ns"]
-        samples = {n.removeprefix("samples_"): t for n, t in tables.items() if n.startswith("samples_")}
-        ranks = self.numbers.ranks_of(job)
-        with self._lock:
-            homes = {who.rank: who.node for who in self._lives if who.rank in ranks}
-        return JobTables(
-            ranks,
-            tables.get("marks", {}),
-            samples,
-            tables.get("calls", {}),
-            tables.get("events", {}),
-            homes,
-            tables.get("spans", {}),
-            progress.stepped,
-        )
 
     def close(self) -> None:
         """Seal what is left and let go."""
@@ -486,27 +354,8 @@ def _changed(lives: dict[Incarnation, Life], batches: list[TailBatch]) -> dict[I
     return {who: lives[who] for who in seen}
 
 
-def _has_parts(frame: Frame) -> bool:
-    if frame.dataset.startswith("samples_recorded_") or "instance" in frame.base:
-        return True
-    return bool(frame.metrics and (frame.base["rank"] == NODE_RANK).any())
-
-
 def _moment(clock: NodeClock, node_ns: int) -> int:
     return int(clock.to_server(np.array([node_ns], np.int64))[0])
-
-
-def _earliest(raw: dict[str, Table], clocks: dict[int, NodeClock]) -> int:
-    """Server time of the oldest end of a step or span, call or sample: what a stored step delta may lack."""
-    moments = []
-    for name, table in raw.items():
-        if name == "marks":
-            # A begin is told with the end of its step, at the latest.
-            table = take(table, table["kind"] != MarkKind.BEGIN)
-        if name != "events" and rows(table):
-            timed = on_server_clock(table, clocks)
-            moments.append(int(timed["end_ns" if name == "spans" else "time_ns"].min()))
-    return min(moments, default=time.time_ns())
 
 
 def _first_line(error: Exception) -> str:

@@ -769,7 +769,7 @@ def test_batches_that_come_during_a_sealing_are_seen_after_it(
 ) -> None:
     greet(store)
     A.put(store, *OF_A[:2])
-    real = store._raw
+    real = store._deltas.raw
     pending = [OF_A[2:]]
 
     def raw(*given: Any) -> Any:
@@ -778,7 +778,7 @@ def test_batches_that_come_during_a_sealing_are_seen_after_it(
         return real(*given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(store, "_raw", raw)
+        patched.setattr(store._deltas, "raw", raw)
         store.seal()
     assert steps(store) == all_at_once(store, [(A, one) for one in OF_A])
 
