@@ -111,8 +111,8 @@ def attempts(windows: Table, who: str, *keys: str) -> Ints:
 
     who: the column that tells whose windows they are. keys: the columns that name a step ("step", or "rank"
     and "step"). Numbers come again after a restart from a checkpoint and with every epoch that counts from 0.
-    Of a step that somebody has done twice, a new attempt begins where nobody was at it for longer than
-    anybody ever was.
+    Of a step that somebody has done twice, a new attempt begins after a pause in which nobody was at it: one
+    of more than half the shorter of the windows beside it.
     """
     found = np.zeros(rows(windows), np.int64)
     names = dict.fromkeys((who, *keys))
@@ -122,8 +122,9 @@ def attempts(windows: Table, who: str, *keys: str) -> Ints:
     begin, end = windows["begin_ns"][order].astype(np.int64), windows["end_ns"][order].astype(np.int64)
     first = np.append(True, np.any([np.diff(windows[key][order]) != 0 for key in keys], axis=0))
     group = np.cumsum(first) - 1
-    reach, longest = _running_max(end, group), _running_max(end - begin, group)
-    gap = ~first[1:] & (begin[1:] - reach[:-1] > longest[:-1]) & _done_twice(windows[who][order], group)[1:]
+    pause, lasted = begin[1:] - _running_max(end, group)[:-1], end - begin
+    shorter = np.minimum(lasted[1:], lasted[:-1])
+    gap = ~first[1:] & (2 * pause > shorter) & _done_twice(windows[who][order], group)[1:]
     jumps = np.cumsum(np.append(False, gap))
     found[order] = jumps - jumps[np.flatnonzero(first)][group]
     return found

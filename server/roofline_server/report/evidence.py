@@ -124,20 +124,17 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
     """Per step of a rank, by name: what its spans say ("phase.input.ns"), and of its kernels when the first
     began and the last had ended ("kernels.first_ns", "kernels.last_ns"); ABSENT where it is not known."""
     spans, kernels = mine.get("steps_spans", {}), mine.get("steps_kernels", {})
-    found = {}
-    for name in spans:
-        if name.endswith((".ns", ".count", ".bytes")):
-            column = aligned(steps, spans, name)
-            # A rank that is ever in a phase is not in it in a step without.
-            found[name] = column if name.endswith(".bytes") or (column == ABSENT).all() else _zeroed(column)
+    found = {n: aligned(steps, spans, n) for n in spans if n.endswith((".ns", ".count", ".bytes"))}
+    # A rank that is ever in a phase is not in it in a step without; of a step of which nothing was told that
+    # is not known.
+    told = np.any([column > 0 for name, column in found.items() if name.endswith(".ns")] or [[False]], axis=0)
+    for name, column in found.items():
+        if not name.endswith(".bytes") and (column != ABSENT).any():
+            found[name] = np.where(told, np.where(column == ABSENT, 0, column), ABSENT)
     for name in ("first_ns", "last_ns", "kernel_ns"):
         if name in kernels:
             found[f"kernels.{name}"] = aligned(steps, kernels, name)
     return found
-
-
-def _zeroed(column: Ints) -> Ints:
-    return np.where(column == ABSENT, 0, column)
 
 
 def aligned(steps: StepEvidence, table: Table, name: str) -> Ints:
@@ -166,7 +163,9 @@ def _kernels(table: Table) -> KernelEvidence | None:
 
     def column(name: str) -> Ints:
         # Step deltas of an older server lack some.
-        return table[name].astype(np.int64) if name in table else np.zeros(rows(table), np.int64)
+        if name not in table:
+            return np.zeros(rows(table), np.int64)
+        return np.where(table[name] == ABSENT, 0, table[name]).astype(np.int64)
 
     return KernelEvidence(
         flops=column("flops"),
@@ -177,9 +176,9 @@ def _kernels(table: Table) -> KernelEvidence | None:
         unmodelled=column("unmodelled"),
         flops_f32=column("flops_f32"),
         flops_f64=column("flops_f64"),
-        on_gpu="gpu_calls" in table and bool(table["gpu_calls"].any()),
-        has_flops="flop_calls" not in table or bool(table["flop_calls"].any()),
-        has_bytes="byte_calls" not in table or bool(table["byte_calls"].any()),
+        on_gpu=bool((column("gpu_calls") > 0).any()),
+        has_flops="flop_calls" not in table or bool((table["flop_calls"] != 0).any()),
+        has_bytes="byte_calls" not in table or bool((table["byte_calls"] != 0).any()),
         dram=np.where(column("dram_calls") == column("calls"), column("dram"), ABSENT),
     )
 

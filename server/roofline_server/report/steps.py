@@ -242,7 +242,7 @@ def spans(table: Table) -> list[Column]:
     for name in names:
         family, _, kind = name.partition(".")
         if family == "phase":
-            found.append(Column(f"{kind}_time", _seconds(table[f"{name}.ns"]), "s", _MEASURED))
+            found.append(Column(_phase_column(kind), _seconds(table[f"{name}.ns"]), "s", _MEASURED))
         elif name not in (BUSY, EXPOSED):
             found += _collective(table, name)
     for family in FAMILIES:
@@ -259,6 +259,12 @@ def spans(table: Table) -> list[Column]:
             hidden = busy - _seconds(table[f"{EXPOSED}.ns"])
             found.append(Column("overlap_time", hidden, "s", _MEASURED, OVERLAP))
     return found
+
+
+def _phase_column(phase: str) -> str:
+    """A training may name a phase as another column is named ("cpu")."""
+    taken = f"{phase}_time" in ORDER and phase not in PHASES
+    return f"phase.{phase}_time" if taken else f"{phase}_time"
 
 
 def _collective(table: Table, name: str) -> list[Column]:

@@ -171,13 +171,14 @@ def _has_parts(frame: Frame) -> bool:
 
 
 def _earliest(raw: dict[str, Table], clocks: dict[int, NodeClock]) -> int:
-    """Server time of the oldest end of a step or span, call or sample: what a stored step delta may lack."""
+    """Server time of the oldest end of a step, call or sample: what a stored step delta may lack.
+
+    Spans are told with the end of their step and may lie long before it; so may the step's begin.
+    """
     moments = []
     for name, table in raw.items():
         if name == "marks":
-            # A begin is told with the end of its step, at the latest.
             table = take(table, table["kind"] != MarkKind.BEGIN)
-        if name != "events" and rows(table):
-            timed = on_server_clock(table, clocks)
-            moments.append(int(timed["end_ns" if name == "spans" else "time_ns"].min()))
+        if name not in ("events", "spans") and rows(table):
+            moments.append(int(on_server_clock(table, clocks)["time_ns"].min()))
     return min(moments, default=time.time_ns())

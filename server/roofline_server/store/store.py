@@ -265,11 +265,12 @@ class Store:
         needed: which step tables are wanted and which of their columns beside the keys (None: all of them);
         default everything.
         """
-        ranks = self.numbers.ranks_of(job)
-        if not ranks:
+        if not self.numbers.ranks_of(job):
             return None
         clocks = self.clocks()
         with self._lock:
+            # After this a rank may come of which the snapshot holds nothing, never the other way about.
+            ranks = self.numbers.ranks_of(job)
             snapshot = self._snapshot(job)
             nodes = self._snapshot(NODE_JOB)
             lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
