@@ -1,9 +1,10 @@
 """Where ranks of a synchronous training wait for each other, step by step.
 
 All ranks leave the barrier of a step together (an allreduce cannot end before the last has given its part; a
-coordinator's join not before the last worker is done). How long each was held there needs no common clock:
-who was held shortest came last, and what the others were held longer they waited. What even the last was held
-is the communication itself. (Barrier imbalance as in Tallent et al., PPoPP 2010, section 3.)
+coordinator's join not before the last worker is done). How long each was held there needs no common clock (of
+a join all ends are the coordinator's marks, on one clock): who was held shortest came last, what others were
+held longer they waited. What even the last was held is the communication itself. (Barrier imbalance as in
+Tallent et al., PPoPP 2010, section 3.)
 """
 
 from __future__ import annotations

@@ -74,6 +74,11 @@ def _held(ranks: Sequence[RankEvidence], mean: _Mean, missing: str) -> dict[str,
     if _joins(ranks):
         inside = "what it pulls and pushes is not seen apart from its computing"
         return {"communicate_time_per_step": Value(None, "s", reason=inside), "wait_time_per_step": wait}
+    if any(r.barrier == "kernels" and phase(r, "optimizer") is not None for r in ranks):
+        twice = (
+            "after the last kernel come phases that are known, and what is communication of the rest is not"
+        )
+        return {"communicate_time_per_step": Value(None, "s", reason=twice), "wait_time_per_step": wait}
     blocked = [r.held if r.held is not None else phase(r, COMMUNICATE) for r in ranks]
     if wait.value is None:
         moving = mean(blocked, missing, "with the time it waits for other ranks")

@@ -52,13 +52,19 @@ def slow_servers(servers: Sequence[ServerTimes], step_s: float) -> list[Finding]
 
 def _behind(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, str] | None:
     """How much more of the time than the others it had not taken what was sent to it; None: not clearly."""
-    known = [other.behind for other in others if other.behind is not None]
+    known = [other for other in others if other.behind is not None]
     own = server.behind
     if own is None or not known or own < MUCH:
         return None
-    usual = float(np.median(known))
-    chance = float(np.sqrt(own * (1 - own) / max(1, server.samples)))
-    if own < MORE * usual or own - usual < LEAST_CERTAINTY * chance:
+    usual = float(np.median([other.behind for other in known]))
+    samples = float(np.median([other.samples for other in known]))
+    chance = float(
+        np.sqrt(own * (1 - own) / max(1, server.samples) + usual * (1 - usual) / max(1.0, samples))
+    )
+    # Who is sent more has more to take: of its bytes it must be more too.
+    fair = np.median([other.received for other in known]) if all(o.received for o in known) else 0.0
+    more_bytes = max(1.0, server.received / fair) if server.received and fair else 1.0
+    if own < MORE * usual * min(more_bytes, UNEVEN) or own - usual < LEAST_CERTAINTY * chance:
         return None
     told = f"it had not taken what workers sent it in {own:.0%} of the samples, the others in {usual:.0%}"
     return own - usual, told

@@ -13,11 +13,12 @@ CPU, time computing; what shows in none of these is a delay.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
-from ..records import Floats
+from ..records import Floats, Ints
 
 LEAST_SHARE = 0.1  # of a step that a cause costs
 LEAST_CERTAINTY = 3.0  # standard errors that its mean cost is above zero
@@ -28,15 +29,14 @@ EXPLAINS = 0.5  # of a cost that a component must make up to be called its reaso
 
 
 class RankTimes(NamedTuple):
-    """What is known of one rank's steps, seconds per step; None or NaN where it is not known.
+    """What is known of one rank's own steps, seconds per step; None or NaN where it is not known.
 
-    All have the rows of the job's grid of steps. lead: from the begin of the step to its first kernel.
+    lead: from the begin of the step to its first kernel.
     """
 
     rank: str
     host: str
     duration: Floats
-    late: Floats | None = None
     input: Floats | None = None
     lead: Floats | None = None
     kernels: Floats | None = None
@@ -68,40 +68,58 @@ def starved(duration: Floats, cpu: Floats, cpu_wait: Floats) -> Floats:
     return cpu_wait / at_once
 
 
-def late_ranks(ranks: Sequence[RankTimes]) -> list[Finding]:
-    """Of ranks that meet at barriers those that the others wait for, the dearest first."""
-    known = [r for r in ranks if r.late is not None]
-    if len(known) < 2:
+def late_ranks(ranks: Sequence[RankTimes], late: Floats) -> list[Finding]:
+    """Of ranks that meet at barriers those that the others wait for, the dearest first.
+
+    late: seconds after the first, (steps, ranks), NaN where not known; see `barrier.lateness`.
+    """
+    if len(ranks) < 2:
         return []
-    late = np.column_stack([r.late for r in known if r.late is not None])
     late = late[1:] if len(late) > LEAST_STEPS else late  # the first step is unlike the others everywhere
-    step = float(np.nanmedian(np.column_stack([r.duration for r in known])))
-    last = np.argmax(np.where(np.isnan(late), -1.0, late), axis=1)
-    counted = ~np.isnan(late).all(axis=1)
+    step = float(np.median(np.concatenate([r.duration for r in ranks])))
+    costs = late - medians_of_others(late)
+    last = _last(late)
     found = []
-    for column, rank in enumerate(known):
-        cost, error = mean_and_error(late[:, column] - median_of_others(late, column))
-        if cost is None or cost < LEAST_SHARE * step or cost < LEAST_CERTAINTY * error:
+    for column, rank in enumerate(ranks):
+        cost, error = mean_and_error(costs[:, column])
+        known = ~np.isnan(costs[:, column])
+        sure = certainty(int(known.sum()), len(ranks)) * error
+        if cost is None or cost <= LEAST_SHARE * step or cost < sure:
             continue
-        times_last = int(np.sum((last == column) & counted))
-        kind, why = reason(rank, known, cost)
-        steps = int(counted.sum())
+        times_last, steps = int(np.sum(last == column)), int(known.sum())
+        kind, why = reason(rank, ranks, cost)
         came = f"it came last in {times_last} of {steps} steps, on average {ms(cost)} after the others"
-        found.append(Finding(rank.rank, rank.host, kind, cost, cost / step, times_last, steps, [came, *why]))
+        share = cost / step if step > 0 else 0.0
+        found.append(Finding(rank.rank, rank.host, kind, cost, share, times_last, steps, [came, *why]))
     return sorted(found, key=lambda f: -f.cost)
+
+
+def _last(late: Floats) -> Ints:
+    """Per step the column of the rank that came last; -1 where all came at once or none is known."""
+    some = np.where(np.isnan(late), 0.0, late)
+    return np.where(some.max(axis=1, initial=0.0) > 0, np.argmax(some, axis=1) if some.size else -1, -1)
+
+
+def certainty(steps: int, ranks: int) -> float:
+    """Standard errors that a mean over so many steps must be above zero, for a chance of 1 in 100 that any of
+    so many healthy ranks is named: Student's quantile by its expansion (Abramowitz and Stegun, 26.7.5)."""
+    z = NormalDist().inv_cdf(1 - 0.01 / ranks)
+    freedom = max(1, steps - 1)
+    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    return max(LEAST_CERTAINTY, t)
 
 
 def slow_ranks(ranks: Sequence[RankTimes]) -> list[Finding]:
     """Of ranks that step independently those whose steps take clearly longer than the others'."""
-    known = [r for r in ranks if np.sum(~np.isnan(r.duration)) >= LEAST_STEPS]
+    known = [r for r in ranks if len(r.duration) >= LEAST_STEPS]
     if len(known) < 2:
         return []
-    medians = np.array([np.nanmedian(r.duration[1:]) for r in known])
+    medians = np.array([np.median(r.duration[1:]) for r in known])
     found = []
     for at, rank in enumerate(known):
         others = float(np.median(np.delete(medians, at)))
         cost = float(medians[at]) - others
-        if medians[at] < SLOWER * others:
+        if medians[at] <= SLOWER * others or not cost > 0:
             continue
         kind, why = reason(rank, known, cost)
         slow = f"its median step takes {ms(float(medians[at]))}, that of the others {ms(others)}"
@@ -114,7 +132,7 @@ def starved_of_input(ranks: Sequence[RankTimes]) -> list[Finding]:
     found = []
     for rank in ranks:
         waited, step = average(rank.input), average(rank.duration)
-        if waited is None or step is None or waited < INPUT_SHARE * step:
+        if waited is None or not step or waited < INPUT_SHARE * step:
             continue
         told = f"it waits {ms(waited)} of its {ms(step)} step for input"
         found.append(Finding(rank.rank, rank.host, "input", waited, waited / step, 0, 0, [told]))
@@ -183,13 +201,22 @@ def average(column: Floats | None) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def median_of_others(late: Floats, column: int) -> Floats:
-    """Per step the median over the other ranks, NaN where none is known."""
-    others = np.delete(late, column, axis=1)
-    known = ~np.isnan(others).all(axis=1)
-    found = np.full(len(late), np.nan)
-    found[known] = np.nanmedian(others[known], axis=1)
-    return found
+def medians_of_others(late: Floats) -> Floats:
+    """For each step and rank the median over the other known ranks, (steps, ranks); NaN without any."""
+    steps, ranks = late.shape
+    order = np.argsort(late, axis=1)  # NaN last
+    ordered = np.take_along_axis(late, order, axis=1)
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.broadcast_to(np.arange(ranks), (steps, ranks)), axis=1)
+    known = np.sum(~np.isnan(late), axis=1)[:, None]
+    others = known - (place < known)  # how many of them; a rank that is not known is none of them
+
+    def nth(at: Ints) -> Floats:
+        # Behind its own place everybody moves up by one.
+        return np.take_along_axis(ordered, np.clip(at + (at >= place), 0, ranks - 1), axis=1)
+
+    middle: Floats = (nth((others - 1) // 2) + nth(others // 2)) / 2
+    return np.where(others > 0, middle, np.nan)
 
 
 def mean_and_error(values: Floats) -> tuple[float | None, float]:
@@ -204,12 +231,18 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-def verdict(causes: Sequence[Finding], seen: bool, why_not: str) -> str:
-    """One sentence."""
+def verdict(causes: Sequence[Finding], why_unknown: str, waits: Floats, step: float) -> str:
+    """One sentence. why_unknown: why nobody can tell, "" if somebody can. waits: (steps, ranks), seconds."""
     if causes:
         return f"{causes[0].rank}: {SENTENCES[causes[0].kind].format(ms(causes[0].cost), causes[0].share)}"
-    if not seen:
-        return f"who waits for whom is not known: {why_not}"
+    if why_unknown:
+        return f"who waits for whom is not known: {why_unknown}"
+    known = ~np.isnan(waits)
+    if waits.size and known.any(axis=1).sum() < LEAST_STEPS:
+        return f"too few steps to tell who holds whom up: {int(known.any(axis=1).sum())}"
+    waited = float(waits[known].mean()) if known.any() else 0.0
+    if step > 0 and waited >= LEAST_SHARE * step:
+        return f"ranks wait {ms(waited)} a step ({waited / step:.0%}) for each other, for none in particular"
     return "no rank holds the others up"
 
 

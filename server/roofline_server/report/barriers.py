@@ -44,10 +44,10 @@ def how_seen(ranks: Sequence[RankEvidence], mode: str, has_servers: bool) -> tup
         return "", "it trains alone: there is nobody to wait for"
     if mode != "synchronous":
         return "", "its ranks step independently of each other"
-    if has_servers:
-        return "join", ""
     if all(_known(phase(rank, COMMUNICATE)) for rank in ranks):
         return "communicate", ""
+    if has_servers:
+        return "join", ""
     if all(_known(seconds(rank, "kernels.last_ns")) for rank in ranks):
         return "kernels", ""
     return (

@@ -127,7 +127,9 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
     found = {n: aligned(steps, spans, n) for n in spans if n.endswith((".ns", ".count", ".bytes"))}
     # A rank that is ever in a phase is not in it in a step without; of a step of which nothing was told that
     # is not known.
-    told = np.any([column > 0 for name, column in found.items() if name.endswith(".ns")] or [[False]], axis=0)
+    told = np.zeros(len(steps.step), bool)
+    for name in found:
+        told |= (found[name] > 0) & name.endswith(".ns")
     for name, column in found.items():
         if not name.endswith(".bytes") and (column != ABSENT).any():
             found[name] = np.where(told, np.where(column == ABSENT, 0, column), ABSENT)

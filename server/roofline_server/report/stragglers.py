@@ -13,6 +13,7 @@ from ..model.breakdown import BARRIERS, breakdown, phase, seconds
 from ..model.evidence import NS, RankEvidence, StepEvidence
 from ..model.servers import ServerTimes, slow_servers, uneven_servers
 from ..model.stragglers import Finding, RankTimes
+from ..model.times import durations
 from ..model.values import Provenance, Scope, Value, value
 from ..records import ABSENT, Floats, Table, rows
 from ..store.view import JobView
@@ -45,25 +46,26 @@ def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
     evidence = with_waits(evidence, mode)
     training = {number: rank for number, rank in evidence.items() if trains(rank)}
     kind, why_not = how_seen(list(training.values()), mode, any(r.role == "ps" for r in evidence.values()))
-    grid = barrier.align([rank.steps for rank in training.values()])
-    held = held_in(grid, list(training.values()), kind) if kind else None
-    times = _rank_times(training, mine, grid, held)
+    # Ranks that step independently share no steps: there is nothing to put side by side.
+    grid = barrier.align([rank.steps for rank in training.values()] if kind else [])
+    held = held_in(grid, list(training.values()), kind) if kind else np.zeros((0, len(training)))
+    late = barrier.lateness(held)
+    times = [_rank_times(rank, mine.get(number, {})) for number, rank in training.items()]
     servers = {n: server_times(view, n, mine.get(n, {})) for n in order if view.ranks[n].role == "ps"}
-    causes = _causes(times, list(servers.values()), mode)
-    seen = bool(kind) or mode == "asynchronous" or bool(causes)
+    causes = _causes(times, late, list(servers.values()), mode)
+    unknown = "" if kind or mode == "asynchronous" else why_not or "no steps were seen"
+    step = _median_step(times)
     return Stragglers(
         job=view.job,
         mode=mode,
-        verdict=model.verdict(causes, seen, why_not or "no steps were seen"),
+        verdict=model.verdict(causes, unknown, barrier.waits(held), step),
         barrier=BARRIERS[kind][0] if kind else "",
         causes=[_cause(cause) for cause in causes],
         ranks=[
-            RankWaits(rank.key, rank.role, rank.host, _values(rank, time))
-            for rank, time in zip(training.values(), times, strict=True)
+            RankWaits(rank.key, rank.role, rank.host, _values(rank, time, late[:, column]))
+            for column, (rank, time) in enumerate(zip(training.values(), times, strict=True))
         ],
-        imbalance=_imbalance(grid, held, [rank.key for rank in training.values()])
-        if held is not None
-        else [],
+        imbalance=_imbalance(grid, held, [rank.key for rank in training.values()]),
         servers=[load_of(view, number, times_) for number, times_ in servers.items()],
         notes=[
             *_notes(mode, kind, why_not, list(training.values())),
@@ -72,33 +74,25 @@ def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
     )
 
 
-def _rank_times(
-    training: Mapping[int, RankEvidence],
-    mine: Mapping[int, Mapping[str, Table]],
-    grid: barrier.Grid,
-    held: Floats | None,
-) -> list[RankTimes]:
-    ranks = list(training.values())
-    late = None if held is None else barrier.lateness(held)
-    placed = {
-        "duration": grid.place([(r.steps.end_ns - r.steps.begin_ns) / NS for r in ranks]),
-        "input": grid.place([phase(r, "input") for r in ranks]),
-        "lead": grid.place([_lead(r) for r in ranks]),
-        "kernels": grid.place([seconds(r, "kernels.kernel_ns") for r in ranks]),
-        "cpu": grid.place([_counted(mine, n, r.steps, "cpu_ns") for n, r in training.items()]),
-        "cpu_wait": grid.place([_counted(mine, n, r.steps, "cpu_wait_ns") for n, r in training.items()]),
-    }
-    placed["starved"] = model.starved(*(placed[name] for name in ("duration", "cpu", "cpu_wait")))
-    return [
-        RankTimes(
-            rank.key,
-            rank.host,
-            late=None if late is None else late[:, column],
-            stopped=stopped_share(mine.get(number, {})),
-            **{name: values[:, column] for name, values in placed.items()},
-        )
-        for column, (number, rank) in enumerate(training.items())
-    ]
+def _rank_times(rank: RankEvidence, mine: Mapping[str, Table]) -> RankTimes:
+    duration = durations(rank.steps)
+    cpu, cpu_wait = (_counted(mine, rank.steps, name) for name in ("cpu_ns", "cpu_wait_ns"))
+    return RankTimes(
+        rank.key,
+        rank.host,
+        duration,
+        input=phase(rank, "input"),
+        lead=_lead(rank),
+        kernels=seconds(rank, "kernels.kernel_ns"),
+        cpu=cpu,
+        cpu_wait=cpu_wait,
+        starved=None if cpu is None or cpu_wait is None else model.starved(duration, cpu, cpu_wait),
+        stopped=stopped_share(mine),
+    )
+
+
+def _median_step(times: Sequence[RankTimes]) -> float:
+    return float(np.median(np.concatenate([rank.duration for rank in times]))) if times else 0.0
 
 
 def _lead(rank: RankEvidence) -> Floats | None:
@@ -109,11 +103,9 @@ def _lead(rank: RankEvidence) -> Floats | None:
     return np.where(first == ABSENT, np.nan, np.maximum(0, first - rank.steps.begin_ns) / NS)
 
 
-def _counted(
-    mine: Mapping[int, Mapping[str, Table]], number: int, steps: StepEvidence, name: str
-) -> Floats | None:
+def _counted(mine: Mapping[str, Table], steps: StepEvidence, name: str) -> Floats | None:
     """What a counter of ns grew in each step, seconds."""
-    table = mine.get(number, {}).get("steps_process", {})
+    table = mine.get("steps_process", {})
     if not rows(table) or f"{name}.end" not in table:
         return None
     grown = table[f"{name}.end"] - table[f"{name}.begin"]
@@ -122,14 +114,15 @@ def _counted(
     return np.where(at == ABSENT, np.nan, grown[np.maximum(at, 0)] / NS)
 
 
-def _causes(times: Sequence[RankTimes], servers: Sequence[ServerTimes], mode: str) -> list[Finding]:
+def _causes(
+    times: Sequence[RankTimes], late: Floats, servers: Sequence[ServerTimes], mode: str
+) -> list[Finding]:
     if not times:
         return []
-    found = model.late_ranks(times) if mode == "synchronous" else model.slow_ranks(times)
+    found = model.late_ranks(times, late) if mode == "synchronous" else model.slow_ranks(times)
     named = {finding.rank for finding in found if finding.kind == "input"}
     found += [finding for finding in model.starved_of_input(times) if finding.rank not in named]
-    step = float(np.nanmedian(np.concatenate([rank.duration for rank in times])))
-    found += slow_servers(servers, step)
+    found += slow_servers(servers, _median_step(times))
     return sorted(found, key=lambda finding: -finding.cost)
 
 
@@ -146,7 +139,7 @@ def _cause(cause: Finding) -> Cause:
     )
 
 
-def _values(rank: RankEvidence, times: RankTimes) -> dict[str, Value]:
+def _values(rank: RankEvidence, times: RankTimes, late: Floats) -> dict[str, Value]:
     def mean(column: Floats | None, why: str, origin: Provenance = Provenance.MEASURED) -> Value:
         known = None if column is None else column[~np.isnan(column)]
         number = float(known.mean()) if known is not None and len(known) else None
@@ -158,7 +151,7 @@ def _values(rank: RankEvidence, times: RankTimes) -> dict[str, Value]:
     return {
         "step_time_mean": step,
         **breakdown([rank], Scope.PROCESS),
-        "late_per_step": mean(times.late, "when its ranks wait for each other is not seen"),
+        "late_per_step": mean(late, "when its ranks wait for each other is not seen"),
         "cpu_time_per_step": mean(times.cpu, "no CPU time was read"),
         "cpu_wait_per_step": mean(times.cpu_wait, "the kernel's scheduler statistics were not read"),
         "kernel_time_per_step": mean(times.kernels, "no kernels were recorded"),
@@ -170,7 +163,7 @@ def _imbalance(grid: barrier.Grid, held: Floats, names: Sequence[str]) -> list[I
     waits, late = barrier.waits(held), barrier.lateness(held)
     found = []
     for part in np.array_split(np.arange(len(grid.step)), min(STRETCHES, len(grid.step)) or 1):
-        known = part[~np.isnan(late[part]).all(axis=1)]
+        known = part[np.nanmax(late[part], axis=1, initial=0.0) > 0]
         if not len(known):
             continue
         last = np.nanargmax(late[known], axis=1)
