@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import tracemalloc
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -266,6 +267,51 @@ def test_waits_of_a_process_that_never_steps_do_not_pile_up(record: Recorder, he
         record.blocked(at, at + 1)
     assert sum(len(step) for step in heard.steps) > 4000
     assert len(record._spans) <= 4097
+
+
+def fetch_and_go_back(record: Recorder, loader: Any, at: int) -> None:
+    during(record, INPUT, at, at + 10)
+    record.batches.fetched(loader, 8, at)
+    record.forward(at + 10)
+    during(record, BACKWARD, at + 20, at + 30)
+
+
+def fetch_only(record: Recorder, loader: Any, at: int) -> None:
+    during(record, INPUT, at, at + 10)
+    record.batches.fetched(loader, 8, at)
+
+
+def ask_now_and_then(record: Recorder, loader: Any, at: int) -> None:
+    record.collective("asked.send", at * 1000, at * 1000 + 5, 8)
+
+
+def wait_in_a_forward(record: Recorder, loader: Any, at: int) -> None:
+    if at == 0:
+        record.enter(OPTIMIZER, at)
+        record.forward(at)
+    record.blocked(at + 50, at + 60)
+
+
+@pytest.mark.parametrize("once", [fetch_and_go_back, fetch_only, ask_now_and_then, wait_in_a_forward])
+def test_memory_stays_bounded_when_no_optimizer_ever_steps(once: Any) -> None:
+    sent = [0]
+
+    def send(spans: Any) -> None:
+        sent[0] += len(spans)
+
+    step = SimpleNamespace(said_by_training=lambda: False, send_spans=send)
+    record, loader = Recorder(Marker(step, environ={})), Iterator()
+    tracemalloc.start()
+    try:
+        for at in range(20_000):
+            once(record, loader, at * 100)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 1_700_000, "20,000 iterations must not cost more than 8,000 do"
+    record.enter(BACKWARD, 20_000 * 100)
+    record.flush()
+    assert sent[0] > 4000, "and what is known is told, not lost"
 
 
 def test_thinning_leaves_other_spans_alone() -> None:

@@ -11,12 +11,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Deque, Dict, Optional
 
+MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
+
 
 class _Queue:
     __slots__ = ("ahead", "first_ns", "sizes", "used")
 
     def __init__(self, first_ns: int) -> None:
-        self.sizes: Deque[Optional[int]] = deque()
+        self.sizes: Deque[Optional[int]] = deque(maxlen=MOST_READY)
         self.first_ns = first_ns
         self.used = False  # a backward has used a batch of it
         self.ahead: Optional[int] = None  # batches that lie ready at the end of a step

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from . import Marker
 from .torch_batches import Batches
@@ -47,8 +48,9 @@ class Recorder:
         self._joined: Dict[str, Span] = {}
         self._stack: List[List[Any]] = []
         self._forward: Optional[int] = None
-        self._kept: List[Span] = []  # what is told if the forward turns out to be one
-        self._instead: List[Span] = []  # and if not
+        # What is told if the forward turns out to be one, and if not.
+        self._kept: Deque[Span] = deque(maxlen=MOST_SPANS)
+        self._instead: Deque[Span] = deque(maxlen=MOST_SPANS)
         self._asks: List[Callable[[int], None]] = []
         self.batches.clear()
 
@@ -71,9 +73,11 @@ class Recorder:
 
     def leave(self, now: int) -> None:
         """What was entered last is over."""
+        if not self._stack:  # abandoned by another thread, or begun before a fork
+            return
         name, since = self._stack.pop()
         if now > since:
-            self._spans.append((name, since, now, None, 1))
+            self._append((name, since, now, None, 1))
         if name is OPTIMIZER:
             self._drop_forward()
         elif name is COMMUNICATE and self._forward is not None:
@@ -83,8 +87,8 @@ class Recorder:
 
     def turn(self, name: str, other: str, now: int) -> None:
         """What was entered last, if it is `name`, has become `other`."""
-        top = self._stack[-1]
-        if top[0] is name:
+        if self._stack and self._stack[-1][0] is name:
+            top = self._stack[-1]
             self._cut(top, now)
             top[0], top[1] = other, now
 
@@ -104,23 +108,31 @@ class Recorder:
 
     def _cut(self, top: List[Any], now: int) -> None:
         if now > top[1]:
-            self._spans.append((top[0], top[1], now, None, 1))
+            self._append((top[0], top[1], now, None, 1))
+
+    def _append(self, *spans: Span) -> None:
+        self._spans.extend(spans)
+        if len(self._spans) > MOST_SPANS:
+            self.flush()
 
     def _settle_forward(self, now: int) -> None:
         if self._forward is None:
             return
-        self._spans += self._kept
+        self._append(*self._kept)
         if now > self._forward:
-            self._spans.append((FORWARD, self._forward, now, None, 1))
+            self._append((FORWARD, self._forward, now, None, 1))
         if self._stack:  # a closure of the optimizer
             self._stack[-1][1] = now
-        self._forward, self._kept, self._instead = None, [], []
+        self._forward = None
+        self._kept.clear()
+        self._instead.clear()
 
     def _drop_forward(self) -> None:
         self._forward = None
         if self._kept or self._instead:
-            self._spans += self._instead
-            self._kept, self._instead = [], []
+            self._append(*self._instead)
+            self._kept.clear()
+            self._instead.clear()
 
     def forget(self, name: str, since: int) -> None:
         """What was told as `name` since then was no part of training."""
@@ -135,8 +147,6 @@ class Recorder:
         """The training thread waited for other ranks, and did nothing else meanwhile."""
         self.enter(COMMUNICATE, begin)
         self.leave(end)
-        if len(self._spans) > MOST_SPANS:
-            self.flush()
 
     def collective(self, name: str, begin: int, end: int, size: Optional[int], count: int = 1) -> None:
         """`count` collectives of one kind were asked for ("asked.KIND") or executed ("engine.KIND")."""
@@ -146,7 +156,7 @@ class Recorder:
             self._joined[name] = (name, last[1], max(end, last[2]), both, count + last[4])
             return
         if last is not None:
-            self._spans.append(last)
+            self._append(last)
         self._joined[name] = (name, begin, end, size, count)
 
     def fact(self, name: str, value: object) -> None:
