@@ -21,6 +21,7 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2
 
+from .bounds import printable
 from .calibrate.records import Ceiling
 from .machine import Machine
 from .records import ABSENT_INT, Batch, CounterSet, Rank, Sample, SampleBlock, SourceStatus, Span
@@ -116,7 +117,7 @@ def encode(batch: Batch, sequence: int) -> bytes:
     message.counter_sets.extend(_counter_set(counter_set) for counter_set in sets.numbers)
     message.kernels.extend(_kernel(shape) for shape in kernels.numbers)
     message.ranks.extend(_rank(rank) for rank in ranks.numbers)
-    message.instances.extend(instances.numbers)
+    message.instances.extend(printable(name) for name in instances.numbers)
     return bytes(pb.AgentMessage(batch=message).SerializeToString())
 
 
@@ -190,12 +191,13 @@ def _kernel(shape: KernelShape) -> pb.Kernel:
 
 def _rank(rank: Rank) -> pb.Rank:
     return pb.Rank(
-        job=rank.job,
-        role=rank.role,
+        # From environment variables, which may hold anything; the server wants names that can be read.
+        job=printable(rank.job),
+        role=printable(rank.role),
         index=rank.index,
         pid=rank.pid,
         start_ns=rank.start_ns,
-        name=rank.name,
+        name=printable(rank.name),
         world=rank.world,
         framework=rank.framework,
     )

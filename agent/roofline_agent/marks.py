@@ -14,19 +14,32 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from roofline_step._sender import ABSENT, FACT, HEADER, SPAN_VALUES, SPANS
+from roofline_step._sender import ABSENT, FACT, HEADER, MAX_FACT, SPAN_VALUES, SPANS
 
+from .bounds import (
+    CALL_BYTES,
+    EVENT_BYTES,
+    MARK_BYTES,
+    MAX_BYTES,
+    MAX_COUNT,
+    MAX_TIME_NS,
+    SPAN_BYTES,
+    Room,
+    is_time,
+    printable,
+)
 from .discovery import Discovery
 from .errors import Unavailable
 from .records import Call, Event, EventKind, Mark, MarkKind, Rank, Span
 from .verbose.records import KernelShape
 
 MAX_CONNECTIONS = 4096
-MAX_KERNELS = 65536  # shapes one wrapper may describe
+MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
+LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
 UNKNOWN = -1  # the pid of a wrapped process that cannot be told
 MAX_PACKET = 1 << 17
 MAX_FACTS = 256  # that wait until it is known whose they are
@@ -148,14 +161,21 @@ class _Sender:
         self.wrapped_pid = 0
         self.facts: list[str] = []  # said before it was known whose they are
         self.shapes: dict[int, KernelShape] = {}
+        self.described = 0  # bytes of them
+        self.look_ns = 0  # when to look again for what is wrapped
 
 
 class Intake:
     """Turns packets into marks, kernel calls and events about ranks; `take_*` hand them over once."""
 
-    def __init__(self, listener: Listener, discovery: Discovery) -> None:
+    def __init__(
+        self, listener: Listener, discovery: Discovery, clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
         self._listener = listener
         self._discovery = discovery
+        self._clock = clock
+        self._room = Room()
+        self._shapes: set[KernelShape] = set()  # in this batch
         self._senders: dict[socket.socket, _Sender] = {}
         self._marks: list[Mark] = []
         self._calls: list[Call] = []
@@ -199,9 +219,11 @@ class Intake:
             events.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
         for text, count in self._refused.items():
             events.append(Event(EventKind.REFUSED, now_ns, now_ns, None, count, text))
+        events += self._room.losses(now_ns)
         taken = (self._marks, self._calls, events)
         self._marks, self._calls, self._events = [], [], []
         self._covered, self._refused = {}, {}
+        self._room, self._shapes = Room(), set()
         return taken
 
     def _refuse(self, why: str, count: int = 1) -> None:
@@ -212,12 +234,13 @@ class Intake:
         if kind in (b"M", b"S"):
             self._records(sender, peer, data)
         elif kind == b"F":
-            self._fact(sender, peer, data[len(FACT) :].decode(errors="replace"))
+            self._fact(sender, peer, data[len(FACT) :][:MAX_FACT].decode(errors="replace"))
         elif kind == b"C":
             self._kernel_calls(sender, peer, data)
         elif kind == b"K":
             _, number = KERNEL.unpack_from(data)
-            if len(sender.shapes) < MAX_KERNELS:
+            sender.described += len(data)
+            if len(sender.shapes) < MAX_KERNELS and sender.described <= MAX_DESCRIBED:
                 sender.shapes[number] = parse_shape(data[KERNEL.size :])
         elif kind == b"W":
             self._introduce(sender, peer, WRAPPED.unpack_from(data)[1])
@@ -225,7 +248,7 @@ class Intake:
             self._refuse("a packet that is no mark")
 
     def _introduce(self, sender: _Sender, peer: Peer, pid: int) -> None:
-        sender.rank = None
+        sender.rank, sender.look_ns = None, 0
         if peer.pid <= 0:
             # The number it says is another process here.
             sender.wrapped_pid = UNKNOWN
@@ -254,16 +277,23 @@ class Intake:
         )
         text = data[HEADER.size :]
         role = text[:role_size].decode()
-        phase = text[role_size : role_size + phase_size].decode()
+        phase = printable(text[role_size : role_size + phase_size].decode())
         if not MarkKind.BEGIN <= kind <= MarkKind.PHASE_END:
             raise ValueError(kind)
+        size = int(HEADER.size + role_size + phase_size)
+        if not is_time(time_ns, step) or examples > MAX_BYTES:
+            self._refuse("a mark with a step, examples or time out of range")
+            return size
+        if not self._room.rows(MARK_BYTES + phase_size + (EVENT_BYTES if dropped else 0)):
+            self._room.lose(rank, "marks", 1 + dropped)
+            return size
         if dropped:
             self._events.append(Event(EventKind.LOST, time_ns, time_ns, rank, dropped, "marks"))
         whose = self._named(rank, role, index) if role else rank
         if whose is not None:
             said = None if examples == ABSENT or examples < 0 else examples
             self._marks.append(Mark(whose, rank, kind, step, said, time_ns, phase, bool(flags & 1)))
-        return int(HEADER.size + role_size + phase_size)
+        return size
 
     def _stretches(self, rank: Rank, data: bytes) -> int:
         """Take the spans that stand first, all or none; returns the size of their record."""
@@ -272,15 +302,28 @@ class Intake:
         if not all(SPAN_NAME.fullmatch(name) and len(name) <= 64 for name in names):
             raise ValueError("a name of a span")
         values = struct.unpack_from(f"<{SPAN_VALUES * count}q", data, SPANS.size + size)
+        known = [self._room.span_name(name) for name in names]
         found = []
         for at in range(0, len(values), SPAN_VALUES):
             name, begin, end, handled, number = values[at : at + SPAN_VALUES]
-            if not (0 <= name < len(names) and begin <= end and number >= 0):
+            if not (0 <= name < len(names) and -MAX_TIME_NS < begin <= end < MAX_TIME_NS):
                 raise ValueError("a span that cannot be")
+            if not 0 <= number < MAX_COUNT or handled > MAX_BYTES:
+                raise ValueError("a span of too much")
             some = None if handled == ABSENT or handled < 0 else handled
-            found.append(Span(rank, names[name], begin, end, some, number))
-        self._spans += found
+            if known[name]:
+                found.append(Span(rank, names[name], begin, end, some, number))
+        self._keep(rank, found, count)
         return int(SPANS.size + size + 8 * SPAN_VALUES * count)
+
+    def _keep(self, rank: Rank, spans: list[Span], of: int) -> None:
+        """Take what there is room for of a record's spans."""
+        if self._room.rows(SPAN_BYTES * len(spans)):
+            self._spans += spans
+        else:
+            spans = []
+        if of > len(spans):
+            self._room.lose(rank, "spans", of - len(spans))
 
     def _fact(self, sender: _Sender, peer: Peer, text: str) -> None:
         # A process is not made a rank by having imported something.
@@ -289,13 +332,19 @@ class Intake:
         elif sender.rank is None and peer.pid > 0:
             sender.rank = self._discovery.look_at(peer.pid)
         if len(sender.facts) < MAX_FACTS:
-            sender.facts.append("".join(c if c.isprintable() else "?" for c in text))
+            sender.facts.append(printable(text))
+        else:
+            self._room.lose(None, "facts")
         if sender.rank is not None:
             self._tell_facts(sender, sender.rank)
 
     def _tell_facts(self, sender: _Sender, rank: Rank) -> None:
-        now = time.monotonic_ns()
-        self._events += [Event(EventKind.FACT, now, now, rank, text=text) for text in sender.facts]
+        now = self._clock()
+        for text in sender.facts:
+            if self._room.fact(text):
+                self._events.append(Event(EventKind.FACT, now, now, rank, text=text))
+            else:
+                self._room.lose(rank, "facts")
         sender.facts = []
 
     def _speaker(self, sender: _Sender, peer: Peer) -> Rank | None:
@@ -318,15 +367,19 @@ class Intake:
 
     def _named(self, speaker: Rank, role: str, index: int) -> Rank | None:
         """The rank a coordinator speaks for: of its own job, and never another user's process."""
-        if index < 0:
-            raise ValueError(index)
+        if index < 0 or not role.isprintable():
+            raise ValueError("a name of a rank")
         for rank in self._discovery.ranks.values():
             if (rank.job, rank.role, rank.index) == (speaker.job, role, index):
                 if rank.uid != speaker.uid:
                     self._refuse("a mark for a rank of another user")
                     return None
                 return rank
-        return Rank(speaker.job, role, index, framework=speaker.framework)
+        afar = Rank(speaker.job, role, index, framework=speaker.framework)
+        if not self._room.named(afar):
+            self._room.lose(speaker, "marks for ranks elsewhere")
+            return None
+        return afar
 
     def _kernel_calls(self, sender: _Sender, peer: Peer, data: bytes) -> None:
         rank = self._wrapped(sender, peer)
@@ -335,8 +388,16 @@ class Intake:
         _, count, begin, through = CALLS.unpack_from(data)
         columns = struct.unpack_from(f"<{3 * count}q", data, CALLS.size)
         kernels, starts, durations = columns[:count], columns[count : 2 * count], columns[2 * count :]
-        for kernel, start, duration in zip(kernels, starts, durations, strict=True):
-            self._calls.append(Call(rank, sender.shapes[kernel], start, duration))
+        if not is_time(begin, through, *starts) or any(not 0 <= d < MAX_TIME_NS // 2 for d in durations):
+            raise ValueError("kernels out of time")
+        shapes = [sender.shapes[kernel] for kernel in kernels]
+        new = set(shapes) - self._shapes
+        if not self._room.rows(EVENT_BYTES + CALL_BYTES * count + sum(map(_size, new))):
+            self._room.lose(rank, "kernels", count)
+            return  # nor is their time claimed
+        self._shapes |= new
+        for shape, start, duration in zip(shapes, starts, durations, strict=True):
+            self._calls.append(Call(rank, shape, start, duration))
         before = self._covered.get(rank)
         if before is not None and before[1] == begin:
             begin = before[0]
@@ -347,18 +408,22 @@ class Intake:
     def _wrapped(self, sender: _Sender, peer: Peer) -> Rank | None:
         # A wrapped script may run one program after another: the rank is asked for anew when it has gone.
         # One that has gone is kept as long as no other follows: a profiler tells its kernels after its end.
+        pid, now = sender.wrapped_pid, self._clock()
+        if pid in (0, UNKNOWN) or now < sender.look_ns:
+            return sender.rank
         if sender.rank is None or not self._discovery.is_alive(sender.rank):
-            pid = sender.wrapped_pid
             if self._owner(pid) not in (None, peer.uid):
                 self._refuse("what a wrapper says of another user's process")
                 return None
+            sender.look_ns = now + LOOK_AGAIN_NS
             found = self._discovery.ranks_below(pid)
             if len(found) > 1:
                 self._refuse(
                     "what a wrapper says of a command that is several ranks; wrap each rank by itself"
                 )
             elif found:
-                sender.rank = found[0]
+                # Found anew at once when it has gone.
+                sender.rank, sender.look_ns = found[0], 0
                 self._tell_facts(sender, found[0])
         return sender.rank
 
@@ -369,6 +434,11 @@ class Intake:
             return None
 
 
+def _size(shape: KernelShape) -> int:
+    """Bytes of a description on the wire, at most."""
+    return len(json.dumps(shape))
+
+
 def parse_shape(data: bytes) -> KernelShape:
     """A kernel's description from a wrapper. Raises ValueError or TypeError for anything else."""
     shape = KernelShape(*json.loads(data))
@@ -376,6 +446,8 @@ def parse_shape(data: bytes) -> KernelShape:
         right = (int, type(None)) if name in COUNTS else (str,)
         if not isinstance(value, right) or isinstance(value, bool):
             raise ValueError(f"{name} of a kernel is {type(value).__name__}")
+        if isinstance(value, str):
+            value.encode()  # half a surrogate pair is valid JSON and no text
     counts = (getattr(shape, name) for name in COUNTS)
     if any(value is not None and not 0 <= value < 2**63 for value in counts):
         raise ValueError("a kernel's counts are out of range")

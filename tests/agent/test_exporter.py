@@ -163,6 +163,12 @@ def test_each_rank_is_described_once_and_wholly() -> None:
     assert (rank.name, rank.world, rank.framework) == ("left", 2, "tf_config")
 
 
+def test_names_that_cannot_be_read_do_not_cost_the_batch() -> None:
+    rank = Rank("j\n1", "wor\x1bker", 0, 5, name="a\tb")
+    (told,) = decode(Batch(1, 2, ranks=[rank])).ranks
+    assert (told.job, told.role, told.name) == ("j?1", "wor?ker", "a?b")
+
+
 def test_enumerations_are_those_of_the_wire() -> None:
     for ours, prefix in [(EventKind, "EVENT_KIND_"), (MetricKind, "METRIC_KIND_")]:
         for member in ours:

@@ -15,12 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from roofline_agent import bounds
 from roofline_agent.discovery import Discovery
 from roofline_agent.errors import Unavailable
-from roofline_agent.marks import CALLS, KERNEL, MAX_FACTS, WRAPPED, Intake, Listener
-from roofline_agent.records import Call, Event, EventKind, Mark, Rank
+from roofline_agent.exporter import encode
+from roofline_agent.marks import CALLS, KERNEL, LOOK_AGAIN_NS, MAX_FACTS, WRAPPED, Intake, Listener
+from roofline_agent.records import Batch, Call, Event, EventKind, Mark, Rank
 from roofline_agent.verbose.records import KernelShape
-from roofline_step._sender import ABSENT, HEADER, SPANS, Sender, pack_fact, pack_spans
+from roofline_server.ingest import decode, service
+from roofline_step._sender import ABSENT, FACT, HEADER, MAX_FACT, SPANS, Sender, pack_fact, pack_spans
 
 from tests.fakes import add_process, ended, wait_for
 
@@ -37,7 +40,8 @@ class Site:
         add_process(self.proc, os.getpid(), IDENTITY)
         self.discovery = Discovery(str(self.proc))
         self.listener = Listener(root / "agent.sock", everyone=True)
-        self.intake = Intake(self.listener, self.discovery)
+        self.now_ns = 1_000_000_000
+        self.intake = Intake(self.listener, self.discovery, clock=lambda: self.now_ns)
         self.links: list[socket.socket] = []
 
     def connect(self) -> socket.socket:
@@ -65,9 +69,16 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def mark(
-    kind: int = 3, step: int = 1, of: tuple[bytes, int] = (b"", -1), dropped: int = 0, examples: int = ABSENT
+    kind: int = 3,
+    step: int = 1,
+    of: tuple[bytes, int] = (b"", -1),
+    dropped: int = 0,
+    examples: int = ABSENT,
+    time_ns: int = 77,
+    phase: bytes = b"",
 ) -> bytes:
-    return HEADER.pack(b"M", kind, 0, len(of[0]), 0, dropped, of[1], step, examples, 77) + of[0]
+    sizes = len(of[0]), len(phase)
+    return HEADER.pack(b"M", kind, 0, *sizes, dropped, of[1], step, examples, time_ns) + of[0] + phase
 
 
 def test_mark_of_a_rank(site: Site) -> None:
@@ -144,6 +155,7 @@ def wrapped(site: Site, pid: int | None = None) -> socket.socket:
         pytest.param(KERNEL.pack(b"K", 0) + b"[" * 60_000, id="deep-json"),
         pytest.param(kernel(body=[1, 2, 3, 4, 5, 6, "many", "bytes"]), id="wrong-types"),
         pytest.param(kernel(body=[["a"], "b", "c", "d", "e", "f", 1, 2]), id="unhashable"),
+        pytest.param(kernel(body=["\ud800", "b", "c", "d", "e", "f", 1, 2]), id="half-a-pair"),
     ],
 )
 def test_hostile_kernel_is_refused(site: Site, packet: bytes) -> None:
@@ -448,6 +460,10 @@ def test_spans_of_a_wrapper_are_the_ranks_it_wraps(site: Site) -> None:
         pack_spans([("phase." + "x" * 60, 10, 20, None, 1)]),
         pack_spans([("phase.input", 20, 10, None, 1)]),
         pack_spans([("phase.input", 10, 20, None, -1)]),
+        pack_spans([("phase.input", 10, 20, None, 2**31)]),
+        pack_spans([("phase.input", 10, 20, 2**50 + 1, 1)]),
+        pack_spans([("phase.input", -(2**62), 20, 1, 1)]),
+        pack_spans([("phase.input", 10, 2**62, 1, 1)]),
         pack_spans([SPAN])[:-1],
         SPANS.pack(b"S", 2**31, 1),
         SPANS.pack(b"S", 11, 1) + b"phase.input" + struct.pack("<5q", 1, 10, 20, 0, 1),
@@ -513,3 +529,173 @@ def test_what_is_wrong_in_a_packet_costs_itself_and_what_follows(site: Site) -> 
     marks, _, (event,) = site.take()
     assert [m.step for m in marks] == [6]
     assert event.kind == EventKind.REFUSED
+
+
+# -- what the server would refuse with all else in the batch ---------------------------------------
+
+
+def encoded(site: Site) -> bytes:
+    marks, calls, events = site.take()
+    return encode(Batch(1, 2, (), marks, calls, events, (), site.intake.take_spans()), 1)
+
+
+def lost(events: list[Event]) -> dict[str, int]:
+    return {event.text: event.count for event in events if event.kind == EventKind.LOST}
+
+
+def test_limits_are_the_servers() -> None:
+    assert (bounds.MAX_TIME_NS, bounds.MAX_SPAN_NAMES) == (decode.MAX_TIME_NS, decode.MAX_SPAN_NAMES)
+    tables = bounds.ROWS_BYTES + bounds.FACTS_BYTES
+    assert tables + (2 << 20) <= service.MAX_BATCH_BYTES
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        mark(time_ns=2**62),
+        mark(time_ns=-(2**62)),
+        mark(time_ns=2**62, dropped=1),
+        mark(step=2**63 - 1),
+        mark(examples=2**60),
+    ],
+)
+def test_mark_out_of_range_costs_only_itself(site: Site, packet: bytes) -> None:
+    site.connect().send(mark(step=1) + packet + mark(step=2))
+    marks, _, events = site.take()
+    assert [m.step for m in marks] == [1, 2]
+    assert [e.kind for e in events] == [EventKind.REFUSED]
+
+
+def test_phase_is_told_without_what_cannot_be_read(site: Site) -> None:
+    site.connect().send(mark(kind=4, phase=b"in\nput") + mark(kind=4, phase=b"x" * 255))
+    assert [m.phase for m in site.take()[0]] == ["in?put", "x" * 255]
+
+
+def test_rank_elsewhere_with_a_name_that_cannot_be_read_is_refused(site: Site) -> None:
+    site.connect().send(mark(of=(b"wor\nker", 1)))
+    marks, _, events = site.take()
+    assert (marks, [e.kind for e in events]) == ([], [EventKind.REFUSED])
+
+
+def test_ranks_elsewhere_are_bounded(site: Site) -> None:
+    link = site.connect()
+    for index in range(bounds.MAX_NAMED + 5):
+        link.send(mark(of=(b"worker", index)))
+        if index % 100 == 0:
+            site.intake.welcome()
+            site.intake.drain()
+    marks, _, events = site.take()
+    assert len(marks) == bounds.MAX_NAMED
+    assert lost(events) == {"marks for ranks elsewhere (more than a batch holds)": 5}
+
+
+def test_names_of_spans_are_bounded_in_each_batch(site: Site) -> None:
+    link = site.connect()
+    link.send(pack_spans([(f"phase.x{n}", 1, 2, None, 1) for n in range(bounds.MAX_SPAN_NAMES)]))
+    link.send(pack_spans([SPAN, ("phase.x1", 1, 2, None, 1), SPAN]))
+    events = site.take()[2]
+    assert len(site.intake.take_spans()) == bounds.MAX_SPAN_NAMES + 1
+    assert lost(events) == {"spans (more than a batch holds)": 2}
+    link.send(pack_spans([SPAN]))
+    site.take()
+    assert len(site.intake.take_spans()) == 1
+
+
+def flood(site: Site, link: socket.socket, packet: bytes, times: int) -> None:
+    site.intake.welcome()
+    for _ in range(times):
+        link.send(packet)
+        site.intake.drain()
+
+
+@pytest.mark.parametrize(
+    ("packet", "what"),
+    [
+        (mark() * 1000, "marks"),
+        (pack_spans([SPAN] * 1000), "spans"),
+        (calls_packet(*[(0, 1, 1)] * 1000), "kernels"),
+    ],
+    ids=["marks", "spans", "kernels"],
+)
+def test_rows_of_a_batch_are_bounded_and_the_rest_is_counted(site: Site, packet: bytes, what: str) -> None:
+    link = wrapped(site)
+    link.send(kernel())
+    flood(site, link, packet, 150)
+    events = site.intake.take(1)
+    spans = site.intake.take_spans()
+    marks, calls, told = events
+    kept = len(marks) + len(calls) + len(spans)
+    assert kept >= 60_000
+    assert lost(told) == {f"{what} (more than a batch holds)": 150_000 - kept}
+    assert len(encode(Batch(1, 2, (), marks, calls, told, (), spans), 1)) < bounds.ROWS_BYTES + (1 << 20)
+    flood(site, link, packet, 1)
+    assert lost(site.take()[2]) == {}, "the next batch has room again"
+
+
+def test_kernels_that_are_lost_are_not_claimed(site: Site) -> None:
+    link = wrapped(site)
+    link.send(kernel())
+    site.take()
+    flood(site, link, mark() * 1000, 70)
+    link.send(calls_packet((0, 1, 1)))
+    _, calls, events = site.take()
+    assert (calls, covered(events)) == ([], [])
+
+
+def test_kernel_out_of_time_is_refused(site: Site) -> None:
+    link = wrapped(site)
+    link.send(kernel())
+    for packet in (calls_packet((0, 2**62, 1)), calls_packet((0, 1, -1)), calls_packet(through=2**62)):
+        link.send(packet)
+    _, calls, events = site.take()
+    assert calls == []
+    assert [(e.kind, e.count) for e in events] == [(EventKind.REFUSED, 3)]
+
+
+def test_descriptions_of_kernels_are_bounded(site: Site) -> None:
+    link = wrapped(site)
+    site.intake.welcome()
+    for number in range(60):
+        link.send(kernel(number, SHAPE._replace(problem=f"{number}" + "x" * 100_000)))
+        link.send(calls_packet((number, 1, 1)))
+        site.intake.drain()
+    assert len(encoded(site)) < service.MAX_BATCH_BYTES
+
+
+def test_facts_are_cut_and_bounded(site: Site) -> None:
+    link = site.connect()
+    site.intake.welcome()
+    for _ in range(600):
+        link.send(FACT + b"a=" + b"x" * 50_000)
+        site.intake.drain()
+    _, _, events = site.take()
+    facts = [event.text for event in events if event.kind == EventKind.FACT]
+    assert {len(text) for text in facts} == {MAX_FACT}
+    assert 200 < len(facts) < 600
+    assert lost(events) == {"facts (more than a batch holds)": 600 - len(facts)}
+    for _ in range(bounds.MAX_BATCH_FACTS + 7):
+        link.send(pack_fact("a", "b"))
+        site.intake.drain()
+    assert lost(site.take()[2]) == {"facts (more than a batch holds)": 7}
+
+
+# -- a wrapper whose rank cannot be told -----------------------------------------------------------
+
+
+def test_proc_is_walked_once_a_second_for_a_wrapper_without_a_rank(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_process(site.proc, os.getpid(), IDENTITY, ("bash", "train.sh"))
+    walks: list[int] = []
+    look = site.discovery.ranks_below
+    monkeypatch.setattr(site.discovery, "ranks_below", lambda pid: walks.append(pid) or look(pid))
+    link = wrapped(site)
+    for _ in range(50):
+        link.send(mark())
+    site.take()
+    assert len(walks) == 1
+    add_process(site.proc, 900, IDENTITY, parent=os.getpid())
+    site.now_ns += LOOK_AGAIN_NS
+    link.send(mark(step=5))
+    assert [m.rank.pid for m in site.take()[0]] == [900]
+    assert len(walks) == 2
