@@ -488,6 +488,67 @@ def test_fetch_of_another_thread_is_no_phase(heard: Heard, record: Recorder) -> 
     assert (heard.borders, heard.phases) == ([(0, 8, 0)], [])
 
 
+@pytest.mark.parametrize("sizes", [(8,), ()], ids=["a batch", "the end"])
+def test_fetch_during_which_all_was_abandoned_yields_as_ever(
+    heard: Heard, record: Recorder, sizes: tuple[int, ...]
+) -> None:
+    module = loader_module()
+    fetch = module._BaseDataLoaderIter.__next__
+
+    def __next__(self: Any) -> Any:
+        record.abandon()  # as another thread does, or a fork
+        return fetch(self)
+
+    module._BaseDataLoaderIter.__next__ = __next__
+    torch_data.patch(module, heard)  # type: ignore[arg-type]
+    one = module._BaseDataLoaderIter(*sizes)
+    assert list(map(tensor, sizes)) == [next(one) for _ in sizes]
+    with pytest.raises(StopIteration):
+        next(one)
+
+
+def test_fetch_yields_as_ever_when_the_recorder_fails(
+    heard: Heard, record: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = loader_module()
+    torch_data.patch(module, heard)  # type: ignore[arg-type]
+    for name in ("enter", "leave", "forget"):
+        monkeypatch.setattr(record, name, lambda *_: 1 / 0)
+    one = module._BaseDataLoaderIter(8)
+    assert next(one) == tensor(8)
+    with pytest.raises(StopIteration):
+        next(one)
+
+
+@pytest.mark.parametrize("private", [{"_is_root": None}, {}], ids=["as it is", "renamed"])
+def test_fully_sharded_forward_goes_on_when_a_private_name_is_gone(
+    heard: Heard, record: Recorder, private: dict[str, Any]
+) -> None:
+    class FSDPState:
+        def __init__(self) -> None:
+            vars(self).update(private)
+
+        def _pre_forward(self, module: Any, args: Any, kwargs: Any) -> Any:
+            if private:
+                self._is_root = True
+            return args
+
+    class FullyShardedDataParallel(FSDPState):
+        _all_handles = ()
+
+        def forward(self, *args: Any) -> Any:
+            return self._pre_forward(self, args, {})
+
+    model = SimpleNamespace(parameters=lambda: [parameter(10)])
+    state = SimpleNamespace(FSDPState=FSDPState, torch=grad_is(True))
+    whole = SimpleNamespace(FullyShardedDataParallel=FullyShardedDataParallel, torch=grad_is(True))
+    torch_fsdp.patch(state, heard)  # type: ignore[arg-type]
+    assert FSDPState()._pre_forward(model, (tensor(6),), {}) == (tensor(6),)
+    assert heard.facts.get("gradient.bytes") == (40 if private else None)
+    torch_fsdp.patch(whole, heard)  # type: ignore[arg-type]
+    assert FullyShardedDataParallel().forward(tensor(6)) == (tensor(6),)
+
+
 class Engine:
     """Autograd as far as the hook sees it: final callbacks run in the order they were queued."""
 

@@ -24,27 +24,33 @@ def patch(module: Any, marker: Marker) -> None:
     def __next__(self: Any) -> Any:
         if not module.torch.is_grad_enabled():
             return fetch(self)
-        begin, here = clock(), record.here()
-        if here:
-            record.enter(INPUT, begin)
+        begin = clock()
+        here = _begins(record, begin)
         try:
             batch = fetch(self)
         except BaseException as error:
-            if here:
-                record.leave(clock())
-            if isinstance(error, StopIteration):
-                _ended(record, self, here)
+            _ended(record, self, here, isinstance(error, StopIteration))
             raise
-        if here:
-            record.leave(clock())
         _fetched(record, self, batch, begin, here)
         return batch
 
     owner.__next__ = __next__
 
 
+def _begins(record: Recorder, now: int) -> bool:
+    try:
+        if record.here():
+            record.enter(INPUT, now)
+            return True
+    except Exception:
+        return False
+    return False
+
+
 def _fetched(record: Recorder, iterator: Any, batch: Any, begin: int, here: bool) -> None:
     try:
+        if here:
+            record.leave(time.monotonic_ns())
         record.batches.fetched(iterator, examples_in(batch), begin)
         record.seen("fetch", begin)
         if here:
@@ -53,9 +59,14 @@ def _fetched(record: Recorder, iterator: Any, batch: Any, begin: int, here: bool
         return
 
 
-def _ended(record: Recorder, iterator: Any, here: bool) -> None:
-    since = record.batches.ended(iterator)
-    if since is not None:
-        record.forget(INPUT, since)
-    elif here and record.batches.waiting():
-        record.forward(time.monotonic_ns())
+def _ended(record: Recorder, iterator: Any, here: bool, at_its_end: bool) -> None:
+    try:
+        if here:
+            record.leave(time.monotonic_ns())
+        since = record.batches.ended(iterator) if at_its_end else None
+        if since is not None:
+            record.forget(INPUT, since)
+        elif at_its_end and here and record.batches.waiting():
+            record.forward(time.monotonic_ns())
+    except Exception:
+        return

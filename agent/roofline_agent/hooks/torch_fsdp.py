@@ -30,12 +30,12 @@ def _wrap_state(owner: Any, record: Recorder, torch: Any) -> None:
 
     @functools.wraps(before)
     def _pre_forward(self: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        first = self._is_root is None
-        if self._is_root is not False:
+        root = _is_root(self)
+        if root is not False:
             _begins(record, torch, args, kwargs)
         result = before(self, module, args, kwargs)
-        if first and self._is_root:
-            _tell(record, [p for p in module.parameters() if p.requires_grad])
+        if root is None and _is_root(self):
+            _tell(record, module)
         return result
 
     leave_to_python(torch, _pre_forward)
@@ -47,7 +47,7 @@ def _wrap_module(owner: Any, record: Recorder, torch: Any) -> None:
 
     @functools.wraps(forward)
     def marked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        first = self._is_root is None and depth[0] == 0
+        first = _is_root(self) is None and depth[0] == 0
         if depth[0] == 0:
             _begins(record, torch, args, kwargs)
         depth[0] += 1
@@ -73,9 +73,15 @@ def _begins(record: Recorder, torch: Any, args: Any, kwargs: Any) -> None:
         return
 
 
-def _tell(record: Recorder, trained: Any) -> None:
-    """trained: sharded parameters, which count the elements of the whole."""
+def _is_root(state: Any) -> Any:
+    # None before the first forward. Private, so another torch may not have it: then nothing is said.
+    return getattr(state, "_is_root", False)
+
+
+def _tell(record: Recorder, model: Any) -> None:
     try:
+        # Sharded parameters count the elements of the whole.
+        trained = [p for p in model.parameters() if p.requires_grad]
         record.fact("gradient.bytes", sum(p.numel() * p.element_size() for p in trained))
         record.fact("gradient.tensors", len(trained))
     except Exception:
