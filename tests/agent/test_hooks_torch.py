@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import tracemalloc
 from itertools import pairwise
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_agent.hooks import (
     Marker,
+    horovod_torch,
     torch_autograd,
     torch_collectives,
     torch_data,
@@ -680,14 +682,68 @@ def test_step_that_raised_leaves_nothing_behind(heard: Heard, record: Recorder) 
     assert [name for name, *_ in heard.phases] == [OPTIMIZER]
 
 
-def test_with_horovod_its_own_optimizer_counts(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+class DistributedOptimizer:
+    """As Horovod's: one step of it fires torch's hooks twice, and synchronizes in between."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def step(self, closure: Any = None) -> str:
+        self.inner.step(self.inner.step)
+        return "result"
+
+
+@pytest.fixture
+def with_horovod(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Both modules, imported and hooked."""
+
+    class Own(DistributedOptimizer):
+        def __init__(self, inner: Any) -> None:
+            super().__init__(inner)
+
+        def step(self, closure: Any = None) -> str:
+            return super().step(closure)
+
     module = optimizer_module()
+    module.Distributed = module._DistributedOptimizer = Own
     torch_optimizer.patch(module, heard)  # type: ignore[arg-type]
-    monkeypatch.setitem(__import__("sys").modules, "horovod.torch", module)
-    one = module.Optimizer()
-    one.step(one.step)
-    assert heard.borders == []
-    assert [name for name, *_ in heard.steps[-1]] == [OPTIMIZER]
+    horovod_torch.patch(module, heard)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "horovod.torch", module)
+    return module
+
+
+def test_with_horovod_its_own_optimizer_counts(heard: Heard, record: Recorder, with_horovod: Any) -> None:
+    one = with_horovod.Optimizer()
+    one.step()  # broadcast_optimizer_state makes a state to send
+    spread = with_horovod.Distributed(one)
+    one.step()  # or it does so now
+    for at in (0, 100):
+        during(record, BACKWARD, at, at + 10)
+        assert spread.step() == "result"
+    assert [number for number, *_ in heard.borders] == [0, 1]
+    assert OPTIMIZER in {name for step in heard.steps for name, *_ in step}
+
+
+def test_horovod_that_is_imported_and_not_used_counts_nothing(
+    heard: Heard, record: Recorder, with_horovod: Any
+) -> None:
+    one = with_horovod.Optimizer()
+    record.begun(0)
+    for _ in range(2):
+        one.step()
+    assert [number for number, *_ in heard.borders] == [-1, 0, 1]
+
+
+def test_numbers_go_on_when_horovod_takes_over(heard: Heard, record: Recorder, with_horovod: Any) -> None:
+    one = with_horovod.Optimizer()
+    record.begun(0)
+    one.step()
+    copied = with_horovod.Distributed.__new__(with_horovod.Distributed)  # nobody saw it made
+    copied.inner = one
+    for _ in range(2):
+        copied.step()
+    one.step()
+    assert [number for number, *_ in heard.borders] == [-1, 0, 1, 2]
 
 
 class Tensor:

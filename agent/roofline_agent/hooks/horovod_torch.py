@@ -6,6 +6,7 @@ In `synchronize` the rank waits for the gradients of all others, whether `step` 
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any, Callable, Optional
 
@@ -18,17 +19,34 @@ _now = time.monotonic_ns
 def patch(module: Any, marker: Marker) -> None:
     """module: horovod.torch.optimizer."""
     record = recorder(marker)
+    _patch_init(module._DistributedOptimizer, record)
     _patch_step(module._DistributedOptimizer, record)
     _patch_synchronize(module._DistributedOptimizer, record)
     adasum = getattr(module, "_DistributedAdasumOptimizer", None)
     if adasum is not None:
+        _patch_init(adasum, record)
         _patch_step(adasum, record)
+
+
+def _patch_init(owner: Any, record: Recorder) -> None:
+    # Imported is not used: only when such an optimizer is made do torch's own hooks leave the steps to it.
+    init = vars(owner).get("__init__")
+    if init is None:
+        return
+
+    @functools.wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        record.by_horovod = True
+
+    owner.__init__ = __init__
 
 
 def _patch_step(owner: Any, record: Recorder) -> None:
     step = owner.step
 
     def marked_step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        record.by_horovod = True  # one that was copied or unpickled was not made here
         try:
             result = step(self, *args, **kwargs)
         except BaseException:

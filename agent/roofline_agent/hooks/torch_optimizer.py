@@ -1,7 +1,8 @@
 """PyTorch: every optimizer calls the global step hooks; a step of the training is one of the first optimizer.
 
-With several optimizers the first one seen keeps the count. Horovod's optimizer fires these hooks twice a step
-and once before training, so with Horovod loaded its own hook says when a step is over.
+With several optimizers the first one seen keeps the count. Horovod's optimizer fires these hooks twice a
+step, so once there is one its own hook says when a step is over; both go on with the same count. Before it is
+made `broadcast_optimizer_state` steps a plain one, to have a state to send: no backward was before that step.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _Steps:
             if not record.here():
                 return
             key = id(optimizer)
-            if key in self._inside and "horovod.torch" not in sys.modules:  # its last step raised
+            if key in self._inside and not record.by_horovod:  # its last step raised
                 self._inside = []
                 record.abandon()
             self._inside.append(key)
@@ -50,7 +51,7 @@ class _Steps:
             if self._inside and record.here():
                 self._inside.pop()
                 record.leave(now)
-            if "horovod.torch" in sys.modules:
+            if record.by_horovod or (not record.started and "horovod.torch" in sys.modules):
                 record.flush()
             elif self._first is not None and self._first() is optimizer:
                 record.stepped(now)

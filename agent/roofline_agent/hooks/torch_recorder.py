@@ -34,6 +34,7 @@ class Recorder:
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
         self.batches = Batches()
+        self.by_horovod = False  # Horovod's optimizer was made: it says when a step is over
         self._start_anew()
         os.register_at_fork(after_in_child=self._start_anew)
 
