@@ -18,7 +18,6 @@ COMMUNICATE = "phase.communicate"
 # What an engine executed, all collectives together, and the part of it in which the rank was blocked.
 BUSY, EXPOSED = "engine.busy", "engine.exposed"
 NO_COLLECTIVES = ("engine.negotiate", "engine.queue", "engine.memcpy", "engine.cycle")
-MAX_PHASES = 64  # names of phases that a training may make up
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
@@ -125,7 +124,7 @@ def of_marks(marks: Table) -> Table:
     opens, closes = some["kind"][:-1] == MarkKind.PHASE_BEGIN, some["kind"][1:] == MarkKind.PHASE_END
     same = (some["rank"][:-1] == some["rank"][1:]) & (which[:-1] == which[1:])
     at = np.flatnonzero(opens & closes & same)
-    titles = np.array([_title(name, number) for number, name in enumerate(names.tolist())], object)
+    titles = np.array([_title(name) for name in names.tolist()], object)
     return {
         "rank": some["rank"][at],
         "time_ns": some["time_ns"][at],
@@ -136,6 +135,6 @@ def of_marks(marks: Table) -> Table:
     }
 
 
-def _title(name: str, number: int) -> str:
+def _title(name: str) -> str:
     plain = "_".join("".join(c if c in _PLAIN else " " for c in name.casefold()).split())
-    return f"phase.{plain}" if plain and number < MAX_PHASES else "phase.other"
+    return f"phase.{plain}" if plain else "phase.other"

@@ -63,6 +63,8 @@ class Numbers(Protocol):
 
     def metrics(self, metrics: Sequence[Metric]) -> None: ...
 
+    def allows(self, job: str, span: str) -> bool: ...
+
 
 class Decoded(NamedTuple):
     """One batch, checked."""
@@ -110,6 +112,8 @@ def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
         frames += ranks.split("spans", spans)
     if calls is not None:
         frames += ranks.split("calls", _with_kernels(calls, batch.kernels, numbers))
+    for frame in frames:
+        _bound_names(frame, numbers)
     frames += ranks.split("events", events)
     exited = [
         ranks.incarnations[e.rank] for e in batch.events if e.kind == EventKind.RANK_EXITED and e.rank >= 0
@@ -369,6 +373,19 @@ def _spans(batch: Any, ranks: _Ranks) -> Table | None:
     if ((table["bytes"] < 0) & (table["bytes"] != ABSENT)).any() or (table["bytes"] > 2**50).any():
         raise BadBatch("spans.bytes holds sizes out of range")
     return table if len(at) else None
+
+
+def _bound_names(frame: Frame, numbers: Numbers) -> None:
+    """Names of phases and spans that are too many for one job become "other"."""
+    column = {"marks": "phase", "spans": "name"}.get(frame.dataset)
+    if column is None:
+        return
+    names = frame.base[column]
+    for name in set(names.tolist()) - {""}:
+        span = name if column == "name" else f"phase.{name}"
+        if not numbers.allows(frame.job, span):
+            other = f"{name.partition('.')[0]}.other" if column == "name" else "other"
+            names[names == name] = other
 
 
 def _with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Table:

@@ -21,7 +21,7 @@ from ..store.export import RawData
 from ..store.view import JobView
 from .gaps import alignment_of, find_gaps
 from .members import extent, host_of
-from .records import Steps
+from .records import Gap, Steps
 from .step_notes import write_notes
 from .steps import chosen, columns_of, known, rank_tables
 
@@ -51,8 +51,9 @@ def timeline(
     yield from split(_introductions(view, numbers, mode, notes, _extent(view, raw)))
     for number, table in tables:
         yield from _steps_of(view, number, table, mode)
+    gaps = find_gaps(view)
     for number in numbers:
-        yield from split(_unwatched(view, number, limits[number]))
+        yield from split(_unwatched(view, number, gaps, limits[number]))
     for number, spans in _held(raw, "spans", numbers, limits):
         yield from _spans_of(view, number, spans)
     if calls:
@@ -166,9 +167,9 @@ def _tracks(view: JobView, number: int, table: Table, columns: Mapping[str, Colu
             yield from split(_rows(view, number, "counter", np.full(len(some), name, object), timed, value))
 
 
-def _unwatched(view: JobView, number: int, limits: tuple[int, int]) -> Chunk:
+def _unwatched(view: JobView, number: int, found: Sequence[Gap], limits: tuple[int, int]) -> Chunk:
     host = host_of(view, number)
-    gaps = [g for g in find_gaps(view) if g.host == host and g.end_ns > limits[0] and g.begin_ns < limits[1]]
+    gaps = [gap for gap in found if gap.host == host and gap.end_ns > limits[0] and gap.begin_ns < limits[1]]
     names = np.array([gap.reason for gap in gaps], object)
     timed: Table = {
         "time_ns": np.array([gap.begin_ns for gap in gaps], np.int64),

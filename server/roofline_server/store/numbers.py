@@ -9,6 +9,8 @@ from typing import Any
 from ..records import RECORDING, KernelKind, Machine, Metric, NodeKey, RankKey
 from .catalog import Catalog
 
+MAX_SPAN_NAMES = 256  # of a job, since the server was started
+
 
 class Numbers:
     """Numbers of nodes, ranks and kernels, and the metrics of every counter set. Thread-safe."""
@@ -24,6 +26,7 @@ class Numbers:
         # Nodes that are recorded files.
         self.recordings = frozenset(number for key, number in self._nodes.items() if key.boot == RECORDING)
         self.rank_tables: dict[Any, Any] = {}  # see decode.Numbers
+        self._spans: dict[str, set[str]] = {}  # job -> names of spans and phases that it may use
 
     def node(self, key: NodeKey, machine: Machine) -> int:
         """The number of a node; remembers what it says of its machine."""
@@ -46,6 +49,14 @@ class Numbers:
                     self._by_job.setdefault(key.job, {})[number] = key
                     self._ranks[key] = number
         return number
+
+    def allows(self, job: str, span: str) -> bool:
+        """Whether a job may use a name of spans or phases: each becomes columns, so they are bounded."""
+        known = self._spans.setdefault(job, set())
+        if span not in known and len(known) < MAX_SPAN_NAMES:
+            with self._lock:
+                known.add(span)
+        return span in known
 
     def kernel(self, kind: KernelKind) -> int:
         number = self._kernels.get(kind)

@@ -54,6 +54,9 @@ SILENT_NS = 600_000_000_000
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
 STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
 
+# What odd data raise; a full disk or a broken catalog is something else.
+DATA_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
 Decode = Callable[[Entry, Numbers], Decoded]
 # Step table -> its columns that are wanted beside the keys; None: all.
 Needed = Mapping[str, Sequence[str] | None]
@@ -191,7 +194,29 @@ class Store:
             return sealing._replace(segments=[*sealing.segments, *segments])
         for name, table in self._deltas.parts(raw, clocks).items():
             segments.append(self._write(job, f"parts_{name}", table, None, sealing))
-        progress, replaced = self._catalog.progress(job), []
+        try:
+            made, replaced, progress = self._seal_steps(job, frames, raw, clocks, reported, sealing)
+        except DATA_ERRORS:
+            # What this job holds cannot be understood; that is no reason to keep all others in the inbox.
+            log.exception("job %s: its step deltas cannot be made; its raw data are kept", job)
+            made, replaced, progress = [], [], self._catalog.progress(job)
+        return sealing._replace(
+            segments=[*sealing.segments, *segments, *made],
+            replaced=[*sealing.replaced, *replaced],
+            progress={**sealing.progress, job: progress},
+        )
+
+    def _seal_steps(
+        self,
+        job: str,
+        frames: list[Frame],
+        raw: dict[str, Table],
+        clocks: Clocks,
+        reported: dict[int, int],
+        sealing: Sealing,
+    ) -> tuple[list[Segment], list[str], Progress]:
+        """Segments of the step deltas that are complete by now, those they replace, and how far they go."""
+        progress, replaced, segments = self._catalog.progress(job), [], []
         if self._deltas.is_outdated(job, progress, raw, clocks):
             log.info("job %s: a node or a server reported late, its step deltas are rebuilt", job)
             replaced = [s.path for s in self._catalog.segments(job) if s.dataset.startswith("steps")]
@@ -208,11 +233,7 @@ class Store:
             # An open step of a rank that died must not hold the rest back for ever.
             resume = max(resume, through - SILENT_NS)
             progress = Progress(through, resume, {**progress.done, **latest}, self._deltas.serving(job))
-        return sealing._replace(
-            segments=[*sealing.segments, *segments],
-            replaced=[*sealing.replaced, *replaced],
-            progress={**sealing.progress, job: progress},
-        )
+        return segments, replaced, progress
 
     def _write(
         self, job: str, dataset: str, table: Table, clocks: Clocks | None, sealing: Sealing

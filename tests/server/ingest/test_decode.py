@@ -39,6 +39,7 @@ class Numbering:
         self.given: list[RankKey | KernelKind] = []
         self.described: list[Metric] = []
         self.rank_tables: dict[object, object] = {}
+        self.refused: set[str] = set()
 
     def _number(self, key: RankKey | KernelKind) -> int:
         if key not in self.given:
@@ -53,6 +54,9 @@ class Numbering:
 
     def metrics(self, metrics: Sequence[Metric]) -> None:
         self.described += metrics
+
+    def allows(self, job: str, span: str) -> bool:
+        return span not in self.refused
 
 
 def frames(sent: pb.Batch) -> dict[tuple[str, str], Table]:
@@ -513,6 +517,17 @@ def test_span_that_cannot_be_is_refused(change: Callable[[Any], Any], word: str)
     change(sent.spans)
     with pytest.raises(BadBatch, match=word):
         decode(sent, NODE, Numbering())
+
+
+def test_names_that_are_too_many_for_a_job_become_other() -> None:
+    numbers = Numbering()
+    numbers.refused = {"phase.new", "phase.input"}
+    sent = with_spans(ONE_SPAN, (0, "asked.allreduce", 10 * S, 10 * S, 1, 1))
+    sent.marks.CopyFrom(marks([(0, 4, 1, ABSENT, 10 * S), (0, 5, 1, ABSENT, 11 * S)]))
+    sent.marks.phase, sent.marks.phases[:] = packed([0, 0]), ["new"]
+    found = {frame.dataset: frame.table for frame in decode(sent, NODE, numbers).frames}
+    assert found["spans"]["name"].tolist() == ["phase.other", "asked.allreduce"]
+    assert found["marks"]["phase"].tolist() == ["other", "other"]
 
 
 def test_message_without_any_span_is_no_table() -> None:

@@ -786,3 +786,33 @@ def test_batches_that_come_during_a_sealing_are_seen_after_it(
 def test_decoder_of_the_store_is_the_one_of_ingest(store: Store) -> None:
     entry = A.entry(store, OF_A[0])
     assert decode_entry(entry, store.numbers).sequence == 1
+
+
+def test_job_that_cannot_be_understood_keeps_no_other_from_being_sealed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greet(store)
+    A.put(store, *OF_A)
+    B.put(store, *training([rank("other")]))
+    real = store._deltas.fresh
+
+    def fresh(tables: Any, *more: Any) -> Any:
+        if any(key.job == JOB for key in tables.ranks.values()):
+            raise ValueError("odd data")
+        return real(tables, *more)
+
+    before = len(list(store._tail))
+    with monkeypatch.context() as patched:
+        patched.setattr(store._deltas, "fresh", fresh)
+        assert store.seal() == before
+    assert not any(s.dataset.startswith("steps") for s in store._catalog.segments(JOB))
+    assert any(s.dataset.startswith("steps") for s in store._catalog.segments("other"))
+    view = store.view(JOB)  # understood again, it is all there
+    assert view
+    assert len(view.steps["steps"]["step"]) == 2 * 57
+
+
+def test_names_of_spans_of_a_job_are_bounded(store: Store) -> None:
+    for job in ("a", "b"):
+        assert [store.numbers.allows(job, f"phase.n{i}") for i in range(300)] == [i < 256 for i in range(300)]
+        assert store.numbers.allows(job, "phase.n7")
