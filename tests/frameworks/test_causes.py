@@ -60,7 +60,7 @@ def parameter_servers(site: Site, python: str, *options: Any, steps: int = 150) 
 
 
 def test_healthy_ranks_are_not_named(watched: Site, torch_python: str) -> None:
-    found = ddp(watched, torch_python)
+    found = ddp(watched, torch_python, "--batch", 256, "--width", 1024, steps=100)
     assert named(found) == []
     assert found["verdict"] == "no rank holds the others up"
     assert [rank["rank"] for rank in found["ranks"]] == ["ddp:0", "ddp:1"]

@@ -143,9 +143,10 @@ def check_gradients(site: Site, found: dict[str, list[dict[str, Any]]]) -> None:
             assert {row["asked.allreduce.count"] for row in steps} == {tensors}
             assert {row["asked.allreduce.bytes"] for row in steps} == {size}
         ring = 2 * (RANKS - 1) / RANKS * size
-        # The first step also has the end of the broadcast in it; the last may end behind the last sample.
-        sent = [row["sent_bytes"] for row in steps[1:] if row["sent_bytes"] is not None]
-        assert len(sent) >= STEPS * 0.7
+        # Counters are read four times a second: the first steps share a reading with the broadcast and what
+        # was before it, the last ones with the idle end.
+        sent = [row["sent_bytes"] for row in steps[5:-5] if row["sent_bytes"] is not None]
+        assert len(sent) >= STEPS * 0.5
         assert sum(sent) / len(sent) == pytest.approx(ring, rel=0.1)
     facts = said(site)
     assert facts["gradient.bytes"] == str(size) and facts["gradient.tensors"] == str(tensors)
