@@ -177,6 +177,7 @@ def run(
             command,
             naming,
             environ,
+            lambda text: print(text, file=sys.stderr),
             kernels,
             steps,
             profiled=profiled,

@@ -8,10 +8,10 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from roofline_step._sender import ABSENT, HEADER, MAX_SPANS, Span, pack_fact, pack_spans, trusted
+from roofline_step._sender import ABSENT, FACT, HEADER, MAX_SPANS, Span, pack_fact, pack_spans, trusted
 
 from .marks import CALLS, KERNEL, WRAPPED
 from .records import MarkKind
@@ -22,6 +22,7 @@ RECONNECT_S = 1.0
 CALLS_PER_PACKET = 2000
 MAX_WAITING = 200_000
 MAX_PACKETS = 20_000  # marks and spans that wait for an agent which does not read
+DROPPED = "wrapper.dropped"  # the fact that tells how many did not reach one
 DRAIN_S, DRAIN_EVERY_S = 5.0, 0.005
 
 
@@ -75,19 +76,23 @@ class AgentLink:
         for path in self._paths:
             if not trusted(path, os.getuid()):
                 continue
-            link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            except OSError:
+                return
             try:
                 link.setblocking(False)
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
                 link.connect(path)
                 link.send(WRAPPED.pack(b"W", self._pid))
+                self._drop(self._packets)  # of the agent that was here before
+                self._packets.clear()
                 for name, value in self._facts.items():
                     link.send(pack_fact(name, value))
             except OSError:
                 link.close()
                 continue
             self._socket, self._known, self._waiting = link, {}, []
-            self._packets.clear()
             self._covered_ns = time.monotonic_ns()
             return
 
@@ -103,6 +108,8 @@ class AgentLink:
                 self.give_up_until(through_ns)
         except OSError:
             self._hang_up()
+        except (struct.error, OverflowError):  # times that cannot be
+            self.give_up_until(through_ns)
 
     def send_spans(self, spans: Sequence[Span]) -> None:
         """Hand over stretches of time of the command (node time)."""
@@ -122,6 +129,7 @@ class AgentLink:
 
     def _send_packets(self, packets: Sequence[bytes]) -> None:
         if not self._ready():
+            self._drop(packets)
             return
         self._packets += packets
         self._drop_oldest()
@@ -136,12 +144,16 @@ class AgentLink:
 
     def _drop_oldest(self) -> None:
         too_many = len(self._packets) - MAX_PACKETS
-        for _ in range(too_many):
-            self._packets.popleft()
         if too_many > 0:
-            self._dropped += too_many
-            self._facts["wrapper.dropped"] = f"{self._dropped} packets of marks and spans"
-            self._packets.append(pack_fact("wrapper.dropped", self._facts["wrapper.dropped"]))
+            self._drop([self._packets.popleft() for _ in range(too_many)])
+            self._packets.append(pack_fact(DROPPED, self._facts[DROPPED]))
+
+    def _drop(self, packets: Iterable[bytes]) -> None:
+        """Count what no agent will hear; facts are said again."""
+        count = sum(packet[:1] != FACT[:1] for packet in packets)
+        if count:
+            self._dropped += count
+            self._facts[DROPPED] = f"{self._dropped} packets of marks and spans"
 
     def _ready(self) -> bool:
         """Whether there is an agent; tries to find one once a second."""

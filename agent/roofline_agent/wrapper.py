@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -52,19 +51,21 @@ def run(
     command: Sequence[str],
     naming: Naming,
     environ: Mapping[str, str],
+    say: Callable[[str], None],
     kernels: bool = True,
     steps: bool = True,
-    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),  # noqa: T201
     profiled: tuple[tuple[int, int], ...] = (),
     watchers: Sequence[Watcher] = (),
     step_pattern: re.Pattern[str] | None = None,
 ) -> int:
     """Run the command as one rank; its exit status, negative when a signal ended it.
 
+    say: tells the user.
     profiled: ranges of steps whose GPU kernels ncu counts; where it cannot, that is said and the command runs
     without. step_pattern: steps are read from what the command prints (step_log.py); its stderr then comes
     through here too. Raises StartError when it cannot be started.
     """
+    say = _harmless(say)
     session = _profiler(command, profiled, environ, say) if profiled else None
     log = StepLog(step_pattern, say) if step_pattern else None
     running = _Running(command, naming, environ, watchers, log, say)
@@ -83,6 +84,16 @@ def run(
         status = running.wait()
     running.close()
     return status
+
+
+def _harmless(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Whoever reads what is said may have gone; the command has not."""
+
+    def try_to(text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            say(text)
+
+    return try_to
 
 
 def _profiler(
@@ -138,6 +149,7 @@ class _Running:
         self._session: Session | None = None
         self._recording = False
         self._outputs: list[Output] = []
+        self._troubles: set[str] = set()  # that were said
 
     def start(self, kernels: bool, steps: bool, session: Session | None) -> None:
         """Raises StartError."""
@@ -184,12 +196,23 @@ class _Running:
             try:
                 return self.child.wait(TURN_S)
             except subprocess.TimeoutExpired:
-                self._look_after()
+                self._safely(self._look_after)
 
     def _turn(self) -> None:
-        self._hand_over()
-        self._tell_steps()
-        self._look_after()
+        self._safely(self._hand_over, self._tell_steps, self._look_after)
+
+    def _safely(self, *tasks: Callable[[], None]) -> None:
+        """Nothing of this may end the wrapper, for that would end the command."""
+        for task in tasks:
+            try:
+                task()
+            except Exception as error:
+                trouble = f"{type(error).__name__} in {task.__name__.strip('_')}"
+                if trouble not in self._troubles:
+                    self._troubles.add(trouble)
+                    self._say(
+                        f"roofline-agent: the command goes on, a part is not recorded: {trouble}: {error}"
+                    )
 
     def _tell_steps(self) -> None:
         if self._log is not None and (borders := self._log.take()):
@@ -216,22 +239,17 @@ class _Running:
     def _look_at_watchers(self) -> None:
         for watcher in list(self._watchers):
             try:
-                spans = watcher.look()
+                self.link.send_spans(watcher.look())
             except Exception as error:
                 # The training goes on, whatever becomes of what is watched.
                 self._watchers.remove(watcher)
                 self._say(f"roofline-agent: {type(watcher).__name__} failed and is given up: {error}")
-            else:
-                self.link.send_spans(spans)
 
     def close(self) -> None:
         """A last look, for the command has ended."""
         if self._log is not None:
-            self._log.finish()
-            self._tell_steps()
-        self._look_at_watchers()
-        for watcher in self._watchers:
-            watcher.close()
+            self._safely(self._log.finish, self._tell_steps)
+        self._safely(self._look_at_watchers, *(watcher.close for watcher in self._watchers))
 
     def resize(self) -> None:
         for output in self._outputs:

@@ -239,7 +239,7 @@ def pack_spans(spans: Sequence[Span]) -> bytes:
 
 def pack_fact(name: str, value: str) -> bytes:
     """One packet."""
-    return FACT + ("%s=%s" % (name, value)).encode()[:MAX_FACT]
+    return FACT + ("%s=%s" % (name, value)).encode(errors="replace")[:MAX_FACT]
 
 
 def _hung_up(connection: socket.socket) -> bool:

@@ -688,7 +688,12 @@ def test_proc_is_walked_once_a_second_for_a_wrapper_without_a_rank(
     add_process(site.proc, os.getpid(), IDENTITY, ("bash", "train.sh"))
     walks: list[int] = []
     look = site.discovery.ranks_below
-    monkeypatch.setattr(site.discovery, "ranks_below", lambda pid: walks.append(pid) or look(pid))
+
+    def walk(pid: int) -> list[Rank]:
+        walks.append(pid)
+        return look(pid)
+
+    monkeypatch.setattr(site.discovery, "ranks_below", walk)
     link = wrapped(site)
     for _ in range(50):
         link.send(mark())

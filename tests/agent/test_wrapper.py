@@ -443,8 +443,17 @@ class Good:
 class Bad(Good):
     def look(self): raise RuntimeError("no file")
 
+class Strange(Good):
+    def look(self): return [("engine.allreduce", 10**300, 10**301, None, 1)]
+    def close(self): raise RuntimeError("cannot close")
+
+class Worst(Good):
+    def look(self): return []
+    def close(self): raise RuntimeError("cannot close")
+
 command = ["sh", "-c", "echo $WATCHED; exec 1>&-; sleep 0.6; exit 3"]
-sys.exit(wrapper.run(command, Naming(), dict(os.environ), watchers=[Bad(), Good()]))
+say = lambda text: print(text, file=sys.stderr)
+sys.exit(wrapper.run(command, Naming(), dict(os.environ), say, watchers=[Bad(), Strange(), Good(), Worst()]))
 """
 
 
@@ -454,7 +463,10 @@ def test_watchers_are_looked_at_until_the_command_ends(environ: dict[str, str], 
     assert (done.returncode, done.stdout) == (3, b"here\n")
     assert done.stderr.splitlines() == [
         b"roofline-agent: Bad failed and is given up: no file",
+        done.stderr.splitlines()[1],
         b"closed after a look: True",
+        b"roofline-agent: the command goes on, a part is not recorded: RuntimeError in close: cannot close",
     ]
+    assert b"Strange failed and is given up" in done.stderr.splitlines()[1]
     spans = [data for _, data in agent.poll(0.5) if data[:1] == b"S"]
     assert len(spans) >= 3 and all(b"engine.allreduce" in data for data in spans)

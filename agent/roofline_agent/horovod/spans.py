@@ -12,6 +12,8 @@ from .events import Activity, Collective, Cycle, Record, Started
 ASKED_WITHIN_NS = 1_000_000  # asked for within this time: one span
 CYCLES_WITHIN_NS = 5_000_000  # cycles are counted over stretches of this length
 CROWD, CROWD_WITHIN_NS = 2000, 1_000_000  # more spans than this at once are joined where they are this close
+MAX_US, MAX_BYTES = 2**50, 2**50  # what a broken file says beyond is left out
+MAX_EPOCH_NS = 2**61
 NEGOTIATE = "NEGOTIATE_"
 _COPY = re.compile(r"MEMCPY_(IN|OUT)_")
 _WAIT = re.compile(r"QUEUE|WAIT_FOR_")
@@ -45,8 +47,9 @@ class Spans:
         """wall_to_node_ns: what has to be added to the wall clock now to get node time."""
         if isinstance(record, Started):
             # The file counts by a steady clock from here on: what the wall clock does later is of no matter.
-            self._to_node_ns = record.epoch_ns + wall_to_node_ns
-        elif self._to_node_ns is None:
+            if 0 <= record.epoch_ns < MAX_EPOCH_NS:
+                self._to_node_ns = record.epoch_ns + wall_to_node_ns
+        elif self._to_node_ns is None or any(abs(us) > MAX_US for us in _moments(record)):
             return
         elif isinstance(record, Collective):
             found = kind(record.name) or "other"
@@ -87,13 +90,22 @@ class Spans:
     def _made(self, name: str, begin_us: float, end_us: float, size: float | None, count: int) -> Span:
         assert self._to_node_ns is not None
         begin, end = self._to_node_ns + round(begin_us * 1000), self._to_node_ns + round(end_us * 1000)
-        return name, begin, max(begin, end), None if size is None else int(size), count
+        said = None if size is None or not 0 <= size <= MAX_BYTES else int(size)
+        return name, begin, max(begin, end), said, count
 
     def take(self) -> list[Span]:
         """What is complete by now."""
         spans = self._spans + joined(self._details, 0) + joined(self._asked, ASKED_WITHIN_NS)
         self._spans, self._details, self._asked = [], [], []
         return joined(spans, CROWD_WITHIN_NS) if len(spans) > CROWD else spans
+
+
+def _moments(record: Record) -> tuple[float, ...]:
+    if isinstance(record, Collective):
+        return record.begin_us, record.end_us
+    if isinstance(record, Activity):
+        return record.begin_us, record.begin_us + record.duration_us
+    return (record.at_us,) if isinstance(record, Cycle) else ()
 
 
 def joined(spans: Iterable[Span], within_ns: int) -> list[Span]:

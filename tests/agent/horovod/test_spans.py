@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline_agent.horovod.events import Timeline
+from roofline_agent.horovod.events import Activity, Started, Timeline
 from roofline_agent.horovod.spans import CROWD, CYCLES_WITHIN_NS, Spans, joined, kind
 
 from .test_events import begin, end, sized, started
@@ -117,3 +117,24 @@ def test_kinds() -> None:
         "alltoall",
         None,
     ]
+
+
+def test_times_and_sizes_that_cannot_be_are_left_out() -> None:
+    strange = [
+        {"ph": "X", "name": "QUEUE", "ts": 1e300, "dur": 1, "pid": 1},
+        {"ph": "X", "name": "QUEUE", "ts": 1, "dur": 1e300, "pid": 1},
+        begin("ALLREDUCE", -1e300, 3),
+        end(1e305, 3),
+        cycle(1e300),
+        begin("ALLREDUCE", 40, 1),
+        end(44, 1),
+        {"ph": "X", "name": "QUEUE", "ts": 5, "dur": 1, "pid": 1},
+    ]
+    assert [span[0] for span in spans(strange)] == ["asked.allreduce", "engine.queue"]
+    made = Spans()
+    made.add(Started(10**300), -NODE_NS)
+    made.add(Activity("QUEUE", 1.0, 1.0, None, False), -NODE_NS)
+    assert made.take() == []
+    made.add(Started(EPOCH_US * 1000), -NODE_NS)
+    made.add(Activity("ALLREDUCE", 1.0, 1.0, 1e200, True), -NODE_NS)
+    assert [span[3] for span in made.take()] == [None]
