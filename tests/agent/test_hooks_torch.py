@@ -822,6 +822,22 @@ def test_work_found_done_says_nothing_of_the_engine(collectives: Any, record: Re
     assert "engine.allreduce" not in {span[0] for span in heard.steps[0]}
 
 
+def test_work_that_nobody_waits_for_is_not_taken_for_a_later_one(
+    collectives: Any, record: Recorder, heard: Heard
+) -> None:
+    def address() -> int:
+        return id(collectives.all_reduce(Tensor(100), async_op=True))
+
+    left = {address() for _ in range(100)}
+    others = [collectives.Work()]  # until one lies where another lay; they do not come from a collective
+    while len(others) < 1000 and id(others[-1]) not in left:
+        others.append(collectives.Work())
+    assert id(others[-1]) in left
+    others[-1].wait(0.001)
+    record.stepped(0)
+    assert "engine.allreduce" not in {span[0] for span in heard.steps[0]}
+
+
 def test_a_gpus_collective_has_no_engine_time(collectives: Any, record: Recorder, heard: Heard) -> None:
     collectives.all_reduce(Tensor(100, cpu=False))
     record.stepped(0)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from typing import Any, Dict, Optional, Tuple
+import weakref
+from typing import Any, MutableMapping, Optional, Tuple
 
 from . import Marker
 from .torch_recorder import Recorder, recorder
@@ -62,7 +63,8 @@ class _Calls:
     def __init__(self, record: Recorder) -> None:
         self.record = record
         self._inner = threading.local()
-        self._works: Dict[int, _Work] = {}
+        # Weakly: a Work holds its tensors, and one that nobody waits for must not be taken for a later one.
+        self._works: MutableMapping[Any, _Work] = weakref.WeakKeyDictionary()
 
     def wrapped(self, function: Any, kind: str, position: Optional[int], argument: str) -> Any:
         inner, clock, done = self._inner, time.monotonic_ns, self._done
@@ -96,7 +98,7 @@ class _Calls:
             if _on_cpu(what):
                 if len(self._works) >= MAX_WORKS:
                     self._works.clear()
-                self._works[id(result)] = (kind, begin, size)
+                self._works[result] = (kind, begin, size)
         elif record.here():
             record.blocked(begin, end)
             if _on_cpu(what):
@@ -119,7 +121,7 @@ class _Calls:
 
     def _waited(self, work: Any, begin: int, end: int) -> None:
         try:
-            asked = self._works.pop(id(work), None) if self._works else None
+            asked = self._works.pop(work, None) if self._works else None
             if self.record.here():
                 self.record.blocked(begin, end)
                 if asked is not None and end - begin >= BLOCKED_NS:
