@@ -6,6 +6,8 @@ import gc
 import sys
 import threading
 import tracemalloc
+import weakref
+from collections import deque
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -417,6 +419,45 @@ def test_without_a_loader_the_wrapped_modules_argument_counts() -> None:
 
 def tensor(*shape: int) -> Any:
     return SimpleNamespace(shape=shape)
+
+
+@pytest.mark.parametrize(
+    "ask", [Batches.first_ns, Batches.waiting, Batches.take], ids=lambda ask: ask.__name__
+)
+def test_iterator_may_be_collected_at_any_time(ask: Any) -> None:
+    class Sizes(deque[Any]):
+        def __bool__(self) -> bool:
+            gc.collect()
+            return False
+
+    batches, kept, lost = Batches(), Iterator(), Iterator()
+    vars(lost)["cycle"] = lost
+    batches.fetched(kept, 8, 5)
+    batches.fetched(lost, 8, 5)
+    batches._queues[id(kept)].sizes = Sizes()
+    gone = weakref.ref(lost)
+    del lost
+    assert gone() is not None
+    ask(batches)
+    assert gone() is None
+
+
+@pytest.mark.parametrize("what", ["examples", "spans", "asked"])
+def test_border_is_told_whatever_cannot_be_said_of_the_step(
+    record: Recorder, heard: Heard, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("changed size during iteration")
+
+    if what == "examples":
+        monkeypatch.setattr(record.batches, "take", fail)
+    elif what == "spans":
+        monkeypatch.setattr(heard, "spans", fail)
+    else:
+        record.at_border(fail)
+    step(record, 0)
+    step(record, 100)
+    assert [number for number, *_ in heard.borders] == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Deque, Dict, Optional
+from typing import Any, Deque, Dict, List, Optional
 
 MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
 
@@ -57,23 +57,27 @@ class Batches:
         if self._queues.get(key) is queue:
             del self._queues[key]
 
+    def _all(self) -> List[_Queue]:
+        # A garbage collection may take away iterators, and with them queues, at any time.
+        return list(self._queues.values())
+
     def passed(self, size: Optional[int]) -> None:
         """A wrapped module was called with `size` examples: counts where there is no DataLoader."""
         self._passed = size
 
     def first_ns(self) -> Optional[int]:
         """When the first of the batches that wait to be trained on was fetched."""
-        waiting = [q.first_ns for q in self._queues.values() if q.sizes]
+        waiting = [q.first_ns for q in self._all() if q.sizes]
         return min(waiting) if waiting else None
 
     def waiting(self) -> bool:
         """Whether a batch lies ready to be trained on."""
-        return any(queue.sizes for queue in self._queues.values())
+        return any(queue.sizes for queue in self._all())
 
     def backward(self) -> None:
         """A backward uses one batch of each queue."""
         used = False
-        for queue in list(self._queues.values()):
+        for queue in self._all():
             if queue.sizes:
                 used = queue.used = True
                 self._count(queue.sizes.popleft())
@@ -83,7 +87,7 @@ class Batches:
 
     def take(self) -> Optional[int]:
         """Examples of the step that is over; None if unknown."""
-        for queue in self._queues.values():
+        for queue in self._all():
             if queue.sizes and queue.used:
                 self._surplus(queue)
         examples, unknown = self._examples, self._unknown

@@ -187,9 +187,9 @@ class Recorder:
     def stepped(self, now: int) -> None:
         """An optimizer step is over: the border between two steps."""
         for ask in self._asks:
-            ask(now)
-        self.flush()
-        self._marker.border(self.steps, self.batches.take(), now)
+            _answer(ask, now)
+        _answer(self.flush)
+        self._marker.border(self.steps, _answer(self.batches.take), now)
         self.steps += 1
         self.waits = 0
 
@@ -200,6 +200,14 @@ class Recorder:
             spans.extend(self._joined.values())
             self._joined = {}
         self._marker.spans(spans if len(spans) <= MAX_SPANS else thinned(spans))
+
+
+def _answer(ask: Callable[..., Any], *args: Any) -> Any:
+    # Whatever cannot be said of a step: the border is told, or two steps would become one.
+    try:
+        return ask(*args)
+    except Exception:
+        return None
 
 
 def thinned(spans: List[Span], limit: int = MAX_SPANS) -> List[Span]:
