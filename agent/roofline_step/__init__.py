@@ -79,14 +79,14 @@ def send_spans(spans: Sequence[Span]) -> None:
     name: "phase.input", "asked.allreduce", ... (docs/metrics.md). begin, end: time.monotonic_ns(). bytes:
     None where nobody knows. count: how many things of the same kind it stands for.
     """
-    if spans and not _agent.off():
+    if spans and not _agent.off(0, len(spans)):
         _agent.send_spans(spans)
 
 
 def send_step(marks: Sequence[Mark], spans: Sequence[Span]) -> None:
     """What hooks say at the end of a step, in one packet: its marks, (kind, step, examples, time_ns, of,
     asynchronous) each as `send_mark` takes them, and the spans that lay before them."""
-    if not _agent.off():
+    if not _agent.off(len(marks), len(spans)):
         _agent.send_step(marks, spans)
 
 

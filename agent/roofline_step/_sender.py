@@ -34,6 +34,7 @@ Mark = Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]
 _layouts: Dict[Tuple[str, ...], Tuple[bytes, List[int], struct.Struct]] = {}
 MAX_LAYOUTS = 256
 RETRY_NS = 1000000000
+DROPPED_SPANS = "spans.dropped"  # the fact that tells how many
 
 _now = time.monotonic_ns
 
@@ -78,19 +79,32 @@ class Sender:
         self._retry_ns = 0
         self._was_connected = False
         self.dropped = 0  # marks since the last one that was sent
+        self.dropped_spans = self._told_spans = 0  # in all, and of them told
+        self._tell_ns = 0
 
-    def off(self) -> bool:
-        """True while there is no agent to talk to; tries to find one once a second."""
+    def off(self, marks: int = 1, spans: int = 0) -> bool:
+        """True while there is no agent to talk to; tries to find one once a second. marks, spans: how many
+        are not sent then."""
         if self._socket is not None:
             return False
         if _now() >= self._retry_ns:
-            with self._connecting:
+            # It may be this thread that connects, when a signal's handler marks: waiting would be for ever.
+            if not self._connecting.acquire(blocking=False):
+                self._lose(marks, spans)
+                return True
+            try:
                 if self._socket is not None or (_now() >= self._retry_ns and self._connect()):
                     return False
                 self._retry_ns = _now() + RETRY_NS
+            finally:
+                self._connecting.release()
         if self._was_connected:
-            self.dropped += 1
+            self._lose(marks, spans)
         return True
+
+    def _lose(self, marks: int, spans: int) -> None:
+        self.dropped += marks
+        self.dropped_spans += spans
 
     def _connect(self) -> bool:
         uid = os.getuid()
@@ -112,7 +126,7 @@ class Sender:
         self._socket = connection
         self._was_connected = True
         for name, value in list(self._facts.items()):
-            self._put(pack_fact(name, value))
+            self._put(pack_fact(name, value), 0, 0)
         return True
 
     def send(
@@ -128,9 +142,8 @@ class Sender:
         """Send one mark; on any trouble count it as dropped."""
         try:
             now = _now() if time_ns is None else time_ns
-            self._send_marks(
-                self._mark(kind, step, examples, now, of, asynchronous, str(phase), self.dropped)
-            )
+            packet = self._mark(kind, step, examples, now, of, asynchronous, str(phase), self.dropped)
+            self._send_marks(packet, 1, 0)
         except Exception:
             self.dropped += 1
 
@@ -142,10 +155,11 @@ class Sender:
                 packet += self._mark(kind, step, examples, time_ns, of, asynchronous, "", dropped)
                 dropped = 0
             rest = spans[MAX_SPANS:] if len(spans) > MAX_SPANS else ()
-            self._send_marks(packet + pack_spans(spans[:MAX_SPANS]) if spans else packet)
+            packet = packet + pack_spans(spans[:MAX_SPANS]) if spans else packet
+            self._send_marks(packet, len(marks), len(spans) - len(rest))
             self.send_spans(rest)
         except Exception:
-            self.dropped += 1
+            self._lose(len(marks), len(spans))
 
     def _mark(
         self,
@@ -167,19 +181,28 @@ class Sender:
         header = (b"M", kind, flags, len(role), len(name), dropped & 0xFFFFFFFF, index, step, said, time_ns)
         return HEADER.pack(*header) + role + name
 
-    def _send_marks(self, packet: bytes) -> None:
-        if self._put(packet):
+    def _send_marks(self, packet: bytes, marks: int, spans: int) -> None:
+        if self._put(packet, marks, spans):
             self.dropped = 0  # it has been told
+            if self.dropped_spans != self._told_spans:
+                self._tell_dropped_spans()
+
+    def _tell_dropped_spans(self) -> None:
+        now = _now()
+        if now >= self._tell_ns:
+            self._tell_ns = now + RETRY_NS
+            self._told_spans = self.dropped_spans
+            self.send_fact(DROPPED_SPANS, self._told_spans)
 
     def send_spans(self, spans: Sequence[Span]) -> None:
         """Send stretches of time of this process; on any trouble count them as dropped."""
-        try:
-            for at in range(0, len(spans), MAX_SPANS):
-                if self.off():
-                    return
-                self._put(pack_spans(spans[at : at + MAX_SPANS]))
-        except Exception:
-            self.dropped += 1
+        for at in range(0, len(spans), MAX_SPANS):
+            some = spans[at : at + MAX_SPANS]
+            try:
+                if not self.off(0, len(some)):
+                    self._put(pack_spans(some), 0, len(some))
+            except Exception:
+                self.dropped_spans += len(some)
 
     def send_fact(self, name: str, value: object) -> None:
         """Say something that holds from now on; said again to every agent that comes later."""
@@ -189,19 +212,20 @@ class Sender:
             self._facts[name] = str(value)
             connected = self._socket is not None
             # A new connection says all facts by itself.
-            if not self.off() and connected:
-                self._put(pack_fact(name, self._facts[name]))
+            if not self.off(0) and connected:
+                self._put(pack_fact(name, self._facts[name]), 0, 0)
         except Exception:
-            self.dropped += 1
+            return  # it stands for nothing that was measured
 
-    def _put(self, packet: bytes) -> bool:
+    def _put(self, packet: bytes, marks: int, spans: int) -> bool:
+        """Send a packet; marks, spans: how many are lost when that fails."""
         try:
             self._socket.send(packet)  # type: ignore[union-attr]
             return True
         except BlockingIOError:
-            self.dropped += 1
+            self._lose(marks, spans)
         except Exception:
-            self.dropped += 1
+            self._lose(marks, spans)
             self._close_if_broken()
         return False
 

@@ -204,11 +204,11 @@ def test_threads_share_one_connection_and_lose_nothing(sender: Sender, agent: Fa
     assert len(agent.peers) == 1
 
 
-def test_mark_of_another_thread_while_connecting_is_not_lost(agent: FakeAgent, path: Path) -> None:
+def test_mark_of_another_thread_while_connecting_is_sent_or_counted(agent: FakeAgent, path: Path) -> None:
     class Paths:
         def __iter__(self) -> Iterator[str]:
             other.start()
-            other.join(0.5)  # may have to wait for us
+            other.join(0.5)
             yield str(path)
 
     def mark(step: int) -> None:
@@ -219,9 +219,56 @@ def test_mark_of_another_thread_while_connecting_is_not_lost(agent: FakeAgent, p
     other = threading.Thread(target=mark, args=(2,))
     mark(1)
     other.join()
-    arrived = len(agent.poll(0.2))
+    arrived = [decode_mark(pid, data) for pid, data in agent.poll(0.2)]
     made._socket.close()  # type: ignore[union-attr]
-    assert arrived + made.dropped == 2
+    assert len(arrived) + made.dropped + sum(mark.dropped for mark in arrived) == 2
+
+
+def test_handler_that_marks_while_the_same_thread_connects_does_not_wait(path: Path) -> None:
+    class Paths:
+        def __iter__(self) -> Iterator[str]:
+            assert made.off(), "as a signal's handler would, in the middle of connecting"
+            return iter(())
+
+    made = Sender(Paths())  # type: ignore[arg-type]
+    thread = threading.Thread(target=made.off, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert made.dropped == 1
+
+
+STEP = [(BEGIN, 1, None, 1, None, False), (END, 1, None, 2, None, False)]
+SPAN = ("phase.input", 1, 2, None, 1)
+
+
+def test_all_marks_of_a_lost_packet_are_counted_and_spans_by_themselves(
+    sender: Sender, agent: FakeAgent
+) -> None:
+    roofline_step.mark(1)
+    while not sender.dropped:
+        roofline_step.mark(2)
+    before = sender.dropped
+    roofline_step.send_step(STEP, [SPAN] * 3)
+    roofline_step.send_spans([SPAN] * 1000)
+    assert (sender.dropped - before, sender.dropped_spans) == (2, 1003)
+    agent.poll(0.2)
+    roofline_step.mark(7)
+    (pid, mark), (_, fact) = agent.receive(2)
+    assert decode_mark(pid, mark).dropped == before + 2
+    assert fact == FACT + b"spans.dropped=1003"
+    roofline_step.mark(8)
+    assert [m.step for m in agent.marks(1)] == [8], "said once"
+
+
+def test_marks_and_spans_of_an_outage_are_counted(sender: Sender, path: Path) -> None:
+    with FakeAgent(path) as agent:
+        roofline_step.mark(1)
+        agent.marks(1)
+    roofline_step.send_step(STEP, [SPAN] * 3)
+    roofline_step.send_spans([SPAN] * 5)
+    roofline_step.send_fact("a", "b")
+    assert (sender.dropped, sender.dropped_spans) == (2, 8)
 
 
 FORK = """
