@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+import textwrap
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -194,3 +195,20 @@ def test_broken_hooks_are_not_noticed(environ: dict[str, str], tmp_path: Path) -
     write(tmp_path, {**FAKE_TORCH, "roofline_step.py": "raise RuntimeError\n"})
     code = "import torch.optim.optimizer as t; print(t.x)"
     assert python(path_with(environ, INJECT, tmp_path), code) == ["1"]
+
+
+def test_thread_whose_import_comes_second_leaves_the_hooks_of_the_first_alone(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    folders = path_with(environ, INJECT, write(tmp_path / "modules", FAKE_TORCH))
+    code = """
+        import sys
+        (waiting,) = [f for f in sys.meta_path if type(f).__name__ == "_RooflineWaiting"]
+        import torch.optim.optimizer
+        hooks = sys.modules["_roofline_hooks"]
+        class AsItWas(list):
+            def __contains__(self, finder): return True  # both looked before either of them went
+        sys.meta_path = AsItWas(sys.meta_path)
+        print(waiting.find_spec("tensorflow"), sys.modules.get("_roofline_hooks") is hooks)
+        """
+    assert python(folders, textwrap.dedent(code)) == ["None True"]

@@ -189,6 +189,26 @@ def test_what_one_step_alone_reduces_is_no_gradient(horovod: Site) -> None:
     assert said.facts["gradient.bytes"] == "40"
 
 
+def test_forked_child_that_trains_tells_its_own_steps_and_no_more(horovod: Site) -> None:
+    said = run(
+        horovod,
+        f"""
+        import os, sys
+        {IMPORT}
+        one = _DistributedOptimizer()
+        for k in range(2): one.backward(10); one.step()
+        one.backward(10)
+        if os.fork() == 0:
+            for k in range(3): one.backward(10); one.step()
+            sys.exit(0)
+        os.wait()
+        """,
+    )
+    asked = [(size, count) for *_, size, count in said.of("asked.allreduce")]
+    assert asked == [(40, 1)] * 5
+    assert steps(said.marks) == [(BORDER, k) for k in (0, 1, 0, 1, 2)]
+
+
 @pytest.mark.parametrize(("rank", "told"), [(0, 0), (1, 2)])
 def test_rank_whose_timeline_is_read_leaves_its_requests_to_that(horovod: Site, rank: int, told: int) -> None:
     horovod.module(

@@ -118,6 +118,10 @@ class Marker:
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
         # Steps are read from the log (`run --step-regex`): marks as well would make each of them two.
         self._silent = environ.get("ROOFLINE_STEPS") == "log"
+        self._start_anew()
+        os.register_at_fork(after_in_child=self._start_anew)  # what is held is the parent's to tell
+
+    def _start_anew(self) -> None:
         self._held: Sequence[Span] = ()  # spans that go with the next mark
 
     def border(self, number: int, examples: Optional[int] = None, time_ns: Optional[int] = None) -> None:

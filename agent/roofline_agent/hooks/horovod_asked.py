@@ -47,11 +47,15 @@ class Asked:
     def __init__(self, record: Recorder, told_by_rank_0: Any) -> None:
         self._record = record
         self._timeline = told_by_rank_0  # horovod.torch.mpi_ops where rank 0's timeline tells all this
+        self._start_anew()
+        os.register_at_fork(after_in_child=self._start_anew)
+        record.at_border(self.border)
+
+    def _start_anew(self) -> None:
         self._open: Dict[str, List[int]] = {}  # kind -> first, last, bytes, count
         self._gradients = [0, 0]  # bytes and tensors that this step reduces
         self._last: Optional[List[int]] = None
         self._told: Optional[List[int]] = None
-        record.at_border(self.border)
 
     def add(self, kind: str, size: int, count: int) -> None:
         """`count` tensors of `size` bytes together."""

@@ -34,6 +34,7 @@ class Recorder:
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
         self.batches = Batches()
+        self._asks: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: it says when a step is over
         self._start_anew()
         os.register_at_fork(after_in_child=self._start_anew)
@@ -52,7 +53,6 @@ class Recorder:
         # What is told if the forward turns out to be one, and if not.
         self._kept: Deque[Span] = deque(maxlen=MOST_SPANS)
         self._instead: Deque[Span] = deque(maxlen=MOST_SPANS)
-        self._asks: List[Callable[[int], None]] = []
         self.batches.clear()
 
     def here(self) -> bool:

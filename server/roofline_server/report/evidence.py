@@ -141,6 +141,9 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
 
 def aligned(steps: StepEvidence, table: Table, name: str) -> Ints:
     """A column of one of the rank's step tables, per step; ABSENT for steps that the table lacks."""
+    if np.array_equal(table["end_ns"], steps.end_ns):  # nearly always
+        found: Ints = table[name].astype(np.int64)
+        return found
     order = np.argsort(table["end_ns"], kind="stable")
     ends = table["end_ns"][order]
     at = np.minimum(np.searchsorted(ends, steps.end_ns), len(ends) - 1)

@@ -30,6 +30,9 @@ class _RooflineWaiting:
             return None
         try:
             sys.meta_path.remove(self)
+        except ValueError:  # another thread's import was first, and has loaded them or is at it
+            return None
+        try:
             _load_hooks(self._folder)
             # They have brought it, for programs in whose environment it is not installed.
             return _spec_of_loaded(name) if name == "roofline_step" else None
