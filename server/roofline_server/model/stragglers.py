@@ -147,9 +147,9 @@ def reason(rank: RankTimes, ranks: Sequence[RankTimes], cost: float) -> tuple[st
     if rank.stopped:
         told.insert(0, f"its process was stopped in {rank.stopped:.0%} of its steps")
 
-    def explains(name: str, part: float = EXPLAINS) -> bool:
+    def explains(name: str) -> bool:
         extra = more[name]
-        return extra is not None and extra >= part * cost
+        return extra is not None and extra >= EXPLAINS * cost
 
     if rank.stopped and rank.stopped > 0.05:
         return "delay", told
@@ -157,7 +157,7 @@ def reason(rank: RankTimes, ranks: Sequence[RankTimes], cost: float) -> tuple[st
         return "input", told
     if explains("cpu"):
         return "compute", told
-    if explains("starved", 0.3):
+    if explains("starved"):
         return "cpu", told
     if explains("kernels"):
         return "compute", told
