@@ -179,7 +179,7 @@ class TableChunk(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """A rank that holds others up, or itself. kind: input, compute, delay, server or communication."""
+    """A rank that holds others up, or itself. kind: input, compute, cpu, delay or server."""
 
     rank: str
     host: str

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from .sock_diag import Connection, Diag, list_connections
+
+_AGAIN_S = 10.0  # after a list that could not be had
 
 
 def namespace_of(proc: str, pid: int) -> int:
@@ -33,10 +36,11 @@ def unseen(proc: str, pid: int) -> str:
 class Lists:
     """The connections of all network namespaces that ranks live in."""
 
-    def __init__(self, proc: str) -> None:
-        self._proc = proc
+    def __init__(self, proc: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._proc, self._clock = proc, clock
         self._own = namespace_of("/proc", os.getpid())
-        self._diags: dict[int, Diag | None] = {}  # None: it may not be entered
+        self._diags: dict[int, Diag] = {}
+        self._again: dict[int, float] = {}  # when to try one that failed again
         self.listed: set[int] = set()  # the namespaces of the last answer
 
     def connections(self, places: Mapping[int, int]) -> dict[int, Connection]:
@@ -44,11 +48,13 @@ class Lists:
 
         Raises OSError when our own cannot be listed.
         """
-        for left in self._diags.keys() - places.keys():
+        for left in (self._diags.keys() | self._again.keys()) - places.keys():
             self._drop(left)
+            self._again.pop(left, None)
         found: dict[int, Connection] = {}
         self.listed = set()
-        for namespace, pid in places.items():
+        # Our own comes last and wins: what another one's owner may have a say in cannot stand for ours.
+        for namespace, pid in sorted(places.items(), key=lambda place: place[0] == self._own):
             listed = list_connections() if namespace == self._own else self._elsewhere(namespace, pid)
             if listed is not None:
                 self.listed.add(namespace)
@@ -56,15 +62,15 @@ class Lists:
         return found
 
     def _elsewhere(self, namespace: int, pid: int) -> list[Connection] | None:
+        if self._clock() < self._again.get(namespace, 0.0):
+            return None
         try:
             if namespace not in self._diags:
-                self._diags[namespace] = None
                 self._diags[namespace] = Diag(f"{self._proc}/{pid}/ns/net")
-            diag = self._diags[namespace]
-            return diag.connections() if diag else None
+            return self._diags[namespace].connections()
         except OSError:
             self._drop(namespace)
-            self._diags[namespace] = None
+            self._again[namespace] = self._clock() + _AGAIN_S
             return None
 
     def _drop(self, namespace: int) -> None:

@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from .peers import Address, address
 
 # linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, linux/tcp.h
 _NETLINK_SOCK_DIAG = 4
+_KERNEL = (0, 0)  # port and groups
 _TCPDIAG_GETSOCK = 18  # the older request, which lists IPv4 and IPv6 in one walk through the kernel's table
 _REQUEST_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 _DONE, _ERROR = 3, 2
@@ -32,6 +34,8 @@ _ENDS_AT, _ENDS_END = 4, 40  # of struct inet_diag_sockid: two ports, two addres
 _BYTES_ACKED_AT = 120  # in struct tcp_info; bytes_received follows
 _BUSY_AT = 168  # in microseconds; rwnd_limited follows; both from Linux 4.10 on
 _UNREAD_AT = 56  # idiag_rqueue
+_PATIENCE_S = 2.0  # for a whole list
+_MAX_ROWS = 200_000
 
 
 class Connection(NamedTuple):
@@ -53,17 +57,21 @@ class Connection(NamedTuple):
         )
 
 
-def parse_dump(data: bytes) -> tuple[list[Connection], bool]:
-    """The connections in one netlink datagram, and whether the dump is complete.
+def parse_dump(data: bytes, sequence: int) -> tuple[list[Connection], bool]:
+    """The connections in one netlink datagram that answers request `sequence`, and whether the dump is
+    complete.
 
     Raises OSError with the kernel's error number when the kernel refused.
     """
     found: list[Connection] = []
     at = 0
     while at + _HEADER.size <= len(data):
-        length, kind, _, _, _ = _HEADER.unpack_from(data, at)
+        length, kind, _, answers, _ = _HEADER.unpack_from(data, at)
         if length < _HEADER.size or at + length > len(data):
             raise OSError(errno.EBADMSG, "netlink message cut short")
+        if answers != sequence:
+            at += (length + 3) & ~3
+            continue
         if kind == _DONE:
             return found, True
         if kind == _ERROR:
@@ -108,26 +116,40 @@ class Diag:
     def __init__(self, namespace: str | None = None) -> None:
         """namespace: /proc/PID/ns/net of another one than ours, which takes root. Raises OSError."""
         self._link = _socket_in(namespace) if namespace else _socket()
+        self._sequence = 0
 
     def connections(self) -> list[Connection]:
         """All TCP connections there. After an OSError this one is of no use any more."""
         found: list[Connection] = []
+        self._sequence += 1
+        until = time.monotonic() + _PATIENCE_S
         body = _REQUEST.pack(socket.AF_UNSPEC, 0, 0, 1 << (_INET_DIAG_INFO - 1), _STATES, 0)
-        self._link.send(_HEADER.pack(_HEADER.size + len(body), _TCPDIAG_GETSOCK, _REQUEST_DUMP, 1, 0) + body)
+        size = _HEADER.size + len(body)
+        header = _HEADER.pack(size, _TCPDIAG_GETSOCK, _REQUEST_DUMP, self._sequence, 0)
+        self._link.sendto(header + body, _KERNEL)
         complete = False
         while not complete:
-            part, complete = parse_dump(self._link.recv(1 << 18))
+            part, complete = parse_dump(self._answer(until), self._sequence)
             found.extend(part)
+            if len(found) > _MAX_ROWS:
+                raise OSError(errno.E2BIG, f"more than {_MAX_ROWS} connections")
         return found
+
+    def _answer(self, until: float) -> bytes:
+        """What the kernel says next; any process of the namespace may send here, too."""
+        while (left := until - time.monotonic()) > 0:
+            self._link.settimeout(left)
+            data, (port, _) = self._link.recvfrom(1 << 18)
+            if port == _KERNEL[0]:
+                return data
+        raise TimeoutError(errno.ETIMEDOUT, f"the list took longer than {_PATIENCE_S:g} s")
 
     def close(self) -> None:
         self._link.close()
 
 
 def _socket() -> socket.socket:
-    link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
-    link.settimeout(2)
-    return link
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
 
 
 def _socket_in(namespace: str) -> socket.socket:

@@ -119,7 +119,7 @@ def _sum(column: Sequence[int | None]) -> int | None:
 
 
 class TcpSource:
-    """Counter set "tcp": once a second at most, a row per rank and a row for each of its peers.
+    """Counter set "tcp": four times a second at most, a row per rank and a row for each of its peers.
 
     None for a rank in another network namespace that the agent may not enter (namespaces.unseen).
     """

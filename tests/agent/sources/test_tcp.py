@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.records import Rank, Settings
-from roofline_agent.sources import sock_diag
-from roofline_agent.sources.namespaces import unseen
+from roofline_agent.sources import namespaces, sock_diag
+from roofline_agent.sources.namespaces import Lists, namespace_of, unseen
 from roofline_agent.sources.peers import Address
-from roofline_agent.sources.sock_diag import Connection, list_connections, parse_dump
+from roofline_agent.sources.sock_diag import Connection, Diag, list_connections, parse_dump
 from roofline_agent.sources.tcp import OTHER, TcpSource, _Traffic
 
 from tests.fakes import ended, wait_for
@@ -281,7 +281,7 @@ def test_times_add_up_over_connections_and_what_is_open_now_is_unread() -> None:
 
 
 def test_times_of_an_old_kernel_are_absent() -> None:
-    ((one,), _) = parse_dump(connection(7, 1, 2, info=160))
+    ((one,), _) = parse_dump(connection(7, 1, 2, info=160), 0)
     assert (one.busy_ns, one.limited_ns) == (None, None)
     traffic = _Traffic()
     traffic.inodes = {7}
@@ -333,12 +333,12 @@ def test_dump_is_read_to_its_end() -> None:
     data = connection(7, 2**40, 5) + connection(8, 1, 2)
     expected = [(7, 2**40, 5), (8, 1, 2)]
     for end, complete in ((b"", False), (message(3, bytes(4)), True)):
-        found, done = parse_dump(data + end)
+        found, done = parse_dump(data + end, 0)
         assert ([one[:3] for one in found], done) == (expected, complete)
 
 
 def test_both_ends_of_a_connection_are_read() -> None:
-    ((one,), _) = parse_dump(connection(7, 1, 1))
+    ((one,), _) = parse_dump(connection(7, 1, 1), 0)
     own, far = one.addresses()
     assert (str(own), str(far)) == ("10.0.0.1:4000", "10.0.0.2:2222")
     mapped = one._replace(ends=bytes([10]) + one.ends[1:5] + (bytes(10) + b"\xff\xff\x0a\x00\x00\x01") * 2)
@@ -346,24 +346,24 @@ def test_both_ends_of_a_connection_are_read() -> None:
 
 
 def test_kernel_without_byte_counts_says_nothing() -> None:
-    assert parse_dump(connection(7, 0, 0, info=104)) == ([], False)
+    assert parse_dump(connection(7, 0, 0, info=104), 0) == ([], False)
 
 
 def test_refusal_of_the_kernel_is_an_error_with_its_number() -> None:
     with pytest.raises(OSError) as raised:
-        parse_dump(message(2, struct.pack("=i", -errno.EPERM) + bytes(16)))
+        parse_dump(message(2, struct.pack("=i", -errno.EPERM) + bytes(16)), 0)
     assert raised.value.errno == errno.EPERM
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(8)])
 def test_less_than_a_header_yields_nothing_false(data: bytes) -> None:
-    assert parse_dump(data) == ([], False)
+    assert parse_dump(data, 0) == ([], False)
 
 
 @pytest.mark.parametrize("data", [bytes(64), connection(7, 1, 1)[:40]])
 def test_garbage_is_an_error_and_no_endless_loop(data: bytes) -> None:
     with pytest.raises(OSError, match="cut short"):
-        parse_dump(data)
+        parse_dump(data, 0)
 
 
 # A rank in a network namespace of its own that sends 3 MB to itself when told to.
@@ -422,3 +422,78 @@ def test_namespace_that_may_not_be_entered_costs_the_others_nothing(
     why = unseen("/proc", alone.pid)
     assert "another network namespace (Operation not permitted)" in why and "as root" in why
     assert unseen("/proc", os.getpid()) == unseen("/proc", 2**22 + 5) == ""
+
+
+def test_answer_to_another_request_is_not_ours() -> None:
+    assert parse_dump(connection(7, 1, 1) + message(3, bytes(4)), 5) == ([], False)
+
+
+def test_who_is_not_the_kernel_is_not_believed(listener: socket.socket) -> None:
+    """Another process sends a connection of its making to our netlink socket, and that all is told."""
+    link = socket.create_connection(listener.getsockname())
+    diag = Diag()
+    diag._link.bind((0, 0))
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as liar, link:
+        data = bytearray(connection(4_000_000_000, 2**60, 5) + message(3, bytes(4)))
+        at = 0
+        while at < len(data):  # an answer to the first request
+            struct.pack_into("=I", data, at + 8, 1)
+            at += (struct.unpack_from("=I", data, at)[0] + 3) & ~3
+        try:
+            liar.sendto(data, (diag._link.getsockname()[0], 0))
+        except OSError:
+            pytest.skip("this user may not send to netlink sockets of others")
+        found = diag.connections()
+    diag.close()
+    assert found and 4_000_000_000 not in {one.inode for one in found}
+
+
+def test_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sock_diag, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(sock_diag, "_DONE", 99)
+    with pytest.raises(TimeoutError):
+        list_connections()
+
+
+def test_list_without_bounds_is_given_up(monkeypatch: pytest.MonkeyPatch, listener: socket.socket) -> None:
+    monkeypatch.setattr(sock_diag, "_MAX_ROWS", 1)
+    with socket.create_connection(listener.getsockname()), pytest.raises(OSError, match="more than 1 conn"):
+        list_connections()
+
+
+class Diags:
+    """What each namespace lists, or how it fails, in the place of netlink."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def __call__(self, _: str) -> Diags:
+        return self
+
+    def connections(self) -> object:
+        if isinstance(self.answer, OSError):
+            raise self.answer
+        return self.answer
+
+    def close(self) -> None: ...
+
+
+def test_namespace_that_failed_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    diags = Diags(TimeoutError())
+    monkeypatch.setattr(namespaces, "Diag", diags)
+    now = 100.0
+    lists = Lists("/proc", lambda: now)
+    assert (lists.connections({1: 1}), lists.listed) == ({}, set())
+    diags.answer = [made(5, 1)]
+    assert lists.connections({1: 1}) == {}
+    now += 11
+    assert lists.connections({1: 1}).keys() == {5}
+    assert lists.listed == {1}
+
+
+def test_our_own_namespace_wins_over_what_another_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = namespace_of("/proc", os.getpid())
+    monkeypatch.setattr(namespaces, "Diag", Diags([made(5, 2**60)]))
+    monkeypatch.setattr(namespaces, "list_connections", lambda: [made(5, 7)])
+    for places in ({own: 1, 1: 1}, {1: 1, own: 1}):
+        assert Lists("/proc").connections(places)[5].sent == 7
