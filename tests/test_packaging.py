@@ -44,6 +44,19 @@ def test_commands_are_there() -> None:
         assert callable(getattr(import_module(module), name))
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, "{}"), ("/a:/b", "{}:/a:/b"), ("/a:{}", "/a:{}")])
+def test_profile_adds_the_hooks_once(tmp_path: Path, before: str | None, after: str) -> None:
+    hooks = tmp_path / "lib" / "python3.11" / "site-packages" / "roofline_agent" / "hooks" / "inject"
+    hooks.mkdir(parents=True)
+    script = (
+        (ROOT / "deploy" / "profile.d" / "roofline.sh").read_text().replace("/opt/roofline", str(tmp_path))
+    )
+    environ = {} if before is None else {"PYTHONPATH": before.format(hooks)}
+    command = ["sh", "-eu", "-c", f'{script}\n{script}\necho "$PYTHONPATH"']
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=20)
+    assert (done.stdout, done.stderr) == (after.format(hooks) + "\n", "")
+
+
 def test_one_version() -> None:
     versions = {m.__version__ for m in (roofline_agent, roofline_server, roofline_client)}
     assert versions == {PROJECT["project"]["version"]}

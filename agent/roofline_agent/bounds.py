@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .records import Event, EventKind, Rank
 
+MAX_BATCH = 8 << 20
 MAX_TIME_NS = 2**62  # and so far before zero
 MAX_COUNT = 2**31
 MAX_BYTES = 2**50

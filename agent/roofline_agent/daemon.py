@@ -21,7 +21,7 @@ from .calibrate.records import Ceiling
 from .config import Config, default_socket, default_state
 from .discovery import Discovery
 from .errors import ConfigError, Unavailable
-from .exporter import Exporter, Greeting, encode
+from .exporter import Exporter, Greeting, encode_within
 from .machine import boot_id, read_machine
 from .marks import Intake, Listener
 from .records import Batch, CounterSet, Event, EventKind, SampleBlock, Settings, Source
@@ -175,7 +175,7 @@ class Daemon:
         self._blocks, self._events, self._begin_ns = [], [], end
         sequence = self._spool.next_sequence()
         try:
-            self._spool.append(sequence, encode(batch, sequence))
+            self._spool.append(sequence, encode_within(batch, sequence))
         except Exception as error:
             # Whatever was in it, the agent must outlive it; the next batch says that this one is missing.
             log.exception("a batch could not be encoded and is lost")

@@ -21,10 +21,21 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2
 
-from .bounds import printable
+from .bounds import MAX_BATCH, printable
 from .calibrate.records import Ceiling
 from .machine import Machine
-from .records import ABSENT_INT, Batch, CounterSet, Rank, Sample, SampleBlock, SourceStatus, Span
+from .records import (
+    ABSENT_INT,
+    Batch,
+    CounterSet,
+    Event,
+    EventKind,
+    Rank,
+    Sample,
+    SampleBlock,
+    SourceStatus,
+    Span,
+)
 from .spool import Spool
 from .verbose.records import KernelShape
 
@@ -119,6 +130,18 @@ def encode(batch: Batch, sequence: int) -> bytes:
     message.ranks.extend(_rank(rank) for rank in ranks.numbers)
     message.instances.extend(printable(name) for name in instances.numbers)
     return bytes(pb.AgentMessage(batch=message).SerializeToString())
+
+
+def encode_within(batch: Batch, sequence: int, limit: int = MAX_BATCH) -> bytes:
+    """The same, and never more than the server takes: where that is too little, the samples are lost."""
+    data = encode(batch, sequence)
+    if len(data) <= limit:
+        return data
+    # Everything else is bounded already (bounds.py).
+    count = sum(len(block.rows) for block in batch.samples)
+    what = "samples (more than a batch holds)"
+    lost = Event(EventKind.LOST, batch.begin_ns, batch.end_ns, None, count, what)
+    return encode(batch._replace(samples=(), events=[*batch.events, lost]), sequence)
 
 
 def _samples(block: SampleBlock, number: int, ranks: _Table, instances: _Table) -> pb.Samples:

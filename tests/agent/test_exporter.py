@@ -16,7 +16,7 @@ import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
 from roofline_agent.calibrate.records import Ceiling
-from roofline_agent.exporter import WINDOW, Exporter, Greeting, doubles, encode, ints
+from roofline_agent.exporter import WINDOW, Exporter, Greeting, doubles, encode, encode_within, ints
 from roofline_agent.machine import Machine
 from roofline_agent.records import (
     ABSENT_INT,
@@ -96,6 +96,16 @@ def test_samples_and_their_schema() -> None:
     assert (flops.name, flops.kind, flops.unit) == ("flops", pb.METRIC_KIND_CUMULATIVE, "FLOP")
     assert (flops.scope, flops.provenance, flops.is_double) == (2, 2, False)
     assert (share.kind, share.is_double, share.coverage_of) == (pb.METRIC_KIND_GAUGE, True, "flops")
+
+
+def test_batch_is_never_larger_than_the_server_takes() -> None:
+    rows = [Sample(ONE, time_ns, (1, 1.0)) for time_ns in range(1000)]
+    mark = Mark(ONE, ONE, 3, 1, None, 5)
+    batch = Batch(1, 2, [SampleBlock(COUNTERS, rows)], [mark], ranks=[ONE])
+    assert encode_within(batch, 1) == encode(batch, 1)
+    told = pb.AgentMessage.FromString(encode_within(batch, 1, 10_000)).batch
+    assert (len(told.samples), len(whole(told.marks.time_ns))) == (0, 1)
+    assert [(e.kind, e.count) for e in told.events] == [(EventKind.LOST, 1000)]
 
 
 def test_two_counter_sets_keep_their_numbers() -> None:

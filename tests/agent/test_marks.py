@@ -545,8 +545,8 @@ def lost(events: list[Event]) -> dict[str, int]:
 
 def test_limits_are_the_servers() -> None:
     assert (bounds.MAX_TIME_NS, bounds.MAX_SPAN_NAMES) == (decode.MAX_TIME_NS, decode.MAX_SPAN_NAMES)
-    tables = bounds.ROWS_BYTES + bounds.FACTS_BYTES
-    assert tables + (2 << 20) <= service.MAX_BATCH_BYTES
+    assert service.MAX_BATCH_BYTES == bounds.MAX_BATCH
+    assert bounds.ROWS_BYTES + bounds.FACTS_BYTES + (3 << 20) <= bounds.MAX_BATCH
 
 
 @pytest.mark.parametrize(
