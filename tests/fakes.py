@@ -62,6 +62,25 @@ def decode_mark(pid: int, data: bytes) -> MarkPacket:
     )
 
 
+class SpanPacket(NamedTuple):
+    """A span as it went over the socket."""
+
+    name: str
+    begin: int
+    end: int
+    bytes: int | None
+    count: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
+
+
+def decode_spans(data: bytes) -> list[SpanPacket]:
+    kind, size, count = SPANS.unpack_from(data)
+    assert kind == b"S"
+    names = data[SPANS.size : SPANS.size + size].decode().split("\0")
+    rows = list(struct.iter_unpack(f"<{SPAN_VALUES}q", data[SPANS.size + size :]))
+    assert len(rows) == count
+    return [SpanPacket(names[n], b, e, None if size == ABSENT else size, c) for n, b, e, size, c in rows]
+
+
 def records(packet: bytes) -> Iterator[bytes]:
     """The marks and spans of one packet; any other packet as it is."""
     while packet:

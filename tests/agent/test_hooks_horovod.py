@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 import sys
 import textwrap
 from typing import Any, NamedTuple
 
 import pytest
-from roofline_step._sender import ABSENT, SPANS
 
-from tests.fakes import AGENT, MarkPacket, clean_environ, decode_mark
+from tests.fakes import AGENT, MarkPacket, clean_environ, decode_mark, decode_spans
 
 from .test_hooks import BORDER, Site, site, steps, torch
 
@@ -79,14 +77,6 @@ def run(site: Site, code: str, **environ: str) -> Said:
     spans = [span for _, data in packets if data[:1] == b"S" for span in decode_spans(data)]
     facts = dict(data[4:].decode().split("=", 1) for _, data in packets if data[:1] == b"F")
     return Said(marks, spans, facts, done.stdout)
-
-
-def decode_spans(data: bytes) -> list[tuple[str, int, int, int | None, int]]:
-    _, size, count = SPANS.unpack_from(data)
-    names = data[SPANS.size : SPANS.size + size].decode().split("\0")
-    values: tuple[int, ...] = struct.unpack_from(f"<{5 * count}q", data, SPANS.size + size)
-    rows = [values[at : at + 5] for at in range(0, len(values), 5)]
-    return [(names[n], b, e, None if handled == ABSENT else handled, c) for n, b, e, handled, c in rows]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 import sys
 import textwrap
@@ -16,9 +15,8 @@ from roofline_agent.hooks import tf_payload
 from roofline_agent.hooks.keras_batches import Cut
 from roofline_agent.hooks.tf_rounds import Closure, Rounds, Step
 from roofline_agent.hooks.tf_steps import PATIENCE, Steps
-from roofline_step._sender import SPANS
 
-from tests.fakes import AGENT, MarkPacket, clean_environ, decode_mark
+from tests.fakes import AGENT, MarkPacket, clean_environ, decode_mark, decode_spans
 
 from .test_hooks import BEGIN, COORDINATOR, END, Cuda, Site, cuda, site, steps, windows
 
@@ -54,16 +52,9 @@ def run(site: Site, code: str) -> Said:
     assert (done.returncode, done.stderr) == (0, "")
     packets = site.agent.poll(0.3)
     marks = [decode_mark(pid, data) for pid, data in packets if data[:1] == b"M"]
-    spans = [span for _, data in packets if data[:1] == b"S" for span in decode_spans(data)]
+    spans = [tuple(span[:3]) for _, data in packets if data[:1] == b"S" for span in decode_spans(data)]
     facts = dict(data[4:].decode().split("=", 1) for _, data in packets if data[:1] == b"F")
     return Said(marks, spans, facts, done.stdout)
-
-
-def decode_spans(data: bytes) -> list[tuple[str, int, int]]:
-    _, size, count = SPANS.unpack_from(data)
-    names = data[SPANS.size : SPANS.size + size].decode().split("\0")
-    values = struct.unpack_from(f"<{5 * count}q", data, SPANS.size + size)
-    return [(names[values[at]], values[at + 1], values[at + 2]) for at in range(0, len(values), 5)]
 
 
 def stretches(marks: list[MarkPacket]) -> list[tuple[int, int]]:

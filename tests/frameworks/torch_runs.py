@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-import struct
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from roofline_step._sender import ABSENT, SPAN_VALUES, SPANS
+from typing import Any
 
 from ..end_to_end.conftest import COMMANDS, REPOSITORY
-from ..fakes import FakeAgent, MarkPacket, clean_environ, decode_mark
+from ..fakes import FakeAgent, MarkPacket, SpanPacket, clean_environ, decode_mark, decode_spans
 
 LOOPS = Path(__file__).with_name("torch_loops.py")
 DDP = REPOSITORY / "examples" / "torch_ddp" / "train.py"
-
-
-class Stretch(NamedTuple):
-    name: str
-    begin: int
-    end: int
-    bytes: int | None
-    count: int  # type: ignore[assignment]
 
 
 @dataclass
@@ -33,7 +22,7 @@ class Heard:
     """What one process said."""
 
     marks: list[MarkPacket] = field(default_factory=list)
-    spans: list[Stretch] = field(default_factory=list)
+    spans: list[SpanPacket] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -45,7 +34,7 @@ class Heard:
         """Of each step but the border before step 0; 0 where unknown."""
         return [mark.examples or 0 for mark in self.marks[1:]]
 
-    def named(self, name: str, step: int | None = None) -> list[Stretch]:
+    def named(self, name: str, step: int | None = None) -> list[SpanPacket]:
         """Spans of a name, of all steps or of one."""
         begin, end = (0, 1 << 62) if step is None else self.window(step)
         return [span for span in self.spans if span.name == name and begin <= span.begin < end]
@@ -114,16 +103,8 @@ def _by_pid(packets: list[tuple[int, bytes]]) -> dict[int, Heard]:
         if data[:1] == b"M":
             one.marks.append(decode_mark(pid, data))
         elif data[:1] == b"S":
-            one.spans += _stretches(data)
+            one.spans += decode_spans(data)
         elif data[:1] == b"F":
             name, _, value = data[4:].decode().partition("=")
             one.facts[name] = value
     return found
-
-
-def _stretches(data: bytes) -> list[Stretch]:
-    _, size, count = SPANS.unpack_from(data)
-    names = data[SPANS.size : SPANS.size + size].decode().split("\0")
-    values = struct.unpack_from(f"<{SPAN_VALUES * count}q", data, SPANS.size + size)
-    rows = [values[at : at + SPAN_VALUES] for at in range(0, len(values), SPAN_VALUES)]
-    return [Stretch(names[n], b, e, None if size == ABSENT else size, c) for n, b, e, size, c in rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import struct
 import subprocess
 import sys
 import threading
@@ -16,19 +15,17 @@ from typing import Any
 import pytest
 import roofline_step
 from roofline_step._sender import (
-    ABSENT,
     FACT,
     HEADER,
     MAX_FACT,
     MAX_FACTS,
     MAX_SPANS,
-    SPANS,
     Sender,
     socket_paths,
     trusted,
 )
 
-from tests.fakes import FakeAgent, clean_environ, decode_mark
+from tests.fakes import FakeAgent, clean_environ, decode_mark, decode_spans
 
 AGENT_FOLDER = Path(roofline_step.__file__).parents[1]
 BEGIN, END, BORDER, PHASE_BEGIN, PHASE_END = range(1, 6)
@@ -421,16 +418,6 @@ def facts(agent: FakeAgent, count: int) -> list[str]:
     return [data[len(FACT) :].decode() for data in packets(agent, count)]
 
 
-def read_spans(packet: bytes) -> list[tuple[str, int, int, int, int]]:
-    kind, size, count = SPANS.unpack_from(packet)
-    assert kind == b"S"
-    names = packet[SPANS.size : SPANS.size + size].decode().split("\0")
-    rows = struct.iter_unpack("<5q", packet[SPANS.size + size :])
-    found = [(names[name], *rest) for name, *rest in rows]
-    assert len(found) == count
-    return found
-
-
 def test_spans_carry_what_was_said(sender: Sender, agent: FakeAgent) -> None:
     told = [
         ("phase.input", 1, 5, None, 1),
@@ -438,15 +425,13 @@ def test_spans_carry_what_was_said(sender: Sender, agent: FakeAgent) -> None:
         ("phase.input", 7, 9, None, 1),
     ]
     roofline_step.send_spans(told)
-    assert read_spans(packets(agent, 1)[0]) == [
-        (n, a, b, ABSENT if s is None else s, c) for n, a, b, s, c in told
-    ]
+    assert decode_spans(packets(agent, 1)[0]) == told
 
 
 def test_many_spans_go_in_several_packets(sender: Sender, agent: FakeAgent) -> None:
     roofline_step.send_spans([("phase.input", k, k + 1, None, 1) for k in range(MAX_SPANS + 5)])
     first, second = packets(agent, 2)
-    assert [span[1] for span in read_spans(first) + read_spans(second)] == list(range(MAX_SPANS + 5))
+    assert [span[1] for span in decode_spans(first) + decode_spans(second)] == list(range(MAX_SPANS + 5))
 
 
 @pytest.mark.parametrize(
@@ -509,7 +494,7 @@ def test_a_step_is_one_packet_of_marks_and_spans(sender: Sender, agent: FakeAgen
         1,
         True,
     )
-    assert read_spans(spans) == [("phase.input", 11, 12, ABSENT, 1)]
+    assert decode_spans(spans) == [("phase.input", 11, 12, None, 1)]
 
 
 def test_step_with_very_many_spans_loses_none(sender: Sender, agent: FakeAgent) -> None:
@@ -517,7 +502,7 @@ def test_step_with_very_many_spans_loses_none(sender: Sender, agent: FakeAgent) 
     roofline_step.send_step([(BORDER, 1, None, 5, None, False)], spans)
     mark, *rest = packets(agent, 4)
     assert decode_mark(0, mark).step == 1
-    assert sum(len(read_spans(packet)) for packet in rest) == len(spans)
+    assert sum(len(decode_spans(packet)) for packet in rest) == len(spans)
 
 
 def test_drops_before_a_step_are_told_once(sender: Sender, agent: FakeAgent) -> None:
