@@ -234,6 +234,21 @@ def test_rank_without_spans_has_none(store: Store) -> None:
 # -- ranks without steps -------------------------------------------------------------------------------------
 
 
+def test_rank_without_steps_has_windows_of_time(store: Store) -> None:
+    A.greet(store)
+    A.put(store, *training([rank()], stepping=()))
+    for _ in range(2):
+        found = rows_of(store)
+        assert {row["window_of"] for row in found} == {"time"}
+        assert sum(row["cpu_time"] for row in found) == pytest.approx(39 / 2)
+        assert sum(row["duration_ns"] for row in found) == 39 * S
+        text = "\n".join(notes_of(store))
+        assert "no steps of worker:0" in text
+        assert "rows of worker:0 are no steps but windows of 5 s" in text
+        store.seal()
+    assert rows_of(store, steps=Steps(0, 3)) == []
+
+
 def fact(index: int, text: str) -> ipb.Event:
     return ipb.Event(kind=ipb.EVENT_KIND_FACT, rank=index, begin_ns=FIRST, end_ns=FIRST, text=text)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..correlate.steps import OWN, SERVING_ROLES
+from ..correlate.steps import LIFE, SERVING_ROLES
 from ..records import ABSENT, Bools, Incarnation, Table
 from ..store.view import JobView
 from .collectives import FAMILIES, names_of
@@ -20,12 +20,25 @@ def write_notes(
     view: JobView, numbers: Sequence[int], tables: Sequence[tuple[int, Table]], steps: Steps, mode: str
 ) -> list[str]:
     """numbers: the ranks asked for; tables: of those that have steps, as `steps.rank_tables` gives them."""
-    stepping = {number for number, _ in tables}
+    stepping = {number for number, table in tables if not _by_time(table)}
     notes = _short_steps(view, tables) + _served(view, tables, mode) + _some_told(view, tables)
     lacking = [number for number in numbers if number not in stepping]
     if steps.first is None and steps.last is None:
-        return notes + _stepless(view, lacking)
+        return notes + _stepless(view, lacking) + _windows(view, tables)
     return notes + _outside(view, lacking, steps)
+
+
+def _by_time(table: Table) -> bool:
+    return bool((table["window"] == LIFE).any())
+
+
+def _windows(view: JobView, tables: Sequence[tuple[int, Table]]) -> list[str]:
+    some = [(number, table) for number, table in tables if _by_time(table)]
+    if not some:
+        return []
+    length = max(int((table["end_ns"] - table["begin_ns"]).max()) for _, table in some)
+    who = ", ".join(_name(view, number) for number, _ in some)
+    return [f"rows of {who} are no steps but windows of {length / 1e9:g} s at most (column window_of: time)"]
 
 
 def _short_steps(view: JobView, tables: Sequence[tuple[int, Table]]) -> list[str]:
@@ -53,7 +66,7 @@ def _interval_ns(view: JobView, number: int) -> int:
 
 
 def _served(view: JobView, tables: Sequence[tuple[int, Table]], mode: str) -> list[str]:
-    serving = [_name(view, number) for number, table in tables if (table["window"] != OWN).any()]
+    serving = [_name(view, number) for number, table in tables if (table["window"] >= 0).any()]
     if not serving:
         return []
     who = ", ".join(serving)

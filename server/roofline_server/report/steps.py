@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..chunks import Chunk, Column, split
 from ..correlate.spans import BUSY, EXPOSED
-from ..correlate.steps import OWN
+from ..correlate.steps import LIFE, OWN
 from ..errors import BadRequest, UnknownRank
 from ..model.evidence import NS
 from ..model.values import Provenance
@@ -39,6 +39,7 @@ ORDER = (
     *("bytes.minimum", "intensity.minimum", *(f"{phase}_time" for phase in PHASES)),
     *("asked_count", "asked_bytes", "engine_count", "engine_bytes", "engine_time", "overlap_time"),
 )
+BY_TIME = "time"  # in the column window_of: no step, but a window of time
 BETWEEN = "read at both borders by interpolation between samples"
 OVERLAP = "time in which the engine worked and the rank was not blocked by it"
 
@@ -53,6 +54,8 @@ def steps_table(view: JobView, ranks: Sequence[str], steps: Steps, mode: str) ->
     """
     numbers = chosen(view, ranks)
     tables = rank_tables(view, numbers, steps, mode)
+    if steps.first is None and steps.last is None:
+        tables += time_tables(view, numbers)
     found: dict[str, Column] = {}
     for number, table in tables:
         for column in columns_of(view, number, table, mode):
@@ -88,6 +91,13 @@ def rank_tables(view: JobView, numbers: Sequence[int], steps: Steps, mode: str) 
     mine = by_rank({name: within(table, steps) for name, table in view.steps.items() if name in NEEDED})
     stepping = [number for number in numbers if rows(mine.get(number, {}).get("steps", {}))]
     return [(number, _wide(mine[number], mode == "synchronous")) for number in stepping]
+
+
+def time_tables(view: JobView, numbers: Sequence[int]) -> list[tuple[int, Table]]:
+    """For want of steps: (rank, what it counted in windows of equal time) of these ranks that have none."""
+    mine = by_rank({name: table for name, table in view.lifetimes.items() if name in NEEDED})
+    some = [number for number in numbers if rows(mine.get(number, {}).get("steps", {}))]
+    return [(number, _wide(mine[number], synchronous=False)) for number in some]
 
 
 def _wide(mine: Mapping[str, Table], synchronous: bool) -> Table:
@@ -175,9 +185,10 @@ def columns_of(view: JobView, number: int, table: Table, mode: str) -> list[Colu
 
 def _window_of(view: JobView, table: Table, mode: str) -> NDArray[np.object_]:
     """Whose step it is; empty: the rank's own, or that of all workers together."""
-    if mode == "synchronous" or not (table["window"] != OWN).any():
+    by_time = bool((table["window"] == LIFE).any())
+    if not by_time and (mode == "synchronous" or not (table["window"] != OWN).any()):
         return np.full(rows(table), "", object)
-    names = {number: f"{key.role}:{key.index}" for number, key in view.ranks.items()}
+    names = {number: f"{key.role}:{key.index}" for number, key in view.ranks.items()} | {LIFE: BY_TIME}
     return np.array([names.get(who, "") for who in table["window"].tolist()], object)
 
 
@@ -208,7 +219,7 @@ def _work(table: Table, duration: Ints) -> list[Column]:
     # A rank whose libraries executed nothing has no FLOPs that anybody counted: absent, not zero.
     if "calls" not in table or not (table["calls"] > 0).any():
         return found
-    own = (table["complete"] > 0) & (table["window"] == OWN)
+    own = (table["complete"] > 0) & ((table["window"] == OWN) | (table["window"] == LIFE))
     flops = _of_kernels(table, "flops", "flop_calls", own)
     traffic = _of_kernels(table, "bytes", "byte_calls", own)
     with np.errstate(divide="ignore", invalid="ignore"):
