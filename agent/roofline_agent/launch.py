@@ -21,6 +21,7 @@ FORWARDED = (
     signal.SIGALRM,
     signal.SIGWINCH,
 )
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 SI_KERNEL = 0x80  # a key at the terminal: the whole process group has it already
 GROUP_KILL_S = 0.02
 PR_SET_PDEATHSIG = 1
@@ -65,13 +66,17 @@ def hold_signals() -> Mask:
     return signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
 
 
-def forward_signals(send: Callable[[int], None], resized: Callable[[], None]) -> None:
+def forward_signals(
+    send: Callable[[int], None], resized: Callable[[], None], told_to_end: Callable[[], None]
+) -> None:
     """Pass on what comes, for ever: for a thread of its own."""
     while True:
         got = signal.sigwaitinfo(FORWARDED)
         if got.si_signo == signal.SIGWINCH:
             resized()
             continue
+        if got.si_signo in ENDING:
+            told_to_end()
         # The terminal of a session's leader has closed: only the leader is told.
         alone = got.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
         if got.si_code == SI_KERNEL and not alone:

@@ -70,13 +70,15 @@ def run(
     log = StepLog(step_pattern, say) if step_pattern else None
     running = _Running(command, naming, environ, watchers, log, say)
     running.start(kernels, steps, session)
-    forward = (running.send_signal, running.resize)
+    forward = (running.send_signal, running.resize, running.told_to_end.set)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
     if not running.link.connected:
         say("roofline-agent: no agent runs on this node, nothing is recorded until one is started")
     status = running.wait()
     if session is not None and session.started:
         status = _profiled(running, session, say)
+    elif session is not None and running.told_to_end.is_set():
+        session.close()  # what ended ncu was meant for the command
     elif session is not None:
         say("roofline-agent: ncu ended before it started the command, which now runs without it")
         session.close()
@@ -150,6 +152,7 @@ class _Running:
         self._recording = False
         self._outputs: list[Output] = []
         self._troubles: set[str] = set()  # that were said
+        self.told_to_end = threading.Event()  # by a key or a signal
 
     def start(self, kernels: bool, steps: bool, session: Session | None) -> None:
         """Raises StartError."""

@@ -1,8 +1,9 @@
 """A stand-in for Nsight Compute: starts a command, and writes what ncu would to its log file.
 
 Written out as an executable by `install`; how it behaves is in FAKE_NCU: "denied", "busy", "no-tensor-path",
-"dies" (before it starts the command), "killed" (after that), "deaf" (keeps SIGTERM from its command), "late"
-(refused when the range opens), "shuts" (and ends the command then, as the real one does).
+"dies" (before it starts the command), "slow" (does not come to that), "killed" (after that), "deaf" (keeps
+SIGTERM from its command), "late" (refused when the range opens), "shuts" (and ends the command then, as the
+real one does).
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ if mode == "no-tensor-path" and any("ops_path" in one for one in metrics):
     sys.exit(1)
 if mode == "dies" and not trial:
     sys.exit(1)
+if mode == "slow" and not trial:
+    print("starting", flush=True)
+    time.sleep(60)
 status = 0
 if not trial:
     child = subprocess.Popen(command)

@@ -174,14 +174,15 @@ def test_signal_ends_command_and_profiler(environ: dict[str, str], number: int) 
         assert not psutil.wait_procs(below, 10)[1]
 
 
-def test_keys_at_the_terminal_end_all(environ: dict[str, str]) -> None:
-    """Ctrl-C goes to the whole group at once."""
+@pytest.mark.parametrize(("mode", "sign"), [("", b"ready"), ("slow", b"starting")])
+def test_keys_at_the_terminal_end_all(environ: dict[str, str], mode: str, sign: bytes) -> None:
+    """Ctrl-C goes to the whole group at once. Before ncu has started the command, that then never runs."""
     pid, master = pty.fork()
     if pid == 0:
         command = [*RUN, "--ncu", "5", "--", "sh", "-c", "echo ready; sleep 60"]
-        os.execvpe(command[0], command, environ)
+        os.execvpe(command[0], command, {**environ, "FAKE_NCU": mode})
     output = b""
-    while b"ready" not in output:
+    while sign not in output:
         output += os.read(master, 4096)
     os.write(master, b"\x03")
     try:
