@@ -15,6 +15,7 @@ from .site import Result
 def benchmarks(training_python: str) -> dict[str, Callable[[], Result]]:
     return {
         "mark": agent.mark_cost,
+        "hooks": agent.hook_cost,
         "agent-1hz": lambda: agent.agent_cost(1.0, 0.003),
         "agent-10hz": lambda: agent.agent_cost(0.1, 0.02),
         "slowdown": lambda: agent.slowdown(training_python),
