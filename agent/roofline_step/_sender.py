@@ -34,6 +34,7 @@ Mark = Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]
 _layouts: Dict[Tuple[str, ...], Tuple[bytes, List[int], struct.Struct]] = {}
 MAX_LAYOUTS = 256
 RETRY_NS = 1000000000
+PATIENCE_S = 0.05  # that a thread waits for another one to have connected, at most
 DROPPED_SPANS = "spans.dropped"  # the fact that tells how many
 
 _now = time.monotonic_ns
@@ -76,6 +77,7 @@ class Sender:
         if inherited is not None:
             inherited.close()
         self._connecting = threading.Lock()
+        self._connector = 0  # the thread that connects
         self._retry_ns = 0
         self._was_connected = False
         self.dropped = 0  # marks since the last one that was sent
@@ -88,15 +90,18 @@ class Sender:
         if self._socket is not None:
             return False
         if _now() >= self._retry_ns:
-            # It may be this thread that connects, when a signal's handler marks: waiting would be for ever.
-            if not self._connecting.acquire(blocking=False):
+            # When a signal's handler marks it may be this thread that connects: waiting would be for ever.
+            mine = self._connector == threading.get_ident()
+            if mine or not self._connecting.acquire(timeout=PATIENCE_S):
                 self._lose(marks, spans)
                 return True
+            self._connector = threading.get_ident()
             try:
                 if self._socket is not None or (_now() >= self._retry_ns and self._connect()):
                     return False
                 self._retry_ns = _now() + RETRY_NS
             finally:
+                self._connector = 0
                 self._connecting.release()
         if self._was_connected:
             self._lose(marks, spans)
