@@ -36,7 +36,7 @@ types: $(VENV)/.ready ## check types
 proto: $(PROTO_VENV)/.ready ## generate the wire code from the .proto files
 	@$(PROTO_VENV)/bin/python -m grpc_tools.protoc -I proto --python_out=proto --pyi_out=proto \
 		--grpc_python_out=proto proto/roofline/v1/*.proto
-	@rm -f proto/roofline/v1/machine_pb2_grpc.py
+	@cd proto/roofline/v1 && rm -f machine_pb2_grpc.py models_pb2_grpc.py values_pb2_grpc.py
 
 bench: $(VENV)/.ready $(TF_VENV)/.ready ## measure what the README claims
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python

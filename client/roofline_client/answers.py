@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from roofline.v1 import machine_pb2
 
 from .records import (
     Alignment,
     Cause,
-    Ceiling,
     Fact,
     Gap,
     Imbalance,
@@ -24,7 +24,6 @@ from .records import (
     Report,
     RoleReport,
     Roof,
-    RoofLine,
     ServerLoad,
     Source,
     Stragglers,
@@ -35,11 +34,13 @@ from .records import (
 )
 
 ABSENT = -(2**63)  # of whole numbers
+ENUMS = {"Provenance": machine_pb2.Provenance, "Scope": machine_pb2.Scope}
+R = TypeVar("R", bound=tuple[Any, ...])
 
 
 def job(j: Any) -> Job:
     roles = {role.role: role.ranks for role in j.roles}
-    return Job(j.job, j.begin_ns, j.end_ns, j.ranks, roles, list(j.hosts), j.running)
+    return Job(j.job, j.begin_ns, j.end_ns, j.ranks, roles, list(j.hosts), j.running, dict(j.tags))
 
 
 def _enum_name(enum: Any, number: int) -> str:
@@ -73,12 +74,33 @@ def _fields(message: Any, record: Any) -> dict[str, Any]:
     return {name: getattr(message, name) for name in record._fields}
 
 
-def _roof(r: Any) -> Roof:
-    lines = [
-        RoofLine(line.name, line.label, line.kind, list(line.intensity), list(line.flops), line.binding)
-        for line in r.lines
-    ]
-    return Roof(r.host, r.note, lines, [Ceiling(**_fields(c, Ceiling)) for c in r.ceilings])
+def record(kind: type[R], message: Any) -> R:
+    """A message as the plain record of its kind, which has fields of the same names.
+
+    What is `X | None` in the record is None where the message does not have it; an enum becomes its name.
+    """
+    return kind(**{name: _read(hint, message, name) for name, hint in _hints(kind).items()})
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _read(hint: Any, message: Any, name: str) -> Any:
+    value, inner = getattr(message, name), get_args(hint)
+    if get_origin(hint) is list:
+        return [_one(inner[0], item) for item in value]
+    if get_origin(hint) is dict:
+        return {key: _one(inner[1], value[key]) for key in sorted(value)}
+    if type(None) in inner:
+        return _one(inner[0], value) if message.HasField(name) else None
+    enum = message.DESCRIPTOR.fields_by_name[name].enum_type
+    return _enum_name(ENUMS[enum.name], value) if enum else _one(hint, value)
+
+
+def _one(hint: Any, value: Any) -> Any:
+    return record(hint, value) if hasattr(hint, "_fields") else value
 
 
 def _point(p: Any) -> Point:
@@ -97,7 +119,7 @@ def report(r: Any) -> Report:
         last_step=r.last_step if r.HasField("last_step") else None,
         roles=[RoleReport(x.role, x.ranks, list(x.hosts), _summary(x.summary)) for x in r.roles],
         ranks=[RankReport(**{**_fields(x, RankReport), "summary": _summary(x.summary)}) for x in r.ranks],
-        roofs=[_roof(x) for x in r.roofs],
+        roofs=[record(Roof, x) for x in r.roofs],
         points=[_point(x) for x in r.points],
         alignment=[Alignment(x.host, _value(x.error)) for x in r.alignment],
         gaps=[Gap(**_fields(x, Gap)) for x in r.gaps],
@@ -107,6 +129,7 @@ def report(r: Any) -> Report:
         ],
         parts=[Part(x.host, x.rank, x.instance, x.source, _values(x.values)) for x in r.parts],
         facts=[Fact(x.name, x.value, list(x.ranks)) for x in r.facts],
+        tags=dict(r.tags),
     )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import grpc
-from roofline.v1 import query_pb2, query_pb2_grpc
+from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
-from . import answers
+from . import answers, model_records
 from .errors import ClientError, NotFound, Refused, Unreachable
 from .names import clean
 from .records import Job, Report, Stragglers, TableChunk
@@ -86,7 +86,7 @@ class Client:
         heard of, Unreachable, Refused.
         """
         asked = {"ranks": list(ranks), "first_step": first_step, "last_step": last_step}
-        return self._stream(self._query.GetSteps, _request(query_pb2.GetStepsRequest, job=job, **asked))
+        return self._tables(self._query.GetSteps, _request(query_pb2.GetStepsRequest, job=job, **asked))
 
     def timeline(
         self,
@@ -103,7 +103,7 @@ class Client:
         errors as of `steps`. `roofline_client.trace` makes a file for Perfetto of it.
         """
         asked = {"ranks": list(ranks), "first_step": first_step, "last_step": last_step, "kernels": kernels}
-        return self._stream(self._query.GetTimeline, _request(query_pb2.GetStepsRequest, job=job, **asked))
+        return self._tables(self._query.GetTimeline, _request(query_pb2.GetStepsRequest, job=job, **asked))
 
     def export(self, job: str) -> Iterator[TableChunk]:
         """The raw data of a job, dataset by dataset; times are the server's UNIX time in ns, `node_ns` the
@@ -111,18 +111,114 @@ class Client:
 
         Raises, when it is iterated, NotFound, Unreachable, Refused.
         """
-        return self._stream(self._query.Export, _request(query_pb2.ExportRequest, job=job))
+        return self._tables(self._query.Export, _request(query_pb2.ExportRequest, job=job))
 
-    def _stream(self, method: Any, request: Any) -> Iterator[TableChunk]:
-        # No deadline over all: an answer may take as long as its reader does.
-        call = method(request)
+    def roofline(
+        self, job: str, kind: str = "classic", points: str = "rank", **subject: Any
+    ) -> model_records.Roofline:
+        """Points against roofs. kind: "classic", "hierarchical" or "network"; points: "role", "rank", "step",
+        "phase" or "kernel"; subject: first_step, last_step, ranks.
+
+        Raises NotFound for a job or rank the server has not heard of, Unreachable, Refused.
+        """
+        request = _request(
+            models_pb2.GetRooflineRequest, subject=_subject(job, **subject), kind=kind, points=points
+        )
+        return answers.record(model_records.Roofline, self._ask(self._query.GetRoofline, request))
+
+    def time_roofline(
+        self,
+        job: str = "",
+        experiment: str = "",
+        jobs: Sequence[str] = (),
+        over: str = "",
+        points: str = "kernel",
+        **subject: Any,
+    ) -> model_records.TimeRoofline:
+        """Complexity and time of kernels or steps in one plane: of a job, or of several (those of an
+        experiment, or those named) joined over a parameter. Errors as of `roofline`."""
+        request = _request(
+            models_pb2.GetTimeRooflineRequest,
+            subject=_subject(job, **subject),
+            experiment=experiment,
+            jobs=list(jobs),
+            over=over,
+            points=points,
+        )
+        return answers.record(model_records.TimeRoofline, self._ask(self._query.GetTimeRoofline, request))
+
+    def trajectory(
+        self,
+        experiment: str = "",
+        jobs: Sequence[str] = (),
+        over: str = "",
+        roles: Sequence[str] = (),
+        first_step: int | None = None,
+        last_step: int | None = None,
+    ) -> model_records.Trajectory:
+        """Each role over the jobs of an experiment (or those named), in order of the parameter `over`.
+
+        Raises NotFound for an experiment or job the server has not heard of, Unreachable, Refused.
+        """
+        request = _request(
+            models_pb2.GetTrajectoryRequest,
+            experiment=experiment,
+            jobs=list(jobs),
+            over=over,
+            roles=list(roles),
+            first_step=first_step,
+            last_step=last_step,
+        )
+        return answers.record(model_records.Trajectory, self._ask(self._query.GetTrajectory, request))
+
+    def breakdown(self, job: str, by: str = "role", **subject: Any) -> model_records.Breakdown:
+        """What work, traffic and time are made of, by "role" or "rank". Errors as of `roofline`."""
+        request = _request(models_pb2.GetBreakdownRequest, subject=_subject(job, **subject), by=by)
+        return answers.record(model_records.Breakdown, self._ask(self._query.GetBreakdown, request))
+
+    def machines(self, host: str = "", history: bool = False) -> list[model_records.MachineVersion]:
+        """Machines with their ceilings, newest version first; history: also versions that hold no longer.
+
+        Raises NotFound for a host the server has not heard of, Unreachable, Refused.
+        """
+        request = _request(models_pb2.GetMachinesRequest, host=host, history=history)
+        answer = self._ask(self._query.GetMachines, request)
+        return [answers.record(model_records.MachineVersion, m) for m in answer.machines]
+
+    def bench_net(
+        self, from_host: str, to_host: str, seconds: float = 0.0, quick: bool = False
+    ) -> Iterator[str | model_records.NetResult | model_records.NetSummary]:
+        """Have two agents measure the network between them: texts of progress, results as they come, and a
+        summary at last. seconds: of each measurement, 0 the default; quick: latency and bandwidth alone.
+
+        Raises, when it is iterated, NotFound for a host, Refused when it cannot be done, Unreachable.
+        """
+        request = _request(
+            models_pb2.BenchNetRequest, from_host=from_host, to_host=to_host, seconds=seconds, quick=quick
+        )
+        for event in self._stream(self._query.BenchNet, request):
+            kind = event.WhichOneof("kind")
+            if kind == "progress":
+                yield event.progress
+            elif kind == "result":
+                yield answers.record(model_records.NetResult, event.result)
+            elif kind == "summary":
+                yield answers.record(model_records.NetSummary, event.summary)
+
+    def _tables(self, method: Any, request: Any) -> Iterator[TableChunk]:
         try:
-            while (message := self._next(call)) is not None:
-                yield answers.chunk(message)
+            yield from map(answers.chunk, self._stream(method, request))
         except ValueError as error:
             raise Refused(
                 f"what answers at {self._server} sends no tables of this version: {error}"
             ) from None
+
+    def _stream(self, method: Any, request: Any) -> Iterator[Any]:
+        # No deadline over all: an answer may take as long as its reader does.
+        call = method(request)
+        try:
+            while (message := self._next(call)) is not None:
+                yield message
         finally:
             call.cancel()
 
@@ -170,10 +266,18 @@ class Client:
         return Unreachable(f"no answer from {self._server} within {self._timeout:g} s; {advice}")
 
 
-def _request(kind: Any, **fields: Any) -> Any:
+def _subject(
+    job: str, first_step: int | None = None, last_step: int | None = None, ranks: Sequence[str] = ()
+) -> Any:
+    return _request(
+        models_pb2.Subject, job=job, first_step=first_step, last_step=last_step, ranks=list(ranks)
+    )
+
+
+def _request(message: Any, /, **fields: Any) -> Any:
     """Raises Refused for what the wire cannot say: a number of more than 64 bits, text that is no UTF-8."""
     try:
-        return kind(**fields)
+        return message(**fields)
     except (ValueError, TypeError) as error:
         asked = ", ".join(f"{name} {value!r}" for name, value in fields.items() if value is not None)
         raise Refused(f"{asked}: {error}") from None

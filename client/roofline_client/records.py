@@ -48,11 +48,17 @@ class RoofLine(NamedTuple):
     intensity: list[float]
     flops: list[float]
     binding: bool
+    level: str
+    precision: str
+    width: int
+    provenance: str
 
 
 class Ceiling(NamedTuple):
+    """One limit of a machine; None: not said. Names: docs/ceilings.md."""
+
     name: str
-    kind: str
+    kind: str  # compute, memory, network, latency, overhead
     level: str
     precision: str
     width: int
@@ -61,12 +67,32 @@ class Ceiling(NamedTuple):
     spread: float
     method: str
     time_ns: int
+    device: str  # "" the CPUs of the node, "gpu 0"
+    threads: int | None
+    provenance: str
+    median: float | None
+    clock_hz: float | None
+    peer: str
+    operation: str
 
 
 class Roof(NamedTuple):
     host: str
     note: str
     lines: list[RoofLine]
+    ceilings: list[Ceiling]
+    device: str
+    calibrated_ns: int  # 0: never
+
+
+class Machine(NamedTuple):
+    host: str
+    cpu_model: str
+    sockets: int
+    cores: int
+    cpus: int
+    memory_bytes: int
+    kernel: str
     ceilings: list[Ceiling]
 
 
@@ -138,6 +164,7 @@ class Report(NamedTuple):
     sources: list[Source]
     parts: list[Part]
     facts: list[Fact]
+    tags: dict[str, str]
 
 
 class Job(NamedTuple):
@@ -148,6 +175,7 @@ class Job(NamedTuple):
     roles: dict[str, int]
     hosts: list[str]
     running: bool
+    tags: dict[str, str]
 
 
 class TableColumn(NamedTuple):

@@ -142,6 +142,8 @@ class Knot(NamedTuple):
 
 
 class Ceiling(NamedTuple):
+    """One limit of a machine, as in machine.proto; None: not said."""
+
     name: str
     kind: str
     level: str
@@ -152,6 +154,13 @@ class Ceiling(NamedTuple):
     spread: float
     method: str
     time_ns: int
+    device: str = ""
+    threads: int | None = None
+    provenance: int = 1  # measured
+    median: float | None = None
+    clock_hz: float | None = None
+    peer: str = ""
+    operation: str = ""
 
 
 class SourceStatus(NamedTuple):

@@ -107,14 +107,43 @@ def rank(
 def ceiling(name: str, kind: str, value: float, **more: Any) -> Ceiling:
     unit = "byte/s" if kind == "memory" else "FLOP/s"
     level, precision, width = ("dram", "", 0) if kind == "memory" else ("", "f32", 512)
-    made = Ceiling(name, kind, level, precision, width, value, unit, 0.012, "7 runs", BEGIN)
+    made = Ceiling(
+        name,
+        kind,
+        level,
+        precision,
+        width,
+        value,
+        unit,
+        0.012,
+        "7 runs",
+        BEGIN,
+        "",
+        8,
+        "measured",
+        None,
+        None,
+        "",
+        "",
+    )
     return made._replace(**more)
 
 
 def memory_line(bandwidth: float, peak: float = PEAK, binding: bool = False, name: str = "read") -> RoofLine:
     span = [LOWEST, peak / bandwidth]
     label = f"DRAM {name} {bandwidth / 1e9:.1f} GB/s"
-    return RoofLine(f"dram.{name}", label, "memory", span, [i * bandwidth for i in span], binding)
+    return RoofLine(
+        f"dram.{name}",
+        label,
+        "memory",
+        span,
+        [i * bandwidth for i in span],
+        binding,
+        "dram",
+        "",
+        0,
+        "measured",
+    )
 
 
 def compute_line(
@@ -122,7 +151,9 @@ def compute_line(
 ) -> RoofLine:
     span = [peak / bandwidth, HIGHEST]
     label = f"FP32 {name} {peak / 1e9:.1f} GFLOP/s"
-    return RoofLine(f"peak.f32.{name}", label, "compute", span, [peak, peak], binding)
+    return RoofLine(
+        f"peak.f32.{name}", label, "compute", span, [peak, peak], binding, "", "f32", 512, "measured"
+    )
 
 
 def roof(host: str = "node1", peak: float = PEAK, bandwidth: float = BANDWIDTH) -> Roof:
@@ -136,7 +167,9 @@ def roof(host: str = "node1", peak: float = PEAK, bandwidth: float = BANDWIDTH) 
         compute_line(peak / 16, bandwidth, False, "scalar"),
     ]
     ceilings = [ceiling("dram.triad", "memory", bandwidth), ceiling("peak.f32.512", "compute", peak)]
-    return Roof(host, "a made-up CPU, 8 CPUs; the whole node, shared by all its ranks", lines, ceilings)
+    return Roof(
+        host, "a made-up CPU, 8 CPUs; the whole node, shared by all its ranks", lines, ceilings, "", BEGIN
+    )
 
 
 def point(
@@ -185,5 +218,6 @@ def report(
         ],
         parts=[part()],
         facts=[Fact("setting.OMP_NUM_THREADS", "4", ["worker:0"])],
+        tags={"nodes": "1"},
     )
     return made._replace(**more)

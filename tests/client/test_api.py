@@ -11,6 +11,7 @@ import grpc
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from roofline.v1 import query_pb2 as pb
+from roofline.v1 import values_pb2
 from roofline_client import ClientError, NotFound, Refused, Unreachable, connect
 
 from .fake_server import answer, never_answering, refuse, serving
@@ -115,7 +116,7 @@ def test_every_field_of_a_job_arrives() -> None:
 
 def test_what_the_server_did_not_say_is_absent() -> None:
     message = pb.Report(roles=[pb.RoleReport(role="ps")])
-    message.roles[0].summary.values["steps"].CopyFrom(pb.Value(unit="1", reason="no marks"))
+    message.roles[0].summary.values["steps"].CopyFrom(values_pb2.Value(unit="1", reason="no marks"))
     with serving(report=answer(message)) as asked, connect(asked.address) as client:
         report = client.report("42")
     assert (report.first_step, report.last_step) == (None, None)
@@ -124,7 +125,7 @@ def test_what_the_server_did_not_say_is_absent() -> None:
 
 def test_zero_is_a_value() -> None:
     message = pb.Report(first_step=0, last_step=0, roles=[pb.RoleReport(role="ps")])
-    message.roles[0].summary.values["steps"].CopyFrom(pb.Value(value=0, coverage=0))
+    message.roles[0].summary.values["steps"].CopyFrom(values_pb2.Value(value=0, coverage=0))
     with serving(report=answer(message)) as asked, connect(asked.address) as client:
         report = client.report("42")
     value = report.roles[0].summary.values["steps"]
@@ -216,7 +217,9 @@ def test_address_that_cannot_be_one(address: str) -> None:
 
 def test_enum_value_of_a_newer_server() -> None:
     """Growth rule in machine.proto: a receiver ignores what it does not know."""
-    message = pb.Report(alignment=[pb.Alignment(host="a", error=pb.Value(value=1, unit="s", scope=99))])
+    message = pb.Report(
+        alignment=[pb.Alignment(host="a", error=values_pb2.Value(value=1, unit="s", scope=99))]
+    )
     with serving(report=answer(message)) as asked, connect(asked.address) as client:
         assert client.report("42").alignment[0].error.scope == ""
 

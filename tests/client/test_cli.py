@@ -16,6 +16,7 @@ import grpc
 import pytest
 import roofline_client
 from roofline.v1 import query_pb2 as pb
+from roofline.v1 import values_pb2
 from roofline_client import Refused
 from roofline_client.cli import parse_steps
 
@@ -33,12 +34,12 @@ def run(*arguments: Any, **environ: str) -> subprocess.CompletedProcess[str]:
 
 
 def a_message() -> Any:
-    value = pb.Value(value=0.03, unit="s", provenance="PROVENANCE_MEASURED", scope="SCOPE_PROCESS")
+    value = values_pb2.Value(value=0.03, unit="s", provenance="PROVENANCE_MEASURED", scope="SCOPE_PROCESS")
     rank = pb.RankReport(rank="worker:0", role="worker", host="node1")
     role = pb.RoleReport(role="worker", ranks=1, hosts=["node1"])
     for member in (rank, role):
         member.summary.values["step_time_median"].CopyFrom(value)
-        member.summary.values["flops_per_step"].CopyFrom(pb.Value(unit="FLOP", reason="no kernels"))
+        member.summary.values["flops_per_step"].CopyFrom(values_pb2.Value(unit="FLOP", reason="no kernels"))
     return pb.Report(job="42", begin_ns=10**18, end_ns=10**18 + 10**9, roles=[role], ranks=[rank])
 
 

@@ -30,7 +30,7 @@ HOSTILE = (
     "back\\",
     "{0} %s",
 )
-JOB = Job("42", BEGIN, BEGIN + 12 * SECOND, 3, {"ps": 1, "worker": 2}, ["node1", "node2"], True)
+JOB = Job("42", BEGIN, BEGIN + 12 * SECOND, 3, {"ps": 1, "worker": 2}, ["node1", "node2"], True, {})
 
 
 @pytest.fixture

@@ -8,22 +8,31 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from roofline_agent.records import Provenance
+
 FORMAT = 1
 
 
 class Ceiling(NamedTuple):
-    """One measured limit of this node, over all the CPUs that the calibration may use."""
+    """One limit of this node, as in machine.proto, where each field is explained; None: not said."""
 
-    name: str  # "peak.f32.512", "peak.f64.scalar", "dram.triad", "dram.read"
-    kind: str  # "compute" or "memory"
-    level: str  # "dram", or "" where kind is "compute"
-    precision: str  # "f32" or "f64", or "" where kind is "memory"
-    width: int  # bits of the vectors: 128, 256, 512; a scalar's own 32 or 64; 0 where kind is "memory"
+    name: str  # "peak.f32.512", "peak.f64.scalar", "dram.triad", "l2.read", "launch"; docs/ceilings.md
+    kind: str  # "compute", "memory", "network", "latency" or "overhead"
+    level: str  # "l1", "l2", "l3", "dram", "hbm", "network"; "" where there is none
+    precision: str  # "f32", "bf16", ...; "" where kind is not "compute"
+    width: int  # bits of the vectors: 128, 256, 512; a scalar's own 32 or 64; 0 where there are none
     value: float  # the best run
-    unit: str  # "FLOP/s" or "byte/s"
+    unit: str  # "FLOP/s", "byte/s" or "s"
     spread: float  # (best run - worst run) / best run
     method: str  # one sentence: what ran, on how many threads, over how much memory, how often
     time_ns: int  # since the epoch, when the measurement ended
+    device: str = ""  # "" the CPUs of the node, "gpu 0"
+    threads: int | None = None  # CPUs that took part at once
+    provenance: int = int(Provenance.MEASURED)
+    median: float | None = None  # of the runs
+    clock_hz: float | None = None  # of the cores, or of a GPU's SMs, while it ran
+    peer: str = ""  # of a network: the hostname at the other end
+    operation: str = ""  # "read", "copy", "triad"; "fma", "mul_add", "dot", "gemm"
 
 
 class Calibration(NamedTuple):
@@ -76,18 +85,26 @@ def ceiling_from_json(value: object) -> Ceiling:
         spread=_number(value, "spread"),
         method=_text(value, "method"),
         time_ns=_count(value, "time_ns"),
+        # What follows is newer than the first files of this format.
+        device=_text(value, "device", ""),
+        threads=_count(value, "threads") if value.get("threads") is not None else None,
+        provenance=_count(value, "provenance", int(Provenance.MEASURED)),
+        median=_number(value, "median") if value.get("median") is not None else None,
+        clock_hz=_number(value, "clock_hz") if value.get("clock_hz") is not None else None,
+        peer=_text(value, "peer", ""),
+        operation=_text(value, "operation", ""),
     )
 
 
-def _text(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name)
+def _text(fields: dict[str, Any], name: str, default: str | None = None) -> str:
+    value = fields.get(name, default)
     if not isinstance(value, str):
         raise ValueError(f"{name} is not a string")
     return value
 
 
-def _count(fields: dict[str, Any], name: str) -> int:
-    value = fields.get(name)
+def _count(fields: dict[str, Any], name: str, default: int | None = None) -> int:
+    value = fields.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{name} is not a whole number of at least 0")
     return value

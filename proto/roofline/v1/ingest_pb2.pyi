@@ -1,4 +1,5 @@
 from roofline.v1 import machine_pb2 as _machine_pb2
+from roofline.v1 import models_pb2 as _models_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -237,7 +238,7 @@ class Spans(_message.Message):
     def __init__(self, rank: _Optional[bytes] = ..., name: _Optional[bytes] = ..., begin_ns: _Optional[bytes] = ..., end_ns: _Optional[bytes] = ..., bytes: _Optional[bytes] = ..., count: _Optional[bytes] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Kernel(_message.Message):
-    __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note", "dram_bytes")
+    __slots__ = ("library", "operation", "variant", "precision", "implementation", "problem", "flops", "bytes", "note", "dram_bytes", "l1_bytes", "l2_bytes")
     LIBRARY_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     VARIANT_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +249,8 @@ class Kernel(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     DRAM_BYTES_FIELD_NUMBER: _ClassVar[int]
+    L1_BYTES_FIELD_NUMBER: _ClassVar[int]
+    L2_BYTES_FIELD_NUMBER: _ClassVar[int]
     library: str
     operation: str
     variant: str
@@ -258,7 +261,9 @@ class Kernel(_message.Message):
     bytes: int
     note: str
     dram_bytes: int
-    def __init__(self, library: _Optional[str] = ..., operation: _Optional[str] = ..., variant: _Optional[str] = ..., precision: _Optional[str] = ..., implementation: _Optional[str] = ..., problem: _Optional[str] = ..., flops: _Optional[int] = ..., bytes: _Optional[int] = ..., note: _Optional[str] = ..., dram_bytes: _Optional[int] = ...) -> None: ...
+    l1_bytes: int
+    l2_bytes: int
+    def __init__(self, library: _Optional[str] = ..., operation: _Optional[str] = ..., variant: _Optional[str] = ..., precision: _Optional[str] = ..., implementation: _Optional[str] = ..., problem: _Optional[str] = ..., flops: _Optional[int] = ..., bytes: _Optional[int] = ..., note: _Optional[str] = ..., dram_bytes: _Optional[int] = ..., l1_bytes: _Optional[int] = ..., l2_bytes: _Optional[int] = ...) -> None: ...
 
 class Calls(_message.Message):
     __slots__ = ("rank", "kernel", "start_ns", "duration_ns")
@@ -323,12 +328,16 @@ class Pong(_message.Message):
     def __init__(self, id: _Optional[int] = ..., server_ns: _Optional[int] = ..., received_ns: _Optional[int] = ..., sent_ns: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("id", "set_interval")
+    __slots__ = ("id", "set_interval", "serve_net", "measure_net")
     ID_FIELD_NUMBER: _ClassVar[int]
     SET_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    SERVE_NET_FIELD_NUMBER: _ClassVar[int]
+    MEASURE_NET_FIELD_NUMBER: _ClassVar[int]
     id: int
     set_interval: SetInterval
-    def __init__(self, id: _Optional[int] = ..., set_interval: _Optional[_Union[SetInterval, _Mapping]] = ...) -> None: ...
+    serve_net: ServeNet
+    measure_net: MeasureNet
+    def __init__(self, id: _Optional[int] = ..., set_interval: _Optional[_Union[SetInterval, _Mapping]] = ..., serve_net: _Optional[_Union[ServeNet, _Mapping]] = ..., measure_net: _Optional[_Union[MeasureNet, _Mapping]] = ...) -> None: ...
 
 class SetInterval(_message.Message):
     __slots__ = ("interval_ns",)
@@ -336,12 +345,54 @@ class SetInterval(_message.Message):
     interval_ns: int
     def __init__(self, interval_ns: _Optional[int] = ...) -> None: ...
 
+class ServeNet(_message.Message):
+    __slots__ = ("key", "seconds")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    seconds: float
+    def __init__(self, key: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+
+class MeasureNet(_message.Message):
+    __slots__ = ("key", "host", "addresses", "tcp_port", "grpc_port", "seconds", "quick")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    TCP_PORT_FIELD_NUMBER: _ClassVar[int]
+    GRPC_PORT_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    QUICK_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    host: str
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    tcp_port: int
+    grpc_port: int
+    seconds: float
+    quick: bool
+    def __init__(self, key: _Optional[str] = ..., host: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tcp_port: _Optional[int] = ..., grpc_port: _Optional[int] = ..., seconds: _Optional[float] = ..., quick: bool = ...) -> None: ...
+
+class NetServing(_message.Message):
+    __slots__ = ("addresses", "tcp_port", "grpc_port")
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    TCP_PORT_FIELD_NUMBER: _ClassVar[int]
+    GRPC_PORT_FIELD_NUMBER: _ClassVar[int]
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    tcp_port: int
+    grpc_port: int
+    def __init__(self, addresses: _Optional[_Iterable[str]] = ..., tcp_port: _Optional[int] = ..., grpc_port: _Optional[int] = ...) -> None: ...
+
 class CommandResult(_message.Message):
-    __slots__ = ("id", "done", "reason")
+    __slots__ = ("id", "done", "reason", "serving", "net", "progress")
     ID_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    SERVING_FIELD_NUMBER: _ClassVar[int]
+    NET_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     id: int
     done: bool
     reason: str
-    def __init__(self, id: _Optional[int] = ..., done: bool = ..., reason: _Optional[str] = ...) -> None: ...
+    serving: NetServing
+    net: _models_pb2.NetResult
+    progress: str
+    def __init__(self, id: _Optional[int] = ..., done: bool = ..., reason: _Optional[str] = ..., serving: _Optional[_Union[NetServing, _Mapping]] = ..., net: _Optional[_Union[_models_pb2.NetResult, _Mapping]] = ..., progress: _Optional[str] = ...) -> None: ...

@@ -1,4 +1,6 @@
 from roofline.v1 import machine_pb2 as _machine_pb2
+from roofline.v1 import models_pb2 as _models_pb2
+from roofline.v1 import values_pb2 as _values_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -17,7 +19,14 @@ class ListJobsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job", "begin_ns", "end_ns", "ranks", "roles", "hosts", "running")
+    __slots__ = ("job", "begin_ns", "end_ns", "ranks", "roles", "hosts", "running", "tags")
+    class TagsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     JOB_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     END_NS_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +34,7 @@ class Job(_message.Message):
     ROLES_FIELD_NUMBER: _ClassVar[int]
     HOSTS_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
     job: str
     begin_ns: int
     end_ns: int
@@ -32,7 +42,8 @@ class Job(_message.Message):
     roles: _containers.RepeatedCompositeFieldContainer[RoleCount]
     hosts: _containers.RepeatedScalarFieldContainer[str]
     running: bool
-    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[str]] = ..., running: bool = ...) -> None: ...
+    tags: _containers.ScalarMap[str, str]
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[str]] = ..., running: bool = ..., tags: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RoleCount(_message.Message):
     __slots__ = ("role", "ranks")
@@ -147,12 +158,12 @@ class Cause(_message.Message):
     rank: str
     host: str
     kind: str
-    cost: Value
-    share: Value
+    cost: _values_pb2.Value
+    share: _values_pb2.Value
     steps: int
     of_steps: int
     evidence: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, rank: _Optional[str] = ..., host: _Optional[str] = ..., kind: _Optional[str] = ..., cost: _Optional[_Union[Value, _Mapping]] = ..., share: _Optional[_Union[Value, _Mapping]] = ..., steps: _Optional[int] = ..., of_steps: _Optional[int] = ..., evidence: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, rank: _Optional[str] = ..., host: _Optional[str] = ..., kind: _Optional[str] = ..., cost: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., share: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., steps: _Optional[int] = ..., of_steps: _Optional[int] = ..., evidence: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RankWaits(_message.Message):
     __slots__ = ("rank", "role", "host", "values")
@@ -161,8 +172,8 @@ class RankWaits(_message.Message):
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Value
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+        value: _values_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
     RANK_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -170,8 +181,8 @@ class RankWaits(_message.Message):
     rank: str
     role: str
     host: str
-    values: _containers.MessageMap[str, Value]
-    def __init__(self, rank: _Optional[str] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., values: _Optional[_Mapping[str, Value]] = ...) -> None: ...
+    values: _containers.MessageMap[str, _values_pb2.Value]
+    def __init__(self, rank: _Optional[str] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., values: _Optional[_Mapping[str, _values_pb2.Value]] = ...) -> None: ...
 
 class Imbalance(_message.Message):
     __slots__ = ("first_step", "last_step", "begin_ns", "end_ns", "wait", "last", "share")
@@ -186,10 +197,10 @@ class Imbalance(_message.Message):
     last_step: int
     begin_ns: int
     end_ns: int
-    wait: Value
+    wait: _values_pb2.Value
     last: str
-    share: Value
-    def __init__(self, first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait: _Optional[_Union[Value, _Mapping]] = ..., last: _Optional[str] = ..., share: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+    share: _values_pb2.Value
+    def __init__(self, first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., last: _Optional[str] = ..., share: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class ServerLoad(_message.Message):
     __slots__ = ("rank", "host", "values")
@@ -198,31 +209,15 @@ class ServerLoad(_message.Message):
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Value
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+        value: _values_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
     RANK_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     rank: str
     host: str
-    values: _containers.MessageMap[str, Value]
-    def __init__(self, rank: _Optional[str] = ..., host: _Optional[str] = ..., values: _Optional[_Mapping[str, Value]] = ...) -> None: ...
-
-class Value(_message.Message):
-    __slots__ = ("value", "unit", "provenance", "scope", "coverage", "reason")
-    VALUE_FIELD_NUMBER: _ClassVar[int]
-    UNIT_FIELD_NUMBER: _ClassVar[int]
-    PROVENANCE_FIELD_NUMBER: _ClassVar[int]
-    SCOPE_FIELD_NUMBER: _ClassVar[int]
-    COVERAGE_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
-    value: float
-    unit: str
-    provenance: _machine_pb2.Provenance
-    scope: _machine_pb2.Scope
-    coverage: float
-    reason: str
-    def __init__(self, value: _Optional[float] = ..., unit: _Optional[str] = ..., provenance: _Optional[_Union[_machine_pb2.Provenance, str]] = ..., scope: _Optional[_Union[_machine_pb2.Scope, str]] = ..., coverage: _Optional[float] = ..., reason: _Optional[str] = ...) -> None: ...
+    values: _containers.MessageMap[str, _values_pb2.Value]
+    def __init__(self, rank: _Optional[str] = ..., host: _Optional[str] = ..., values: _Optional[_Mapping[str, _values_pb2.Value]] = ...) -> None: ...
 
 class Summary(_message.Message):
     __slots__ = ("values", "bound", "bound_reason")
@@ -231,15 +226,15 @@ class Summary(_message.Message):
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Value
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+        value: _values_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
     VALUES_FIELD_NUMBER: _ClassVar[int]
     BOUND_FIELD_NUMBER: _ClassVar[int]
     BOUND_REASON_FIELD_NUMBER: _ClassVar[int]
-    values: _containers.MessageMap[str, Value]
+    values: _containers.MessageMap[str, _values_pb2.Value]
     bound: str
     bound_reason: str
-    def __init__(self, values: _Optional[_Mapping[str, Value]] = ..., bound: _Optional[str] = ..., bound_reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, values: _Optional[_Mapping[str, _values_pb2.Value]] = ..., bound: _Optional[str] = ..., bound_reason: _Optional[str] = ...) -> None: ...
 
 class RankReport(_message.Message):
     __slots__ = ("rank", "role", "index", "host", "pid", "name", "windows", "summary")
@@ -272,34 +267,6 @@ class RoleReport(_message.Message):
     hosts: _containers.RepeatedScalarFieldContainer[str]
     summary: Summary
     def __init__(self, role: _Optional[str] = ..., ranks: _Optional[int] = ..., hosts: _Optional[_Iterable[str]] = ..., summary: _Optional[_Union[Summary, _Mapping]] = ...) -> None: ...
-
-class RoofLine(_message.Message):
-    __slots__ = ("name", "label", "kind", "intensity", "flops", "binding")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    LABEL_FIELD_NUMBER: _ClassVar[int]
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    INTENSITY_FIELD_NUMBER: _ClassVar[int]
-    FLOPS_FIELD_NUMBER: _ClassVar[int]
-    BINDING_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    label: str
-    kind: str
-    intensity: _containers.RepeatedScalarFieldContainer[float]
-    flops: _containers.RepeatedScalarFieldContainer[float]
-    binding: bool
-    def __init__(self, name: _Optional[str] = ..., label: _Optional[str] = ..., kind: _Optional[str] = ..., intensity: _Optional[_Iterable[float]] = ..., flops: _Optional[_Iterable[float]] = ..., binding: bool = ...) -> None: ...
-
-class Roof(_message.Message):
-    __slots__ = ("host", "note", "lines", "ceilings")
-    HOST_FIELD_NUMBER: _ClassVar[int]
-    NOTE_FIELD_NUMBER: _ClassVar[int]
-    LINES_FIELD_NUMBER: _ClassVar[int]
-    CEILINGS_FIELD_NUMBER: _ClassVar[int]
-    host: str
-    note: str
-    lines: _containers.RepeatedCompositeFieldContainer[RoofLine]
-    ceilings: _containers.RepeatedCompositeFieldContainer[_machine_pb2.Ceiling]
-    def __init__(self, host: _Optional[str] = ..., note: _Optional[str] = ..., lines: _Optional[_Iterable[_Union[RoofLine, _Mapping]]] = ..., ceilings: _Optional[_Iterable[_Union[_machine_pb2.Ceiling, _Mapping]]] = ...) -> None: ...
 
 class Point(_message.Message):
     __slots__ = ("label", "role", "host", "intensity", "flops", "provenance", "level")
@@ -338,11 +305,18 @@ class Alignment(_message.Message):
     HOST_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     host: str
-    error: Value
-    def __init__(self, host: _Optional[str] = ..., error: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+    error: _values_pb2.Value
+    def __init__(self, host: _Optional[str] = ..., error: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("job", "begin_ns", "end_ns", "mode", "running", "first_step", "last_step", "roles", "ranks", "roofs", "points", "alignment", "gaps", "notes", "sources", "parts", "facts")
+    __slots__ = ("job", "begin_ns", "end_ns", "mode", "running", "first_step", "last_step", "roles", "ranks", "roofs", "points", "alignment", "gaps", "notes", "sources", "parts", "facts", "tags")
+    class TagsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     JOB_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     END_NS_FIELD_NUMBER: _ClassVar[int]
@@ -360,6 +334,7 @@ class Report(_message.Message):
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
     job: str
     begin_ns: int
     end_ns: int
@@ -369,7 +344,7 @@ class Report(_message.Message):
     last_step: int
     roles: _containers.RepeatedCompositeFieldContainer[RoleReport]
     ranks: _containers.RepeatedCompositeFieldContainer[RankReport]
-    roofs: _containers.RepeatedCompositeFieldContainer[Roof]
+    roofs: _containers.RepeatedCompositeFieldContainer[_values_pb2.Roof]
     points: _containers.RepeatedCompositeFieldContainer[Point]
     alignment: _containers.RepeatedCompositeFieldContainer[Alignment]
     gaps: _containers.RepeatedCompositeFieldContainer[Gap]
@@ -377,7 +352,8 @@ class Report(_message.Message):
     sources: _containers.RepeatedCompositeFieldContainer[SourceReport]
     parts: _containers.RepeatedCompositeFieldContainer[PartReport]
     facts: _containers.RepeatedCompositeFieldContainer[Fact]
-    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., mode: _Optional[str] = ..., running: bool = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleReport, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankReport, _Mapping]]] = ..., roofs: _Optional[_Iterable[_Union[Roof, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[Point, _Mapping]]] = ..., alignment: _Optional[_Iterable[_Union[Alignment, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[_Union[SourceReport, _Mapping]]] = ..., parts: _Optional[_Iterable[_Union[PartReport, _Mapping]]] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ...) -> None: ...
+    tags: _containers.ScalarMap[str, str]
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., mode: _Optional[str] = ..., running: bool = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleReport, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankReport, _Mapping]]] = ..., roofs: _Optional[_Iterable[_Union[_values_pb2.Roof, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[Point, _Mapping]]] = ..., alignment: _Optional[_Iterable[_Union[Alignment, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[_Union[SourceReport, _Mapping]]] = ..., parts: _Optional[_Iterable[_Union[PartReport, _Mapping]]] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ..., tags: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Fact(_message.Message):
     __slots__ = ("name", "value", "ranks")
@@ -396,8 +372,8 @@ class PartReport(_message.Message):
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Value
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+        value: _values_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
     HOST_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
@@ -407,8 +383,8 @@ class PartReport(_message.Message):
     rank: str
     instance: str
     source: str
-    values: _containers.MessageMap[str, Value]
-    def __init__(self, host: _Optional[str] = ..., rank: _Optional[str] = ..., instance: _Optional[str] = ..., source: _Optional[str] = ..., values: _Optional[_Mapping[str, Value]] = ...) -> None: ...
+    values: _containers.MessageMap[str, _values_pb2.Value]
+    def __init__(self, host: _Optional[str] = ..., rank: _Optional[str] = ..., instance: _Optional[str] = ..., source: _Optional[str] = ..., values: _Optional[_Mapping[str, _values_pb2.Value]] = ...) -> None: ...
 
 class SourceReport(_message.Message):
     __slots__ = ("host", "sources")

@@ -2,6 +2,7 @@
 """Client and server classes corresponding to protobuf-defined services."""
 import grpc
 
+from roofline.v1 import models_pb2 as roofline_dot_v1_dot_models__pb2
 from roofline.v1 import query_pb2 as roofline_dot_v1_dot_query__pb2
 
 
@@ -44,6 +45,36 @@ class QueryStub(object):
                 '/roofline.v1.Query/Export',
                 request_serializer=roofline_dot_v1_dot_query__pb2.ExportRequest.SerializeToString,
                 response_deserializer=roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
+                )
+        self.GetRoofline = channel.unary_unary(
+                '/roofline.v1.Query/GetRoofline',
+                request_serializer=roofline_dot_v1_dot_models__pb2.GetRooflineRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_models__pb2.Roofline.FromString,
+                )
+        self.GetTimeRoofline = channel.unary_unary(
+                '/roofline.v1.Query/GetTimeRoofline',
+                request_serializer=roofline_dot_v1_dot_models__pb2.GetTimeRooflineRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_models__pb2.TimeRoofline.FromString,
+                )
+        self.GetTrajectory = channel.unary_unary(
+                '/roofline.v1.Query/GetTrajectory',
+                request_serializer=roofline_dot_v1_dot_models__pb2.GetTrajectoryRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_models__pb2.Trajectory.FromString,
+                )
+        self.GetBreakdown = channel.unary_unary(
+                '/roofline.v1.Query/GetBreakdown',
+                request_serializer=roofline_dot_v1_dot_models__pb2.GetBreakdownRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_models__pb2.Breakdown.FromString,
+                )
+        self.GetMachines = channel.unary_unary(
+                '/roofline.v1.Query/GetMachines',
+                request_serializer=roofline_dot_v1_dot_models__pb2.GetMachinesRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_models__pb2.GetMachinesResponse.FromString,
+                )
+        self.BenchNet = channel.unary_stream(
+                '/roofline.v1.Query/BenchNet',
+                request_serializer=roofline_dot_v1_dot_models__pb2.BenchNetRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_models__pb2.BenchNetEvent.FromString,
                 )
 
 
@@ -93,6 +124,50 @@ class QueryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRoofline(self, request, context):
+        """Points against roofs: classic, hierarchical, network. NOT_FOUND: no such job or rank. INVALID_ARGUMENT: a
+        kind, points or range that cannot be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTimeRoofline(self, request, context):
+        """Complexity and time in one plane. Errors as GetRoofline.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTrajectory(self, request, context):
+        """Roles over the jobs of an experiment. NOT_FOUND: no such experiment or job. INVALID_ARGUMENT: no `over`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetBreakdown(self, request, context):
+        """What work, traffic and time are made of. Errors as GetRoofline.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetMachines(self, request, context):
+        """Machines with their ceilings, now and before. NOT_FOUND: no such host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BenchNet(self, request, context):
+        """Have two agents measure the network between them. NOT_FOUND: no such host. FAILED_PRECONDITION: its agent
+        is not connected, or busy with another measurement. ABORTED: it failed, the text says why.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueryServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -125,6 +200,36 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.Export,
                     request_deserializer=roofline_dot_v1_dot_query__pb2.ExportRequest.FromString,
                     response_serializer=roofline_dot_v1_dot_query__pb2.TableChunk.SerializeToString,
+            ),
+            'GetRoofline': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRoofline,
+                    request_deserializer=roofline_dot_v1_dot_models__pb2.GetRooflineRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_models__pb2.Roofline.SerializeToString,
+            ),
+            'GetTimeRoofline': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTimeRoofline,
+                    request_deserializer=roofline_dot_v1_dot_models__pb2.GetTimeRooflineRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_models__pb2.TimeRoofline.SerializeToString,
+            ),
+            'GetTrajectory': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTrajectory,
+                    request_deserializer=roofline_dot_v1_dot_models__pb2.GetTrajectoryRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_models__pb2.Trajectory.SerializeToString,
+            ),
+            'GetBreakdown': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBreakdown,
+                    request_deserializer=roofline_dot_v1_dot_models__pb2.GetBreakdownRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_models__pb2.Breakdown.SerializeToString,
+            ),
+            'GetMachines': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMachines,
+                    request_deserializer=roofline_dot_v1_dot_models__pb2.GetMachinesRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_models__pb2.GetMachinesResponse.SerializeToString,
+            ),
+            'BenchNet': grpc.unary_stream_rpc_method_handler(
+                    servicer.BenchNet,
+                    request_deserializer=roofline_dot_v1_dot_models__pb2.BenchNetRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_models__pb2.BenchNetEvent.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -236,5 +341,107 @@ class Query(object):
         return grpc.experimental.unary_stream(request, target, '/roofline.v1.Query/Export',
             roofline_dot_v1_dot_query__pb2.ExportRequest.SerializeToString,
             roofline_dot_v1_dot_query__pb2.TableChunk.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetRoofline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetRoofline',
+            roofline_dot_v1_dot_models__pb2.GetRooflineRequest.SerializeToString,
+            roofline_dot_v1_dot_models__pb2.Roofline.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetTimeRoofline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetTimeRoofline',
+            roofline_dot_v1_dot_models__pb2.GetTimeRooflineRequest.SerializeToString,
+            roofline_dot_v1_dot_models__pb2.TimeRoofline.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetTrajectory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetTrajectory',
+            roofline_dot_v1_dot_models__pb2.GetTrajectoryRequest.SerializeToString,
+            roofline_dot_v1_dot_models__pb2.Trajectory.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetBreakdown(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetBreakdown',
+            roofline_dot_v1_dot_models__pb2.GetBreakdownRequest.SerializeToString,
+            roofline_dot_v1_dot_models__pb2.Breakdown.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetMachines(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetMachines',
+            roofline_dot_v1_dot_models__pb2.GetMachinesRequest.SerializeToString,
+            roofline_dot_v1_dot_models__pb2.GetMachinesResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def BenchNet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/roofline.v1.Query/BenchNet',
+            roofline_dot_v1_dot_models__pb2.BenchNetRequest.SerializeToString,
+            roofline_dot_v1_dot_models__pb2.BenchNetEvent.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import BadBatch
+from ..model.values import Provenance
 from ..records import (
     ABSENT,
     NODE_JOB,
@@ -429,10 +430,7 @@ def _events(batch: Any, ranks: _Ranks) -> Table:
 def decode_machine(hello: Any) -> Machine:
     """What a Hello says of its node."""
     m = hello.machine
-    ceilings = tuple(
-        Ceiling(c.name, c.kind, c.level, c.precision, c.width, c.value, c.unit, c.spread, c.method, c.time_ns)
-        for c in m.ceilings
-    )
+    ceilings = tuple(decode_ceiling(c) for c in m.ceilings)
     sources = tuple(SourceStatus(s.name, s.works, s.reason, s.advice, s.fills) for s in hello.sources)
     host = _name(m.host, "host")
     return Machine(
@@ -447,3 +445,10 @@ def decode_machine(hello: Any) -> Machine:
         sources,
         hello.interval_ns,
     )
+
+
+def decode_ceiling(c: Any) -> Ceiling:
+    """A ceiling as an agent said it; what it did not say is None, a provenance it did not say measured."""
+    said = {name: getattr(c, name) for name in Ceiling._fields}
+    said |= {name: None for name in ("threads", "median", "clock_hz") if not c.HasField(name)}
+    return Ceiling(**{**said, "provenance": c.provenance or int(Provenance.MEASURED)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roofline.v1 import machine_pb2
+from roofline.v1 import machine_pb2, values_pb2
 from roofline.v1 import query_pb2 as pb
 
 from ..chunks import Chunk, Column
@@ -14,6 +14,32 @@ from ..model.summary import Summary
 from ..model.values import Value
 from ..records import Ceiling
 from ..report.records import JobSummary, Report, RoofReport
+
+
+def filled(message: Any, record: Any) -> Any:
+    """The message with the fields of a plain record of the same names; what is None is left unset."""
+    for name, field in record._asdict().items():
+        if field is None:
+            continue
+        target = getattr(message, name)
+        if hasattr(field, "_fields"):
+            target.SetInParent()
+            filled(target, field)
+        elif isinstance(field, Mapping):
+            for key, item in field.items():
+                if hasattr(item, "_fields"):
+                    filled(target[key], item)
+                else:
+                    target[key] = item
+        elif isinstance(field, (list, tuple)):
+            for item in field:
+                if hasattr(item, "_fields"):
+                    filled(target.add(), item)
+                else:
+                    target.append(item)
+        else:
+            setattr(message, name, field)
+    return message
 
 
 def jobs(found: Sequence[JobSummary]) -> Any:
@@ -120,11 +146,13 @@ def _summary(summary: Summary) -> Any:
 
 
 def _value(value: Value) -> Any:
-    return pb.Value(**{**value._asdict(), "provenance": int(value.provenance), "scope": int(value.scope)})
+    return values_pb2.Value(
+        **{**value._asdict(), "provenance": int(value.provenance), "scope": int(value.scope)}
+    )
 
 
 def _roof(roof: RoofReport) -> Any:
-    return pb.Roof(
+    return values_pb2.Roof(
         host=roof.host,
         note=roof.note,
         lines=[_line(line) for line in roof.lines],
@@ -133,7 +161,7 @@ def _roof(roof: RoofReport) -> Any:
 
 
 def _line(line: Line) -> Any:
-    return pb.RoofLine(
+    return values_pb2.RoofLine(
         name=line.ceiling.name,
         label=_label(line.ceiling),
         kind=line.ceiling.kind,

@@ -8,18 +8,28 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import grpc
+from roofline.v1 import models_pb2
 
 from ..chunks import Chunk
 from ..errors import BadRequest, UnknownJob
-from ..report import evidence, steps, stragglers, timeline
+from ..report import (
+    breakdowns,
+    evidence,
+    rooflines,
+    steps,
+    stragglers,
+    time_rooflines,
+    timeline,
+    trajectories,
+)
 from ..report.build import build, mode_of
 from ..report.members import summarize_job
-from ..report.records import Steps
+from ..report.records import Steps, Subject
 from ..store import export
 from ..store.export import RawData
 from ..store.store import Needed, Store
 from ..store.view import JobView
-from . import messages
+from . import machines, messages
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +63,50 @@ class QueryService:
     async def Export(self, request: Any, context: Any) -> AsyncIterator[Any]:
         async for message in _stream(self._export, request, context, "export"):
             yield message
+
+    async def GetRoofline(self, request: Any, context: Any) -> Any:
+        return await _answer(self._roofline, request, context, "roofline")
+
+    async def GetTimeRoofline(self, request: Any, context: Any) -> Any:
+        return await _answer(self._time_roofline, request, context, "time-based roofline")
+
+    async def GetTrajectory(self, request: Any, context: Any) -> Any:
+        return await _answer(self._trajectory, request, context, "trajectory")
+
+    async def GetBreakdown(self, request: Any, context: Any) -> Any:
+        return await _answer(self._breakdown, request, context, "breakdown")
+
+    async def GetMachines(self, request: Any, context: Any) -> Any:
+        return await _answer(self._machines, request, context, "question for machines")
+
+    def _roofline(self, request: Any) -> Any:
+        subject = _subject(request.subject)
+        view = self._view(subject.job, rooflines.NEEDED)
+        found = rooflines.roofline(self._store, view, subject, request.kind, request.points)
+        return messages.filled(models_pb2.Roofline(), found)
+
+    def _time_roofline(self, request: Any) -> Any:
+        asked = time_rooflines.Asked(
+            _subject(request.subject), request.experiment, tuple(request.jobs), request.over, request.points
+        )
+        found = time_rooflines.time_roofline(self._store, asked)
+        return messages.filled(models_pb2.TimeRoofline(), found)
+
+    def _trajectory(self, request: Any) -> Any:
+        asked = trajectories.Asked(
+            request.experiment, tuple(request.jobs), request.over, tuple(request.roles), _range(request)
+        )
+        return messages.filled(models_pb2.Trajectory(), trajectories.trajectory(self._store, asked))
+
+    def _breakdown(self, request: Any) -> Any:
+        subject = _subject(request.subject)
+        view = self._view(subject.job, breakdowns.NEEDED)
+        return messages.filled(
+            models_pb2.Breakdown(), breakdowns.breakdown(self._store, view, subject, request.by)
+        )
+
+    def _machines(self, request: Any) -> Any:
+        return machines.answer(self._store, request.host, request.history)
 
     def _list_jobs(self) -> Any:
         now = self._store.now_ns()
@@ -99,6 +153,10 @@ class QueryService:
         return UnknownJob(f"this server has no job {job!r}; {hint}")
 
 
+def _subject(message: Any) -> Subject:
+    return Subject(message.job, _range(message), tuple(message.ranks))
+
+
 def _range(request: Any) -> Steps:
     return Steps(
         request.first_step if request.HasField("first_step") else None,
@@ -135,5 +193,5 @@ async def _refuse(error: Exception, request: Any, context: Any, what: str) -> No
         await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
     elif isinstance(error, BadRequest):
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-    log.error("%s of job %s failed", what, request.job, exc_info=error)
+    log.error("%s failed", what, exc_info=error)
     await context.abort(grpc.StatusCode.INTERNAL, f"the {what} failed: {error}")

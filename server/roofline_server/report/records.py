@@ -160,3 +160,11 @@ class Steps(NamedTuple):
 
 
 ALL_STEPS = Steps()
+
+
+class Subject(NamedTuple):
+    """Of which job, steps and ranks a model shall be. ranks: "worker:0"; none: all."""
+
+    job: str
+    steps: Steps = ALL_STEPS
+    ranks: tuple[str, ...] = ()
