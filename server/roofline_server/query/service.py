@@ -79,6 +79,10 @@ class QueryService:
     async def GetMachines(self, request: Any, context: Any) -> Any:
         return await _answer(self._machines, request, context, "question for machines")
 
+    async def BenchNet(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no network benchmark yet")
+        yield
+
     def _roofline(self, request: Any) -> Any:
         subject = _subject(request.subject)
         view = self._view(subject.job, rooflines.NEEDED)
