@@ -22,8 +22,9 @@ from .config import Config, default_socket, default_state
 from .discovery import Discovery
 from .errors import ConfigError, Unavailable
 from .exporter import Exporter, Greeting, encode_within
+from .listener import Listener
 from .machine import boot_id, read_machine
-from .marks import Intake, Listener
+from .marks import Intake
 from .records import Batch, CounterSet, Event, EventKind, SampleBlock, Settings, Source
 from .sampler import Sampler
 from .schedule import Task

@@ -138,7 +138,7 @@ class AgentLink:
                 self._socket.send(self._packets[0])  # type: ignore[union-attr]
                 self._packets.popleft()
         except BlockingIOError:
-            pass
+            pass  # the agent reads in strides; what waits goes with the next packets
         except OSError:
             self._hang_up()
 

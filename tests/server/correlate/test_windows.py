@@ -50,6 +50,15 @@ def test_of_a_step_done_twice_each_begin_meets_its_own_end() -> None:
     ]
 
 
+def test_mark_that_came_twice_changes_nothing() -> None:
+    borders = [(1, BORDER, 1, 10), (1, BORDER, 2, 20), (1, BORDER, 3, 35)]
+    pairs = [(2, BEGIN, 7, 10), (2, END, 7, 20), (2, BEGIN, 8, 30), (2, END, 8, 44)]
+    once = [*borders, *pairs]
+    assert len(built(*once)) == 4
+    for mark in once:
+        assert built(*once, mark) == built(*once), mark
+
+
 def test_step_whose_end_was_lost_has_no_window() -> None:
     assert built((1, BEGIN, 1, 10), (1, BEGIN, 2, 20), (1, END, 2, 30)) == [(1, 2, 20, 30)]
 
