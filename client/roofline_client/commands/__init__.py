@@ -1,0 +1,1 @@
+"""The commands, a file each: what is asked, how it is shown. `cli.py` is the table of them."""

@@ -1,0 +1,32 @@
+"""`roofline-client export`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import DEFAULT_SERVER, JobOption, Progress, ServerOption
+
+
+def export(
+    job: JobOption,
+    folder: Annotated[Path, typer.Option("-o", "--output", help="folder to write to; it is made")],
+    server: ServerOption = DEFAULT_SERVER,
+    force: Annotated[bool, typer.Option("--force", help="into a folder that is not empty")] = False,
+) -> None:
+    """Write the raw data of a job as CSV, one file a dataset: marks, samples, spans, kernel calls, events.
+
+    Times are on the server's UNIX clock in ns (node_ns: on the node's own); columns.csv explains the columns.
+    """
+    from ..api import connect
+    from ..export import check_folder, write_folder
+
+    check_folder(folder, force)
+    progress = Progress(f"export of job {job}")
+    with connect(server) as client, progress:
+        chunks = client.export(job)
+        counts = write_folder(chunks, folder, force, lambda name, n: progress.say(f"{name}: {n:,} rows"))
+    print(f"{sum(counts.values()):,} rows of {len(counts)} datasets written to {folder}", file=sys.stderr)

@@ -1,0 +1,22 @@
+"""`roofline-client jobs`."""
+
+from __future__ import annotations
+
+from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, reader_may_leave
+
+
+def jobs(server: ServerOption = DEFAULT_SERVER, output: FormatOption = "text") -> None:
+    """List the jobs the server has heard of, newest first."""
+    check_format(output, ("text", "json"))
+    from .. import tables
+    from ..api import connect
+
+    with connect(server) as client:
+        found = client.jobs()
+    with reader_may_leave():
+        if output == "json":
+            print(tables.jobs_json(found))
+        elif found:
+            tables.show(tables.jobs_text(found))
+        else:
+            print("no jobs yet: start `roofline-agent` on the nodes and a training")

@@ -1,0 +1,102 @@
+"""What commands share: options and what they mean, forms of output, how far something is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import Refused
+from ..names import clean
+
+DEFAULT_SERVER = "127.0.0.1:7642"
+
+ServerOption = Annotated[
+    str, typer.Option("--server", envvar="ROOFLINE_SERVER", help="HOST:PORT of roofline-server")
+]
+JobOption = Annotated[str, typer.Option("--job", help="job id, as `roofline-client jobs` shows it")]
+RanksOption = Annotated[
+    list[str] | None, typer.Option("--rank", help="only this rank, as worker:0; may be given again")
+]
+RolesOption = Annotated[
+    list[str] | None, typer.Option("--role", help="only this role, as worker; may be given again")
+]
+FromOption = Annotated[int | None, typer.Option("--from", help="from step K on")]
+ToOption = Annotated[int | None, typer.Option("--to", help="up to step K, inclusive")]
+StepsOption = Annotated[str, typer.Option("--steps", help="only steps FIRST:LAST, either may be left out")]
+FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
+
+
+def parse_steps(text: str) -> tuple[int | None, int | None]:
+    """(first, last) of "10:90", "10:", ":90", "10" or "". Raises Refused."""
+    first, colon, last = text.partition(":")
+    try:
+        low = int(first) if first else None
+        high = int(last) if last else None if colon else low
+    except ValueError:
+        raise Refused(f"--steps {text!r} must be FIRST:LAST, as 10:90, 10: or :90") from None
+    return low, high
+
+
+def check_format(output: str, known: tuple[str, ...] = ("text", "json", "csv")) -> None:
+    check_choice(output, known, "--format")
+
+
+def check_choice(given: str, known: tuple[str, ...], option: str) -> None:
+    if given not in known:
+        raise typer.BadParameter(f"{given!r} is not one of {', '.join(known)}", param_hint=option)
+
+
+def check_ending(picture: Path, option: str) -> None:
+    """Before the server is asked: the answer of a long job takes a while."""
+    from ..plots import FORMATS
+
+    if picture.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"{str(picture)!r} must end in {', '.join(FORMATS)}", param_hint=option)
+
+
+def safe(text: str) -> str:
+    """A file or a program gets the names as they are, a terminal only what cannot steer it."""
+    return "\n".join(map(clean, text.split("\n"))) if sys.stdout.isatty() else text
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """`roofline-client report | head`: nobody reads on, and that is fine."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+
+
+def discard_output() -> None:
+    """What is still buffered goes nowhere; Python would write it at its exit and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class Progress:
+    """One line on a terminal that says how far something is, at most a few times a second; else nothing."""
+
+    def __init__(self, what: str) -> None:
+        self._what = clean(what)
+        self._shown = sys.stderr.isatty()
+        self._next = time.monotonic() + 1.0
+
+    def say(self, how_far: str) -> None:
+        if self._shown and time.monotonic() >= self._next:
+            print(f"\r\x1b[K{self._what}: {clean(how_far)}", end="", file=sys.stderr, flush=True)
+            self._next = time.monotonic() + 0.2
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

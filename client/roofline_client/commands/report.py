@@ -1,0 +1,55 @@
+"""`roofline-client report`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import (
+    DEFAULT_SERVER,
+    FormatOption,
+    JobOption,
+    ServerOption,
+    StepsOption,
+    check_ending,
+    check_format,
+    parse_steps,
+    reader_may_leave,
+    safe,
+)
+
+
+def report(
+    job: JobOption,
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    steps: StepsOption = "",
+    plot: Annotated[
+        Path | None, typer.Option(help="also write the roofline to FILE.png, .svg or .pdf")
+    ] = None,
+) -> None:
+    """What each role and rank of a job reached, against the roof of its node."""
+    check_format(output)
+    first, last = parse_steps(steps)
+    if plot is not None:
+        check_ending(plot, "--plot")
+    from .. import tables
+    from ..api import connect
+
+    with connect(server) as client:
+        found = client.report(job, first, last)
+    with reader_may_leave():
+        if output == "json":
+            print(tables.as_json(found))
+        elif output == "csv":
+            print(safe(tables.as_csv(found)), end="")
+        else:
+            tables.show(tables.report_text(found))
+    if plot is not None:
+        from ..plots import draw_roofline
+
+        draw_roofline(found, plot)
+        print(f"roofline written to {plot}", file=sys.stderr)

@@ -1,0 +1,53 @@
+"""`roofline-client steps`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ..names import clean
+from .options import (
+    DEFAULT_SERVER,
+    FormatOption,
+    FromOption,
+    JobOption,
+    RanksOption,
+    ServerOption,
+    ToOption,
+    check_format,
+    reader_may_leave,
+)
+
+
+def steps(
+    job: JobOption,
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    rank: RanksOption = None,
+    first: FromOption = None,
+    last: ToOption = None,
+    newest: Annotated[int, typer.Option("--last", min=0, help="rows of the text; 0: all")] = 20,
+) -> None:
+    """One row per rank and step: time, examples, bytes, FLOPs, phases, collectives.
+
+    The text shows the newest rows; csv and json all of them and every column, times in ns of the server's
+    UNIX clock, numbers exact. A value nobody measured is '-', an empty cell or null.
+    """
+    check_format(output)
+    from .. import export as exporting
+    from .. import steps as table
+    from .. import tables
+    from ..api import connect
+
+    with connect(server) as client, reader_may_leave():
+        chunks = client.steps(job, rank or (), first, last)
+        if output == "json":
+            table.write_json(job, chunks, sys.stdout)
+        elif output == "csv":
+            for chunk in exporting.write_csv(chunks, sys.stdout, clean if sys.stdout.isatty() else None):
+                for line in table.told(chunk.notes):
+                    print(f"roofline-client: {line}", file=sys.stderr)
+        else:
+            tables.show(table.as_text(job, table.newest(chunks, newest)))

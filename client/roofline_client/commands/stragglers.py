@@ -1,0 +1,39 @@
+"""`roofline-client stragglers`."""
+
+from __future__ import annotations
+
+from .options import (
+    DEFAULT_SERVER,
+    FormatOption,
+    FromOption,
+    JobOption,
+    ServerOption,
+    ToOption,
+    check_format,
+    reader_may_leave,
+    safe,
+)
+
+
+def stragglers(
+    job: JobOption,
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    first: FromOption = None,
+    last: ToOption = None,
+) -> None:
+    """Who waits, and for whom: the ranks that hold the job up, and what shows it."""
+    check_format(output)
+    from .. import stragglers as waits
+    from .. import tables
+    from ..api import connect
+
+    with connect(server) as client:
+        found = client.stragglers(job, first, last)
+    with reader_may_leave():
+        if output == "json":
+            print(waits.as_json(found))
+        elif output == "csv":
+            print(safe(waits.as_csv(found)), end="")
+        else:
+            tables.show(waits.as_text(found))

@@ -1,0 +1,43 @@
+"""`roofline-client timeline`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..names import clean
+from .options import DEFAULT_SERVER, FromOption, JobOption, Progress, RanksOption, ServerOption, ToOption
+
+
+def timeline(
+    job: JobOption,
+    file: Annotated[
+        Path, typer.Option("-o", "--output", help="FILE.json, or FILE.json.gz to have it packed")
+    ],
+    server: ServerOption = DEFAULT_SERVER,
+    rank: RanksOption = None,
+    first: FromOption = None,
+    last: ToOption = None,
+    kernels: Annotated[bool, typer.Option("--kernels", help="every executed kernel too")] = False,
+) -> None:
+    """Write what every rank did when, on one clock: open the file in https://ui.perfetto.dev or chrome://tracing.
+
+    Each rank has rows for its steps, phases, and the collectives it asked for and its engine executed.
+    """
+    from ..api import connect
+    from ..files import written
+    from ..trace import write_trace
+
+    progress = Progress(f"timeline of job {job}")
+    with connect(server) as client, progress, written(file) as out:
+        chunks = client.timeline(job, rank or (), first, last, kernels)
+        found = write_trace(chunks, out, lambda events: progress.say(f"{events:,} events"))
+    for note in found.notes:
+        print(f"roofline-client: {clean(f'note: {note}')}", file=sys.stderr)
+    if found.dropped:
+        print(f"roofline-client: note: {found.dropped:,} slices left out: too many at once", file=sys.stderr)
+    ranks = "1 rank" if found.ranks == 1 else f"{found.ranks} ranks"
+    print(f"timeline of {ranks}, {found.slices:,} slices, written to {file}", file=sys.stderr)
