@@ -7,13 +7,16 @@ PROTO_VENV := .venv-proto
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help demo test test-frameworks fmt lint types proto bench clean
+.PHONY: help demo pictures test test-frameworks fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.ready $(TF_VENV)/.ready ## profile a real TensorFlow parameter-server training as job 42 and report it
 	@$(VENV)/bin/python examples/demo.py --training-python $(TF_VENV)/bin/python
+
+pictures: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run real trainings and draw the pictures of docs/pictures from them
+	@$(VENV)/bin/python examples/pictures.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 test: $(VENV)/.ready ## run the tests (no training framework needed)
 	@$(VENV)/bin/python -m coverage run -m pytest
@@ -42,7 +45,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready ## measure what the README claims
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(PROTO_VENV) demo .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(PROTO_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml
 	@echo "installing roofline into $(VENV) (about a minute, once)"
