@@ -1,8 +1,8 @@
 """`make pictures`: real trainings of this machine and, of them, one picture of each kind for docs/pictures.
 
 PS training with TensorFlow and Horovod training with PyTorch (where it is built) at several sizes, a training
-with DistributedDataParallel, and the papers' kernels at several batch sizes. Takes some minutes; data and logs are
-in the folder `pictures/`.
+with DistributedDataParallel, and the papers' kernels at several batch sizes. Takes some minutes; data and
+logs are in the folder `pictures/`.
 """
 
 from __future__ import annotations
