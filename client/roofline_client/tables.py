@@ -107,7 +107,7 @@ def report_text(report: Report) -> Group:
 
 
 def _head(report: Report) -> Text:
-    begin = _when(report.begin_ns, "%Y-%m-%d %H:%M:%S")
+    begin = when(report.begin_ns, "%Y-%m-%d %H:%M:%S")
     state = "running" if report.running else "ended"
     mode = f", {clean(report.mode)}" if report.mode else ""
     text = Text()
@@ -185,8 +185,8 @@ def _ceilings(report: Report) -> Columns:
     table = Columns("Ceilings", [*names, Column("measured")])
     for roof in report.roofs:
         for c in roof.ceilings:
-            when = _when(c.time_ns, "%Y-%m-%d %H:%M")
-            table.add(roof.host, c.name, units.number(c.value, c.unit), f"{c.spread:.1%}", when)
+            measured = when(c.time_ns, "%Y-%m-%d %H:%M")
+            table.add(roof.host, c.name, units.number(c.value, c.unit), f"{c.spread:.1%}", measured)
     if not any(roof.ceilings for roof in report.roofs):
         table.add("-", "none measured", "-", "-", "-")
     return table
@@ -236,7 +236,7 @@ def _quantity(metric: str) -> str:
     return head if unit in ("ns", "bytes", "joules", "hz", "watts", "celsius") and head else name
 
 
-def _when(time_ns: int, form: str) -> str:
+def when(time_ns: int, form: str) -> str:
     """A UNIX time as local time; "-" for one that nobody set or that no calendar knows."""
     if not time_ns:
         return "-"
@@ -248,7 +248,7 @@ def _when(time_ns: int, form: str) -> str:
 
 def moment(time_ns: int) -> str:
     """A UNIX time as local time of day, to the millisecond."""
-    clock = _when(time_ns, "%H:%M:%S")
+    clock = when(time_ns, "%H:%M:%S")
     return clock if clock == "-" else f"{clock}.{time_ns // 1_000_000 % 1000:03d}"
 
 
@@ -267,7 +267,7 @@ def jobs_text(jobs: Sequence[Job]) -> Columns:
     names = [Column("job"), Column("state"), Column("since"), Column("seconds", right=True)]
     table = Columns("", [*names, Column("ranks", folds=True), Column("nodes", folds=True)])
     for job in jobs:
-        since = _when(job.begin_ns, "%Y-%m-%d %H:%M:%S")
+        since = when(job.begin_ns, "%Y-%m-%d %H:%M:%S")
         roles = " ".join(f"{role}x{count}" for role, count in job.roles.items())
         seconds = f"{(job.end_ns - job.begin_ns) / 1e9:.0f}"
         state = "running" if job.running else "ended"

@@ -18,7 +18,7 @@ import roofline_client
 from roofline.v1 import query_pb2 as pb
 from roofline.v1 import values_pb2
 from roofline_client import Refused
-from roofline_client.commands.options import parse_steps
+from roofline_client.step_range import parse_steps
 
 from ..fakes import wait_for
 from .chunks import introductions, message, slices, steps

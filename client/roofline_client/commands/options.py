@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from ..errors import Refused
 from ..names import clean
 
 DEFAULT_SERVER = "127.0.0.1:7642"
@@ -31,17 +30,6 @@ FromOption = Annotated[int | None, typer.Option("--from", help="from step K on")
 ToOption = Annotated[int | None, typer.Option("--to", help="up to step K, inclusive")]
 StepsOption = Annotated[str, typer.Option("--steps", help="only steps FIRST:LAST, either may be left out")]
 FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
-
-
-def parse_steps(text: str) -> tuple[int | None, int | None]:
-    """(first, last) of "10:90", "10:", ":90", "10" or "". Raises Refused."""
-    first, colon, last = text.partition(":")
-    try:
-        low = int(first) if first else None
-        high = int(last) if last else None if colon else low
-    except ValueError:
-        raise Refused(f"--steps {text!r} must be FIRST:LAST, as 10:90, 10: or :90") from None
-    return low, high
 
 
 def check_format(output: str, known: tuple[str, ...] = ("text", "json", "csv")) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ..step_range import parse_steps
 from .options import (
     DEFAULT_SERVER,
     FormatOption,
@@ -16,7 +17,6 @@ from .options import (
     StepsOption,
     check_ending,
     check_format,
-    parse_steps,
     reader_may_leave,
     safe,
 )
