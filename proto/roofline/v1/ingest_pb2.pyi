@@ -328,16 +328,18 @@ class Pong(_message.Message):
     def __init__(self, id: _Optional[int] = ..., server_ns: _Optional[int] = ..., received_ns: _Optional[int] = ..., sent_ns: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("id", "set_interval", "serve_net", "measure_net")
+    __slots__ = ("id", "set_interval", "serve_net", "measure_net", "stop_net")
     ID_FIELD_NUMBER: _ClassVar[int]
     SET_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     SERVE_NET_FIELD_NUMBER: _ClassVar[int]
     MEASURE_NET_FIELD_NUMBER: _ClassVar[int]
+    STOP_NET_FIELD_NUMBER: _ClassVar[int]
     id: int
     set_interval: SetInterval
     serve_net: ServeNet
     measure_net: MeasureNet
-    def __init__(self, id: _Optional[int] = ..., set_interval: _Optional[_Union[SetInterval, _Mapping]] = ..., serve_net: _Optional[_Union[ServeNet, _Mapping]] = ..., measure_net: _Optional[_Union[MeasureNet, _Mapping]] = ...) -> None: ...
+    stop_net: StopNet
+    def __init__(self, id: _Optional[int] = ..., set_interval: _Optional[_Union[SetInterval, _Mapping]] = ..., serve_net: _Optional[_Union[ServeNet, _Mapping]] = ..., measure_net: _Optional[_Union[MeasureNet, _Mapping]] = ..., stop_net: _Optional[_Union[StopNet, _Mapping]] = ...) -> None: ...
 
 class SetInterval(_message.Message):
     __slots__ = ("interval_ns",)
@@ -371,6 +373,12 @@ class MeasureNet(_message.Message):
     quick: bool
     def __init__(self, key: _Optional[str] = ..., host: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., tcp_port: _Optional[int] = ..., grpc_port: _Optional[int] = ..., seconds: _Optional[float] = ..., quick: bool = ...) -> None: ...
 
+class StopNet(_message.Message):
+    __slots__ = ("key",)
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    def __init__(self, key: _Optional[str] = ...) -> None: ...
+
 class NetServing(_message.Message):
     __slots__ = ("addresses", "tcp_port", "grpc_port")
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
@@ -380,6 +388,12 @@ class NetServing(_message.Message):
     tcp_port: int
     grpc_port: int
     def __init__(self, addresses: _Optional[_Iterable[str]] = ..., tcp_port: _Optional[int] = ..., grpc_port: _Optional[int] = ...) -> None: ...
+
+class NetBuffers(_message.Message):
+    __slots__ = ("buffers",)
+    BUFFERS_FIELD_NUMBER: _ClassVar[int]
+    buffers: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, buffers: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class CommandResult(_message.Message):
     __slots__ = ("id", "done", "reason", "serving", "net", "progress")
