@@ -8,17 +8,14 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from . import __version__
+from .commands import run
 from .errors import AgentError
-
-if TYPE_CHECKING:
-    from .wrapper import Watcher
 
 # Heavy imports (grpc) stay inside the commands: `run` starts one process per rank and must be light.
 
@@ -42,7 +39,6 @@ app = typer.Typer(
     "6 a directory, socket or lock cannot be had.",
 )
 
-MAX_RANK = 10_000_000
 MAX_OFFSET_S = 100 * 365 * 86_400.0
 
 ServerOption = Annotated[
@@ -105,126 +101,11 @@ def daemon(
     agent.run()
 
 
-@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-def run(
-    context: typer.Context,
-    command: Annotated[list[str], typer.Argument(help="the command that is one rank")],
-    job: Annotated[str | None, typer.Option(help="job id of this rank")] = None,
-    role: Annotated[str | None, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = None,
-    rank: Annotated[int | None, typer.Option(min=0, max=MAX_RANK, help="number within the role")] = None,
-    name: Annotated[str | None, typer.Option(help="free name shown in reports")] = None,
-    kernels: Annotated[bool, typer.Option(help="record oneDNN and MKL kernels from verbose lines")] = True,
-    steps: Annotated[bool, typer.Option(help="mark steps by hooks in the training's Python")] = True,
-    step_regex: Annotated[
-        str | None,
-        typer.Option(metavar="PATTERN", help="read steps from lines of the output that match"),
-    ] = None,
-    ncu: Annotated[
-        str | None,
-        typer.Option(metavar="STEPS", help="count the GPU kernels of these steps with Nsight Compute"),
-    ] = None,
-    horovod_timeline: Annotated[
-        bool,
-        typer.Option(
-            envvar="ROOFLINE_HOROVOD_TIMELINE", help="see what Horovod executes; give it to all ranks or none"
-        ),
-    ] = False,
-) -> None:
-    """Start one rank so that its steps and kernels are seen; everything else about it stays as it is.
-
-    Example:  roofline-agent run --job 42 -- python train.py --batch 64
-
-    Example:  roofline-agent run --ncu 100-102 -- python train.py
-
-    Example:  roofline-agent run --step-regex 'step (?P<step>[0-9]+)' -- ./train
-
-    --step-regex is for programs whose steps no hook sees: a regular expression of Python's, looked for in
-    each line of stdout and stderr (ended by \\n or \\r, its first 4096 bytes; stderr then comes through here
-    too). Its group `step` is the number of the step that has ended when the line is written, a group
-    `examples`, if there is one, the examples of each step. If the log leaves steps out, those between two
-    lines are spread evenly; a number that goes back begins a new count; steps before the first line are not
-    known. Hooks mark no steps meanwhile. Python's own output is unbuffered (PYTHONUNBUFFERED=1); for other
-    programs that keep lines back see stdbuf(1).
-
-    --ncu runs each kernel of these steps several times (only these steps get slower, by far), at the clocks
-    it would have anyway (--clock-control none), and sends what it found when the command ends. Steps count
-    from 0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of
-    collectives (NCCL, RCCL, NVSHMEM, ...) are left out: run again they would wait for ever. With several
-    ranks profile one; the others wait for it at their next collective, maybe longer than a short NCCL timeout
-    allows. If ncu cannot be used, it is said why and what to do, and the command runs without it.
-
-    --horovod-timeline lets Horovod write its timeline into a file without a name and reads it from there:
-    fused collectives, negotiation, copies and cycles, as rank 0 sees them. It costs: Horovod's writer spins
-    on a core of rank 0, which slows a training that needs all cores by a quarter and more. A job in which
-    only some ranks have it hangs in its first step, for Horovod needs HOROVOD_TIMELINE in all ranks or in
-    none. A timeline that you ask for yourself (HOROVOD_TIMELINE) is read without this option.
-
-    Exit code: the command's own; 126 or 127 when it cannot be started.
-    """
-    from . import launch, wrapper
-    from .rank_environment import Naming
-
-    watchers = _watchers(horovod_timeline)
-    profiled = _steps_to_profile(ncu, steps, step_regex)
-    pattern = _step_pattern(step_regex)
-    try:
-        settings = context.obj[1]
-        environ = dict(os.environ)
-        if settings["socket"]:
-            environ["ROOFLINE_SOCKET"] = settings["socket"]
-        naming = Naming(job or settings["job"], role, rank, name)
-        status = wrapper.run(
-            command,
-            naming,
-            environ,
-            lambda text: print(text, file=sys.stderr),
-            kernels,
-            steps,
-            profiled=profiled,
-            watchers=watchers,
-            step_pattern=pattern,
-        )
-    except launch.StartError as error:
-        print(f"roofline-agent run: {error}", file=sys.stderr)
-        raise typer.Exit(error.status) from None
-    raise typer.Exit(launch.end_like(status))
-
-
-def _watchers(horovod_timeline: bool) -> Sequence[Watcher]:
-    if not horovod_timeline and not os.environ.get("HOROVOD_TIMELINE"):
-        return ()
-    from .horovod.timeline import watch
-
-    found = watch(os.environ, horovod_timeline, lambda text: print(text, file=sys.stderr))
-    return () if found is None else (found,)
-
-
-def _step_pattern(text: str | None) -> Any:
-    from .step_log import PatternError, compile_pattern
-
-    if text is None:
-        return None
-    try:
-        return compile_pattern(text)
-    except PatternError as error:
-        raise typer.BadParameter(str(error), param_hint="--step-regex") from None
-
-
-def _steps_to_profile(text: str | None, steps: bool, step_regex: str | None) -> tuple[tuple[int, int], ...]:
-    from .ncu.steps import StepsError, parse
-
-    if text is None:
-        return ()
-    if step_regex is not None:
-        raise typer.BadParameter(
-            "needs the hooks that mark steps: leave --step-regex out", param_hint="--ncu"
-        )
-    if not steps:
-        raise typer.BadParameter("needs the hooks that mark steps: leave --no-steps out", param_hint="--ncu")
-    try:
-        return parse(text)
-    except StepsError as error:
-        raise typer.BadParameter(str(error), param_hint="--ncu") from None
+app.command(
+    "run",
+    help=run.HELP,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)(run.run)
 
 
 @app.command()
@@ -249,7 +130,7 @@ def import_(
     role: Annotated[str, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = "worker",
     rank: Annotated[
         int | None,
-        typer.Option(min=0, max=MAX_RANK, help="number within the role [what the file says, else 0]"),
+        typer.Option(min=0, max=run.MAX_RANK, help="number within the role [what the file says, else 0]"),
     ] = None,
     step_time_offset: Annotated[
         float,

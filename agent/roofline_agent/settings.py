@@ -1,4 +1,4 @@
-"""Settings of a rank's environment that matter for its speed, told so that runs can be compared.
+"""Tags of a rank, and settings that matter for its speed, told so that runs can be compared.
 
 Only what MATTERS lists leaves the node, and nothing whose name sounds like a secret, an address or the rank's
 own number. What a program sets for itself after its start is not seen.
@@ -6,10 +6,14 @@ own number. What a program sets for itself after its start is not seen.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 
+from . import tags
 from .records import Event, EventKind, Rank
+
+log = logging.getLogger(__name__)
 
 MATTERS = re.compile(
     "|".join(
@@ -54,11 +58,11 @@ class Tellings:
         self, started: Iterable[tuple[Rank, Mapping[str, str]]], alive: list[Rank], now: int
     ) -> list[Event]:
         """Facts of ranks that have just been found, with their environments; alive: all of this node."""
-        facts = [
-            _fact(rank, f"setting.{name}={value}", now)
-            for rank, environ in started
-            for name, value in settings_that_matter(environ).items()
-        ]
+        facts = []
+        for rank, environ in started:
+            said = {f"setting.{name}": value for name, value in settings_that_matter(environ).items()}
+            said.update(_tags(rank, environ))
+            facts += [_fact(rank, f"{name}={value}", now) for name, value in said.items()]
         return facts + self._processes(alive, now)
 
     def _processes(self, alive: list[Rank], now: int) -> list[Event]:
@@ -73,6 +77,14 @@ class Tellings:
                 self._most[job] = len(ranks)
                 facts += [_fact(rank, f"setting.processes_per_node={len(ranks)}", now) for rank in ranks]
         return facts
+
+
+def _tags(rank: Rank, environ: Mapping[str, str]) -> dict[str, str]:
+    """Of a rank without a wrapper nobody else tells them; what a wrapper told is the same."""
+    said = tags.said_by(environ)
+    for problem in said.problems:
+        log.warning("%s of job %s: %s", rank.key, rank.job, problem)
+    return {f"{tags.FACT}{name}": value for name, value in said.tags.items()}
 
 
 def _fact(rank: Rank, text: str, now: int) -> Event:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from roofline_step._sender import Span, socket_paths
 
-from . import launch, step_log
+from . import launch, step_log, tags
 from .link import AgentLink
 from .output import Output, same_file
 from .pump import TURN_S, pump
@@ -176,6 +176,8 @@ class _Running:
         for output in self._outputs:
             os.close(output.child_end)
         self.link = AgentLink(self.child.pid, socket_paths(self._environ))
+        for name, value in tags.said_by(self._environ).tags.items():
+            self.link.send_fact(f"{tags.FACT}{name}", value)
 
     def _make_outputs(self) -> tuple[Output, int | None]:
         """The way of stdout, and what becomes the command's stderr: ours, unless its lines are looked at."""

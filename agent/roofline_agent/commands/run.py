@@ -1,0 +1,183 @@
+"""`roofline-agent run`: the options of a rank that is started so that it can be seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import tags
+
+if TYPE_CHECKING:
+    from ..wrapper import Watcher
+
+# Imports stay inside the functions: this starts one process per rank and must be light.
+
+MAX_RANK = 10_000_000
+
+HELP = """Start one rank so that its steps and kernels are seen; everything else about it stays as it is.
+
+Example:  roofline-agent run --job 42 -- python train.py --batch 64
+
+Example:  roofline-agent run --ncu 100-102 -- python train.py
+
+Example:  roofline-agent run --step-regex 'step (?P<step>[0-9]+)' -- ./train
+
+Example:  roofline-agent run --experiment scaling --tag nodes=4 --tag batch=32 -- python train.py
+
+--tag and --experiment say what the job is, so that jobs can be compared; all ranks are given the same. A name
+is a lower-case letter and up to 63 of a-z 0-9 _ . -, a value 1 to 256 printable characters. Without an option
+ROOFLINE_TAGS="nodes=4,batch=32" and ROOFLINE_EXPERIMENT say it; an option goes before. Ranks inherit them.
+
+--step-regex is for programs whose steps no hook sees: a regular expression of Python's, looked for in
+each line of stdout and stderr (ended by \\n or \\r, its first 4096 bytes; stderr then comes through here
+too). Its group `step` is the number of the step that has ended when the line is written, a group
+`examples`, if there is one, the examples of each step. If the log leaves steps out, those between two
+lines are spread evenly; a number that goes back begins a new count; steps before the first line are not
+known. Hooks mark no steps meanwhile. Python's own output is unbuffered (PYTHONUNBUFFERED=1); for other
+programs that keep lines back see stdbuf(1).
+
+--ncu runs each kernel of these steps several times (only these steps get slower, by far), at the clocks
+it would have anyway (--clock-control none), and sends what it found when the command ends. Steps count
+from 0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of
+collectives (NCCL, RCCL, NVSHMEM, ...) are left out: run again they would wait for ever. With several
+ranks profile one; the others wait for it at their next collective, maybe longer than a short NCCL timeout
+allows. If ncu cannot be used, it is said why and what to do, and the command runs without it.
+
+--horovod-timeline lets Horovod write its timeline into a file without a name and reads it from there:
+fused collectives, negotiation, copies and cycles, as rank 0 sees them. It costs: Horovod's writer spins
+on a core of rank 0, which slows a training that needs all cores by a quarter and more. A job in which
+only some ranks have it hangs in its first step, for Horovod needs HOROVOD_TIMELINE in all ranks or in
+none. A timeline that you ask for yourself (HOROVOD_TIMELINE) is read without this option.
+
+Exit code: the command's own; 126 or 127 when it cannot be started.
+"""
+
+CommandArgument = Annotated[list[str], typer.Argument(help="the command that is one rank")]
+JobOption = Annotated[str | None, typer.Option(help="job id of this rank")]
+RoleOption = Annotated[str | None, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")]
+RankOption = Annotated[int | None, typer.Option(min=0, max=MAX_RANK, help="number within the role")]
+NameOption = Annotated[str | None, typer.Option(help="free name shown in reports")]
+TagOption = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="NAME=VALUE", help="say something about the job; may be given again"),
+]
+ExperimentOption = Annotated[str | None, typer.Option(help="the experiment the job is one run of")]
+KernelsOption = Annotated[bool, typer.Option(help="record oneDNN and MKL kernels from verbose lines")]
+StepsOption = Annotated[bool, typer.Option(help="mark steps by hooks in the training's Python")]
+StepRegexOption = Annotated[
+    str | None,
+    typer.Option(metavar="PATTERN", help="read steps from lines of the output that match"),
+]
+NcuOption = Annotated[
+    str | None,
+    typer.Option(metavar="STEPS", help="count the GPU kernels of these steps with Nsight Compute"),
+]
+TimelineOption = Annotated[
+    bool,
+    typer.Option(
+        envvar="ROOFLINE_HOROVOD_TIMELINE", help="see what Horovod executes; give it to all ranks or none"
+    ),
+]
+
+
+def run(
+    context: typer.Context,
+    command: CommandArgument,
+    job: JobOption = None,
+    role: RoleOption = None,
+    rank: RankOption = None,
+    name: NameOption = None,
+    tag: TagOption = None,
+    experiment: ExperimentOption = None,
+    kernels: KernelsOption = True,
+    steps: StepsOption = True,
+    step_regex: StepRegexOption = None,
+    ncu: NcuOption = None,
+    horovod_timeline: TimelineOption = False,
+) -> None:
+    """Start one rank as HELP says."""
+    from .. import launch, wrapper
+    from ..rank_environment import Naming
+
+    settings = context.obj[1]
+    said = _tags(tag or (), experiment)
+    more: dict[str, Any] = {
+        "profiled": _steps_to_profile(ncu, steps, step_regex),
+        "step_pattern": _step_pattern(step_regex),
+        "watchers": _watchers(horovod_timeline),
+    }
+    naming = Naming(job or settings["job"], role, rank, name)
+    try:
+        status = wrapper.run(
+            command, naming, _environ(settings["socket"], said), _say, kernels, steps, **more
+        )
+    except launch.StartError as error:
+        _say(f"roofline-agent run: {error}")
+        raise typer.Exit(error.status) from None
+    raise typer.Exit(launch.end_like(status))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _environ(socket: str | None, said: dict[str, str]) -> dict[str, str]:
+    """The caller's environment with the agent's socket and the tags of this rank."""
+    environ = {name: value for name, value in os.environ.items() if name not in (tags.TAGS, tags.EXPERIMENT)}
+    environ.update(tags.as_environ(said))
+    if socket:
+        environ["ROOFLINE_SOCKET"] = socket
+    return environ
+
+
+def _tags(options: Sequence[str], experiment: str | None) -> dict[str, str]:
+    """Options go before the environment; what the environment says wrong is left out, and that is said."""
+    try:
+        given = tags.given(options, experiment)
+    except tags.TagError as error:
+        raise typer.BadParameter(str(error), param_hint="--tag or --experiment") from None
+    inherited = tags.said_by(os.environ)
+    for problem in inherited.problems:
+        _say(f"roofline-agent run: this tag is left out: {problem}")
+    return {**inherited.tags, **given}
+
+
+def _watchers(horovod_timeline: bool) -> Sequence[Watcher]:
+    if not horovod_timeline and not os.environ.get("HOROVOD_TIMELINE"):
+        return ()
+    from ..horovod.timeline import watch
+
+    found = watch(os.environ, horovod_timeline, _say)
+    return () if found is None else (found,)
+
+
+def _step_pattern(text: str | None) -> Any:
+    from ..step_log import PatternError, compile_pattern
+
+    if text is None:
+        return None
+    try:
+        return compile_pattern(text)
+    except PatternError as error:
+        raise typer.BadParameter(str(error), param_hint="--step-regex") from None
+
+
+def _steps_to_profile(text: str | None, steps: bool, step_regex: str | None) -> tuple[tuple[int, int], ...]:
+    from ..ncu.steps import StepsError, parse
+
+    if text is None:
+        return ()
+    if step_regex is not None:
+        raise typer.BadParameter(
+            "needs the hooks that mark steps: leave --step-regex out", param_hint="--ncu"
+        )
+    if not steps:
+        raise typer.BadParameter("needs the hooks that mark steps: leave --no-steps out", param_hint="--ncu")
+    try:
+        return parse(text)
+    except StepsError as error:
+        raise typer.BadParameter(str(error), param_hint="--ncu") from None

@@ -1,0 +1,87 @@
+"""Tags: what the user says a job is, so that jobs can be compared: nodes=4, batch=32, experiment=scaling.
+
+They reach a rank in ROOFLINE_TAGS ("nodes=4,batch=32"; a comma in a value is written \\,) and
+ROOFLINE_EXPERIMENT, a tag of its own, and leave its node as facts "tag.NAME=VALUE".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+TAGS, EXPERIMENT = "ROOFLINE_TAGS", "ROOFLINE_EXPERIMENT"
+FACT = "tag."  # how the names of facts begin that are tags
+NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+MAX_VALUE, MAX_TAGS = 256, 32
+_PIECE = re.compile(r"(?:\\[\\,]|[^,])+")
+_ESCAPED = re.compile(r"\\([\\,])")
+
+
+class TagError(ValueError):
+    """It is no tag; the text says why."""
+
+
+class Said(NamedTuple):
+    """What an environment says: its tags by name, and what is wrong with the rest."""
+
+    tags: dict[str, str]
+    problems: list[str]
+
+
+def parse(text: str) -> tuple[str, str]:
+    """(name, value) of "nodes=4". Raises TagError."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise TagError(f"{text[:80]!r} must be NAME=VALUE, as nodes=4")
+    return name, checked(name, value)
+
+
+def checked(name: str, value: str) -> str:
+    """The value, if a tag may have it. Raises TagError."""
+    if not NAME.fullmatch(name):
+        raise TagError(f"tag name {name[:80]!r} must be a lower-case letter and up to 63 of a-z 0-9 _ . -")
+    if not (0 < len(value) <= MAX_VALUE and value.isprintable()):
+        raise TagError(f"tag {name}: its value must be 1 to {MAX_VALUE} printable characters")
+    return value
+
+
+def said_by(environ: Mapping[str, str]) -> Said:
+    """The tags in an environment; what cannot be one is left out and named."""
+    tags: dict[str, str] = {}
+    problems: list[str] = []
+    for piece in filter(str.strip, _PIECE.findall(environ.get(TAGS, ""))):
+        try:
+            name, value = parse(_ESCAPED.sub(r"\1", piece).lstrip())
+            tags[name] = value
+        except TagError as error:
+            problems.append(f"{TAGS}: {error}")
+    if experiment := environ.get(EXPERIMENT):
+        try:
+            tags["experiment"] = checked("experiment", experiment)
+        except TagError:
+            problems.append(f"{EXPERIMENT}: must be 1 to {MAX_VALUE} printable characters")
+    if len(tags) > MAX_TAGS:
+        problems.append(f"{len(tags)} tags; only the first {MAX_TAGS} are kept")
+    return Said(dict(list(tags.items())[:MAX_TAGS]), problems)
+
+
+def given(options: Iterable[str], experiment: str | None) -> dict[str, str]:
+    """The tags that options of the command line give. Raises TagError."""
+    tags = dict(map(parse, options))
+    if experiment is not None:
+        tags["experiment"] = checked("experiment", experiment)
+    if len(tags) > MAX_TAGS:
+        raise TagError(f"{len(tags)} tags; at most {MAX_TAGS}")
+    return tags
+
+
+def as_environ(tags: Mapping[str, str]) -> dict[str, str]:
+    """The variables that say these tags to a rank, and to what it starts."""
+    written = (f"{name}={_escape(value)}" for name, value in tags.items() if name != "experiment")
+    environ = {TAGS: ",".join(written), EXPERIMENT: tags.get("experiment", "")}
+    return {name: value for name, value in environ.items() if value}
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace(",", "\\,")

@@ -1,0 +1,107 @@
+"""What a user says of a job reaches the agent, by options or by the environment; nonsense does not."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_agent.records import Rank
+from roofline_agent.settings import Tellings
+from roofline_agent.tags import EXPERIMENT, MAX_TAGS, MAX_VALUE, TAGS, TagError, as_environ, parse, said_by
+
+from tests.agent.test_wrapper import python, run
+from tests.fakes import FakeAgent, clean_environ
+
+PRINT = f"import json, os; print(json.dumps([os.environ.get({TAGS!r}), os.environ.get({EXPERIMENT!r})]))"
+names = st.from_regex(r"[a-z][a-z0-9_.-]{0,63}", fullmatch=True)
+values = st.text(min_size=1, max_size=MAX_VALUE).filter(str.isprintable)
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return clean_environ(ROOFLINE_SOCKET=str(tmp_path / "agent.sock"))
+
+
+@given(st.dictionaries(names, values, max_size=MAX_TAGS))
+def test_environment_says_what_was_written_into_it(tags: dict[str, str]) -> None:
+    assert said_by(as_environ(tags)) == (tags, [])
+
+
+@given(st.text(max_size=400), st.text(max_size=300))
+def test_any_environment_gives_tags_that_can_be(said: str, experiment: str) -> None:
+    found = said_by({TAGS: said, EXPERIMENT: experiment})
+    assert len(found.tags) <= MAX_TAGS
+    for name, value in found.tags.items():
+        assert parse(f"{name}={value}") == (name, value)
+
+
+def test_environment_as_people_write_it() -> None:
+    environ = {TAGS: "nodes=4, batch=32,,", EXPERIMENT: "scaling"}
+    assert said_by(environ) == ({"nodes": "4", "batch": "32", "experiment": "scaling"}, [])
+    assert said_by({TAGS: r"path=C:\data,layers=1\,2,eq=a=b"}).tags == {
+        "path": r"C:\data",
+        "layers": "1,2",
+        "eq": "a=b",
+    }
+
+
+def test_part_of_an_environment_that_is_no_tag_is_named_and_left_out() -> None:
+    found = said_by({TAGS: "Nodes=4,batch,ok=1,=5,x=", EXPERIMENT: "a\nb"})
+    assert found.tags == {"ok": "1"}
+    assert len(found.problems) == 5
+    assert "'batch' must be NAME=VALUE" in found.problems[1]
+
+
+def test_more_tags_than_are_kept() -> None:
+    found = said_by({TAGS: ",".join(f"t{n}=1" for n in range(MAX_TAGS + 1))})
+    assert len(found.tags) == MAX_TAGS and str(MAX_TAGS + 1) in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["nodes", "Nodes=4", "4=4", "nodes=", "n=" + "x" * 257, "n=a\x1bb", "n" * 65 + "=1"]
+)
+def test_what_is_no_tag(text: str) -> None:
+    with pytest.raises(TagError):
+        parse(text)
+
+
+def test_options_go_before_the_environment_and_are_inherited(environ: dict[str, str]) -> None:
+    environ |= {TAGS: "nodes=2,batch=32", EXPERIMENT: "old"}
+    done = python(environ, PRINT, "--tag", "nodes=4", "--tag", "note=a,b", "--experiment", "scaling")
+    assert json.loads(done.stdout) == ["nodes=4,batch=32,note=a\\,b", "scaling"]
+
+
+def test_rank_without_tags_is_given_none(environ: dict[str, str]) -> None:
+    assert json.loads(python(environ, PRINT).stdout) == [None, None]
+
+
+@pytest.mark.parametrize("option", [("--tag", "Nodes=4"), ("--tag", "nodes"), ("--experiment", "")])
+def test_option_that_is_no_tag_starts_nothing(environ: dict[str, str], option: tuple[str, str]) -> None:
+    done = run(environ, "echo", "started", options=option)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--tag" in done.stderr
+
+
+def test_environment_that_says_nonsense_stops_nothing(environ: dict[str, str]) -> None:
+    done = python(environ | {TAGS: "nodes=4,BATCH=3"}, PRINT)
+    assert (done.returncode, json.loads(done.stdout)) == (0, ["nodes=4", None])
+    assert b"this tag is left out" in done.stderr and b"BATCH" in done.stderr
+
+
+def test_wrapper_tells_the_agent(environ: dict[str, str], tmp_path: Path) -> None:
+    with FakeAgent(tmp_path / "agent.sock") as agent:
+        assert run(environ, "true", options=("--tag", "nodes=4", "--experiment", "s")).returncode == 0
+        packets = [data for _, data in agent.poll(0.5)]
+    assert [p[4:] for p in packets if p[:1] == b"F"] == [b"tag.nodes=4", b"tag.experiment=s"]
+
+
+def test_agent_reads_them_where_no_wrapper_is(caplog: pytest.LogCaptureFixture) -> None:
+    one = Rank("j", "worker", 0, 100)
+    with caplog.at_level(logging.WARNING):
+        facts = Tellings().of([(one, {TAGS: "nodes=4,No=1", EXPERIMENT: "s"})], [one], 7)
+    assert [f.text for f in facts][:2] == ["tag.nodes=4", "tag.experiment=s"]
+    assert "worker:0 of job j" in caplog.text and "'No'" in caplog.text
