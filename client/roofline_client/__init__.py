@@ -1,4 +1,4 @@
-"""Asks a roofline server and shows the answer: `connect(address).job("42")`, tables, plots, a command line."""
+"""Asks a roofline server and shows the answer: `connect(address).job("42")`, tables, plots, a CLI."""
 
 from __future__ import annotations
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
+from roofline.v1 import models_pb2, values_pb2
 from roofline.v1 import query_pb2 as pb
-from roofline.v1 import values_pb2
-from roofline_client import ClientError, NotFound, Refused, Unreachable, connect
+from roofline_client import Client, ClientError, NotFound, Refused, Unreachable, connect
 
-from .fake_server import answer, never_answering, refuse, serving
+from .fake_server import answer, chunks, never_answering, refuse, serving
 
 WORDS = (FieldDescriptor.CPPTYPE_STRING,)
 WHOLE = (
@@ -36,13 +36,21 @@ def fill(message: Any, numbers: Iterator[int]) -> Any:
                 setattr(message, field.name, made[0])
         elif field.message_type.GetOptions().map_entry:
             for _ in range(2):
-                fill(getattr(message, field.name)[f"key{next(numbers)}"], numbers)
+                _fill_entry(getattr(message, field.name), field, f"key{next(numbers)}", numbers)
         elif field.is_repeated:
             for _ in range(2):
                 fill(getattr(message, field.name).add(), numbers)
         else:
             fill(getattr(message, field.name), numbers)
     return message
+
+
+def _fill_entry(held: Any, field: FieldDescriptor, key: str, numbers: Iterator[int]) -> None:
+    value = field.message_type.fields_by_name["value"]
+    if value.message_type is None:
+        held[key] = _made(value, numbers)
+    else:
+        fill(held[key], numbers)
 
 
 def _made(field: FieldDescriptor, numbers: Iterator[int]) -> Any:
@@ -62,7 +70,10 @@ def sent(message: Any) -> Iterator[tuple[str, Any]]:
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             for key in held:
                 yield field.name, key
-                yield from sent(held[key])
+                if hasattr(held[key], "DESCRIPTOR"):
+                    yield from sent(held[key])
+                else:
+                    yield field.name, held[key]
         elif field.message_type is not None:
             for one in held if field.is_repeated else [held]:
                 yield from sent(one)
@@ -107,11 +118,74 @@ def test_every_field_of_a_job_arrives() -> None:
         first, second = client.jobs()
     job = message.jobs[0]
     assert first._asdict() == {
-        **{f.name: getattr(job, f.name) for f in job.DESCRIPTOR.fields if f.name not in ("roles", "hosts")},
+        **{f.name: getattr(job, f.name) for f in job.DESCRIPTOR.fields},
         "roles": {r.role: r.ranks for r in job.roles},
         "hosts": list(job.hosts),
+        "tags": dict(job.tags),
     }
     assert second.job == message.jobs[1].job
+
+
+MODELS: dict[str, tuple[Any, Callable[[Client], Any]]] = {
+    "GetRoofline": (models_pb2.Roofline, lambda client: client.roofline("42")),
+    "GetTimeRoofline": (models_pb2.TimeRoofline, lambda client: client.time_roofline("42")),
+    "GetTrajectory": (models_pb2.Trajectory, lambda client: client.trajectory("scaling")),
+    "GetBreakdown": (models_pb2.Breakdown, lambda client: client.breakdown("42")),
+    "GetStragglers": (pb.Stragglers, lambda client: client.stragglers("42")),
+}
+
+
+@pytest.mark.parametrize("method", MODELS)
+def test_every_field_of_an_answer_arrives(method: str) -> None:
+    kind, ask = MODELS[method]
+    message = fill(kind(), itertools.count(1))
+    with serving(**{method: answer(message)}) as asked, connect(asked.address) as client:
+        assert set(arrived("", ask(client))) == set(sent(message))
+
+
+def test_every_field_of_a_machine_arrives() -> None:
+    message = fill(models_pb2.GetMachinesResponse(), itertools.count(1))
+    with serving(GetMachines=answer(message)) as asked, connect(asked.address) as client:
+        machines = list(client.machines())
+    assert set(arrived("", machines)) == set(sent(message))
+
+
+def test_every_event_of_a_benchmark_arrives() -> None:
+    numbers = itertools.count(1)
+    result = fill(models_pb2.NetResult(), numbers)
+    summary = fill(models_pb2.NetSummary(), numbers)
+    events = [
+        models_pb2.BenchNetEvent(progress="pings"),
+        *(
+            models_pb2.BenchNetEvent(**{name: one})
+            for name, one in (("result", result), ("summary", summary))
+        ),
+    ]
+    with serving(BenchNet=chunks(*events)) as asked, connect(asked.address) as client:
+        progress, *others = client.bench_net("a", "b")
+    assert progress == "pings"
+    assert set(arrived("", others)) == {*sent(result), *sent(summary)}
+
+
+def test_models_are_asked_for_as_given() -> None:
+    empty = {method: answer(kind()) for method, (kind, _) in MODELS.items()}
+    subject = {"first_step": 0, "last_step": 9, "ranks": ["worker:0"]}
+    with serving(**empty) as asked, connect(asked.address) as client:
+        client.roofline("42", "hierarchical", "phase", **subject)
+        client.time_roofline(experiment="scaling", jobs=["1", "2"], over="batch", points="step")
+        client.trajectory("scaling", ["1"], "nodes", ["ps"], 3, None)
+        client.breakdown("42", "rank", **subject)
+    wanted = models_pb2.Subject(job="42", **subject)
+    assert asked.requests == [
+        models_pb2.GetRooflineRequest(subject=wanted, kind="hierarchical", points="phase"),
+        models_pb2.GetTimeRooflineRequest(
+            subject=models_pb2.Subject(), experiment="scaling", jobs=["1", "2"], over="batch", points="step"
+        ),
+        models_pb2.GetTrajectoryRequest(
+            experiment="scaling", jobs=["1"], over="nodes", roles=["ps"], first_step=3
+        ),
+        models_pb2.GetBreakdownRequest(subject=wanted, by="rank"),
+    ]
 
 
 def test_what_the_server_did_not_say_is_absent() -> None:
