@@ -37,7 +37,7 @@ LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it tak
 UNKNOWN = -1  # the pid of a wrapped process that cannot be told
 MAX_FACTS = 256  # that wait until it is known whose they are
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
-COUNTS = ("flops", "bytes", "dram_bytes")
+COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")
 # Packets of the wrapper (wrapper.py sends them): who is wrapped, a kernel's description, executed kernels.
 WRAPPED = struct.Struct("<sxxxi")
 KERNEL = struct.Struct("<sxxxI")

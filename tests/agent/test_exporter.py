@@ -150,6 +150,14 @@ def test_calls_and_kernels_whose_work_is_not_modelled() -> None:
     assert (second.HasField("flops"), second.HasField("bytes"), second.bytes) == (False, True, 0)
 
 
+def test_bytes_of_levels_that_a_profiler_counted() -> None:
+    counted = SHAPE._replace(l1_bytes=70, l2_bytes=0)
+    batch = decode(Batch(0, 9, calls=[Call(ONE, counted, 1, 2)]))
+    (sent,) = batch.kernels
+    assert (sent.l1_bytes, sent.HasField("l2_bytes"), sent.l2_bytes) == (70, True, 0)
+    assert not sent.HasField("dram_bytes"), "missing is not zero"
+
+
 def test_events() -> None:
     events = [Event(EventKind.LOST, 1, 2, None, 3, "marks"), Event(EventKind.RANK_EXITED, 4, 4, TWO)]
     batch = decode(Batch(0, 9, events=events))

@@ -157,6 +157,8 @@ def wrapped(site: Site, pid: int | None = None) -> socket.socket:
         pytest.param(kernel(body=[1, 2, 3, 4, 5, 6, "many", "bytes"]), id="wrong-types"),
         pytest.param(kernel(body=[["a"], "b", "c", "d", "e", "f", 1, 2]), id="unhashable"),
         pytest.param(kernel(body=["\ud800", "b", "c", "d", "e", "f", 1, 2]), id="half-a-pair"),
+        pytest.param(kernel(body=[*SHAPE[:9], 1, 2, "many"]), id="level-of-wrong-type"),
+        pytest.param(kernel(body=[*SHAPE[:9], 1, -2, 3]), id="level-below-zero"),
     ],
 )
 def test_hostile_kernel_is_refused(site: Site, packet: bytes) -> None:

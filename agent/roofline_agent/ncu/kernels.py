@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from ..recorded.records import Launch
+from ..recorded.records import LEVELS, Launch
 from ..verbose import TimedCall
 from ..verbose.records import KernelShape
 
@@ -78,7 +78,7 @@ def place(launches: Sequence[Launch], window: Window, to_epoch_ns: int) -> list[
 
 def shape(launch: Launch) -> KernelShape:
     """What was computed; the least traffic that could do is not known, the real one is."""
-    dram = launch.bytes.get("dram")
+    moved = {f"{level}_bytes": launch.bytes.get(level) for level in LEVELS}
     return KernelShape(
         library="cuda",
         operation=function(launch.name),
@@ -89,7 +89,7 @@ def shape(launch: Launch) -> KernelShape:
         flops=None if launch.flops is None else round(launch.flops),
         bytes=None,
         note="; ".join(filter(None, [launch.note, NOTE])),
-        dram_bytes=None if dram is None else round(dram),
+        **{name: None if count is None else round(count) for name, count in moved.items()},
     )
 
 

@@ -24,7 +24,7 @@ from ..records import (
 )
 from ..verbose.records import KernelShape
 from .collect import Collector
-from .records import Counter, Kernel, Launch
+from .records import LEVELS, Counter, Kernel, Launch
 from .series import Series, columns, counter_set, is_of_process, scope_of
 
 RECORDED = "recorded"  # a rank's `framework`: it was a file
@@ -211,7 +211,7 @@ def _shape(launch: Launch) -> KernelShape:
         _count(launch.flops),
         _count(launch.bytes.get("minimum")),
         "; ".join(filter(None, (launch.note, placed)))[:MAX_TEXT],
-        _count(launch.bytes.get("dram")),
+        **{f"{level}_bytes": _count(launch.bytes.get(level)) for level in LEVELS},
     )
 
 

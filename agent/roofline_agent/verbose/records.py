@@ -23,6 +23,8 @@ class KernelShape(NamedTuple):
     bytes: int | None
     note: str = ""  # what a reader of `flops` must know; "" if nothing
     dram_bytes: int | None = None  # of one call, as a profiler counted them; None: nobody did
+    l1_bytes: int | None = None  # likewise
+    l2_bytes: int | None = None
 
 
 class KernelCall(NamedTuple):

@@ -63,17 +63,19 @@ def test_kernel_carries_what_was_counted_and_how() -> None:
     one = launch(
         "void gemm<float, int>(float *)",
         flops=2e9,
-        bytes={"dram": 1e6, "l2": 5e6},
+        bytes={"dram": 1e6, "l2": 5e6, "l1": 7e6},
         precision="f32",
         problem="grid (8, 1, 1)",
         note="a lower bound",
     )
     got = shape(one)
     assert (got.library, got.operation, got.precision) == ("cuda", "gemm", "f32")
-    assert (got.flops, got.dram_bytes, got.problem) == (2_000_000_000, 1_000_000, "grid (8, 1, 1)")
+    assert (got.flops, got.problem) == (2_000_000_000, "grid (8, 1, 1)")
+    assert (got.l1_bytes, got.l2_bytes, got.dram_bytes) == (7_000_000, 5_000_000, 1_000_000)
     assert got.implementation == "void gemm<float, int>(float *)"
     assert got.note == f"a lower bound; {NOTE}"
-    assert shape(launch())[6:8] == (None, None) and shape(launch()).dram_bytes is None, "missing is not zero"
+    nothing = shape(launch())
+    assert {nothing.flops, nothing.bytes, nothing.l1_bytes, nothing.l2_bytes, nothing.dram_bytes} == {None}
 
 
 def test_function_is_the_name_without_types() -> None:

@@ -25,7 +25,8 @@ def made(found: Collector) -> list[Batch]:
 
 
 def test_launches_without_a_time_stamp_lie_behind_each_other() -> None:
-    found = collected(Launch("a", 1.0, 10.0, {"dram": 5.0}), Launch("b", 2.0), Launch("c", 0.5, start_s=10.0))
+    counted = {"dram": 5.0, "l2": 6.0, "l1": 7.0}
+    found = collected(Launch("a", 1.0, 10.0, counted), Launch("b", 2.0), Launch("c", 0.5, start_s=10.0))
     calls = [call for batch in made(found) for call in batch.calls]
     assert [(c.start_ns - BEGIN, c.duration_ns) for c in calls] == [
         (0, SECOND),
@@ -33,8 +34,9 @@ def test_launches_without_a_time_stamp_lie_behind_each_other() -> None:
         (10 * SECOND, SECOND // 2),
     ]
     first, second, third = (c.shape for c in calls)
-    assert (first.flops, first.bytes, first.dram_bytes) == (10, None, 5)
-    assert (second.flops, second.dram_bytes) == (None, None)
+    assert (first.flops, first.bytes) == (10, None)
+    assert (first.dram_bytes, first.l2_bytes, first.l1_bytes) == (5, 6, 7)
+    assert (second.flops, second.dram_bytes, second.l2_bytes, second.l1_bytes) == (None,) * 4
     assert "behind the kernel before" in first.note
     assert third.note == ""
 

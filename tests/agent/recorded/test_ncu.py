@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline_agent.ncu.kernels import shape
+from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.ncu import reader as ncu
 from roofline_agent.recorded.records import Kernel, Launch
 from roofline_agent.recorded.text import Text, open_binary
@@ -70,6 +74,23 @@ def of_launch(quantity: str, launch: Launch) -> float | None:
         "GFLOP/s": launch.flops / launch.time_s / 1e9,
         "AI DRAM": launch.flops / launch.bytes["dram"],
     }[quantity]
+
+
+def test_levels_of_recorded_launches_reach_the_calls_that_are_sent() -> None:
+    """NERSC's three metrics, one file's 11 launches; intensity grows from L1 to DRAM."""
+    path = corpus("ncu/a100_gemm_long.csv")
+    with closing(Collector(keep_launches=True)) as found:
+        with open_binary(str(path)) as stream:
+            ncu.read(Text(str(path), stream), found)
+        launches = list(found.launches or ())
+    calls = [shape(launch) for launch in launches]
+    assert len(calls) == 11
+    for launch, call in zip(launches, calls, strict=True):
+        levels = {"l1": call.l1_bytes, "l2": call.l2_bytes, "dram": call.dram_bytes}
+        assert levels == {level: round(count) for level, count in launch.bytes.items()}
+        assert all(levels.values())
+    gemm = max(calls, key=lambda call: call.flops or 0)
+    assert (gemm.l1_bytes or 0) > (gemm.dram_bytes or 0) > 0
 
 
 def numbered(found: list[Oracle]) -> list[tuple[Oracle, int]]:
