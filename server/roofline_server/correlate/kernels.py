@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..records import ABSENT, Bools, Ints, Table, precision_code, rows, take
+from ..records import ABSENT, PRECISIONS, Bools, Ints, Table, concatenate, rows, take
+
+LEVELS = ("l1", "l2")
+ALWAYS = ("f32", "f64")  # precisions whose FLOPs have a column in every row
 
 
 def merge(begin: Ints, end: Ints, slack_ns: int = 0) -> tuple[Ints, Ints]:
@@ -30,10 +33,11 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     """One row per window of a rank that has coverage or calls.
 
     windows: rank, window, step, begin_ns, end_ns. calls: rank, time_ns (start), duration_ns, flops, bytes,
-    precision (code), dram where a profiler counted it, on_gpu (1 or 0).
+    precision (code); dram, l1, l2 (bytes) where a profiler counted them, on_gpu (1 or 0).
     coverage: rank, begin_ns, end_ns. A call belongs to the window that holds its middle. Sums are exact
     int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero. A sum
-    of FLOPs, bytes or DRAM bytes is over the `flop_calls`, `byte_calls`, `dram_calls` that have them.
+    of FLOPs or bytes is over the `flop_calls`, `byte_calls`, `dram_calls`, `l1_calls`, ... that have them.
+    l1, l2, and FLOPs of a precision (`flops_bf16`) are absent where no call of the rank has any.
     `first_ns` is when the first of a window's calls began, `last_ns` when the last had ended; ABSENT if none.
     """
     parts = []
@@ -43,9 +47,7 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
             parts.append(
                 _total_of(mine, take(calls, calls["rank"] == rank), take(coverage, coverage["rank"] == rank))
             )
-    if not parts:
-        return {}
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return concatenate(parts)
 
 
 def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
@@ -68,9 +70,18 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
         "kernel_ns": calls["duration_ns"],
         "unmodelled": (no_flops | (no_bytes & (dram == ABSENT))).astype(np.int64),
     }
-    for name in ("f32", "f64"):
-        same = calls["precision"] == precision_code(name)
-        known[f"flops_{name}"] = np.where(same & ~no_flops, calls["flops"], 0)
+    for name in LEVELS:
+        if name in calls:
+            counted = calls[name] != ABSENT
+            known[name] = np.where(counted, calls[name], 0)
+            known[f"{name}_calls"] = counted.astype(np.int64)
+    for code in np.unique(calls["precision"]).tolist():
+        known[f"flops_{PRECISIONS[code]}"] = np.where(
+            (calls["precision"] == code) & ~no_flops, calls["flops"], 0
+        )
+    for name in ALWAYS:
+        known.setdefault(f"flops_{name}", np.zeros(len(no_flops), np.int64))
+    known.pop("flops_", None)
     result: Table = dict(windows)
     for name, column in known.items():
         running = np.concatenate(([0], np.cumsum(column, dtype=np.int64)))

@@ -50,6 +50,8 @@ RESERVED_COLUMNS = frozenset(
 ) | {"instance"}
 MAX_INSTANCES = 65_536
 MAX_RANK_TABLES = 8192
+# Column of calls -> field of Kernel. The last three are traffic that a profiler may have counted.
+SIZES = {"flops": "flops", "bytes": "bytes", "dram": "dram_bytes", "l1": "l1_bytes", "l2": "l2_bytes"}
 GPU_LIBRARIES = ("cuda", "hip", "sycl", "mtia")
 
 
@@ -333,6 +335,9 @@ def _calls(batch: Any, ranks: _Ranks) -> Table | None:
     kernel = ints(calls.kernel, "calls.kernel")
     if not (kernel.min(initial=0) >= 0 and kernel.max(initial=-1) < len(batch.kernels)):
         raise BadBatch(f"calls.kernel points outside the {len(batch.kernels)} kernels of the batch")
+    for described in batch.kernels:
+        if min(getattr(described, field) for field in SIZES.values()) < 0:
+            raise BadBatch(f"a kernel {described.operation[:40]!r} has counts below zero")
     table: Table = {
         "rank_at": ranks.column(calls.rank, "calls.rank"),
         "kernel": kernel,
@@ -395,13 +400,11 @@ def _with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Tab
         KernelKind(k.library, k.operation, k.variant, k.precision, k.implementation, k.problem, k.note)
         for k in kernels
     ]
-    flops = np.array([k.flops if k.HasField("flops") else ABSENT for k in kernels], np.int64)
-    traffic = np.array([k.bytes if k.HasField("bytes") else ABSENT for k in kernels], np.int64)
-    dram = np.array([k.dram_bytes if k.HasField("dram_bytes") else ABSENT for k in kernels], np.int64)
     calls["kernel"] = np.array([numbers.kernel(kind) for kind in kinds], np.int64)[at]
-    calls["flops"], calls["bytes"] = flops[at], traffic[at]
-    if (dram != ABSENT).any():
-        calls["dram"] = dram[at]
+    for name, field in SIZES.items():
+        known = [getattr(k, field) if k.HasField(field) else ABSENT for k in kernels]
+        if name in ("flops", "bytes") or any(size != ABSENT for size in known):
+            calls[name] = np.array(known, np.int64)[at]
     on_gpu = np.array([k.library in GPU_LIBRARIES for k in kernels], np.int64)
     if on_gpu.any():
         calls["on_gpu"] = on_gpu[at]

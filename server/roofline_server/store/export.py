@@ -45,7 +45,7 @@ SLACK_NS = 10_000_000_000  # a segment's times were told by its clock as it was 
 BEGINS = ("spans", "calls", "events", "node_events")
 FIRST = ("rank", "sender", "host", "instance", "time_ns", "begin_ns", "end_ns", "duration_ns", "node_ns")
 LAST = ("start_ns",)
-UNITS = {"bytes": "byte", "flops": "FLOP", "dram": "byte"}
+UNITS = {"bytes": "byte", "flops": "FLOP", "dram": "byte", "l1": "byte", "l2": "byte"}
 WHY = {
     "node_ns": "the same moment on the node's CLOCK_MONOTONIC",
     "start_ns": "when the process started: tells two that were one rank after each other apart",

@@ -120,6 +120,23 @@ def test_flops_are_kept_by_precision() -> None:
     )
 
 
+def test_flops_of_every_precision_have_a_sum_and_of_none_no_column() -> None:
+    made = [calls((r, 5, 1), flops=r, precision=p) for r, p in ((1, "bf16"), (2, "f8_e4m3"), (2, "f8_e5m2"))]
+    both = {name: np.concatenate([one[name] for one in made]) for name in made[0]}
+    found = total(window_table([(1, 1, 0, 100), (2, 1, 0, 100)]), both, coverage())
+    assert found["flops_bf16"].tolist() == [1, ABSENT]
+    assert (found["flops_f8_e4m3"].tolist(), found["flops_f8_e5m2"].tolist()) == ([ABSENT, 2], [ABSENT, 2])
+    assert (found["flops_f32"].tolist(), "flops_f16" in found) == ([0, 0], False)
+
+
+def test_traffic_of_caches_is_summed_over_the_calls_that_have_it() -> None:
+    made = {**calls((1, 5, 1), (1, 6, 1), (1, 150, 1)), "l1": ints(7, ABSENT, 5), "l2": ints(1, 2, 3)}
+    found = total(window_table([(1, 1, 0, 100), (1, 2, 100, 200)]), made, coverage())
+    assert (found["l1"].tolist(), found["l1_calls"].tolist()) == ([7, 5], [1, 1])
+    assert (found["l2"].tolist(), found["l2_calls"].tolist()) == ([3, 3], [2, 1])
+    assert "l1" not in total(window_table([(1, 1, 0, 100)]), calls((1, 5, 1)), coverage())
+
+
 def test_window_is_complete_when_all_of_it_was_watched() -> None:
     windows = window_table([(1, 1, 0, 100), (1, 2, 100, 200), (1, 3, 200, 300)])
     found = total(windows, calls((1, 5, 1)), coverage((1, 0, 90), (1, 50, 200), (1, 200 + 2 * MS, 10 * MS)))

@@ -406,6 +406,22 @@ def test_call_of_impossible_duration_is_refused(duration: int) -> None:
         decode(sent, NODE, Numbering())
 
 
+def test_traffic_that_a_profiler_counted_is_kept_by_level() -> None:
+    sent = full_batch()
+    sent.kernels[0].l1_bytes, sent.kernels[0].l2_bytes = 70, 30
+    kept = frames(sent)["job", "calls"]
+    assert (kept["l1"].tolist(), kept["l2"].tolist()) == ([70, ABSENT], [30, ABSENT])
+    assert "dram" not in kept
+
+
+@pytest.mark.parametrize("field", ["flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes"])
+def test_kernel_with_counts_below_zero_is_refused(field: str) -> None:
+    sent = full_batch()
+    setattr(sent.kernels[0], field, -1)
+    with pytest.raises(BadBatch, match="below zero"):
+        decode(sent, NODE, Numbering())
+
+
 def test_sender_of_marks_is_a_rank_number() -> None:
     assert frames(full_batch())["job", "marks"]["sender"].tolist() == [100, 100]
 
