@@ -11,7 +11,7 @@ import resource
 import select
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import __version__
@@ -25,6 +25,8 @@ from .exporter import Exporter, Greeting, encode_within
 from .listener import Listener
 from .machine import boot_id, read_machine
 from .marks import Intake
+from .netbench import kept as net_kept
+from .netbench.bench import NetBench
 from .records import Batch, CounterSet, Event, EventKind, SampleBlock, Settings, Source
 from .sampler import Sampler
 from .schedule import Task
@@ -70,7 +72,14 @@ class Daemon:
         self._agent = self._spool.identity(uuid.uuid4().hex)
         self._ceilings_seen = 0.0
         self._ceilings: tuple[Ceiling, ...] = ()
-        self._exporter = Exporter(config.server, self._spool, self._greeting, self._set_interval)
+        self._net_ceilings: tuple[Ceiling, ...] = ()
+        self._exporter = Exporter(
+            config.server,
+            self._spool,
+            self._greeting,
+            self._set_interval,
+            net_bench=NetBench(self._keep_net_ceilings),
+        )
         self._tellings = Tellings()
         self._blocks: list[SampleBlock] = []
         self._events: list[Event] = []
@@ -90,6 +99,7 @@ class Daemon:
     def run(self) -> None:
         """Work until stopped, then hand over what is left."""
         self._read_ceilings()
+        self._read_net_ceilings()
         self._announce()
         self._exporter.start()
         now = self._begin_ns
@@ -208,7 +218,7 @@ class Daemon:
             boot_id(),
             __version__,
             self._machine,
-            self._ceilings,
+            (*self._ceilings, *self._net_ceilings),
             self._sampler.statuses,
             self._sampling.period_ns,
         )
@@ -234,6 +244,17 @@ class Daemon:
             return False
         self._ceilings = calibration.ceilings if calibration else ()
         return True
+
+    def _read_net_ceilings(self) -> None:
+        try:
+            self._net_ceilings = net_kept.load(self.state)
+        except CalibrationError as error:
+            log.warning("network ceilings are not used: %s", error)
+
+    def _keep_net_ceilings(self, new: Sequence[Ceiling]) -> None:
+        """Of a benchmark that has ended. Called from another thread: what it changes is replaced whole."""
+        self._net_ceilings = net_kept.keep(self.state, self._machine, new)
+        self._exporter.greet_again()
 
     def _announce(self) -> None:
         log.info("agent %s on %s, marks at %s", __version__, self._machine.host, self.socket)

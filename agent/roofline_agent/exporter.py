@@ -24,6 +24,8 @@ from roofline.v1 import machine_pb2
 from .bounds import MAX_BATCH, printable
 from .calibrate.records import Ceiling
 from .machine import Machine
+from .netbench import wire as net_wire
+from .netbench.bench import NetBench
 from .records import (
     ABSENT_INT,
     Batch,
@@ -253,14 +255,16 @@ class Exporter(threading.Thread):
         greeting: Callable[[], Greeting],
         set_interval: Callable[[int], None] = lambda interval_ns: None,
         clock: Callable[[], int] = time.monotonic_ns,
+        net_bench: NetBench | None = None,
     ) -> None:
-        """clock: node time, in which the batches speak."""
+        """clock: node time, in which the batches speak. net_bench: None where there is no node to measure."""
         super().__init__(name="exporter", daemon=True)
         self._clock = clock
         self._server = server
         self._spool = spool
         self._greeting = greeting
         self._set_interval = set_interval
+        self._net_bench = net_bench
         self._halt = threading.Event()
         self._lock = threading.Lock()
         self._outgoing: queue.SimpleQueue[bytes | None] | None = None
@@ -320,6 +324,9 @@ class Exporter(threading.Thread):
                     self._outgoing = None
                 outgoing.put(None)
                 call.cancel()
+                # Whoever asked for it cannot hear of it any more.
+                if self._net_bench:
+                    self._net_bench.stop()
 
     def _handle(self, message: Any, outgoing: queue.SimpleQueue[bytes | None]) -> None:
         kind = message.WhichOneof("kind")
@@ -344,7 +351,7 @@ class Exporter(threading.Thread):
             self._acked = max(self._acked, message.rejection.sequence)
             self.push()
         elif kind == "command":
-            outgoing.put(self._obey(message.command).SerializeToString())
+            self._obey(message.command, outgoing)
 
     def _welcome(self, acked: int, outgoing: queue.SimpleQueue[bytes | None]) -> None:
         self._spool.ack(acked)
@@ -356,13 +363,26 @@ class Exporter(threading.Thread):
         log.info("connected to server %s", self._server)
         self.push()
 
-    def _obey(self, command: Any) -> Any:
+    def _obey(self, command: Any, outgoing: queue.SimpleQueue[bytes | None]) -> None:
+        """Do what the server asks for; what takes its time answers later, and more than once."""
+
+        def answer(result: Any) -> None:
+            outgoing.put(pb.AgentMessage(result=result).SerializeToString())
+
         kind = command.WhichOneof("kind")
         if kind == "set_interval":
             self._set_interval(command.set_interval.interval_ns)
-            return pb.AgentMessage(result=pb.CommandResult(id=command.id, done=True))
-        reason = "this agent does not know the command"
-        return pb.AgentMessage(result=pb.CommandResult(id=command.id, done=False, reason=reason))
+            answer(pb.CommandResult(id=command.id, done=True))
+        elif self._net_bench and kind == "stop_net":
+            # Elsewhere: an end takes a moment, and pings want an answer.
+            threading.Thread(target=self._net_bench.stop, args=(command.stop_net.key,), daemon=True).start()
+            answer(pb.CommandResult(id=command.id, done=True))
+        elif self._net_bench and (order := net_wire.order(command, self._greeting().machine.host)):
+            number = command.id
+            self._net_bench.begin(order, lambda said: answer(net_wire.result(number, said)))
+        else:
+            reason = "this agent does not know the command"
+            answer(pb.CommandResult(id=command.id, done=False, reason=reason))
 
     def push(self) -> None:
         """Send what waits, as far as the window allows. Called when there is something new."""

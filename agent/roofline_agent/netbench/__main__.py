@@ -1,0 +1,68 @@
+"""The process of one end of a benchmark: an order comes in, lines of JSON go out (see `child`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .errors import NetBenchError
+from .measuring import measure
+from .records import Measure, Said, Serve, to_json
+from .serving import serve
+from .workers import be_worker
+
+
+def main() -> None:
+    # Ctrl-C in the agent's terminal is for the agent, at whose end this ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lines = _lines()
+    order = json.loads(next(lines))
+    status = 0
+    try:
+        _roles(lines)[order.pop("role")](order)
+    except NetBenchError as error:
+        status = 1
+        _say(Said(error=str(error)))
+    # At once: gRPC's threads may be amid a call to somebody who has gone.
+    os._exit(status)
+
+
+def _roles(lines: Iterator[str]) -> dict[str, Callable[[dict[str, Any]], None]]:
+    return {
+        "serve": lambda order: serve(Serve(**order), _say),
+        "measure": lambda order: measure(Measure(**{**order, "addresses": tuple(order["addresses"])}), _say),
+        "work": lambda order: be_worker(order, lines, _write),
+    }
+
+
+def _lines() -> Iterator[str]:
+    """What the parent writes; when it has gone, this process ends, whatever it is at."""
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            waiting.put(line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield waiting.get()
+
+
+def _say(said: Said) -> None:
+    _write(to_json(said))
+
+
+def _write(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""What becomes the network ceilings of the sending node. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from roofline_agent.calibrate.records import Ceiling
+
+from .records import Result
+
+# Ceiling -> what it is the best of; the first of them that was measured tells which a latency is.
+BANDWIDTHS = {"net.tcp": "tcp.bandwidth", "net.grpc": "grpc.bandwidth"}
+LATENCIES = {"net.tcp.latency": "tcp.latency", "net.grpc.latency": "grpc.latency.uniform.small"}
+
+
+class Measured(NamedTuple):
+    result: Result
+    repeats: tuple[float, ...]  # value of each
+
+
+def ceilings(measured: Sequence[Measured], peer: str, loopback: bool) -> tuple[Ceiling, ...]:
+    """Of each transport the highest bandwidth in one direction, and the shortest round trip."""
+    where = f" over loopback, as {peer} is this node" if loopback else f" to {peer}"
+    found = []
+    for name, begin in BANDWIDTHS.items():
+        candidates = [m for m in measured if m.result.name.startswith(begin)]
+        if candidates:
+            best = max(candidates, key=lambda m: m.result.value)
+            found.append(_ceiling(name, "network", best, max(best.repeats), peer, where))
+    for name, of in LATENCIES.items():
+        found += [
+            _ceiling(name, "latency", m, min(m.repeats), peer, where) for m in measured if m.result.name == of
+        ]
+    return tuple(found)
+
+
+def _ceiling(name: str, kind: str, from_: Measured, value: float, peer: str, where: str) -> Ceiling:
+    most = max(from_.repeats)
+    return Ceiling(
+        name=name,
+        kind=kind,
+        level="network",
+        precision="",
+        width=0,
+        value=value,
+        unit=from_.result.unit,
+        spread=(most - min(from_.repeats)) / most if most else 0.0,
+        method=from_.result.method + where,
+        time_ns=from_.result.time_ns,
+        median=from_.result.value,
+        peer=peer,
+    )
+
+
+def merged(kept: Iterable[Ceiling], new: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
+    """A new run replaces what was kept of the same peer."""
+    peers = {ceiling.peer for ceiling in new}
+    return (*(ceiling for ceiling in kept if ceiling.peer not in peers), *new)

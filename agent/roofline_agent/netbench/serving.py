@@ -1,0 +1,65 @@
+"""The receiving end: serves one benchmark and ends with it, or when its time is over."""
+
+from __future__ import annotations
+
+import queue
+import socket
+from collections.abc import Callable
+
+import psutil
+
+from . import rpc
+from .errors import NetBenchError
+from .listening import Listener
+from .records import Said, Serve, Serving
+
+COME_S = 30.0  # the sending end has so long to come
+MOST_S = 600.0
+MOST_ADDRESSES = 16
+# Never contacted: the kernel only says which address it would send from (RFC 5737, RFC 3849).
+ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+
+
+def serve(order: Serve, say: Callable[[Said], None]) -> None:
+    """Until the sending end has gone. Raises NetBenchError where none came, or the time is over."""
+    ended: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    try:
+        listener = Listener(order.key, lambda: ended.put(True))
+        server, grpc_port = rpc.serve(order.key)
+    except OSError as error:
+        raise NetBenchError(f"this node cannot listen: {error.strerror or error}") from None
+    try:
+        say(Said(serving=Serving(addresses(), listener.port, grpc_port)))
+        if not listener.controlled.wait(min(COME_S, order.seconds)):
+            raise NetBenchError(f"nobody came to measure within {COME_S:g} s")
+        try:
+            ended.get(timeout=min(MOST_S, order.seconds))
+        except queue.Empty:
+            raise NetBenchError(f"the measurement was not over after {order.seconds:g} s") from None
+    finally:
+        listener.close()
+        server.stop(None)
+    say(Said(done=True))
+
+
+def addresses() -> tuple[str, ...]:
+    """Of this node, those it would send from first, loopback last."""
+    found = []
+    for name, entries in sorted(psutil.net_if_addrs().items()):
+        found += [e.address for e in entries if _reachable(e.family, e.address) and name != "lo"]
+    routed = [address for family, target in ELSEWHERE if (address := _sends_from(family, target))]
+    return (*list(dict.fromkeys([*routed, *found]))[: MOST_ADDRESSES - 1], "127.0.0.1")
+
+
+def _reachable(family: int, address: str) -> bool:
+    """An address that means the same on another node: none that needs an interface's name beside it."""
+    return family == socket.AF_INET or (family == socket.AF_INET6 and "%" not in address)
+
+
+def _sends_from(family: socket.AddressFamily, target: str) -> str:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((target, 9))
+            return str(probe.getsockname()[0])
+    except OSError:
+        return ""

@@ -1,0 +1,81 @@
+"""How the two ends talk over TCP: a line of JSON with the key and what the connection is for, then that.
+
+    control   lines of JSON, each answered by one: "count" (bytes received, and when), "bye"
+    echo      `size` bytes there, the same bytes back, again and again
+    sink      bytes, until the sender has no more
+
+The receiving end serves as long as the control connection is open: it ends when the sending end does, however
+that comes about.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+MAX_LINE = 4096  # bytes
+CHUNK = 256 << 10  # bytes read or written at once
+HELLO_S = 5.0  # for the line with the key
+# The other end's machine may vanish without a word: noticed after about 10 s.
+KEEPALIVE = ((socket.TCP_KEEPIDLE, 4), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
+
+
+class Closed(Exception):
+    """The other end closed the connection, or says what no end of a benchmark says."""
+
+
+def prepare(connection: socket.socket) -> None:
+    """A message leaves at once, and a peer that vanished is noticed."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEEPALIVE:
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def connect(address: str, port: int, key: str, timeout_s: float, **what: Any) -> socket.socket:
+    """A connection that the other end has accepted. Raises OSError or Closed."""
+    connection = socket.create_connection((address, port), timeout_s)
+    try:
+        prepare(connection)
+        say(connection, {"key": key, **what})
+        if not hear(connection).get("ok"):
+            raise Closed("it does not know the key")
+        connection.settimeout(None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def say(connection: socket.socket, message: dict[str, Any]) -> None:
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def hear(connection: socket.socket) -> dict[str, Any]:
+    """The next line. Raises Closed for an end, for a line that is too long, and for one that is not JSON."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        # One by one: what follows the line belongs to somebody else.
+        byte = connection.recv(1)
+        if not byte or len(line) >= MAX_LINE:
+            raise Closed("it closed the connection" if not byte else "its line does not end")
+        line += byte
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        raise Closed("it speaks another language") from None
+    if not isinstance(message, dict):
+        raise Closed("it speaks another language")
+    return message
+
+
+def read_exactly(connection: socket.socket, into: memoryview) -> bool:
+    """Fill the buffer; False where the connection ends before."""
+    at = 0
+    while at < len(into):
+        got = connection.recv_into(into[at:])
+        if not got:
+            return False
+        at += got
+    return True

@@ -1,0 +1,159 @@
+"""Plain TCP from the sending end: the limit that nothing above it can pass."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import talk
+from .errors import NetBenchError
+from .rates import REPEATS
+
+CONNECT_S = 3.0
+WARM = 0.25  # share of a measurement that is not counted: slow start, and what a shaper lets through at first
+MIN_TRIPS = 5
+PATIENCE = 10.0  # a round trip may take so many seconds
+NO_LINGER = struct.pack("ii", 1, 0)
+
+
+class Peer:
+    """The other end, by the address at which it answered, with the control connection to it."""
+
+    def __init__(self, address: str, port: int, key: str) -> None:
+        """Raises OSError or talk.Closed."""
+        self.address = address
+        self._port = port
+        self._key = key
+        self._control = self.connect("control")
+        self._control.settimeout(PATIENCE)
+
+    def connect(self, what: str, **more: Any) -> socket.socket:
+        return talk.connect(self.address, self._port, self._key, CONNECT_S, **{"for": what}, **more)
+
+    def count(self) -> tuple[int, int]:
+        """How many bytes its sinks have received, and when it looked (ns of its own clock)."""
+        talk.say(self._control, {"ask": "count"})
+        answer = talk.hear(self._control)
+        return int(answer["bytes"]), int(answer["ns"])
+
+    def bye(self) -> None:
+        talk.say(self._control, {"ask": "bye"})
+        self._control.close()
+
+    @property
+    def is_here(self) -> bool:
+        """The other end has the address of this one: loopback, not a network."""
+        return bool(self._control.getsockname()[0] == self._control.getpeername()[0])
+
+
+def find(host: str, addresses: Sequence[str], port: int, key: str) -> Peer:
+    """The other end at the first address that answers, its hostname tried first.
+
+    Raises NetBenchError that says what was tried.
+    """
+    tried = []
+    for address in dict.fromkeys((host, *addresses)):
+        try:
+            return Peer(address, port, key)
+        except socket.gaierror:
+            tried.append(f"{address} (not a name that is known here)")
+        except TimeoutError:
+            tried.append(f"{address} (no answer in {CONNECT_S:g} s)")
+        except (OSError, talk.Closed, UnicodeError) as error:
+            tried.append(f"{address} ({getattr(error, 'strerror', None) or error})")
+    raise NetBenchError(
+        f"{host} cannot be reached at port {port}: tried {', '.join(tried)}; look whether a firewall "
+        "between the two nodes closes the ports from 32768 on"
+    )
+
+
+def round_trips(peer: Peer, size: int, seconds: float) -> list[float]:
+    """Seconds until a message of so many bytes is back, again and again for about `seconds`.
+
+    Raises NetBenchError where one takes longer than the patience there is.
+    """
+    message, back = os.urandom(size), memoryview(bytearray(size))
+    with peer.connect("echo", size=size) as connection:
+        connection.settimeout(PATIENCE)
+
+        def trip() -> None:
+            connection.sendall(message)
+            if not talk.read_exactly(connection, back):
+                raise NetBenchError("the other end closed the connection")
+
+        return repeat(trip, seconds)
+
+
+def repeat(work: Callable[[], object], seconds: float) -> list[float]:
+    """Seconds that each call took: those behind a warm-up, and a few at least."""
+    clock = time.perf_counter
+    begin = clock()
+    warm, end = begin + WARM * seconds, begin + seconds
+    times: list[float] = []
+    before = begin
+    while before < end or (len(times) < MIN_TRIPS and before < begin + PATIENCE):
+        work()
+        now = clock()
+        if before >= warm or now >= end:
+            times.append(now - before)
+        before = now
+    return times
+
+
+def bandwidth(peer: Peer, streams: int, seconds: float) -> list[float]:
+    """Bytes a second that the other end received over so many connections, in consecutive windows.
+
+    It counts and looks at its own clock, so what waits in a queue on the way is in no window.
+    """
+    senders = [_Sender(peer) for _ in range(streams)]
+    try:
+        for sender in senders:
+            sender.start()
+        time.sleep(WARM * seconds)
+        found = [peer.count()]
+        for _ in range(REPEATS):
+            time.sleep((1 - WARM) * seconds / REPEATS)
+            found.append(peer.count())
+    finally:
+        for sender in senders:
+            sender.stop()
+    if broken := next((sender.error for sender in senders if sender.error), ""):
+        raise NetBenchError(f"a stream broke: {broken}")
+    pairs = itertools.pairwise(found)
+    return [(after[0] - before[0]) / (after[1] - before[1]) * 1e9 for before, after in pairs]
+
+
+class _Sender(threading.Thread):
+    """Sends until it is closed."""
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(daemon=True)
+        self._connection = peer.connect("sink")
+        self._halt = False
+        self.error = ""
+
+    def run(self) -> None:
+        chunk = os.urandom(talk.CHUNK)
+        try:
+            while not self._halt:
+                self._connection.sendall(chunk)
+        except OSError as error:
+            if not self._halt:
+                self.error = error.strerror or str(error)
+
+    def stop(self) -> None:
+        self._halt = True
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        if self.is_alive():
+            self.join(PATIENCE)
+        # What is still queued is dropped: the next measurement shall have an empty way.
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        self._connection.close()
