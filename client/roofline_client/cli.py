@@ -11,13 +11,17 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from . import __version__
+from .commands.breakdown import breakdown
 from .commands.export import export
 from .commands.jobs import jobs
 from .commands.options import DEFAULT_SERVER, discard_output
+from .commands.plot import plot
 from .commands.report import report
+from .commands.roofline import roofline
 from .commands.steps import steps
 from .commands.stragglers import stragglers
 from .commands.timeline import timeline
+from .commands.trajectory import trajectory
 from .errors import ClientError
 
 EXTRA = ("rich", "matplotlib", "pandas")  # what only the client extra installs
@@ -33,6 +37,10 @@ COMMANDS = (
     Command(report, "report --job 42 --steps 10: --plot roofline.png"),
     Command(steps, "steps --job 42 --rank worker:0 --from 100 --to 199 --format csv"),
     Command(stragglers, "stragglers --job 42"),
+    Command(roofline, "roofline --job 42 --kind hierarchical --points phase"),
+    Command(breakdown, "breakdown --job 42 --by rank"),
+    Command(trajectory, "trajectory --experiment scaling --over nodes"),
+    Command(plot, "plot --job 42 --kind time --points kernel -o kernels.svg"),
     Command(timeline, "timeline --job 42 --from 100 --to 120 -o 42.json.gz"),
     Command(export, "export --job 42 -o raw-42"),
 )
@@ -49,6 +57,10 @@ app = typer.Typer(
     "  roofline-client report --job 42 --format json | jq .roles\n\n"
     "  roofline-client report --job 42 --steps 10: --plot roofline.png\n\n"
     "  roofline-client stragglers --job 42\n\n"
+    "  roofline-client roofline --job 42 --kind hierarchical\n\n"
+    "  roofline-client breakdown --job 42\n\n"
+    "  roofline-client trajectory --experiment scaling --over nodes\n\n"
+    "  roofline-client plot --job 42 --kind roofline -o 42.png\n\n"
     "  roofline-client steps --job 42 --rank worker:0 --format csv > steps.csv\n\n"
     "  roofline-client timeline --job 42 -o 42.json.gz\n\n"
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 the server refuses, 4 no server answers, 5 no such job or rank.",

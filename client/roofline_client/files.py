@@ -16,19 +16,27 @@ from .errors import ClientError
 def written(path: Path) -> Iterator[TextIO]:
     """A text file to write to, gzip if its name ends in .gz; it has its name when all of it is on the disk.
 
+    Otherwise as `placed`.
+    """
+    with placed(path) as temporary, _opened(temporary, path.suffix == ".gz") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def placed(path: Path) -> Iterator[Path]:
+    """A file to write to under another name, beside `path`; it gets its name when the block ends.
+
     An existing file is replaced; a pipe or a device is written to as it is. Raises ClientError when it cannot
     be written; then, and when the block fails, there is no file of that name that was not there before.
     """
     target = path.resolve()
     try:
         if target.exists() and not target.is_file():
-            with _opened(target, path.suffix == ".gz") as file:
-                yield file
+            yield target
             return
         temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
         try:
-            with _opened(temporary, path.suffix == ".gz") as file:
-                yield file
+            yield temporary
             os.replace(temporary, target)
         except BaseException:
             temporary.unlink(missing_ok=True)

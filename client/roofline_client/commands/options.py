@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,8 @@ ServerOption = Annotated[
     str, typer.Option("--server", envvar="ROOFLINE_SERVER", help="HOST:PORT of roofline-server")
 ]
 JobOption = Annotated[str, typer.Option("--job", help="job id, as `roofline-client jobs` shows it")]
+JobsOption = Annotated[list[str] | None, typer.Option("--job", help="job id; may be given again")]
+ExperimentOption = Annotated[str, typer.Option("--experiment", help="all jobs tagged experiment=NAME")]
 RanksOption = Annotated[
     list[str] | None, typer.Option("--rank", help="only this rank, as worker:0; may be given again")
 ]
@@ -47,6 +49,22 @@ def check_ending(picture: Path, option: str) -> None:
 
     if picture.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"{str(picture)!r} must end in {', '.join(FORMATS)}", param_hint=option)
+
+
+def show(output: str, found: Any, form: Any) -> None:
+    """Print an answer as text, JSON or CSV. form: the module with its as_text, as_json and tables."""
+    from .. import flat, tables
+
+    with reader_may_leave():
+        if output == "json":
+            print(form.as_json(found))
+        elif output == "csv":
+            first = next(iter(form.tables(found).values()))
+            print(safe(flat.as_csv(first)), end="")
+            for note in found.notes:
+                print(f"roofline-client: {clean(f'note: {note}')}", file=sys.stderr)
+        else:
+            tables.show(form.as_text(found))
 
 
 def safe(text: str) -> str:

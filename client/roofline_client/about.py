@@ -1,0 +1,103 @@
+"""What stands around every answer of a model in words: which job, where, when; what is missing and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from . import units
+from .errors import ClientError
+from .model_records import About
+from .names import clean
+from .records import Value
+from .tables import plain, when
+
+VERSION = 1
+REASONS_SHOWN = 12
+NAMES_SHOWN = 4  # of one reason
+ABSENT = "'-' is absent, not zero."
+
+
+def head(about: About, what: str) -> Text:
+    """ "Job 42: classic roofline", and in lines below it machines, time and alignment."""
+    text = Text()
+    text.append(clean(f"{_whose(about)}: {what}"), style="bold")
+    for machine in about.machines:
+        measured = when(machine.calibrated_ns, "%Y-%m-%d %H:%M")
+        ceilings = "never calibrated" if measured == "-" else f"ceilings of {measured}"
+        line = f"{machine.host}: {machine.cpu_model or '-'}, {machine.cpus} CPUs, {ceilings}"
+        text.append("\n" + clean(line))
+    text.append("\n" + clean("; ".join(_circumstances(about))))
+    return text
+
+
+def _whose(about: About) -> str:
+    if about.experiment:
+        return f"Experiment {about.experiment} ({_listed(about.jobs)})"
+    return ("Job " if len(about.jobs) == 1 else "Jobs ") + (_listed(about.jobs) or "-")
+
+
+def jobs(about: About) -> str:
+    """The jobs of an answer as one cell of a table."""
+    return ", ".join(about.jobs)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _circumstances(about: About) -> list[str]:
+    seconds = (about.end_ns - about.begin_ns) / 1e9
+    told = [f"{when(about.begin_ns, '%Y-%m-%d %H:%M:%S')}, {units.number(seconds, 's')}"]
+    if about.alignment.value is not None:
+        step = units.show(about.step_time)
+        told.append(f"clocks within {units.show(about.alignment)} (shortest median step {step})")
+    if about.tags:
+        told.append("tags " + " ".join(f"{name}={value}" for name, value in about.tags.items()))
+    return told
+
+
+def notes(lines: Sequence[str]) -> list[Any]:
+    """What the server has to say beside its numbers; nothing without any."""
+    if not lines:
+        return []
+    return ["", Text("Notes", style="bold"), *(Text(clean(f"  - {line}")) for line in lines)]
+
+
+def reasons(values: Iterable[tuple[str, Value]]) -> list[Any]:
+    """Why values are absent, each reason once: (what it is of, value)."""
+    found: dict[str, dict[str, None]] = {}
+    for name, value in values:
+        if value.value is None and value.reason:
+            found.setdefault(value.reason, {})[name] = None
+    lines = [f"  - {_listed(list(names))}: {reason}" for reason, names in found.items()]
+    if len(lines) > REASONS_SHOWN:
+        more = f"  and {len(lines) - REASONS_SHOWN} more: --format json has all of them"
+        lines = [*lines[:REASONS_SHOWN], more]
+    return (
+        ["", Text("Absent, because", style="bold"), *(Text(clean(line)) for line in lines)] if lines else []
+    )
+
+
+def legend(values: Iterable[tuple[str, Value]]) -> Text:
+    """Where the shown values come from, one line: (column, value)."""
+    found: dict[str, set[str]] = {}
+    for name, value in values:
+        if value.value is not None and value.provenance:
+            found.setdefault(value.provenance, set()).add(name)
+    known = "; ".join(f"{kind}: {', '.join(sorted(names))}" for kind, names in sorted(found.items()))
+    return Text(clean(f"{ABSENT} {known}".rstrip()), style="dim")
+
+
+def as_json(model: str, record: Any) -> str:
+    """An answer as JSON (docs/models.schema.json). Raises ClientError for a number that JSON cannot hold."""
+    try:
+        return json.dumps({"version": VERSION, "model": model, **plain(record)}, indent=2, allow_nan=False)
+    except ValueError:
+        raise ClientError(
+            "the answer holds NaN or an infinity, which JSON cannot say; --format csv shows where"
+        ) from None

@@ -1,0 +1,42 @@
+"""`roofline-client breakdown`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..step_range import parse_steps
+from .options import (
+    DEFAULT_SERVER,
+    FormatOption,
+    JobOption,
+    RanksOption,
+    ServerOption,
+    StepsOption,
+    check_choice,
+    check_format,
+    show,
+)
+
+BY = ("role", "rank")
+
+
+def breakdown(
+    job: JobOption,
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    by: Annotated[str, typer.Option(help="a whole is of a role or of a rank")] = "role",
+    steps: StepsOption = "",
+    rank: RanksOption = None,
+) -> None:
+    """What work, traffic and time are made of: vector widths, precisions, memory levels, kernels, phases."""
+    check_format(output)
+    check_choice(by, BY, "--by")
+    first, last = parse_steps(steps)
+    from .. import breakdowns
+    from ..api import connect
+
+    with connect(server) as client:
+        found = client.breakdown(job, by, first_step=first, last_step=last, ranks=rank or ())
+    show(output, found, breakdowns)

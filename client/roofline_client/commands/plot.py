@@ -1,0 +1,162 @@
+"""`roofline-client plot`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from ..step_range import parse_steps
+from .breakdown import BY
+from .options import (
+    DEFAULT_SERVER,
+    ExperimentOption,
+    JobsOption,
+    RanksOption,
+    RolesOption,
+    ServerOption,
+    StepsOption,
+    check_choice,
+    check_ending,
+)
+from .roofline import KINDS as MODELS
+from .trajectory import check_jobs
+
+
+class Options(NamedTuple):
+    """What was asked for; empty: not said."""
+
+    jobs: list[str]
+    experiment: str
+    over: str
+    points: str
+    by: str
+    ranks: list[str]
+    roles: list[str]
+    steps: str
+
+    @property
+    def subject(self) -> dict[str, Any]:
+        first, last = parse_steps(self.steps)
+        return {"first_step": first, "last_step": last, "ranks": self.ranks}
+
+
+class Kind(NamedTuple):
+    """A kind of picture: options it understands, what its points can be (default first), its question."""
+
+    options: tuple[str, ...]
+    points: tuple[str, ...]
+    ask: Callable[[Any, Options], Any]
+
+
+def _roofline(kind: str) -> Kind:
+    return Kind(
+        ("steps", "ranks", "points"),
+        MODELS[kind],
+        lambda client, asked: client.roofline(asked.jobs[0], kind, asked.points, **asked.subject),
+    )
+
+
+def _time(client: Any, asked: Options) -> Any:
+    several = asked.experiment or len(asked.jobs) > 1
+    return client.time_roofline(
+        "" if several else asked.jobs[0],
+        asked.experiment,
+        asked.jobs if several else (),
+        asked.over,
+        asked.points,
+        **asked.subject,
+    )
+
+
+def _trajectory(client: Any, asked: Options) -> Any:
+    first, last = parse_steps(asked.steps)
+    return client.trajectory(asked.experiment, asked.jobs, asked.over, asked.roles, first, last)
+
+
+def _breakdown(client: Any, asked: Options) -> Any:
+    return client.breakdown(asked.jobs[0], asked.by or "role", **asked.subject)
+
+
+def _steps(client: Any, asked: Options) -> Any:
+    first, last = parse_steps(asked.steps)
+    from ..plots import Steps
+
+    chunks = list(client.steps(asked.jobs[0], asked.ranks, first, last))
+    return Steps(asked.jobs[0], chunks)
+
+
+KINDS = {
+    "roofline": _roofline("classic"),
+    "hierarchical": _roofline("hierarchical"),
+    "network": _roofline("network"),
+    "time": Kind(("steps", "ranks", "points", "experiment", "over"), MODELS["time"], _time),
+    "trajectory": Kind(("steps", "roles", "experiment", "over"), (), _trajectory),
+    "breakdown": Kind(("steps", "ranks", "by"), (), _breakdown),
+    "steps": Kind(("steps", "ranks"), (), _steps),
+}
+SEVERAL = ("time", "trajectory")  # kinds that show several jobs
+NAMES = {"ranks": "--rank", "roles": "--role"}  # of options that are not named as their field
+
+
+def plot(
+    kind: Annotated[str, typer.Option(help=", ".join(KINDS))],
+    file: Annotated[Path, typer.Option("-o", "--output", help="FILE.png, .svg or .pdf")],
+    server: ServerOption = DEFAULT_SERVER,
+    job: JobsOption = None,
+    steps: StepsOption = "",
+    rank: RanksOption = None,
+    points: Annotated[str, typer.Option(help="a point is a role, rank, step, phase or kernel")] = "",
+    by: Annotated[str, typer.Option(help="of a breakdown: a whole is of a role or of a rank")] = "",
+    experiment: ExperimentOption = "",
+    over: Annotated[str, typer.Option(help="of several jobs: what differs, as nodes, batch or a tag")] = "",
+    role: RolesOption = None,
+) -> None:
+    """Draw a job, or the jobs of an experiment: --kind trajectory, or --kind time with --over, takes several.
+
+    The file has its name when it is whole.
+    """
+    check_choice(kind, tuple(KINDS), "--kind")
+    check_ending(file, "-o")
+    asked = Options(job or [], experiment, over, points, by, rank or [], role or [], steps)
+    asked = check_options(kind, asked)
+    parse_steps(steps)
+    from ..api import connect
+    from ..plots import draw
+
+    with connect(server) as client:
+        found = KINDS[kind].ask(client, asked)
+    draw(kind, found, file)
+    print(f"{kind} written to {file}", file=sys.stderr)
+
+
+def check_options(kind: str, asked: Options) -> Options:
+    """The options with what was left out filled in. Raises BadParameter for those that do not go together."""
+    for option in ("experiment", "over", "points", "by", "ranks", "roles", "steps"):
+        if getattr(asked, option) and option not in KINDS[kind].options:
+            known = ", ".join(_name(name) for name in KINDS[kind].options)
+            raise typer.BadParameter(f"{_name(option)} says nothing of --kind {kind}; it takes {known}")
+    _check_jobs(kind, asked)
+    if asked.by:
+        check_choice(asked.by, BY, "--by")
+    if not KINDS[kind].points:
+        return asked
+    points = asked.points or KINDS[kind].points[0]
+    check_choice(points, KINDS[kind].points[1:], f"--points of --kind {kind}")
+    return asked._replace(points=points)
+
+
+def _check_jobs(kind: str, asked: Options) -> None:
+    if kind in SEVERAL:
+        check_jobs(asked.experiment, asked.jobs)
+        if not asked.over and (kind == "trajectory" or asked.experiment or len(asked.jobs) > 1):
+            raise typer.BadParameter("--over is missing: what differs between the jobs, as nodes or batch")
+    elif len(asked.jobs) != 1:
+        raise typer.BadParameter(f"--kind {kind} is of one job: give --job once")
+
+
+def _name(option: str) -> str:
+    return NAMES.get(option, f"--{option}")

@@ -1,0 +1,52 @@
+"""`roofline-client trajectory`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..step_range import parse_steps
+from .options import (
+    DEFAULT_SERVER,
+    ExperimentOption,
+    FormatOption,
+    JobsOption,
+    RolesOption,
+    ServerOption,
+    StepsOption,
+    check_format,
+    show,
+)
+
+OverOption = Annotated[
+    str,
+    typer.Option("--over", help="a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"),
+]
+
+
+def trajectory(
+    over: OverOption,
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    experiment: ExperimentOption = "",
+    job: JobsOption = None,
+    role: RolesOption = None,
+    steps: StepsOption = "",
+) -> None:
+    """How each role moves under its roof over the jobs of an experiment, with throughput and efficiency."""
+    check_format(output)
+    check_jobs(experiment, job)
+    first, last = parse_steps(steps)
+    from .. import trajectories
+    from ..api import connect
+
+    with connect(server) as client:
+        found = client.trajectory(experiment, job or (), over, role or (), first, last)
+    show(output, found, trajectories)
+
+
+def check_jobs(experiment: str, jobs: list[str] | None) -> None:
+    """Of which jobs must be said once. Raises BadParameter."""
+    if bool(experiment) == bool(jobs):
+        raise typer.BadParameter("give either --experiment NAME or --job, once for each job")
