@@ -5,7 +5,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.correlate.steps import NODE_SETS
 from roofline_server.errors import BadRequest
 from roofline_server.model.values import Provenance, Scope
-from roofline_server.records import Knot
+from roofline_server.records import Ceiling, Knot
 from roofline_server.report import evidence
 from roofline_server.report.build import build
 from roofline_server.report.members import summarize_job
@@ -24,7 +24,6 @@ from .builders import (
     S,
     batch,
     kernel,
-    machine,
     marks,
     packed,
     rank,
@@ -42,6 +41,11 @@ def view_of(store: Store, job: str = "job") -> JobView:
     found = store.view(job)
     assert found
     return found
+
+
+def with_ceilings(view: JobView, *ceilings: Ceiling) -> JobView:
+    """The view of a job all of whose nodes have these ceilings."""
+    return view._replace(machines={n: m._replace(ceilings=ceilings) for n, m in view.machines.items()})
 
 
 def report_of(store: Store, steps: Steps | None = None, now_ns: int = END_NS) -> Report:
@@ -260,9 +264,7 @@ def test_roof_is_of_the_node_and_its_line_is_noted_when_it_is_missing(store: Sto
     assert [roof.host for roof in report_of(store).roofs] == ["hosta"]
     (point, _) = report_of(store).points
     assert (point.label, point.intensity, point.level) == ("worker:0", 10, "minimum")
-    key = next(iter(store.numbers._nodes))
-    store.hello(key, machine("hosta", ()))
-    report = report_of(store)
+    report = build(with_ceilings(view_of(store)), now_ns=END_NS)
     assert value(report, "worker:0", "roof_share") is None
     assert any("hosta has no ceilings" in note for note in report.notes)
 
@@ -275,9 +277,8 @@ def test_each_rank_is_held_against_the_roof_of_its_own_precision(store: Store) -
         one.kernels[0].CopyFrom(kernel(10, 1, "f64"))
     A.greet(store)
     A.put(store, *sent)
-    key = next(iter(store.numbers._nodes))
-    store.hello(key, machine("hosta", (PEAK_F32, PEAK_F64, DRAM._replace(value=1e15))))
-    found = {r.rank: r.summary.values["attainable_flops_per_second"].value for r in report_of(store).ranks}
+    report = build(with_ceilings(view_of(store), PEAK_F32, PEAK_F64, DRAM._replace(value=1e15)))
+    found = {r.rank: r.summary.values["attainable_flops_per_second"].value for r in report.ranks}
     assert (found["worker:0"], found["evaluator:0"]) == (PEAK_F32.value, PEAK_F64.value)
 
 

@@ -28,12 +28,12 @@ class KernelEvidence(NamedTuple):
     kernel_ns: Ints
     complete: Bools
     unmodelled: Ints
-    flops_f32: Ints
-    flops_f64: Ints
     dram: Ints  # bytes that a profiler counted; ABSENT where it did not count every call
+    by_precision: Mapping[str, Ints]  # FLOPs of each precision that any has
     has_flops: bool = True  # of any call the FLOPs are known
     has_bytes: bool = True
     on_gpu: bool = False  # of some the kernels ran on a GPU, where a profiler counted their FLOPs
+    step: Ints | None = None  # number of the window's step; None: not known
 
 
 class CounterEvidence(NamedTuple):
@@ -52,6 +52,7 @@ class CountedFlops(NamedTuple):
     coverage: float | None = None  # share of the time the least covered event was on a counter
     estimated: bool = False  # speculative instructions, or a vector length assumed
     amx_busy: bool = False  # the matrix unit ran, whose FLOPs no event counts
+    by: Mapping[str, float] = {}  # FLOPs of each event ("f32.256"), over all windows
 
 
 class RankEvidence(NamedTuple):

@@ -1,81 +1,210 @@
-"""The classic roofline (Williams, Waterman, Patterson 2009).
+"""Roofs: which ceilings bind whoever computes somewhere, and the lines they are drawn as.
 
-attainable(I) = min(peak FLOP/s, I x peak byte/s), I in FLOP/byte. All figures are of a whole node, as
-`roofline-agent calibrate` measured them; ceilings below the roof (narrower vectors, other precisions) are
-drawn but bind nothing.
+Classic (Williams, Waterman, Patterson 2009): attainable(I) = min(peak FLOP/s, I x peak byte/s), I in FLOP per
+byte of main memory. Hierarchical (Yang, Kurth, Williams 2020): the same for each level of memory, with the
+intensity over the bytes of that level. Network: the same over the bytes communicated.
+
+Only what was measured or reported binds: a theoretical ceiling is drawn beside, and what a single core of
+several reaches is no ceiling of the device.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..records import Ceiling
+from .records import RoofLine
+from .values import Provenance
 
 LOWEST_INTENSITY, HIGHEST_INTENSITY = 2.0**-6, 2.0**12
+MINIMUM, NETWORK = "minimum", "network"  # levels that are none of a memory
+CACHES = ("l1", "l2", "l3")
+WITHOUT_FMA = "mul_add"
+NAMES = {"f64": "FP64", "f32": "FP32", "tf32": "TF32", "f16": "FP16", "bf16": "BF16"}
 
 
-class Roof(NamedTuple):
-    """The two ceilings of one node that make its roof for one precision."""
+def main_memory(device: str) -> str:
+    """The level of a device's main memory: "hbm" of a GPU, "dram" of the CPUs."""
+    return "hbm" if device else "dram"
+
+
+def title(precision: str) -> str:
+    """A precision for people: "FP32", "INT8", "FP8 e4m3"."""
+    if precision in NAMES:
+        return NAMES[precision]
+    kind = {"f": "FP", "s": "INT", "u": "UINT"}.get(precision[:1])
+    return f"{kind}{precision[1:].replace('_', ' ')}" if kind else precision
+
+
+class Limits(NamedTuple):
+    """What binds on one device in one precision: of each kind the highest that was measured or reported."""
 
     host: str
-    compute: Ceiling
-    memory: Ceiling
+    device: str  # "" the CPUs
+    precision: str
+    compute: Ceiling | None
+    slopes: Mapping[str, Ceiling]  # by level: bandwidth of memories, and of the network
+    launch: Ceiling | None = None  # what launching a kernel costs at least, s
+    note: str = ""  # what to know about the device
+    network_note: str = ""  # what to know about the ceiling of the network
+    nowhere: str = ""  # why it is not known which device it is
 
-    def attainable(self, intensity: float) -> float:
-        """FLOP/s a kernel of this intensity (FLOP/byte) could reach."""
-        return min(self.compute.value, intensity * self.memory.value)
+    def bandwidth(self, level: str = MINIMUM) -> Ceiling | None:
+        """The ceiling of bytes of this level; the least traffic there can be is held against main memory."""
+        return self.slopes.get(main_memory(self.device) if level == MINIMUM else level)
 
-    @property
-    def ridge(self) -> float:
-        """Intensity at which the roof turns flat, FLOP/byte: the machine balance."""
-        return self.compute.value / self.memory.value
+    def attainable(self, intensity: float, level: str = MINIMUM) -> float | None:
+        """FLOP/s that can be reached with so many FLOP per byte of this level; None: a ceiling lacks."""
+        slope = self.bandwidth(level)
+        if self.compute is None or slope is None:
+            return None
+        return min(self.compute.value, intensity * slope.value)
 
-    def binding(self, intensity: float) -> Ceiling:
+    def ridge(self, level: str = MINIMUM) -> float | None:
+        """Intensity at which the roof turns flat, FLOP/byte: the balance of the machine."""
+        slope = self.bandwidth(level)
+        return None if self.compute is None or slope is None else self.compute.value / slope.value
+
+    def binding(self, intensity: float, level: str = MINIMUM) -> Ceiling | None:
         """The ceiling that binds at this intensity."""
-        return self.memory if intensity < self.ridge else self.compute
+        ridge = self.ridge(level)
+        if ridge is None:
+            return None
+        return self.bandwidth(level) if intensity < ridge else self.compute
+
+    def lacks(self, level: str = MINIMUM) -> str:
+        """Which ceilings there are none of, and what to do about it; "": nothing lacks."""
+        if self.nowhere:
+            return self.nowhere
+        where = f"{self.host} {self.device}".strip()
+        advice = f"run `roofline-agent calibrate` on {self.host} while it is idle"
+        slope = self.bandwidth(level)
+        if slope is None and level == NETWORK:
+            return f"no network ceiling of {self.host}: run `roofline-client bench net`"
+        if self.compute is None and not self.slopes.keys() - {NETWORK}:
+            return f"no ceilings of {where}: {advice}"
+        if self.compute is None and not self.precision:
+            return "no precision has most of its FLOPs, so no compute ceiling is its roof"
+        if self.compute is None:
+            return f"no compute ceiling of {where} was measured in {title(self.precision)}: {advice}"
+        if slope is None:
+            level = main_memory(self.device) if level == MINIMUM else level
+            return f"no {level.upper()} bandwidth of {where} was measured: {advice}"
+        return ""
 
 
-class Line(NamedTuple):
-    """A ceiling drawn: vertices (intensity, FLOP/s); `binding` when it is part of the roof."""
+def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, cpus: int = 0) -> Limits:
+    """The ceilings that bind on a device. ceilings: of this device, and those of its node's network.
 
-    ceiling: Ceiling
-    intensity: tuple[float, ...]
-    flops: tuple[float, ...]
-    binding: bool
-
-
-def make_roof(host: str, ceilings: Iterable[Ceiling], precision: str = "f32") -> Roof | None:
-    """The roof of a node from its highest ceilings; None when either kind is missing."""
-    usable = [c for c in ceilings if c.value > 0 and math.isfinite(c.value)]
-    compute = [c for c in usable if c.kind == "compute" and c.precision == precision]
-    memory = [c for c in usable if c.kind == "memory" and c.level == "dram"]
-    if not compute or not memory:
-        return None
-    return Roof(host, max(compute, key=_height), max(memory, key=_height))
+    cpus: logical CPUs of the node; where there are several, what one core reaches is no ceiling of the node.
+    """
+    known = [c for c in ceilings if counts(c, cpus)]
+    compute = [c for c in known if c.kind == "compute" and c.precision == precision]
+    slopes: dict[str, Ceiling] = {}
+    for c in known:
+        if c.kind in ("memory", "network") and (c.level not in slopes or c.value > slopes[c.level].value):
+            slopes[c.level] = c
+    launch = min((c for c in known if c.kind == "overhead"), key=_value, default=None)
+    return Limits(host, device, precision, max(compute, key=_value, default=None), slopes, launch)
 
 
-def lines(ceilings: Sequence[Ceiling], roof: Roof | None) -> list[Line]:
-    """Ceilings as lines, cut where the highest of the other kind meets them; of the precision of the roof."""
-    precision = roof.compute.precision if roof else None
-    compute = [
-        c for c in ceilings if c.kind == "compute" and c.value > 0 and precision in (None, c.precision)
-    ]
-    memory = [c for c in ceilings if c.kind == "memory" and c.value > 0]
-    top = max(compute, key=_height, default=None)
-    steepest = max(memory, key=_height, default=None)
+def counts(ceiling: Ceiling, cpus: int = 0) -> bool:
+    """Whether a ceiling can bind: a number above zero, measured or reported, and of all cores."""
+    return _drawable(ceiling, cpus) and ceiling.provenance != Provenance.ANALYTIC
+
+
+def _drawable(ceiling: Ceiling, cpus: int) -> bool:
+    single = cpus > 1 and not ceiling.device and ceiling.threads == 1
+    named = cpus > 1 and ".one" in ceiling.name
+    return ceiling.value > 0 and math.isfinite(ceiling.value) and not single and not named
+
+
+def lines(
+    ceilings: Sequence[Ceiling], precisions: Collection[str], binding: Collection[str], cpus: int = 0
+) -> list[RoofLine]:
+    """Ceilings as lines, each cut where the highest of the other kind meets it.
+
+    precisions: whose compute ceilings are drawn, the highest measured of each as part of the roof; none: the
+    highest of every precision, none of them part of a roof. binding: levels whose lines are part. Of the
+    bandwidths of a level (read, copy, triad) the highest is drawn, of a precision's theoretical peaks too.
+    """
+    some = [c for c in ceilings if _drawable(c, cpus)]
+    slopes = _highest((c.level, c.provenance == Provenance.ANALYTIC, c) for c in some if _slope(c))
+    flats = _flats([c for c in some if c.kind == "compute"], precisions)
+    top = max((c.value for c in flats if counts(c)), default=max(map(_value, flats), default=None))
+    steepest = max((c.value for c in slopes if counts(c)), default=max(map(_value, slopes), default=None))
+    roof = {id(c) for c in _highest((c.precision, "", c) for c in flats if counts(c)) if precisions}
     drawn = []
-    for c in memory:
-        end = top.value / c.value if top else HIGHEST_INTENSITY
-        span = (LOWEST_INTENSITY, end)
-        drawn.append(Line(c, span, tuple(i * c.value for i in span), roof is not None and c == roof.memory))
-    for c in compute:
-        begin = c.value / steepest.value if steepest else LOWEST_INTENSITY
-        span = (begin, HIGHEST_INTENSITY)
-        drawn.append(Line(c, span, (c.value, c.value), roof is not None and c == roof.compute))
+    for c in slopes:
+        span = [LOWEST_INTENSITY, max(top / c.value, 2 * LOWEST_INTENSITY) if top else HIGHEST_INTENSITY]
+        drawn.append(_line(c, span, [i * c.value for i in span], counts(c) and c.level in binding))
+    for c in flats:
+        begin = min(c.value / steepest, HIGHEST_INTENSITY / 2) if steepest else LOWEST_INTENSITY
+        drawn.append(_line(c, [begin, HIGHEST_INTENSITY], [c.value, c.value], id(c) in roof))
     return drawn
 
 
-def _height(ceiling: Ceiling) -> float:
+def _flats(compute: Sequence[Ceiling], precisions: Collection[str]) -> list[Ceiling]:
+    """Compute ceilings to be drawn: of each precision one per width, the highest also without FMA, and one
+    theoretical."""
+    if not precisions:
+        return _highest((c.precision, "", c) for c in compute if counts(c))
+    mine = [c for c in compute if c.precision in precisions]
+    fused = [c for c in mine if counts(c) and c.operation != WITHOUT_FMA and not c.name.endswith(WITHOUT_FMA)]
+    measured = [c for c in mine if counts(c)]
+    widths = _highest((c.precision, (c.width, c.operation == "amx"), c) for c in (fused or measured))
+    tops = _highest((c.precision, "", c) for c in widths)
+    inner = [c for c in measured if any(c.name == f"{top.name}.{WITHOUT_FMA}" for top in tops)]
+    theory = _highest((c.precision, "", c) for c in mine if not counts(c))
+    return [*widths, *inner, *theory]
+
+
+def _highest(keyed: Iterable[tuple[object, object, Ceiling]]) -> list[Ceiling]:
+    """The highest ceiling of each pair of keys, in the order of the keys' first."""
+    best: dict[tuple[object, object], Ceiling] = {}
+    for one, other, ceiling in keyed:
+        if (one, other) not in best or ceiling.value > best[one, other].value:
+            best[one, other] = ceiling
+    return list(best.values())
+
+
+def _line(c: Ceiling, intensity: list[float], flops: list[float], binding: bool) -> RoofLine:
+    provenance = Provenance(c.provenance) if c.provenance else Provenance.MEASURED
+    level = c.level if _slope(c) else ""
+    return RoofLine(
+        c.name, label(c), c.kind, intensity, flops, binding, level, c.precision, c.width, provenance
+    )
+
+
+def label(c: Ceiling) -> str:
+    """A ceiling for people: "DRAM triad 100.0 GB/s", "FP32 512-bit without FMA 2000.0 GFLOP/s"."""
+    if c.kind == "network":
+        to = f" to {c.peer}" if c.peer else ""
+        return f"network {c.name.partition('.')[2].upper()}{to} {c.value / 1e9:.3g} GB/s"
+    if c.kind == "memory":
+        what = c.operation or c.name.partition(".")[2]
+        said = f"{c.level.upper()} {what} {c.value / 1e9:.1f} GB/s"
+    else:
+        said = f"{' '.join((title(c.precision), *_how(c)))} {c.value / 1e9:.1f} GFLOP/s"
+    return f"theoretical: {said}" if c.provenance == Provenance.ANALYTIC else said
+
+
+def _how(c: Ceiling) -> list[str]:
+    """Vector width, or unit, and operation of a compute ceiling."""
+    if c.device or not c.width:
+        return [c.operation] * (c.operation not in ("", "fma"))
+    width = "scalar" if c.width <= 64 else f"{c.width}-bit"
+    if c.operation == "amx" or c.name.endswith(".amx"):
+        return ["AMX"]
+    bare = c.operation == WITHOUT_FMA or c.name.endswith(WITHOUT_FMA)
+    return [width, *["without FMA"] * bare, *["dot"] * (c.operation == "dot")]
+
+
+def _slope(c: Ceiling) -> bool:
+    return c.kind in ("memory", "network")
+
+
+def _value(ceiling: Ceiling) -> float:
     return ceiling.value

@@ -95,10 +95,22 @@ def _unmodelled_note(counted: Sequence[KernelEvidence]) -> str:
     return "pooling, normalisation and element-wise operations are not counted" if calls else ""
 
 
-def dominant_precision(kernels: Sequence[KernelEvidence]) -> str:
-    """Precision of more than half of the FLOPs: "f32", "f64", or "" for any other."""
+def dominant_precision(ranks: Sequence[RankEvidence]) -> str:
+    """Precision of more than half of the FLOPs: "f32", "bf16", ...; "": none has, or it is not known.
+
+    Of kernels where any were recorded, else of what the CPU's counters counted.
+    """
+    kernels = [r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops]
+    found: dict[str, float] = {}
+    for k in kernels:
+        for precision, flops in k.by_precision.items():
+            found[precision] = found.get(precision, 0.0) + total_of(flops)
     total = sum(total_of(k.flops) for k in kernels)
-    for name in ("f32", "f64"):
-        if total and 2 * sum(total_of(getattr(k, f"flops_{name}")) for k in kernels) > total:
-            return name
-    return ""
+    if not kernels:
+        for name, counted in (
+            event for r in ranks if r.counted_flops for event in r.counted_flops.by.items()
+        ):
+            found[name.partition(".")[0]] = found.get(name.partition(".")[0], 0.0) + counted
+        total = sum(found.values())
+        found.pop("all", None)
+    return next((precision for precision, flops in found.items() if 2 * flops > total), "")

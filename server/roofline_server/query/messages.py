@@ -9,11 +9,9 @@ from roofline.v1 import machine_pb2, values_pb2
 from roofline.v1 import query_pb2 as pb
 
 from ..chunks import Chunk, Column
-from ..model.roofline import Line
 from ..model.summary import Summary
 from ..model.values import Value
-from ..records import Ceiling
-from ..report.records import JobSummary, Report, RoofReport
+from ..report.records import JobSummary, Report
 
 
 def filled(message: Any, record: Any) -> Any:
@@ -55,6 +53,7 @@ def _job(j: JobSummary) -> Any:
         roles=[pb.RoleCount(role=role, ranks=count) for role, count in j.roles.items()],
         hosts=j.hosts,
         running=j.running,
+        tags=j.tags,
     )
 
 
@@ -125,7 +124,7 @@ def report(found: Report) -> Any:
             for r in found.roles
         ],
         ranks=[pb.RankReport(**{**r._asdict(), "summary": _summary(r.summary)}) for r in found.ranks],
-        roofs=[_roof(roof) for roof in found.roofs],
+        roofs=[filled(values_pb2.Roof(), roof) for roof in found.roofs],
         points=[pb.Point(**{**p._asdict(), "provenance": int(p.provenance)}) for p in found.points],
         alignment=[pb.Alignment(host=host, error=_value(error)) for host, error in found.alignment],
         gaps=[pb.Gap(**gap._asdict()) for gap in found.gaps],
@@ -136,6 +135,7 @@ def report(found: Report) -> Any:
         ],
         parts=[_keyed(pb.PartReport, part) for part in found.parts],
         facts=[pb.Fact(**fact._asdict()) for fact in found.facts],
+        tags=found.tags,
     )
 
 
@@ -149,30 +149,3 @@ def _value(value: Value) -> Any:
     return values_pb2.Value(
         **{**value._asdict(), "provenance": int(value.provenance), "scope": int(value.scope)}
     )
-
-
-def _roof(roof: RoofReport) -> Any:
-    return values_pb2.Roof(
-        host=roof.host,
-        note=roof.note,
-        lines=[_line(line) for line in roof.lines],
-        ceilings=[machine_pb2.Ceiling(**c._asdict()) for c in roof.ceilings],
-    )
-
-
-def _line(line: Line) -> Any:
-    return values_pb2.RoofLine(
-        name=line.ceiling.name,
-        label=_label(line.ceiling),
-        kind=line.ceiling.kind,
-        intensity=line.intensity,
-        flops=line.flops,
-        binding=line.binding,
-    )
-
-
-def _label(ceiling: Ceiling) -> str:
-    if ceiling.kind == "memory":
-        return f"{ceiling.level.upper()} {ceiling.name.partition('.')[2]} {ceiling.value / 1e9:.1f} GB/s"
-    width = "scalar" if ceiling.width <= 64 else f"{ceiling.width}-bit"
-    return f"FP{ceiling.precision[1:]} {width} {ceiling.value / 1e9:.1f} GFLOP/s"

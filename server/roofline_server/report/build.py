@@ -10,20 +10,22 @@ import numpy as np
 from ..correlate import windows as step_windows
 from ..correlate.steps import OWN
 from ..errors import BadRequest
-from ..model import roofline
 from ..model.evidence import RankEvidence
-from ..model.summary import placed, summarize
+from ..model.records import Roof
+from ..model.roofline import Limits
+from ..model.summary import on_gpu, placed, summarize
 from ..model.values import Scope
 from ..model.work import dominant_precision
-from ..records import Ceiling, rows, take
+from ..records import rows, take
 from ..store.view import JobView
 from .barriers import with_waits
 from .evidence import by_rank, evidence_of, unite, where, within
 from .gaps import alignment_of, find_gaps
 from .members import extent, is_running, latest_life, nodes_of, role_order
-from .notes import write_notes
+from .notes import TAG, write_notes
 from .parts import part_reports
-from .records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, RoofReport, Steps
+from .records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, Steps
+from .roofs import of_rank, roofs
 
 
 def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) -> Report:
@@ -55,13 +57,14 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         last_step=steps.last,
         roles=roles,
         ranks=ranks,
-        roofs=_roof_reports(view, _roofs_for(view, list(evidence.values()))),
-        points=_points(ranks),
+        roofs=_roofs(view, evidence),
+        points=_points(ranks, list(evidence.values())),
         alignment=alignment,
         gaps=gaps,
         notes=[],
         parts=part_reports(view),
         facts=_facts(view),
+        tags=dict(view.tags),
         sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
     )
     return report._replace(notes=write_notes(view, report))
@@ -72,6 +75,8 @@ def _facts(view: JobView) -> list[Fact]:
     whose: dict[tuple[str, str], list[int]] = {}
     for number, facts in view.facts.items():
         for name, said in facts.items():
+            if name.startswith(TAG):
+                continue  # `tags` has it
             whose.setdefault((name, said), []).append(number)
     keys = view.ranks
     return [
@@ -104,56 +109,51 @@ def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str
                 who.pid if who else 0,
                 who.name if who else "",
                 whose,
-                summarize([rank], _roofs_for(view, [rank]), Scope.PROCESS),
+                summarize([rank], _limits(view, {number: rank}), Scope.PROCESS),
             )
         )
     return sorted(reports, key=lambda r: (role_order(r.role), r.index))
 
 
 def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[RoleReport]:
-    by_role: dict[str, list[RankEvidence]] = {}
-    for rank in evidence.values():
-        by_role.setdefault(rank.role, []).append(rank)
+    by_role: dict[str, dict[int, RankEvidence]] = {}
+    for number, rank in evidence.items():
+        by_role.setdefault(rank.role, {})[number] = rank
     return [
         RoleReport(
             role,
             len(ranks),
-            sorted({r.host for r in ranks if r.host}),
-            summarize(ranks, _roofs_for(view, ranks), Scope.ROLE),
+            sorted({r.host for r in ranks.values() if r.host}),
+            summarize(list(ranks.values()), _limits(view, ranks), Scope.ROLE),
         )
         for role, ranks in sorted(by_role.items(), key=lambda item: role_order(item[0]))
     ]
 
 
-def _roofs_for(view: JobView, ranks: Sequence[RankEvidence]) -> dict[str, roofline.Roof | None]:
-    """host -> its roof for the precision in which these ranks do most of their FLOPs."""
-    precision = dominant_precision([r.kernels for r in ranks if r.kernels is not None])
-    return {host: roofline.make_roof(host, known, precision) for host, known in _ceilings(view).items()}
+def _limits(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
+    """What binds where these ranks compute, in the precision of most of their FLOPs; each place once."""
+    precision = dominant_precision(list(ranks.values()))
+    found: dict[tuple[str, str], Limits] = {}
+    for number, rank in ranks.items():
+        if rank.host:
+            limits = of_rank(view, number, precision, on_gpu([rank]))
+            found.setdefault((limits.host, limits.device), limits)
+    return list(found.values())
 
 
-def _ceilings(view: JobView) -> dict[str, list[Ceiling]]:
-    """host -> its ceilings: those its agent measured, and those of imported benchmark results."""
-    found: dict[str, list[Ceiling]] = {}
-    for node in sorted(nodes_of(view)):
-        machine = view.machines[node]
-        found.setdefault(machine.host, []).extend(machine.ceilings)
-    return found
+def _roofs(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[Roof]:
+    """Of every host, and of the GPUs that ranks computed on."""
+    used = {(found.host, found.device) for found in _limits(view, evidence)}
+    precisions = {dominant_precision([rank]) for rank in evidence.values()}
+    every = roofs(view, *sorted(precisions))
+    return [roof for roof in every if not roof.device or (roof.host, roof.device) in used]
 
 
-def _roof_reports(view: JobView, roofs: Mapping[str, roofline.Roof | None]) -> list[RoofReport]:
-    machines = {view.machines[node].host: view.machines[node] for node in sorted(nodes_of(view))}
-    reports = []
-    for host, known in _ceilings(view).items():
-        machine = machines[host]
-        note = f"{machine.cpu_model}, {machine.cpus} CPUs; the whole node, shared by all its ranks"
-        reports.append(RoofReport(host, note, roofline.lines(known, roofs[host]), known))
-    return reports
-
-
-def _points(ranks: list[RankReport]) -> list[Point]:
+def _points(ranks: list[RankReport], evidence: Sequence[RankEvidence]) -> list[Point]:
+    known = {rank.key: rank for rank in evidence}
     points = []
     for rank in ranks:
-        level, intensity, flops = placed(rank.summary.values)
+        level, intensity, flops = placed([known[rank.rank]], rank.summary.values)
         if intensity.value is not None and flops.value is not None:
             points.append(
                 Point(rank.rank, rank.role, rank.host, intensity.value, flops.value, flops.provenance, level)

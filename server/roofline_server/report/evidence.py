@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..correlate.steps import OWN, union
 from ..model.breakdown import COMMUNICATE, PHASES
 from ..model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
 from ..model.values import Provenance
-from ..records import ABSENT, Ints, Metric, Table, rows, take
+from ..records import ABSENT, PRECISIONS, Ints, Metric, Table, rows, take
 from ..store.view import JobView
 from .members import host_of
 from .node_counters import BUSY, DRAM, ENERGY
@@ -21,6 +21,7 @@ from .records import Steps
 WIDTHS = ("scalar", "128", "256", "512", "all")
 FLOPS = [f"flops.{precision}.{width}" for precision in ("f16", "f32", "f64") for width in WIDTHS]
 FLOPS.append("flops.all.all")
+OF_PRECISIONS = [f"flops_{precision}" for precision in PRECISIONS if precision]
 LLC_BOUND = "dram_bytes.llc_bound"
 AMX = "amx_busy_cycles"
 
@@ -33,7 +34,7 @@ def _borders(*counters: str) -> list[str]:
 NEEDED = {
     "steps": ["examples", "asynchronous"],
     "steps_kernels": [
-        *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", "flops_f32", "flops_f64"),
+        *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", *OF_PRECISIONS),
         *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls", "first_ns", "last_ns"),
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
@@ -179,13 +180,18 @@ def _kernels(table: Table) -> KernelEvidence | None:
         kernel_ns=column("kernel_ns"),
         complete=column("complete") > 0,
         unmodelled=column("unmodelled"),
-        flops_f32=column("flops_f32"),
-        flops_f64=column("flops_f64"),
         on_gpu=bool((column("gpu_calls") > 0).any()),
         has_flops="flop_calls" not in table or bool((table["flop_calls"] != 0).any()),
         has_bytes="byte_calls" not in table or bool((table["byte_calls"] != 0).any()),
         dram=np.where(column("dram_calls") == column("calls"), column("dram"), ABSENT),
+        by_precision=_by_precision(table, column),
+        step=table["step"].astype(np.int64),
     )
+
+
+def _by_precision(table: Table, column: Callable[[str], Ints]) -> dict[str, Ints]:
+    found = {name.removeprefix("flops_"): column(name) for name in OF_PRECISIONS if name in table}
+    return {precision: flops for precision, flops in found.items() if flops.any()}
 
 
 def counter(table: Table, name: str) -> CounterEvidence | None:
@@ -228,7 +234,9 @@ def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | No
     shares = [table[f"{name}.coverage"] for name in names if f"{name}.coverage" in table]
     known = [float(np.nanmean(share)) for share in shares if not np.isnan(share).all()]
     estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
-    return CountedFlops(counted, min(known, default=None), estimated, amx is not None and amx.total > 0)
+    each = {name.removeprefix("flops."): counter(table, name) for name in names}
+    by = {name: one.total for name, one in each.items() if one is not None and one.total > 0}
+    return CountedFlops(counted, min(known, default=None), estimated, amx is not None and amx.total > 0, by)
 
 
 def _shared(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..model.roofline import Line
+from ..model.records import Roof
 from ..model.summary import Summary
 from ..model.values import Provenance, Value
-from ..records import Ceiling, SourceStatus
+from ..records import SourceStatus
 
 
 class RankReport(NamedTuple):
@@ -26,13 +26,6 @@ class RoleReport(NamedTuple):
     ranks: int
     hosts: list[str]
     summary: Summary
-
-
-class RoofReport(NamedTuple):
-    host: str
-    note: str
-    lines: list[Line]
-    ceilings: list[Ceiling]
 
 
 class Point(NamedTuple):
@@ -83,7 +76,7 @@ class Report(NamedTuple):
     last_step: int | None
     roles: list[RoleReport]
     ranks: list[RankReport]
-    roofs: list[RoofReport]
+    roofs: list[Roof]
     points: list[Point]
     alignment: list[tuple[str, Value]]
     gaps: list[Gap]
@@ -91,6 +84,7 @@ class Report(NamedTuple):
     sources: list[tuple[str, list[SourceStatus]]]
     parts: list[PartReport]
     facts: list[Fact]
+    tags: dict[str, str]
 
 
 class Cause(NamedTuple):
@@ -150,6 +144,7 @@ class JobSummary(NamedTuple):
     roles: dict[str, int]
     hosts: list[str]
     running: bool
+    tags: dict[str, str]
 
 
 class Steps(NamedTuple):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from roofline_server.model.evidence import (
     RankEvidence,
     StepEvidence,
 )
-from roofline_server.model.roofline import Roof
+from roofline_server.model.roofline import Limits, limits
 from roofline_server.model.summary import placed, summarize
 from roofline_server.model.times import runs, union_seconds
 from roofline_server.model.values import Provenance, Scope, Value
@@ -23,10 +23,7 @@ from roofline_server.records import ABSENT, Ints
 
 from ..builders import DRAM, PEAK_F32, S
 
-ROOFS: Mapping[str, Roof | None] = {
-    "node1": Roof("node1", PEAK_F32, DRAM),
-    "node2": Roof("node2", PEAK_F32, DRAM),
-}
+NODE1, NODE2 = (limits(host, "", [PEAK_F32, DRAM], "f32") for host in ("node1", "node2"))
 
 
 def ints(*values: int) -> Ints:
@@ -59,9 +56,8 @@ def kernels(
         kernel_ns=ints(*[S // 2] * n),
         complete=np.full(n, complete),
         unmodelled=ints(*[0] * n),
-        flops_f32=ints(*flops),
-        flops_f64=ints(*[0] * n),
         dram=ints(*[ABSENT] * n),
+        by_precision={"f32": ints(*flops)},
     )
     return made._replace(**more)
 
@@ -82,9 +78,9 @@ def evidence(**known: Any) -> RankEvidence:
 
 
 def of(
-    *ranks: RankEvidence, roofs: Mapping[str, Roof | None] = ROOFS, scope: Scope = Scope.PROCESS
+    *ranks: RankEvidence, limits: Sequence[Limits] = (NODE1,), scope: Scope = Scope.PROCESS
 ) -> dict[str, Value]:
-    return summarize(ranks, roofs, scope).values
+    return summarize(ranks, limits, scope).values
 
 
 def number(value: Value) -> float:
@@ -221,18 +217,33 @@ def test_flops_of_a_long_job_do_not_overflow() -> None:
     assert number(found["flops_per_second"]) == pytest.approx(9e18)
 
 
+def of_precisions(total: int, **each: int) -> RankEvidence:
+    return evidence(kernels=kernels([total], by_precision={name: ints(n) for name, n in each.items()}))
+
+
 def test_precision_of_most_flops_dominates() -> None:
-    assert dominant_precision([kernels([100])]) == "f32"
-    assert dominant_precision([kernels([100], flops_f32=ints(0), flops_f64=ints(60))]) == "f64"
-    assert dominant_precision([kernels([100], flops_f32=ints(40), flops_f64=ints(50))]) == ""
-    assert dominant_precision([]) == ""
+    assert dominant_precision([evidence(kernels=kernels([100]))]) == "f32"
+    assert dominant_precision([of_precisions(100, f64=60)]) == "f64"
+    assert dominant_precision([of_precisions(100, f32=40, f64=50)]) == ""
+    assert dominant_precision([of_precisions(100, bf16=90, f32=10)]) == "bf16"
+    assert dominant_precision([of_precisions(100, f32=100), of_precisions(300, f8_e4m3=300)]) == "f8_e4m3"
+    assert dominant_precision([]) == dominant_precision([evidence()]) == ""
+
+
+def test_precision_of_counted_flops_is_that_of_the_events() -> None:
+    def counted(**by: float) -> RankEvidence:
+        total = counter(sum(by.values()), 1, 1, 1)
+        return evidence(counted_flops=CountedFlops(total, by={k.replace("_", "."): v for k, v in by.items()}))
+
+    assert dominant_precision([counted(f32_256=30, f32_scalar=30, f64_512=40)]) == "f32"
+    assert dominant_precision([counted(all_all=100)]) == ""  # these events do not tell precisions apart
 
 
 # -- against the roof ------------------------------------------------------------------------------
 
 
 def test_share_of_the_roof_is_what_was_reached_of_what_could_be() -> None:
-    found = summarize([evidence(kernels=kernels([10**10], [10**9]))], ROOFS, Scope.PROCESS)
+    found = summarize([evidence(kernels=kernels([10**10], [10**9]))], [NODE1], Scope.PROCESS)
     assert number(found.values["attainable_flops_per_second"]) == pytest.approx(1e12)  # 10 FLOP/byte x 1e11
     assert number(found.values["roof_share"]) == pytest.approx(0.01)
     assert (found.bound, found.bound_reason) == ("dram.triad", "")
@@ -240,14 +251,14 @@ def test_share_of_the_roof_is_what_was_reached_of_what_could_be() -> None:
 
 def test_much_work_on_few_bytes_is_bound_by_compute() -> None:
     assert (
-        summarize([evidence(kernels=kernels([10**10], [10**6]))], ROOFS, Scope.PROCESS).bound
+        summarize([evidence(kernels=kernels([10**10], [10**6]))], [NODE1], Scope.PROCESS).bound
         == "peak.f32.512"
     )
 
 
 def test_role_on_two_nodes_has_the_roof_of_both() -> None:
     ranks = [evidence(kernels=kernels([10**10], [10**9]), host=host) for host in ("node1", "node2")]
-    found = of(*ranks)
+    found = of(*ranks, limits=[NODE1, NODE2])
     assert number(found["attainable_flops_per_second"]) == pytest.approx(2e12)
     assert number(found["roof_share"]) == pytest.approx(0.01)
 
@@ -258,17 +269,16 @@ def test_ranks_of_one_node_share_its_roof() -> None:
 
 
 def test_node_without_ceilings_has_no_roof_and_says_what_to_do() -> None:
-    found = summarize([evidence(kernels=kernels([100]))], {"node1": None}, Scope.PROCESS)
+    bare = limits("node1", "", [], "f32")
+    found = summarize([evidence(kernels=kernels([100]))], [bare], Scope.PROCESS)
     assert found.values["roof_share"].value is None
     assert (found.bound, "calibrate" in found.bound_reason) == ("", True)
 
 
 def test_precision_without_ceiling_is_the_reason() -> None:
-    bf16 = kernels([100], flops_f32=ints(0))
-    assert (
-        "neither FP32 nor FP64"
-        in summarize([evidence(kernels=bf16)], {"node1": None}, Scope.PROCESS).bound_reason
-    )
+    bf16 = limits("node1", "", [PEAK_F32, DRAM], "bf16")
+    found = summarize([evidence(kernels=kernels([100]))], [bf16], Scope.PROCESS)
+    assert "no compute ceiling of node1 was measured in BF16" in found.bound_reason
 
 
 # -- resources -------------------------------------------------------------------------------------
@@ -339,7 +349,7 @@ def test_values_between_rare_samples_are_called_blurred() -> None:
     "known", [{}, {"steps": NONE}, {"kernels": kernels([0])}, {"serving": True}, {"kernels": kernels([])}]
 )
 def test_every_absent_value_has_a_reason_and_a_unit(known: dict[str, Any]) -> None:
-    for name, found in of(evidence(**known), roofs={"node1": None}).items():
+    for name, found in of(evidence(**known), limits=[]).items():
         assert found.unit, name
         if found.value is None:
             assert found.reason, name
@@ -350,17 +360,19 @@ def test_every_absent_value_has_a_reason_and_a_unit(known: dict[str, Any]) -> No
 
 
 def test_profiled_traffic_is_measured_and_puts_the_rank_on_the_roof() -> None:
-    found = of(evidence(kernels=kernels([1000, 3000], dram=ints(100, 300))))
+    profiled = evidence(kernels=kernels([1000, 3000], dram=ints(100, 300)))
+    found = of(profiled)
     assert number(found["bytes_per_step.dram"]) == 200
     assert number(found["intensity.dram"]) == 10
     assert found["intensity.dram"].provenance == Provenance.MEASURED
-    assert placed(found)[0] == "dram"
+    assert placed([profiled], found)[0] == "dram"
 
 
 def test_one_call_that_no_profiler_saw_makes_no_sum() -> None:
-    found = of(evidence(kernels=kernels([1000, 3000], dram=ints(100, ABSENT))))
+    some = evidence(kernels=kernels([1000, 3000], dram=ints(100, ABSENT)))
+    found = of(some)
     assert found["bytes_per_step.dram"].value is None
-    assert placed(found)[0] == "minimum"
+    assert placed([some], found)[0] == "minimum"
 
 
 def test_kernels_of_a_whole_run_have_rates_but_nothing_per_step() -> None:
@@ -383,11 +395,16 @@ def test_node_traffic_is_labelled_as_shared() -> None:
     assert "CPU time" in found["bytes_per_step.dram"].reason
 
 
-def test_kernels_of_a_gpu_are_measured_and_not_held_against_the_cpu() -> None:
-    found = of(evidence(kernels=kernels([1000], dram=ints(100), on_gpu=True)))
+def test_kernels_of_a_gpu_are_measured_and_held_against_its_memory() -> None:
+    on_gpu = evidence(kernels=kernels([10**10], dram=ints(10**9), on_gpu=True))
+    found = of(on_gpu)
     assert found["flops_per_second"].provenance == Provenance.MEASURED
+    assert placed([on_gpu], found)[0] == "hbm"
     assert found["roof_share"].value is None
-    assert "GPU" in found["roof_share"].reason
+    assert "no HBM bandwidth of node1" in found["roof_share"].reason
+    hbm = DRAM._replace(name="hbm.read", level="hbm", value=1e12, device="gpu 0")
+    gpu = limits("node1", "gpu 0", [PEAK_F32._replace(device="gpu 0"), hbm], "f32")
+    assert number(of(on_gpu, limits=[gpu])["roof_share"]) == pytest.approx(1e10 / 4e12)
     assert number(found["intensity.dram"]) == 10
 
 

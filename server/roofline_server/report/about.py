@@ -1,0 +1,78 @@
+"""What stands under every picture: of which jobs, on which machines, when, and how well aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..correlate.steps import OWN
+from ..model.evidence import NS
+from ..model.records import About, MachineAbout
+from ..model.roofline import counts
+from ..model.values import Provenance, Scope, Value, value
+from ..records import Table, rows
+from ..store.view import JobView
+from .evidence import by_rank, where
+from .gaps import alignment_of
+from .members import extent, nodes_of
+from .roofs import ceilings, hosts
+
+
+def about(views: Sequence[JobView], experiment: str = "") -> About:
+    """The caption of these jobs: tags that all of them have, each host once."""
+    extents = [extent(view) for view in views]
+    return About(
+        jobs=[view.job for view in views],
+        experiment=experiment,
+        begin_ns=min((begin for begin, _ in extents if begin), default=0),
+        end_ns=max((end for _, end in extents), default=0),
+        machines=_machines(views),
+        alignment=_alignment(views),
+        step_time=_step_time(views),
+        tags=_shared([view.tags for view in views]),
+    )
+
+
+def _shared(tags: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What all of them say."""
+    if not tags:
+        return {}
+    return {name: text for name, text in tags[0].items() if all(t.get(name) == text for t in tags)}
+
+
+def _machines(views: Sequence[JobView]) -> list[MachineAbout]:
+    """Of a host that several jobs ran on the newest calibration."""
+    found: dict[str, MachineAbout] = {}
+    for view in views:
+        machines = {view.machines[node].host: view.machines[node] for node in sorted(nodes_of(view))}
+        for host in hosts(view):
+            when = max((c.time_ns for c in ceilings(view, host) if counts(c)), default=0)
+            if host not in found or when > found[host].calibrated_ns:
+                machine = machines[host]
+                found[host] = MachineAbout(host, machine.cpu_model, machine.cpus, when)
+    return [found[host] for host in sorted(found)]
+
+
+def _alignment(views: Sequence[JobView]) -> Value:
+    """The worst node's bound; absent, with the reason, where that of one node is not known."""
+    errors = [error for view in views for _, error in alignment_of(view)]
+    if not errors:
+        return Value(None, "s", reason="no agent's clock is in it: recorded files have their own")
+    unknown = [error for error in errors if error.value is None]
+    return unknown[0] if unknown else max(errors, key=lambda error: error.value or 0.0)
+
+
+def _step_time(views: Sequence[JobView]) -> Value:
+    medians = [
+        float(np.median(table["end_ns"] - table["begin_ns"])) / NS
+        for view in views
+        for table in _own_steps(view)
+    ]
+    missing = "no rank has steps"
+    return value(min(medians, default=None), "s", Provenance.MEASURED, Scope.PROCESS, missing=missing)
+
+
+def _own_steps(view: JobView) -> list[Table]:
+    own = where(view.steps.get("steps", {}), "window", OWN)
+    return [tables["steps"] for tables in by_rank({"steps": own}).values() if rows(tables["steps"])]

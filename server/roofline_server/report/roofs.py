@@ -1,0 +1,184 @@
+"""The roofs of the machines a job ran on, and which of them holds for a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..correlate.parts import PartTotal
+from ..model.records import Roof
+from ..model.roofline import CACHES, NETWORK, Limits, counts, lines, main_memory
+from ..model.roofline import limits as limits_of
+from ..records import Ceiling, Machine
+from ..store.view import JobView
+from .members import host_of, nodes_of
+
+ALIKE = 0.1  # GPUs whose measured ceilings differ by no more are one as good as the other
+GPU_SETS = ("gpu", "dcgm")  # counter sets whose parts are GPUs
+VISIBLE = "setting.CUDA_VISIBLE_DEVICES"
+
+
+class Place(NamedTuple):
+    """Where a rank computes. device "": the CPUs, None: a GPU, but nobody knows which."""
+
+    host: str
+    device: str | None
+    note: str = ""  # how the GPU is known, or why it is not
+
+
+def roofs(view: JobView, *precisions: str, kind: str = "classic") -> list[Roof]:
+    """One roof per host and device, in order, with the compute ceilings of these precisions.
+
+    kind: "classic": main memory binds, caches are drawn; "hierarchical": every level binds; "network": only
+    the network does, and only it is drawn. Without precisions all are drawn and none binds. A host that
+    nobody calibrated has a roof without lines.
+    """
+    asked = tuple(dict.fromkeys(p for p in precisions if p))
+    return [_roof(view, host, device, asked, kind) for host in hosts(view) for device in devices(view, host)]
+
+
+def limits(view: JobView, host: str, device: str, precision: str) -> Limits:
+    """What binds on a device: peak compute in a precision, bandwidth by level, launch overhead."""
+    found = limits_of(host, device, _applying(view, host, device), precision, _cpus(view, host))
+    return found._replace(network_note=_network_note(view, host))
+
+
+def of_rank(view: JobView, number: int, precision: str, on_gpu: bool = False) -> Limits:
+    """The same for a rank. on_gpu: its kernels ran on a GPU; `lacks()` says it when nobody knows on which."""
+    place = place_of(view, number, on_gpu)
+    if place.device is None:
+        return Limits(place.host, "gpu", precision, None, {}, nowhere=place.note)
+    return limits(view, place.host, place.device, precision)._replace(note=place.note)
+
+
+def place_of(view: JobView, number: int, on_gpu: bool = False) -> Place:
+    """Host and device of a rank: of GPUs the one whose counters carry the rank, or the only one that it was
+    let see, else one of those that are alike, each rank another."""
+    host = host_of(view, number)
+    if not on_gpu:
+        return Place(host, "")
+    known = [device for device in devices(view, host) if device]
+    told = _told(view, number)
+    if told and (told in known or not known):
+        return Place(host, told)
+    if not known:
+        return Place(host, None, f"its kernels ran on a GPU, and no GPU of {host} has ceilings")
+    if len(known) == 1:
+        return Place(host, known[0])
+    if not _alike(view, host, known):
+        return Place(
+            host, None, f"which of the {len(known)} GPUs of {host} it used is not known, and they differ"
+        )
+    note = f"which of the {len(known)} GPUs of {host} it used is not known: their ceilings are alike"
+    return Place(host, known[_place_on_host(view, number) % len(known)], note)
+
+
+def _place_on_host(view: JobView, number: int) -> int:
+    """How many ranks of the job stand before this one on its host."""
+    host = host_of(view, number)
+    mine = [n for n in view.ranks if host_of(view, n) == host]
+    return sorted(mine, key=lambda n: view.ranks[n]).index(number)
+
+
+def hosts(view: JobView) -> list[str]:
+    return list(dict.fromkeys(view.machines[node].host for node in sorted(nodes_of(view))))
+
+
+def devices(view: JobView, host: str) -> list[str]:
+    """ "" for the CPUs, then the GPUs that have ceilings."""
+    found = {c.device for c in ceilings(view, host) if c.device and counts(c)}
+    return ["", *sorted(found, key=lambda device: (len(device), device))]
+
+
+def ceilings(view: JobView, host: str) -> list[Ceiling]:
+    """Of a host: those its agent measured, and those of imported benchmark results; of what was measured
+    twice the newest."""
+    newest: dict[tuple[str, str, str, int], Ceiling] = {}
+    for machine in _machines(view, host):
+        for c in machine.ceilings:
+            key = (c.name, c.device, c.peer, c.provenance)
+            if key not in newest or c.time_ns >= newest[key].time_ns:
+                newest[key] = c
+    return list(newest.values())
+
+
+def _machines(view: JobView, host: str) -> list[Machine]:
+    return [view.machines[n] for n in sorted(nodes_of(view)) if view.machines[n].host == host]
+
+
+def _cpus(view: JobView, host: str) -> int:
+    return max((machine.cpus for machine in _machines(view, host)), default=0)
+
+
+def _roof(view: JobView, host: str, device: str, precisions: Sequence[str], kind: str) -> Roof:
+    every = [c for c in ceilings(view, host) if c.device == device]
+    drawn = _applying(view, host, device)
+    if kind == "classic":
+        drawn = [c for c in drawn if c.kind != "network"]
+    elif kind == "network":
+        drawn = [c for c in drawn if c.kind != "memory"]
+    binding = {"classic": (main_memory(device),), "network": (NETWORK,)}.get(
+        kind, (*CACHES, main_memory(device), NETWORK)
+    )
+    calibrated = max((c.time_ns for c in every if counts(c)), default=0)
+    made = lines(drawn, precisions, binding, _cpus(view, host))
+    return Roof(host, _note(view, host, device), made, every, device, calibrated)
+
+
+def _note(view: JobView, host: str, device: str) -> str:
+    if device:
+        return f"{device} of {host}; the whole GPU, shared by all ranks on it"
+    machine = _machines(view, host)[-1]
+    return f"{machine.cpu_model}, {machine.cpus} CPUs; the whole node, shared by all its ranks"
+
+
+# -- the network --------------------------------------------------------------------------------------------
+
+
+def _applying(view: JobView, host: str, device: str) -> list[Ceiling]:
+    """Ceilings of a device, and of its node's network those that hold for this job."""
+    every = ceilings(view, host)
+    return [c for c in every if c.device == device and c.kind != "network"] + _network(view, host, every)
+
+
+def _network(view: JobView, host: str, every: Sequence[Ceiling]) -> list[Ceiling]:
+    """To the nodes the job ran on, where these were measured; what a job of one node sends leaves no node, so
+    there it is the host's to itself."""
+    known = [c for c in every if c.kind == "network" and counts(c)]
+    others = set(hosts(view)) - {host}
+    near = [c for c in known if c.peer in (others or {host})]
+    return near or ([c for c in known if c.peer != host] if others else [])
+
+
+def _network_note(view: JobView, host: str) -> str:
+    """Where the network ceilings hold for other peers than the job's."""
+    others = set(hosts(view)) - {host}
+    peers = {c.peer for c in _network(view, host, ceilings(view, host)) if c.peer}
+    if not others or not peers or peers & others:
+        return ""
+    return f"the network was measured to {', '.join(sorted(peers))}, where the job has no rank"
+
+
+# -- GPUs ---------------------------------------------------------------------------------------------------
+
+
+def _told(view: JobView, number: int) -> str:
+    """The GPU whose counters carry the rank, or the only one that it was let see; "": not known."""
+    seen = {p.instance for p in view.parts if p.rank == number and _is_gpu(p)}
+    if len(seen) == 1:
+        return seen.pop()
+    visible = view.facts.get(number, {}).get(VISIBLE, "")
+    return f"gpu {int(visible)}" if visible.isdecimal() else ""
+
+
+def _is_gpu(part: PartTotal) -> bool:
+    return part.metric.counter_set in GPU_SETS and part.instance.startswith("gpu ")
+
+
+def _alike(view: JobView, host: str, known: Sequence[str]) -> bool:
+    """Whether what all of these GPUs were measured for differs little."""
+    by_name: dict[str, list[float]] = {}
+    for c in ceilings(view, host):
+        if c.device in known and c.kind in ("compute", "memory") and counts(c):
+            by_name.setdefault(c.name, []).append(c.value)
+    return all(len(v) == len(known) and min(v) >= (1 - ALIKE) * max(v) for v in by_name.values())
