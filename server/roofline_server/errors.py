@@ -4,6 +4,7 @@ ServerError
 ├── ConfigError     a setting is wrong                               exit 3
 ├── UnknownJob      nobody has heard of the job                      NOT_FOUND on the wire
 │   └── UnknownRank the job has no such rank                         NOT_FOUND
+├── UnknownHost     no agent has ever said it is this host           NOT_FOUND
 ├── BadRequest      a question that cannot be asked                  INVALID_ARGUMENT
 ├── BadBatch        an agent sent what cannot be taken               Rejection on the wire
 └── Unavailable     port, directory or disk cannot be had            exit 6
@@ -27,6 +28,10 @@ class UnknownJob(ServerError):
 
 
 class UnknownRank(UnknownJob):
+    pass
+
+
+class UnknownHost(ServerError):
     pass
 
 

@@ -131,6 +131,7 @@ class IngestService:
         """One agent, from Hello to the end of its stream."""
         stream = await self._greet(requests, context)
         self._streams.add(stream)
+        self._store.machines.came(stream.agent)
         log.info("agent %s connected (%d streams)", stream.agent[:8], len(self._streams))
         tasks = [
             asyncio.create_task(self._take_all(stream, requests)),
@@ -154,6 +155,7 @@ class IngestService:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._streams.discard(stream)
+            self._store.machines.left(stream.agent)
             log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
     async def _greet(self, requests: AsyncIterator[bytes], context: Any) -> _Stream:

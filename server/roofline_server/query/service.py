@@ -11,7 +11,7 @@ import grpc
 from roofline.v1 import models_pb2
 
 from ..chunks import Chunk
-from ..errors import BadRequest, UnknownJob
+from ..errors import BadRequest, UnknownHost, UnknownJob
 from ..report import (
     breakdowns,
     evidence,
@@ -193,7 +193,7 @@ def _next(chunks: Iterator[Chunk]) -> Any:
 
 async def _refuse(error: Exception, request: Any, context: Any, what: str) -> None:
     """End the call with what went wrong."""
-    if isinstance(error, UnknownJob):
+    if isinstance(error, (UnknownJob, UnknownHost)):
         await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
     elif isinstance(error, BadRequest):
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))

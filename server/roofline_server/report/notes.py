@@ -13,11 +13,12 @@ from .evidence import by_rank, where
 from .records import Report
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
+TAG = "tag."  # how the names of facts begin that are tags
 
 
 def write_notes(view: JobView, report: Report) -> list[str]:
     notes = _gap_notes(report) + _restart_notes(view) + _hole_notes(view) + _alignment_notes(report)
-    notes += _origin_notes(view)
+    notes += _tag_notes(view) + list(view.machine_notes) + _origin_notes(view)
     notes += _event_notes(view.events)
     for node, table in view.watched.items():
         notes += _event_notes(_while_there(view, node, table))
@@ -53,6 +54,25 @@ def _restart_notes(view: JobView) -> list[str]:
         f"{', '.join(names)}: started again {times[count]}; the numbers are of all processes"
         for count, names in sorted(restarts.items())
         if count
+    ]
+
+
+def _tag_notes(view: JobView) -> list[str]:
+    """Tags of which ranks say different values."""
+    said: dict[str, dict[str, list[str]]] = {}
+    for number, facts in sorted(view.facts.items(), key=lambda item: view.ranks[item[0]]):
+        for name, value in facts.items():
+            if name.startswith(TAG):
+                key = view.ranks[number]
+                said.setdefault(name.removeprefix(TAG), {}).setdefault(value, []).append(
+                    f"{key.role}:{key.index}"
+                )
+    return [
+        f"tag {name} differs: "
+        + ", ".join(f"{value!r} ({', '.join(ranks)})" for value, ranks in values.items())
+        + f"; {view.tags[name]!r}, said last, holds"
+        for name, values in sorted(said.items())
+        if len(values) > 1 and name in view.tags
     ]
 
 

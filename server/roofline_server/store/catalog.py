@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, Column, Float, Integer, String, UniqueConstraint
 
 from ..records import (
     Ceiling,
@@ -27,98 +26,23 @@ from ..records import (
     SourceStatus,
 )
 from .segments import Segment
-
-_meta = sa.MetaData()
-_Number = BigInteger().with_variant(Integer, "sqlite")
-
-_state = sa.Table("state", _meta, Column("name", String, primary_key=True), Column("value", String))
-_node = sa.Table(
-    "node",
-    _meta,
-    Column("id", Integer, primary_key=True),
-    Column("agent", String, nullable=False),
-    Column("boot", String, nullable=False),
-    Column("machine", String, nullable=False),
-    UniqueConstraint("agent", "boot"),
+from .tables import (
+    ARRIVAL,
+    INCARNATION,
+    KERNEL,
+    KNOT,
+    MACHINE,
+    META,
+    METRIC,
+    NODE,
+    PROGRESS,
+    RANK,
+    SEGMENT,
+    SETTLED,
+    STATE,
+    TAG,
 )
-_rank = sa.Table(
-    "rank",
-    _meta,
-    Column("id", Integer, primary_key=True),
-    Column("job", String, nullable=False, index=True),
-    Column("role", String, nullable=False),
-    Column("index", Integer, nullable=False),
-    UniqueConstraint("job", "role", "index"),
-)
-_kernel = sa.Table(
-    "kernel",
-    _meta,
-    Column("id", Integer, primary_key=True),
-    *(Column(name, String, nullable=False) for name in KernelKind._fields),
-    UniqueConstraint(*KernelKind._fields),
-)
-_metric = sa.Table(
-    "metric",
-    _meta,
-    Column("counter_set", String, primary_key=True),
-    Column("name", String, primary_key=True),
-    Column("kind", Integer),
-    Column("unit", String),
-    Column("scope", Integer),
-    Column("provenance", Integer),
-    Column("is_double", Integer),
-    Column("coverage_of", String),
-)
-_incarnation = sa.Table(
-    "incarnation",
-    _meta,
-    Column("rank", Integer, primary_key=True),
-    Column("node", Integer, primary_key=True),
-    Column("start_ns", _Number, primary_key=True),
-    Column("pid", Integer),
-    Column("name", String),
-    Column("world", Integer),
-    Column("framework", String),
-    Column("first_ns", _Number),
-    Column("last_ns", _Number),
-    Column("exited", Integer),
-)
-_segment = sa.Table(
-    "segment",
-    _meta,
-    Column("path", String, primary_key=True),
-    Column("job", String, nullable=False, index=True),
-    Column("dataset", String, nullable=False),
-    Column("rows", _Number),
-    Column("bytes", _Number),
-    Column("begin_ns", _Number),
-    Column("end_ns", _Number),
-)
-_knot = sa.Table(
-    "knot",
-    _meta,
-    Column("node", Integer, primary_key=True),
-    Column("node_ns", _Number, primary_key=True),
-    Column("offset_ns", _Number),
-    Column("rtt_ns", Float),
-)
-_arrival = sa.Table("arrival", _meta, Column("node", Integer, primary_key=True), Column("offset_ns", _Number))
-_settled = sa.Table(
-    "settled",
-    _meta,
-    Column("job", String, primary_key=True),
-    Column("node", Integer, primary_key=True),
-    Column("error_ns", Float),
-)
-_progress = sa.Table(
-    "progress",
-    _meta,
-    Column("job", String, primary_key=True),
-    Column("through_ns", _Number, nullable=False),
-    Column("resume_ns", _Number, nullable=False),
-    Column("done", String, nullable=False),
-    Column("serving", String, nullable=False),
-)
+from .versions import Saying
 
 
 class Progress(NamedTuple):
@@ -162,7 +86,7 @@ class Catalog:
         self._engine = sa.create_engine(url)
         if self._engine.dialect.name == "sqlite":
             sa.event.listen(self._engine, "connect", _durable)
-        _meta.create_all(self._engine)
+        META.create_all(self._engine)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -172,11 +96,11 @@ class Catalog:
     ) -> tuple[dict[NodeKey, int], dict[RankKey, int], dict[KernelKind, int], dict[tuple[str, str], Metric]]:
         """All names that have numbers: nodes, ranks, kernels; and the metrics by (counter set, name)."""
         with self._engine.connect() as db:
-            nodes = {NodeKey(r.agent, r.boot): r.id for r in db.execute(sa.select(_node))}
-            ranks = {RankKey(*r[1:]): r[0] for r in db.execute(sa.select(_rank))}
-            kernels = {KernelKind(*r[1:]): r[0] for r in db.execute(sa.select(_kernel))}
+            nodes = {NodeKey(r.agent, r.boot): r.id for r in db.execute(sa.select(NODE))}
+            ranks = {RankKey(*r[1:]): r[0] for r in db.execute(sa.select(RANK))}
+            kernels = {KernelKind(*r[1:]): r[0] for r in db.execute(sa.select(KERNEL))}
             metrics = {}
-            for r in db.execute(sa.select(_metric)):
+            for r in db.execute(sa.select(METRIC)):
                 metrics[r.counter_set, r.name] = Metric(
                     r.counter_set,
                     r.name,
@@ -193,23 +117,53 @@ class Catalog:
         """The node's number; what is known of its machine is brought up to date."""
         text = json.dumps(machine)
         with self._engine.begin() as db:
-            same = (_node.c.agent == key.agent) & (_node.c.boot == key.boot)
-            found = db.execute(sa.select(_node.c.id).where(same)).scalar()
+            same = (NODE.c.agent == key.agent) & (NODE.c.boot == key.boot)
+            found = db.execute(sa.select(NODE.c.id).where(same)).scalar()
             if found is not None:
-                db.execute(_node.update().where(same).values(machine=text))
+                db.execute(NODE.update().where(same).values(machine=text))
                 return int(found)
-            return _new_id(db.execute(_node.insert().values(**key._asdict(), machine=text)))
+            return _new_id(db.execute(NODE.insert().values(**key._asdict(), machine=text)))
 
     def machines(self) -> dict[int, Machine]:
         """What each node last said of itself."""
         with self._engine.connect() as db:
-            return {r.id: _machine(r.machine) for r in db.execute(sa.select(_node.c.id, _node.c.machine))}
+            return {r.id: _machine(r.machine) for r in db.execute(sa.select(NODE.c.id, NODE.c.machine))}
+
+    def sayings(self) -> dict[str, list[Saying]]:
+        """What each agent said of its machine, in order."""
+        found: dict[str, list[Saying]] = {}
+        with self._engine.connect() as db:
+            for r in db.execute(sa.select(MACHINE).order_by(MACHINE.c.id)):
+                found.setdefault(r.agent, []).append(Saying(r.version, r.since_ns, _machine(r.machine)))
+        return found
+
+    def add_saying(self, agent: str, saying: Saying, replaces: bool = False) -> None:
+        """Keep what an agent said after all it said before; replaces: instead of what it said last."""
+        with self._engine.begin() as db:
+            if replaces:
+                last = sa.select(sa.func.max(MACHINE.c.id)).where(MACHINE.c.agent == agent)
+                db.execute(MACHINE.delete().where(MACHINE.c.id == db.execute(last).scalar()))
+            values = {**saying._asdict(), "agent": agent, "machine": json.dumps(saying.machine)}
+            db.execute(MACHINE.insert().values(values))
+
+    def tags(self) -> list[tuple[str, str, str, int]]:
+        """All that was said of jobs: (job, name, value, when)."""
+        with self._engine.connect() as db:
+            return [(r.job, r.name, r.value, r.said_ns) for r in db.execute(sa.select(TAG))]
+
+    def put_tags(self, said: Iterable[tuple[str, str, str, int]]) -> None:
+        """Keep what was said of jobs, as `tags` gives it; the same again with a new time."""
+        with self._engine.begin() as db:
+            for job, name, value, said_ns in said:
+                c = TAG.c
+                db.execute(TAG.delete().where((c.job == job) & (c.name == name) & (c.value == value)))
+                db.execute(TAG.insert().values(job=job, name=name, value=value, said_ns=said_ns))
 
     def add_rank(self, key: RankKey) -> int:
-        return self._add(_rank, key._asdict())
+        return self._add(RANK, key._asdict())
 
     def add_kernel(self, kind: KernelKind) -> int:
-        return self._add(_kernel, kind._asdict())
+        return self._add(KERNEL, kind._asdict())
 
     def _add(self, table: sa.Table, values: dict[str, Any]) -> int:
         with self._engine.begin() as db:
@@ -218,7 +172,7 @@ class Catalog:
     def add_metrics(self, metrics: Iterable[Metric]) -> None:
         with self._engine.begin() as db:
             for metric in metrics:
-                db.execute(_metric.insert().values(metric._asdict()))
+                db.execute(METRIC.insert().values(metric._asdict()))
 
     def put_clocks(
         self,
@@ -229,38 +183,38 @@ class Catalog:
         """Keep clock exchanges of nodes, forget those of (node, node time), set nodes' offsets by arrival."""
         with self._engine.begin() as db:
             for node, knot in knots:
-                db.execute(_knot.delete().where(_knot_is(node, knot.node_ns)))
-                db.execute(_knot.insert().values(node=node, **knot._asdict()))
+                db.execute(KNOT.delete().where(_knot_is(node, knot.node_ns)))
+                db.execute(KNOT.insert().values(node=node, **knot._asdict()))
             for node, node_ns in dropped:
-                db.execute(_knot.delete().where(_knot_is(node, node_ns)))
+                db.execute(KNOT.delete().where(_knot_is(node, node_ns)))
             for node, offset_ns in arrivals.items():
-                db.execute(_arrival.delete().where(_arrival.c.node == node))
-                db.execute(_arrival.insert().values(node=node, offset_ns=offset_ns))
+                db.execute(ARRIVAL.delete().where(ARRIVAL.c.node == node))
+                db.execute(ARRIVAL.insert().values(node=node, offset_ns=offset_ns))
 
     def arrivals(self) -> dict[int, int]:
         """Least time between the end of a node's batch, in its own time, and its arrival in the server's."""
         with self._engine.connect() as db:
-            return {r.node: r.offset_ns for r in db.execute(sa.select(_arrival))}
+            return {r.node: r.offset_ns for r in db.execute(sa.select(ARRIVAL))}
 
     def settled(self) -> dict[str, dict[int, float]]:
         """By job and node, how far wrong times in stored step windows can be."""
         found: dict[str, dict[int, float]] = {}
         with self._engine.connect() as db:
-            for r in db.execute(sa.select(_settled)):
+            for r in db.execute(sa.select(SETTLED)):
                 found.setdefault(r.job, {})[r.node] = r.error_ns
         return found
 
     def put_settled(self, job: str, errors: Mapping[int, float]) -> None:
         """Replace what `settled` says of a job."""
         with self._engine.begin() as db:
-            db.execute(_settled.delete().where(_settled.c.job == job))
+            db.execute(SETTLED.delete().where(SETTLED.c.job == job))
             for node, error_ns in errors.items():
-                db.execute(_settled.insert().values(job=job, node=node, error_ns=error_ns))
+                db.execute(SETTLED.insert().values(job=job, node=node, error_ns=error_ns))
 
     def state(self, name: str) -> str | None:
         """A value kept under a name; None when there is none."""
         with self._engine.connect() as db:
-            return db.execute(sa.select(_state.c.value).where(_state.c.name == name)).scalar()
+            return db.execute(sa.select(STATE.c.value).where(STATE.c.name == name)).scalar()
 
     def put_state(self, name: str, value: str) -> None:
         with self._engine.begin() as db:
@@ -270,7 +224,7 @@ class Catalog:
         """All knots by node, in order of time."""
         found: dict[int, list[Knot]] = {}
         with self._engine.connect() as db:
-            for r in db.execute(sa.select(_knot).order_by(_knot.c.node, _knot.c.node_ns)):
+            for r in db.execute(sa.select(KNOT).order_by(KNOT.c.node, KNOT.c.node_ns)):
                 found.setdefault(r.node, []).append(Knot(r.node_ns, r.offset_ns, int(r.rtt_ns)))
         return found
 
@@ -280,14 +234,12 @@ class Catalog:
                 Incarnation(r.rank, r.node, r.pid, r.start_ns, r.name, r.world, r.framework): Life(
                     r.first_ns, r.last_ns, bool(r.exited)
                 )
-                for r in db.execute(sa.select(_incarnation))
+                for r in db.execute(sa.select(INCARNATION))
             }
 
     def segments(self, job: str) -> list[Segment]:
         """All segments of a job, oldest first."""
-        query = (
-            sa.select(_segment).where(_segment.c.job == job).order_by(_segment.c.begin_ns, _segment.c.path)
-        )
+        query = sa.select(SEGMENT).where(SEGMENT.c.job == job).order_by(SEGMENT.c.begin_ns, SEGMENT.c.path)
         with self._engine.connect() as db:
             return [
                 Segment(r.job, r.dataset, r.path, r.rows, r.bytes, r.begin_ns, r.end_ns)
@@ -296,10 +248,10 @@ class Catalog:
 
     def paths(self) -> set[str]:
         with self._engine.connect() as db:
-            return set(db.execute(sa.select(_segment.c.path)).scalars())
+            return set(db.execute(sa.select(SEGMENT.c.path)).scalars())
 
     def progress(self, job: str) -> Progress:
-        query = sa.select(_progress).where(_progress.c.job == job)
+        query = sa.select(PROGRESS).where(PROGRESS.c.job == job)
         with self._engine.connect() as db:
             row = db.execute(query).first()
         if row is None:
@@ -315,37 +267,35 @@ class Catalog:
         """Make a sealing true, whole or not at all."""
         with self._engine.begin() as db:
             for path in sealing.replaced:
-                db.execute(_segment.delete().where(_segment.c.path == path))
+                db.execute(SEGMENT.delete().where(SEGMENT.c.path == path))
             if sealing.segments:
-                db.execute(_segment.insert(), [s._asdict() for s in sealing.segments])
+                db.execute(SEGMENT.insert(), [s._asdict() for s in sealing.segments])
             for job, progress in sealing.progress.items():
-                db.execute(_progress.delete().where(_progress.c.job == job))
+                db.execute(PROGRESS.delete().where(PROGRESS.c.job == job))
                 done = json.dumps([[*who, end_ns] for who, end_ns in progress.done.items()])
                 values = {**progress._asdict(), "done": done, "serving": json.dumps(progress.serving)}
-                db.execute(_progress.insert().values(job=job, **values))
+                db.execute(PROGRESS.insert().values(job=job, **values))
             for who, life in sealing.lives.items():
                 _put_life(db, who, life)
             _put_state(db, "sealed_through", str(sealing.through_id))
 
 
 def _knot_is(node: int, node_ns: int) -> sa.ColumnElement[bool]:
-    return (_knot.c.node == node) & (_knot.c.node_ns == node_ns)
+    return (KNOT.c.node == node) & (KNOT.c.node_ns == node_ns)
 
 
 def _put_state(db: sa.Connection, name: str, value: str) -> None:
-    db.execute(_state.delete().where(_state.c.name == name))
-    db.execute(_state.insert().values(name=name, value=value))
+    db.execute(STATE.delete().where(STATE.c.name == name))
+    db.execute(STATE.insert().values(name=name, value=value))
 
 
 def _put_life(db: sa.Connection, who: Incarnation, life: Life) -> None:
-    c = _incarnation.c
+    c = INCARNATION.c
     db.execute(
-        _incarnation.delete().where(
-            (c.rank == who.rank) & (c.node == who.node) & (c.start_ns == who.start_ns)
-        )
+        INCARNATION.delete().where((c.rank == who.rank) & (c.node == who.node) & (c.start_ns == who.start_ns))
     )
     values = {**who._asdict(), **life._asdict(), "exited": int(life.exited)}
-    db.execute(_incarnation.insert().values(values))
+    db.execute(INCARNATION.insert().values(values))
 
 
 def _new_id(done: sa.CursorResult[Any]) -> int:

@@ -76,7 +76,11 @@ class Numbers:
             self._catalog.add_metrics(new)
             self._metrics.update({(m.counter_set, m.name): m for m in new})
 
+    def nodes(self) -> dict[NodeKey, int]:
+        return dict(self._nodes)
+
     def machines(self) -> dict[int, Machine]:
+        """What each node last said of itself, whatever it was when a job ran there."""
         return dict(self._machines)
 
     def kernels(self) -> dict[int, KernelKind]:

@@ -41,9 +41,12 @@ from .clocks import ClockBook, Clocks, server_time
 from .deltas import Deltas, Snapshot
 from .export import RawData
 from .inbox import Entry, Inbox
+from .lives import LifeBook, changed
+from .machines import Machines, Version
 from .numbers import Numbers
 from .reader import Reader, by_dataset, on_server_clock
 from .segments import Segment, sweep, write
+from .tags import Tags
 from .view import JobView, facts_of
 
 log = logging.getLogger(__name__)
@@ -90,15 +93,17 @@ class Store:
         self._deltas = Deltas(self.numbers, self._reader, self._members)
         self._clocks = ClockBook(self._catalog, self.numbers)
         self.now_ns = server_time(self._catalog)
-        self._lives = self._catalog.lives()
+        self._lives = LifeBook(self._catalog.lives())
+        self._tags = Tags(self._catalog)
+        self.machines = Machines(self._catalog, self.numbers.nodes(), self._began)
         self._tail: list[TailBatch] = []
         self.unsealed_bytes = 0
-        self._present: dict[int, list[Incarnation]] = {}  # node -> its ranks in the newest batch
-        # node -> node time it has reported up to
-        self._through: dict[int, int] = {}
-        for who, life in self._lives.items():
-            self._through[who.node] = max(life.last_ns, self._through.get(who.node, 0))
         self._recover()
+
+    def _began(self, node: int) -> int | None:
+        """When a rank was first heard of on a node, server time."""
+        firsts = [life.first_ns for who, life in self._lives.now().items() if who.node == node]
+        return _moment(self._clocks.clocks()[node], min(firsts)) if firsts else None
 
     def _recover(self) -> None:
         sealed = self._catalog.sealed_through()
@@ -113,7 +118,9 @@ class Store:
 
     def hello(self, key: NodeKey, machine: Machine) -> int:
         """Number of a node that has just said hello."""
-        return self.numbers.node(key, machine)
+        node = self.numbers.node(key, machine)
+        self.machines.heard(key, node, machine, self.now_ns())
+        return node
 
     def acked(self, agent: str) -> int:
         return self._inbox.acked(agent)
@@ -131,24 +138,9 @@ class Store:
         node = entry.node
         self._tail.append(TailBatch(entry.id, len(entry.data), decoded))
         self.unsealed_bytes += len(entry.data)
-        if decoded.incarnations is not self._present.get(node):
-            self._lives = self._lives_now()
-            self._present[node] = decoded.incarnations
-            for who in decoded.incarnations:
-                self._lives.setdefault(who, Life(decoded.begin_ns, decoded.end_ns, False))
-        for who in decoded.exited:
-            life = self._lives.get(who, Life(decoded.begin_ns, decoded.end_ns, True))
-            self._lives[who] = life._replace(exited=True)
-        self._through[node] = max(decoded.end_ns, self._through.get(node, 0))
+        self._lives.take(node, decoded)
+        self._tags.take(decoded, entry.received_ns)
         self._clocks.arrived(node, decoded.end_ns, entry.received_ns)
-
-    def _lives_now(self) -> dict[Incarnation, Life]:
-        """Everyone's life; of those present it lasts until their node's newest batch."""
-        lives = dict(self._lives)
-        for node, present in self._present.items():
-            for who in present:
-                lives[who] = lives[who]._replace(last_ns=max(lives[who].last_ns, self._through[node]))
-        return lives
 
     def add_knot(self, node: int, knot: Knot) -> None:
         """Take a clock exchange of a node; it becomes durable with the next sealing."""
@@ -160,10 +152,11 @@ class Store:
         """Move what is in the inbox into segments; returns how many batches. Safe to be killed anywhere."""
         with self._sealing:
             self._clocks.save()
+            self._tags.save()
             with self._lock:
                 batches = list(self._tail)
-                lives = self._lives_now()
-                reported = dict(self._through)
+                lives = self._lives.now()
+                reported = dict(self._lives.through)
             if not batches:
                 return 0
             by_job: dict[str, list[Frame]] = {}
@@ -171,7 +164,7 @@ class Store:
                 for frame in batch.decoded.frames:
                     by_job.setdefault(frame.job, []).append(frame)
             through_id = batches[-1].id
-            sealing = Sealing([], [], {}, _changed(lives, batches), through_id)
+            sealing = Sealing([], [], {}, changed(lives, (batch.decoded for batch in batches)), through_id)
             for job, frames in by_job.items():
                 sealing = self._seal_job(job, frames, reported, sealing)
             with self._lock:
@@ -254,7 +247,7 @@ class Store:
     def _members(self, job: str) -> list[Incarnation]:
         ranks = self.numbers.ranks_of(job)
         with self._lock:
-            return [who for who in self._lives if who.rank in ranks]
+            return self._lives.members(ranks)
 
     def _complete_through(self, job: str, clocks: Clocks, reported: dict[int, int]) -> int:
         """Server time up to which all nodes of the job have reported everything."""
@@ -273,12 +266,32 @@ class Store:
         """All jobs ever heard of."""
         return self.numbers.jobs()
 
+    def tags(self, job: str) -> dict[str, str]:
+        """What a job is said to be, by name."""
+        return self._tags.of(job)
+
+    def jobs_tagged(self, name: str, value: str) -> list[str]:
+        """The jobs whose tag `name` is `value`, in order of their ids."""
+        return self._tags.jobs(name, value)
+
+    def machine_versions(self) -> list[Version]:
+        """All versions of all machines with the jobs reported against them; by host, newest first."""
+        homes = {number: job for job in self.jobs() for number in self.numbers.ranks_of(job)}
+        with self._lock:
+            lives = self._lives.now()
+        by_job: dict[str, dict[Incarnation, Life]] = {}
+        for who, life in lives.items():
+            if who.rank in homes:
+                by_job.setdefault(homes[who.rank], {})[who] = life
+        return self.machines.versions(by_job, self.clocks())
+
     def overview(self, job: str) -> JobView:
         """Who takes part in a job and since when, without its data."""
         ranks = self.numbers.ranks_of(job)
         with self._lock:
-            lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
-        return JobView(job, ranks, lives, {}, {}, {}, {}, self.clocks(), self.numbers.machines(), {})
+            lives = self._lives.of(ranks)
+        machines, tags = self.numbers.machines(), self.tags(job)
+        return JobView(job, ranks, lives, {}, {}, {}, {}, self.clocks(), machines, {}, tags=tags)
 
     def view(self, job: str, needed: Needed | None = None) -> JobView | None:
         """What is known of a job up to now; None when nobody has heard of it.
@@ -294,13 +307,14 @@ class Store:
             ranks = self.numbers.ranks_of(job)
             snapshot = self._snapshot(job)
             nodes = self._snapshot(NODE_JOB)
-            lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
+            lives = self._lives.of(ranks)
         if self._deltas.is_outdated(job, snapshot.progress, by_dataset(snapshot.frames), clocks):
             raw = [s for s in snapshot.segments if not s.dataset.startswith("steps")]
             snapshot = Snapshot(raw, Progress(), snapshot.frames)
         tables = self._deltas.raw(job, snapshot.frames, snapshot.segments, snapshot.progress, clocks)
         steps = self._steps(snapshot, tables, needed)
         events = on_server_clock(self._all("events", snapshot), clocks)
+        used = self.machines.used(lives, clocks)
         return JobView(
             job,
             ranks,
@@ -310,12 +324,14 @@ class Store:
             events,
             self._watched(nodes, {who.node for who in lives}),
             clocks,
-            self.numbers.machines(),
+            {**self.numbers.machines(), **{node: use.machine for node, use in used.items()}},
             self.numbers.metrics_by_set(),
             self._deltas.part_totals(snapshot, clocks),
             self.numbers.recordings,
             facts_of(events),
             self._clocks.settled(job),
+            self.tags(job),
+            list(dict.fromkeys(use.note for use in used.values() if use.note)),
         )
 
     def raw(self, job: str) -> RawData | None:
@@ -326,7 +342,7 @@ class Store:
         clocks = self.clocks()
         with self._lock:
             own, nodes = self._snapshot(job), self._snapshot(NODE_JOB)
-            lives = {who: life for who, life in self._lives_now().items() if who.rank in ranks}
+            lives = self._lives.of(ranks)
         names = self.numbers
         return RawData(
             *(self._root, own.segments, own.frames, nodes.segments, nodes.frames, clocks, ranks, lives),
@@ -367,13 +383,6 @@ class Store:
         self._inbox.close()
         self._catalog.close()
         self._reader.close()
-
-
-def _changed(lives: dict[Incarnation, Life], batches: list[TailBatch]) -> dict[Incarnation, Life]:
-    lists = {id(d.incarnations): d.incarnations for d in (batch.decoded for batch in batches)}
-    seen = {who for present in lists.values() for who in present}
-    seen |= {who for batch in batches for who in batch.decoded.exited}
-    return {who: lives[who] for who in seen}
 
 
 def _moment(clock: NodeClock, node_ns: int) -> int:

@@ -24,12 +24,14 @@ class JobView(NamedTuple):
     events: Table
     watched: dict[int, Table]  # node -> BATCH and node-wide events, in node time
     clocks: dict[int, NodeClock]
-    machines: dict[int, Machine]
+    machines: dict[int, Machine]  # as they were when the job ran
     metrics: dict[str, list[Metric]]
     parts: Sequence[PartTotal] = ()  # what nodes, and parts of nodes and ranks, counted over the job
     recordings: frozenset[int] = frozenset()  # nodes that are recorded files
     facts: Mapping[int, Mapping[str, str]] = {}  # rank -> settings and sizes it said, by name
     settled: Mapping[int, float] = {}  # node -> how far wrong its times in stored step windows can be, ns
+    tags: Mapping[str, str] = {}  # what the job is said to be
+    machine_notes: Sequence[str] = ()  # where `machines` needs a word
 
 
 def facts_of(events: Table) -> dict[int, dict[str, str]]:

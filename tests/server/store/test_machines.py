@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from roofline_server.records import RECORDING, Ceiling, Machine, NodeKey, SourceStatus
+from roofline_server.store.machines import MAX_SAYINGS
+from roofline_server.store.store import Store
+
+from ..builders import DRAM, PEAK_F32, UNIX, Node, S, crash, machine, open_store, rank, training
+
+HOST = "host-a"
+
+
+def measured(at_s: float, value: float = 1e12) -> Ceiling:
+    return PEAK_F32._replace(value=value, time_ns=UNIX + int(at_s * S))
+
+
+def told(*ceilings: Ceiling, host: str = HOST, works: bool = True) -> Machine:
+    source = SourceStatus("perf", works, "" if works else "no PMU", "")
+    return machine(host, ceilings)._replace(sources=(source,))
+
+
+class Calibrated(Node):
+    """A node whose agent says a machine of its own, at a moment of its choice."""
+
+    def __init__(self, agent: str = "a", boot: str = "boot") -> None:
+        super().__init__(agent)
+        self.boot, self.says, self.sequence = boot, told(), 0
+
+    def number(self, store: Store) -> int:
+        return store.hello(NodeKey(self.agent, self.boot), self.says)
+
+    def say(self, store: Store, at_s: float, what: Machine) -> None:
+        store.now_ns = lambda: UNIX + int(at_s * S)  # type: ignore[assignment,method-assign]
+        self.says = what
+        self.greet(store)
+
+    def train(self, store: Store, job: str, first_s: int) -> None:
+        """A job of 10 s."""
+        sent = training([rank(job)], batches=2, first_ns=first_s * S, first_sequence=self.sequence + 1)
+        self.sequence += len(sent)
+        self.put(store, *sent)
+
+
+EARLY, LATE = told(measured(50, 1e12)), told(measured(150, 2e12), works=False)
+
+
+@pytest.fixture
+def recalibrated(store: Store) -> Store:
+    """Job `before`, a calibration in the middle of job `during`, job `after`."""
+    node = Calibrated()
+    node.say(store, 60, EARLY)
+    node.train(store, "before", 100)
+    node.train(store, "during", 145)
+    node.say(store, 151, LATE)
+    node.train(store, "after", 200)
+    return store
+
+
+def seen(store: Store, job: str) -> tuple[Machine, list[str]]:
+    view = store.view(job)
+    assert view
+    (node,) = {who.node for who in view.lives}
+    return view.machines[node], list(view.machine_notes)
+
+
+def check(store: Store) -> None:
+    assert seen(store, "before") == (EARLY, []), "its ceilings, and its sources"
+    assert seen(store, "after") == (LATE, [])
+    machine_of, notes = seen(store, "during")
+    assert machine_of == LATE
+    assert notes == [
+        f"ceilings or hardware of {HOST} changed while the job ran: what held at its end is used (version 2)"
+    ]
+
+
+def test_job_keeps_the_ceilings_and_sources_of_its_time(recalibrated: Store) -> None:
+    check(recalibrated)
+
+
+def test_versions_survive_a_restart(tmp_path: Path, recalibrated: Store) -> None:
+    recalibrated.seal()
+    again = open_store(tmp_path / "data")
+    check(again)
+    assert again.machine_versions() == recalibrated.machine_versions()
+    again.close()
+
+
+def test_versions_with_the_jobs_reported_against_them(recalibrated: Store) -> None:
+    new, old = recalibrated.machine_versions()
+    assert (new.version, new.machine, new.since_ns, new.until_ns) == (2, LATE, UNIX + 151 * S, 0)
+    assert (old.version, old.machine, old.since_ns, old.until_ns) == (1, EARLY, UNIX + 60 * S, new.since_ns)
+    assert (new.jobs, old.jobs) == (["after", "during"], ["before"])
+
+
+def test_first_ceilings_come_after_the_job(store: Store) -> None:
+    node = Calibrated()
+    node.say(store, 60, told(works=False))
+    node.train(store, "job", 100)
+    node.say(store, 151, LATE._replace(sources=()))
+    found, notes = seen(store, "job")
+    assert found == told(*LATE.ceilings, works=False)
+    assert notes == [f"ceilings of {HOST} were measured after the job"]
+    assert store.machine_versions()[0].jobs == ["job"]
+
+
+def test_other_boot_goes_on_with_the_versions(store: Store) -> None:
+    first, second = Calibrated(), Calibrated(boot="boot 2")
+    first.say(store, 60, EARLY)
+    second.say(store, 70, EARLY)
+    second.say(store, 151, LATE)
+    assert [v.version for v in store.machine_versions()] == [2, 1]
+
+
+def test_source_that_comes_and_goes_does_not_fill_the_catalog(tmp_path: Path, store: Store) -> None:
+    node = Calibrated()
+    for number in range(3 * MAX_SAYINGS):
+        node.says = EARLY._replace(interval_ns=number)
+        node.number(store)
+    (version,) = store.machine_versions()
+    assert version.machine.interval_ns == 3 * MAX_SAYINGS - 1
+    assert len(store._catalog.sayings()["a"]) == MAX_SAYINGS
+
+
+def test_connected_is_whoever_has_a_stream(store: Store) -> None:
+    node = Calibrated()
+    node.say(store, 60, EARLY)
+    node.say(store, 151, LATE)
+    assert [v.connected for v in store.machine_versions()] == [False, False]
+    store.machines.came("a")
+    store.machines.came("a")  # the new stream of an agent may open before its old one is seen to end
+    store.machines.left("a")
+    assert [v.connected for v in store.machine_versions()] == [True, False], "an old version is not connected"
+    store.machines.left("a")
+    assert not any(v.connected for v in store.machine_versions())
+
+
+def test_agent_that_has_gone_is_replaced_by_the_next_of_its_host(store: Store) -> None:
+    Calibrated("a").say(store, 60, EARLY)
+    Calibrated("b").say(store, 151, LATE)
+    Calibrated("c").say(store, 160, told(host="other"))
+    file = NodeKey("file", RECORDING)
+    store.hello(file, told(DRAM))
+    ends = {v.agent: v.until_ns for v in store.machine_versions()}
+    assert ends == {"a": UNIX + 151 * S, "b": 0, "c": 0, "file": 0}
+    store.machines.came("a")
+    assert not any(v.until_ns for v in store.machine_versions()), "two agents can be on one host"
+
+
+def as_before(root: Path) -> None:
+    """Make the catalog one of the last release, which had no versions."""
+    catalog = sqlite3.connect(root / "catalog.db")
+    catalog.execute("drop table machine")
+    catalog.execute("drop table tag")
+    catalog.commit()
+    catalog.close()
+
+
+def test_old_catalog_is_taken_over(tmp_path: Path, store: Store) -> None:
+    first, second = Calibrated(), Calibrated(boot="boot 2")
+    first.say(store, 60, EARLY)
+    first.train(store, "before", 100)
+    second.sequence = first.sequence
+    second.say(store, 170, LATE)
+    second.train(store, "after", 200)
+    Calibrated("b").say(store, 300, told(host="other"))
+    store.seal()
+    crash(store)
+    as_before(tmp_path / "data")
+    for _ in range(2):
+        again = open_store(tmp_path / "data")
+        assert seen(again, "before") == (EARLY, [])
+        assert seen(again, "after") == (LATE, [])
+        found = {(v.machine.host, v.version): (v.since_ns, v.jobs) for v in again.machine_versions()}
+        assert found == {
+            (HOST, 1): (0, ["before"]),
+            (HOST, 2): (UNIX + 200 * S, ["after"]),
+            ("other", 1): (0, []),
+        }
+        again.close()

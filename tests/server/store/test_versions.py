@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_server.records import Ceiling, Machine
+from roofline_server.store.versions import Saying, begins_of, follows, is_another, used
+
+from ..builders import DRAM, PEAK_F32, machine
+
+
+def measured(at_ns: int, value: float = 1e12) -> Ceiling:
+    return PEAK_F32._replace(value=value, time_ns=at_ns)
+
+
+def sayings(*said: tuple[int, Machine]) -> list[Saying]:
+    kept: list[Saying] = []
+    for now_ns, what in said:
+        new = follows(kept[-1] if kept else None, what, now_ns)
+        if new:
+            kept.append(new)
+    return kept
+
+
+OLD, NEW = machine(ceilings=[measured(90, 1e12)]), machine(ceilings=[measured(190, 2e12)])
+BARE = machine(ceilings=[])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host": "b"},
+        {"cpu_model": "b"},
+        {"sockets": 1},
+        {"cores": 1},
+        {"cpus": 1},
+        {"memory_bytes": 1 << 36},
+        {"ceilings": ()},
+        {"ceilings": (PEAK_F32, DRAM._replace(time_ns=5))},
+    ],
+)
+def test_hardware_and_ceilings_make_a_version(change: dict[str, object]) -> None:
+    other = machine()._replace(**change)  # type: ignore[arg-type]
+    assert is_another(machine(), other)
+    assert [s.version for s in sayings((1, machine()), (2, other))] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "change", [{"kernel": "7"}, {"interval_ns": 5}, {"sources": ()}, {"memory_bytes": (1 << 37) - 4096}]
+)
+def test_other_things_are_kept_within_a_version(change: dict[str, object]) -> None:
+    other = machine()._replace(**change)  # type: ignore[arg-type]
+    assert [(s.version, s.since_ns) for s in sayings((1, machine()), (2, other))] == [(1, 1), (1, 2)]
+
+
+def test_order_of_ceilings_says_nothing() -> None:
+    assert not is_another(machine(ceilings=[PEAK_F32, DRAM]), machine(ceilings=[DRAM, PEAK_F32]))
+
+
+def test_the_same_again_is_not_kept() -> None:
+    assert len(sayings((1, OLD), (2, OLD), (3, NEW), (4, NEW), (5, OLD))) == 3
+
+
+@pytest.mark.parametrize(
+    ("begin_ns", "end_ns", "version", "noted"),
+    [
+        (120, 150, 1, ""),
+        (120, 199, 2, "changed while"),  # measured at 190, heard of at 200
+        (195, 250, 2, ""),
+        (50, 80, 1, "measured after the job"),
+        (50, 95, 1, ""),
+    ],
+)
+def test_job_keeps_what_was_true_when_it_ended(begin_ns: int, end_ns: int, version: int, noted: str) -> None:
+    use = used(sayings((100, OLD), (200, NEW)), begin_ns, end_ns)
+    assert (use.version, use.machine) == (version, {1: OLD, 2: NEW}[version])
+    assert noted in use.note and bool(noted) == bool(use.note)
+
+
+def test_first_ceilings_that_came_after_the_job_are_used_and_said_so() -> None:
+    old_sources = BARE._replace(sources=())
+    use = used(sayings((100, old_sources), (200, NEW), (300, OLD)), 110, 150)
+    assert use.machine == old_sources._replace(ceilings=NEW.ceilings), "the sources stay those of its time"
+    assert use == (2, use.machine, "ceilings of node1 were measured after the job")
+
+
+def test_ceilings_measured_before_and_told_after_are_not_called_late() -> None:
+    """The agent was cut off: the server heard of both only when the job was over."""
+    use = used(sayings((200, BARE), (201, machine(ceilings=[measured(40)]))), 50, 100)
+    assert (use.machine.ceilings, use.note) == ((measured(40),), "")
+
+
+def test_machine_that_was_never_calibrated() -> None:
+    assert used(sayings((100, BARE)), 110, 150) == (1, BARE, "")
+
+
+def test_hardware_that_changes_does_not_hold_since_its_old_ceilings_were_measured() -> None:
+    more = OLD._replace(cpus=96)
+    assert begins_of(sayings((100, OLD), (200, more))) == [0, 200]
+    assert used(sayings((100, OLD), (200, more)), 110, 150).machine == OLD
+
+
+MACHINES = [
+    machine(ceilings=[measured(at, value)] if at else [], kernel=kernel)
+    for at in (0, 10, 40)
+    for value in (1e12, 2e12)
+    for kernel in ("6.1", "6.2")
+]
+said = st.lists(st.tuples(st.integers(0, 50), st.sampled_from(MACHINES)), min_size=1, max_size=8)
+
+
+@given(said, st.integers(-5, 60), st.integers(0, 30))
+def test_what_is_used_was_said(told: Sequence[tuple[int, Machine]], begin_ns: int, length_ns: int) -> None:
+    kept = sayings(*told)
+    assert [s.version for s in kept] == sorted(s.version for s in kept)
+    begins = begins_of(kept)
+    assert begins == sorted(begins)
+    use = used(kept, begin_ns, begin_ns + length_ns)
+    assert use.machine.ceilings in {s.machine.ceilings for s in kept if s.version == use.version}
+
+
+@given(said, st.integers(0, 60))
+def test_what_is_said_later_changes_no_job_that_has_ceilings(
+    told: Sequence[tuple[int, Machine]], end_ns: int
+) -> None:
+    kept = sayings(*told)
+    before = used(kept, 0, end_ns)
+    moment = max(kept[-1].since_ns, end_ns) + 1
+    after = [*kept, Saying(kept[-1].version + 1, moment, machine(ceilings=[measured(moment, 5e12)]))]
+    if before.machine.ceilings:
+        assert used(after, 0, end_ns) == before
