@@ -1,0 +1,136 @@
+"""The time-based roofline (Wang, Yang, Farrell, Zhang, Kurth, Williams 2020).
+
+In a plane of bytes (across) and FLOPs (up) whatever computes is there twice: with the bytes it moves and the
+FLOPs it does (its complexity, the closed symbol), and with the bytes and FLOPs that the machine could have
+handled in the time it took (the open symbol). The diagonal of slope `balance` = peak FLOP/s over peak byte/s
+parts what compute bounds from what memory bounds; both symbols of a point lie on one side of it, on the same
+line through the origin, and what lies between them is what the roof would allow to gain.
+
+Times in s, bytes, FLOP. All of it is linear: of a step, of all steps or of one launch makes no difference to
+where the open symbol lies against the closed one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .records import Isocurve, OverheadBox
+
+COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
+MOST_DECADES = 12
+
+
+class Machine(NamedTuple):
+    """Peaks, FLOP/s and byte/s, and what one launch costs at least, s (None: not known)."""
+
+    flops: float
+    bytes: float
+    launch: float | None = None
+
+    @property
+    def balance(self) -> float:
+        """FLOP per byte at which computing and moving take equally long."""
+        return self.flops / self.bytes
+
+
+class Work(NamedTuple):
+    """What was done, and how long that took. launches may be broken: a mean."""
+
+    flops: float
+    bytes: float
+    seconds: float
+    launches: float
+
+
+class Placed(NamedTuple):
+    """Where the open symbol lies, and what decides how long it takes."""
+
+    bandwidth_time: float  # s, of the run time what is put down to moving bytes
+    compute_time: float  # s, to computing
+    bytes: float  # bandwidth time x peak byte/s
+    flops: float  # compute time x peak FLOP/s
+    bound: str  # COMPUTE, MEMORY, OVERHEAD
+
+
+def place(work: Work, machine: Machine) -> Placed:
+    """Section III: of the two times the larger is the run time, the other is smaller as the intensity is from
+    the balance. What takes no longer than its launches cost is bound by them.
+
+    work: FLOPs, bytes and time above zero.
+    """
+    computing, moving = work.flops / machine.flops, work.bytes / machine.bytes
+    if computing >= moving:
+        compute_time, bandwidth_time, bound = work.seconds, work.seconds * moving / computing, COMPUTE
+    else:
+        compute_time, bandwidth_time, bound = work.seconds * computing / moving, work.seconds, MEMORY
+    if machine.launch is not None and work.seconds <= work.launches * machine.launch:
+        bound = OVERHEAD
+    return Placed(
+        bandwidth_time, compute_time, bandwidth_time * machine.bytes, compute_time * machine.flops, bound
+    )
+
+
+def least_time(work: Work, machine: Machine) -> float:
+    """Seconds that the roof allows: computing and moving at the peaks, both at once."""
+    return max(work.flops / machine.flops, work.bytes / machine.bytes)
+
+
+def words(work: Work, machine: Machine, placed: Placed) -> str:
+    """What decides, how far it is from the roof, and what would help."""
+    share = least_time(work, machine) / work.seconds
+    if placed.bound == OVERHEAD:
+        return (
+            "bound by launching: it takes no longer than starting its kernels costs; make fewer, larger ones"
+        )
+    peak = "peak FLOP/s" if placed.bound == COMPUTE else "peak bandwidth"
+    if share > 1.05:
+        return (
+            f"{share:.3g} times what the {peak} allows: caches save traffic that was counted, or the ceiling "
+            "was measured too low"
+        )
+    what = "computing" if placed.bound == COMPUTE else "moving data"
+    return f"bound by {what}, at {share:.0%} of the {peak}{_help(placed.bound, share)}"
+
+
+def _help(bound: str, share: float) -> str:
+    if share >= 0.8:
+        more = "only a lower precision makes it faster" if bound == COMPUTE else "move less, or fuse it"
+        return f": {more}"
+    if share >= 0.3:
+        return ""
+    same = "FLOPs" if bound == COMPUTE else "bytes"
+    return f": {1 / share:.2g} times faster would be possible with the same {same}"
+
+
+def overhead_box(launches: int, machine: Machine, label: str) -> OverheadBox | None:
+    """What n launches could have moved and computed while they were started; None: overhead is not known."""
+    if machine.launch is None:
+        return None
+    seconds = launches * machine.launch
+    return OverheadBox(launches, seconds * machine.bytes, seconds * machine.flops, label)
+
+
+def isocurves(seconds: Iterable[float], machine: Machine, corner: tuple[float, float]) -> list[Isocurve]:
+    """One curve per power of ten of time from the shortest to the longest of these, at most MOST_DECADES.
+
+    All that takes T at the roof: bytes <= T x peak byte/s, FLOPs <= T x peak FLOP/s. corner: bytes and FLOPs
+    where the picture begins; curves start there, or a decade before their own corner.
+    """
+    known = [t for t in seconds if t > 0 and math.isfinite(t)]
+    if not known:
+        return []
+    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    found = []
+    for power in range(max(first, last - MOST_DECADES + 1), last + 1):
+        t = 10.0**power
+        across, up = t * machine.bytes, t * machine.flops
+        left, below = min(corner[0], across / 10), min(corner[1], up / 10)
+        found.append(Isocurve(t, [left, across, across], [up, up, below]))
+    return found
+
+
+def corner(bytes_: Sequence[float], flops: Sequence[float]) -> tuple[float, float]:
+    """A decade left of and below all of these."""
+    return min(bytes_, default=1.0) / 10, min(flops, default=1.0) / 10
