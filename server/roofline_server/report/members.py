@@ -65,4 +65,4 @@ def summarize_job(job: str, view: JobView, now_ns: int) -> JobSummary:
         roles[key.role] = roles.get(key.role, 0) + 1
     ordered = dict(sorted(roles.items(), key=lambda item: role_order(item[0])))
     hosts = sorted({view.machines[n].host for n in nodes_of(view)})
-    return JobSummary(job, begin, end, ordered, hosts, is_running(view, now_ns))
+    return JobSummary(job, begin, end, ordered, hosts, is_running(view, now_ns), dict(view.tags))
