@@ -34,6 +34,8 @@ class KernelEvidence(NamedTuple):
     has_bytes: bool = True
     on_gpu: bool = False  # of some the kernels ran on a GPU, where a profiler counted their FLOPs
     step: Ints | None = None  # number of the window's step; None: not known
+    levels: Mapping[str, Ints] = {}  # as `dram`, of levels that a profiler counted somewhere: "l1", "l2"
+    calls: Ints | None = None  # how many kernels; None: not known
 
 
 class CounterEvidence(NamedTuple):

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..correlate.kernels import LEVELS
 from ..correlate.steps import OWN, union
 from ..model.breakdown import COMMUNICATE, PHASES
 from ..model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
@@ -36,6 +37,7 @@ NEEDED = {
     "steps_kernels": [
         *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", *OF_PRECISIONS),
         *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls", "first_ns", "last_ns"),
+        *("l1", "l1_calls", "l2", "l2_calls"),
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
@@ -183,10 +185,17 @@ def _kernels(table: Table) -> KernelEvidence | None:
         on_gpu=bool((column("gpu_calls") > 0).any()),
         has_flops="flop_calls" not in table or bool((table["flop_calls"] != 0).any()),
         has_bytes="byte_calls" not in table or bool((table["byte_calls"] != 0).any()),
-        dram=np.where(column("dram_calls") == column("calls"), column("dram"), ABSENT),
+        dram=_level(column, "dram"),
         by_precision=_by_precision(table, column),
         step=table["step"].astype(np.int64),
+        levels={name: _level(column, name) for name in LEVELS if column(f"{name}_calls").any()},
+        calls=column("calls"),
     )
+
+
+def _level(column: Callable[[str], Ints], name: str) -> Ints:
+    """Bytes of a level of the memory; ABSENT where they were not counted of every call."""
+    return np.where(column(f"{name}_calls") == column("calls"), column(name), ABSENT)
 
 
 def _by_precision(table: Table, column: Callable[[str], Ints]) -> dict[str, Ints]:
