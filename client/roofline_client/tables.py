@@ -7,7 +7,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
@@ -114,6 +114,8 @@ def _head(report: Report) -> Text:
     text.append(clean(f"Job {report.job}"), style="bold")
     seconds = (report.end_ns - report.begin_ns) / 1e9
     text.append(f"  {state}, since {begin}, {seconds:.1f} s, {_count(len(report.ranks), 'rank')}{mode}")
+    if report.tags:
+        text.append("\n" + clean(_tags(report.tags)))
     if report.first_step is not None or report.last_step is not None:
         text.append(f"\nsteps {_bound(report.first_step)} to {_bound(report.last_step)} only")
     for alignment in report.alignment:
@@ -122,6 +124,10 @@ def _head(report: Report) -> Text:
         line = f"{alignment.host}: {known} (shortest median step {_shortest_step(report)})"
         text.append("\n" + clean(line))
     return text
+
+
+def _tags(tags: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in tags.items())
 
 
 def _count(number: int, what: str) -> str:
@@ -265,13 +271,13 @@ def _legend(report: Report) -> str:
 
 def jobs_text(jobs: Sequence[Job]) -> Columns:
     names = [Column("job"), Column("state"), Column("since"), Column("seconds", right=True)]
-    table = Columns("", [*names, Column("ranks", folds=True), Column("nodes", folds=True)])
+    table = Columns("", [*names, *(Column(name, folds=True) for name in ("ranks", "nodes", "tags"))])
     for job in jobs:
         since = when(job.begin_ns, "%Y-%m-%d %H:%M:%S")
         roles = " ".join(f"{role}x{count}" for role, count in job.roles.items())
         seconds = f"{(job.end_ns - job.begin_ns) / 1e9:.0f}"
         state = "running" if job.running else "ended"
-        table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts))
+        table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts), _tags(job.tags))
     return table
 
 

@@ -90,6 +90,15 @@ def test_head_says_mode_state_range_and_clock(piped: Any) -> None:
     assert "node1: clock aligned to within 25 us (shortest median step 65.2 ms)" in text
 
 
+def test_tags_stand_in_the_head_and_beside_each_job(piped: Any) -> None:
+    tags = {"nodes": "4", "note": "a\x1b[2Jb"}
+    assert "\nnodes=4, note=a?[2Jb\n" in piped(tables.report_text(report(tags=tags)))
+    listed = piped(tables.jobs_text([JOB._replace(tags=tags)])).splitlines()
+    assert "tags" in listed[0] and "nodes=4, note=a?[2Jb" in listed[1]
+    without = piped(tables.report_text(report(tags={})))
+    assert without.splitlines()[1].startswith("node1: clock")
+
+
 def test_clock_nobody_knows_says_why(piped: Any) -> None:
     unknown = report().alignment[0]._replace(error=absent("s", "no ping was answered yet"))
     assert "node1: clock: no ping was answered yet" in piped(tables.report_text(report(alignment=[unknown])))
