@@ -18,6 +18,7 @@ from roofline.v1 import query_pb2_grpc
 
 from . import __version__
 from .errors import ConfigError, Unavailable
+from .ingest.commands import Agents
 from .ingest.service import MAX_BATCH_BYTES, Committer, IngestService, decode_entry
 from .query import QueryService
 from .store.store import Store
@@ -95,8 +96,9 @@ def _grpc_server(store: Store, committer: Committer) -> grpc.aio.Server:
             ("grpc.keepalive_permit_without_calls", 1),
         )
     )
-    server.add_generic_rpc_handlers((IngestService(store, committer).handler(),))
-    query_pb2_grpc.add_QueryServicer_to_server(QueryService(store), server)
+    agents = Agents()
+    server.add_generic_rpc_handlers((IngestService(store, committer, agents).handler(),))
+    query_pb2_grpc.add_QueryServicer_to_server(QueryService(store, agents), server)
     return server
 
 

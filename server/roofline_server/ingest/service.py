@@ -19,6 +19,7 @@ from ..records import NodeKey
 from ..store.inbox import Entry
 from ..store.numbers import Numbers
 from ..store.store import Store
+from .commands import Agents, Link
 from .decode import MAX_TIME_NS, Decoded, decode, decode_machine, parse
 
 log = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ class _Stream:
         self.received = acked  # highest sequence taken from this stream
         self.outgoing: asyncio.Queue[pb.ServerMessage] = asyncio.Queue()
         self.pings: dict[int, int] = {}  # on their way: id -> when sent
+        self.link = Link(hello, self.send)
 
     def send(self, message: pb.ServerMessage) -> None:
         self.outgoing.put_nowait(message)
@@ -115,9 +117,11 @@ class _Stream:
 class IngestService:
     """Implements roofline.v1.Ingest."""
 
-    def __init__(self, store: Store, committer: Committer) -> None:
+    def __init__(self, store: Store, committer: Committer, agents: Agents) -> None:
+        """`agents` gets those that are connected, for whoever has a command for them."""
         self._store = store
         self._committer = committer
+        self._agents = agents
         self._streams: set[_Stream] = set()
 
     def handler(self) -> Any:
@@ -131,6 +135,7 @@ class IngestService:
         """One agent, from Hello to the end of its stream."""
         stream = await self._greet(requests, context)
         self._streams.add(stream)
+        self._agents.add(stream.link)
         self._store.machines.came(stream.agent)
         log.info("agent %s connected (%d streams)", stream.agent[:8], len(self._streams))
         tasks = [
@@ -151,6 +156,7 @@ class IngestService:
         except BadBatch as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
+            self._agents.remove(stream.link)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -185,9 +191,12 @@ class IngestService:
                 await self._take(stream, message.batch, data)
             elif kind == "pong":
                 self._pong(stream, message.pong)
+            elif kind == "result":
+                stream.link.take(message.result)
             elif kind == "hello" and not _hello_problem(message.hello):
                 key = NodeKey(message.hello.agent, message.hello.boot)
                 await asyncio.to_thread(self._store.hello, key, decode_machine(message.hello))
+                stream.link.hello = message.hello
 
     async def _take(self, stream: _Stream, batch: Any, data: bytes) -> None:
         if batch.sequence <= stream.received:

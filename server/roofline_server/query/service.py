@@ -12,6 +12,7 @@ from roofline.v1 import models_pb2
 
 from ..chunks import Chunk
 from ..errors import BadRequest, UnknownHost, UnknownJob
+from ..ingest.commands import Agents
 from ..report import (
     breakdowns,
     evidence,
@@ -30,6 +31,7 @@ from ..store.export import RawData
 from ..store.store import Needed, Store
 from ..store.view import JobView
 from . import machines, messages
+from .bench_net import CannotBench, bench_net
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +42,9 @@ class QueryService:
     Of an answer in chunks the next one is made when the one before is on its way: what is held is bounded.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
+        self._agents = agents
 
     async def ListJobs(self, request: Any, context: Any) -> Any:
         return await asyncio.to_thread(self._list_jobs)
@@ -80,8 +83,16 @@ class QueryService:
         return await _answer(self._machines, request, context, "question for machines")
 
     async def BenchNet(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no network benchmark yet")
-        yield
+        known = {machine.host for machine in self._store.numbers.machines().values()}
+        events = bench_net(self._agents, known, request)
+        try:
+            async for event in events:
+                yield event
+        except CannotBench as error:
+            await context.abort(error.code, str(error))
+        finally:
+            # A client that left ends this method amid a `yield`.
+            await events.aclose()
 
     def _roofline(self, request: Any) -> Any:
         subject = _subject(request.subject)

@@ -1,0 +1,104 @@
+"""Commands to agents that are connected now, and their answers.
+
+Everything here runs in the server's one event loop. A command's answers go to whoever gave it; when the agent
+goes first, that is said in place of an answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from roofline.v1 import ingest_pb2 as pb
+
+# Hears each answer; None: the agent has gone, and no more will come.
+Hear = Callable[[Any | None], None]
+
+
+class Busy(Exception):
+    """An agent works on something that wants it alone; the text says which and on what."""
+
+
+class Link:
+    """The commands to one connected agent."""
+
+    def __init__(self, hello: Any, send: Callable[[Any], None]) -> None:
+        """`send` takes a ServerMessage. `hello` is replaced when the agent says it again."""
+        self.hello = hello
+        self.host: str = hello.machine.host
+        self.busy_with = ""
+        self._send = send
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, Hear] = {}
+        self._open = True
+
+    def command(self, hear: Hear | None = None, **kind: Any) -> int:
+        """Give a command, as `command(hear, serve_net=pb.ServeNet(...))`; returns its number."""
+        number = next(self._numbers)
+        if hear is not None:
+            self._asked[number] = hear
+        if self._open:
+            self._send(pb.ServerMessage(command=pb.Command(id=number, **kind)))
+        elif hear is not None:
+            hear(None)
+        return number
+
+    def forget(self, number: int) -> None:
+        """Its answers are of no interest any more."""
+        self._asked.pop(number, None)
+
+    def take(self, result: Any) -> None:
+        """An answer came. One that nobody waits for is left."""
+        if hear := self._asked.get(result.id):
+            hear(result)
+
+    def close(self) -> None:
+        """The agent has gone."""
+        self._open = False
+        asked, self._asked = list(self._asked.values()), {}
+        for hear in asked:
+            hear(None)
+
+
+class Agents:
+    """The agents that are connected, by host."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, list[Link]] = {}  # of a host, in the order they came
+
+    def add(self, link: Link) -> None:
+        self._links.setdefault(link.host, []).append(link)
+
+    def remove(self, link: Link) -> None:
+        link.close()
+        links = self._links.get(link.host, [])
+        if link in links:
+            links.remove(link)
+        if not links:
+            self._links.pop(link.host, None)
+
+    def newest(self, host: str) -> Link | None:
+        """Of several agents on a host the one that came last."""
+        links = self._links.get(host)
+        return links[-1] if links else None
+
+    def hosts(self) -> list[str]:
+        return sorted(self._links)
+
+
+@contextmanager
+def alone(links: Sequence[Link], what: str) -> Iterator[None]:
+    """These agents do nothing else that wants them alone meanwhile. Raises Busy where one of them does."""
+    taken = list(dict.fromkeys(links))
+    for link in taken:
+        if link.busy_with:
+            raise Busy(f"the agent on {link.host} is busy with {link.busy_with}; try again when it is done")
+    for link in taken:
+        link.busy_with = what
+    try:
+        yield
+    finally:
+        for link in taken:
+            link.busy_with = ""

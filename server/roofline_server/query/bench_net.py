@@ -1,0 +1,184 @@
+"""A network benchmark: has one agent serve and another measure against it, and passes on what it finds."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from typing import Any
+
+import grpc
+from roofline.v1 import ingest_pb2 as pb
+from roofline.v1 import models_pb2
+
+from ..ingest.commands import Agents, Busy, Link, alone
+
+MOST_S = 600.0  # the whole benchmark
+LEAST_SECONDS, MOST_SECONDS = 0.1, 10.0  # of one measurement
+SERVING_S = 15.0  # until an agent listens
+SILENCE_S = 60.0  # longest between two things that the measuring agent says, beside a measurement itself
+END_S = 5.0  # until the serving agent says that it has ended
+OLD = "does not know the command"  # what agents say that are older than this benchmark
+BUSY = "busy"  # how the reason of an agent begins that is at another benchmark
+
+
+class CannotBench(Exception):
+    """Why there is no benchmark, and as which status it is said."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+async def bench_net(agents: Agents, known: Iterable[str], request: Any) -> AsyncGenerator[Any, None]:
+    """Events for the client. Raises CannotBench. However it ends, both agents end their parts.
+
+    known: hosts of which an agent was ever connected.
+    """
+    seconds = request.seconds
+    if seconds and not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        raise CannotBench(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"{seconds:g} s of each measurement: must be {LEAST_SECONDS:g} to {MOST_SECONDS:g}, or 0 for the "
+            "default; there are some 40 of them",
+        )
+    sender, receiver = (_link(agents, known, host) for host in (request.from_host, request.to_host))
+    try:
+        with alone((sender, receiver), f"a network benchmark ({sender.host} to {receiver.host})"):
+            run = _Run(sender, receiver)
+            try:
+                async for event in run.events(request):
+                    yield event
+            finally:
+                run.stop()
+    except Busy as busy:
+        raise CannotBench(grpc.StatusCode.FAILED_PRECONDITION, str(busy)) from None
+
+
+def _link(agents: Agents, known: Iterable[str], host: str) -> Link:
+    if link := agents.newest(host):
+        return link
+    connected = ", ".join(agents.hosts()) or "none"
+    if host in set(known):
+        raise CannotBench(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            f"the agent of host {host} is not connected (connected are: {connected}); start "
+            "`roofline-agent` there",
+        )
+    raise CannotBench(
+        grpc.StatusCode.NOT_FOUND, f"no agent of a host {host!r} was ever here; connected are: {connected}"
+    )
+
+
+class _Run:
+    """One benchmark. Answers of both agents come in one queue: (who, CommandResult; None: it has gone)."""
+
+    def __init__(self, sender: Link, receiver: Link) -> None:
+        self._sender, self._receiver = sender, receiver
+        self._key = secrets.token_hex(16)
+        self._heard: asyncio.Queue[tuple[str, Any | None]] = asyncio.Queue()
+        self._commands: list[tuple[Link, int]] = []
+        self._begun: list[Link] = []
+        self._served_all = False
+        self._deadline = asyncio.get_running_loop().time() + MOST_S
+
+    async def events(self, request: Any) -> AsyncIterator[Any]:
+        before = self._ceilings()
+        serving = await self._serve()
+        ports = f"ports {serving.tcp_port} and {serving.grpc_port}"
+        yield _progress(f"{self._receiver.host} listens at {ports}; {self._sender.host} measures")
+        self._command(
+            self._sender,
+            "measure",
+            measure_net=pb.MeasureNet(
+                key=self._key,
+                host=self._receiver.host,
+                addresses=serving.addresses,
+                tcp_port=serving.tcp_port,
+                grpc_port=serving.grpc_port,
+                seconds=request.seconds,
+                quick=request.quick,
+            ),
+        )
+        while not (result := await self._measured(request.seconds)).done:
+            if result.HasField("net"):
+                yield models_pb2.BenchNetEvent(result=result.net)
+            elif result.progress:
+                yield _progress(result.progress)
+        await self._served()
+        new = [c for c in self._ceilings() if c not in before]
+        notes = [line for line in result.reason.split("\n") if line]
+        yield models_pb2.BenchNetEvent(summary=models_pb2.NetSummary(ceilings=new, notes=notes))
+
+    def stop(self) -> None:
+        """Both agents end what they do for this benchmark; nothing where they have."""
+        for link, number in self._commands:
+            link.forget(number)
+        self._commands = []
+        begun, self._begun = self._begun, []
+        for link in begun:
+            link.command(stop_net=pb.StopNet(key=self._key))
+
+    def _command(self, link: Link, who: str, **kind: Any) -> None:
+        self._begun.append(link)
+        number = link.command(lambda result: self._heard.put_nowait((who, result)), **kind)
+        self._commands.append((link, number))
+
+    async def _serve(self) -> Any:
+        """Where the receiver listens."""
+        self._command(self._receiver, "serve", serve_net=pb.ServeNet(key=self._key, seconds=MOST_S))
+        _, result = await self._next(SERVING_S, self._receiver, "did not listen within")
+        if result is not None and result.HasField("serving"):
+            return result.serving
+        raise self._ended(self._receiver, result)
+
+    async def _measured(self, seconds: float) -> Any:
+        """The next that the sender says; after that with `done` there is no more."""
+        while True:
+            left = min(SILENCE_S + 2 * seconds, self._deadline - asyncio.get_running_loop().time())
+            who, result = await self._next(left, self._sender, "said nothing for")
+            if result is None or (result.reason and not result.done):
+                raise self._ended(self._sender if who == "measure" else self._receiver, result)
+            if who == "measure":
+                return result
+            # The receiver ends when the sender has left it, and may say so first.
+            self._served_all = self._served_all or result.done
+
+    async def _served(self) -> None:
+        """Wait a moment until the receiver has ended too: another benchmark may follow at once."""
+        while not self._served_all:
+            who, result = await self._next(END_S, self._receiver, "did not end within")
+            self._served_all = who == "serve" and (result is None or result.done or bool(result.reason))
+
+    async def _next(self, seconds: float, of: Link, why: str) -> tuple[str, Any | None]:
+        try:
+            return await asyncio.wait_for(self._heard.get(), max(0.0, seconds))
+        except (TimeoutError, asyncio.TimeoutError):
+            raise self._failed(of, f"{why} {seconds:.0f} s") from None
+
+    def _ended(self, link: Link, result: Any | None) -> CannotBench:
+        if result is not None and result.reason.startswith(BUSY):
+            what = f"the agent on {link.host} is {result.reason}; try again when it is done"
+            return CannotBench(grpc.StatusCode.FAILED_PRECONDITION, what)
+        if result is None:
+            return self._failed(link, "has gone in the middle of the benchmark; look at its log")
+        if OLD in result.reason:
+            what = (
+                f"(version {link.hello.version or 'unknown'}) is too old for it; update roofline-agent there"
+            )
+            return CannotBench(grpc.StatusCode.FAILED_PRECONDITION, f"the agent on {link.host} {what}")
+        return self._failed(link, f"failed: {result.reason or 'it gave no reason'}")
+
+    def _failed(self, link: Link, why: str) -> CannotBench:
+        return CannotBench(
+            grpc.StatusCode.ABORTED, f"the network benchmark was broken off: {link.host} {why}"
+        )
+
+    def _ceilings(self) -> list[Any]:
+        """What the sender last said of this network."""
+        of_network = (c for c in self._sender.hello.machine.ceilings if c.kind in ("network", "latency"))
+        return [c for c in of_network if c.peer == self._receiver.host]
+
+
+def _progress(text: str) -> Any:
+    return models_pb2.BenchNetEvent(progress=text)
