@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from . import __version__
+from .commands.bench import bench
 from .commands.breakdown import breakdown
 from .commands.export import export
 from .commands.jobs import jobs
@@ -82,6 +83,7 @@ def root(
 
 for command in COMMANDS:
     app.command(epilog=f"Example:\n\n  roofline-client {command.example}")(command.function)
+app.add_typer(bench)
 
 
 def main() -> None:

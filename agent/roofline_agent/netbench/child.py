@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
-
-from roofline_agent.calibrate.child import explain_exit
 
 from .records import Measure, Said, Serve, from_json
 
@@ -80,7 +79,7 @@ class Child:
             if self._stopped:
                 last = Said(error="it was stopped")
             elif not (last.done or last.error):
-                last = Said(error=explain_exit(status, None, self._complained()))
+                last = Said(error=explain(status, self._complained()))
             self._complaints.close()
             self._say(last)
 
@@ -102,3 +101,13 @@ class Child:
     def _complained(self) -> str:
         self._complaints.seek(0)
         return self._complaints.read().decode("utf-8", "replace").strip()
+
+
+def explain(status: int, said: str) -> str:
+    """Why it ended before its last word: from the exit status, as subprocess gives it, and standard error."""
+    if status < 0:
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+        hint = "; perhaps for memory: look at the kernel's log" if name == "SIGKILL" else ""
+        return f"the measuring process was killed by {name}{hint}"
+    last = said.splitlines()[-1] if said else "it gave no reason"
+    return f"the measuring process ended with status {status}: {last}"

@@ -1,0 +1,51 @@
+"""`roofline-client bench net`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import DEFAULT_SERVER, FormatOption, Progress, ServerOption, check_format, show
+
+bench = typer.Typer(
+    name="bench", help="Have agents measure what their nodes can do together.", no_args_is_help=True
+)
+EXAMPLES = (
+    "Examples:\n\n"
+    "  roofline-client bench net --from node1 --to node2\n\n"
+    "  roofline-client bench net --from node1 --to node2 --quick --format json | jq .ceilings\n\n"
+    "Exit codes: 0 measured; 1 failed; 2 usage; 3 it cannot be done now, or was broken off (an agent is not "
+    "connected, busy, too old, or went away; the nodes cannot reach each other); 4 no server answers; 5 no "
+    "such host; 130 Ctrl-C, at which both agents stop."
+)
+
+
+@bench.command(epilog=EXAMPLES)
+def net(
+    source: Annotated[str, typer.Option("--from", help="hostname of the node that sends")],
+    target: Annotated[str, typer.Option("--to", help="hostname of the node that receives")],
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="some latency and bandwidth alone, about 5 s instead of 40")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="of each measurement, 0.1 to 10; of these there are some 40")
+    ] = 0.0,
+) -> None:
+    """Measure the network between two nodes: plain TCP, and gRPC as a training uses it.
+
+    Latency and bandwidth from point to point and throughput of a parameter server, with the payloads of
+    TF-gRPC-Bench (Biswas, Lu, Panda 2018): uniform, random and skewed, serialized and not. It becomes the
+    network ceiling of the node that sends. Needs an agent on both nodes; run it when they are idle.
+    """
+    check_format(output)
+    from .. import bench as form
+    from ..api import connect
+
+    progress = Progress(f"network from {source} to {target}")
+    with connect(server) as client, progress:
+        events = client.bench_net(source, target, seconds, quick)
+        found = form.gathered(source, target, events, progress.say)
+    show(output, found, form)
