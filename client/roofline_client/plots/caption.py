@@ -1,0 +1,107 @@
+"""What stands under a picture: which job, on which machines, when, how well the clocks agree, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from itertools import groupby
+
+from .. import units
+from ..model_records import About, MachineAbout
+from ..names import clean
+from .labels import shortened
+
+MOST_NAMES = 4
+MOST_NOTES = 6
+LONGEST_NOTE = 240
+
+
+def of(about: About | None, *notes: Iterable[str]) -> list[str]:
+    """The paragraphs under a picture."""
+    told = list(dict.fromkeys(clean(note) for some in notes for note in some if note))
+    shown = [shortened(note, LONGEST_NOTE) for note in told[:MOST_NOTES]]
+    if len(told) > MOST_NOTES:
+        shown.append(f"{len(told) - MOST_NOTES} more notes: see the report.")
+    return [*_about(about), *shown]
+
+
+def title(what: str, about: About | None, where: str = "") -> str:
+    """ "Roofline of job 42 on node1"."""
+    jobs = [clean(job) for job in about.jobs] if about else []
+    whose = f"experiment {clean(about.experiment)}" if about and about.experiment else _jobs(jobs)
+    place = f" on {clean(where)}" if where else ""
+    return f"{what} of {whose}{place}" if whose else f"{what}{place}"
+
+
+def _about(about: About | None) -> list[str]:
+    if about is None:
+        return []
+    jobs = _jobs([clean(job) for job in about.jobs])
+    said = [jobs[:1].upper() + jobs[1:], *_machines(about.machines), _when(about), _clocks(about)]
+    said += [", ".join(f"{clean(k)}={clean(v)}" for k, v in about.tags.items())]
+    return [" · ".join(part for part in said if part)]
+
+
+def _jobs(jobs: Sequence[str]) -> str:
+    if not jobs:
+        return ""
+    return f"job {shortened(jobs[0])}" if len(jobs) == 1 else f"jobs {_listed(jobs)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """ "a, b, c and 13 more"."""
+    shown = [shortened(name) for name in names[:MOST_NAMES]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _machines(machines: Sequence[MachineAbout]) -> list[str]:
+    """Nodes of one kind together."""
+    ordered = sorted(machines, key=_kind)
+    told = []
+    for (model, cpus), group in groupby(ordered, key=_kind):
+        hosts = _listed([clean(m.host) for m in sorted(group, key=lambda m: m.host)])
+        count = f", {cpus} CPU{'s' if cpus != 1 else ''}" if cpus else ""
+        what = f"{clean(model) or 'a CPU not named'}{count}"
+        told.append(f"{hosts}: {what}" if hosts else what)
+    return [*told, *_calibrated(machines)]
+
+
+def _kind(machine: MachineAbout) -> tuple[str, int]:
+    return machine.cpu_model, machine.cpus
+
+
+def _calibrated(machines: Sequence[MachineAbout]) -> list[str]:
+    if not machines:
+        return []
+    days = sorted({_day(m.calibrated_ns) for m in machines if m.calibrated_ns})
+    without = [clean(m.host) for m in machines if not m.calibrated_ns]
+    if not days:
+        return ["ceilings never measured"]
+    span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return [f"ceilings of {span}" + (f" (none of {_listed(without)})" if without else "")]
+
+
+def _when(about: About) -> str:
+    if not about.begin_ns:
+        return ""
+    begin, end = _moment(about.begin_ns), _moment(about.end_ns or about.begin_ns)
+    if begin[:10] == end[:10]:
+        end = end[11:]
+    return f"{begin} UTC" if begin.endswith(end) else f"{begin} to {end} UTC"
+
+
+def _clocks(about: About) -> str:
+    if about.alignment.value is None:
+        why = clean(about.alignment.reason) or "nothing was heard of it"
+        return f"alignment of the clocks unknown ({shortened(why, 80)})"
+    against = f", shortest median step {units.show(about.step_time)}"
+    return f"clocks within {units.show(about.alignment)}" + (against if about.step_time.value else "")
+
+
+def _day(ns: int) -> str:
+    return _moment(ns)[:10]
+
+
+def _moment(ns: int) -> str:
+    return datetime.fromtimestamp(ns / 1e9, timezone.utc).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,278 @@
+"""Texts that stand where nothing else stands: each has places in order of preference and takes the first free one.
+
+Places are found whenever the picture is drawn, so that they fit the size it is drawn in. The search is ours:
+adjustText moves labels of points only, knows no labels along lines, and brings scipy along.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.path import Path
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox, IdentityTransform
+
+from ..names import clean
+from . import style
+
+Box = tuple[float, float, float, float]  # left, bottom, right, top; pixels
+LONGEST = 40  # letters of a label
+CROSSING = 40.0  # points further is better than across a line
+LEADER = 11.0  # points from which on a line leads from the label to what it names
+_AROUND = (0, -45, 45, 180, -135, 135, -90, 90, -20, 20, 160, 200, -65, 65, -115, 115)
+
+
+class Place(NamedTuple):
+    """The middle of a text, pixels; and how far it is from where it would best be, points."""
+
+    x: float
+    y: float
+    far: float
+
+
+# Of axes, width and height of the text, and a point, in pixels.
+Places = Callable[[Axes, float, float, float], Iterable[Place]]
+
+
+class Label(NamedTuple):
+    text: Text
+    places: Places
+    leader: Line2D | None
+    anchor: tuple[float, float] | None  # data
+    own: Line2D | None  # the line it stands at
+
+
+class Labels(Artist):
+    """The labels of some axes. Drawn before them, it gives each its place; one without a place is not shown."""
+
+    def __init__(self, axis: Axes) -> None:
+        super().__init__()
+        self.set_zorder(2.5)
+        self.set_in_layout(False)
+        self._labels: list[Label] = []
+        self._marks: list[tuple[float, float]] = []
+        axis.add_artist(self)
+
+    def keep_off(self, x: float, y: float) -> None:
+        """There is a marker here (data) that no text may cover."""
+        self._marks.append((x, y))
+
+    def at_point(self, x: float, y: float, text: str, colour: str = style.INK, mark: bool = True) -> None:
+        """A text beside a marker (or beside nothing); a line leads to it when it stands off."""
+        leader = Line2D([], [], color=style.FAINT, linewidth=0.6, zorder=2.6, transform=IdentityTransform())
+        leader.set_in_layout(False)
+        self._axis().add_line(leader)
+        places: Places = _round_a_point(x, y, style.MARKER / 2 if mark else 0.0)
+        self._labels.append(Label(self._text(text, colour, 0.0), places, leader, (x, y), None))
+
+    def at_line(self, line: Line2D, text: str, colour: str, rising: bool) -> None:
+        """A text along a line of two points, level or rising by 45 degrees."""
+        angle = 45.0 if rising else 0.0
+        places: Places = _along_rising(line) if rising else _along_level(line)
+        self._labels.append(Label(self._text(text, colour, angle), places, None, None, line))
+
+    def draw(self, renderer: Any) -> None:
+        if not self.get_visible():
+            return
+        axis = self._axis()
+        scale = axis.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
+        taken = [*self._markers(axis, scale), *_legend(axis, renderer)]
+        lines = [line for line in axis.lines if line.get_linestyle() not in ("None", "", " ")]
+        paths = {id(line): line.get_path().transformed(line.get_transform()) for line in lines}
+        for label in self._labels:
+            taken += _settle(axis, renderer, label, taken, paths, scale)
+
+    def _axis(self) -> Axes:
+        axis = self.axes
+        assert isinstance(axis, Axes)
+        return axis
+
+    def _text(self, text: str, colour: str, angle: float) -> Text:
+        made = Text(
+            0,
+            0,
+            shortened(clean(text)),
+            fontsize=style.SMALL,
+            color=colour,
+            ha="center",
+            va="center",
+            rotation=angle,
+            rotation_mode="anchor",
+            parse_math=False,
+            zorder=6,
+            transform=IdentityTransform(),
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.4},
+        )
+        made.set_in_layout(False)
+        self._axis().add_artist(made)
+        made.set_transform(IdentityTransform())
+        return made
+
+    def _markers(self, axis: Axes, scale: float) -> list[Box]:
+        half = (style.MARKER / 2 + 0.5) * scale
+        places = axis.transData.transform(self._marks) if self._marks else []
+        return [(x - half, y - half, x + half, y + half) for x, y in places]
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """A long name without its middle: both its ends tell things apart."""
+    if len(text) <= longest:
+        return text
+    front = (longest - 1) * 2 // 3
+    return f"{text[:front]}…{text[front + 1 - longest :]}"
+
+
+def _settle(
+    axis: Axes, renderer: Any, label: Label, taken: Sequence[Box], paths: dict[int, Path], scale: float
+) -> list[Box]:
+    """Give a label its place; the boxes it takes then."""
+    width, height = _size(label.text, renderer, scale)
+    angle = math.radians(label.text.get_rotation())
+    others = [path for key, path in paths.items() if label.own is None or key != id(label.own)]
+    place = _best(axis, label, width, height, angle, taken, others, scale)
+    label.text.set_visible(place is not None)
+    if label.leader:
+        label.leader.set_visible(place is not None and place.far > LEADER)
+    if place is None:
+        return []
+    label.text.set_position((place.x, place.y))
+    if label.leader and label.anchor:
+        x, y = axis.transData.transform(label.anchor)
+        near_x = min(max(x, place.x - width / 2), place.x + width / 2)
+        near_y = min(max(y, place.y - height / 2), place.y + height / 2)
+        label.leader.set_data([x, near_x], [y, near_y])
+    return _footprint(place, width, height, angle)
+
+
+def _size(text: Text, renderer: Any, scale: float) -> tuple[float, float]:
+    """Width and height of a text as if it were level, with a margin; pixels."""
+    width, height, _ = renderer.get_text_width_height_descent(
+        text.get_text(), text.get_fontproperties(), ismath=False
+    )
+    return float(width) + 3 * scale, max(float(height), style.SMALL * scale) + 2.5 * scale
+
+
+def _best(
+    axis: Axes,
+    label: Label,
+    width: float,
+    height: float,
+    angle: float,
+    taken: Sequence[Box],
+    lines: Sequence[Path],
+    scale: float,
+) -> Place | None:
+    inside = axis.get_window_extent()
+    best: tuple[float, Place] | None = None
+    for place in sorted(label.places(axis, width, height, scale), key=lambda p: p.far):
+        if best and place.far >= best[0]:
+            break
+        boxes = _footprint(place, width, height, angle)
+        if not all(map(inside_of(inside), boxes)) or any(_touch(a, b) for a in boxes for b in taken):
+            continue
+        cost = place.far + CROSSING * _crossings(boxes, lines)
+        if best is None or cost < best[0]:
+            best = cost, place
+    return best[1] if best else None
+
+
+def inside_of(frame: Bbox) -> Callable[[Box], bool]:
+    return lambda box: frame.x0 <= box[0] and box[2] <= frame.x1 and frame.y0 <= box[1] and box[3] <= frame.y1
+
+
+def _crossings(boxes: Sequence[Box], lines: Sequence[Path]) -> int:
+    bounds = [Bbox.from_extents(*box) for box in boxes]
+    return sum(any(path.intersects_bbox(bound, filled=False) for bound in bounds) for path in lines)
+
+
+def _touch(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _footprint(place: Place, width: float, height: float, angle: float) -> list[Box]:
+    """What a text covers: one box, or of a slanting one a row of squares that hold it."""
+    if not angle:
+        return [
+            (place.x - width / 2, place.y - height / 2, place.x + width / 2, place.y + height / 2),
+        ]
+    # A square of side 1.5 h about a point of the slanting middle line holds all of the text nearby.
+    half = 0.75 * height
+    count = max(2, math.ceil(width / (0.7 * height)))
+    offsets = [(k / (count - 1) - 0.5) * max(0.0, width - height) for k in range(count)]
+    middles = [(place.x + o * math.cos(angle), place.y + o * math.sin(angle)) for o in offsets]
+    return [(x - half, y - half, x + half, y + half) for x, y in middles]
+
+
+def _legend(axis: Axes, renderer: Any) -> list[Box]:
+    legend = axis.get_legend()
+    if legend is None:
+        return []
+    box = legend.get_window_extent(renderer)
+    return [(box.x0, box.y0, box.x1, box.y1)]
+
+
+def _round_a_point(x: float, y: float, radius: float) -> Places:
+    def places(axis: Axes, width: float, height: float, scale: float) -> Iterator[Place]:
+        at_x, at_y = axis.transData.transform((x, y))
+        for distance in (2.0, 7.0, 13.0, 20.0, 30.0, 42.0, 56.0, 72.0, 95.0, 120.0):
+            reach = (radius + distance) * scale
+            for order, degrees in enumerate(_AROUND):
+                across, up = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+                # The text's edge, not its middle, keeps the distance.
+                middle_x = at_x + across * reach + _side(across) * width / 2
+                middle_y = at_y + up * reach + _side(up) * height / 2
+                yield Place(middle_x, middle_y, distance + 0.15 * order)
+
+    return places
+
+
+def _side(cosine: float) -> float:
+    return 0.0 if abs(cosine) < 0.3 else math.copysign(1.0, cosine)
+
+
+def _visible(line: Line2D, axis: Axes) -> tuple[float, float, float, float]:
+    """The ends of what is seen of a line of two points, from left to right; pixels."""
+    frame = axis.get_window_extent()
+    (x0, y0), (x1, y1) = axis.transData.transform(line.get_xydata())
+    slope = (y1 - y0) / (x1 - x0) if x1 > x0 else 0.0
+    begin, end = max(x0, frame.x0), min(x1, frame.x1)
+    if slope:
+        begin = max(begin, x0 + (frame.y0 - y0) / slope)
+        end = min(end, x0 + (frame.y1 - y0) / slope)
+    return begin, y0 + (begin - x0) * slope, end, y0 + (end - x0) * slope
+
+
+def _along_level(line: Line2D) -> Places:
+    """Above or under the line, from its right end on leftwards."""
+
+    def places(axis: Axes, width: float, height: float, scale: float) -> Iterator[Place]:
+        begin, y, end, _ = _visible(line, axis)
+        for step in range(40):
+            x = end - width / 2 - step * 10 * scale
+            if x - width / 2 < begin and step:
+                return
+            for side, more in ((1, 0.0), (-1, 5.0)):
+                yield Place(x, y + side * (height / 2 + 0.3 * scale), step * 4 + more)
+
+    return places
+
+
+def _along_rising(line: Line2D) -> Places:
+    """Above or under the line, from where it comes into the picture on."""
+
+    def places(axis: Axes, width: float, height: float, scale: float) -> Iterator[Place]:
+        begin, y, end, _ = _visible(line, axis)
+        aside = (height / 2 + 0.8 * scale) * math.sqrt(0.5)
+        for step in range(40):
+            on = (width / 2 + 4 * scale) * math.sqrt(0.5) + step * 8 * scale
+            if begin + on + width / 2 * math.sqrt(0.5) > end and step:
+                return
+            for side, more in ((1, 0.0), (-1, 5.0)):
+                yield Place(begin + on - side * aside, y + on + side * aside, step * 4 + more)
+
+    return places

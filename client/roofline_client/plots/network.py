@@ -1,0 +1,78 @@
+"""The network roofline: FLOPs per byte communicated under the compute peak and the network's ceiling, the
+ridge between them, and the batch size at which a rank crosses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from .. import model_records, units
+from ..model_records import Crossing, Roofline, RoofPoint
+from . import marks, panels, roofline, roofs, style
+from .labels import Labels
+from .panels import Drawn, Kind, Panel
+
+
+def figure(record: model_records.Roofline) -> Figure:
+    """A panel for each node. Raises ClientError when there is nothing to draw."""
+    said = [*(crossing.words for crossing in record.crossings), *record.notes]
+    return panels.figure(_kind(record), record._replace(notes=said))
+
+
+def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None:
+    """Draw on these axes, one for each node. Errors as of `figure`."""
+    panels.draw_on(_kind(record), axes, record)
+
+
+def _kind(record: Roofline) -> Kind:
+    def draw(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
+        drawn = roofline.draw_points(axis, labels, panel, start)
+        at = roofs.ridge(panel.lines, "network")
+        if at is None:
+            return drawn
+        top = max(roofs.height(line) for line in panel.lines if line.binding and not roofs.is_slanting(line))
+        ridge = Line2D((at, at), (axis.get_ylim()[0], top), color=style.FAINT, linewidth=0.8, linestyle=":")
+        ridge.set_zorder(1.9)
+        axis.add_line(ridge)
+        labels.at_point(
+            at,
+            axis.get_ylim()[0] * 1.6,
+            f"ridge {units.number(at, 'FLOP/byte')} FLOP/byte",
+            style.DIM,
+            mark=False,
+        )
+        crossed = [_cross(axis, labels, panel, crossing, at) for crossing in record.crossings]
+        return drawn._replace(more=[_explained()] if any(crossed) else [])
+
+    return Kind("Network roofline", _across, draw)
+
+
+def _cross(axis: Axes, labels: Labels, panel: Panel, crossing: Crossing, ridge: float) -> bool:
+    """An arrow from the point to the ridge with the batch size at which it gets there."""
+    batch = crossing.crossing.value
+    points = [p for p in panel.points if p.label == crossing.label]
+    if not points or batch is None:
+        return False
+    x, y = marks.place(points[0])
+    if x >= ridge:
+        return False
+    looks = {"color": style.colour(points[0].role), "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
+    arrow = {"arrowstyle": "->,head_width=0.15,head_length=0.3", "shrinkA": 5.0, "shrinkB": 0.0, **looks}
+    axis.annotate("", (ridge, y), (x, y), arrowprops=arrow, zorder=3).set_in_layout(False)
+    labels.at_point(
+        ridge, y, f"at batch {units.number(batch, '1')}", style.colour(points[0].role), mark=False
+    )
+    return True
+
+
+def _explained() -> Line2D:
+    return Line2D(
+        [], [], color=style.DIM, linestyle=":", linewidth=0.9, label="batch size that hides the network"
+    )
+
+
+def _across(points: Sequence[RoofPoint]) -> str:
+    return "FLOPs per byte communicated (FLOP/byte)"

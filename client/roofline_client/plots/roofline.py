@@ -1,0 +1,44 @@
+"""The classic roofline (Williams, Waterman, Patterson 2009): ceilings, and what ran beneath them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .. import model_records
+from ..model_records import RoofPoint
+from ..names import clean
+from . import marks, panels, style
+from .labels import Labels
+from .panels import Drawn, Kind, Panel
+
+
+def figure(record: model_records.Roofline) -> Figure:
+    """A panel for each node and device. Raises ClientError when there is nothing to draw."""
+    return panels.figure(KIND, record)
+
+
+def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None:
+    """Draw on these axes, one for each node and device. Errors as of `figure`."""
+    panels.draw_on(KIND, axes, record)
+
+
+def draw_points(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
+    """Markers, names and headroom of all points of a panel."""
+    spots = marks.spots_of(panel.points)
+    marks.draw_points(axis, panel.points, lambda point: style.marker(point.role))
+    key = marks.name_points(labels, panel.points, spots, start)
+    return Drawn(key, marks.arrows(axis, labels, spots))
+
+
+def across_of(points: Sequence[RoofPoint]) -> str:
+    """Which bytes the intensity is over."""
+    names = {"minimum": "least", "dram": "DRAM", "hbm": "HBM"}
+    found = {names.get(p.level, clean(p.level).upper()) for p in points}
+    levels = " or ".join(sorted(found, key=str.casefold)) or "memory"
+    return f"Arithmetic intensity over {levels} traffic (FLOP/byte)"
+
+
+KIND = Kind("Roofline", across_of, draw_points)

@@ -1,0 +1,134 @@
+"""The lines of a roof: which are worth drawing, what plane holds them, and their labels along them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from ..records import Roof, RoofLine
+from . import style
+from .labels import Labels
+from .scales import Frame, is_drawable
+
+TOLD_APART = 0.8  # a ceiling higher than this share of its upper neighbour would hide behind it
+THEORY_APART = 0.98  # a dashed line may be nearer
+THEORY = "analytic"
+
+
+def drawable(roof: Roof) -> list[RoofLine]:
+    """What is drawn of a roof."""
+    return worth_drawing([x for x in roof.lines if len(x.flops) > 1 and is_drawable(*x.flops, *x.intensity)])
+
+
+def worth_drawing(lines: Sequence[RoofLine]) -> list[RoofLine]:
+    """The roof's own lines, and of the other ceilings those that can be told apart from those drawn."""
+    kept: list[RoofLine] = []
+    for kind in dict.fromkeys(line.kind for line in lines):
+        same = [line for line in lines if line.kind == kind]
+        own: list[RoofLine] = []
+        # The roof's own first, then what was measured from high to low, what is theory last.
+        for line in sorted(same, key=lambda x: (not x.binding, is_theory(x), -height(x))):
+            if line.binding or not any(_near(line, other) for other in own):
+                own.append(line)
+        kept += sorted(own, key=height, reverse=True)
+    return kept
+
+
+def _near(line: RoofLine, other: RoofLine) -> bool:
+    low, high = sorted((height(line), height(other)))
+    return low > (THEORY_APART if is_theory(line) else TOLD_APART) * high
+
+
+def is_theory(line: RoofLine) -> bool:
+    """Reckoned from a data sheet, not measured."""
+    return line.provenance == THEORY
+
+
+def is_slanting(line: RoofLine) -> bool:
+    return line.kind != "compute"
+
+
+def height(line: RoofLine) -> float:
+    """FLOP/s of a compute line; of another its FLOP/s at intensity 1, which is its bandwidth."""
+    return line.flops[0] / line.intensity[0] if is_slanting(line) else line.flops[0]
+
+
+def frame_of(lines: Sequence[RoofLine], placed: Iterable[tuple[float, float]]) -> Frame:
+    """A plane that shows all these points (FLOP/byte, FLOP/s), the ridge of every pair of ceilings, and has
+    room for labels."""
+    points = list(placed)
+    peaks = [line.flops[0] for line in lines if not is_slanting(line)]
+    # Without a compute ceiling the lines of memory end nowhere in particular.
+    ridges = [line.intensity[-1] for line in lines if is_slanting(line) and peaks]
+    ridges += [line.intensity[0] for line in lines if not is_slanting(line)]
+    across = [*(x for x, _ in points), *ridges]
+    if not ridges:
+        across += [1.0, 16.0]
+    up = [*(y for _, y in points), *peaks] or [1e9]
+    slanting = [height(line) * min(across) for line in lines if is_slanting(line)]
+    bottom = min(up) / 4
+    if slanting and not points:
+        bottom = min(bottom, max(slanting) / 2)
+    left, right = min(across) / 5, max(across) * 5
+    if ridges:
+        # A third of the width right of the last ridge, or labels of ceilings would lie on the roof.
+        right = max(right, max(ridges) * (max(ridges) / left) ** 0.5)
+    return Frame(left, right, bottom, max(up) * 2.5)
+
+
+def draw_roof(axis: Axes, labels: Labels, lines: Sequence[RoofLine], frame: Frame) -> None:
+    # Those that make the roof have the first choice of places for their labels.
+    for line in sorted(lines, key=lambda x: (not x.binding, is_theory(x))):
+        _draw_line(axis, labels, line, frame)
+
+
+def _draw_line(axis: Axes, labels: Labels, line: RoofLine, frame: Frame) -> None:
+    """A ceiling from its ridge to the edge of the picture."""
+    if is_slanting(line):
+        slope = height(line)
+        left, right = frame.left, min(line.intensity[-1], frame.right)
+        up: tuple[float, float] = (left * slope, right * slope)
+    else:
+        left, right = max(line.intensity[0], frame.left), frame.right
+        up = (line.flops[0], line.flops[0])
+    drawn = Line2D(
+        (left, right), up, **_looks(line), solid_capstyle="butt", zorder=2 + (0.1 if line.binding else 0)
+    )
+    axis.add_line(drawn)
+    labels.at_line(drawn, line.label, style.INK if line.binding else style.DIM, is_slanting(line))
+
+
+def _looks(line: RoofLine) -> dict[str, Any]:
+    if is_theory(line):
+        return {"color": style.FAINT, "linewidth": 1.0, "linestyle": (0, (4, 2.5))}
+    if line.binding:
+        return {"color": style.INK, "linewidth": 1.6}
+    return {"color": style.FAINT, "linewidth": 0.9}
+
+
+def explained(lines: Iterable[RoofLine]) -> list[Line2D]:
+    """Entries of the legend: what solid and dashed lines are."""
+    drawn = list(lines)
+    measured = dict.fromkeys(line.provenance for line in drawn if not is_theory(line))
+    entries = []
+    if measured:
+        said = ", ".join(name or "unknown" for name in measured)
+        entries.append(Line2D([], [], color=style.INK, linewidth=1.6, label=f"ceilings, {said}"))
+    if any(is_theory(line) for line in drawn):
+        look: dict[str, Any] = {"color": style.FAINT, "linewidth": 1.0, "linestyle": (0, (4, 2.5))}
+        entries.append(Line2D([], [], label="theoretical ceilings", **look))
+    return entries
+
+
+def ridge(lines: Sequence[RoofLine], kind: str) -> float | None:
+    """Intensity at which the roof turns flat, as the server's vertices have it; None: there is none."""
+    bound = [line for line in lines if line.binding]
+    slanting = [line for line in bound if line.kind == kind]
+    if not slanting or not any(not is_slanting(line) for line in bound):
+        return None
+    found = max(slanting, key=height).intensity[-1]
+    return found if math.isfinite(found) else None

@@ -1,0 +1,101 @@
+"""Logarithmic planes in which a decade is as long across as up, and what is written at their axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from . import style
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+LEAST_DECADES = 2.0  # what is narrower looks like a difference where there is none
+
+
+class Frame(NamedTuple):
+    """Limits of a plane, in the units of its axes."""
+
+    left: float
+    right: float
+    bottom: float
+    top: float
+
+    @property
+    def decades(self) -> tuple[float, float]:
+        return math.log10(self.right / self.left), math.log10(self.top / self.bottom)
+
+    def holds(self, x: float, y: float) -> bool:
+        return self.left <= x <= self.right and self.bottom <= y <= self.top
+
+
+def is_drawable(*numbers: float | None) -> bool:
+    """Zero, infinity and nothing have no place on a logarithmic axis."""
+    return all(number is not None and 0 < number < math.inf for number in numbers)
+
+
+def around(frames: Iterable[Frame]) -> Frame:
+    """The smallest frame that holds all of these."""
+    lefts, rights, bottoms, tops = zip(*frames, strict=True)
+    return Frame(min(lefts), max(rights), min(bottoms), max(tops))
+
+
+def shaped(frame: Frame, flattest: float, steepest: float) -> tuple[Frame, float]:
+    """The frame made at least LEAST_DECADES wide and, by widening it, of a height over width (decades over
+    decades) between the two given; and this height over width."""
+    frame = _widened(frame, LEAST_DECADES, LEAST_DECADES)
+    across, up = frame.decades
+    frame = _widened(frame, up / steepest, across * flattest)
+    across, up = frame.decades
+    return frame, up / across
+
+
+def _widened(frame: Frame, across: float, up: float) -> Frame:
+    """At least so many decades. What is added goes to the right, where ceilings are named, and below."""
+    has_across, has_up = frame.decades
+    more, below = max(0.0, across - has_across), max(0.0, up - has_up)
+    return Frame(
+        frame.left / 10 ** (0.4 * more),
+        frame.right * 10 ** (0.6 * more),
+        frame.bottom / 10 ** (0.7 * below),
+        frame.top * 10 ** (0.3 * below),
+    )
+
+
+def set_plane(axis: Axes, frame: Frame, across: str, up: str, unit_up: float = 1e9) -> None:
+    """Log-log, equal decades; `up` is written in units of unit_up."""
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlim(frame.left, frame.right)
+    axis.set_ylim(frame.bottom, frame.top)
+    axis.set_aspect("equal", adjustable="box")
+    # A number at every decade; also between them where few decades are shown.
+    for side, decades, unit in ((axis.xaxis, frame.decades[0], 1.0), (axis.yaxis, frame.decades[1], unit_up)):
+        subs = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
+        side.set_major_locator(LogLocator(10, subs, numticks=12))
+        side.set_minor_locator(LogLocator(10, tuple(range(2, 10)), numticks=12))
+        side.set_minor_formatter(NullFormatter())
+        side.set_major_formatter(FuncFormatter(lambda number, _, unit=unit: tick(number / unit)))
+    dress(axis, across, up)
+    axis.grid(True, which="major", linewidth=0.5, color=style.GRID)
+
+
+def dress(axis: Axes, across: str, up: str) -> None:
+    axis.set_xlabel(across, fontsize=style.LABEL)
+    axis.set_ylabel(up, fontsize=style.LABEL)
+    axis.set_axisbelow(True)
+    axis.tick_params(labelsize=style.TICK)
+    axis.tick_params(which="minor", length=2, width=0.5)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def tick(number: float) -> str:
+    """ "0.01", "500", "10⁻⁷"."""
+    if number == 0 or 1e-4 < abs(number) < 1e5:
+        return f"{number:.6g}"
+    factor, exponent = f"{number:.6e}".split("e")
+    power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+    factor = factor.rstrip("0").rstrip(".")
+    return power if factor == "1" else f"{factor}·{power}"

@@ -1,0 +1,214 @@
+"""A figure laid out in inches: a title, panels, a legend under them, a caption under that; it is as high as they need."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.legend import Legend
+
+from ..errors import ClientError
+from ..names import clean
+from . import style
+from .labels import shortened
+
+LEFT, RIGHT, TOP, BELOW, GAP = 0.68, 0.16, 0.34, 0.52, 0.30  # inches; BELOW: ticks and name of an axis
+LINE = 1.32  # height of a line of the caption, in sizes of its text
+
+
+class Box(NamedTuple):
+    """Where axes stand, inches from the upper left corner of the figure."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """While a picture is made and while it is written. A letter the font lacks is a box, not an error."""
+    with matplotlib.rc_context(style.SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
+
+
+def write(figure: Figure, path: Path) -> None:
+    """Raises ClientError when the file cannot be written."""
+    with settings():
+        try:
+            figure.savefig(path, dpi=200)
+        except OSError as error:
+            raise ClientError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def rows(count: int, columns: int, width: float, height: float, titled: bool = True) -> list[Box]:
+    """Panels of one size in rows; y axes are named once a row."""
+    extra = 0.18 if titled else 0.0
+    columns = min(count, columns)
+    across = [LEFT + k * (width + GAP) for k in range(columns)]
+    down = [TOP + extra + k * (height + BELOW + extra) for k in range(math.ceil(count / columns))]
+    return [Box(left, top, width, height) for top in down for left in across][:count]
+
+
+def blank(boxes: Sequence[Box]) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(6, 4))
+    FigureCanvasAgg(figure)
+    return figure, [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(at)) for at, _ in enumerate(boxes)]
+
+
+def finish(
+    figure: Figure,
+    boxes: Sequence[Box],
+    title: str,
+    handles: Sequence[Artist],
+    caption: Sequence[str],
+    below: float = BELOW,
+) -> None:
+    """Put everything in its place and give the figure its size."""
+    width = max(box.left + box.width + RIGHT for box in boxes)
+    bottom = max(box.top + box.height for box in boxes) + below
+    left = min(min(box.left for box in boxes), LEFT) - 0.5
+    room = width - left - RIGHT
+    legend = _legend(figure, handles, room)
+    legend_height = _inches(legend, figure)[1] if legend else 0.0
+    lines = [line for text in caption for line in wrapped(figure, text, room)]
+    line_height = style.CAPTION * LINE / 72
+    height = bottom + legend_height + 0.08 + len(lines) * line_height + 0.06
+    figure.set_size_inches(width, height)
+    for axis, box in zip(figure.axes, boxes, strict=True):
+        up = height - box.top - box.height
+        axis.set_position((box.left / width, up / height, box.width / width, box.height / height))
+    if legend:
+        legend.set_bbox_to_anchor((left / width, 1 - bottom / height), figure.transFigure)
+    told = {"parse_math": False, "va": "top", "ha": "left"}
+    size = min(style.TITLE, style.TITLE * room / max(room, _width(figure, title, style.TITLE)))
+    figure.text(left / width, 1 - 0.09 / height, clean(title), fontsize=max(7.0, size), **told)  # type: ignore[arg-type]
+    at = bottom + legend_height + 0.08
+    for number, line in enumerate(lines):
+        y = 1 - (at + number * line_height) / height
+        figure.text(left / width, y, line, fontsize=style.CAPTION, color=style.DIM, **told)  # type: ignore[arg-type]
+
+
+def legend_on(axis: Axes, handles: Sequence[Artist]) -> None:
+    """The legend of axes in a figure of somebody else."""
+    if handles:
+        legend = axis.legend(handles=list(handles), loc="best", **_looks(True))
+        _is_text(legend)
+
+
+def given(axes: Axes | Sequence[Axes], count: int, what: str) -> list[Axes]:
+    """The axes of somebody else as a list. Raises ClientError when there are not `count`."""
+    found = [axes] if isinstance(axes, Axes) else list(axes)
+    if len(found) != count:
+        raise ClientError(
+            f"{count} {what} need {count} pairs of axes, not {len(found)}; "
+            "give as many, or none to have a figure made"
+        )
+    return found
+
+
+def ratio(axis: Axes) -> float:
+    """Height over width of axes."""
+    box = axis.get_window_extent()
+    return box.height / box.width
+
+
+class Size(NamedTuple):
+    """Of a legend: columns, and height in inches."""
+
+    columns: int
+    height: float
+
+
+def measured(handles: Sequence[Artist], room: float) -> Size:
+    """What a legend needs that is no wider than `room`, inches."""
+    scratch = Figure(figsize=(6, 4))
+    FigureCanvasAgg(scratch)
+    legend = _legend(scratch, handles, room)
+    return Size(legend._ncols, _inches(legend, scratch)[1]) if legend else Size(1, 0.0)  # type: ignore[attr-defined]
+
+
+def legend_above(axis: Axes, handles: Sequence[Artist], columns: int, gap: float) -> None:
+    """A legend between the axes and their title; gap: in heights of the axes."""
+    legend = axis.legend(
+        handles=list(handles), loc="lower left", bbox_to_anchor=(0, 1 + gap), ncols=columns, **_looks(False)
+    )
+    _is_text(legend)
+
+
+def name_panel(axis: Axes, text: str, pad: float = 4.0) -> None:
+    axis.set_title(shortened(clean(text), 52), fontsize=style.LABEL, loc="left", parse_math=False, pad=pad)
+
+
+def wrapped(figure: Figure, text: str, room: float) -> list[str]:
+    """The lines of a text so wide, inches."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and _width(figure, longer, style.CAPTION) <= room:
+            lines[-1] = longer
+        else:
+            lines += _pieces(figure, word, room)
+    return lines
+
+
+def _pieces(figure: Figure, word: str, room: float) -> list[str]:
+    """A word too wide for a line in several."""
+    most = max(1, int(len(word) * room / max(_width(figure, word, style.CAPTION) * 1.05, 1e-9)))
+    return [word[at : at + most] for at in range(0, len(word), most)]
+
+
+def _width(figure: Figure, text: str, size: float) -> float:
+    renderer: Any = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    font = FontProperties(family=style.SETTINGS["font.family"], size=size)
+    width, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / figure.dpi
+
+
+def _legend(figure: Figure, handles: Sequence[Artist], room: float) -> Legend | None:
+    """In as many columns as there is room for."""
+    if not handles:
+        return None
+    for columns in range(min(len(handles), 6), 0, -1):
+        legend = figure.legend(handles=list(handles), loc="upper left", ncols=columns, **_looks(False))
+        _is_text(legend)
+        if columns == 1 or _inches(legend, figure)[0] <= room + 0.1:
+            return legend
+        legend.remove()
+    return None
+
+
+def _looks(framed: bool) -> dict[str, Any]:
+    return {
+        "fontsize": style.SMALL,
+        "frameon": framed,
+        "framealpha": 0.9,
+        "edgecolor": "#CCCCCC",
+        "fancybox": False,
+        "borderpad": 0.4 if framed else 0.1,
+        "borderaxespad": 0.4 if framed else 0.0,
+        "columnspacing": 1.4,
+        "handlelength": 1.8,
+        "labelspacing": 0.35,
+    }
+
+
+def _is_text(legend: Legend) -> None:
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _inches(legend: Legend, figure: Figure) -> tuple[float, float]:
+    box = legend.get_window_extent(figure.canvas.get_renderer())  # type: ignore[attr-defined]
+    return box.width / figure.dpi, box.height / figure.dpi

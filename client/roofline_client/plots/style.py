@@ -1,0 +1,91 @@
+"""How pictures look: a role has one colour and one marker in every kind of picture, a phase one colour.
+
+The colours can be told apart by colour-blind people: those of roles are Okabe and Ito's, those of parts Tol's
+"light" and "muted" ones, which no role has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROLES = {
+    "worker": ("#0072B2", "o"),
+    "ps": ("#D55E00", "^"),
+    "chief": ("#009E73", "v"),
+    "horovod": ("#CC79A7", "s"),
+    "ddp": ("#E69F00", "D"),
+    "evaluator": ("#56B4E9", "P"),
+}
+UNKNOWN_ROLE = ("#4D4D4D", "X")
+LEVEL_MARKERS = {
+    "l1": "o",
+    "l2": "s",
+    "l3": "D",
+    "dram": "^",
+    "hbm": "^",
+    "network": "P",
+    "minimum": "v",
+}
+PARTS = {
+    "input": "#DDCC77",
+    "forward": "#99DDFF",
+    "backward": "#77AADD",
+    "compute": "#77AADD",
+    "communicate": "#FFAABB",
+    "wait": "#EE8866",
+    "optimizer": "#BBCC33",
+    "overhead": "#AAAA00",
+    "other": "#DDDDDD",
+    "l1": "#DDEEDD",
+    "l2": "#B5D8B5",
+    "l3": "#7FB98A",
+    "dram": "#44AA99",
+    "hbm": "#44AA99",
+    "minimum": "#DDDDDD",
+    "network": "#882255",
+}
+MORE_PARTS = (
+    "#77AADD", "#EEDD88", "#44BB99", "#FFAABB", "#BBCC33", "#99DDFF", "#EE8866", "#AAAA00",
+)  # fmt: skip
+SHADES = ("#DCE6F2", "#B3CDE3", "#8CAFD2", "#6489B8", "#42659A", "#2A4478")  # from narrow to wide
+
+INK, DIM, FAINT, GRID = "#000000", "#5A5A5A", "#8C8C8C", "#E3E3E3"
+TITLE, LABEL, TICK, SMALL, CAPTION = 10.0, 8.5, 8.0, 7.0, 6.8  # sizes of text, points
+MARKER = 7.5  # size of a marker, points
+
+# Text stays text in the file, so that a publisher can embed fonts and a reader can search.
+SETTINGS: dict[Any, Any] = {
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "text.usetex": False,
+    "font.family": ["DejaVu Sans"],
+    "hatch.linewidth": 0.5,
+}
+
+
+def colour(role: str) -> str:
+    return ROLES.get(role, UNKNOWN_ROLE)[0]
+
+
+def marker(role: str) -> str:
+    return ROLES.get(role, UNKNOWN_ROLE)[1]
+
+
+def part_colour(part: str, at: int) -> str:
+    """The colour of a known part, else that of the place `at` among the others."""
+    return PARTS.get(part, MORE_PARTS[at % len(MORE_PARTS)])
+
+
+def level_marker(level: str) -> str:
+    return LEVEL_MARKERS.get(level, UNKNOWN_ROLE[1])
+
+
+def shade(at: int, count: int) -> str:
+    """The colour of step `at` of `count`, from light to dark."""
+    return SHADES[round(at * (len(SHADES) - 1) / max(1, count - 1))] if count > 1 else SHADES[3]
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is read better on a colour (luminance of ITU-R BT.709)."""
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "white"

@@ -1,0 +1,287 @@
+"""The time-based roofline (Wang et al. 2020): complexity (closed) and time (open) of kernels or steps in the
+plane of bytes and FLOPs, with the machine's balance, curves of equal time, and what launches cost at least."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+
+from .. import units
+from ..errors import ClientError
+from ..model_records import TimePanel, TimePoint, TimeRoofline
+from ..names import clean, short_hosts
+from . import caption, sheet, style
+from .labels import Labels
+from .scales import Frame, around, is_drawable, set_plane, shaped, tick
+
+MOST_NAMED = 12
+LONGEST_NAME = 22
+WIDTHS = {1: 5.7, 2: 3.35}
+NARROW = 2.95
+FLATTEST, STEEPEST = 0.6, 0.95
+SHADE = "#EFEFEF"
+
+
+def figure(record: TimeRoofline) -> Figure:
+    """A panel for each node, device and precision. Raises ClientError when there is nothing to draw."""
+    panels = _panels(record)
+    frame, ratio = shaped(around(_frame(panel) for panel in panels), FLATTEST, STEEPEST)
+    columns = min(3, len(panels))
+    width = WIDTHS.get(columns, NARROW)
+    boxes = sheet.rows(len(panels), columns, width, width * ratio, titled=len(panels) > 1)
+    with sheet.settings():
+        made, axes = sheet.blank(boxes)
+        handles, notes = _draw(axes, panels, [frame] * len(panels))
+        where = ""
+        if len(panels) == 1:
+            where = axes[0].get_title(loc="left")
+            axes[0].set_title("", loc="left")
+        title = caption.title("Time-based roofline", record.about, where)
+        sheet.finish(made, boxes, title, handles, caption.of(record.about, notes, record.notes))
+    return made
+
+
+def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
+    """Draw on these axes, one for each node, device and precision. Errors as of `figure`."""
+    panels = _panels(record)
+    given = sheet.given(axes, len(panels), "nodes, devices or precisions")
+    frames = [shaped(_frame(p), *[sheet.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
+    with sheet.settings():
+        handles, _ = _draw(given, panels, frames)
+        sheet.legend_on(given[0], handles)
+
+
+def _panels(record: TimeRoofline) -> list[TimePanel]:
+    found = [panel for panel in record.panels if any(map(_has_place, panel.points))]
+    if not found:
+        why = [*record.notes, *(note for panel in record.panels for note in _missing(panel.points))]
+        said = " ".join(why[:3]) or "no kernel or step has FLOPs, bytes and a time"
+        raise ClientError(f"nothing to draw: {clean(said)}")
+    return found
+
+
+def _has_place(point: TimePoint) -> bool:
+    return is_drawable(point.flops.value, point.bytes.value)
+
+
+def _has_time(point: TimePoint) -> bool:
+    return is_drawable(point.time_bytes, point.time_flops)
+
+
+def _complexity(point: TimePoint) -> tuple[float, float]:
+    return point.bytes.value or 0.0, point.flops.value or 0.0
+
+
+def _frame(panel: TimePanel) -> Frame:
+    shown = [point for point in panel.points if _has_place(point)]
+    places = [_complexity(p) for p in shown] + [(p.time_bytes, p.time_flops) for p in shown if _has_time(p)]
+    places += [(box.bytes, box.flops) for box in panel.boxes if is_drawable(box.bytes, box.flops)]
+    across, up = zip(*places, strict=True)
+    return Frame(min(across) / 5, max(across) * 8, min(up) / 5, max(up) * 5)
+
+
+def _draw(
+    axes: Sequence[Axes], panels: Sequence[TimePanel], frames: Sequence[Frame]
+) -> tuple[list[Artist], list[str]]:
+    hosts = short_hosts(list(dict.fromkeys(clean(panel.host) for panel in panels)))
+    key: list[str] = []
+    notes: list[str] = []
+    for axis, panel, frame in zip(axes, panels, frames, strict=True):
+        set_plane(
+            axis, frame, "Bytes", "GFLOP" if frame.top > 1e10 else "FLOP", 1e9 if frame.top > 1e10 else 1.0
+        )
+        title = ", ".join(
+            x for x in (hosts[clean(panel.host)], clean(panel.device), clean(panel.precision)) if x
+        )
+        sheet.name_panel(axis, title)
+        labels = Labels(axis)
+        _boxes(axis, labels, panel, frame)
+        _balance(axis, labels, panel, frame)
+        _isocurves(axis, labels, panel, frame)
+        key += _points(axis, labels, [p for p in panel.points if _has_place(p)], len(key) + 1)
+        notes += [*_missing(panel.points), *_without_flops(panel, title if len(panels) > 1 else "")]
+    return _explained(panels), [*(["; ".join(key) + "."] if key else []), *notes]
+
+
+def _boxes(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
+    """Left of and below a corner the launches cost more than the work."""
+    for order, box in enumerate(panel.boxes):
+        if not frame.holds(box.bytes, box.flops):
+            continue
+        size = box.bytes - frame.left, box.flops - frame.bottom
+        shade = Rectangle((frame.left, frame.bottom), *size, facecolor="black", alpha=0.055, zorder=0.5)
+        axis.add_patch(shade)
+        edge = Line2D(
+            (frame.left, box.bytes, box.bytes), (box.flops, box.flops, frame.bottom),
+            color=style.FAINT, linewidth=0.7, zorder=0.6 + 0.01 * order,
+        )  # fmt: skip
+        axis.add_line(edge)
+        labels.at_point(box.bytes, box.flops, box.label, style.DIM, mark=False)
+
+
+def _balance(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
+    balance = panel.balance.value
+    if not is_drawable(balance):
+        return
+    slope = balance or 0.0
+    across = (frame.left, frame.right)
+    line = Line2D(across, (frame.left * slope, frame.right * slope), color=style.INK, linewidth=1.2, zorder=2)
+    axis.add_line(line)
+    labels.at_line(line, f"machine balance {units.number(slope, 'FLOP/byte')} FLOP/byte", style.INK, True)
+
+
+def _isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
+    for curve in panel.isocurves:
+        # What begins at zero comes in from the edge of the picture.
+        across = [max(x, frame.left) for x in curve.bytes]
+        up = [max(y, frame.bottom) for y in curve.flops]
+        corner = max(across, default=0.0), max(up, default=0.0)
+        if len(across) < 2 or not (
+            frame.left < corner[0] < frame.right and frame.bottom < corner[1] < frame.top
+        ):
+            continue
+        axis.add_line(Line2D(across, up, color="#B8B8B8", linewidth=0.6, zorder=1))
+        labels.at_point(*corner, units.number(curve.seconds, "s"), style.FAINT, mark=False)
+
+
+def _points(axis: Axes, labels: Labels, points: Sequence[TimePoint], start: int) -> list[str]:
+    """Symbols, what joins them, and names; the key to the names that became numbers."""
+    for point in points:
+        _symbols(axis, point)
+        labels.keep_off(*_complexity(point))
+        if _has_time(point):
+            labels.keep_off(point.time_bytes, point.time_flops)
+    chains = _sweeps(points)
+    for chain in chains:
+        _sweep(axis, labels, chain)
+    key: list[str] = []
+    # The points come worth most time first.
+    for point in [chain[-1] for chain in chains][:MOST_NAMED]:
+        name = clean(point.label)
+        if len(name) > LONGEST_NAME:
+            key.append(f"{start + len(key)} {_worth(point)}")
+            name = f"{start + len(key) - 1}"
+        labels.at_point(*_complexity(point), name, style.colour(point.role))
+    return key
+
+
+def _worth(point: TimePoint) -> str:
+    told = f"{clean(point.label)} ({units.show(point.time)} in {point.launches:,} launches"
+    bound = f", {clean(point.bound)}" if point.bound else ""
+    return f"{told}{bound})"
+
+
+def _symbols(axis: Axes, point: TimePoint) -> None:
+    colour = style.colour(point.role)
+    looks: dict[str, Any] = {
+        "linestyle": "",
+        "marker": style.marker(point.role),
+        "markeredgecolor": colour,
+        "zorder": 5,
+    }
+    half: dict[str, Any] = {"fillstyle": "left"} if point.incomplete else {}
+    axis.plot(*([v] for v in _complexity(point)), markerfacecolor=colour, markersize=5.5, **looks, **half)
+    if not _has_time(point):
+        return
+    x, y = point.time_bytes, point.time_flops
+    axis.plot([x], [y], markerfacecolor="white", markersize=6.5, markeredgewidth=1.1, **looks)
+    line: dict[str, Any] = {"color": colour, "linewidth": 0.7, "alpha": 0.7, "zorder": 3}
+    axis.plot(*zip(_complexity(point), (x, y), strict=True), **line)
+    spread = point.time_spread
+    # A call that takes longer lies further along the diagonal.
+    if spread and is_drawable(spread.p5, spread.p50, spread.p95):
+        low, high = spread.p5 / spread.p50, spread.p95 / spread.p50
+        axis.plot((x * low, x * high), (y * low, y * high), color=colour, linewidth=1.6, alpha=0.5, zorder=4)
+
+
+def _sweeps(points: Sequence[TimePoint]) -> list[list[TimePoint]]:
+    """The same kernel or step at every value of the parameter, in its order."""
+    chains: dict[tuple[str, str, str], list[TimePoint]] = {}
+    for at, point in enumerate(points):
+        chains.setdefault((point.label, point.role, point.rank if point.at else str(at)), []).append(point)
+    return [sorted(chain, key=_order) for chain in chains.values()]
+
+
+def _order(point: TimePoint) -> tuple[bool, float, str]:
+    try:
+        return False, float(point.at), ""
+    except ValueError:
+        return True, 0.0, point.at
+
+
+def _sweep(axis: Axes, labels: Labels, chain: Sequence[TimePoint]) -> None:
+    if len(chain) < 2:
+        return
+    colour = style.colour(chain[0].role)
+    looks: dict[str, Any] = {"color": colour, "linewidth": 1.0, "zorder": 3.5}
+    axis.plot(*zip(*map(_complexity, chain), strict=True), **looks)
+    timed = [(p.time_bytes, p.time_flops) for p in chain if _has_time(p)]
+    if len(timed) > 1:
+        axis.plot(*zip(*timed, strict=True), **looks, linestyle=(0, (3, 1.5)))
+    for point in chain[:-1]:
+        labels.at_point(*_complexity(point), clean(point.at), colour)
+
+
+def _missing(points: Sequence[TimePoint]) -> list[str]:
+    lacking: dict[str, list[str]] = {}
+    for point in points:
+        if not _has_place(point):
+            absent = next((v for v in (point.flops, point.bytes) if not is_drawable(v.value)), point.flops)
+            why = (
+                absent.reason
+                or f"{tick(absent.value or 0.0)} {absent.unit} has no place on a logarithmic axis"
+            )
+            lacking.setdefault(f"not drawn ({why})", []).append(point.label)
+        elif point.incomplete:
+            lacking.setdefault(f"incomplete ({point.incomplete})", []).append(point.label)
+        elif not _has_time(point):
+            lacking.setdefault("no time, complexity alone", []).append(point.label)
+    return [f"{_few(labels)}: {what}." for what, labels in lacking.items()]
+
+
+def _few(labels: Sequence[str]) -> str:
+    told = list(dict.fromkeys(labels))
+    return ", ".join(told) if len(told) <= 2 else f"{told[0]} and {len(told) - 1} more"
+
+
+def _without_flops(panel: TimePanel, where: str) -> list[str]:
+    launches = panel.no_flop_launches.value
+    if not launches:
+        return []
+    took = f", {units.show(panel.no_flop_time)}" if panel.no_flop_time.value else ""
+    place = f" on {where}" if where else ""
+    return [f"{launches:,.0f} launches without FLOPs{place}{took}: they have no place in this plane."]
+
+
+def _explained(panels: Sequence[TimePanel]) -> list[Artist]:
+    shown = [p for panel in panels for p in panel.points if _has_place(p)]
+    handles: list[Artist] = []
+    for role in dict.fromkeys(point.role for point in shown):
+        own = [p for p in shown if p.role == role]
+        words = list(dict.fromkeys(p.flops.provenance or "unknown" for p in own))
+        levels = list(dict.fromkeys(p.level or "unknown" for p in own))
+        told = f"{clean(role) or 'no role'}: FLOPs {clean(' and '.join(words))}, bytes {clean(' and '.join(levels))}"
+        looks: dict[str, Any] = {"color": style.colour(role), "marker": style.marker(role), "linestyle": ""}
+        handles.append(Line2D([], [], label=told, **looks))
+    grey: dict[str, Any] = {"color": style.DIM, "linestyle": "", "marker": "o", "markersize": 6}
+    handles += [
+        Line2D([], [], label="complexity: bytes and FLOPs", **grey),
+        Line2D([], [], label="time: as bytes and FLOPs at peak", markerfacecolor="white", **grey),
+    ]
+    if any(p.incomplete for p in shown):
+        handles.append(Line2D([], [], label="half filled: incomplete counts", fillstyle="left", **grey))
+    if any(p.time_spread for p in shown):
+        handles.append(
+            Line2D([], [], color=style.DIM, alpha=0.5, linewidth=1.6, label="5 to 95 % of launches")
+        )
+    if any(panel.isocurves for panel in panels):
+        handles.append(Line2D([], [], color="#B8B8B8", linewidth=0.8, label="equal time"))
+    if any(panel.boxes for panel in panels):
+        handles.append(Patch(facecolor=SHADE, edgecolor=style.FAINT, label="launch overhead decides"))
+    return handles

@@ -1,0 +1,216 @@
+"""Roofline scaling trajectories (Ibrahim, Williams, Oliker 2018; Javed, Ibrahim, Lu 2019): where each role goes
+under the roofs as a parameter grows, and beside it what that does to throughput and scaling efficiency."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+from ..errors import ClientError
+from ..model_records import Path, Stop, Trajectory
+from ..names import clean
+from ..records import RoofLine, Value
+from . import caption, marks, roofs, sheet, style
+from .labels import Labels, shortened
+from .roofline import across_of
+from .scales import Frame, dress, set_plane, shaped, tick
+
+WIDTH, SIDE = 4.6, 2.15  # of the plane and of the panels beside it, inches
+FLATTEST, STEEPEST = 0.72, 1.1
+UP = "Performance of a node (GFLOP/s)"
+
+
+def figure(record: Trajectory) -> Figure:
+    """The plane, and where there are values throughput and efficiency. Raises ClientError without a path."""
+    lines, frame = _plane(record)
+    frame, ratio = shaped(frame, FLATTEST, STEEPEST)
+    series = _series(record.paths)
+    boxes = [sheet.Box(sheet.LEFT, sheet.TOP, WIDTH, WIDTH * ratio)]
+    if series:
+        left, height = sheet.LEFT + WIDTH + 0.85, (WIDTH * ratio - 0.45) / 2
+        boxes += [sheet.Box(left, sheet.TOP + k * (height + 0.45), SIDE, height) for k in (0, 1)]
+    with sheet.settings():
+        made, axes = sheet.blank(boxes)
+        handles = _draw_plane(axes[0], record, lines, frame)
+        if series:
+            handles += _draw_sides(axes[1], axes[2], series, record.over)
+        title = caption.title(f"Trajectory over {clean(record.over)}", record.about)
+        sheet.finish(made, boxes, title, handles, caption.of(record.about, _missing(record), record.notes))
+    return made
+
+
+def draw_on(axes: Axes | Sequence[Axes], record: Trajectory) -> None:
+    """Draw the plane alone on these axes. Errors as of `figure`."""
+    (axis,) = sheet.given(axes, 1, "trajectory")
+    lines, frame = _plane(record)
+    frame, _ = shaped(frame, *[sheet.ratio(axis)] * 2)
+    with sheet.settings():
+        sheet.legend_on(axis, _draw_plane(axis, record, lines, frame))
+
+
+def _shown(path: Path) -> list[Stop]:
+    return [stop for stop in path.stops if marks.can_be_drawn(stop.point)]
+
+
+def _plane(record: Trajectory) -> tuple[list[RoofLine], Frame]:
+    stops = [stop for path in record.paths for stop in _shown(path)]
+    if not stops:
+        said = " ".join([*_missing(record), *record.notes][:3]) or "no job has FLOPs and bytes of a role"
+        raise ClientError(f"nothing to draw: {clean(said)}")
+    lines = _lines(record)
+    return lines, roofs.frame_of(lines, (place for stop in stops for place in marks.extent(stop.point)))
+
+
+def _lines(record: Trajectory) -> list[RoofLine]:
+    """Of several machines each line tells whose it is."""
+    several = len({roof.host for roof in record.roofs}) > 1
+    found = []
+    for roof in record.roofs:
+        for line in roofs.drawable(roof):
+            if not several:
+                found.append(line)
+            elif line.binding:
+                found.append(line._replace(label=f"{line.label} ({shortened(clean(roof.host), 12)})"))
+    return found
+
+
+def _draw_plane(axis: Axes, record: Trajectory, lines: Sequence[RoofLine], frame: Frame) -> list[Artist]:
+    points = [stop.point for path in record.paths for stop in _shown(path)]
+    set_plane(axis, frame, across_of(points), UP)
+    labels = Labels(axis)
+    roofs.draw_roof(axis, labels, lines, frame)
+    marks.draw_points(axis, points, lambda point: style.marker(point.role))
+    for path in record.paths:
+        _draw_path(axis, labels, path)
+    order = (
+        f"arrows in order of {clean(record.over)}" if any(len(_shown(p)) > 1 for p in record.paths) else ""
+    )
+    arrow = [Line2D([], [], color=style.DIM, linestyle="", marker=r"$\rightarrow$", label=order)]
+    return [*marks.explained(points, False), *(arrow if order else []), *roofs.explained(lines)]
+
+
+def _draw_path(axis: Axes, labels: Labels, path: Path) -> None:
+    stops = _shown(path)
+    colour = style.colour(path.role)
+    places = [marks.place(stop.point) for stop in stops]
+    for begin, end in zip(places, places[1:], strict=False):
+        looks: dict[str, Any] = {"color": colour, "linewidth": 1.1, "shrinkA": 3.5, "shrinkB": 3.5}
+        arrow = {"arrowstyle": "-|>,head_width=0.2,head_length=0.4", **looks}
+        axis.annotate("", end, begin, arrowprops=arrow, zorder=4.5).set_in_layout(False)
+    for place in places:
+        labels.keep_off(*place)
+    for at, (stop, place) in enumerate(zip(stops, places, strict=True)):
+        # The role is said once, where the path begins.
+        labels.at_point(*place, f"{path.role} {stop.at}" if at == 0 else stop.at, colour)
+
+
+# -- throughput and efficiency ------------------------------------------------------------------------
+
+
+Series = tuple[str, str, list[Stop]]  # roles, colour, stops with a throughput
+
+
+def _series(paths: Sequence[Path]) -> list[Series]:
+    """Throughput is the whole job's: roles of the same jobs share a line."""
+    found: dict[tuple[tuple[str, float | None], ...], list[Path]] = {}
+    for path in paths:
+        key = tuple((stop.at, stop.throughput.value) for stop in path.stops)
+        if any(_is_number(stop.throughput) for stop in path.stops):
+            found.setdefault(key, []).append(path)
+    series = []
+    for group in found.values():
+        # Workers compute the throughput; the servers of the same jobs only take part in it.
+        own = min(group, key=lambda path: path.role == "ps")
+        name = ", ".join(path.role for path in group)
+        series.append((name, own.role, [s for s in own.stops if _is_number(s.throughput)]))
+    return series
+
+
+def _is_number(value: Value) -> bool:
+    return value.value is not None and 0 < value.value < math.inf
+
+
+def _draw_sides(top: Axes, bottom: Axes, series: Sequence[Series], over: str) -> list[Artist]:
+    unit = series[0][2][0].throughput.unit
+    ideal = False
+    across = _positions([stop.at for _, _, stops in series for stop in stops])
+    for _, role, stops in series:
+        looks: dict[str, Any] = {
+            "color": style.colour(role),
+            "marker": style.marker(role),
+            "markersize": 5,
+            "linewidth": 1.2,
+        }
+        top.plot([across[s.at] for s in stops], [s.throughput.value or 0.0 for s in stops], **looks)
+        known = [s for s in stops if _is_number(s.efficiency)]
+        bottom.plot([across[s.at] for s in known], [s.efficiency.value or 0.0 for s in known], **looks)
+        # What the throughput would be at an efficiency of 1.
+        best = [(s.throughput.value or 0.0) / (s.efficiency.value or 1.0) for s in known]
+        if known:
+            top.plot(
+                [across[s.at] for s in known], best, color=style.colour(role), linewidth=0.9, linestyle="--"
+            )
+            ideal = True
+    bottom.axhline(1.0, color=style.FAINT, linewidth=0.9, linestyle="--", zorder=1)
+    _dress_side(top, across, "", f"Throughput ({unit})")
+    _dress_side(bottom, across, clean(over), "Scaling efficiency")
+    top.set_ylim(bottom=0)
+    bottom.set_ylim(0, max(1.1, bottom.get_ylim()[1]))
+    top.tick_params(labelbottom=False)
+    return (
+        [Line2D([], [], color=style.DIM, linewidth=0.9, linestyle="--", label="ideal scaling")]
+        if ideal
+        else []
+    )
+
+
+def _positions(values: Sequence[str]) -> dict[str, float]:
+    """Where the values of the parameter stand: numbers by their logarithm, words one after another."""
+    ordered = list(dict.fromkeys(values))
+    try:
+        numbers = {value: float(value) for value in ordered}
+    except ValueError:
+        return {value: float(at) for at, value in enumerate(ordered)}
+    if any(not 0 < number < math.inf for number in numbers.values()):
+        return {value: float(at) for at, value in enumerate(ordered)}
+    return {value: math.log2(number) for value, number in numbers.items()}
+
+
+def _dress_side(axis: Axes, across: dict[str, float], name: str, up: str) -> None:
+    dress(axis, name, up)
+    axis.grid(True, axis="y", linewidth=0.5, color=style.GRID)
+    low, high = min(across.values()), max(across.values())
+    room = 0.08 * (high - low) or 0.5
+    axis.set_xlim(low - room, high + room)
+    shown = _apart(sorted(across.items(), key=lambda item: item[1]), (high - low + 2 * room) / 7)
+    axis.xaxis.set_major_locator(FixedLocator([at for _, at in shown]))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    names = {at: shortened(clean(value), 6) for value, at in shown}
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda at, _: names.get(at, "")))
+    axis.yaxis.set_major_locator(MaxNLocator(5))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: tick(y)))
+
+
+def _apart(places: Sequence[tuple[str, float]], least: float) -> list[tuple[str, float]]:
+    kept: list[tuple[str, float]] = []
+    for value, at in places:
+        if not kept or at - kept[-1][1] >= least:
+            kept.append((value, at))
+    return kept
+
+
+def _missing(record: Trajectory) -> list[str]:
+    notes = [path.words for path in record.paths]
+    for path in record.paths:
+        for stop in path.stops:
+            told = marks.missing([stop.point._replace(label=f"{path.role} at {record.over} {stop.at}")])
+            notes += told
+    return notes
