@@ -15,6 +15,7 @@ from .commands.bench import bench
 from .commands.breakdown import breakdown
 from .commands.export import export
 from .commands.jobs import jobs
+from .commands.machines import machines
 from .commands.options import DEFAULT_SERVER, discard_output
 from .commands.plot import plot
 from .commands.report import report
@@ -42,6 +43,7 @@ COMMANDS = (
     Command(breakdown, "breakdown --job 42 --by rank"),
     Command(trajectory, "trajectory --experiment scaling --over nodes"),
     Command(plot, "plot --job 42 --kind time --points kernel -o kernels.svg"),
+    Command(machines, "machines --compare node1 node2"),
     Command(timeline, "timeline --job 42 --from 100 --to 120 -o 42.json.gz"),
     Command(export, "export --job 42 -o raw-42"),
 )
@@ -62,6 +64,7 @@ app = typer.Typer(
     "  roofline-client breakdown --job 42\n\n"
     "  roofline-client trajectory --experiment scaling --over nodes\n\n"
     "  roofline-client plot --job 42 --kind roofline -o 42.png\n\n"
+    "  roofline-client machines --compare node1@1 node1@2\n\n"
     "  roofline-client steps --job 42 --rank worker:0 --format csv > steps.csv\n\n"
     "  roofline-client timeline --job 42 -o 42.json.gz\n\n"
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 the server refuses, 4 no server answers, 5 no such job or rank.",

@@ -1,0 +1,64 @@
+"""`roofline-client machines`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, reader_may_leave, safe
+
+MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="[HOST]...", help="more hosts to compare")]
+HostOption = Annotated[str, typer.Option("--host", help="only this host")]
+HistoryOption = Annotated[bool, typer.Option("--history", help="also versions that no longer hold")]
+CompareOption = Annotated[
+    list[str] | None,
+    typer.Option("--compare", metavar="HOST", help="ceilings side by side; HOST@2 is its version 2"),
+]
+
+
+def machines(
+    more: MoreArgument = None,
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    host: HostOption = "",
+    history: HistoryOption = False,
+    compare: CompareOption = None,
+) -> None:
+    """List the machines with their ceilings, or compare them: hosts, or versions of one as HOST@1 HOST@2.
+
+    A machine has a new version whenever its ceilings or its hardware change; a job keeps the version that was
+    true when it ran.
+    """
+    check_format(output)
+    asked = _asked(compare, more, host)
+    from .. import machines as form
+    from .. import tables
+    from ..api import connect
+
+    with connect(server) as client:
+        known = client.machines(host, history=history or bool(asked))
+    found = form.chosen(known, asked) if asked else list(known)
+    with reader_may_leave():
+        if output == "json":
+            print(form.comparison_json(found) if asked else form.as_json(found))
+        elif output == "csv":
+            print(safe(form.comparison_csv(found) if asked else form.as_csv(found)), end="")
+        elif found:
+            tables.show(form.comparison_text(found) if asked else form.as_text(found))
+        else:
+            print("no machines yet: start `roofline-agent` on the nodes")
+
+
+def _asked(compare: list[str] | None, more: list[str] | None, host: str) -> list[str]:
+    """What to compare. Raises BadParameter."""
+    if more and not compare:
+        raise typer.BadParameter("needs --compare, or say it with --host", param_hint="HOST")
+    asked = [*(compare or ()), *(more or ())]
+    if asked and host:
+        raise typer.BadParameter("goes with the list, not with --compare", param_hint="--host")
+    if len(asked) == 1:
+        raise typer.BadParameter(
+            "give at least two, as node1 node2 or node1@1 node1@2", param_hint="--compare"
+        )
+    return asked
