@@ -150,11 +150,13 @@ class Isocurve(NamedTuple):
 
 
 class TimePanel(NamedTuple):
+    """compute, memory None: no such ceiling, so its points have no open symbols."""
+
     host: str
     device: str
     precision: str
-    compute: Ceiling
-    memory: Ceiling
+    compute: Ceiling | None
+    memory: Ceiling | None
     balance: Value
     launch_overhead: Value
     points: list[TimePoint]

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..model.records import TimeRoofline
-from ..store.store import Store
+from ..errors import BadRequest, UnknownJob
+from ..model.records import TimePanel, TimeRoofline
+from ..store.store import Needed, Store
+from ..store.view import JobView
+from .about import about
+from .evidence import NEEDED as OF_REPORT
+from .kernel_totals import NEEDED as OF_KERNELS
+from .kernel_totals import kernel_totals
 from .records import Subject
+from .roofs import limits
+from .steps import chosen
+from .subjects import check, evidence
+from .time_panels import Drawn, panel
+from .time_works import Found, kernels, steps
+
+POINTS: dict[str, Needed] = {"kernel": OF_KERNELS, "step": OF_REPORT}
+MOST_JOBS = 64
+EXPERIMENT = "experiment"
+ADVICE = "start ranks with `roofline-agent run -- CMD`"
 
 
 class Asked(NamedTuple):
@@ -19,6 +36,132 @@ class Asked(NamedTuple):
     points: str  # kernel, step
 
 
+class _Job(NamedTuple):
+    view: JobView
+    at: str
+    found: list[Found]
+    notes: list[str]
+
+
 def time_roofline(store: Store, asked: Asked) -> TimeRoofline:
-    """The answer to GetTimeRoofline. Raises UnknownJob, UnknownRank, BadRequest."""
-    raise NotImplementedError
+    """The answer to GetTimeRoofline. Raises UnknownJob, UnknownRank, BadRequest.
+
+    A point is a kind of kernel by the ranks of one role on one node, in a step (the mean of its steps), or
+    the median step of a rank. Of several jobs joined over a parameter, kernels go by their names without
+    shapes, and of those of one name the one that took most time stands for it.
+    """
+    points = asked.points or "kernel"
+    if points not in POINTS:
+        raise BadRequest(f"points {points!r}: ask for {' or '.join(POINTS)}")
+    check(asked.subject.steps)
+    jobs = [_job(store, name, asked, points) for name in _names(store, asked)]
+    if asked.over:
+        jobs = _in_order([_joined(job, asked.over) for job in jobs])
+    panels, notes = _panels(jobs, points)
+    shared = [note for job in jobs for note in job.notes]
+    said = list(dict.fromkeys([*shared, *notes]))
+    return TimeRoofline(about([job.view for job in jobs], asked.experiment), panels, said)
+
+
+def _names(store: Store, asked: Asked) -> list[str]:
+    """The jobs asked for, each once."""
+    tagged = store.jobs_tagged(EXPERIMENT, asked.experiment) if asked.experiment else []
+    if asked.experiment and not tagged:
+        raise UnknownJob(
+            f"no job of this server is tagged experiment={asked.experiment}; start its jobs with "
+            f"`roofline-agent run --experiment {asked.experiment} -- CMD`"
+        )
+    names = list(dict.fromkeys(filter(None, (asked.subject.job, *asked.jobs, *tagged))))
+    if not names:
+        raise BadRequest("a time-based roofline is of a job, of several, or of an experiment: name one")
+    if len(names) > MOST_JOBS:
+        raise BadRequest(f"{len(names)} jobs in one picture; at most {MOST_JOBS}: name some of them")
+    return names
+
+
+def _job(store: Store, name: str, asked: Asked, points: str) -> _Job:
+    view = store.view(name, POINTS[points])
+    if view is None:
+        raise UnknownJob(f"this server has no job {name!r}")
+    subject = asked.subject._replace(job=name)
+    notes = list(view.machine_notes)
+    if points == "kernel":
+        ranks = chosen(view, subject.ranks)
+        totals = kernel_totals(store, view, subject.steps, ranks)
+        found = kernels(view, totals)
+        if totals.outside:
+            notes.append(
+                f"job {name}: {totals.outside:,} kernels lie in no step, or in one not watched in full"
+            )
+    else:
+        found = steps(view, evidence(view, subject))
+    if not found:
+        what = "kernels were recorded" if points == "kernel" else "step of a rank has FLOPs"
+        notes.append(f"job {name}: no {what}; {ADVICE}")
+    at = view.tags.get(asked.over, "") if asked.over else ""
+    return _Job(view, at, found, notes)
+
+
+# -- several jobs -------------------------------------------------------------------------------------------
+
+
+def _joined(job: _Job, over: str) -> _Job:
+    """Kernels by name without shapes, of each the one that took most time."""
+    best: dict[tuple[object, ...], Found] = {}
+    for one in job.found:
+        key = (one.place, one.precision, one.role, one.name, one.is_drawable)
+        if key not in best or one.seconds > best[key].seconds:
+            best[key] = one
+    others = len(job.found) - len(best)
+    notes = [] if job.at else [f"job {job.view.job} has no tag {over!r}: no sweep line goes through it"]
+    if others:
+        more = "of kernels that differ in their shapes alone, the one that took most time is shown"
+        notes.append(f"job {job.view.job}: {more}; {others} are left out")
+    # Found of one name may be several kinds: what is known of the others is lost with them.
+    return job._replace(found=[f._replace(label=f.name) for f in best.values()], notes=[*job.notes, *notes])
+
+
+def _in_order(jobs: Sequence[_Job]) -> list[_Job]:
+    """By the parameter: as numbers where all are, else as words; those without any last."""
+    try:
+        return sorted(jobs, key=lambda job: (not job.at, float(job.at) if job.at else 0.0))
+    except ValueError:
+        return sorted(jobs, key=lambda job: (not job.at, job.at))
+
+
+# -- panels -------------------------------------------------------------------------------------------------
+
+
+def _panels(jobs: Sequence[_Job], points: str) -> tuple[list[TimePanel], list[str]]:
+    """One per host, device and precision; that in which most time was spent first."""
+    grouped: dict[tuple[str, str | None, str], list[Drawn]] = {}
+    notes: list[str] = []
+    for job in jobs:
+        known = [f for f in job.found if f.flops]
+        main = _precision_of(known)
+        for one in job.found:
+            place = one.place
+            # Kernels without FLOPs belong to no precision: they go with what is most of the device's time.
+            precision = one.precision if one.flops else main.get((place.host, place.device), one.precision)
+            key = place.host, place.device, precision
+            grouped.setdefault(key, []).append(Drawn(one, job.view.job, job.at))
+    found = []
+    newest = {job.view.job: job.view for job in jobs}
+    for (host, device, precision), drawn in grouped.items():
+        view = newest[drawn[-1].job]
+        if device is None:
+            notes.append(drawn[0].found.place.note)
+            continue
+        made, said = panel(limits(view, host, device, precision), drawn, points)
+        found += [made] if made is not None else []
+        notes += said
+    return sorted(found, key=lambda p: -sum(point.time.value or 0.0 for point in p.points)), notes
+
+
+def _precision_of(found: Sequence[Found]) -> dict[tuple[str, str | None], str]:
+    """host, device -> precision in which most time was spent on FLOPs."""
+    spent: dict[tuple[str, str | None], dict[str, float]] = {}
+    for one in found:
+        by = spent.setdefault((one.place.host, one.place.device), {})
+        by[one.precision] = by.get(one.precision, 0.0) + one.seconds
+    return {key: max(by, key=lambda precision: by[precision]) for key, by in spent.items()}
