@@ -12,7 +12,8 @@ from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 from . import answers, model_records
 from .errors import ClientError, NotFound, Refused, Unreachable
 from .names import clean
-from .records import Job, Report, Stragglers, TableChunk
+from .records import Report, Stragglers, TableChunk
+from .results import ExperimentQuestions, JobQuestions, Jobs, Machines
 
 DEFAULT_SERVER = "127.0.0.1:7642"
 TIMEOUT_S = 60.0
@@ -48,10 +49,21 @@ class Client:
     def close(self) -> None:
         self._channel.close()
 
-    def jobs(self) -> list[Job]:
-        """All jobs the server has heard of, newest first. Raises ClientError."""
+    def job(self, job: str | int) -> JobQuestions:
+        """What can be asked about one job; nothing is asked yet."""
+        return JobQuestions(self, str(job))
+
+    def experiment(self, name: str = "", jobs: Sequence[str] = ()) -> ExperimentQuestions:
+        """What can be asked about all jobs tagged experiment=NAME, or about these jobs. Raises Refused when
+        neither or both are given."""
+        if bool(name) == bool(jobs):
+            raise Refused("of which jobs? either the name of an experiment, or jobs=[...]")
+        return ExperimentQuestions(self, name, [str(job) for job in jobs])
+
+    def jobs(self) -> Jobs:
+        """All jobs the server has heard of, newest first: a list of `records.Job`. Raises ClientError."""
         answer = self._ask(self._query.ListJobs, query_pb2.ListJobsRequest())
-        return [answers.job(j) for j in answer.jobs]
+        return Jobs(answers.job(j) for j in answer.jobs)
 
     def report(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Report:
         """The report of a job, of all steps or of those from first_step to last_step.
@@ -176,14 +188,15 @@ class Client:
         request = _request(models_pb2.GetBreakdownRequest, subject=_subject(job, **subject), by=by)
         return answers.record(model_records.Breakdown, self._ask(self._query.GetBreakdown, request))
 
-    def machines(self, host: str = "", history: bool = False) -> list[model_records.MachineVersion]:
-        """Machines with their ceilings, newest version first; history: also versions that hold no longer.
+    def machines(self, host: str = "", history: bool = False) -> Machines:
+        """Machines with their ceilings, newest version first: a list of `model_records.MachineVersion`;
+        history: also versions that hold no longer.
 
         Raises NotFound for a host the server has not heard of, Unreachable, Refused.
         """
         request = _request(models_pb2.GetMachinesRequest, host=host, history=history)
         answer = self._ask(self._query.GetMachines, request)
-        return [answers.record(model_records.MachineVersion, m) for m in answer.machines]
+        return Machines(answers.record(model_records.MachineVersion, m) for m in answer.machines)
 
     def bench_net(
         self, from_host: str, to_host: str, seconds: float = 0.0, quick: bool = False
@@ -249,7 +262,8 @@ class Client:
     def _error(self, error: Any) -> ClientError:
         code, details = error.code(), clean(" ".join((error.details() or "").split()))
         if code == grpc.StatusCode.NOT_FOUND:
-            hint = "" if "has no rank" in details else " (see `roofline-client jobs`)"
+            where = "machines" if "has no host" in details else "jobs"
+            hint = "" if "has no rank" in details else f" (see `roofline-client {where}`)"
             return NotFound(f"{details}{hint}")
         if code == grpc.StatusCode.UNAVAILABLE:
             advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"

@@ -26,17 +26,17 @@ class Columns:
     """Rows of cells under a title. A rich renderable; cells are plain text, whatever they hold."""
 
     def __init__(self, title: str, columns: Sequence[Column]) -> None:
-        self._title = title
-        self._columns = columns
-        self._rows: list[tuple[list[str], str]] = []
+        self.title = title
+        self.columns = columns
+        self.rows: list[tuple[list[str], str]] = []  # cells, style
 
     def add(self, *cells: str, style: str = "") -> None:
-        self._rows.append(([clean(cell) for cell in cells], style))
+        self.rows.append(([clean(cell) for cell in cells], style))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
-        if self._title:
+        if self.title:
             # Beside the table, not of it: rich would fold it to the width of the table.
-            yield Text(self._title, style="bold")
+            yield Text(self.title, style="bold")
         for at, group in enumerate(self._groups(options.max_width)):
             if at:
                 yield Text("")
@@ -44,11 +44,11 @@ class Columns:
 
     def _groups(self, width: int) -> list[list[int]]:
         """Numbers of the columns of each table; the first column, the row's name, is in all of them."""
-        widths = [self._width(at) for at in range(len(self._columns))]
+        widths = [self._width(at) for at in range(len(self.columns))]
         # A long name leaves room for the widest number; it folds.
         begin = min(widths[0], max(FOLDED, width - max(widths[1:], default=0)))
         groups, used = [[0]], begin
-        for at in range(1, len(self._columns)):
+        for at in range(1, len(self.columns)):
             if used + widths[at] > width and len(groups[-1]) > 1:
                 groups.append([0])
                 used = begin
@@ -58,14 +58,14 @@ class Columns:
 
     def _width(self, at: int) -> int:
         """Columns of a terminal that a column of the table wants."""
-        column = self._columns[at]
-        widest = max(cell_len(text) for text in (column.name, *(cells[at] for cells, _ in self._rows)))
+        column = self.columns[at]
+        widest = max(cell_len(text) for text in (column.name, *(cells[at] for cells, _ in self.rows)))
         return (min(widest, FOLDED) if column.folds else widest) + GAP
 
     def _table(self, group: Sequence[int]) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
         for at in group:
-            column = self._columns[at]
+            column = self.columns[at]
             # rich takes width from columns that may wrap: names, before it touches numbers.
             words = at == 0 or column.folds
             table.add_column(
@@ -74,6 +74,6 @@ class Columns:
                 no_wrap=not words,
                 overflow="fold",
             )
-        for cells, style in self._rows:
+        for cells, style in self.rows:
             table.add_row(*(Text(cells[at]) for at in group), style=style)
         return table

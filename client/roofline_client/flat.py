@@ -46,6 +46,8 @@ UNITS = {
     "time_bytes": "byte",
     "time_flops": "FLOP",
     "seconds": "s",
+    "cost": "s",
+    "wait": "s",
 }
 SUFFIXES = {
     "FLOP/byte": "flops_per_byte",
@@ -54,7 +56,11 @@ SUFFIXES = {
     "FLOP": "flops",
     "byte": "bytes",
     "byte/s": "bytes_per_second",
+    "examples/s": "examples_per_second",
     "s": "seconds",
+    "J": "joules",
+    "W": "watts",
+    "Hz": "hertz",
     "1": "",
 }
 QUANTILES = ("p5", "p25", "p50", "p75", "p95")
@@ -141,17 +147,17 @@ def _of_field(prefix: str, field: str, hint: Any) -> Iterator[_Column]:
 def _of_value(prefix: str, field: str) -> Iterator[_Column]:
     unit = UNITS.get(field)
     name = prefix + field
-    yield _Column(prefix + named(field), unit, _number(field, unit))
+    yield _Column(prefix + named(field, unit or "1"), unit, _number(field, unit))
     if unit is None:
         yield _Column(f"{name}_unit", None, lambda one: getattr(one, field).unit)
     yield _Column(f"{name}_provenance", None, lambda one: getattr(one, field).provenance)
     yield _Column(f"{name}_reason", None, lambda one: getattr(one, field).reason)
 
 
-def named(field: str) -> str:
-    """The column of a field's number: its name, and its unit unless the name says it."""
-    suffix = SUFFIXES[UNITS.get(field, "1")]
-    return field if not suffix or field.endswith(suffix) else f"{field}_{suffix}"
+def named(field: str, unit: str) -> str:
+    """The column of a number: the name of its field and its unit, unless the name says it already."""
+    name, suffix = field.replace(".", "_"), SUFFIXES.get(unit, "")
+    return name if suffix in name else f"{name}_{suffix}"
 
 
 def _number(field: str, unit: str | None) -> Callable[[Any], float | None]:

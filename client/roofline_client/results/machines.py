@@ -1,0 +1,37 @@
+"""Machines with their ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import flat
+from ..flat import Table
+from ..model_records import MachineVersion
+from ..records import Ceiling, Machine
+from .result import Framed, Shown
+
+
+class Machines(list[MachineVersion], Shown, Framed):
+    """Machines, by host, newest version first: a list of `model_records.MachineVersion`.
+
+    Tables: machines (a row a version), ceilings (a row each; `unit` is that of `value` and `median`).
+    """
+
+    def text(self) -> Any:
+        from ..machine_versions import as_text
+
+        return as_text(self)
+
+    def _tables(self) -> Mapping[str, Table]:
+        machines = flat.table(Machine, [version.machine for version in self])
+        each = [
+            flat.table(Ceiling, version.machine.ceilings).wider(
+                host=version.machine.host, version=version.version
+            )
+            for version in self
+        ]
+        return {
+            "machines": flat.beside(machines, flat.table(MachineVersion, self)),
+            "ceilings": flat.joined(each, flat.table(Ceiling, ()).wider(host="", version=0)),
+        }

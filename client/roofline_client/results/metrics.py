@@ -1,0 +1,41 @@
+"""Values by their metrics' names, as one wide table: a row a subject, a column a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..flat import Table, named
+from ..records import Value
+
+
+class Subject(NamedTuple):
+    """A rank or role: what it is called by, and its values."""
+
+    about: Mapping[str, Any]
+    values: Mapping[str, Value]
+
+
+def wide(subjects: Sequence[Subject], names: Sequence[str]) -> Table:
+    """Columns `names` of what subjects are called by, then each metric with its unit in the column's name
+    ("step_time_median_seconds"), its provenance, and why it is absent."""
+    metrics = {metric: value.unit for s in subjects for metric, value in s.values.items()}
+    columns, units = list(names), {}
+    for metric, unit in metrics.items():
+        number = named(metric, unit)
+        units[number] = unit
+        columns += [number, f"{_plain(metric)}_provenance", f"{_plain(metric)}_reason"]
+    rows = [_row(subject, names, metrics) for subject in subjects]
+    return Table(tuple(columns), rows, units)
+
+
+def _plain(metric: str) -> str:
+    return metric.replace(".", "_")
+
+
+def _row(subject: Subject, names: Sequence[str], metrics: Mapping[str, str]) -> tuple[Any, ...]:
+    cells: list[Any] = [subject.about[name] for name in names]
+    for metric in metrics:
+        value = subject.values.get(metric)
+        cells += (None, "", "") if value is None else (value.value, value.provenance, value.reason)
+    return tuple(cells)

@@ -1,0 +1,70 @@
+"""Answers of the models: rooflines, trajectories, breakdowns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..flat import Table
+from ..model_records import Breakdown, Roofline, TimeRoofline, Trajectory
+from .result import R, Result
+
+
+class _Model(Result[R]):
+    """Of a module with `as_text` and `tables`."""
+
+    def _form(self) -> Any:
+        raise NotImplementedError
+
+    def text(self) -> Any:
+        return self._form().as_text(self.record)
+
+    def _tables(self) -> Mapping[str, Table]:
+        made: dict[str, Table] = self._form().tables(self.record)
+        return made
+
+
+class RooflineResult(_Model[Roofline]):
+    """Points against roofs. Tables: points (a row each), roofs (a row per vertex), ceilings, crossings."""
+
+    @property
+    def picture(self) -> str:  # type: ignore[override]
+        return {"classic": "roofline"}.get(self.record.kind, self.record.kind)
+
+    def _form(self) -> Any:
+        from .. import rooflines
+
+        return rooflines
+
+
+class TimeRooflineResult(_Model[TimeRoofline]):
+    """Complexity and time. Tables: points, panels, boxes (overhead), isocurves (a row per vertex)."""
+
+    picture = "time"
+
+    def _form(self) -> Any:
+        from .. import time_rooflines
+
+        return time_rooflines
+
+
+class TrajectoryResult(_Model[Trajectory]):
+    """Roles over an experiment. Tables: stops (role after role, in order), paths, roofs, ceilings."""
+
+    picture = "trajectory"
+
+    def _form(self) -> Any:
+        from .. import trajectories
+
+        return trajectories
+
+
+class BreakdownResult(_Model[Breakdown]):
+    """What work, traffic and time are made of. Table: parts."""
+
+    picture = "breakdown"
+
+    def _form(self) -> Any:
+        from .. import breakdowns
+
+        return breakdowns

@@ -1,0 +1,110 @@
+"""What can be asked about one job, or about the jobs of an experiment: `connect(server).job("42")`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..step_range import parse_steps
+from .jobs import ReportResult, StragglersResult
+from .models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
+from .pieces import ExportResult, StepsResult, TimelineResult
+
+if TYPE_CHECKING:
+    from ..api import Client
+
+Steps = str | int | tuple[int | None, int | None]
+
+
+def step_range(steps: Steps) -> tuple[int | None, int | None]:
+    """(first, last), inclusive, of "10:90", "10:", ":90", 10, (10, None) or "" for all. Raises Refused."""
+    if isinstance(steps, tuple):
+        return steps
+    return parse_steps(str(steps))
+
+
+class JobQuestions:
+    """Questions about one job; each asks the server when it is called.
+
+    `steps` is which steps, both ends inclusive: "10:90", "10:", 10, (10, 90); "" are all. `ranks`: only
+    these, as "worker:0". All raise NotFound for a job or rank the server has not heard of, Unreachable and
+    Refused.
+    """
+
+    def __init__(self, client: Client, job: str) -> None:
+        self._client = client
+        self.job = job
+
+    def __repr__(self) -> str:
+        return f"<questions about job {self.job}>"
+
+    def report(self, steps: Steps = "") -> ReportResult:
+        """What each role and rank reached, against the roof of its node."""
+        return ReportResult(self._client.report(self.job, *step_range(steps)))
+
+    def roofline(
+        self, kind: str = "classic", points: str = "rank", steps: Steps = "", ranks: Sequence[str] = ()
+    ) -> RooflineResult:
+        """Points against roofs. kind: "classic", "hierarchical" or "network"; points: what one is, "role",
+        "rank", "step", "phase" or "kernel"."""
+        return RooflineResult(self._client.roofline(self.job, kind, points, **_subject(steps, ranks)))
+
+    def time_roofline(
+        self, points: str = "kernel", steps: Steps = "", ranks: Sequence[str] = ()
+    ) -> TimeRooflineResult:
+        """Complexity and run time in one plane; points: what one is, "kernel" or "step"."""
+        asked = _subject(steps, ranks)
+        return TimeRooflineResult(self._client.time_roofline(self.job, points=points, **asked))
+
+    def breakdown(self, by: str = "role", steps: Steps = "", ranks: Sequence[str] = ()) -> BreakdownResult:
+        """What work, traffic and time are made of, by "role" or "rank"."""
+        return BreakdownResult(self._client.breakdown(self.job, by, **_subject(steps, ranks)))
+
+    def stragglers(self, steps: Steps = "") -> StragglersResult:
+        """Who waits, and for whom."""
+        return StragglersResult(self._client.stragglers(self.job, *step_range(steps)))
+
+    def steps(self, steps: Steps = "", ranks: Sequence[str] = ()) -> StepsResult:
+        """One row per rank and step."""
+        return StepsResult(self.job, self._client.steps(self.job, ranks, *step_range(steps)))
+
+    def timeline(self, steps: Steps = "", ranks: Sequence[str] = (), kernels: bool = False) -> TimelineResult:
+        """What every rank did when; kernels: every executed kernel too."""
+        chunks = self._client.timeline(self.job, ranks, *step_range(steps), kernels)
+        return TimelineResult(self.job, chunks)
+
+    def export(self) -> ExportResult:
+        """The raw data, all of it in memory; `Client.export` hands it on in pieces."""
+        return ExportResult(self.job, self._client.export(self.job))
+
+
+class ExperimentQuestions:
+    """Questions about several jobs: those tagged experiment=NAME, or these. Errors as of JobQuestions."""
+
+    def __init__(self, client: Client, experiment: str = "", jobs: Sequence[str] = ()) -> None:
+        self._client = client
+        self.experiment = experiment
+        self.jobs = list(jobs)
+
+    def __repr__(self) -> str:
+        return f"<questions about experiment {self.experiment or ', '.join(self.jobs)}>"
+
+    def trajectory(self, over: str, roles: Sequence[str] = (), steps: Steps = "") -> TrajectoryResult:
+        """Each role under its roof in order of `over`: a tag, or "nodes", "ranks", "ps", "batch", "threads",
+        "ranks_per_node"."""
+        first, last = step_range(steps)
+        found = self._client.trajectory(self.experiment, self.jobs, over, roles, first, last)
+        return TrajectoryResult(found)
+
+    def time_roofline(
+        self, over: str, points: str = "kernel", steps: Steps = "", ranks: Sequence[str] = ()
+    ) -> TimeRooflineResult:
+        """Kernels or steps of all jobs in one plane, joined in order of `over`."""
+        asked = _subject(steps, ranks)
+        found = self._client.time_roofline("", self.experiment, self.jobs, over, points, **asked)
+        return TimeRooflineResult(found)
+
+
+def _subject(steps: Steps, ranks: Sequence[str]) -> dict[str, Any]:
+    first, last = step_range(steps)
+    return {"first_step": first, "last_step": last, "ranks": ranks}
