@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Callable
 
-from . import agent, recordings, server
+from . import agent, models, recordings, server
 from .site import Result
 
 
@@ -23,6 +23,7 @@ def benchmarks(training_python: str) -> dict[str, Callable[[], Result]]:
         "streams": server.many_streams,
         "visible": agent.visible_after,
         "report": server.long_report,
+        "models": models.answers,
         "memory": server.memory_under_load,
         "import": recordings.read_large_file,
     }
