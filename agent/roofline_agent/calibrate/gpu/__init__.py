@@ -1,17 +1,22 @@
 """The ceilings of this node's GPUs, and what launching costs; nothing is raised for what it does not have.
 
-Measured by the training's own Python with what is in it (PyTorch), in a process of its own.
+Measured by the training's own Python with what is in it (PyTorch, else CuPy), and by the driver with kernels
+of our own, in processes of their own. Theoretical peaks (`.theory`, provenance analytic) stand beside.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ..records import Ceiling
 from .child import Heard, listen
 from .pythons import choose
+from .theory import theoretical
 
 BENCH = Path(__file__).with_name("bench")
 # The longest stretch without news: a framework on a slow file system is loaded, or its kernels are.
@@ -30,14 +35,27 @@ def measure_gpus(
     """
     environ = dict(os.environ)
     chosen, why = choose(python, environ)
-    if chosen is None:
-        return (), (f"GPUs and launch overhead were not measured: {why}",)
+    run = partial(_run, quick=quick, progress=progress)
+    heard = []
+    if chosen:
+        heard.append(run(chosen.path, "dispatch", _without_gpus(environ)))
+    # Without a framework much can still be measured by the driver alone.
+    heard.append(run(chosen.path if chosen else sys.executable, "gpus", _for_gpus(environ)))
+    heard.append(run(sys.executable, "facts", environ))
+    ceilings = [ceiling for one in heard for ceiling in one.ceilings]
+    for facts in heard[-1].gpus:
+        for ceiling in theoretical(facts, time.time_ns()):
+            progress(ceiling)
+            ceilings.append(ceiling)
+    notes = [f"launch: no framework's dispatch overhead was measured: {why}"] if why else []
+    return tuple(ceilings), tuple(dict.fromkeys(notes + [note for one in heard for note in one.notes]))
+
+
+def _run(
+    python: str, what: str, environ: dict[str, str], quick: bool, progress: Callable[[Ceiling], None]
+) -> Heard:
     options = ["--quick"] if quick else []
-    heard = [
-        listen([chosen.path, str(BENCH), what, *options], surroundings, progress, SILENCE_S)
-        for what, surroundings in (("dispatch", _without_gpus(environ)), ("gpus", _for_gpus(environ)))
-    ]
-    return _both(heard)
+    return listen([python, str(BENCH), what, *options], environ, progress, SILENCE_S)
 
 
 def _without_gpus(environ: dict[str, str]) -> dict[str, str]:
@@ -49,10 +67,3 @@ def _for_gpus(environ: dict[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in environ.items() if name not in _UNWANTED}
     # CUDA numbers GPUs by speed unless told; NVML, and so the agent's samples, by their place on the bus.
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **kept}
-
-
-def _both(heard: list[Heard]) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    return (
-        tuple(ceiling for one in heard for ceiling in one.ceilings),
-        tuple(dict.fromkeys(note for one in heard for note in one.notes)),
-    )

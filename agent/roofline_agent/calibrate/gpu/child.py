@@ -1,6 +1,7 @@
 """Runs a bench in a process of its own, reads its lines, and ends it when it says nothing any more.
 
-Each line is {"ceiling": ...}, {"note": ...} or {"done": true}. What was said before a crash counts.
+Each line is {"ceiling": ...}, {"gpu": ...}, {"note": ...} or {"done": true}. What was said before a crash
+counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ..child import explain_exit
 from ..records import Ceiling, ceiling_from_json
@@ -26,7 +27,40 @@ class Heard(NamedTuple):
     """What a bench measured, and what is to be said about the rest."""
 
     ceilings: tuple[Ceiling, ...]
+    gpus: tuple[dict[str, Any], ...]  # what the driver says of each: bench.nvml.Facts
     notes: tuple[str, ...]
+
+
+class _Hearing:
+    """The lines so far."""
+
+    def __init__(self, progress: Callable[[Ceiling], None]) -> None:
+        self._progress = progress
+        self.ceilings: list[Ceiling] = []
+        self.gpus: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+        self.is_done = False
+
+    def take(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+            if "ceiling" in message:
+                self.ceilings.append(ceiling_from_json(message["ceiling"]))
+                self._progress(self.ceilings[-1])
+            elif "gpu" in message:
+                self.gpus.append(dict(message["gpu"]))
+            elif "note" in message:
+                self.notes.append(str(message["note"]))
+            self.is_done = self.is_done or "done" in message
+        except (ValueError, TypeError) as error:
+            self.notes.append(f"the measurement wrote a line that is none of ours ({error}): {line[:100]!r}")
+
+    @property
+    def last(self) -> Ceiling | None:
+        return self.ceilings[-1] if self.ceilings else None
+
+    def heard(self) -> Heard:
+        return Heard(tuple(self.ceilings), tuple(self.gpus), tuple(self.notes))
 
 
 def listen(
@@ -36,28 +70,26 @@ def listen(
 
     silence_s: so long it may say nothing. How long the whole takes depends on how many GPUs there are.
     """
-    ceilings: list[Ceiling] = []
-    notes: list[str] = []
-    done = False
+    hearing = _Hearing(progress)
     with tempfile.TemporaryFile() as complaints:
         try:
             child = _start(command, environ, complaints)
         except OSError as error:
-            return Heard((), (f"{command[0]} cannot be run: {error.strerror}",))
+            return Heard((), (), (f"{command[0]} cannot be run: {error.strerror}",))
         try:
             for line in _lines(child, silence_s):
-                done = _take(line, ceilings, notes, progress) or done
+                hearing.take(line)
         except TimeoutError:
-            _kill(child)
-            notes.append(f"the measurement was stopped: nothing new for {silence_s:g} s{_after(ceilings)}")
-            return Heard(tuple(ceilings), tuple(notes))
+            after = f" after {hearing.last.name}" if hearing.last else ""
+            hearing.notes.append(f"the measurement was stopped: nothing new for {silence_s:g} s{after}")
+            return hearing.heard()
         finally:
             _kill(child)
-        if not done:
+        if not hearing.is_done:
             complaints.seek(0)
             said = complaints.read()[-4000:].decode("utf-8", "replace").strip()
-            notes.append(explain_exit(child.wait(), ceilings[-1] if ceilings else None, said))
-    return Heard(tuple(ceilings), tuple(notes))
+            hearing.notes.append(explain_exit(child.wait(), hearing.last, said))
+    return hearing.heard()
 
 
 def _start(
@@ -96,29 +128,8 @@ def _lines(child: subprocess.Popen[bytes], silence_s: float) -> Iterator[bytes]:
         raise TimeoutError from None
 
 
-def _take(
-    line: bytes, ceilings: list[Ceiling], notes: list[str], progress: Callable[[Ceiling], None]
-) -> bool:
-    """Whether this was the last line."""
-    try:
-        message = json.loads(line)
-        if "ceiling" in message:
-            ceilings.append(ceiling_from_json(message["ceiling"]))
-            progress(ceilings[-1])
-        elif "note" in message:
-            notes.append(str(message["note"]))
-        return "done" in message
-    except (ValueError, TypeError) as error:
-        notes.append(f"the measurement wrote a line that is none of ours ({error}): {line[:100]!r}")
-        return False
-
-
 def _kill(child: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(timeout=GRACE_S)
-
-
-def _after(ceilings: Sequence[Ceiling]) -> str:
-    return f" after {ceilings[-1].name}" if ceilings else ""

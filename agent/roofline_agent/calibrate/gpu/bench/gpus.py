@@ -1,118 +1,108 @@
-"""Ceilings of one GPU with a library's help: bandwidths, peaks by precision, the launch of a kernel."""
+"""Ceilings of one GPU: bandwidths, peaks by precision, the launch of a kernel."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from . import words
-from .libraries import ARRAYS, PRECISIONS, Gpu, Unsupported, Work
-from .timing import Measured, Plan, TooLong, measure_rate, shortest
+from .libraries import Library, Unsupported, Work
+from .timing import Measured, Plan, TooLong, TooShort, measure_rate, shortest
 
-TIMES_L2 = 16  # how much larger than the L2 an array is that shall not be read from there
-
-
-def measure(gpu: Gpu, plan: Plan) -> None:
-    """Says every ceiling as it is measured, and why one could not be."""
-    for kind in ARRAYS:
-        _attempt(gpu, f"hbm.{kind}", partial(measure_stream, gpu, kind, plan))
-    for precision in PRECISIONS:
-        _attempt(gpu, f"peak.{precision}", partial(measure_peak, gpu, precision, plan))
-    _attempt(gpu, "launch", partial(measure_launch, gpu, plan))
-
-
-def device(gpu: Gpu) -> str:
-    return f"gpu {gpu.index}"
+PRECISIONS = ("f64", "f32", "tf32", "f16", "bf16", "f8_e4m3")
+_RATES: dict[str, dict[str, Any]] = {
+    **{
+        f"{level}.{kind}": {"kind": "memory", "unit": "byte/s", "level": level}
+        for level, kind in (("hbm", "read"), ("hbm", "copy"), ("hbm", "triad"), ("l2", "read"))
+    },
+    **{
+        f"peak.{precision}": {"kind": "compute", "unit": "FLOP/s", "precision": precision}
+        for precision in PRECISIONS
+    },
+}
 
 
-def _attempt(gpu: Gpu, name: str, work: Callable[[], None]) -> None:
-    try:
-        work()
-    except Unsupported as error:
-        words.note(f"{device(gpu)}: {name} was not measured: {error}")
-    except Exception as error:
-        # Frameworks raise what they like; one ceiling less must not cost the others.
-        words.note(f"{device(gpu)}: {name} was not measured: {type(error).__name__}: {str(error)[:300]}")
-    gpu.release()
+class _Reached(NamedTuple):
+    """How far one way came."""
+
+    measured: Measured
+    what: str
+    operation: str
 
 
-def array_bytes(gpu: Gpu, plan: Plan) -> int:
-    """Of one array: many times the L2, but all three of them within a third of the memory that is free."""
-    least, most = plan.array_bytes
-    wanted = max(least, min(most, TIMES_L2 * (gpu.l2_bytes or 0)))
-    return min(wanted, gpu.free_bytes // 9) // 1024 * 1024
+def measure(index: int, libraries: Sequence[Library], plan: Plan) -> None:
+    """Says every ceiling as it is measured, and why one could not be. index: as NVML numbers GPUs."""
+    for name, fields in _RATES.items():
+        reached, reasons = _reach(name, libraries, plan)
+        if not reached:
+            words.note(f"gpu {index}: {name} was not measured: {'; '.join(reasons) or 'nothing here can'}")
+            continue
+        best = max(reached, key=lambda one: one.measured.best)
+        runs = f"best of {best.measured.runs} runs of about {plan.run_s:g} s after a warm-up"
+        method = f"{best.what}; {runs}, by the device's clock"
+        words.ceiling(
+            name,
+            measured=best.measured,
+            method=method,
+            device=f"gpu {index}",
+            operation=best.operation,
+            **fields,
+        )
+    _measure_launch(index, libraries, plan)
 
 
-def measure_stream(gpu: Gpu, kind: str, plan: Plan) -> None:
-    size = array_bytes(gpu, plan)
-    best, work = _best(gpu, gpu.stream(kind, size), plan)
-    against = f", {size / gpu.l2_bytes:.0f} x the L2" if gpu.l2_bytes else ", the L2's size is not known"
-    method = f"{work.what}; arrays of {size / (1 << 20):.0f} MiB each{against}; {_effort(best, plan)}"
-    words.ceiling(
-        f"hbm.{kind}", "memory", "byte/s", best, method, level="hbm", device=device(gpu), operation=kind
-    )
-
-
-def measure_peak(gpu: Gpu, precision: str, plan: Plan) -> None:
-    best, work = _best(gpu, _products(gpu, precision, plan), plan)
-    method = f"{work.what}; best of sizes up to {max(plan.sizes)}; {_effort(best, plan)}"
-    words.ceiling(
-        f"peak.{precision}",
-        "compute",
-        "FLOP/s",
-        best,
-        method,
-        precision=precision,
-        device=device(gpu),
-        operation="gemm",
-    )
-
-
-def _products(gpu: Gpu, precision: str, plan: Plan) -> Iterable[Work]:
-    for size in plan.sizes:
-        # Made when it is its turn: the matrices of the size before are no longer held then. Three of 8 bytes.
-        if size == plan.sizes[0] or 3 * 8 * size * size < gpu.free_bytes // 2:
-            yield gpu.gemm(precision, size)
-
-
-def _best(gpu: Gpu, works: Iterable[Work], plan: Plan) -> tuple[Measured, Work]:
-    """The fastest of several ways. Raises TooLong when even the first one is too slow."""
-    found: list[tuple[Measured, Work]] = []
-    for work in works:
+def _reach(name: str, libraries: Sequence[Library], plan: Plan) -> tuple[list[_Reached], list[str]]:
+    """What every way gave, and why some gave nothing."""
+    reached: list[_Reached] = []
+    reasons: list[str] = []
+    for library in libraries:
         try:
-            measured = measure_rate(partial(gpu.timed, work), work.amount, plan)
-        except TooLong:
-            if not found:
-                raise
-            break
-        found.append((measured, work._replace(run=_nothing)))
-    return max(found, key=lambda one: one[0].best)
+            _reach_by(name, library, plan, reached)
+        except (Unsupported, TooLong, TooShort) as error:
+            reasons.append(str(error))
+        except Exception as error:
+            # Frameworks raise what they like, and one ceiling less must not cost the others.
+            reasons.append(f"{type(error).__name__}: {str(error)[:300]}")
+        library.release()
+    return reached, reasons
 
 
-def _nothing() -> None:
-    """In place of work whose arrays are no longer to be held."""
+def _reach_by(name: str, library: Library, plan: Plan, reached: list[_Reached]) -> None:
+    # A function of its own: when it returns, nothing holds the arrays any more, and they can be given back.
+    for work in library.works(name, plan):
+        measured = measure_rate(work.timed, work.amount, plan)
+        reached.append(_Reached(measured, work.what, work.operation))
 
 
-def measure_launch(gpu: Gpu, plan: Plan) -> None:
+def _measure_launch(index: int, libraries: Sequence[Library], plan: Plan) -> None:
     """Wang et al. 2020 (time-based roofline): what one launch costs, kernels launched one behind another."""
-    work = gpu.tiny()
+    found: list[tuple[Measured, str]] = []
+    for library in libraries:
+        try:
+            works = library.works("launch", plan)
+            found += [(_launch_time(library, work, plan), work.what) for work in works]
+        except Exception as error:
+            words.note(f"gpu {index}: launch: {type(error).__name__}: {str(error)[:300]}")
+        library.release()
+    if not found:
+        return
+    measured, what = min(found, key=lambda one: one[0].best)
+    method = (
+        f"{what}; {plan.launches} launches back to back, by the host's clock until the last has ended; "
+        f"shortest of {measured.runs} runs after a warm-up"
+    )
+    others = [f"{other}: {one.best * 1e6:.2f} us" for one, other in found if other != what]
+    words.ceiling("launch", "overhead", "s", measured, "; ".join([method, *others]), device=f"gpu {index}")
+
+
+def _launch_time(library: Library, work: Work, plan: Plan) -> Measured:
     taken = []
     for _ in range(plan.repeats + 1):
-        gpu.wait()
+        library.wait()
         begin = time.perf_counter()
         for _ in range(plan.launches):
             work.run()
-        gpu.wait()
+        library.wait()
         taken.append((time.perf_counter() - begin) / plan.launches)
-    measured = shortest(taken[1:])  # the first is the warm-up
-    method = (
-        f"{work.what}; {plan.launches} launches back to back, by the host's clock until the last has ended; "
-        f"shortest of {measured.runs} runs after a warm-up"
-    )
-    words.ceiling("launch", "overhead", "s", measured, method, device=device(gpu))
-
-
-def _effort(measured: Measured, plan: Plan) -> str:
-    runs = f"best of {measured.runs} runs of about {plan.run_s:g} s after a warm-up"
-    return f"{runs}, timed by events on the device"
+    return shortest(taken[1:])  # the first is the warm-up

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-PRECISIONS = ("f64", "f32", "tf32", "f16", "bf16", "f8_e4m3")
-# FLOPs aside: how many arrays one pass over them touches.
-ARRAYS = {"read": 1, "copy": 2, "triad": 3}
-
+from .timing import Plan
 
 if TYPE_CHECKING:
-    Clock = Callable[[], float | None]
+    from .timing import Timed
+
+    Clock = Callable[[], float | None]  # the SM clock now, Hz
+
+TIMES_L2 = 16  # how much larger than the L2 an array is that shall not be read from there
+MIB = 1 << 20
 
 
 class Unsupported(Exception):
@@ -19,39 +22,52 @@ class Unsupported(Exception):
 
 
 class Work(NamedTuple):
-    """Something to be timed: a unit of it, and what that is."""
+    """Something to be timed: a unit of it, what that is, and how."""
 
     run: Callable[[], object]
     amount: float  # FLOPs or bytes
     what: str  # for people
+    operation: str  # "read", "copy", "triad", "gemm", "fma", "launch"
+    timed: Timed
 
 
-class Gpu(Protocol):
-    """One GPU as a library has it. Arrays hold random numbers: zeros need less power, and run faster."""
+class Library(Protocol):
+    """One GPU as a library has it.
 
-    index: int
-    name: str  # the device's
-    library: str  # "torch 2.13.0"
-    l2_bytes: int | None
+    Arrays hold random numbers where the library can make them: zeros need less power, and run faster.
+    """
 
-    @property
-    def free_bytes(self) -> int:
-        """Of its memory."""
-
-    def gemm(self, precision: str, size: int) -> Work:
-        """C = A B of square matrices. Raises Unsupported."""
-
-    def stream(self, kind: str, array_bytes: int) -> list[Work]:
-        """Ways to read, copy or combine arrays of so many bytes each, of which the fastest counts."""
-
-    def tiny(self) -> Work:
-        """A kernel with as good as nothing to do."""
-
-    def timed(self, work: Work, units: int) -> tuple[float, float | None]:
-        """Seconds by the device's own clock, and the SM clock meanwhile."""
+    def works(self, name: str, plan: Plan) -> Iterator[Work]:
+        """Ways to reach the ceiling of that name, of which the fastest counts; each is made when it is asked
+        for, smaller ones first. Raises Unsupported."""
 
     def wait(self) -> None:
         """Until all is done that was started."""
 
     def release(self) -> None:
         """Give back memory that is no longer used."""
+
+
+def array_bytes(plan: Plan, free_bytes: int, l2_bytes: int | None) -> int:
+    """Of one array that shall not fit into the L2; three of them fill a third of the free memory at most."""
+    least, most = plan.array_bytes
+    wanted = max(least, min(most, TIMES_L2 * (l2_bytes or 0)))
+    return min(wanted, free_bytes // 9) // MIB * MIB
+
+
+def described(size: int, l2_bytes: int | None) -> str:
+    """The working set in words."""
+    against = f"{size / l2_bytes:.0f} x the L2" if l2_bytes else "the L2's size is not known"
+    return f"arrays of {size / MIB:.0f} MiB each, {against}"
+
+
+def sizes(plan: Plan, free_bytes: int) -> Iterator[int]:
+    """Of square matrices of 8 bytes an element, three of which fit into half of the memory; at least one."""
+    return (size for size in plan.sizes if size == plan.sizes[0] or 24 * size * size < free_bytes // 2)
+
+
+def timed_by_host(run: Callable[[], object], units: int) -> tuple[float, float | None]:
+    begin = time.perf_counter()
+    for _ in range(units):
+        run()
+    return time.perf_counter() - begin, None

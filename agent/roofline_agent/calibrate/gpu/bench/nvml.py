@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 _SM, _MEMORY = 1, 2  # nvmlClockType_t: NVML_CLOCK_SM, NVML_CLOCK_MEM
 _MHZ = 1e6
+BUSY = 0.1  # what a GPU that nobody uses may show
 _TEXT = 96  # NVML_DEVICE_NAME_V2_BUFFER_SIZE and NVML_DEVICE_UUID_V2_BUFFER_SIZE
 
 

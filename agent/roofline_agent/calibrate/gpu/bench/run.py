@@ -3,44 +3,131 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import importlib
 import importlib.util
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import dispatch, gpus, nvml, words
+from .cupy_gpu import CupyGpu
+from .driver_gpu import Driver, DriverError, DriverGpu
+from .libraries import Library
 from .timing import FULL, QUICK, Plan
 from .torch_gpu import TorchGpu
+
+if TYPE_CHECKING:
+    from .libraries import Clock
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("what", choices=("gpus", "dispatch"))
+    parser.add_argument("what", choices=("gpus", "dispatch", "facts"))
     parser.add_argument("--quick", action="store_true", help="a rough look, for tests")
     asked = parser.parse_args(arguments)
     words.keep_output()
     plan = QUICK if asked.quick else FULL
-    if asked.what == "dispatch":
-        dispatch.measure(plan)
-    else:
-        measure_gpus(plan)
+    {"dispatch": dispatch.measure, "gpus": measure_gpus, "facts": say_facts}[asked.what](plan)
     words.say({"done": True})
     return 0
 
 
+def say_facts(plan: Plan) -> None:
+    """What the driver says of each GPU, for the theoretical ceilings."""
+    with nvml.opened() as driver:
+        for index in range(driver.count() if driver else 0):
+            facts = driver.facts(index) if driver else None
+            if facts is not None:
+                words.say({"gpu": facts._asdict()})
+
+
+class Found(NamedTuple):
+    """What sees GPUs, and how many."""
+
+    devices: int
+    uuid: Callable[[int], str]
+    open: Callable[[int, Clock], Library]
+
+
 def measure_gpus(plan: Plan) -> None:
-    if importlib.util.find_spec("torch"):
-        _torch(importlib.import_module("torch"), plan)
-    else:
-        words.note("no GPU was measured: this Python has no torch")
-
-
-def _torch(torch: Any, plan: Plan) -> None:
-    if not torch.cuda.is_available():
-        words.note(f"no GPU was measured: torch {torch.__version__} sees none")
+    """Each GPU that something here sees, with all that sees it."""
+    if not _may_be_there():
+        words.note("no GPU was measured: neither NVIDIA's nor AMD's driver is loaded here")
         return
-    with nvml.opened() as driver, torch.no_grad():
-        for at in range(torch.cuda.device_count()):
-            properties = torch.cuda.get_device_properties(at)
-            index = nvml.index_of(driver, at, str(getattr(properties, "uuid", "")), os.environ)
-            gpus.measure(TorchGpu(torch, f"cuda:{at}", index, nvml.clock_of(driver, index)), plan)
+    ways = [found for found in (_framework(), _driver()) if found]
+    with nvml.opened() as driver:
+        for at in range(max((way.devices for way in ways), default=0)):
+            seeing = [way for way in ways if at < way.devices]
+            uuid = next((known for way in seeing if (known := way.uuid(at))), "")
+            index = nvml.index_of(driver, at, uuid, os.environ)
+            _say_if_busy(driver, index)
+            clock = nvml.clock_of(driver, index)
+            libraries = [library for way in seeing if (library := _open(way, at, clock))]
+            if libraries:
+                gpus.measure(index, libraries, plan)
+
+
+def _may_be_there() -> bool:
+    """Asked first: loading a framework takes seconds, and says the same at more length."""
+    for library in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(library)
+            return True
+    return os.path.exists("/dev/kfd")
+
+
+def _open(way: Found, at: int, clock: Clock) -> Library | None:
+    try:
+        return way.open(at, clock)
+    except Exception as error:
+        words.note(f"gpu {at}: {type(error).__name__}: {str(error)[:300]}")
+        return None
+
+
+def _say_if_busy(driver: nvml.Driver | None, index: int) -> None:
+    handle = driver.handle(index) if driver else None
+    load = driver.utilization(handle) if driver and handle else None
+    if load is not None and load > nvml.BUSY:
+        words.note(
+            f"gpu {index} was {load:.0%} busy before anything was measured: its ceilings may be too low"
+        )
+
+
+def _driver() -> Found | None:
+    try:
+        driver = Driver()
+        return Found(driver.count(), driver.uuid, lambda at, clock: DriverGpu(driver, at, clock))
+    except (OSError, DriverError, AttributeError) as error:
+        words.note(f"no GPU can be measured by the driver alone: {error}")
+        return None
+
+
+def _framework() -> Found | None:
+    """PyTorch if it is there and sees a GPU, else CuPy."""
+    for name, found in (("torch", _torch), ("cupy", _cupy)):
+        if importlib.util.find_spec(name) is None:
+            continue
+        try:
+            return found(importlib.import_module(name))
+        except Exception as error:
+            words.note(f"no GPU was measured by {name}: {type(error).__name__}: {str(error)[:300]}")
+    words.note("no matrix products were measured: neither torch nor cupy of this Python sees a GPU")
+    return None
+
+
+def _torch(torch: Any) -> Found:
+    if not torch.cuda.is_available():
+        raise LookupError(f"torch {torch.__version__} sees none")
+    torch.set_grad_enabled(False)
+
+    def uuid(at: int) -> str:
+        return str(getattr(torch.cuda.get_device_properties(at), "uuid", ""))
+
+    return Found(torch.cuda.device_count(), uuid, lambda at, clock: TorchGpu(torch, f"cuda:{at}", clock))
+
+
+def _cupy(cupy: Any) -> Found:
+    count = cupy.cuda.runtime.getDeviceCount()
+    return Found(count, lambda at: "", lambda at, clock: CupyGpu(cupy, at, clock))

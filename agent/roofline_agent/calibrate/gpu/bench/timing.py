@@ -43,10 +43,16 @@ class TooLong(Exception):
     """One unit of the work takes longer than the plan allows."""
 
 
+class TooShort(Exception):
+    """The clock did not move, whatever was done."""
+
+
 def measure_rate(timed: Timed, amount: float, plan: Plan) -> Measured:
-    """amount: FLOPs or bytes of a unit. Raises TooLong."""
+    """amount: FLOPs or bytes of a unit. Raises TooLong and TooShort."""
     units = _units(timed, plan)
     runs = [timed(units) for _ in range(plan.repeats)]
+    if min(seconds for seconds, _ in runs) <= 0:
+        raise TooShort("by the clock it took no time")
     return fastest([amount * units / seconds for seconds, _ in runs], [clock for _, clock in runs])
 
 
