@@ -1,4 +1,4 @@
-"""What stands under a picture: which job, on which machines, when, how well the clocks agree, what is missing."""
+"""What stands under a picture: which job, on which machines, when, how well clocks agree, what is missing."""
 
 from __future__ import annotations
 

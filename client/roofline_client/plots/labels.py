@@ -1,4 +1,4 @@
-"""Texts that stand where nothing else stands: each has places in order of preference and takes the first free one.
+"""Texts that stand where nothing else stands: each takes the first of its places that is free.
 
 Places are found whenever the picture is drawn, so that they fit the size it is drawn in. The search is ours:
 adjustText moves labels of points only, knows no labels along lines, and brings scipy along.
@@ -45,10 +45,11 @@ class Label(NamedTuple):
     leader: Line2D | None
     anchor: tuple[float, float] | None  # data
     own: Line2D | None  # the line it stands at
+    farthest: float  # points; further off it is better left out
 
 
 class Labels(Artist):
-    """The labels of some axes. Drawn before them, it gives each its place; one without a place is not shown."""
+    """The labels of some axes. Drawn before them, it gives each its place; who has none is not shown."""
 
     def __init__(self, axis: Axes) -> None:
         super().__init__()
@@ -62,19 +63,27 @@ class Labels(Artist):
         """There is a marker here (data) that no text may cover."""
         self._marks.append((x, y))
 
-    def at_point(self, x: float, y: float, text: str, colour: str = style.INK, mark: bool = True) -> None:
+    def at_point(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        colour: str = style.INK,
+        mark: bool = True,
+        farthest: float = math.inf,
+    ) -> None:
         """A text beside a marker (or beside nothing); a line leads to it when it stands off."""
         leader = Line2D([], [], color=style.FAINT, linewidth=0.6, zorder=2.6, transform=IdentityTransform())
         leader.set_in_layout(False)
         self._axis().add_line(leader)
         places: Places = _round_a_point(x, y, style.MARKER / 2 if mark else 0.0)
-        self._labels.append(Label(self._text(text, colour, 0.0), places, leader, (x, y), None))
+        self._labels.append(Label(self._text(text, colour, 0.0), places, leader, (x, y), None, farthest))
 
     def at_line(self, line: Line2D, text: str, colour: str, rising: bool) -> None:
         """A text along a line of two points, level or rising by 45 degrees."""
         angle = 45.0 if rising else 0.0
         places: Places = _along_rising(line) if rising else _along_level(line)
-        self._labels.append(Label(self._text(text, colour, angle), places, None, None, line))
+        self._labels.append(Label(self._text(text, colour, angle), places, None, None, line, math.inf))
 
     def draw(self, renderer: Any) -> None:
         if not self.get_visible():
@@ -115,8 +124,9 @@ class Labels(Artist):
 
     def _markers(self, axis: Axes, scale: float) -> list[Box]:
         half = (style.MARKER / 2 + 0.5) * scale
-        places = axis.transData.transform(self._marks) if self._marks else []
-        return [(x - half, y - half, x + half, y + half) for x, y in places]
+        if not self._marks:
+            return []
+        return [(x - half, y - half, x + half, y + half) for x, y in axis.transData.transform(self._marks)]
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
@@ -170,7 +180,7 @@ def _best(
     inside = axis.get_window_extent()
     best: tuple[float, Place] | None = None
     for place in sorted(label.places(axis, width, height, scale), key=lambda p: p.far):
-        if best and place.far >= best[0]:
+        if place.far > label.farthest or (best and place.far >= best[0]):
             break
         boxes = _footprint(place, width, height, angle)
         if not all(map(inside_of(inside), boxes)) or any(_touch(a, b) for a in boxes for b in taken):

@@ -1,4 +1,4 @@
-"""Points of a roofline: markers of their role, hollow where counts are incomplete, bars of their spread, names."""
+"""Points of a roofline: the markers of their roles, hollow for incomplete counts, bars of spread, names."""
 
 from __future__ import annotations
 
@@ -52,16 +52,18 @@ def _ends(spread: Spread | None) -> list[float]:
     return [] if spread is None else [v for v in (spread.p5, spread.p95) if is_drawable(v)]
 
 
-def draw_points(axis: Axes, points: Sequence[RoofPoint], marker: Callable[[RoofPoint], str]) -> None:
+def draw_points(
+    axis: Axes, points: Sequence[RoofPoint], marker: Callable[[RoofPoint], str], size: float = 1.0
+) -> None:
     many = len(points) > 40
     for point in points:
         if point.kind != "step":
             _bars(axis, point, 0.35 if many else 0.8)
     for point in points:
-        axis.add_line(_marker(point, marker(point), many))
+        axis.add_line(_marker(point, marker(point), many, size))
 
 
-def _marker(point: RoofPoint, shape: str, many: bool) -> Line2D:
+def _marker(point: RoofPoint, shape: str, many: bool, size: float) -> Line2D:
     colour, hollow = style.colour(point.role), bool(point.incomplete)
     small = point.kind == "step" and many
     return Line2D(
@@ -69,7 +71,7 @@ def _marker(point: RoofPoint, shape: str, many: bool) -> Line2D:
         [point.flops_per_second.value or 0.0],
         linestyle="",
         marker=shape,
-        markersize=3.0 if small else style.MARKER * (0.75 if many else 1.0),
+        markersize=3.0 if small else style.MARKER * (0.75 if many else size),
         markerfacecolor="white" if hollow else colour,
         markeredgecolor=colour if hollow else "none" if small else "white",
         markeredgewidth=(0.6 if small else 1.3) if hollow else 0.7,

@@ -4,6 +4,7 @@ ridge between them, and the batch size at which a rank crosses it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -62,16 +63,14 @@ def _cross(axis: Axes, labels: Labels, panel: Panel, crossing: Crossing, ridge: 
     looks = {"color": style.colour(points[0].role), "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
     arrow = {"arrowstyle": "->,head_width=0.15,head_length=0.3", "shrinkA": 5.0, "shrinkB": 0.0, **looks}
     axis.annotate("", (ridge, y), (x, y), arrowprops=arrow, zorder=3).set_in_layout(False)
-    labels.at_point(
-        ridge, y, f"at batch {units.number(batch, '1')}", style.colour(points[0].role), mark=False
-    )
+    told = f"at batch {units.number(batch, '1')}"
+    labels.at_point(ridge, y, told, style.colour(points[0].role), mark=False)
     return True
 
 
 def _explained() -> Line2D:
-    return Line2D(
-        [], [], color=style.DIM, linestyle=":", linewidth=0.9, label="batch size that hides the network"
-    )
+    look: dict[str, Any] = {"color": style.DIM, "linestyle": ":", "linewidth": 0.9}
+    return Line2D([], [], label="batch size that hides the network", **look)
 
 
 def _across(points: Sequence[RoofPoint]) -> str:

@@ -12,6 +12,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from . import style
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_STEPS = {
+    "s": ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")),
+    "byte": ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"), (1.0, "")),
+}
 LEAST_DECADES = 2.0  # what is narrower looks like a difference where there is none
 
 
@@ -89,6 +94,15 @@ def dress(axis: Axes, across: str, up: str) -> None:
     axis.tick_params(labelsize=style.TICK)
     axis.tick_params(which="minor", length=2, width=0.5)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def unit_for(unit: str, largest: float) -> tuple[float, str]:
+    """The multiple of a unit in which numbers up to the largest are written: (1e-3, "ms")."""
+    steps = _STEPS.get(unit, _DECIMAL)
+    for scale, prefix in steps:
+        if largest >= scale:
+            return scale, f"{prefix}{'B' if unit == 'byte' else unit}"
+    return steps[-1][0], f"{steps[-1][1]}{'B' if unit == 'byte' else unit}"
 
 
 def tick(number: float) -> str:

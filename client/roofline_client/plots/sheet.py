@@ -1,4 +1,4 @@
-"""A figure laid out in inches: a title, panels, a legend under them, a caption under that; it is as high as they need."""
+"""A figure laid out in inches: title, panels, legend and caption; it is as high as they need."""
 
 from __future__ import annotations
 
@@ -43,13 +43,20 @@ def settings() -> Iterator[None]:
         yield
 
 
+class Picture(Figure):
+    """A figure that keeps its settings when it is written, whoever writes it."""
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        with settings():
+            super().savefig(*args, **kwargs)
+
+
 def write(figure: Figure, path: Path) -> None:
     """Raises ClientError when the file cannot be written."""
-    with settings():
-        try:
-            figure.savefig(path, dpi=200)
-        except OSError as error:
-            raise ClientError(f"cannot write {path}: {error.strerror or error}") from None
+    try:
+        figure.savefig(path, dpi=200)
+    except OSError as error:
+        raise ClientError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def rows(count: int, columns: int, width: float, height: float, titled: bool = True) -> list[Box]:
@@ -62,7 +69,7 @@ def rows(count: int, columns: int, width: float, height: float, titled: bool = T
 
 
 def blank(boxes: Sequence[Box]) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(6, 4))
+    figure = Picture(figsize=(6, 4))
     FigureCanvasAgg(figure)
     return figure, [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(at)) for at, _ in enumerate(boxes)]
 
@@ -147,8 +154,9 @@ def legend_above(axis: Axes, handles: Sequence[Artist], columns: int, gap: float
     _is_text(legend)
 
 
-def name_panel(axis: Axes, text: str, pad: float = 4.0) -> None:
-    axis.set_title(shortened(clean(text), 52), fontsize=style.LABEL, loc="left", parse_math=False, pad=pad)
+def name_panel(axis: Axes, text: str, pad: float = 4.0, colour: str = style.INK) -> None:
+    looks: dict[str, Any] = {"fontsize": style.LABEL, "color": colour, "parse_math": False}
+    axis.set_title(shortened(clean(text), 52), loc="left", pad=pad, **looks)
 
 
 def wrapped(figure: Figure, text: str, room: float) -> list[str]:

@@ -1,7 +1,7 @@
-"""The time of every step: its phases stacked, a row for each rank; of many ranks how they are spread, by role.
+"""The time of every step: its phases stacked, a row for each rank; of many ranks their spread, by role.
 
-A step nobody saw leaves its place empty. Thousands of steps are drawn as the mean of neighbours, and the caption
-says of how many.
+A step nobody saw leaves its place empty. Of thousands of steps neighbours share a place, and the caption says
+how many.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..names import clean
 from ..records import TableChunk
 from . import Steps, caption, sheet, style
 from .marks import names_of
+from .scales import unit_for
 
 MOST_RANKS = 6  # with more, roles are drawn as bands
 MOST_PLACES = 240  # steps drawn side by side
@@ -33,7 +34,6 @@ PHASES = ("input", "forward", "backward", "communicate", "optimizer")
 class Step(NamedTuple):
     """One step of a rank, seconds; phases: those that were seen."""
 
-    number: int
     time: float
     phases: dict[str, float]
 
@@ -84,11 +84,9 @@ def _panels(record: Steps) -> tuple[list[Panel], list[str]]:
         why = " ".join(notes[:3]) or "no step was marked or seen"
         raise ClientError(f"nothing to draw: job {clean(record.job)} has no steps: {clean(why)}")
     if len(ranks) <= MOST_RANKS:
-        return [
-            Panel(rank, _role(rank), {rank: steps}) for rank, steps in sorted(ranks.items(), key=_order)
-        ], notes
+        return [Panel(r, _role(r), {r: ranks[r]}) for r in sorted(ranks, key=_order)], notes
     roles: dict[str, dict[str, dict[int, Step]]] = {}
-    for rank, steps in sorted(ranks.items(), key=_order):
+    for rank, steps in ((r, ranks[r]) for r in sorted(ranks, key=_order)):
         roles.setdefault(_role(rank), {})[rank] = steps
     return [Panel(names_of(list(own)), role, own) for role, own in roles.items()], notes
 
@@ -97,8 +95,8 @@ def _role(rank: str) -> str:
     return rank.rpartition(":")[0] or rank
 
 
-def _order(item: tuple[str, Any]) -> tuple[str, int, str]:
-    role, _, index = item[0].rpartition(":")
+def _order(rank: str) -> tuple[str, int, str]:
+    role, _, index = rank.rpartition(":")
     return role, int(index) if index.isdecimal() else 0, index
 
 
@@ -115,18 +113,17 @@ def _read(chunks: Iterable[TableChunk]) -> tuple[dict[str, dict[int, Step]], lis
                 continue
             steps = ranks.setdefault(str(rank), {})
             again += number in steps
-            phases = {name: row.get(f"{name}_time") for name in PHASES}
-            seen = {
-                name: float(v)
-                for name, v in phases.items()
-                if isinstance(v, (int, float)) and 0 < v < math.inf
-            }
-            steps[number] = Step(number, took / 1e9, seen)
+            steps[number] = Step(took / 1e9, _phases(row))
     if again:
         notes.append(
-            f"{again:,} steps were done again or belong to several workers: the last of each is drawn."
+            f"{again:,} steps were done again, or are windows of several workers: the last is drawn."
         )
     return ranks, notes
+
+
+def _phases(row: dict[str, Any]) -> dict[str, float]:
+    found = {name: row.get(f"{name}_time") for name in PHASES}
+    return {name: float(v) for name, v in found.items() if isinstance(v, (int, float)) and 0 < v < math.inf}
 
 
 # -- drawing ------------------------------------------------------------------------------------------
@@ -136,30 +133,23 @@ def _draw(axes: Sequence[Axes], panels: Sequence[Panel]) -> tuple[list[Artist], 
     numbers = [number for panel in panels for steps in panel.ranks.values() for number in steps]
     first, last = min(numbers), max(numbers)
     width = max(1, math.ceil((last - first + 1) / MOST_PLACES))
-    unit, name = _unit(panels)
+    longest = max(step.time for p in panels for steps in p.ranks.values() for step in steps.values())
+    unit, name = unit_for("s", longest)
     phases: dict[str, None] = {}
     for at, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
         if _is_single(panels):
-            phases.update(dict.fromkeys(_stack(axis, next(iter(panel.ranks.values())), first, width, unit)))
+            phases.update(dict.fromkeys(_stack(axis, panel, first, width, unit)))
         else:
             _band(axis, panel, first, width, unit)
         _dress(axis, (first, last + 1), name, at == len(panels) - 1)
-        sheet.name_panel(axis, panel.name)
-        axis.title.set_color(style.colour(panel.role))
-    said = (
-        [f"Each place is the mean of {width} steps; the thin line is the longest of them."]
-        if width > 1
-        else []
-    )
+        sheet.name_panel(axis, panel.name, colour=style.colour(panel.role))
+    if _is_single(panels):
+        # Ranks are compared with one another.
+        for axis in axes:
+            axis.set_ylim(0, longest / unit * 1.05)
+    how = "the mean of its steps, the line the longest" if _is_single(panels) else "all its steps"
+    said = [f"A place holds {width} steps: shown is {how}."] if width > 1 else []
     return _handles(panels, list(phases), width), [*said, *_gaps(panels, first, last)]
-
-
-def _unit(panels: Sequence[Panel]) -> tuple[float, str]:
-    longest = max(step.time for p in panels for steps in p.ranks.values() for step in steps.values())
-    for least, scale, name in ((1.0, 1.0, "s"), (1e-3, 1e-3, "ms"), (1e-6, 1e-6, "µs")):
-        if longest >= least:
-            return scale, name
-    return 1e-9, "ns"
 
 
 def _binned(steps: dict[int, Step], first: int, width: int) -> dict[int, list[Step]]:
@@ -170,10 +160,11 @@ def _binned(steps: dict[int, Step], first: int, width: int) -> dict[int, list[St
     return places
 
 
-def _stack(axis: Axes, steps: dict[int, Step], first: int, width: int, unit: float) -> list[str]:
+def _stack(axis: Axes, panel: Panel, first: int, width: int, unit: float) -> list[str]:
     """Bars of phases for one rank; the phases there are."""
+    (steps,) = panel.ranks.values()
     places = _binned(steps, first, width)
-    found = [name for name in PHASES if any(name in step.phases for step in steps.values())]
+    found = _phases_of(panel)
     begins = sorted(places)
     floor = [0.0] * len(begins)
     bar: dict[str, Any] = {"width": width, "align": "edge", "linewidth": 0, "antialiased": False}
@@ -183,11 +174,17 @@ def _stack(axis: Axes, steps: dict[int, Step], first: int, width: int, unit: flo
         floor = [low + more for low, more in zip(floor, heights, strict=True)]
     means = [statistics.fmean(s.time for s in places[b]) / unit for b in begins]
     rest = [max(0.0, mean - low) for mean, low in zip(means, floor, strict=True)]
-    axis.bar(begins, rest, bottom=floor, color=style.PARTS["other"], **bar)
+    whole = {"color": style.PARTS["other"]} if found else {"color": style.colour(panel.role), "alpha": 0.4}
+    axis.bar(begins, rest, bottom=floor, **whole, **bar)
     if width > 1:
         tops = [max(s.time for s in places[b]) / unit for b in begins]
         _steps_line(axis, begins, tops, width, style.DIM, 0.6)
     return found
+
+
+def _phases_of(panel: Panel) -> list[str]:
+    seen = {name for steps in panel.ranks.values() for step in steps.values() for name in step.phases}
+    return [name for name in PHASES if name in seen]
 
 
 def _steps_line(
@@ -210,7 +207,7 @@ def _band(axis: Axes, panel: Panel, first: int, width: int, unit: float) -> None
     places: dict[int, list[float]] = {}
     for steps in panel.ranks.values():
         for begin, some in _binned(steps, first, width).items():
-            places.setdefault(begin, []).append(statistics.fmean(s.time for s in some) / unit)
+            places.setdefault(begin, []).extend(step.time / unit for step in some)
     begins = sorted(places)
     colour = style.colour(panel.role)
     quarters = [_quartiles(places[b]) for b in begins]
@@ -251,11 +248,8 @@ def _gaps(panels: Sequence[Panel], first: int, last: int) -> list[str]:
         for rank, steps in panel.ranks.items():
             if len(steps) < total:
                 told.append(f"{clean(rank)} lacks {total - len(steps):,} of {total:,} steps")
-    return (
-        [f"Empty places: {'; '.join(told[:3])}{f'; and {len(told) - 3} more ranks' if told[3:] else ''}."]
-        if told
-        else []
-    )
+    more = f"; {len(told) - 3} more ranks lack some" if len(told) > 3 else ""
+    return [f"Empty places: {'; '.join(told[:3])}{more}."] if told else []
 
 
 def _handles(panels: Sequence[Panel], phases: Sequence[str], width: int) -> list[Artist]:
@@ -264,13 +258,17 @@ def _handles(panels: Sequence[Panel], phases: Sequence[str], width: int) -> list
         for panel in panels:
             colour = style.colour(panel.role)
             count = len(panel.ranks)
-            told = f"{clean(panel.role)}: median of {count} rank{'s' if count > 1 else ''}"
+            what = f"median of {count} ranks" if count > 1 else "step"
+            told = f"{clean(panel.role)}: {what}".replace("_", "-")
             handles.append(Line2D([], [], color=colour, linewidth=1.2, label=told))
-        grey = Patch(facecolor=style.DIM, alpha=0.4, label="half of the ranks")
-        return [*handles, grey, Patch(facecolor=style.DIM, alpha=0.18, label="all ranks")]
+        grey = Patch(facecolor=style.DIM, alpha=0.4, label="25 to 75 %")
+        return [*handles, grey, Patch(facecolor=style.DIM, alpha=0.18, label="all")]
     named: list[Artist] = [Patch(facecolor=style.PARTS[name], label=name) for name in phases]
-    rest = "step" if not phases else "neither of these"
-    named.append(Patch(facecolor=style.PARTS["other"], label=rest))
+    if phases:
+        named.append(Patch(facecolor=style.PARTS["other"], label="none of these"))
+    for role in dict.fromkeys(p.role for p in panels if not _phases_of(p)):
+        told = f"{clean(role)}: step, phases not seen".replace("_", "-")
+        named.append(Patch(facecolor=style.colour(role), alpha=0.4, label=told))
     if width > 1:
         named.append(Line2D([], [], color=style.DIM, linewidth=0.6, label="longest"))
     return named

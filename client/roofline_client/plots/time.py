@@ -1,5 +1,5 @@
-"""The time-based roofline (Wang et al. 2020): complexity (closed) and time (open) of kernels or steps in the
-plane of bytes and FLOPs, with the machine's balance, curves of equal time, and what launches cost at least."""
+"""The time-based roofline (Wang et al. 2020): complexity (closed) and time (open) of kernels or steps in one
+plane of bytes and FLOPs, with the machine's balance, curves of equal time, what launches cost at least."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..model_records import TimePanel, TimePoint, TimeRoofline
 from ..names import clean, short_hosts
 from . import caption, sheet, style
 from .labels import Labels
+from .marks import level_name
 from .scales import Frame, around, is_drawable, set_plane, shaped, tick
 
 MOST_NAMED = 12
@@ -93,11 +94,10 @@ def _draw(
     key: list[str] = []
     notes: list[str] = []
     for axis, panel, frame in zip(axes, panels, frames, strict=True):
-        set_plane(
-            axis, frame, "Bytes", "GFLOP" if frame.top > 1e10 else "FLOP", 1e9 if frame.top > 1e10 else 1.0
-        )
+        unit, name = (1e9, "GFLOP") if frame.top > 1e10 else (1.0, "FLOP")
+        set_plane(axis, frame, "Traffic (byte)", f"Work ({name})", unit)
         title = ", ".join(
-            x for x in (hosts[clean(panel.host)], clean(panel.device), clean(panel.precision)) if x
+            filter(None, (hosts[clean(panel.host)], *map(clean, (panel.device, panel.precision))))
         )
         sheet.name_panel(axis, title)
         labels = Labels(axis)
@@ -142,8 +142,11 @@ def _isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> No
         across = [max(x, frame.left) for x in curve.bytes]
         up = [max(y, frame.bottom) for y in curve.flops]
         corner = max(across, default=0.0), max(up, default=0.0)
-        if len(across) < 2 or not (
-            frame.left < corner[0] < frame.right and frame.bottom < corner[1] < frame.top
+        if (
+            len(across) < 2
+            or not frame.holds(*corner)
+            or corner[0] == frame.left
+            or corner[1] == frame.bottom
         ):
             continue
         axis.add_line(Line2D(across, up, color="#B8B8B8", linewidth=0.6, zorder=1))
@@ -162,8 +165,9 @@ def _points(axis: Axes, labels: Labels, points: Sequence[TimePoint], start: int)
         _sweep(axis, labels, chain)
     key: list[str] = []
     # The points come worth most time first.
-    for point in [chain[-1] for chain in chains][:MOST_NAMED]:
-        name = clean(point.label)
+    for chain in chains[:MOST_NAMED]:
+        point = chain[-1]
+        name = clean(f"{point.label} {point.at}" if len(chain) > 1 else point.label)
         if len(name) > LONGEST_NAME:
             key.append(f"{start + len(key)} {_worth(point)}")
             name = f"{start + len(key) - 1}"
@@ -179,12 +183,8 @@ def _worth(point: TimePoint) -> str:
 
 def _symbols(axis: Axes, point: TimePoint) -> None:
     colour = style.colour(point.role)
-    looks: dict[str, Any] = {
-        "linestyle": "",
-        "marker": style.marker(point.role),
-        "markeredgecolor": colour,
-        "zorder": 5,
-    }
+    looks: dict[str, Any] = {"linestyle": "", "marker": style.marker(point.role), "zorder": 5}
+    looks["markeredgecolor"] = colour
     half: dict[str, Any] = {"fillstyle": "left"} if point.incomplete else {}
     axis.plot(*([v] for v in _complexity(point)), markerfacecolor=colour, markersize=5.5, **looks, **half)
     if not _has_time(point):
@@ -225,7 +225,7 @@ def _sweep(axis: Axes, labels: Labels, chain: Sequence[TimePoint]) -> None:
     if len(timed) > 1:
         axis.plot(*zip(*timed, strict=True), **looks, linestyle=(0, (3, 1.5)))
     for point in chain[:-1]:
-        labels.at_point(*_complexity(point), clean(point.at), colour)
+        labels.at_point(*_complexity(point), clean(point.at), colour, farthest=12.0)
 
 
 def _missing(points: Sequence[TimePoint]) -> list[str]:
@@ -233,10 +233,8 @@ def _missing(points: Sequence[TimePoint]) -> list[str]:
     for point in points:
         if not _has_place(point):
             absent = next((v for v in (point.flops, point.bytes) if not is_drawable(v.value)), point.flops)
-            why = (
-                absent.reason
-                or f"{tick(absent.value or 0.0)} {absent.unit} has no place on a logarithmic axis"
-            )
+            number = f"{tick(absent.value or 0.0)} {absent.unit}"
+            why = absent.reason or f"{number} has no place on a logarithmic axis"
             lacking.setdefault(f"not drawn ({why})", []).append(point.label)
         elif point.incomplete:
             lacking.setdefault(f"incomplete ({point.incomplete})", []).append(point.label)
@@ -264,9 +262,9 @@ def _explained(panels: Sequence[TimePanel]) -> list[Artist]:
     handles: list[Artist] = []
     for role in dict.fromkeys(point.role for point in shown):
         own = [p for p in shown if p.role == role]
-        words = list(dict.fromkeys(p.flops.provenance or "unknown" for p in own))
-        levels = list(dict.fromkeys(p.level or "unknown" for p in own))
-        told = f"{clean(role) or 'no role'}: FLOPs {clean(' and '.join(words))}, bytes {clean(' and '.join(levels))}"
+        words = " and ".join(dict.fromkeys(clean(p.flops.provenance) or "unknown" for p in own))
+        levels = " and ".join(dict.fromkeys(level_name(p.level) for p in own))
+        told = f"{clean(role) or 'no role'}: FLOPs {words}, {levels}"
         looks: dict[str, Any] = {"color": style.colour(role), "marker": style.marker(role), "linestyle": ""}
         handles.append(Line2D([], [], label=told, **looks))
     grey: dict[str, Any] = {"color": style.DIM, "linestyle": "", "marker": "o", "markersize": 6}
@@ -277,9 +275,8 @@ def _explained(panels: Sequence[TimePanel]) -> list[Artist]:
     if any(p.incomplete for p in shown):
         handles.append(Line2D([], [], label="half filled: incomplete counts", fillstyle="left", **grey))
     if any(p.time_spread for p in shown):
-        handles.append(
-            Line2D([], [], color=style.DIM, alpha=0.5, linewidth=1.6, label="5 to 95 % of launches")
-        )
+        bar = Line2D([], [], color=style.DIM, alpha=0.5, linewidth=1.6, label="5 to 95 % of launches")
+        handles.append(bar)
     if any(panel.isocurves for panel in panels):
         handles.append(Line2D([], [], color="#B8B8B8", linewidth=0.8, label="equal time"))
     if any(panel.boxes for panel in panels):

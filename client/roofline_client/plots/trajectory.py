@@ -1,10 +1,11 @@
-"""Roofline scaling trajectories (Ibrahim, Williams, Oliker 2018; Javed, Ibrahim, Lu 2019): where each role goes
-under the roofs as a parameter grows, and beside it what that does to throughput and scaling efficiency."""
+"""Roofline scaling trajectories (Ibrahim, Williams, Oliker 2018; Javed, Ibrahim, Lu 2019): where each role
+goes under the roofs as a parameter grows, and beside it what that does to throughput and efficiency."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.artist import Artist
@@ -86,29 +87,34 @@ def _draw_plane(axis: Axes, record: Trajectory, lines: Sequence[RoofLine], frame
     set_plane(axis, frame, across_of(points), UP)
     labels = Labels(axis)
     roofs.draw_roof(axis, labels, lines, frame)
-    marks.draw_points(axis, points, lambda point: style.marker(point.role))
+    marks.draw_points(axis, points, lambda point: style.marker(point.role), 0.75)
     for path in record.paths:
         _draw_path(axis, labels, path)
-    order = (
-        f"arrows in order of {clean(record.over)}" if any(len(_shown(p)) > 1 for p in record.paths) else ""
-    )
-    arrow = [Line2D([], [], color=style.DIM, linestyle="", marker=r"$\rightarrow$", label=order)]
-    return [*marks.explained(points, False), *(arrow if order else []), *roofs.explained(lines)]
+    handles: list[Artist] = [*marks.explained(points, False)]
+    if any(len(_shown(path)) > 1 for path in record.paths):
+        order = f"in order of {clean(record.over)}"
+        handles.append(Line2D([], [], color=style.DIM, linestyle="", marker=r"$\rightarrow$", label=order))
+    return [*handles, *roofs.explained(lines)]
 
 
 def _draw_path(axis: Axes, labels: Labels, path: Path) -> None:
     stops = _shown(path)
+    if not stops:
+        return
     colour = style.colour(path.role)
     places = [marks.place(stop.point) for stop in stops]
-    for begin, end in zip(places, places[1:], strict=False):
-        looks: dict[str, Any] = {"color": colour, "linewidth": 1.1, "shrinkA": 3.5, "shrinkB": 3.5}
+    axis.plot(*zip(*places, strict=True), color=colour, linewidth=1.0, zorder=4.4)
+    for begin, end in pairwise(places):
+        looks: dict[str, Any] = {"color": colour, "linewidth": 1.0, "shrinkA": 2.0, "shrinkB": 2.5}
         arrow = {"arrowstyle": "-|>,head_width=0.2,head_length=0.4", **looks}
         axis.annotate("", end, begin, arrowprops=arrow, zorder=4.5).set_in_layout(False)
     for place in places:
         labels.keep_off(*place)
     for at, (stop, place) in enumerate(zip(stops, places, strict=True)):
-        # The role is said once, where the path begins.
-        labels.at_point(*place, f"{path.role} {stop.at}" if at == 0 else stop.at, colour)
+        # The role is said once, where the path begins; stops between its ends only where there is room.
+        ends = at in (0, len(stops) - 1)
+        told = f"{path.role} {stop.at}" if at == 0 else stop.at
+        labels.at_point(*place, told, colour, farthest=math.inf if ends else 8.0)
 
 
 # -- throughput and efficiency ------------------------------------------------------------------------
@@ -139,36 +145,25 @@ def _is_number(value: Value) -> bool:
 
 def _draw_sides(top: Axes, bottom: Axes, series: Sequence[Series], over: str) -> list[Artist]:
     unit = series[0][2][0].throughput.unit
-    ideal = False
     across = _positions([stop.at for _, _, stops in series for stop in stops])
     for _, role, stops in series:
-        looks: dict[str, Any] = {
-            "color": style.colour(role),
-            "marker": style.marker(role),
-            "markersize": 5,
-            "linewidth": 1.2,
-        }
+        looks: dict[str, Any] = {"color": style.colour(role), "marker": style.marker(role)}
+        looks |= {"markersize": 5, "linewidth": 1.2}
         top.plot([across[s.at] for s in stops], [s.throughput.value or 0.0 for s in stops], **looks)
         known = [s for s in stops if _is_number(s.efficiency)]
         bottom.plot([across[s.at] for s in known], [s.efficiency.value or 0.0 for s in known], **looks)
         # What the throughput would be at an efficiency of 1.
         best = [(s.throughput.value or 0.0) / (s.efficiency.value or 1.0) for s in known]
         if known:
-            top.plot(
-                [across[s.at] for s in known], best, color=style.colour(role), linewidth=0.9, linestyle="--"
-            )
-            ideal = True
+            thin: dict[str, Any] = {"linewidth": 0.9, "linestyle": "--"}
+            top.plot([across[s.at] for s in known], best, color=style.colour(role), **thin)
     bottom.axhline(1.0, color=style.FAINT, linewidth=0.9, linestyle="--", zorder=1)
     _dress_side(top, across, "", f"Throughput ({unit})")
     _dress_side(bottom, across, clean(over), "Scaling efficiency")
     top.set_ylim(bottom=0)
     bottom.set_ylim(0, max(1.1, bottom.get_ylim()[1]))
     top.tick_params(labelbottom=False)
-    return (
-        [Line2D([], [], color=style.DIM, linewidth=0.9, linestyle="--", label="ideal scaling")]
-        if ideal
-        else []
-    )
+    return [Line2D([], [], color=style.DIM, linewidth=0.9, linestyle="--", label="ideal scaling")]
 
 
 def _positions(values: Sequence[str]) -> dict[str, float]:
