@@ -67,6 +67,7 @@ app = typer.Typer(
     "  roofline-client machines --compare node1@1 node1@2\n\n"
     "  roofline-client steps --job 42 --rank worker:0 --format csv > steps.csv\n\n"
     "  roofline-client timeline --job 42 -o 42.json.gz\n\n"
+    "  roofline-client bench net --from node1 --to node2\n\n"
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 the server refuses, 4 no server answers, 5 no such job or rank.",
 )
 

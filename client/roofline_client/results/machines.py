@@ -19,9 +19,9 @@ class Machines(list[MachineVersion], Shown, Framed):
     """
 
     def text(self) -> Any:
-        from ..machine_versions import as_text
+        from .. import machines
 
-        return as_text(self)
+        return machines.as_text(self)
 
     def _tables(self) -> Mapping[str, Table]:
         machines = flat.table(Machine, [version.machine for version in self])
