@@ -1,0 +1,100 @@
+"""What a whole is made of: parts with their shares, means over steps that add up, and the time of a step.
+
+All are means over the steps of ranks, which, unlike medians, add up; of ranks without steps they are of the
+whole run of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ..records import ABSENT, Ints
+from .breakdown import COMMUNICATE, PHASES, breakdown
+from .evidence import CounterEvidence, KernelEvidence, RankEvidence
+from .rates import per_window, total_of
+from .values import Provenance, Scope, Value, value
+
+TIMES = (*PHASES, COMMUNICATE, "wait", "other")
+Column = Callable[[KernelEvidence], Ints | None]
+
+
+class Part(NamedTuple):
+    """A part of a whole. share: of the whole; absent where the parts are none of one whole."""
+
+    part: str
+    value: Value
+    share: Value
+    words: str = ""
+
+
+def parted(parts: Mapping[str, Value], words: Mapping[str, str] | None = None) -> list[Part]:
+    """Parts with their shares of their sum. Where one of them is below zero no share is told."""
+    known = {name: v.value for name, v in parts.items() if v.value is not None}
+    whole = sum(known.values())
+    why = "a part is below zero: a counter ran backwards" if min(known.values(), default=0) < 0 else ""
+    why = why or ("" if whole > 0 else "all parts together are nothing")
+    found = []
+    for name, part in parts.items():
+        share = None if why or part.value is None else part.value / whole
+        told = value(share, "1", part.provenance, part.scope, part.coverage, missing=part.reason or why)
+        found.append(Part(name, part, told, (words or {}).get(name, "")))
+    return found
+
+
+def apart(parts: Mapping[str, Value], words: Mapping[str, str] | None = None) -> list[Part]:
+    """Parts that are none of one whole."""
+    none = Value(None, "1", reason="these do not add up to a whole")
+    return [Part(name, part, none, (words or {}).get(name, "")) for name, part in parts.items()]
+
+
+def time(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
+    """Mean seconds of a step in each phase; what is none of them is other."""
+    known = breakdown(ranks, scope)
+    return parted({name: known[f"{name}_time_per_step"] for name in TIMES})
+
+
+# -- means over steps ---------------------------------------------------------------------------------------
+
+
+def per_step(kernels: Sequence[tuple[RankEvidence, KernelEvidence]], column: Column) -> float | None:
+    """Mean over the steps watched in full, of those of which the column is known; of ranks without steps
+    over ranks."""
+    total, count = 0.0, 0
+    for rank, k in kernels:
+        numbers = column(k)
+        if numbers is None:
+            continue
+        known = k.complete & (numbers != ABSENT)
+        total += total_of(numbers[known])
+        count += (int(known.sum()) if len(rank.steps.step) else 1) if known.any() else 0
+    return total / count if count else None
+
+
+def profiled(ranks: Sequence[RankEvidence], scope: Scope, column: Column, missing: str) -> Value:
+    """Bytes a step that a profiler counted of kernels."""
+    known = []
+    for rank in ranks:
+        numbers = None if rank.kernels is None else column(rank.kernels)
+        if rank.kernels is None or numbers is None:
+            continue
+        if not (numbers[rank.kernels.complete] == ABSENT).any():
+            known.append((rank, rank.kernels))
+    return value(per_step(known, column), "byte", Provenance.MEASURED, scope, watched(known), missing=missing)
+
+
+def watched(kernels: Sequence[tuple[RankEvidence, KernelEvidence]]) -> float | None:
+    """Share of the windows that were watched from begin to end."""
+    windows = sum(len(k.complete) for _, k in kernels)
+    return sum(int(k.complete.sum()) for _, k in kernels) / windows if windows else None
+
+
+def of_counters(counters: Sequence[CounterEvidence], ranks: Sequence[RankEvidence]) -> float | None:
+    """Mean of a counter over the steps of these ranks; of ranks without steps that of their whole runs."""
+    if any(len(r.steps.step) for r in ranks):
+        return per_window(counters, ranks, 1)
+    return sum(c.total for c in counters) / len(counters) if counters else None
+
+
+def absent(part: str, unit: str, why: str) -> Part:
+    return Part(part, Value(None, unit, reason=why), Value(None, "1", reason=why))
