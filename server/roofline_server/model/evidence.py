@@ -83,6 +83,7 @@ class RankEvidence(NamedTuple):
     held: Floats | None = None
     wait: Floats | None = None
     barrier: str = ""
+    energy_of: str = ""  # what `energy` is of where it is not the node's shared out
 
 
 def reason_of(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .roofline import NETWORK, Limits
+import numpy as np
+
+from ..records import ABSENT, Floats, Ints
+from . import verdicts
+from .evidence import NS, KernelEvidence, RankEvidence
+from .rates import pool, ratio, total_of
+from .records import RoofPoint, Spread
+from .roofline import CACHES, MINIMUM, NETWORK, Limits, main_memory
 from .values import Provenance, Scope, Value, value
 
 
@@ -20,6 +27,14 @@ class Held(NamedTuple):
     headroom: Value
     share: Value
     why: str = ""
+
+
+class Level(NamedTuple):
+    """Bytes of one level: intensity over them, and the bytes of each completely watched step where known."""
+
+    name: str
+    intensity: Value
+    steps: Sequence[Ints | None] = ()  # per rank, as its KernelEvidence; None: of single steps not known
 
 
 def against(intensity: Value, reached: Value, level: str, limits: Sequence[Limits]) -> Held:
@@ -68,3 +83,178 @@ def _of_what(limits: Sequence[Limits], level: str) -> str:
         what = "of the whole GPU" if len(limits) == 1 else f"of all {len(limits)} GPUs"
         return f"{what}, and of the node's network" if level == NETWORK else what
     return "of the whole node" if len(limits) == 1 else f"of all {len(limits)} nodes of the role"
+
+
+# -- levels of bytes --------------------------------------------------------------------------------------
+
+
+def levels(ranks: Sequence[RankEvidence], values: Mapping[str, Value], device: str) -> list[Level]:
+    """Of every level whose bytes are known, from the least there can be to the main memory."""
+    found = [Level(MINIMUM, values["intensity.minimum"], [k.bytes for k in _kernels(ranks)])]
+    for name in CACHES:
+        caches = [k.levels.get(name) for k in _kernels(ranks)]
+        found.append(Level(name, _cache_intensity(ranks, caches), caches))
+    dram = [k.dram if _whole(k, k.dram) else None for k in _kernels(ranks)]
+    found.append(Level(main_memory(device), values["intensity.dram"], dram))
+    return [level for level in found if level.intensity.value is not None]
+
+
+def _kernels(ranks: Sequence[RankEvidence]) -> list[KernelEvidence]:
+    return [r.kernels for r in ranks if r.kernels is not None]
+
+
+def _whole(k: KernelEvidence, column: Ints | None) -> bool:
+    """Whether a profiler counted these bytes of every call of every completely watched step."""
+    return column is not None and bool(k.complete.any()) and not bool(np.any(column[k.complete] == ABSENT))
+
+
+def _cache_intensity(ranks: Sequence[RankEvidence], caches: Sequence[Ints | None]) -> Value:
+    pairs = list(zip(_kernels(ranks), caches, strict=True))
+    if not pairs or not all(_whole(k, column) for k, column in pairs):
+        return Value(None, "FLOP/byte", reason="nobody counted them")
+    flops = total_of(pool([k.flops[k.complete] for k, _ in pairs]))
+    moved = total_of(pool([column[k.complete] for k, column in pairs if column is not None]))
+    why = "as the profiler counted it, kernel by kernel"
+    return value(
+        ratio(flops, moved), "FLOP/byte", Provenance.MEASURED, Scope.PROCESS, reason=why, missing=why
+    )
+
+
+# -- spread over steps ------------------------------------------------------------------------------------
+
+
+def spread(numbers: Floats) -> Spread | None:
+    """Quantiles of what is finite; None: fewer than two numbers."""
+    numbers = numbers[np.isfinite(numbers)]
+    if len(numbers) < 2:
+        return None
+    p5, p25, p50, p75, p95 = np.percentile(numbers, (5, 25, 50, 75, 95)).tolist()
+    return Spread(p5, p25, p50, p75, p95, len(numbers))
+
+
+def intensity_spread(ranks: Sequence[RankEvidence], steps: Sequence[Ints | None]) -> Spread | None:
+    """Over the completely watched steps of all ranks. steps: of a Level."""
+    each = []
+    for k, column in zip(_kernels(ranks), steps, strict=False):
+        if column is not None and k.has_flops:
+            flops, moved = k.flops[k.complete].astype(np.float64), column[k.complete]
+            each.append(flops[moved > 0] / moved[moved > 0])
+    return spread(np.concatenate(each)) if each else None
+
+
+def flops_spread(ranks: Sequence[RankEvidence]) -> Spread | None:
+    """FLOP/s of single steps; of several ranks their sum in each step that they have in common. Numbers that
+    come again make no sum: which of them belong together is not known."""
+    known = [k for k in _kernels(ranks) if k.has_flops and k.complete.any()]
+    if not known or len(known) < len(ranks):
+        return None
+    if len(known) == 1:
+        return spread(step_rates(known[0]))
+    numbers = [k.step[k.complete] if k.step is not None else np.zeros(0, np.int64) for k in known]
+    if any(len(np.unique(n)) < len(n) or not len(n) for n in numbers):
+        return None
+    every, where = np.unique(np.concatenate(numbers), return_inverse=True)
+    rates = np.concatenate([step_rates(k) for k in known])
+    common = np.bincount(where, minlength=len(every)) == len(known)
+    return spread(np.bincount(where, rates, minlength=len(every))[common])
+
+
+def step_rates(k: KernelEvidence) -> Floats:
+    """FLOP/s of each completely watched step; NaN where it took no time."""
+    lasted = k.duration_ns[k.complete] / NS
+    known: Floats = np.full(len(lasted), np.nan)
+    np.divide(k.flops[k.complete], lasted, out=known, where=lasted > 0)
+    return known
+
+
+# -- points -----------------------------------------------------------------------------------------------
+
+
+class Named(NamedTuple):
+    """Who a point is of. Field by field in models.proto."""
+
+    label: str
+    kind: str
+    role: str
+    rank: str
+    host: str
+
+
+def point(
+    who: Named,
+    level: Level,
+    reached: Value,
+    limits: Sequence[Limits],
+    time: Value,
+    words: str = "",
+    incomplete: str = "",
+    spreads: tuple[Spread | None, Spread | None] = (None, None),
+    flops_per_joule: Value | None = None,
+) -> RoofPoint:
+    """A point; of several GPUs what one of them reached in the mean: it compares with the roof of one.
+
+    reached: FLOP/s of all places together. words: what to say of it where a roof holds.
+    """
+    held = against(level.intensity, reached, level.name, limits)
+    share = 1 / max(1, len(limits))
+    first = limits[0] if limits else None
+    return RoofPoint(
+        *who,
+        device=first.device if first else "",
+        level=level.name,
+        precision=first.precision if first else "",
+        intensity=level.intensity,
+        flops_per_second=_scaled(reached, share),
+        intensity_spread=spreads[0],
+        flops_spread=_scaled_spread(spreads[1], share),
+        time=time,
+        bound=held.bound,
+        attainable=_scaled(held.attainable, share),
+        headroom=held.headroom,
+        words=held.why or words,
+        incomplete=incomplete,
+        flops_per_joule=flops_per_joule
+        or Value(None, "FLOP/J", reason="energy is not known of single parts"),
+    )
+
+
+def plain(
+    who: Named,
+    level: str,
+    flops: float,
+    moved: float,
+    lasted: float,
+    limits: Limits,
+    gpu: bool,
+    spread: Spread | None = None,
+) -> RoofPoint:
+    """A point of bare numbers: FLOP, bytes, seconds. gpu: a profiler counted its FLOPs; spread: of FLOP/s."""
+    counted = Provenance.MEASURED if gpu else Provenance.ANALYTIC
+    origin = counted if level == MINIMUM else Provenance.MEASURED
+    x = flops / moved if moved else None
+    intensity = value(x, "FLOP/byte", origin, Scope.PROCESS, missing="it moved no bytes that anybody counted")
+    reached = value(
+        flops / lasted if lasted else None, "FLOP/s", counted, Scope.PROCESS, missing="it took no time"
+    )
+    made = point(
+        who,
+        Level(level, intensity),
+        reached,
+        [limits],
+        value(lasted, "s", Provenance.MEASURED, Scope.PROCESS),
+        spreads=(None, spread),
+    )
+    if made.words or made.headroom.value is None or x is None:
+        return made
+    return made._replace(words=verdicts.of_work(made.headroom.value, x, level, limits))
+
+
+def _scaled(found: Value, by: float) -> Value:
+    return found if found.value is None else found._replace(value=found.value * by)
+
+
+def _scaled_spread(found: Spread | None, by: float) -> Spread | None:
+    if found is None:
+        return None
+    p5, p25, p50, p75, p95 = (quantile * by for quantile in found[:5])
+    return Spread(p5, p25, p50, p75, p95, found[5])

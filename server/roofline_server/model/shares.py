@@ -22,6 +22,7 @@ def of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, V
     energy = [r.energy for r in ranks if r.energy is not None]
 
     by_cpu = "the node's, shared out by CPU time"
+    energy_of = "; ".join(dict.fromkeys(r.energy_of or by_cpu for r in ranks if r.energy is not None))
     bound = "a lower bound: misses of the last cache, 64 bytes each, without prefetches and write-backs"
     how = bound if any(r.dram_is_bound for r in ranks) else by_cpu
 
@@ -44,12 +45,13 @@ def of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, V
             no_dram if moved is None else no_work,
             "over a lower bound of the bytes, so an upper bound" if how is bound else by_cpu,
         ),
-        "energy_per_step": shared(used, "J", no_energy),
-        "power": shared(counter_rate(energy, 1), "W", no_energy),
+        "energy_per_step": shared(used, "J", no_energy, energy_of),
+        "power": shared(counter_rate(energy, 1), "W", no_energy, energy_of),
         "flops_per_joule": shared(
             flops / used if flops is not None and used else None,
             "FLOP/J",
             no_energy if used is None else no_work,
+            energy_of,
         ),
     } | _profiled(ranks, scope)
 

@@ -96,7 +96,7 @@ class QueryService:
 
     def _roofline(self, request: Any) -> Any:
         subject = _subject(request.subject)
-        view = self._view(subject.job, rooflines.NEEDED)
+        view = self._view(subject.job, rooflines.needed(request.kind, request.points))
         found = rooflines.roofline(self._store, view, subject, request.kind, request.points)
         return messages.filled(models_pb2.Roofline(), found)
 

@@ -12,36 +12,25 @@ from ..correlate.steps import OWN
 from ..errors import BadRequest
 from ..model.evidence import RankEvidence
 from ..model.records import Roof
-from ..model.roofline import Limits
-from ..model.summary import on_gpu, placed, summarize
+from ..model.summary import placed, summarize
 from ..model.values import Scope
 from ..model.work import dominant_precision
 from ..records import rows, take
 from ..store.view import JobView
 from .barriers import with_waits
+from .energy import with_gpus
 from .evidence import by_rank, evidence_of, unite, where, within
 from .gaps import alignment_of, find_gaps
 from .members import extent, is_running, latest_life, nodes_of, role_order
 from .notes import TAG, write_notes
 from .parts import part_reports
 from .records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, Steps
-from .roofs import of_rank, roofs
+from .roofs import of_ranks, roofs
 
 
 def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) -> Report:
     """The report of a job. Raises BadRequest when the range of steps cannot be."""
-    if steps.first is not None and steps.last is not None and steps.first > steps.last:
-        raise BadRequest(f"steps {steps.first} to {steps.last}: the first comes after the last")
-    tables = {name: within(table, steps) for name, table in view.steps.items()}
-    mode = mode_of(view)
-    if mode == "synchronous":
-        tables = {name: unite(table) for name, table in tables.items()}
-    mine, lifetimes = by_rank(tables), by_rank(view.lifetimes)
-    evidence = {
-        number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
-        for number in view.ranks
-    }
-    evidence = with_waits(evidence, mode)
+    evidence, mode = gather(view, steps)
     ranks = _rank_reports(view, evidence, mode)
     roles = _role_reports(view, evidence)
     begin, end = extent(view)
@@ -68,6 +57,23 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
     )
     return report._replace(notes=write_notes(view, report))
+
+
+def gather(view: JobView, steps: Steps = ALL_STEPS) -> tuple[dict[int, RankEvidence], str]:
+    """(what is known of every rank by its number, how the job steps). Raises BadRequest for a range that
+    cannot be."""
+    if steps.first is not None and steps.last is not None and steps.first > steps.last:
+        raise BadRequest(f"steps {steps.first} to {steps.last}: the first comes after the last")
+    tables = {name: within(table, steps) for name, table in view.steps.items()}
+    mode = mode_of(view)
+    if mode == "synchronous":
+        tables = {name: unite(table) for name, table in tables.items()}
+    mine, lifetimes = by_rank(tables), by_rank(view.lifetimes)
+    evidence = {
+        number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
+        for number in view.ranks
+    }
+    return with_waits(with_gpus(view, evidence), mode), mode
 
 
 def _facts(view: JobView) -> list[Fact]:
@@ -109,7 +115,7 @@ def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str
                 who.pid if who else 0,
                 who.name if who else "",
                 whose,
-                summarize([rank], _limits(view, {number: rank}), Scope.PROCESS),
+                summarize([rank], of_ranks(view, {number: rank}), Scope.PROCESS),
             )
         )
     return sorted(reports, key=lambda r: (role_order(r.role), r.index))
@@ -124,26 +130,15 @@ def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[R
             role,
             len(ranks),
             sorted({r.host for r in ranks.values() if r.host}),
-            summarize(list(ranks.values()), _limits(view, ranks), Scope.ROLE),
+            summarize(list(ranks.values()), of_ranks(view, ranks), Scope.ROLE),
         )
         for role, ranks in sorted(by_role.items(), key=lambda item: role_order(item[0]))
     ]
 
 
-def _limits(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
-    """What binds where these ranks compute, in the precision of most of their FLOPs; each place once."""
-    precision = dominant_precision(list(ranks.values()))
-    found: dict[tuple[str, str], Limits] = {}
-    for number, rank in ranks.items():
-        if rank.host:
-            limits = of_rank(view, number, precision, on_gpu([rank]))
-            found.setdefault((limits.host, limits.device), limits)
-    return list(found.values())
-
-
 def _roofs(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[Roof]:
     """Of every host, and of the GPUs that ranks computed on."""
-    used = {(found.host, found.device) for found in _limits(view, evidence)}
+    used = {(found.host, found.device) for found in of_ranks(view, evidence)}
     precisions = {dominant_precision([rank]) for rank in evidence.values()}
     every = roofs(view, *sorted(precisions))
     return [roof for roof in every if not roof.device or (roof.host, roof.device) in used]

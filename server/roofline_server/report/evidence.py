@@ -125,7 +125,8 @@ def evidence_of(
 
 def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints]:
     """Per step of a rank, by name: what its spans say ("phase.input.ns"), and of its kernels when the first
-    began and the last had ended ("kernels.first_ns", "kernels.last_ns"); ABSENT where it is not known."""
+    began and the last had ended ("kernels.first_ns", "kernels.last_ns"), and whether all were recorded
+    ("kernels.complete"); ABSENT where it is not known."""
     spans, kernels = mine.get("steps_spans", {}), mine.get("steps_kernels", {})
     found = {n: aligned(steps, spans, n) for n in spans if n.endswith((".ns", ".count", ".bytes"))}
     # A rank that is ever in a phase is not in it in a step without; of a step of which nothing was told that
@@ -136,7 +137,7 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
     for name, column in found.items():
         if not name.endswith(".bytes") and (column != ABSENT).any():
             found[name] = np.where(told, np.where(column == ABSENT, 0, column), ABSENT)
-    for name in ("first_ns", "last_ns", "kernel_ns"):
+    for name in ("first_ns", "last_ns", "kernel_ns", "complete"):
         if name in kernels:
             found[f"kernels.{name}"] = aligned(steps, kernels, name)
     return found

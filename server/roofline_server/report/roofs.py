@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..correlate.parts import PartTotal
+from ..model.evidence import RankEvidence
 from ..model.records import Roof
 from ..model.roofline import CACHES, NETWORK, Limits, counts, lines, main_memory
 from ..model.roofline import limits as limits_of
+from ..model.summary import on_gpu
+from ..model.work import dominant_precision
 from ..records import Ceiling, Machine
 from ..store.view import JobView
 from .members import host_of, nodes_of
@@ -43,19 +46,35 @@ def limits(view: JobView, host: str, device: str, precision: str) -> Limits:
     return found._replace(network_note=_network_note(view, host))
 
 
-def of_rank(view: JobView, number: int, precision: str, on_gpu: bool = False) -> Limits:
-    """The same for a rank. on_gpu: its kernels ran on a GPU; `lacks()` says it when nobody knows on which."""
-    place = place_of(view, number, on_gpu)
+def of_rank(view: JobView, number: int, precision: str, gpu: bool = False) -> Limits:
+    """The same for a rank. gpu: its kernels ran on a GPU; `lacks()` says it when nobody knows on which."""
+    place = place_of(view, number, gpu)
     if place.device is None:
         return Limits(place.host, "gpu", precision, None, {}, nowhere=place.note)
     return limits(view, place.host, place.device, precision)._replace(note=place.note)
 
 
-def place_of(view: JobView, number: int, on_gpu: bool = False) -> Place:
+def of_ranks(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
+    """What binds where these ranks compute, in the precision of most of their FLOPs; each place once."""
+    precision = dominant_precision(list(ranks.values()))
+    found: dict[tuple[str, str | None], Limits] = {}
+    for number, rank in ranks.items():
+        place = place_of(view, number, on_gpu([rank]))
+        if rank.host and (place.host, place.device) not in found:
+            found[place.host, place.device] = of_rank(view, number, precision, on_gpu([rank]))
+    return list(found.values())
+
+
+def places(view: JobView, ranks: Mapping[int, RankEvidence]) -> dict[int, Place]:
+    """Where each of these ranks computes."""
+    return {number: place_of(view, number, on_gpu([rank])) for number, rank in ranks.items()}
+
+
+def place_of(view: JobView, number: int, gpu: bool = False) -> Place:
     """Host and device of a rank: of GPUs the one whose counters carry the rank, or the only one that it was
     let see, else one of those that are alike, each rank another."""
     host = host_of(view, number)
-    if not on_gpu:
+    if not gpu:
         return Place(host, "")
     known = [device for device in devices(view, host) if device]
     told = _told(view, number)

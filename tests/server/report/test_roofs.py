@@ -44,8 +44,8 @@ def number_of(view: JobView, index: int) -> int:
     return next(number for number, key in view.ranks.items() if key.index == index)
 
 
-def of_first(view: JobView, on_gpu: bool = False) -> Limits:
-    return roofs.of_rank(view, number_of(view, 0), "f32", on_gpu)
+def of_first(view: JobView, gpu: bool = False) -> Limits:
+    return roofs.of_rank(view, number_of(view, 0), "f32", gpu)
 
 
 def carries(instance: str, rank_number: int, counter_set: str = "gpu") -> PartTotal:
@@ -143,7 +143,7 @@ def test_gpu_of_a_rank_is_the_one_whose_counters_carry_it(store: Store) -> None:
     view = view._replace(
         parts=[carries("gpu 1", one), carries("gpu 0", NODE_RANK), carries("lo", one, "network")]
     )
-    found = roofs.of_rank(view, one, "f32", on_gpu=True)
+    found = roofs.of_rank(view, one, "f32", gpu=True)
     assert (found.device, found.compute and found.compute.value) == ("gpu 1", 5e13)
 
 
@@ -151,19 +151,19 @@ def test_gpu_of_a_rank_is_the_only_one_it_may_see(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 5e13)))
     first = number_of(view, 0)
     told = view._replace(facts={first: {"setting.CUDA_VISIBLE_DEVICES": "1"}})
-    assert roofs.place_of(told, first, on_gpu=True).device == "gpu 1"
+    assert roofs.place_of(told, first, gpu=True).device == "gpu 1"
     several = view._replace(facts={first: {"setting.CUDA_VISIBLE_DEVICES": "0,1"}})
-    assert roofs.place_of(several, first, on_gpu=True).device is None
+    assert roofs.place_of(several, first, gpu=True).device is None
 
 
 def test_only_gpu_of_a_node_is_the_one(store: Store) -> None:
     view = job_on(store, A, ceilings=gpu(3))
-    assert roofs.place_of(view, number_of(view, 0), on_gpu=True) == ("hosta", "gpu 3", "")
+    assert roofs.place_of(view, number_of(view, 0), gpu=True) == ("hosta", "gpu 3", "")
 
 
 def test_ranks_of_alike_gpus_are_spread_over_them_with_a_note(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 0.95e13)))
-    found = [roofs.place_of(view, number_of(view, index), on_gpu=True) for index in (0, 1)]
+    found = [roofs.place_of(view, number_of(view, index), gpu=True) for index in (0, 1)]
     assert [place.device for place in found] == ["gpu 0", "gpu 1"]
     assert all("2 GPUs" in place.note and "alike" in place.note for place in found)
 
@@ -172,13 +172,13 @@ def test_ranks_of_alike_gpus_are_spread_over_them_with_a_note(store: Store) -> N
     "ceilings", [(*gpu(0), *gpu(1, 0.8e13)), (*gpu(0), gpu(1)[0]), (*gpu(0), *gpu(1, bandwidth=2e12))]
 )
 def test_gpus_that_differ_are_not_taken_for_each_other(store: Store, ceilings: Any) -> None:
-    found = of_first(job_on(store, A, ceilings=ceilings), on_gpu=True)
+    found = of_first(job_on(store, A, ceilings=ceilings), gpu=True)
     assert found.compute is None
     assert found.lacks() == "which of the 2 GPUs of hosta it used is not known, and they differ"
 
 
 def test_gpu_without_ceilings_is_the_reason(store: Store) -> None:
-    found = of_first(job_on(store, A), on_gpu=True)
+    found = of_first(job_on(store, A), gpu=True)
     assert found.lacks() == "its kernels ran on a GPU, and no GPU of hosta has ceilings"
 
 

@@ -1,0 +1,199 @@
+"""What holds something back, and what would help: one sentence, and nothing that was not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .evidence import RankEvidence
+from .rates import total_of
+from .roofline import MINIMUM, NETWORK, Limits, main_memory, title
+from .values import Value
+
+AT_ROOF = 1.1  # headroom below which something is at its roof
+FILLED = 0.8  # share of its steps that kernels fill when it is they that matter
+NARROW = 0.3  # share of FLOPs in narrow vectors worth a word
+PURE = 0.95  # share of FLOPs in one precision above which the others need no word
+# What a step does beside its kernels -> what would help.
+ASIDE = {
+    "input": "it waits for input: prefetch, or more loader workers",
+    "communicate": "it waits for communication: larger batch, overlap, or fewer bytes",
+    "wait": "it waits for other ranks: see its stragglers",
+    "optimizer": "the optimizer takes the rest: fuse its updates",
+}
+
+
+def sentence(
+    headroom: float,
+    intensity: float,
+    level: str,
+    limits: Limits,
+    ranks: Sequence[RankEvidence],
+    values: Mapping[str, Value],
+    sharing: int,
+) -> str:
+    """limits: of the place that is said to hold it back. sharing: how many ranks compute at that place."""
+    fill = filled(ranks)
+    if fill is not None and fill < FILLED and headroom > AT_ROOF:
+        said = _hardly_computing(headroom, fill, values)
+    else:
+        said = of_work(headroom, intensity, level, limits) + _narrow(
+            ranks, intensity, level, limits, headroom
+        )
+    return "; ".join(filter(None, (said, _mixed(ranks, limits), _shared(limits, sharing))))
+
+
+def of_work(headroom: float, intensity: float, level: str, limits: Limits) -> str:
+    """What holds back whatever has this intensity: the ceiling, how far it is, and what would raise it."""
+    ceiling = limits.binding(intensity, level)
+    if ceiling is None:
+        return limits.lacks(level)
+    if headroom < 1:
+        return _above(headroom, level, ceiling.kind)
+    if ceiling.kind == "compute":
+        if headroom < AT_ROOF:
+            return f"compute-bound, {_below(headroom)}: only a cheaper precision or more machines help"
+        return f"compute-bound, {_below(headroom)}: larger batches or operations fill its units better"
+    if ceiling.kind == "network":
+        advice = "fewer bytes (larger batch, compression) or a faster network"
+        return f"network-bound, {_below(headroom)}: {advice}"
+    where = main_memory(limits.device).upper() if level == MINIMUM else level.upper()
+    least = " even with the least traffic there can be" * (level == MINIMUM)
+    most = "at most " * (level == MINIMUM)
+    return f"memory-bound on {where}{least}, {_below(headroom, most)}: raise intensity (larger batch, fusion)"
+
+
+def _below(headroom: float, most: str = "") -> str:
+    if headroom < AT_ROOF:
+        return f"at the roof ({1 / headroom:.0%} of it)"
+    return f"{most}{headroom:.2g}x below the roof"
+
+
+def _above(headroom: float, level: str, kind: str) -> str:
+    over = f"{1 / headroom:.2g}x above its roof"
+    if kind == "memory" and level == MINIMUM:
+        return f"{over}: its data are in caches, whose bandwidth is higher"
+    return f"{over}: the ceiling was measured too low (on a busy node?), or something is counted twice"
+
+
+def _hardly_computing(headroom: float, fill: float, values: Mapping[str, Value]) -> str:
+    reached = 1 / headroom / fill
+    said = f"its kernels reach {reached:.0%} of the roof, but they fill only {fill:.0%} of the step"
+    return f"{said}: {_aside(values)}"
+
+
+def filled(ranks: Sequence[RankEvidence]) -> float | None:
+    """Share of completely watched steps in which kernels ran; None: not known, or they ran side by side."""
+    known = [
+        r.kernels for r in ranks if r.kernels is not None and r.kernels.complete.any() and len(r.steps.step)
+    ]
+    lasted = sum(total_of(k.duration_ns[k.complete]) for k in known)
+    ran = sum(total_of(k.kernel_ns[k.complete]) for k in known)
+    return ran / lasted if 0 < ran <= lasted else None
+
+
+def _aside(values: Mapping[str, Value]) -> str:
+    """The largest of what else a step does."""
+    found = {
+        name: values[f"{name}_time_per_step"].value for name in ASIDE if f"{name}_time_per_step" in values
+    }
+    other = values["other_time_per_step"].value if "other_time_per_step" in values else None
+    known = {name: seconds for name, seconds in found.items() if seconds}
+    largest = max(known, key=lambda name: known[name], default="")
+    if largest and known[largest] >= (other or 0.0):
+        return ASIDE[largest]
+    return "the time between them counts more (launches, Python, operations that are not modelled)"
+
+
+def _narrow(
+    ranks: Sequence[RankEvidence], intensity: float, level: str, limits: Limits, headroom: float
+) -> str:
+    """Where compute binds and vectors were counted: how many of the FLOPs are narrower than the ceiling's."""
+    ceiling = limits.binding(intensity, level)
+    if ceiling is None or ceiling.kind != "compute" or headroom < AT_ROOF or not ceiling.width:
+        return ""
+    widths = widths_of(ranks)
+    total = sum(widths.values())
+    narrow = {width: flops for width, flops in widths.items() if width < ceiling.width}
+    if not total or sum(narrow.values()) < NARROW * total:
+        return ""
+    most = max(narrow, key=lambda width: narrow[width])
+    name = "scalar" if most == 0 else f"{most}-bit"
+    wide = f"vectorise, or let the library use {ceiling.width} bits"
+    return f"; {narrow[most] / total:.0%} of its FLOPs are {name}: {wide}"
+
+
+def widths_of(ranks: Sequence[RankEvidence]) -> dict[int, float]:
+    """FLOPs that hardware counted by vector width in bits; 0 scalar. Those of unknown width are left out."""
+    found: dict[int, float] = {}
+    for r in ranks:
+        for name, flops in (r.counted_flops.by if r.counted_flops else {}).items():
+            width = name.partition(".")[2]
+            if width == "scalar" or width.isdecimal():
+                bits = 0 if width == "scalar" else int(width)
+                found[bits] = found.get(bits, 0.0) + flops
+    return found
+
+
+def _mixed(ranks: Sequence[RankEvidence], limits: Limits) -> str:
+    share = precision_share(ranks, limits.precision)
+    if share is None or share >= PURE:
+        return ""
+    return f"{share:.0%} of its FLOPs are {title(limits.precision)}, whose roof this is"
+
+
+def precision_share(ranks: Sequence[RankEvidence], precision: str) -> float | None:
+    """Of the FLOPs of recorded kernels those in one precision."""
+    known = [r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops]
+    total = sum(total_of(k.flops) for k in known)
+    none = np.zeros(0, np.int64)
+    return sum(total_of(k.by_precision.get(precision, none)) for k in known) / total if total else None
+
+
+def _shared(limits: Limits, sharing: int) -> str:
+    if sharing < 2:
+        return ""
+    what = "GPU" if limits.device else "node"
+    return f"the {what}'s roof is shared by {sharing} ranks"
+
+
+def incomplete(ranks: Sequence[RankEvidence], values: Mapping[str, Value], level: str) -> str:
+    """What the counts behind a point lack; "": nothing that is known of."""
+    return "; ".join((*_of_kernels(ranks), *_of_counters(ranks, values), *_of_bytes(ranks, level)))
+
+
+def _of_kernels(ranks: Sequence[RankEvidence]) -> list[str]:
+    known = [r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops]
+    found = []
+    if unmodelled := sum(int(k.unmodelled.sum()) for k in known):
+        found.append(f"{unmodelled} kernel calls are not modelled (pooling, normalisation, element-wise)")
+    windows = sum(len(k.complete) for k in known)
+    cut = windows - sum(int(k.complete.sum()) for k in known)
+    if cut:
+        found.append(f"{cut} of {windows} steps were not watched from begin to end and are left out")
+    lacking = sum(1 for r in ranks if r.kernels is None or not r.kernels.has_flops)
+    if known and lacking:
+        found.append(f"of {lacking} of {len(ranks)} ranks no FLOPs are known")
+    return found
+
+
+def _of_counters(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> list[str]:
+    """Where FLOPs are those that hardware counted."""
+    if values["flops_per_second"].value is not None:
+        return []
+    known = [r.counted_flops for r in ranks if r.counted_flops is not None]
+    found = ["AMX FLOPs are not counted"] * any(k.amx_busy for k in known)
+    shares = [k.coverage for k in known if k.coverage is not None]
+    if shares and min(shares) < 0.995:
+        found.append(f"its counters counted {min(shares):.0%} of the time (multiplexed) and are scaled up")
+    return found
+
+
+def _of_bytes(ranks: Sequence[RankEvidence], level: str) -> list[str]:
+    if level == "dram" and any(r.dram_is_bound for r in ranks):
+        return ["DRAM bytes are cache misses, a lower bound"]
+    if level not in (MINIMUM, NETWORK):
+        return []
+    lacking = any(r.kernels is not None and r.kernels.has_flops and not r.kernels.has_bytes for r in ranks)
+    return ["of some ranks no traffic is known"] * (lacking and level == MINIMUM)

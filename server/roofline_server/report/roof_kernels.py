@@ -1,0 +1,201 @@
+"""Points of kernels, and of the phases they ran in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..correlate.kernel_totals import KernelTotal
+from ..model.evidence import NS, RankEvidence
+from ..model.points import Level, Named, plain, point
+from ..model.records import RoofPoint, Spread
+from ..model.roofline import MINIMUM, Limits, main_memory
+from ..model.summary import on_gpu
+from ..model.values import Provenance, Scope, Value, value
+from ..model.work import dominant_precision
+from ..records import ABSENT
+from ..store.store import Store
+from ..store.view import JobView
+from . import roofs
+from .kernel_totals import Kernels, kernel_totals
+from .records import Steps
+
+MOST_POINTS = 2000
+OUTSIDE = "outside any phase"
+
+
+class _Sum(NamedTuple):
+    """Calls that make one point. None: not known of every call."""
+
+    time_ns: int
+    calls: int
+    flops: float | None
+    bytes: Mapping[str, float | None]  # by level
+    on_gpu: bool
+    spread: Spread | None  # of a call's time, s; None: of several kinds or ranks
+    lacking: int  # calls whose FLOPs nobody can tell, of kernels that were left out of the sums
+
+
+def of_kernels(
+    store: Store,
+    view: JobView,
+    evidence: Mapping[int, RankEvidence],
+    steps: Steps,
+    kind: str,
+    points: str,
+) -> tuple[list[RoofPoint], list[str]]:
+    """A point for each kind of kernel of a role, or for each phase of a rank."""
+    found = kernel_totals(store, view, steps, list(evidence), by_phase=points == "phase")
+    if not found.totals:
+        return [], ["no kernels were recorded in these steps: start the ranks with `roofline-agent run`"]
+    if points == "phase":
+        return _phases(view, evidence, found, kind)
+    return _kernels(view, evidence, found, kind)
+
+
+def _kernels(
+    view: JobView, evidence: Mapping[int, RankEvidence], found: Kernels, kind: str
+) -> tuple[list[RoofPoint], list[str]]:
+    pooled: dict[tuple[str, str, str], list[KernelTotal]] = {}
+    for total in found.totals:
+        key = (evidence[total.rank].role, _label(total), total.kind.precision)
+        pooled.setdefault(key, []).append(total)
+    ordered = sorted(pooled.items(), key=lambda item: -sum(t.time_ns for t in item[1]))
+    made: list[RoofPoint] = []
+    for (role, label, precision), totals in ordered[:MOST_POINTS]:
+        first = max(totals, key=lambda t: t.time_ns)
+        limits = roofs.of_rank(view, first.rank, precision, first.on_gpu)
+        who = Named(label, "kernel", role, "", limits.host)
+        made += _of_sum(who, _summed(totals), limits, kind)
+    notes = [f"the {MOST_POINTS} kernels that took most time are shown"] * (len(ordered) > MOST_POINTS)
+    return made, [*notes, *_left_out(found.totals), *_pooled(view, found, evidence)]
+
+
+def _label(total: KernelTotal) -> str:
+    kind = total.kind
+    words = (kind.operation, kind.variant, kind.problem[:60])
+    return " ".join(word for word in words if word)
+
+
+def _left_out(totals: Sequence[KernelTotal]) -> list[str]:
+    """Kernels that are no points, and how much time they took."""
+    unknown = sum(t.time_ns for t in totals if t.flops is None) / NS
+    none = sum(t.time_ns for t in totals if t.flops == 0) / NS
+    notes = [f"kernels whose FLOPs nobody can tell took {unknown:.3g} s and are not shown"] * (unknown > 0)
+    return notes + [
+        f"kernels that compute nothing (copies, reorders) took {none:.3g} s and are not shown"
+    ] * (none > 0)
+
+
+def _pooled(view: JobView, found: Kernels, evidence: Mapping[int, RankEvidence]) -> list[str]:
+    """What pooling hides."""
+    ranks = {total.rank for total in found.totals}
+    hosts = {evidence[n].host for n in ranks}
+    notes = []
+    if len(ranks) > 1:
+        notes.append(
+            "FLOP/s of a kernel are those of one rank while it runs; other ranks share its node's roof"
+        )
+    if len(hosts) > 1:
+        notes.append(
+            f"kernels of {len(hosts)} hosts are pooled by role, against the roof where each took most time"
+        )
+    return notes
+
+
+def _summed(totals: Sequence[KernelTotal]) -> _Sum:
+    def add(numbers: Iterable[float | None]) -> float | None:
+        known = list(numbers)
+        some = [n for n in known if n is not None]
+        return sum(some) if len(some) == len(known) else None
+
+    gpu = any(t.on_gpu for t in totals)
+    main = main_memory("gpu" if gpu else "")
+    levels = {
+        MINIMUM: add(t.bytes for t in totals),
+        "l1": add(t.l1 for t in totals),
+        "l2": add(t.l2 for t in totals),
+        main: add(t.dram for t in totals),
+    }
+    spread = totals[0].time if len(totals) == 1 else None
+    time_ns, calls = sum(t.time_ns for t in totals), sum(t.calls for t in totals)
+    return _Sum(time_ns, calls, add(t.flops for t in totals), levels, gpu, spread, 0)
+
+
+def _of_sum(who: Named, summed: _Sum, limits: Limits, kind: str) -> Iterable[RoofPoint]:
+    if not summed.flops:
+        return
+    known = [(level, moved) for level, moved in summed.bytes.items() if moved is not None]
+    main = [pair for pair in known if pair[0] == main_memory(limits.device)]
+    wanted = known if kind == "hierarchical" else (main or known[:1])
+    rates = _rates(summed)
+    for level, moved in wanted:
+        made = plain(who, level, summed.flops, moved, summed.time_ns / NS, limits, summed.on_gpu, rates)
+        lacking = f"{summed.lacking} kernel calls are not modelled" if summed.lacking else ""
+        yield made._replace(incomplete=lacking)
+    if not wanted:
+        why = Value(None, "FLOP/byte", reason="nobody counted its bytes")
+        reached = value(
+            summed.flops / (summed.time_ns / NS) if summed.time_ns else None,
+            "FLOP/s",
+            Provenance.MEASURED if summed.on_gpu else Provenance.ANALYTIC,
+            Scope.PROCESS,
+            missing="it took no time",
+        )
+        lasted = value(summed.time_ns / NS, "s", Provenance.MEASURED, Scope.PROCESS)
+        yield point(who, Level(MINIMUM, why), reached, [limits], lasted)
+
+
+def _rates(summed: _Sum) -> Spread | None:
+    """FLOP/s of single calls: the slowest calls have the lowest."""
+    times = summed.spread
+    if times is None or summed.flops is None or times.count < 2 or times.p5 <= 0:
+        return None
+    flops = summed.flops / summed.calls
+    p5, p25, p50, p75, p95 = (flops / t for t in (times.p95, times.p75, times.p50, times.p25, times.p5))
+    return Spread(p5, p25, p50, p75, p95, times.count)
+
+
+def _phases(
+    view: JobView, evidence: Mapping[int, RankEvidence], found: Kernels, kind: str
+) -> tuple[list[RoofPoint], list[str]]:
+    """FLOPs of the kernels of a phase over the time of the phase."""
+    grouped: dict[tuple[int, str], list[KernelTotal]] = {}
+    for total in found.totals:
+        grouped.setdefault((total.rank, total.phase), []).append(total)
+    made: list[RoofPoint] = []
+    for (number, phase), totals in grouped.items():
+        rank = evidence[number]
+        limits = roofs.of_rank(view, number, dominant_precision([rank]), on_gpu([rank]))
+        known = [t for t in totals if t.flops is not None and t.bytes is not None] or totals
+        lacking = sum(t.calls for t in totals if t.flops is None)
+        summed = _summed(known)._replace(spread=None, lacking=lacking)
+        who = Named(f"{rank.key} {phase or OUTSIDE}", "phase", rank.role, rank.key, rank.host)
+        lasted = _phase_ns(rank, phase)
+        for one in _of_sum(who, summed._replace(time_ns=lasted or summed.time_ns), limits, kind):
+            alone = "over the time of its kernels alone: " if lasted is None else ""
+            made.append(one._replace(words=alone + one.words))
+    notes = _left_out(found.totals)
+    if not any(total.phase for total in found.totals):
+        notes.append("no hook tells the phases of its steps: all kernels are outside any phase")
+    return made, notes
+
+
+def _phase_ns(rank: RankEvidence, phase: str) -> int | None:
+    """Time of a phase, of the rest of the steps for "", in the steps whose kernels were all recorded."""
+    complete = rank.columns.get("kernels.complete")
+    if complete is None or not len(complete):
+        return None
+    whole = complete > 0 if (complete > 0).any() else np.ones(len(complete), bool)
+    named = {
+        name.removeprefix("phase.").removesuffix(".ns"): np.where(column == ABSENT, 0, column)[whole].sum()
+        for name, column in rank.columns.items()
+        if name.startswith("phase.") and name.endswith(".ns")
+    }
+    if phase:
+        return int(named[phase]) if named.get(phase, 0) > 0 else None
+    steps = (rank.steps.end_ns - rank.steps.begin_ns)[whole].sum()
+    rest = int(steps - sum(named.values()))
+    return rest if rest > 0 else None

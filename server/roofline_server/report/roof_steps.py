@@ -1,0 +1,74 @@
+"""Points of single steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ..model.evidence import NS, KernelEvidence, RankEvidence
+from ..model.points import Named, plain, step_rates
+from ..model.records import RoofPoint
+from ..model.roofline import CACHES, MINIMUM, Limits, main_memory
+from ..model.summary import on_gpu
+from ..model.work import dominant_precision
+from ..records import ABSENT, Floats, Ints
+from ..store.view import JobView
+from . import roofs
+
+MOST_POINTS = 2000
+LEVELS = 3  # of a hierarchical roofline, about
+
+
+def of_steps(
+    view: JobView, evidence: Mapping[int, RankEvidence], kind: str
+) -> tuple[list[RoofPoint], list[str]]:
+    """A point for each completely watched step, of every level in a hierarchical roofline. Of too many steps
+    those that stand evenly in order of their FLOP/s, the slowest and the fastest among them."""
+    known = {n: r for n, r in evidence.items() if r.kernels is not None and r.kernels.complete.any()}
+    notes = [f"{r.key}: no step is known whole with its FLOPs" for n, r in evidence.items() if n not in known]
+    each = max(2, MOST_POINTS // max(1, len(known)) // (LEVELS if kind == "hierarchical" else 1))
+    found: list[RoofPoint] = []
+    for number, rank in known.items():
+        limits = roofs.of_rank(view, number, dominant_precision([rank]), on_gpu([rank]))
+        found += _steps_of(rank, limits, kind, each)
+    most = max((int(r.kernels.complete.sum()) for r in known.values() if r.kernels), default=0)
+    if most > each:
+        notes.append(
+            f"of up to {most} steps of a rank {each} are shown: evenly in order of their FLOP/s, from the "
+            "slowest to the fastest"
+        )
+    return found, notes
+
+
+def _steps_of(rank: RankEvidence, limits: Limits, kind: str, most: int) -> Iterable[RoofPoint]:
+    k = rank.kernels
+    if k is None or not k.has_flops:
+        return
+    rates = step_rates(k)
+    at = np.flatnonzero(k.complete)[_thinned(rates, most)]
+    for level, column in _columns(k, limits.device, kind):
+        for row in at.tolist():
+            flops, moved, lasted = int(k.flops[row]), int(column[row]), k.duration_ns[row] / NS
+            if moved != ABSENT:
+                number = "" if k.step is None else f" step {k.step[row]}"
+                who = Named(f"{rank.key}{number}", "step", rank.role, rank.key, rank.host)
+                yield plain(who, level, flops, moved, lasted, limits, k.on_gpu)
+
+
+def _thinned(rates: Floats, most: int) -> Ints:
+    """At most so many positions, in order: evenly over the sorted rates."""
+    if len(rates) <= most:
+        return np.arange(len(rates))
+    picked = np.linspace(0, len(rates) - 1, most).round().astype(np.int64)
+    order: Ints = np.sort(np.argsort(rates, kind="stable")[picked])
+    return order
+
+
+def _columns(k: KernelEvidence, device: str, kind: str) -> list[tuple[str, Ints]]:
+    """Bytes by level: the best known alone, or all."""
+    every = [(MINIMUM, k.bytes)] * k.has_bytes
+    every += [(name, k.levels[name]) for name in CACHES if name in k.levels]
+    counted = not np.any(k.dram[k.complete] == ABSENT)
+    every += [(main_memory(device), k.dram)] * counted
+    return every if kind == "hierarchical" else every[-1:] if counted else every[:1]

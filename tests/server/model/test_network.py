@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_server.model import network
+from roofline_server.model.evidence import CounterEvidence, RankEvidence
+from roofline_server.model.points import against
+from roofline_server.model.records import Crossing
+from roofline_server.model.roofline import Limits, limits
+from roofline_server.model.summary import summarize
+from roofline_server.model.values import Provenance, Scope, Value
+from roofline_server.records import ABSENT, Ceiling
+
+from ..builders import DRAM, PEAK_F32
+from .test_summary import NONE, evidence, ints, kernels, number, steps
+
+NET = Ceiling("net.tcp", "network", "network", "", 0, 1e9, "byte/s", 0, "", 0, peer="node2")
+NODE = limits("node1", "", [PEAK_F32, DRAM, NET], "f32")
+
+
+def tcp(per_step: float) -> CounterEvidence:
+    return CounterEvidence(per_step * 10, 10.0, 10, per_step)
+
+
+def moved(*ranks: RankEvidence) -> Value:
+    return network.communicated(ranks, summarize(ranks, [], Scope.PROCESS).values, Scope.PROCESS)
+
+
+def intensity(*ranks: RankEvidence) -> Value:
+    values = summarize(ranks, [], Scope.PROCESS).values
+    return network.intensity(values, moved(*ranks), Scope.PROCESS)
+
+
+def reducing(size: int, **more: Any) -> RankEvidence:
+    """A rank that reduced so many bytes in every other of its steps, of the others nothing is told."""
+    columns = {
+        "asked.allreduce.bytes": ints(*[size, ABSENT] * 5),
+        "engine.busy.bytes": ints(*[9 * size] * 10),
+    }
+    return evidence(kernels=kernels([10**9] * 10), columns=columns, **more)
+
+
+# -- bytes communicated -----------------------------------------------------------------------------------
+
+
+def test_bytes_are_those_of_the_busier_direction() -> None:
+    found = moved(evidence(sent=tcp(300), received=tcp(100)))
+    assert (found.value, found.reason) == (300, "TCP bytes sent, the busier direction")
+    assert moved(evidence(sent=tcp(100), received=tcp(400))).reason.startswith("TCP bytes received")
+
+
+def test_link_that_is_full_both_ways_is_at_its_roof_and_not_above() -> None:
+    # 1 GB sent and 1 GB received a second, over a link of 1 GB/s.
+    rank = evidence(kernels=kernels([10**9] * 10), sent=tcp(1e9), received=tcp(1e9))
+    values = summarize([rank], [NODE], Scope.PROCESS).values
+    held = against(intensity(rank), values["flops_per_second"], "network", [NODE])
+    assert number(held.share) == pytest.approx(1)
+    assert held.bound == "net.tcp"
+
+
+def test_without_tcp_bytes_are_those_of_the_collectives() -> None:
+    found = moved(reducing(4000))
+    assert (found.value, found.reason) == (4000, "bytes of its collectives: TCP was not counted")
+    assert found.provenance == Provenance.ESTIMATED
+
+
+def test_collectives_that_went_another_way_than_tcp_count() -> None:
+    found = moved(reducing(4000, sent=tcp(40), received=tcp(20)))
+    assert found.value == 4000
+    assert "TCP carried 1% of them, shared memory or RDMA the rest" in found.reason
+    assert moved(reducing(4000, sent=tcp(7000), received=tcp(7000))).value == 7000
+
+
+def test_executed_collectives_count_where_none_were_asked_for() -> None:
+    rank = evidence(
+        columns={"engine.allreduce.bytes": ints(*[70] * 10), "engine.queue.bytes": ints(*[9] * 10)}
+    )
+    assert network.collectives([rank]) == 70
+    assert network.collectives([evidence()]) is None
+
+
+def test_bytes_nobody_counted_are_absent_with_the_reason() -> None:
+    found = intensity(evidence(kernels=kernels([100]), reasons={"tcp": "no netlink"}))
+    assert (found.value, found.reason) == (None, "no netlink")
+
+
+def test_rank_that_communicates_nothing_is_never_bound_by_the_network() -> None:
+    found = intensity(evidence(kernels=kernels([100]), sent=tcp(0), received=tcp(0)))
+    assert (found.value, found.reason) == (None, "it communicated nothing: it is never bound by the network")
+
+
+def test_rank_without_flops_has_no_intensity_and_says_why() -> None:
+    found = intensity(
+        evidence(sent=tcp(10), received=tcp(10), reasons={"flops": "a server computes nothing"})
+    )
+    assert (found.value, found.reason) == (None, "a server computes nothing")
+
+
+def test_rank_without_steps_is_known_by_its_rates() -> None:
+    rank = evidence(steps=NONE, kernels=kernels([5000], seconds=2), sent=tcp(50), received=tcp(20))
+    assert number(intensity(rank)) == pytest.approx(2500 / 50)
+
+
+# -- ridge and crossing -----------------------------------------------------------------------------------
+
+
+def test_ridge_of_a_node_is_its_peak_over_its_network() -> None:
+    assert network.ridge([NODE]) == pytest.approx(4e12 / 1e9)
+
+
+def test_gpus_of_a_node_share_its_network() -> None:
+    def gpu(at: int) -> Limits:
+        device = f"gpu {at}"
+        hbm = DRAM._replace(level="hbm", device=device)
+        return limits("node1", device, [PEAK_F32._replace(device=device), hbm, NET], "f32")
+
+    assert network.ridge([gpu(0), gpu(1)]) == pytest.approx(2 * 4e12 / 1e9)
+
+
+def test_no_ridge_without_ceilings() -> None:
+    assert network.ridge([]) is None
+    assert network.ridge([limits("n", "", [PEAK_F32, DRAM], "f32")]) is None
+    assert network.ridge([NODE, limits("n", "gpu 0", [NET], "f32")]) is None
+
+
+def crossing(rank: RankEvidence, balance: float | None, why: str = "") -> Crossing:
+    return network.crossing("worker:0", "worker", [rank], intensity(rank), balance, why)
+
+
+def test_crossing_is_where_computing_and_communicating_take_equally_long() -> None:
+    # 1 GFLOP and 1 MB a step of 32 examples: 1000 FLOP a byte; the node balances at 4000.
+    rank = evidence(kernels=kernels([10**9] * 10), sent=tcp(1e6), received=tcp(1e5))
+    found = crossing(rank, 4000.0)
+    assert (number(found.batch), number(found.crossing)) == (32, pytest.approx(128))
+    assert found.crossing.provenance == Provenance.ESTIMATED
+    assert "FLOPs of a step grow with the batch, bytes communicated do not" in found.crossing.reason
+    assert "computing takes longer from 128 examples on" in found.words
+    # With the FLOPs of that batch, the peak and the network take as long.
+    assert pytest.approx(1e6 / 1e9) == 10**9 * 128 / 32 / 4e12
+
+
+@given(st.integers(1, 4096), st.floats(1e-3, 1e6), st.integers(10**6, 10**12))
+def test_crossing_does_not_depend_on_the_batch_that_ran(batch: int, balance: float, flops: int) -> None:
+    # The same training, a batch of twice the size has twice the FLOPs.
+    def at(times: int) -> float:
+        found = steps(*((k, k, k + 0.9) for k in range(3)), examples=times * batch)
+        rank = evidence(steps=found, kernels=kernels([flops * times] * 3), sent=tcp(1e6), received=tcp(1))
+        return number(crossing(rank, balance).crossing)
+
+    assert at(2) == pytest.approx(at(1))
+
+
+def test_job_beyond_its_crossing_is_said_to_be() -> None:
+    rank = evidence(kernels=kernels([10**9] * 10), sent=tcp(1e4), received=tcp(1))
+    found = crossing(rank, 4000.0)
+    assert number(found.crossing) == pytest.approx(32 * 4000 / 1e5)
+    assert found.words.startswith("not bound by the network even at its peak rate")
+
+
+def test_no_crossing_says_what_lacks() -> None:
+    rank = evidence(kernels=kernels([10**9] * 10), sent=tcp(1e6), received=tcp(1))
+    found = crossing(rank, None, "no network ceiling of node1: run `roofline-client bench net`")
+    assert found.crossing.value is None
+    assert "bench net" in found.crossing.reason and "bench net" in found.words
+    unsaid = evidence(
+        kernels=kernels([10**9]), sent=tcp(1e6), received=tcp(1), steps=steps((0, 0, 1), examples=ABSENT)
+    )
+    assert "examples" in crossing(unsaid, 4000.0).words
+    assert "no kernels" in crossing(evidence(sent=tcp(1), received=tcp(1)), 4000.0).words
