@@ -18,7 +18,7 @@ TAG = "tag."  # how the names of facts begin that are tags
 
 def write_notes(view: JobView, report: Report) -> list[str]:
     notes = _gap_notes(report) + _restart_notes(view) + _hole_notes(view) + _alignment_notes(report)
-    notes += _tag_notes(view) + list(view.machine_notes) + _origin_notes(view)
+    notes += tag_notes(view) + list(view.machine_notes) + _origin_notes(view)
     notes += _event_notes(view.events)
     for node, table in view.watched.items():
         notes += _event_notes(_while_there(view, node, table))
@@ -57,7 +57,7 @@ def _restart_notes(view: JobView) -> list[str]:
     ]
 
 
-def _tag_notes(view: JobView) -> list[str]:
+def tag_notes(view: JobView) -> list[str]:
     """Tags of which ranks say different values."""
     said: dict[str, dict[str, list[str]]] = {}
     for number, facts in sorted(view.facts.items(), key=lambda item: view.ranks[item[0]]):

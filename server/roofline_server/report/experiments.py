@@ -1,0 +1,105 @@
+"""Experiments: which jobs are meant, and what differs between them, a tag or a quantity every job has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import BadRequest, UnknownJob
+from ..model.evidence import RankEvidence
+from ..records import ABSENT
+from ..store.store import Store
+from ..store.tags import EXPERIMENT
+from ..store.view import JobView
+from .members import host_of
+
+MOST_JOBS = 256
+THREADS = "setting.OMP_NUM_THREADS"
+QUANTITIES = ("nodes", "ranks", "ps", "batch", "threads", "ranks_per_node")
+
+
+class Parameter(NamedTuple):
+    """The value of a parameter in a job, as it was said or counted; "": there is none, and `why` says why."""
+
+    at: str
+    why: str = ""
+
+
+def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
+    """The jobs of an experiment, or those named, each once, in order of their ids. Raises UnknownJob,
+    BadRequest."""
+    if bool(experiment) == bool(jobs):
+        raise BadRequest("of which jobs? name either an experiment, or the jobs")
+    found = store.jobs_tagged(EXPERIMENT, experiment) if experiment else sorted(set(jobs))
+    if not found:
+        raise UnknownJob(
+            f"no job is tagged experiment={experiment!r}; start its jobs with "
+            f"`roofline-agent run --experiment {experiment}`, or name them one by one"
+        )
+    if unknown := sorted(set(found) - store.jobs()):
+        raise UnknownJob(f"this server has no job {unknown[0]!r}")
+    if len(found) > MOST_JOBS:
+        raise BadRequest(f"{len(found)} jobs in one answer; at most {MOST_JOBS}: name some of them")
+    return found
+
+
+def check_parameter(over: str, tags: Collection[Mapping[str, str]]) -> None:
+    """Raises BadRequest for what is neither a tag of any of these jobs nor a quantity that jobs have."""
+    known = sorted({name for each in tags for name in each if name != EXPERIMENT})
+    if over in QUANTITIES or any(over in each for each in tags):
+        return
+    said = f"their tags are {', '.join(known)}" if known else "they have no tags that differ"
+    asked = f"{over!r} is no tag of these jobs" if over else "over what? say what the jobs differ in"
+    raise BadRequest(f"{asked}; {said}; every job has {', '.join(QUANTITIES)}")
+
+
+def parameter(view: JobView, evidence: Mapping[int, RankEvidence], role: str, over: str) -> Parameter:
+    """What a job, or a role of it, has of the parameter; a tag of the name goes before what can be counted.
+
+    nodes: hosts with ranks of the job; ranks: of the role; ps: parameter servers; batch: median examples of a
+    step and rank; threads: OMP_NUM_THREADS of the role's ranks, else of all; ranks_per_node: of the role, on
+    the node that has most.
+    """
+    if over in view.tags:
+        return Parameter(view.tags[over])
+    mine = [number for number, key in view.ranks.items() if key.role == role]
+    if over == "nodes":
+        return _count(len({host_of(view, number) for number in view.ranks} - {""}), "no agent saw its ranks")
+    if over == "ranks":
+        return _count(len(mine), f"it has no {role}")
+    if over == "ps":
+        return Parameter(str(sum(key.role == "ps" for key in view.ranks.values())))
+    if over == "batch":
+        return _batch(list(evidence.values()))
+    if over == "threads":
+        return _threads(view, mine)
+    if over == "ranks_per_node":
+        hosts = [host for number in mine if (host := host_of(view, number))]
+        return _count(max(map(hosts.count, hosts), default=0), "no agent saw its ranks")
+    return Parameter("", f"it has no tag {over!r}")
+
+
+def _count(number: int, why: str) -> Parameter:
+    return Parameter(str(number)) if number else Parameter("", why)
+
+
+def _batch(ranks: Sequence[RankEvidence]) -> Parameter:
+    said = [r.steps.examples[r.steps.examples != ABSENT] for r in ranks if not r.serving]
+    every = np.concatenate(said) if said else np.zeros(0, np.int64)
+    if not len(every):
+        return Parameter("", "nobody said how many examples its steps have")
+    return Parameter(f"{float(np.median(every)):g}")
+
+
+def _threads(view: JobView, mine: Sequence[int]) -> Parameter:
+    everyone = {number: facts.get(THREADS, "") for number, facts in view.facts.items()}
+    said = {text for number, text in everyone.items() if number in mine and text} or set(
+        filter(None, everyone.values())
+    )
+    if not said:
+        return Parameter("", "its ranks were started without OMP_NUM_THREADS")
+    if len(said) > 1:
+        return Parameter("", f"its ranks have different OMP_NUM_THREADS: {', '.join(sorted(said))}")
+    return Parameter(said.pop())

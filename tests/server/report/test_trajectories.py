@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from roofline.v1 import ingest_pb2 as pb
+from roofline_server.errors import BadRequest, UnknownJob
+from roofline_server.model.records import Trajectory
+from roofline_server.records import Ceiling
+from roofline_server.report.records import Steps
+from roofline_server.report.trajectories import Asked, trajectory
+from roofline_server.store.store import Store
+
+from ..builders import ABSENT, BEGIN, DRAM, END, PEAK_F32, PEAK_F64, S, batch, calls, kernel, marks, rank
+from .work import Host
+
+FLOPS, BYTES = 4_000_000_000, 100_000_000  # of a step: intensity 40, at the ridge of PEAK_F32 and DRAM
+STEP_NS = S // 10
+STEPS = 10
+PLACES = {name: Host(name) for name in "abcd"}
+SEQUENCE = itertools.count(1)
+
+
+def facts(rank_at: int, texts: Sequence[str]) -> list[pb.Event]:
+    at_ns = 100 * S
+    said = {"kind": pb.EVENT_KIND_FACT, "rank": rank_at, "begin_ns": at_ns, "end_ns": at_ns}
+    return [pb.Event(text=text, **said) for text in texts]
+
+
+def put(
+    store: Store, host: Host, job: str, role: str, indices: Sequence[int], texts: Sequence[str], **how: Any
+) -> None:
+    """Ranks of a job on one host: STEPS steps of step_ns, each with one kernel; a ps only lives."""
+    step_ns, examples, flops = how.get("step_ns", STEP_NS), how.get("examples", 32), how.get("flops", FLOPS)
+    said, called, events = [], [], []
+    end_ns = 100 * S + STEPS * step_ns
+    for at, _ in enumerate(indices):
+        events += facts(at, texts)
+        if role == "ps":
+            continue
+        for k in range(STEPS):
+            begin = 100 * S + k * step_ns
+            said += [(at, BEGIN, k, ABSENT, begin), (at, END, k, examples, begin + step_ns)]
+            called += [(at, 0, begin + 1000, step_ns // 2)]
+        events.append(
+            pb.Event(kind=pb.EVENT_KIND_KERNELS_COVERED, rank=at, begin_ns=100 * S, end_ns=end_ns + S)
+        )
+    host.greet(store)
+    host.put(
+        store,
+        batch(
+            next(SEQUENCE),
+            100 * S,
+            end_ns + S,
+            ranks=[rank(job, role, index=i, pid=100 * len(role) + i) for i in indices],
+            marks=marks(said),
+            kernels=[kernel(flops, BYTES if flops else None, how.get("precision", "f32"))],
+            calls=calls(called if flops else []),
+            events=events if flops else [e for e in events if e.kind == pb.EVENT_KIND_FACT],
+        ),
+    )
+
+
+def scaling(store: Store, job: str, nodes: int, slower: float, *tags: str, **how: Any) -> None:
+    """A job with a worker on each of so many nodes and a ps on the first, whose steps take so much longer."""
+    texts = ["tag.experiment=scaling", *tags]
+    put(store, PLACES["a"], job, "ps", [0], texts)
+    for index, host in enumerate(list(PLACES.values())[:nodes]):
+        put(store, host, job, "worker", [index], texts, step_ns=int(STEP_NS * slower), **how)
+
+
+@pytest.fixture
+def scaled(store: Store) -> Store:
+    """Jobs on 1, 2 and 4 nodes, whose steps take 1, 1.25 and 2 times as long."""
+    for job, nodes, slower in (("4", 4, 2.0), ("1", 1, 1.0), ("2", 2, 1.25)):
+        scaling(store, job, nodes, slower, f"tag.nodes={nodes}")
+    return store
+
+
+def ask(store: Store, over: str = "nodes", *jobs: str, **more: Any) -> Trajectory:
+    return trajectory(store, Asked("" if jobs else "scaling", tuple(jobs), over, **more))
+
+
+def numbers(found: Trajectory, role: str = "worker") -> list[tuple[Any, ...]]:
+    (one,) = [p for p in found.paths if p.role == role]
+    return [
+        (s.at, s.point.flops_per_second.value, s.throughput.value, s.speedup.value, s.efficiency.value)
+        for s in one.stops
+    ]
+
+
+EXPECTED = [
+    ("1", pytest.approx(40e9), pytest.approx(320), pytest.approx(1.0), pytest.approx(1.0)),
+    ("2", pytest.approx(32e9), pytest.approx(512), pytest.approx(1.6), pytest.approx(0.8)),
+    ("4", pytest.approx(20e9), pytest.approx(640), pytest.approx(2.0), pytest.approx(0.5)),
+]
+
+
+def test_workers_over_nodes(scaled: Store) -> None:
+    found = ask(scaled)
+    assert numbers(found) == EXPECTED, "FLOP/s of one node, throughput of the job"
+    stops = found.paths[1].stops
+    assert [s.jobs for s in stops] == [["1"], ["2"], ["4"]]
+    assert [s.point.intensity.value for s in stops] == [pytest.approx(40)] * 3
+    assert [s.step_time.value for s in stops] == [pytest.approx(t) for t in (0.1, 0.125, 0.2)]
+    assert [s.point.headroom.value for s in stops] == [pytest.approx(4e12 / r) for r in (40e9, 32e9, 20e9)]
+    assert found.paths[1].words.startswith(
+        "from nodes 1 to 4 FLOP/s per node falls from 40 GFLOP/s to 20 GFLOP/s while intensity stays at 40"
+    )
+    assert (found.about.jobs, found.about.experiment, found.about.tags) == (
+        ["1", "2", "4"],
+        "scaling",
+        {"experiment": "scaling"},
+    )
+    assert found.notes == []
+
+
+def test_quantity_that_is_counted_gives_the_same_as_the_tag(scaled: Store) -> None:
+    assert numbers(ask(scaled, "ranks")) == numbers(ask(scaled, "nodes")) == EXPECTED
+
+
+def test_tag_goes_before_what_is_counted(store: Store) -> None:
+    for job, said in (("1", "8"), ("2", "16")):
+        scaling(store, job, 1, 1.0, f"tag.nodes={said}")
+    assert [n[0] for n in numbers(ask(store))] == ["8", "16"]
+
+
+def test_order_of_jobs_says_nothing(scaled: Store) -> None:
+    names = ["1", "2", "4"]
+    expected = ask(scaled, "nodes", *names)
+    for seed in range(5):
+        random.Random(seed).shuffle(names)
+        assert ask(scaled, "nodes", *names) == expected
+
+
+def test_ps_has_no_point_but_the_jobs_throughput(scaled: Store) -> None:
+    (ps,) = [p for p in ask(scaled).paths if p.role == "ps"]
+    assert [s.throughput.value for s in ps.stops] == [pytest.approx(t) for t in (320, 512, 640)]
+    assert [s.point.flops_per_second.value for s in ps.stops] == [None] * 3
+    assert all(s.point.flops_per_second.reason for s in ps.stops)
+    assert ps.words.startswith("no stop has a point; throughput goes from 320 examples/s")
+
+
+def test_only_the_roles_and_steps_asked_for(scaled: Store) -> None:
+    found = ask(scaled, roles=("worker",), steps=Steps(0, 3))
+    assert [p.role for p in found.paths] == ["worker"]
+    assert numbers(found)[0][2] == pytest.approx(320)
+    with pytest.raises(BadRequest, match="'chief'; roles are ps, worker"):
+        ask(scaled, roles=("chief",))
+    with pytest.raises(BadRequest, match="the first comes after the last"):
+        ask(scaled, steps=Steps(3, 1))
+
+
+def test_jobs_with_one_value_are_pooled(scaled: Store) -> None:
+    for job, slower in (("2b", 1.0), ("2c", 5.0)):
+        scaling(scaled, job, 2, slower, "tag.nodes=2")
+    assert numbers(ask(scaled)) == EXPECTED
+    assert ask(scaled).paths[1].stops[1].jobs == ["2", "2b", "2c"]
+
+
+def test_job_without_the_tag_is_left_out_and_named(scaled: Store) -> None:
+    for job in ("1", "2"):
+        scaling(scaled, f"tagged{job}", 1, float(job), f"tag.colour=c{job}")
+    found = ask(scaled, "colour")
+    assert [s.jobs for s in found.paths[1].stops] == [["tagged1"], ["tagged2"]]
+    assert "job 4: left out for worker: it has no tag 'colour'" in found.notes
+    stops = found.paths[1].stops
+    assert [s.efficiency.value for s in stops] == [None, None]
+    assert "not known to be an amount of resources" in stops[1].efficiency.reason
+
+
+def test_tag_that_some_jobs_lack_is_counted_there_and_said_so(scaled: Store) -> None:
+    scaling(scaled, "3", 3, 1.5)
+    found = ask(scaled)
+    assert [n[0] for n in numbers(found)] == ["1", "2", "3", "4"]
+    assert found.notes == ["nodes is a tag of some jobs and counted of the others: 3"]
+
+
+def test_job_without_flops_is_a_stop_without_a_point(scaled: Store) -> None:
+    scaling(scaled, "3", 3, 1.5, "tag.nodes=3", flops=0)
+    stop = ask(scaled).paths[1].stops[2]
+    assert (stop.at, stop.point.flops_per_second.value) == ("3", None)
+    assert stop.point.flops_per_second.reason and stop.throughput.value == pytest.approx(640)
+
+
+def test_job_without_steps_and_flops_is_left_out(scaled: Store) -> None:
+    put(scaled, PLACES["a"], "idle", "ps", [0], ["tag.nodes=9"])
+    found = ask(scaled, "nodes", "1", "idle")
+    assert [s.jobs for path in found.paths for s in path.stops] == [["1"], ["1"]]
+    assert found.notes == ["job idle: left out for ps: neither steps nor FLOPs of it are known"]
+
+
+def test_where_nobody_says_examples_throughput_is_in_steps(store: Store) -> None:
+    for job, nodes, slower in (("1", 1, 1.0), ("2", 2, 1.25)):
+        scaling(store, job, nodes, slower, examples=ABSENT)
+    stops = ask(store).paths[1].stops
+    assert [(s.throughput.value, s.throughput.unit) for s in stops] == [
+        (pytest.approx(10), "steps/s"),
+        (pytest.approx(8), "steps/s"),
+    ]
+    assert stops[1].speedup.value == pytest.approx(0.8), "the ranks do one step together"
+
+
+@pytest.mark.parametrize(
+    ("over", "ats"),
+    [
+        ("ps", ["1", "1", "1"]),
+        ("batch", ["8", "16", "32"]),
+        ("threads", ["1", "2", "4"]),
+        ("ranks_per_node", ["1", "2", "4"]),
+        ("ranks", ["1", "2", "4"]),
+        ("nodes", ["1", "1", "1"]),
+    ],
+)
+def test_quantities_that_every_job_has(store: Store, over: str, ats: list[str]) -> None:
+    for ranks in (1, 2, 4):
+        texts = ["tag.experiment=scaling", f"setting.OMP_NUM_THREADS={ranks}"]
+        put(store, PLACES["a"], f"j{ranks}", "ps", [0], texts[:1])
+        put(store, PLACES["a"], f"j{ranks}", "worker", range(ranks), texts, examples=8 * ranks)
+    assert [s.at for s in ask(store, over).paths[1].stops] == sorted(set(ats), key=int)
+
+
+def test_threads_that_differ_are_no_value(store: Store) -> None:
+    put(store, PLACES["a"], "1", "worker", [0], ["tag.experiment=scaling", "setting.OMP_NUM_THREADS=1"])
+    put(store, PLACES["b"], "1", "worker", [1], ["setting.OMP_NUM_THREADS=2"])
+    found = ask(store, "threads")
+    assert found.paths == []
+    assert found.notes == ["job 1: left out for worker: its ranks have different OMP_NUM_THREADS: 1, 2"]
+
+
+def test_one_roof_per_machine_model_in_all_precisions(store: Store) -> None:
+    late = tuple(c._replace(time_ns=7 * S) for c in (PEAK_F32, PEAK_F64, DRAM))
+    slow: tuple[Ceiling, ...] = (PEAK_F32._replace(value=1e12), DRAM)
+    old, new = Host("old", slow), Host("new", late)
+    texts = ["tag.experiment=scaling"]
+    put(store, old, "1", "worker", [0], [*texts, "tag.kind=a"])
+    put(store, new, "2", "worker", [0], [*texts, "tag.kind=b"], precision="f64")
+    (roof,) = ask(store, "kind").roofs
+    assert roof.host == "host-new"
+    assert {line.precision for line in roof.lines if line.kind == "compute"} == {"f32", "f64"}
+
+
+def test_tag_of_which_ranks_differ_is_noted(scaled: Store) -> None:
+    put(scaled, PLACES["d"], "2", "worker", [7], ["tag.nodes=3"])
+    notes = ask(scaled).notes
+    assert any(n.startswith("job 2: tag nodes differs: ") for n in notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "says"),
+    [
+        (Asked("nothing", (), "nodes"), UnknownJob, "no job is tagged experiment='nothing'"),
+        (Asked("", ("1", "x"), "nodes"), UnknownJob, "no job 'x'"),
+        (Asked("", (), "nodes"), BadRequest, "of which jobs"),
+        (Asked("scaling", ("1",), "nodes"), BadRequest, "of which jobs"),
+        (
+            Asked("scaling", (), "colour"),
+            BadRequest,
+            "'colour' is no tag of these jobs; their tags are nodes; every",
+        ),
+        (Asked("scaling", (), ""), BadRequest, "over what"),
+    ],
+)
+def test_questions_that_cannot_be_answered(
+    scaled: Store, asked: Asked, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        trajectory(scaled, asked)
+
+
+def test_answer_survives_sealing(tmp_path: Path, scaled: Store) -> None:
+    before = ask(scaled)
+    scaled.seal()
+    assert numbers(ask(scaled)) == numbers(before)
