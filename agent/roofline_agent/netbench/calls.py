@@ -55,16 +55,20 @@ class Caller:
         message = self._mode.payload(payload.sizes)
         return repeat(lambda: self._call("Echo", message), seconds)
 
-    def pushes(self, payload: Payload, seconds: float) -> list[int]:
-        """When each of many pushes was acknowledged, ns, some always on their way, for about `seconds`."""
+    def pushes(self, payload: Payload, seconds: float) -> list[float]:
+        """Pushes a second in each of some bursts, of which one more, not counted, is the first."""
         message = self._mode.payload(payload.sizes)
-        most = in_flight(payload.message_bytes)
-        pipeline = _Pipeline(most)
+        pipeline = _Pipeline(in_flight(payload.message_bytes))
 
         def push() -> Any:
             return self._methods["Push"].future(message, metadata=self._metadata, timeout=PATIENCE)
 
-        return pipeline.run(push, seconds)
+        stop = time.monotonic() + seconds + PATIENCE
+        pipeline.burst(push, WARM * seconds)
+        found = [pipeline.burst(push, (1 - WARM) * seconds / REPEATS)]
+        while len(found) < REPEATS and time.monotonic() < stop:
+            found.append(pipeline.burst(push, (1 - WARM) * seconds / REPEATS))
+        return found
 
     def work(self, payload: Payload, seconds: float) -> list[int]:
         """When each pull and each push of a worker had ended, ns: variables there, gradients back."""
@@ -89,35 +93,38 @@ def in_flight(message_bytes: int) -> int:
 
 
 class _Pipeline:
-    """Keeps a number of calls on their way, and notes when each ends."""
+    """Keeps a number of calls on their way."""
 
     def __init__(self, most: int) -> None:
-        self._room = threading.Semaphore(most)
         self._most = most
-        self._ends: list[int] = []
+        self._room = threading.Semaphore(most)
         self._failure: grpc.RpcError | None = None
 
-    def run(self, call: Callable[[], Any], seconds: float) -> list[int]:
-        begin = time.monotonic()
-        while self._failure is None and self._goes_on(begin, seconds):
-            if self._room.acquire(timeout=PATIENCE + 1):
-                call().add_done_callback(self._done)
+    def burst(self, call: Callable[[], Any], seconds: float) -> float:
+        """Calls a second, from the first that begins to the last that ends.
+
+        Counted so, none is on its way at either end: calls that overlap end in bunches, and a window between
+        two ends would hold more of them than the network carried in it.
+        """
+        begin, count = time.monotonic(), 0
+        while count == 0 or time.monotonic() < begin + seconds:
+            self._room.acquire()
+            if self._failure is not None:
+                self._room.release()
+                break
+            call().add_done_callback(self._done)
+            count += 1
         for _ in range(self._most):
-            self._room.acquire(timeout=PATIENCE + 1)
+            self._room.acquire()
+        passed = time.monotonic() - begin
+        for _ in range(self._most):
+            self._room.release()
         if self._failure is not None:
             raise _failed(self._failure)
-        return sorted(self._ends)
-
-    def _goes_on(self, begin: float, seconds: float) -> bool:
-        """Until the time is over, and for some calls behind the warm-up where they take longer."""
-        passed = time.monotonic() - begin
-        return passed < seconds or (len(self._ends) < REPEATS + 1 and passed < seconds + PATIENCE)
+        return count / passed
 
     def _done(self, future: Any) -> None:
-        if future.exception() is None:
-            self._ends.append(time.monotonic_ns())
-        elif self._failure is None:
-            self._failure = future.exception()
+        self._failure = self._failure or future.exception()
         self._room.release()
 
 

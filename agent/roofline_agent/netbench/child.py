@@ -81,6 +81,8 @@ class Child:
             elif not (last.done or last.error):
                 last = Said(error=explain(status, self._complained()))
             self._complaints.close()
+            assert self._process.stdout
+            self._process.stdout.close()
             self._say(last)
 
     def _give_order(self) -> None:

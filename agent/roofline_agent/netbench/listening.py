@@ -31,6 +31,8 @@ class Listener:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # else the port stays open while a thread waits at it
         self._socket.close()
 
     def _accept(self) -> None:

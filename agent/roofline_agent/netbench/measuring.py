@@ -115,11 +115,9 @@ class Session:
 
     def _pushes(self, step: Step) -> Measured:
         assert step.payload
-        begin = time.monotonic_ns()
-        ends = self._callers[step.serialized].pushes(step.payload, self._seconds)
-        calls = _rates([ends], warm_until(begin, self._seconds))
+        calls = self._callers[step.serialized].pushes(step.payload, self._seconds)
         at_once = in_flight(step.message_bytes)
-        method = f"{_what(step)} in one direction, {at_once} calls on their way, {len(ends)} calls"
+        method = f"{_what(step)} in one direction, {at_once} calls on their way, {len(calls)} bursts"
         return _measured(step, [rate * step.message_bytes for rate in calls], "byte/s", method)
 
     def _server(self, step: Step) -> list[Measured]:
