@@ -23,7 +23,8 @@ from roofline_agent.listener import Listener
 from roofline_agent.marks import CALLS, KERNEL, LOOK_AGAIN_NS, MAX_FACTS, WRAPPED, Intake
 from roofline_agent.records import Batch, Call, Event, EventKind, Mark, Rank
 from roofline_agent.verbose.records import KernelShape
-from roofline_server.ingest import decode, service
+from roofline_server.ingest import columns, service
+from roofline_server.ingest import marks as server_marks
 from roofline_step._sender import ABSENT, FACT, HEADER, MAX_FACT, SPANS, Sender, pack_fact, pack_spans
 
 from tests.fakes import add_process, ended, wait_for
@@ -547,7 +548,10 @@ def lost(events: list[Event]) -> dict[str, int]:
 
 
 def test_limits_are_the_servers() -> None:
-    assert (bounds.MAX_TIME_NS, bounds.MAX_SPAN_NAMES) == (decode.MAX_TIME_NS, decode.MAX_SPAN_NAMES)
+    assert (bounds.MAX_TIME_NS, bounds.MAX_SPAN_NAMES) == (
+        columns.MAX_TIME_NS,
+        server_marks.MAX_SPAN_NAMES,
+    )
     assert service.MAX_BATCH_BYTES == bounds.MAX_BATCH
     assert bounds.ROWS_BYTES + bounds.FACTS_BYTES + (3 << 20) <= bounds.MAX_BATCH
 

@@ -19,8 +19,10 @@ from ..records import NodeKey
 from ..store.inbox import Entry
 from ..store.numbers import Numbers
 from ..store.store import Store
+from .columns import MAX_TIME_NS
 from .commands import Agents, Link
-from .decode import MAX_TIME_NS, Decoded, decode, decode_machine, parse
+from .decode import Decoded, decode, parse
+from .machine import decode_machine
 
 log = logging.getLogger(__name__)
 

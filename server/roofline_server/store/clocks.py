@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ..clock import FIRST_KNOTS, NodeClock, best, thin
-from ..ingest.decode import MAX_TIME_NS
+from ..ingest.columns import MAX_TIME_NS
 from ..records import Ints, Knot, Table
 from ..server_time import ServerTime, boot
 from .catalog import Catalog

@@ -12,7 +12,7 @@ from ..clock import NodeClock
 from ..correlate import parts as part_sums
 from ..correlate import windows as step_windows
 from ..correlate.steps import SERVING_ROLES, JobTables, by_time, correlate
-from ..ingest.decode import MAX_TIME_NS
+from ..ingest.columns import MAX_TIME_NS
 from ..records import NODE_RANK, Bools, Frame, Incarnation, MarkKind, Table, concatenate, rows, take
 from .catalog import Progress
 from .clocks import Clocks

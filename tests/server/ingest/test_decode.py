@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadBatch
-from roofline_server.ingest.decode import MAX_RANKS, decode, decode_machine, parse
+from roofline_server.ingest.decode import decode, parse
+from roofline_server.ingest.machine import decode_machine
+from roofline_server.ingest.ranks import MAX_RANKS
 from roofline_server.records import ABSENT, NODE_JOB, EventKind, KernelKind, Metric, RankKey, Table
 
 from ..builders import (

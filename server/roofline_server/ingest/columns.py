@@ -1,0 +1,37 @@
+"""Columns and names as they come over the wire, checked. All raise BadBatch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadBatch
+from ..records import Ints
+
+MAX_NAME = 256
+MAX_TIME_NS = 2**62
+
+
+def printable(text: str, what: str, empty: bool = False) -> str:
+    if len(text) > MAX_NAME or not text.isprintable() or not (text or empty):
+        raise BadBatch(f"{what} {text[:40]!r} must be 1 to {MAX_NAME} printable characters")
+    return text
+
+
+def ints(data: bytes, what: str) -> Ints:
+    """A column of little-endian int64. Raises BadBatch when the bytes are no whole number of values."""
+    if len(data) % 8:
+        raise BadBatch(f"{what} has {len(data)} bytes, not a multiple of 8")
+    return np.frombuffer(data, "<i8").astype(np.int64, copy=False)
+
+
+def same_length(columns: dict[str, NDArray[np.generic]], what: str) -> None:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise BadBatch(f"{what} has columns of different lengths: {lengths}")
+
+
+def times(column: Ints, what: str) -> Ints:
+    if len(column) and not (column.min() > -MAX_TIME_NS and column.max() < MAX_TIME_NS):
+        raise BadBatch(f"{what} holds times out of range")
+    return column

@@ -1,0 +1,59 @@
+"""Executed kernels, and what is known of each kind of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadBatch
+from ..records import ABSENT, KernelKind, Table, precision_code
+from .columns import MAX_TIME_NS, ints, same_length, times
+from .numbers import Numbers
+from .ranks import Ranks
+
+# Column of calls -> field of Kernel. The last three are traffic that a profiler may have counted.
+SIZES = {"flops": "flops", "bytes": "bytes", "dram": "dram_bytes", "l1": "l1_bytes", "l2": "l2_bytes"}
+GPU_LIBRARIES = ("cuda", "hip", "sycl", "mtia")
+
+
+def calls_of(batch: Any, ranks: Ranks) -> Table | None:
+    calls = batch.calls
+    if not batch.HasField("calls"):
+        return None
+    kernel = ints(calls.kernel, "calls.kernel")
+    if not (kernel.min(initial=0) >= 0 and kernel.max(initial=-1) < len(batch.kernels)):
+        raise BadBatch(f"calls.kernel points outside the {len(batch.kernels)} kernels of the batch")
+    for described in batch.kernels:
+        if min(getattr(described, field) for field in SIZES.values()) < 0:
+            raise BadBatch(f"a kernel {described.operation[:40]!r} has counts below zero")
+    table: Table = {
+        "rank_at": ranks.column(calls.rank, "calls.rank"),
+        "kernel": kernel,
+        "time_ns": times(ints(calls.start_ns, "calls.start_ns"), "calls.start_ns"),
+        "duration_ns": ints(calls.duration_ns, "calls.duration_ns"),
+    }
+    same_length(table, "calls")
+    durations = table["duration_ns"]
+    if len(durations) and not (durations.min() >= 0 and durations.max() < MAX_TIME_NS // 2):
+        raise BadBatch("calls.duration_ns holds durations out of range")
+    return table if len(durations) else None
+
+
+def with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Table:
+    at = calls["kernel"].astype(np.int64)
+    kinds = [
+        KernelKind(k.library, k.operation, k.variant, k.precision, k.implementation, k.problem, k.note)
+        for k in kernels
+    ]
+    calls["kernel"] = np.array([numbers.kernel(kind) for kind in kinds], np.int64)[at]
+    for name, field in SIZES.items():
+        known = [getattr(k, field) if k.HasField(field) else ABSENT for k in kernels]
+        if name in ("flops", "bytes") or any(size != ABSENT for size in known):
+            calls[name] = np.array(known, np.int64)[at]
+    on_gpu = np.array([k.library in GPU_LIBRARIES for k in kernels], np.int64)
+    if on_gpu.any():
+        calls["on_gpu"] = on_gpu[at]
+    calls["precision"] = np.array([precision_code(k.precision) for k in kernels], np.int64)[at]
+    return calls

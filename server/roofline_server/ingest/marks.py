@@ -1,0 +1,88 @@
+"""Marks and spans: the borders of steps, and named stretches of time between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadBatch
+from ..records import ABSENT, Frame, Ints, Table
+from .columns import ints, printable, same_length, times
+from .numbers import Numbers
+from .ranks import Ranks
+
+SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")  # becomes a part of names of columns
+MAX_SPAN_NAMES, MAX_SPAN_NAME = 256, 64
+
+
+def marks_of(batch: Any, ranks: Ranks) -> Table | None:
+    marks = batch.marks
+    if not batch.HasField("marks"):
+        return None
+    flags = ints(marks.flags, "marks.flags")
+    table: Table = {
+        "rank_at": ranks.column(marks.rank, "marks.rank"),
+        "sender": ranks.column(marks.sender, "marks.sender"),
+        "kind": ints(marks.kind, "marks.kind"),
+        "step": ints(marks.step, "marks.step"),
+        "examples": ints(marks.examples, "marks.examples"),
+        "time_ns": times(ints(marks.time_ns, "marks.time_ns"), "marks.time_ns"),
+        "asynchronous": (flags & 1).astype(np.int64),
+        "phase": _phases(ints(marks.phase, "marks.phase"), marks.phases),
+    }
+    same_length(table, "marks")
+    return table if len(flags) else None
+
+
+def _phases(at: Ints, names: Sequence[str]) -> NDArray[np.generic]:
+    if len(at) and at.max() >= len(names):
+        raise BadBatch("marks.phase points outside the phases of the batch")
+    known = np.array([*(printable(n, "phase", empty=True) for n in names), ""], object)
+    return known[np.maximum(at, -1)]
+
+
+def spans_of(batch: Any, ranks: Ranks) -> Table | None:
+    spans = batch.spans
+    if not batch.HasField("spans"):
+        return None
+    if len(spans.names) > MAX_SPAN_NAMES:
+        raise BadBatch(f"{len(spans.names)} names of spans in one batch; at most {MAX_SPAN_NAMES}")
+    for name in spans.names:
+        if len(name) > MAX_SPAN_NAME or not SPAN_NAME.fullmatch(name):
+            raise BadBatch(f"span {name[:MAX_SPAN_NAME]!r} must be named as 'phase.input' is")
+    at = ints(spans.name, "spans.name")
+    if not (at.min(initial=0) >= 0 and at.max(initial=-1) < len(spans.names)):
+        raise BadBatch(f"spans.name points outside the {len(spans.names)} names of the batch")
+    table: Table = {
+        "rank_at": ranks.column(spans.rank, "spans.rank"),
+        "time_ns": times(ints(spans.begin_ns, "spans.begin_ns"), "spans.begin_ns"),
+        "end_ns": times(ints(spans.end_ns, "spans.end_ns"), "spans.end_ns"),
+        "bytes": ints(spans.bytes, "spans.bytes"),
+        "count": ints(spans.count, "spans.count"),
+        "name": np.array(list(spans.names), object)[at],
+    }
+    same_length(table, "spans")
+    if (table["end_ns"] < table["time_ns"]).any():
+        raise BadBatch("a span ends before it begins")
+    if len(at) and not (table["count"].min() >= 0 and table["count"].max() < 2**31):
+        raise BadBatch("spans.count holds counts out of range")
+    if ((table["bytes"] < 0) & (table["bytes"] != ABSENT)).any() or (table["bytes"] > 2**50).any():
+        raise BadBatch("spans.bytes holds sizes out of range")
+    return table if len(at) else None
+
+
+def bound_names(frame: Frame, numbers: Numbers) -> None:
+    """Names of phases and spans that are too many for one job become "other"."""
+    column = {"marks": "phase", "spans": "name"}.get(frame.dataset)
+    if column is None:
+        return
+    names = frame.base[column]
+    for name in set(names.tolist()) - {""}:
+        span = name if column == "name" else f"phase.{name}"
+        if not numbers.allows(frame.job, span):
+            other = f"{name.partition('.')[0]}.other" if column == "name" else "other"
+            names[names == name] = other
