@@ -9,8 +9,8 @@ amount of resources. Nothing depends on the order in which jobs are given.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from statistics import median
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ NO_EFFICIENCY = {
     "batch": "a larger batch is no more of the machine: see speedup and FLOP/s per node",
     "ranks_per_node": "ranks of one node share its cores: more of them are no more of the machine",
 }
-_PARTS = re.compile(r"([0-9]+)")
+DIGITS = frozenset("0123456789")
 
 
 class Reading(NamedTuple):
@@ -69,8 +69,8 @@ def in_order(texts: Iterable[str]) -> list[list[str]]:
 
 
 def _natural(text: str) -> tuple[list[tuple[int, int, str]], str]:
-    parts = [part for part in _PARTS.split(text) if part]
-    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts], text
+    parts = [(digits, "".join(part)) for digits, part in groupby(text, DIGITS.__contains__)]
+    return [(0, int(part), "") if digits else (1, 0, part) for digits, part in parts], text
 
 
 # -- stops --------------------------------------------------------------------------------------------------
