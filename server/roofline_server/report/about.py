@@ -11,9 +11,9 @@ from ..model.evidence import NS
 from ..model.records import About, MachineAbout
 from ..model.roofline import counts
 from ..model.values import Provenance, Scope, Value, value
-from ..records import Table, rows
+from ..records import Table, rows, take
 from ..store.view import JobView
-from .evidence import by_rank, where
+from .evidence import by_rank
 from .gaps import alignment_of
 from .members import extent, nodes_of
 from .roofs import ceilings, hosts
@@ -74,5 +74,10 @@ def _step_time(views: Sequence[JobView]) -> Value:
 
 
 def _own_steps(view: JobView) -> list[Table]:
-    own = where(view.steps.get("steps", {}), "window", OWN)
+    steps = view.steps.get("steps", {})
+    if not rows(steps):
+        return []
+    own = {name: steps[name] for name in ("rank", "begin_ns", "end_ns")}
+    if (steps["window"] != OWN).any():
+        own = take(own, steps["window"] == OWN)
     return [tables["steps"] for tables in by_rank({"steps": own}).values() if rows(tables["steps"])]

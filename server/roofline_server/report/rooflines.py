@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -61,6 +62,7 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
     every, mode = gather(view, subject.steps)
     evidence = {number: every[number] for number in numbers}
     notes: list[str] = []
+    groups: list[Group] = []
     if points in ("role", "rank"):
         groups = _groups(view, evidence, every, points)
         found = [made for group in groups for made in _points(group, kind)]
@@ -74,7 +76,7 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
         kind=kind,
         roofs=drawn,
         points=sorted(found, key=lambda p: -(p.time.value or 0.0)),
-        crossings=_crossings(view, evidence, every, points) if kind == NETWORK else [],
+        crossings=_crossings(view, groups, every) if kind == NETWORK else [],
         notes=list(dict.fromkeys((*_notes(drawn, evidence, kind, mode), *notes))),
     )
 
@@ -97,13 +99,12 @@ def _groups(
     view: JobView, evidence: Mapping[int, RankEvidence], every: Mapping[int, RankEvidence], points: str
 ) -> list[Group]:
     places = roofs.places(view, every)
+    crowd = Counter(places.values())
     found = []
     for who, ranks in _named(evidence, points):
         limits = roofs.of_ranks(view, ranks)
         scope = Scope.ROLE if points == "role" else Scope.PROCESS
-        sharing = max(
-            (sum(p == place for p in places.values()) for place in {places[n] for n in ranks}), default=0
-        )
+        sharing = max(crowd[places[number]] for number in ranks)
         if len(limits) > 1:
             who = who._replace(label=f"{who.label}, mean of {len(limits)} GPUs")
         found.append(
@@ -203,12 +204,10 @@ def _time(group: Group) -> Value:
 # -- the network ------------------------------------------------------------------------------------------
 
 
-def _crossings(
-    view: JobView, evidence: Mapping[int, RankEvidence], every: Mapping[int, RankEvidence], points: str
-) -> list[Crossing]:
+def _crossings(view: JobView, groups: Sequence[Group], every: Mapping[int, RankEvidence]) -> list[Crossing]:
     """Of what trains: who serves has no examples of its own."""
     found = []
-    for group in _groups(view, evidence, every, points):
+    for group in groups:
         if all(rank.serving for rank in group.evidence) or not group.limits:
             continue
         mates = {n: r for n, r in every.items() if r.host == group.who.host and r.kernels is not None}

@@ -42,13 +42,19 @@ def roofs(view: JobView, *precisions: str, kind: str = "classic") -> list[Roof]:
 
 def limits(view: JobView, host: str, device: str, precision: str) -> Limits:
     """What binds on a device: peak compute in a precision, bandwidth by level, launch overhead."""
-    found = limits_of(host, device, _applying(view, host, device), precision, _cpus(view, host))
-    return found._replace(network_note=_network_note(view, host))
+    every = ceilings(view, host)
+    network = _network(view, host, every)
+    mine = [c for c in every if c.device == device and c.kind != "network"]
+    found = limits_of(host, device, [*mine, *network], precision, _cpus(view, host))
+    return found._replace(network_note=_network_note(view, host, network))
 
 
 def of_rank(view: JobView, number: int, precision: str, gpu: bool = False) -> Limits:
     """The same for a rank. gpu: its kernels ran on a GPU; `lacks()` says it when nobody knows on which."""
-    place = place_of(view, number, gpu)
+    return _limits_at(view, place_of(view, number, gpu), precision)
+
+
+def _limits_at(view: JobView, place: Place, precision: str) -> Limits:
     if place.device is None:
         return Limits(place.host, "gpu", precision, None, {}, nowhere=place.note)
     return limits(view, place.host, place.device, precision)._replace(note=place.note)
@@ -59,21 +65,24 @@ def of_ranks(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
     precision = dominant_precision(list(ranks.values()))
     found: dict[tuple[str, str | None], Limits] = {}
     for number, rank in ranks.items():
-        place = place_of(view, number, on_gpu([rank]))
+        place = _place(view, number, rank.host, on_gpu([rank]))
         if rank.host and (place.host, place.device) not in found:
-            found[place.host, place.device] = of_rank(view, number, precision, on_gpu([rank]))
+            found[place.host, place.device] = _limits_at(view, place, precision)
     return list(found.values())
 
 
 def places(view: JobView, ranks: Mapping[int, RankEvidence]) -> dict[int, Place]:
     """Where each of these ranks computes."""
-    return {number: place_of(view, number, on_gpu([rank])) for number, rank in ranks.items()}
+    return {number: _place(view, number, rank.host, on_gpu([rank])) for number, rank in ranks.items()}
 
 
 def place_of(view: JobView, number: int, gpu: bool = False) -> Place:
     """Host and device of a rank: of GPUs the one whose counters carry the rank, or the only one that it was
     let see, else one of those that are alike, each rank another."""
-    host = host_of(view, number)
+    return _place(view, number, host_of(view, number), gpu)
+
+
+def _place(view: JobView, number: int, host: str, gpu: bool) -> Place:
     if not gpu:
         return Place(host, "")
     known = [device for device in devices(view, host) if device]
@@ -130,12 +139,11 @@ def _cpus(view: JobView, host: str) -> int:
 
 
 def _roof(view: JobView, host: str, device: str, precisions: Sequence[str], kind: str) -> Roof:
-    every = [c for c in ceilings(view, host) if c.device == device]
-    drawn = _applying(view, host, device)
-    if kind == "classic":
-        drawn = [c for c in drawn if c.kind != "network"]
-    elif kind == "network":
-        drawn = [c for c in drawn if c.kind != "memory"]
+    known = ceilings(view, host)
+    every = [c for c in known if c.device == device]
+    drawn = [c for c in every if c.kind not in ("network", "memory" if kind == "network" else "")]
+    if kind != "classic":
+        drawn += _network(view, host, known)
     binding = {"classic": (main_memory(device),), "network": (NETWORK,)}.get(
         kind, (*CACHES, main_memory(device), NETWORK)
     )
@@ -154,25 +162,21 @@ def _note(view: JobView, host: str, device: str) -> str:
 # -- the network --------------------------------------------------------------------------------------------
 
 
-def _applying(view: JobView, host: str, device: str) -> list[Ceiling]:
-    """Ceilings of a device, and of its node's network those that hold for this job."""
-    every = ceilings(view, host)
-    return [c for c in every if c.device == device and c.kind != "network"] + _network(view, host, every)
-
-
 def _network(view: JobView, host: str, every: Sequence[Ceiling]) -> list[Ceiling]:
     """To the nodes the job ran on, where these were measured; what a job of one node sends leaves no node, so
     there it is the host's to itself."""
     known = [c for c in every if c.kind == "network" and counts(c)]
+    if not known:
+        return []
     others = set(hosts(view)) - {host}
     near = [c for c in known if c.peer in (others or {host})]
     return near or ([c for c in known if c.peer != host] if others else [])
 
 
-def _network_note(view: JobView, host: str) -> str:
+def _network_note(view: JobView, host: str, network: Sequence[Ceiling]) -> str:
     """Where the network ceilings hold for other peers than the job's."""
-    others = set(hosts(view)) - {host}
-    peers = {c.peer for c in _network(view, host, ceilings(view, host)) if c.peer}
+    peers = {c.peer for c in network if c.peer}
+    others = set(hosts(view)) - {host} if peers else set()
     if not others or not peers or peers & others:
         return ""
     return f"the network was measured to {', '.join(sorted(peers))}, where the job has no rank"
