@@ -11,7 +11,7 @@ from .rates import total_of
 from .roofline import MINIMUM, NETWORK, Limits, main_memory, title
 from .values import Value
 
-AT_ROOF = 1.1  # headroom below which something is at its roof
+AT_ROOF, ABOVE = 1.1, 0.95  # headroom below which something is at its roof, and above it
 FILLED = 0.8  # share of its steps that kernels fill when it is they that matter
 NARROW = 0.3  # share of FLOPs in narrow vectors worth a word
 PURE = 0.95  # share of FLOPs in one precision above which the others need no word
@@ -49,7 +49,7 @@ def of_work(headroom: float, intensity: float, level: str, limits: Limits) -> st
     ceiling = limits.binding(intensity, level)
     if ceiling is None:
         return limits.lacks(level)
-    if headroom < 1:
+    if headroom < ABOVE:
         return _above(headroom, level, ceiling.kind)
     if ceiling.kind == "compute":
         if headroom < AT_ROOF:

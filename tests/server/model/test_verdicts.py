@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from roofline_server.model import verdicts
+from roofline_server.model.evidence import CountedFlops, CounterEvidence, RankEvidence
+from roofline_server.model.roofline import Limits, limits
+from roofline_server.model.summary import summarize
+from roofline_server.model.values import Scope, Value
+from roofline_server.records import Ceiling
+
+from ..builders import DRAM, PEAK_F32, S
+from .test_summary import TEN, evidence, ints, kernels
+
+NET = Ceiling("net.tcp", "network", "network", "", 0, 1e9, "byte/s", 0, "", 0)
+NODE = limits("node1", "", [PEAK_F32, DRAM, NET], "f32")
+RIDGE = PEAK_F32.value / DRAM.value
+
+
+def values_of(*ranks: RankEvidence) -> Mapping[str, Value]:
+    return summarize(ranks, [NODE], Scope.PROCESS).values
+
+
+def said(
+    headroom: float,
+    intensity: float,
+    *ranks: RankEvidence,
+    level: str = "dram",
+    sharing: int = 1,
+    **more: Any,
+) -> str:
+    where: Limits = more.get("where", NODE)
+    return verdicts.sentence(headroom, intensity, level, where, ranks, values_of(*ranks), sharing)
+
+
+def counted(**by: float) -> RankEvidence:
+    flops = {name.replace("_", "."): n for name, n in by.items()}
+    total = CounterEvidence(sum(by.values()), 10.0, 10, sum(by.values()) / 10)
+    return evidence(counted_flops=CountedFlops(total, by=flops))
+
+
+def busy(share: float, **more: Any) -> RankEvidence:
+    """A rank whose kernels fill so much of its steps of a second."""
+    k = kernels([10**9] * 10, kernel_ns=ints(*[int(share * S)] * 10))
+    return evidence(kernels=k, **more)
+
+
+# -- what binds -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "headroom, intensity, level, words",
+    [
+        (3.1, 1, "dram", "memory-bound on DRAM, 3.1x below the roof: raise intensity (larger batch, fusion)"),
+        (
+            3.1,
+            1,
+            "minimum",
+            "memory-bound on DRAM even with the least traffic there can be, at most 3.1x below the roof: "
+            "raise intensity (larger batch, fusion)",
+        ),
+        (
+            1.05,
+            1,
+            "dram",
+            "memory-bound on DRAM, at the roof (95% of it): raise intensity (larger batch, fusion)",
+        ),
+        (
+            2.0,
+            2 * RIDGE,
+            "dram",
+            "compute-bound, 2x below the roof: larger batches or operations fill its units better",
+        ),
+        (
+            1.09,
+            2 * RIDGE,
+            "dram",
+            "compute-bound, at the roof (92% of it): only a cheaper precision or more machines help",
+        ),
+        (
+            5.0,
+            1,
+            "network",
+            "network-bound, 5x below the roof: fewer bytes (larger batch, compression) or a faster network",
+        ),
+        (
+            0.5,
+            1,
+            "minimum",
+            "2x above its roof: its data are in caches, whose bandwidth is higher",
+        ),
+        (
+            0.5,
+            2 * RIDGE,
+            "minimum",
+            "2x above its roof: the ceiling was measured too low (on a busy node?), or something is counted "
+            "twice",
+        ),
+        (
+            0.97,
+            2 * RIDGE,
+            "dram",
+            "compute-bound, at the roof (103% of it): only a cheaper precision or more machines help",
+        ),
+    ],
+)
+def test_words_name_the_ceiling_and_what_helps(
+    headroom: float, intensity: float, level: str, words: str
+) -> None:
+    assert said(headroom, intensity, evidence(), level=level) == words
+
+
+def test_level_without_ceiling_has_the_reason_for_words() -> None:
+    assert "no L2 bandwidth of node1" in verdicts.of_work(2.0, 1.0, "l2", NODE)
+
+
+def test_shared_roof_is_said() -> None:
+    assert said(3.0, 1, evidence(), sharing=4).endswith("; the node's roof is shared by 4 ranks")
+    assert "shared" not in said(3.0, 1, evidence(), sharing=1)
+
+
+def test_shared_gpu_is_said() -> None:
+    hbm = DRAM._replace(level="hbm", device="gpu 0")
+    gpu = limits("node1", "gpu 0", [PEAK_F32._replace(device="gpu 0"), hbm], "f32")
+    words = said(3.0, 1, evidence(), level="hbm", sharing=2, where=gpu)
+    assert (
+        words.startswith("memory-bound on HBM, 3x below") and "the GPU's roof is shared by 2 ranks" in words
+    )
+
+
+# -- narrow vectors ---------------------------------------------------------------------------------------
+
+
+def test_narrow_vectors_are_named_where_compute_binds() -> None:
+    words = said(3.0, 2 * RIDGE, counted(f32_128=62, f32_512=38))
+    assert "; 62% of its FLOPs are 128-bit: vectorise, or let the library use 512 bits" in words
+    assert "scalar" in said(3.0, 2 * RIDGE, counted(f32_scalar=62, f32_512=38))
+
+
+@pytest.mark.parametrize(
+    "headroom, intensity, by",
+    [
+        (3.0, 0.5 * RIDGE, {"f32_128": 62, "f32_512": 38}),  # memory binds
+        (1.02, 2 * RIDGE, {"f32_128": 62, "f32_512": 38}),  # at the roof
+        (3.0, 2 * RIDGE, {"f32_128": 10, "f32_512": 90}),
+        (3.0, 2 * RIDGE, {"all_all": 100}),  # these events do not tell
+        (3.0, 2 * RIDGE, {}),
+    ],
+)
+def test_narrow_vectors_are_not_blamed_without_evidence(
+    headroom: float, intensity: float, by: dict[str, float]
+) -> None:
+    assert "-bit" not in said(headroom, intensity, counted(**by) if by else evidence())
+
+
+# -- steps that are not kernels ---------------------------------------------------------------------------
+
+
+def test_rank_that_hardly_computes_is_told_so() -> None:
+    words = said(3.5, 2 * RIDGE, busy(0.4))
+    assert words.startswith("its kernels reach 71% of the roof, but they fill only 40% of the step: ")
+    assert "the time between them counts more" in words
+
+
+@pytest.mark.parametrize(
+    "columns, wait, advice",
+    [
+        ({"phase.input.ns": 700}, None, "it waits for input"),
+        ({"phase.optimizer.ns": 600, "phase.input.ns": 200}, None, "the optimizer takes the rest"),
+        ({"phase.communicate.ns": 800}, None, "it waits for communication"),
+        ({"phase.communicate.ns": 800}, 0.7, "it waits for other ranks"),
+    ],
+)
+def test_what_the_rest_of_the_step_is_is_said(
+    columns: dict[str, int], wait: float | None, advice: str
+) -> None:
+    each = {name: ints(*[ms * 10**6] * 10) for name, ms in columns.items()}
+    more: dict[str, Any] = {}
+    if wait is not None:
+        held = np.full(10, 0.8)
+        more = {"wait": np.full(10, wait), "held": held, "barrier": "communicate"}
+    assert advice in said(3.5, 2 * RIDGE, busy(0.1, columns=each, **more))
+
+
+def test_kernels_side_by_side_do_not_fill_more_than_the_step() -> None:
+    assert verdicts.filled([busy(1.7)]) is None
+    assert verdicts.filled([busy(0.5)]) == pytest.approx(0.5)
+    assert verdicts.filled([evidence()]) is None
+    assert "compute-bound" in said(3.5, 2 * RIDGE, busy(1.7))
+    assert "compute-bound" in said(1.05, 2 * RIDGE, busy(0.4))  # whatever it fills: it is at its roof
+
+
+# -- what the counts lack ---------------------------------------------------------------------------------
+
+
+def lacks(*ranks: RankEvidence, level: str = "minimum") -> str:
+    return verdicts.incomplete(ranks, values_of(*ranks), level)
+
+
+def test_complete_counts_lack_nothing() -> None:
+    assert lacks(evidence(kernels=kernels([100] * 10))) == ""
+
+
+def test_amx_and_multiplexing_are_named_where_counters_tell_the_flops() -> None:
+    total = CounterEvidence(100.0, 10.0, 10, 10.0)
+    rank = evidence(counted_flops=CountedFlops(total, coverage=0.4, amx_busy=True))
+    assert lacks(rank) == (
+        "AMX FLOPs are not counted; its counters counted 40% of the time (multiplexed) and are scaled up"
+    )
+    assert lacks(rank._replace(kernels=kernels([100] * 10))) == ""  # kernels tell them
+
+
+def test_unmodelled_kernels_and_cut_steps_are_named() -> None:
+    k = kernels([100] * 10, unmodelled=ints(*[3] * 10))
+    k.complete[:2] = False
+    assert lacks(evidence(kernels=k)) == (
+        "30 kernel calls are not modelled (pooling, normalisation, element-wise); "
+        "2 of 10 steps were not watched from begin to end and are left out"
+    )
+
+
+def test_ranks_of_which_nothing_is_known_are_named() -> None:
+    ranks = [evidence(kernels=kernels([100])), evidence()]
+    assert lacks(*ranks) == "of 1 of 2 ranks no FLOPs are known"
+
+
+def test_lower_bound_of_dram_bytes_is_named_at_that_level() -> None:
+    rank = evidence(kernels=kernels([100]), dram=CounterEvidence(10, 1, 1, 10), dram_is_bound=True)
+    assert lacks(rank, level="dram") == "DRAM bytes are cache misses, a lower bound"
+    assert lacks(rank) == ""
+
+
+def test_mixed_precisions_are_said() -> None:
+    k = kernels([100] * 10, by_precision={"f32": ints(*[70] * 10), "bf16": ints(*[30] * 10)})
+    assert "70% of its FLOPs are FP32, whose roof this is" in said(3.0, 1, evidence(kernels=k, steps=TEN))
