@@ -145,7 +145,7 @@ def _draw(axis: Axes, panel: Panel, pad: float = 4.0) -> None:
         (_stack if stacked else _beside)(axis, panel, bar, row, max(ends))
     axis.set_ylim(len(panel.bars) - 0.5, -0.5)
     axis.set_xlim(0, max(ends) * (1.02 if stacked else 1.12))
-    axis.set_yticks(range(len(panel.bars)), [shortened(clean(bar.subject), 20) for bar in panel.bars])
+    axis.set_yticks(range(len(panel.bars)), [shortened(clean(bar.subject), 16) for bar in panel.bars])
     for text, bar in zip(axis.get_yticklabels(), panel.bars, strict=True):
         text.set_color(style.colour(bar.role))
         text.set_parse_math(False)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox, IdentityTransform
 
@@ -92,9 +92,9 @@ class Labels(Artist):
         scale = axis.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
         taken = [*self._markers(axis, scale), *_legend(axis, renderer)]
         lines = [line for line in axis.lines if line.get_linestyle() not in ("None", "", " ")]
-        paths = {id(line): line.get_path().transformed(line.get_transform()) for line in lines}
         for label in self._labels:
-            taken += _settle(axis, renderer, label, taken, paths, scale)
+            others = [piece for line in lines if line is not label.own for piece in _pieces(line)]
+            taken += _settle(axis, renderer, label, taken, others, scale)
 
     def _axis(self) -> Axes:
         axis = self.axes
@@ -138,13 +138,12 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def _settle(
-    axis: Axes, renderer: Any, label: Label, taken: Sequence[Box], paths: dict[int, Path], scale: float
+    axis: Axes, renderer: Any, label: Label, taken: Sequence[Box], lines: Sequence[Box], scale: float
 ) -> list[Box]:
     """Give a label its place; the boxes it takes then."""
     width, height = _size(label.text, renderer, scale)
     angle = math.radians(label.text.get_rotation())
-    others = [path for key, path in paths.items() if label.own is None or key != id(label.own)]
-    place = _best(axis, label, width, height, angle, taken, others, scale)
+    place = _best(axis, label, width, height, angle, taken, lines, scale)
     label.text.set_visible(place is not None)
     if label.leader:
         label.leader.set_visible(place is not None and place.far > LEADER)
@@ -174,7 +173,7 @@ def _best(
     height: float,
     angle: float,
     taken: Sequence[Box],
-    lines: Sequence[Path],
+    lines: Sequence[Box],
     scale: float,
 ) -> Place | None:
     inside = axis.get_window_extent()
@@ -188,16 +187,34 @@ def _best(
         cost = place.far + CROSSING * _crossings(boxes, lines)
         if best is None or cost < best[0]:
             best = cost, place
-    return best[1] if best else None
+    # A label that may be left out is not worth a crossing either.
+    return best[1] if best and (best[0] < CROSSING or label.farthest == math.inf) else None
 
 
 def inside_of(frame: Bbox) -> Callable[[Box], bool]:
     return lambda box: frame.x0 <= box[0] and box[2] <= frame.x1 and frame.y0 <= box[1] and box[3] <= frame.y1
 
 
-def _crossings(boxes: Sequence[Box], lines: Sequence[Path]) -> int:
-    bounds = [Bbox.from_extents(*box) for box in boxes]
-    return sum(any(path.intersects_bbox(bound, filled=False) for bound in bounds) for path in lines)
+def _pieces(line: Line2D) -> list[Box]:
+    """The straight pieces of a line by their ends, pixels."""
+    ends = [(float(x), float(y)) for x, y in line.get_transform().transform(line.get_xydata())]
+    return [(*begin, *end) for begin, end in pairwise(ends) if not any(map(math.isnan, (*begin, *end)))]
+
+
+def _crossings(boxes: Sequence[Box], lines: Sequence[Box]) -> int:
+    """How many pieces of lines go through a text; one that goes through all of it counts once."""
+    return sum(any(_cuts(line, box) for box in boxes) for line in lines)
+
+
+def _cuts(line: Box, box: Box) -> bool:
+    """Whether a piece of a line goes through a box: its corners are not all on one side of it."""
+    x0, y0, x1, y1 = line
+    left, bottom, right, top = box
+    if max(x0, x1) < left or min(x0, x1) > right or max(y0, y1) < bottom or min(y0, y1) > top:
+        return False
+    across, up = x1 - x0, y1 - y0
+    sides = [across * (y - y0) - up * (x - x0) for x in (left, right) for y in (bottom, top)]
+    return min(sides) <= 0 <= max(sides)
 
 
 def _touch(one: Box, other: Box) -> bool:

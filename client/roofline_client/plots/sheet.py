@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.legend import Legend
+from matplotlib.text import Text
 
 from ..errors import ClientError
 from ..names import clean
@@ -96,6 +97,8 @@ def finish(
     for axis, box in zip(figure.axes, boxes, strict=True):
         up = height - box.top - box.height
         axis.set_position((box.left / width, up / height, box.width / width, box.height / height))
+        _fit(figure, axis.xaxis.label, box.width + 0.6 * GAP)
+        _fit(figure, axis.yaxis.label, box.height + 0.2)
     if legend:
         legend.set_bbox_to_anchor((left / width, 1 - bottom / height), figure.transFigure)
     told = {"parse_math": False, "va": "top", "ha": "left"}
@@ -105,6 +108,12 @@ def finish(
     for number, line in enumerate(lines):
         y = 1 - (at + number * line_height) / height
         figure.text(left / width, y, line, fontsize=style.CAPTION, color=style.DIM, **told)  # type: ignore[arg-type]
+
+
+def _fit(figure: Figure, text: Text, room: float) -> None:
+    """The name of an axis no longer than so many inches."""
+    size = style.LABEL * min(1.0, room / max(room, _width(figure, text.get_text(), style.LABEL)))
+    text.set_fontsize(size)
 
 
 def legend_on(axis: Axes, handles: Sequence[Artist]) -> None:

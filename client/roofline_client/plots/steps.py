@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.artist import Artist
@@ -133,53 +133,101 @@ def _draw(axes: Sequence[Axes], panels: Sequence[Panel]) -> tuple[list[Artist], 
     numbers = [number for panel in panels for steps in panel.ranks.values() for number in steps]
     first, last = min(numbers), max(numbers)
     width = max(1, math.ceil((last - first + 1) / MOST_PLACES))
-    longest = max(step.time for p in panels for steps in p.ranks.values() for step in steps.values())
-    unit, name = unit_for("s", longest)
+    places = range(first, last + 1, width)
+    single = _is_single(panels)
+    whole = max(map(_longest, panels))
     phases: dict[str, None] = {}
     for at, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
-        if _is_single(panels):
-            phases.update(dict.fromkeys(_stack(axis, panel, first, width, unit)))
+        # Ranks are compared with one another, roles are not.
+        longest = whole if single else _longest(panel)
+        unit, name = unit_for("s", longest)
+        if single:
+            phases.update(dict.fromkeys(_stack(axis, panel, places, unit)))
         else:
-            _band(axis, panel, first, width, unit)
+            _band(axis, panel, places, unit)
         _dress(axis, (first, last + 1), name, at == len(panels) - 1)
         sheet.name_panel(axis, panel.name, colour=style.colour(panel.role))
-    if _is_single(panels):
-        # Ranks are compared with one another.
-        for axis in axes:
-            axis.set_ylim(0, longest / unit * 1.05)
-    how = "the mean of its steps, the line the longest" if _is_single(panels) else "all its steps"
+        axis.set_ylim(0, longest / unit * 1.05)
+    how = "the mean of its steps, the line the longest" if single else "all its steps"
     said = [f"A place holds {width} steps: shown is {how}."] if width > 1 else []
     return _handles(panels, list(phases), width), [*said, *_gaps(panels, first, last)]
 
 
-def _binned(steps: dict[int, Step], first: int, width: int) -> dict[int, list[Step]]:
-    """First number of a place -> the steps that fall there."""
-    places: dict[int, list[Step]] = {}
-    for number, step in steps.items():
-        places.setdefault(first + (number - first) // width * width, []).append(step)
-    return places
+def _longest(panel: Panel) -> float:
+    return max(step.time for steps in panel.ranks.values() for step in steps.values())
 
 
-def _stack(axis: Axes, panel: Panel, first: int, width: int, unit: float) -> list[str]:
-    """Bars of phases for one rank; the phases there are."""
+def _stack(axis: Axes, panel: Panel, places: range, unit: float) -> list[str]:
+    """The phases of one rank, one on the other; the phases there are."""
     (steps,) = panel.ranks.values()
-    places = _binned(steps, first, width)
+    held = _held(steps, places)
     found = _phases_of(panel)
-    begins = sorted(places)
-    floor = [0.0] * len(begins)
-    bar: dict[str, Any] = {"width": width, "align": "edge", "linewidth": 0, "antialiased": False}
+    floor = _each(held, lambda _: 0.0)
     for name in found:
-        heights = [statistics.fmean(s.phases.get(name, 0.0) for s in places[b]) / unit for b in begins]
-        axis.bar(begins, heights, bottom=floor, color=style.PARTS[name], **bar)
-        floor = [low + more for low, more in zip(floor, heights, strict=True)]
-    means = [statistics.fmean(s.time for s in places[b]) / unit for b in begins]
-    rest = [max(0.0, mean - low) for mean, low in zip(means, floor, strict=True)]
-    whole = {"color": style.PARTS["other"]} if found else {"color": style.colour(panel.role), "alpha": 0.4}
-    axis.bar(begins, rest, bottom=floor, **whole, **bar)
-    if width > 1:
-        tops = [max(s.time for s in places[b]) / unit for b in begins]
-        _steps_line(axis, begins, tops, width, style.DIM, 0.6)
+        heights = [_mean_of(name, some) for some in held]
+        top = [low + height / unit for low, height in zip(floor, heights, strict=True)]
+        _fill(axis, places, floor, top, color=style.PARTS[name])
+        floor = top
+    means = [mean / unit for mean in _each(held, lambda some: _mean(step.time for step in some))]
+    rest = {"color": style.PARTS["other"]} if found else {"color": style.colour(panel.role), "alpha": 0.4}
+    # Phases can be a little longer than their step, by the error of clocks.
+    top = [max(low, mean) for low, mean in zip(floor, means, strict=True)]
+    _fill(axis, places, floor, top, **rest)
+    if places.step > 1:
+        longest = _each(held, lambda some: max(step.time for step in some) / unit)
+        _line(axis, places, longest, color=style.DIM, linewidth=0.6)
     return found
+
+
+def _band(axis: Axes, panel: Panel, places: range, unit: float) -> None:
+    """Of a role's ranks the median, the half in the middle, and all from the fastest to the slowest."""
+    held = [[s for steps in some for s in steps] for some in zip(*_by_rank(panel, places), strict=True)]
+    times = [sorted(step.time / unit for step in some) for some in held]
+    quarters = [_quartiles(some) for some in times]
+    colour = style.colour(panel.role)
+    lows, highs = [_end(some, 0) for some in times], [_end(some, -1) for some in times]
+    _fill(axis, places, lows, highs, color=colour, alpha=0.18)
+    _fill(axis, places, [q[0] for q in quarters], [q[2] for q in quarters], color=colour, alpha=0.35)
+    _line(axis, places, [q[1] for q in quarters], color=colour, linewidth=1.2)
+
+
+def _by_rank(panel: Panel, places: range) -> list[list[list[Step]]]:
+    return [_held(steps, places) for steps in panel.ranks.values()]
+
+
+def _held(steps: dict[int, Step], places: range) -> list[list[Step]]:
+    """The steps that fall in each place."""
+    held: list[list[Step]] = [[] for _ in places]
+    for number, step in steps.items():
+        held[(number - places.start) // places.step].append(step)
+    return held
+
+
+def _each(held: Sequence[list[Step]], of: Callable[[list[Step]], float]) -> list[float]:
+    """A number for each place; where there are no steps none, which leaves a hole."""
+    return [of(some) if some else math.nan for some in held]
+
+
+def _mean(values: Iterable[float]) -> float:
+    return statistics.fmean(values)
+
+
+def _mean_of(phase: str, steps: Sequence[Step]) -> float:
+    return _mean(step.phases.get(phase, 0.0) for step in steps) if steps else math.nan
+
+
+def _end(values: Sequence[float], at: int) -> float:
+    return values[at] if values else math.nan
+
+
+def _fill(axis: Axes, places: range, low: Sequence[float], high: Sequence[float], **looks: Any) -> None:
+    edges = [*places, places[-1] + places.step]
+    axis.stairs(high, edges, baseline=low, fill=True, linewidth=0, **looks)
+
+
+def _line(axis: Axes, places: range, heights: Sequence[float], **looks: Any) -> None:
+    edges = [*places, places[-1] + places.step]
+    axis.stairs(heights, edges, baseline=None, zorder=3, **looks)
 
 
 def _phases_of(panel: Panel) -> list[str]:
@@ -187,53 +235,22 @@ def _phases_of(panel: Panel) -> list[str]:
     return [name for name in PHASES if name in seen]
 
 
-def _steps_line(
-    axis: Axes, begins: Sequence[int], heights: Sequence[float], width: int, colour: str, thick: float
-) -> None:
-    """A line of level pieces with holes where there are no steps."""
-    across: list[float] = []
-    up: list[float] = []
-    for begin, height in zip(begins, heights, strict=True):
-        if across and begin > across[-1]:
-            across.append(math.nan)
-            up.append(math.nan)
-        across += [begin, begin + width]
-        up += [height, height]
-    axis.plot(across, up, color=colour, linewidth=thick, zorder=3, solid_joinstyle="miter")
-
-
-def _band(axis: Axes, panel: Panel, first: int, width: int, unit: float) -> None:
-    """Of a role's ranks the median, the half in the middle, and all from the fastest to the slowest."""
-    places: dict[int, list[float]] = {}
-    for steps in panel.ranks.values():
-        for begin, some in _binned(steps, first, width).items():
-            places.setdefault(begin, []).extend(step.time / unit for step in some)
-    begins = sorted(places)
-    colour = style.colour(panel.role)
-    quarters = [_quartiles(places[b]) for b in begins]
-    bar: dict[str, Any] = {"width": width, "align": "edge", "linewidth": 0, "color": colour}
-    lows, highs = [min(places[b]) for b in begins], [max(places[b]) for b in begins]
-    axis.bar(begins, [h - low for h, low in zip(highs, lows, strict=True)], bottom=lows, alpha=0.18, **bar)
-    axis.bar(begins, [q[2] - q[0] for q in quarters], bottom=[q[0] for q in quarters], alpha=0.35, **bar)
-    _steps_line(axis, begins, [q[1] for q in quarters], width, colour, 1.2)
-
-
 def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     if len(values) < 2:
-        return values[0], values[0], values[0]
+        return (_end(values, 0),) * 3
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return low, middle, high
 
 
 def _dress(axis: Axes, across: tuple[int, int], unit: str, last: bool) -> None:
     axis.set_xlim(*across)
-    axis.set_ylim(bottom=0, top=axis.dataLim.y1 * 1.06)
+
     axis.set_ylabel(f"Step time ({unit})", fontsize=style.LABEL)
     axis.set_axisbelow(True)
     axis.grid(True, axis="y", linewidth=0.5, color=style.GRID)
     axis.tick_params(labelsize=style.TICK, labelbottom=last)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(8, integer=True, prune="upper"))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
     axis.yaxis.set_major_locator(MaxNLocator(4))
     if last:

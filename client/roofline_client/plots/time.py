@@ -96,9 +96,8 @@ def _draw(
     for axis, panel, frame in zip(axes, panels, frames, strict=True):
         unit, name = (1e9, "GFLOP") if frame.top > 1e10 else (1.0, "FLOP")
         set_plane(axis, frame, "Traffic (byte)", f"Work ({name})", unit)
-        title = ", ".join(
-            filter(None, (hosts[clean(panel.host)], *map(clean, (panel.device, panel.precision))))
-        )
+        parts = (hosts[clean(panel.host)], clean(panel.device), clean(panel.precision))
+        title = ", ".join(part for part in parts if part)
         sheet.name_panel(axis, title)
         labels = Labels(axis)
         _boxes(axis, labels, panel, frame)

@@ -114,7 +114,7 @@ def _draw_path(axis: Axes, labels: Labels, path: Path) -> None:
         # The role is said once, where the path begins; stops between its ends only where there is room.
         ends = at in (0, len(stops) - 1)
         told = f"{path.role} {stop.at}" if at == 0 else stop.at
-        labels.at_point(*place, told, colour, farthest=math.inf if ends else 8.0)
+        labels.at_point(*place, told, colour, farthest=math.inf if ends else 4.0)
 
 
 # -- throughput and efficiency ------------------------------------------------------------------------
