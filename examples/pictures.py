@@ -33,7 +33,7 @@ def parse() -> argparse.Namespace:
 
 
 def pictures(options: argparse.Namespace) -> int:
-    with running(options.folder, ["--full", "--python", options.torch_python]) as services:
+    with running(options.folder, ["--python", options.torch_python]) as services:
         for workers in WORKERS:
             say(f"TensorFlow, 1 parameter server, {workers} workers")
             train_ps(services, options, workers)
