@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..errors import BadRequest, UnknownJob
 from ..model.records import TimePanel, TimeRoofline
+from ..model.trajectory import in_order
 from ..store.store import Needed, Store
 from ..store.view import JobView
 from .about import about
 from .evidence import NEEDED as OF_REPORT
+from .experiments import check_parameter, jobs_of, parameter
 from .kernel_totals import NEEDED as OF_KERNELS
 from .kernel_totals import kernel_totals
 from .records import Subject
@@ -22,7 +24,6 @@ from .time_works import Found, kernels, steps
 
 POINTS: dict[str, Needed] = {"kernel": OF_KERNELS, "step": OF_REPORT}
 MOST_JOBS = 64
-EXPERIMENT = "experiment"
 ADVICE = "start ranks with `roofline-agent run -- CMD`"
 
 
@@ -37,8 +38,10 @@ class Asked(NamedTuple):
 
 
 class _Job(NamedTuple):
+    """at: role -> what the job has of the parameter; "": nothing."""
+
     view: JobView
-    at: str
+    at: dict[str, str]
     found: list[Found]
     notes: list[str]
 
@@ -54,9 +57,12 @@ def time_roofline(store: Store, asked: Asked) -> TimeRoofline:
     if points not in POINTS:
         raise BadRequest(f"points {points!r}: ask for {' or '.join(POINTS)}")
     check(asked.subject.steps)
-    jobs = [_job(store, name, asked, points) for name in _names(store, asked)]
+    names = _names(store, asked)
     if asked.over:
-        jobs = _in_order([_joined(job, asked.over) for job in jobs])
+        check_parameter(asked.over, [store.tags(name) for name in names])
+    jobs = [_job(store, name, asked, points) for name in names]
+    if asked.over:
+        jobs = [_joined(job) for job in jobs]
     panels, notes = _panels(jobs, points)
     shared = [note for job in jobs for note in job.notes]
     said = list(dict.fromkeys([*shared, *notes]))
@@ -65,47 +71,44 @@ def time_roofline(store: Store, asked: Asked) -> TimeRoofline:
 
 def _names(store: Store, asked: Asked) -> list[str]:
     """The jobs asked for, each once."""
-    tagged = store.jobs_tagged(EXPERIMENT, asked.experiment) if asked.experiment else []
-    if asked.experiment and not tagged:
-        raise UnknownJob(
-            f"no job of this server is tagged experiment={asked.experiment}; start its jobs with "
-            f"`roofline-agent run --experiment {asked.experiment} -- CMD`"
-        )
-    names = list(dict.fromkeys(filter(None, (asked.subject.job, *asked.jobs, *tagged))))
-    if not names:
-        raise BadRequest("a time-based roofline is of a job, of several, or of an experiment: name one")
+    one = asked.subject.job
+    if one and not asked.experiment and not asked.jobs:
+        return [one]
+    names = jobs_of(store, asked.experiment, (*asked.jobs, *filter(None, [one])))
     if len(names) > MOST_JOBS:
         raise BadRequest(f"{len(names)} jobs in one picture; at most {MOST_JOBS}: name some of them")
     return names
 
 
 def _job(store: Store, name: str, asked: Asked, points: str) -> _Job:
-    view = store.view(name, POINTS[points])
+    # How many examples a step has is known from the steps, the rest of a parameter from the ranks.
+    whole = points == "step" or asked.over == "batch"
+    view = store.view(name, OF_REPORT if whole else OF_KERNELS)
     if view is None:
         raise UnknownJob(f"this server has no job {name!r}")
     subject = asked.subject._replace(job=name)
+    ranks = evidence(view, subject) if whole else {}
     notes = list(view.machine_notes)
     if points == "kernel":
-        ranks = chosen(view, subject.ranks)
-        totals = kernel_totals(store, view, subject.steps, ranks)
+        totals = kernel_totals(store, view, subject.steps, chosen(view, subject.ranks))
         found = kernels(view, totals)
         if totals.outside:
             notes.append(
                 f"job {name}: {totals.outside:,} kernels lie in no step, or in one not watched in full"
             )
     else:
-        found = steps(view, evidence(view, subject))
+        found = steps(view, ranks)
     if not found:
         what = "kernels were recorded" if points == "kernel" else "step of a rank has FLOPs"
         notes.append(f"job {name}: no {what}; {ADVICE}")
-    at = view.tags.get(asked.over, "") if asked.over else ""
+    at = {}
+    for role in dict.fromkeys(f.role for f in found) if asked.over else ():
+        at[role], why = parameter(view, ranks, role, asked.over)
+        notes += [f"job {name}, {role}: on no sweep line: {why}"] if why else []
     return _Job(view, at, found, notes)
 
 
-# -- several jobs -------------------------------------------------------------------------------------------
-
-
-def _joined(job: _Job, over: str) -> _Job:
+def _joined(job: _Job) -> _Job:
     """Kernels by name without shapes, of each the one that took most time."""
     best: dict[tuple[object, ...], Found] = {}
     for one in job.found:
@@ -113,20 +116,11 @@ def _joined(job: _Job, over: str) -> _Job:
         if key not in best or one.seconds > best[key].seconds:
             best[key] = one
     others = len(job.found) - len(best)
-    notes = [] if job.at else [f"job {job.view.job} has no tag {over!r}: no sweep line goes through it"]
+    notes = []
     if others:
         more = "of kernels that differ in their shapes alone, the one that took most time is shown"
         notes.append(f"job {job.view.job}: {more}; {others} are left out")
-    # Found of one name may be several kinds: what is known of the others is lost with them.
     return job._replace(found=[f._replace(label=f.name) for f in best.values()], notes=[*job.notes, *notes])
-
-
-def _in_order(jobs: Sequence[_Job]) -> list[_Job]:
-    """By the parameter: as numbers where all are, else as words; those without any last."""
-    try:
-        return sorted(jobs, key=lambda job: (not job.at, float(job.at) if job.at else 0.0))
-    except ValueError:
-        return sorted(jobs, key=lambda job: (not job.at, job.at))
 
 
 # -- panels -------------------------------------------------------------------------------------------------
@@ -144,18 +138,28 @@ def _panels(jobs: Sequence[_Job], points: str) -> tuple[list[TimePanel], list[st
             # Kernels without FLOPs belong to no precision: they go with what is most of the device's time.
             precision = one.precision if one.flops else main.get((place.host, place.device), one.precision)
             key = place.host, place.device, precision
-            grouped.setdefault(key, []).append(Drawn(one, job.view.job, job.at))
+            grouped.setdefault(key, []).append(Drawn(one, job.view.job, job.at.get(one.role, "")))
     found = []
-    newest = {job.view.job: job.view for job in jobs}
+    views = {job.view.job: job.view for job in jobs}
+    order = {text: n for n, same in enumerate(in_order(_said(grouped.values()))) for text in same}
     for (host, device, precision), drawn in grouped.items():
-        view = newest[drawn[-1].job]
+        drawn.sort(key=lambda d: order.get(d.at, len(order)))
+        view = views[drawn[-1].job]
         if device is None:
             notes.append(drawn[0].found.place.note)
             continue
-        made, said = panel(limits(view, host, device, precision), drawn, points)
+        peaks = limits(view, host, device, precision)
+        others = (limits(views[job], host, device, precision) for job in dict.fromkeys(d.job for d in drawn))
+        if any((other.compute, other.slopes) != (peaks.compute, peaks.slopes) for other in others):
+            notes.append(f"ceilings of {host} changed between these jobs: those of {view.job} are drawn")
+        made, said = panel(peaks, drawn, points)
         found += [made] if made is not None else []
         notes += said
     return sorted(found, key=lambda p: -sum(point.time.value or 0.0 for point in p.points)), notes
+
+
+def _said(groups: Iterable[Sequence[Drawn]]) -> list[str]:
+    return [d.at for drawn in groups for d in drawn if d.at]
 
 
 def _precision_of(found: Sequence[Found]) -> dict[tuple[str, str | None], str]:

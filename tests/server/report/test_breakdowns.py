@@ -130,7 +130,7 @@ def test_without_anything_recorded_each_kind_says_why(tmp_path: Path) -> None:
 
 
 def test_without_steps_and_ceilings_numbers_are_of_the_run(tmp_path: Path) -> None:
-    found = ask(store_of(tmp_path, Call(GEMM, 2, 20 * US), steps=3, marked=False, ceilings=()))
+    found = ask(store_of(tmp_path, Call(GEMM, 2, 20 * US), steps=3, ranks=2, marked=False, ceilings=()))
     assert parts(found, "kernels_by_time") == {"matmul": (pytest.approx(120e-6), 1.0)}
     assert parts(found, "flops_by_width") == {"f32 256-bit": (240e6, 1.0)}
     assert words(found, "flops_by_width")["f32 256-bit"] == ""

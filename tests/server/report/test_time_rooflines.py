@@ -166,10 +166,28 @@ def test_kernels_of_several_jobs_are_joined_by_name_in_order_of_the_parameter(tm
     assert len(only(both).points) == 4
 
 
-def test_job_without_the_tag_is_on_no_sweep_line(tmp_path: Path) -> None:
-    found = ask(store_of(tmp_path, Call(GEMM, 1, 20 * US)), over="nodes")
-    assert only(found).points[0].at == ""
-    assert any("no tag 'nodes'" in note for note in found.notes)
+def test_quantity_that_jobs_have_joins_them_too(tmp_path: Path) -> None:
+    store, host = open_store(tmp_path), Host("a")
+    for number, ranks in enumerate((2, 1)):
+        run(store, host, [Call(GEMM, 1, 20 * US)], f"j{ranks}", ranks=ranks, first=number)
+    asked = {"job": "", "jobs": ("j1", "j2")}
+    assert [(p.job, p.at) for p in only(ask(store, over="ranks", **asked)).points] == [
+        ("j1", "1"),
+        ("j2", "2"),
+    ]
+    assert {p.at for p in only(ask(store, over="batch", **asked)).points} == {"8"}
+    assert {p.at for p in only(ask(store, "step", over="nodes", **asked)).points} == {"1"}
+
+
+def test_job_without_the_parameter_is_on_no_sweep_line(tmp_path: Path) -> None:
+    store, host = open_store(tmp_path), Host("a")
+    for number, facts in enumerate((["tag.layers=3"], [])):
+        run(store, host, [Call(GEMM, 1, 20 * US)], f"j{number}", facts=facts, first=number)
+    found = ask(store, job="", jobs=("j0", "j1"), over="layers")
+    assert {p.job: p.at for p in only(found).points} == {"j0": "3", "j1": ""}
+    assert any("job j1, worker: on no sweep line" in note for note in found.notes)
+    with pytest.raises(BadRequest, match="no tag of these jobs"):
+        ask(store, job="j0", over="colour")
 
 
 # -- wrong input --------------------------------------------------------------------------------------------
@@ -261,11 +279,11 @@ def test_questions_that_cannot_be(tmp_path: Path) -> None:
     store = store_of(tmp_path, Call(GEMM, 1, 20 * US))
     with pytest.raises(BadRequest, match="kernel or step"):
         ask(store, "role")
-    with pytest.raises(BadRequest, match="name one"):
+    with pytest.raises(BadRequest, match="name either"):
         ask(store, job="")
     with pytest.raises(UnknownJob):
         ask(store, job="other")
-    with pytest.raises(UnknownJob, match="experiment=lost"):
+    with pytest.raises(UnknownJob, match="lost"):
         ask(store, job="", experiment="lost")
     with pytest.raises(UnknownRank):
         ask(store, ranks=("worker:7",))
@@ -276,3 +294,13 @@ def test_points_beyond_the_most_are_left_out_and_said(tmp_path: Path) -> None:
     found = ask(store_of(tmp_path, *many))
     assert len(only(found).points) == 100
     assert any("3 more points" in note for note in found.notes)
+
+
+def test_ceilings_that_changed_between_jobs_are_said(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    faster = (CPU[0]._replace(value=8e12, time_ns=7), *CPU[1:])
+    run(store, Host("a"), [Call(GEMM, 1, 20 * US)], "j0")
+    run(store, Host("b", faster, host="host-a"), [Call(GEMM, 1, 20 * US)], "j1")
+    found = ask(store, job="", jobs=("j0", "j1"))
+    assert only(found).balance.value == 80
+    assert any("changed between these jobs" in note for note in found.notes)

@@ -36,8 +36,8 @@ def kernel(operation: str, flops: int | None, traffic: int | None, **more: objec
 class Host(Node):
     """A node with ceilings of its own."""
 
-    def __init__(self, agent: str, ceilings: Sequence[Ceiling] = CPU) -> None:
-        super().__init__(agent)
+    def __init__(self, agent: str, ceilings: Sequence[Ceiling] = CPU, host: str = "") -> None:
+        super().__init__(agent, host=host)
         self.ceilings = tuple(ceilings)
 
     def number(self, store: Store) -> int:
