@@ -156,7 +156,10 @@ def test_the_mark_knows_nothing_of_the_agent() -> None:
 
 def test_agent_names_no_heavy_library() -> None:
     """Not even lazily: nodes have the base install."""
-    assert wrong(under("agent/"), HEAVY) == []
+    # Never imported: calibrate --compare runs it as a child of whatever Python has numpy, to measure that.
+    child = "agent/roofline_agent/calibrate/compare/gemm.py"
+    assert wrong((path for path in under("agent/") if path != child), HEAVY) == []
+    assert [str(one) for one in all_imports(under("agent/")) if one.module.endswith("compare.gemm")] == []
 
 
 @pytest.mark.parametrize("module", ["roofline_agent.daemon", "roofline_agent.cli", "roofline_agent.wrapper"])

@@ -191,35 +191,55 @@ def _say(text: str) -> None:
 @app.command()
 def calibrate(
     context: typer.Context,
-    quick: Annotated[bool, typer.Option(help="a second per ceiling less, wider spread")] = False,
+    full: Annotated[bool, typer.Option("--full", help="everything, in a minute or two")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="in a second or two, too rough for a report")
+    ] = False,
+    compare: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|tools", help="another result beside ours; tools: run those that are here"),
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Python that has torch or cupy, and numpy for --compare tools"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:
-    """Measure this node's ceilings (peak FLOP/s, DRAM bandwidth) and keep them for the daemon.
+    """Measure this node's ceilings and keep them for the daemon, which takes them up while it runs.
 
-    Takes some seconds of all cores: run it while the node is idle. A running agent takes the result up.
+    Peak FLOP/s by precision and vector width, bandwidth of each cache and of DRAM, and of GPUs where there
+    are some. Takes some 20 s of all CPUs: run it while the node is idle. Each ceiling is the best of several
+    runs; beside it stand the median, how far the worst run fell short, and the clock that the cores had.
+
+    Examples:
+
+      roofline-agent calibrate
+
+      roofline-agent calibrate --python /opt/train/bin/python    GPUs and dispatch overhead, by its framework
+
+      roofline-agent calibrate --full                            one core, no FMA, all widths, the sweep
+
+      roofline-agent calibrate --compare tools                   beside STREAM, likwid-bench, numpy's GEMM
+
+      roofline-agent calibrate --compare other-node.json         or STREAM's, likwid-bench's, ERT's output
+
+      roofline-agent calibrate --json > node.json
+
+    A file to compare with is told by its content. What is kept is replaced when all is measured: Ctrl-C
+    leaves it as it was. What each ceiling is: docs/ceilings.md. Exit code 1: nothing could be measured or
+    kept, or the file to compare with holds no ceiling.
     """
-    from .calibrate import calibrate as measure
-    from .calibrate import store
+    from .calibrate import command
     from .config import default_state
     from .daemon import ceilings_path
 
+    if full and quick:
+        raise typer.BadParameter("not together with --quick", param_hint="--full")
     config = _load(context.obj[0], **context.obj[1])
     state = Path(config.state) if config.state else default_state()
-    result = measure(None if as_json else _show_ceiling, quick)
-    path = ceilings_path(state)
-    store.save(result, path)
-    if as_json:
-        print(json.dumps({**result._asdict(), "ceilings": [c._asdict() for c in result.ceilings]}, indent=2))
-    else:
-        print(f"kept in {path}")
-
-
-def _show_ceiling(ceiling: Any) -> None:
-    unit = "GB/s" if ceiling.unit == "byte/s" else "GFLOP/s"
-    print(
-        f"{ceiling.name:<16} {ceiling.value / 1e9:9.1f} {unit:<8} spread {ceiling.spread:5.1%}",
-        flush=True,
-    )
+    effort = "full" if full else "quick" if quick else "normal"
+    order = command.Order(ceilings_path(state), effort, compare, python, as_json)
+    command.carry_out(order, sys.stdout, lambda line: print(line, file=sys.stderr))
 
 
 @app.command()

@@ -1,33 +1,71 @@
-"""The ceilings of this node: peak FLOP/s by precision and vector width, and DRAM bandwidth.
+"""The ceilings of this node's CPUs: peak FLOP/s by precision and vector width, bandwidth by level of memory.
 
 They are measured with machine code made here, so a node needs neither a compiler nor numpy. Nothing is made
-up: where something can't be measured, `calibrate` raises CalibrationError and says why.
+up: where something can't be measured, a note says why, and where nothing can, `calibrate` raises
+CalibrationError.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from roofline_agent.calibrate.child import run_child
+from roofline_agent.calibrate.child import Part, run_child
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Calibration, Ceiling
+from roofline_agent.calibrate.machine import this_machine
+from roofline_agent.calibrate.measure import PARTS
+from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.store import load, save
+from roofline_agent.calibrate.surroundings import cpu_limit, cpu_times, disturbance
+from roofline_agent.calibrate.theory import theoretical
 
-__all__ = ["Calibration", "CalibrationError", "Ceiling", "calibrate", "load", "save"]
+__all__ = ["Calibration", "CalibrationError", "Ceiling", "SweepPoint", "calibrate", "load", "save"]
 
 # Ten times what two CPUs take: first touching the buffers grows with the caches of larger machines.
-_TIMEOUT_S = 150.0
+_TIMEOUTS_S = {"quick": 60.0, "normal": 150.0, "full": 600.0}
 
 
-def calibrate(progress: Callable[[Ceiling], None] | None = None, quick: bool = False) -> Calibration:
-    """Measures this node in a child process for some 10 s, keeping all its CPUs busy.
+def calibrate(progress: Callable[[Ceiling], None] | None = None, effort: str = "normal") -> Calibration:
+    """Measures this node's CPUs in child processes for some 20 s, keeping them all busy.
 
-    `progress` hears of each ceiling as it is done. `quick` takes under a second and is too rough for anything
-    but tests. Raises CalibrationError if the machine can't be measured or the child dies.
+    `progress` hears of each ceiling as it is done. effort "full" takes a minute or two and measures also what
+    makes no roof; "quick" takes a second and is too rough for anything but tests. Raises CalibrationError if
+    nothing could be measured.
     """
-    command = [sys.executable, "-m", "roofline_agent.calibrate"] + (["--quick"] if quick else [])
+    machine = this_machine()
+    listen = progress or (lambda ceiling: None)
+    before = cpu_times(machine.cpus)
+    parts = [_run(part, effort, listen) for part in PARTS]
+    notes = [note for part in parts for note in (*part.notes, part.error) if note]
+    measured = tuple(ceiling for part in parts for ceiling in part.ceilings)
+    if not measured:
+        raise CalibrationError(notes[0] if notes else "no ceiling could be measured, and no part said why")
+    theory, unknown = theoretical(machine, measured)
+    notes += [*unknown, *_limited(len(machine.cpus)), *disturbance(before, cpu_times(machine.cpus))]
+    return Calibration(
+        machine.host,
+        machine.cpu_model,
+        len(machine.cpus),
+        time.time_ns(),
+        measured + theory,
+        tuple(dict.fromkeys(notes)),
+        tuple(point for part in parts for point in part.sweep),
+    )
+
+
+def _run(part: str, effort: str, progress: Callable[[Ceiling], None]) -> Part:
+    command = [sys.executable, "-m", "roofline_agent.calibrate", part, "--effort", effort]
     # With -m, Python looks for modules in the working directory first: the child runs this very package.
     packages = Path(__file__).resolve().parents[2]
-    return run_child(command, progress or (lambda ceiling: None), packages, _TIMEOUT_S)
+    return run_child(command, progress, packages, _TIMEOUTS_S[effort])
+
+
+def _limited(cpus: int) -> tuple[str, ...]:
+    limit = cpu_limit()
+    if limit is None or limit >= cpus:
+        return ()
+    return (
+        f"a cgroup grants the time of {limit:g} CPUs on these {cpus} (cpu.max): ceilings are of that limit",
+    )

@@ -1,4 +1,4 @@
-"""The measuring process: writes each ceiling, then the calibration, as lines of JSON (see `child`)."""
+"""The measuring process: writes each ceiling, note and sweep of one part as a line of JSON (see `child`)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ import sys
 
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import this_machine
-from roofline_agent.calibrate.measure import measure
-from roofline_agent.calibrate.records import Ceiling, ceiling_to_json, to_json
-from roofline_agent.calibrate.runs import FULL, QUICK
+from roofline_agent.calibrate.measure import PARTS, Listener, measure
+from roofline_agent.calibrate.records import Ceiling, SweepPoint, ceiling_to_json
+from roofline_agent.calibrate.runs import PLANS, within_limit
+from roofline_agent.calibrate.surroundings import cpu_limit
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m roofline_agent.calibrate", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a rough look, for tests")
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--effort", choices=PLANS, default="normal")
     arguments = parser.parse_args()
     # An interrupt ends this process at once: it holds nothing but memory, and Python would wait for threads.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        calibration = measure(this_machine(), QUICK if arguments.quick else FULL, _write_ceiling)
-        _write({"calibration": to_json(calibration)})
+        machine = this_machine()
+        plan = within_limit(PLANS[arguments.effort], machine.cpus, cpu_limit())
+        listener = Listener(_write_ceiling, lambda note: _write({"note": note}), _write_sweep)
+        measure(arguments.part, machine, plan, listener)
+        _write({"end": True})
     except CalibrationError as error:
         _write({"error": str(error)})
         return 1
@@ -36,6 +41,10 @@ def main() -> int:
 
 def _write_ceiling(ceiling: Ceiling) -> None:
     _write({"ceiling": ceiling_to_json(ceiling)})
+
+
+def _write_sweep(points: list[SweepPoint]) -> None:
+    _write({"sweep": [point._asdict() for point in points]})
 
 
 def _write(message: dict[str, object]) -> None:

@@ -11,22 +11,27 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-RCX, RDX, RSI, RDI, R8, R9 = 1, 2, 6, 7, 8, 9
+RAX, RCX, RDX, RSI, RDI, R8, R9, R10, R11 = 0, 1, 2, 6, 7, 8, 9, 10, 11
 
 RET = b"\xc3"  # C3
 VZEROUPPER = b"\xc5\xf8\x77"  # VEX.128.0F.WIG 77
 SFENCE = b"\x0f\xae\xf8"  # NP 0F AE F8
+LFENCE = b"\x0f\xae\xe8"  # NP 0F AE E8
+RDTSC = b"\x0f\x31"  # 0F 31
 NOP = b"\x90"  # 90
 
 # What `repeat` puts before the body: TEST (3 bytes) and JZ rel32 (6 bytes).
 LOOP_HEAD_BYTES = 9
 
-_MAP_0F, _MAP_0F38 = 1, 2
+_MAP_0F, _MAP_0F38, _MAP_5, _MAP_6 = 1, 2, 5, 6
+_ADD, _MULTIPLY = 0x58, 0x59
 # The mandatory prefixes, in the order of the two bits `pp` that stand for them in VEX and EVEX.
 _PREFIXES = (b"", b"\x66", b"\xf3", b"\xf2")
 _PP_NONE, _PP_66, _PP_F3, _PP_F2 = range(4)
-_PACKED_PP = {"f32": _PP_NONE, "f64": _PP_66}
-_SCALAR_PP = {"f32": _PP_F3, "f64": _PP_F2}
+_PACKED_PP = {"f32": _PP_NONE, "f64": _PP_66, "f16": _PP_NONE, "bf16": _PP_NONE}
+_SCALAR_PP = {"f32": _PP_F3, "f64": _PP_F2, "f16": _PP_F3}
+_ELEMENT_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
+_LENGTHS = {128: 0, 256: 1, 512: 2}  # L'L of EVEX; a scalar's is ignored
 # rm = 100b announces a SIB byte, which no kernel needs.
 _RM_SIB = 4
 
@@ -34,13 +39,13 @@ _RM_SIB = 4
 class Form(NamedTuple):
     """Which instructions, of which width, on which numbers."""
 
-    instructions: str  # "sse2", "avx", "fma" or "avx512f"
-    width: int  # bits: 128, 256, 512, or the element's own 32 or 64 for a scalar
-    precision: str  # "f32" or "f64"
+    instructions: str  # "sse2", "avx", "fma", "avx512f", "avx512_fp16" or "avx512_bf16"
+    width: int  # bits: 128, 256, 512, or the element's own 16, 32 or 64 for a scalar
+    precision: str  # "f32", "f64", "f16" or "bf16"
 
     @property
     def element_bytes(self) -> int:
-        return 4 if self.precision == "f32" else 8
+        return _ELEMENT_BYTES[self.precision]
 
     @property
     def bytes(self) -> int:
@@ -54,11 +59,9 @@ class Form(NamedTuple):
     def is_scalar(self) -> bool:
         return self.lanes == 1
 
-    def scalar(self) -> Form:
-        """The form for what is left over when a buffer is no multiple of the vector."""
-        # EVEX adds nothing for a scalar, so AVX-512 kernels use the VEX encoding of FMA.
-        instructions = "fma" if self.instructions == "avx512f" else self.instructions
-        return Form(instructions, 8 * self.element_bytes, self.precision)
+    @property
+    def is_evex(self) -> bool:
+        return self.instructions.startswith("avx512")
 
 
 class Memory(NamedTuple):
@@ -85,23 +88,33 @@ def store_streaming(form: Form, memory: Memory, register: int) -> bytes:
     return _instruction(form, 0x2B, register, 0, memory)
 
 
-def add(form: Form, target: int, first: int, second: int) -> bytes:
-    """ADDPS/ADDPD/ADDSS/ADDSD: 0F 58 /r, target = first + second. SSE2 wants target = first."""
-    return _three_operands(form, 0x58, target, first, second)
+def add(form: Form, target: int, first: int, second: int | Memory) -> bytes:
+    """ADDPS/PD/SS/SD: 0F 58 /r, ADDPH/SH: EVEX.MAP5.W0 58 /r; target = first + second.
+
+    SSE2 wants target = first, and memory aligned to the vector.
+    """
+    return _three_operands(form, _ADD, target, first, second)
 
 
 def multiply(form: Form, target: int, first: int, second: int) -> bytes:
-    """MULPS/MULPD/MULSS/MULSD: 0F 59 /r, target = first * second. SSE2 wants target = first."""
-    return _three_operands(form, 0x59, target, first, second)
+    """MULPS/PD/SS/SD: 0F 59 /r, MULPH/SH: EVEX.MAP5.W0 59 /r; target = first * second, as for `add`."""
+    return _three_operands(form, _MULTIPLY, target, first, second)
 
 
 def fused_multiply_add(form: Form, target: int, first: int, second: int) -> bytes:
-    """VFMADD231: (E)VEX.66.0F38.W(0 f32, 1 f64) B8 /r, B9 for scalars; target += first * second."""
+    """VFMADD231: (E)VEX.66.0F38.W(0 f32, 1 f64), f16 EVEX.66.MAP6.W0; B8 /r, B9 for scalars.
+
+    target += first * second, rounded once.
+    """
     opcode = 0xB9 if form.is_scalar else 0xB8
-    w = int(form.precision == "f64")
-    if form.instructions == "avx512f":
-        return _evex(form, _MAP_0F38, _PP_66, w, opcode, target, first, second)
-    return _vex(form, _MAP_0F38, _PP_66, w, opcode, target, first, second)
+    opmap = _MAP_6 if form.precision == "f16" else _MAP_0F38
+    encode = _evex if form.is_evex else _vex
+    return encode(form, opmap, _PP_66, int(form.precision == "f64"), opcode, target, first, second)
+
+
+def dot_bf16(form: Form, target: int, first: int, second: int) -> bytes:
+    """VDPBF16PS: EVEX.F3.0F38.W0 52 /r; each f32 of target += the two products of a pair of bf16."""
+    return _evex(form, _MAP_0F38, _PP_F3, 0, 0x52, target, first, second)
 
 
 def copy(target: int, source: int) -> bytes:
@@ -119,6 +132,40 @@ def add_immediate(register: int, value: int) -> bytes:
     return bytes((_rex_w(0, register), 0x81, 0xC0 | register & 7)) + struct.pack("<i", value)
 
 
+def add_register(target: int, source: int) -> bytes:
+    """ADD r64, r64: REX.W + 03 /r. No CPU does it while renaming, as some do small constants."""
+    return _general(0x03, target, source)
+
+
+def subtract(target: int, source: int) -> bytes:
+    """SUB r64, r64: REX.W + 2B /r."""
+    return _general(0x2B, target, source)
+
+
+def move(target: int, source: int | Memory) -> bytes:
+    """MOV r64, r/m64: REX.W + 8B /r."""
+    return _general(0x8B, target, source)
+
+
+def move_to_memory(memory: Memory, source: int) -> bytes:
+    """MOV m64, r64: REX.W + 89 /r."""
+    return _general(0x89, source, memory)
+
+
+def move_immediate(register: int, value: int) -> bytes:
+    """MOV r64, imm32: REX.W + C7 /0 id."""
+    return bytes((_rex_w(0, register), 0xC7, 0xC0 | register & 7)) + struct.pack("<i", value)
+
+
+def store_time_stamp(memory: Memory) -> bytes:
+    """The time stamp counter, read once all before is done. Overwrites rax and rdx.
+
+    LFENCE; RDTSC; SHL rdx, 32: REX.W + C1 /4 ib; OR rax, rdx: REX.W + 0B /r; MOV.
+    """
+    shift = bytes((_rex_w(0, RDX), 0xC1, 0xE0 | RDX, 32))
+    return LFENCE + RDTSC + shift + _general(0x0B, RAX, RDX) + move_to_memory(memory, RAX)
+
+
 def repeat(counter: int, body: bytes) -> bytes:
     """The body `counter` times (a 64-bit register, counted down to 0); not once if it is 0 already.
 
@@ -131,7 +178,7 @@ def repeat(counter: int, body: bytes) -> bytes:
     return test + b"\x0f\x84" + struct.pack("<i", len(loop)) + loop
 
 
-def _three_operands(form: Form, opcode: int, target: int, first: int, second: int) -> bytes:
+def _three_operands(form: Form, opcode: int, target: int, first: int, second: int | Memory) -> bytes:
     if form.instructions != "sse2":
         return _instruction(form, opcode, target, first, second)
     if target != first:
@@ -144,9 +191,17 @@ def _instruction(form: Form, opcode: int, reg: int, vvvv: int, rm: int | Memory)
     pp = _SCALAR_PP[form.precision] if form.is_scalar else _PACKED_PP[form.precision]
     if form.instructions == "sse2":
         return _legacy(pp, opcode, reg, rm)
-    if form.instructions == "avx512f":
-        return _evex(form, _MAP_0F, pp, int(form.precision == "f64"), opcode, reg, vvvv, rm)
+    if form.is_evex:
+        # A packed move needs no instruction of its own for f16: it moves bits.
+        half = form.precision == "f16" and (form.is_scalar or opcode in (_ADD, _MULTIPLY))
+        w = int(form.precision == "f64")
+        return _evex(form, _MAP_5 if half else _MAP_0F, pp, w, opcode, reg, vvvv, rm)
     return _vex(form, _MAP_0F, pp, 0, opcode, reg, vvvv, rm)
+
+
+def _general(opcode: int, reg: int, rm: int | Memory) -> bytes:
+    """REX.W + opcode /r, on general registers."""
+    return bytes((_rex_w(reg, _number(rm)), opcode)) + _modrm(reg, rm)
 
 
 def _legacy(pp: int, opcode: int, reg: int, rm: int | Memory) -> bytes:
@@ -171,12 +226,10 @@ def _evex(
 
     A register `rm` has its bit 4 in X; a base register has none, and X then belongs to the absent index.
     """
-    if form.width != 512:
-        raise ValueError("only 512-bit vectors are encoded with EVEX here")
     number = _number(rm)
     first = _absent(reg, 3) << 7 | _absent(number, 4) << 6 | _absent(number, 3) << 5 | _absent(reg, 4) << 4
     second = w << 7 | (~vvvv & 15) << 3 | 1 << 2 | pp
-    third = 0b10 << 5 | _absent(vvvv, 4) << 3
+    third = _LENGTHS.get(form.width, 0) << 5 | _absent(vvvv, 4) << 3
     return bytes((0x62, first | opmap, second, third, opcode)) + _modrm(reg, rm)
 
 

@@ -1,7 +1,7 @@
-"""Runs the measurement in a process of its own, so that nothing it does can take the agent down.
+"""Runs a part of the measurement in a process of its own, so that nothing it does can take the agent down.
 
-The child writes JSON lines: {"ceiling": ...} for each as it is done, and at the end {"calibration": ...}, or
-{"error": ...} and exit status 1.
+The child writes JSON lines: {"ceiling": ...}, {"note": ...} and {"sweep": [...]} as they come, at the end
+{"end": true}, or {"error": ...} and exit status 1. What it said before it died is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Calibration, Ceiling, ceiling_from_json, from_json
+from roofline_agent.calibrate.priority import prefer
+from roofline_agent.calibrate.records import Ceiling, SweepPoint, ceiling_from_json, point_from_json
 
 _HINTS = {
     "SIGILL": "the CPU refused an instruction that /proc/cpuinfo promises; report its model and flags",
@@ -27,37 +28,82 @@ _HINTS = {
 }
 
 
-class _Heard(NamedTuple):
-    """What the child said before it closed its output."""
+class Part(NamedTuple):
+    """What a child said until its end; `error`: why that came too early."""
 
-    last: Ceiling | None = None
-    calibration: Calibration | None = None
-    error: str | None = None
+    ceilings: tuple[Ceiling, ...] = ()
+    notes: tuple[str, ...] = ()
+    sweep: tuple[SweepPoint, ...] = ()
+    error: str = ""
+
+
+class _Heard:
+    """Collects what the child says."""
+
+    def __init__(self, progress: Callable[[Ceiling], None]) -> None:
+        self._progress = progress
+        self.ceilings: list[Ceiling] = []
+        self.notes: list[str] = []
+        self.sweep: list[SweepPoint] = []
+        self.error = ""
+        self.ended = False
+
+    def follow(self, lines: Iterable[str]) -> None:
+        """Reads until the child closes its output."""
+        for line in lines:
+            if not line.endswith("\n"):  # the child died while it wrote this; its exit status tells more
+                break
+            ceiling = self._take(line)
+            if ceiling is not None:
+                self._progress(ceiling)
+
+    def _take(self, line: str) -> Ceiling | None:
+        """The ceiling, if the line tells one."""
+        try:
+            message = json.loads(line)
+            if "ceiling" in message:
+                self.ceilings.append(ceiling_from_json(message["ceiling"]))
+                return self.ceilings[-1]
+            self.notes += [str(message["note"])] if "note" in message else []
+            self.sweep += [point_from_json(point) for point in message.get("sweep", [])]
+            self.error = str(message.get("error", self.error))
+            self.ended |= bool(message.get("end"))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CalibrationError(
+                f"the measuring process wrote an unexpected line: {line[:200]!r}"
+            ) from error
+        return None
+
+    def part(self, error: str) -> Part:
+        return Part(tuple(self.ceilings), tuple(self.notes), tuple(self.sweep), error)
 
 
 def run_child(
     command: Sequence[str], progress: Callable[[Ceiling], None], directory: Path, timeout_s: float
-) -> Calibration:
+) -> Part:
     """What the command measures, started in `directory`. Leaves no process behind, however it ends.
 
-    Raises CalibrationError if the command fails, is killed, or takes longer than `timeout_s`.
+    Its `error` says so if the command fails, is killed, or takes longer than `timeout_s`; raises
+    CalibrationError if it says something that makes no sense.
     """
+    heard = _Heard(progress)
     # Standard error goes to a file: a pipe that nobody reads could fill up and block the child.
     with tempfile.TemporaryFile() as complaints:
         with _running(command, directory, complaints) as child, _deadline(child, timeout_s) as passed:
             assert child.stdout
-            heard = _follow(child.stdout, progress)
+            heard.follow(child.stdout)
             status = child.wait()
         complaints.seek(0)
         said = complaints.read().decode("utf-8", "replace").strip()
-    if heard.calibration and status == 0:
-        return heard.calibration
+    if heard.ended and status == 0:
+        return heard.part("")
+    last = heard.ceilings[-1] if heard.ceilings else None
     if passed.is_set():
-        raise CalibrationError(
-            f"the calibration was stopped, as it took longer than {timeout_s:g} s{_after(heard.last)}; "
+        return heard.part(
+            f"the calibration was stopped, as it took longer than {timeout_s:g} s{_after(last)}; "
             "try again when the node is less busy"
         )
-    raise CalibrationError(heard.error or explain_exit(status, heard.last, said))
+    return heard.part(heard.error or explain_exit(status, last, said))
 
 
 @contextmanager
@@ -73,7 +119,9 @@ def _running(
         stderr=complaints,
         text=True,
         encoding="utf-8",
+        start_new_session=True,
     ) as child:
+        prefer(child.pid)
         try:
             yield child
         finally:
@@ -98,34 +146,8 @@ def _deadline(child: subprocess.Popen[str], timeout_s: float) -> Iterator[thread
         timer.cancel()
 
 
-def _follow(lines: Iterable[str], progress: Callable[[Ceiling], None]) -> _Heard:
-    """Reads until the child closes its output."""
-    heard = _Heard()
-    for line in lines:
-        if not line.endswith("\n"):  # the child died while it wrote this; its exit status tells more
-            break
-        said = _parse(line)
-        if said.last:
-            progress(said.last)
-        last, calibration, error = said.last, said.calibration, said.error
-        heard = _Heard(last or heard.last, calibration or heard.calibration, error or heard.error)
-    return heard
-
-
-def _parse(line: str) -> _Heard:
-    try:
-        message = json.loads(line)
-        if "ceiling" in message:
-            return _Heard(last=ceiling_from_json(message["ceiling"]))
-        if "error" in message:
-            return _Heard(error=str(message["error"]))
-        return _Heard(calibration=from_json(message["calibration"]))
-    except (ValueError, TypeError, KeyError) as error:
-        raise CalibrationError(f"the measuring process wrote an unexpected line: {line[:200]!r}") from error
-
-
 def explain_exit(status: int, last: Ceiling | None, said: str) -> str:
-    """Why there is no calibration: from the exit status, as subprocess gives it, and standard error."""
+    """Why there is no more: from the exit status, as subprocess gives it, and standard error."""
     if status < 0:
         name = _signal_name(-status)
         hint = f": {_HINTS[name]}" if name in _HINTS else ""

@@ -1,6 +1,6 @@
 """What a calibration must know of this node beforehand, read from given /proc and /sys roots.
 
-Caches are counted for the CPUs in use alone: only these can keep a buffer from DRAM.
+Caches and cores are counted for the CPUs in use alone: only these can keep a buffer from DRAM.
 """
 
 from __future__ import annotations
@@ -18,13 +18,36 @@ from roofline_agent.calibrate.errors import CalibrationError
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
+class Cache(NamedTuple):
+    """One data or unified cache; the same one under each of the CPUs that share it."""
+
+    level: int
+    size: int  # bytes
+    cpus: frozenset[int]  # that share it, also those not in use
+
+
 class Machine(NamedTuple):
     host: str
     cpu_model: str
     flags: frozenset[str]  # of /proc/cpuinfo, those that all its processors have
     cpus: tuple[int, ...]  # that this process may use, in order
-    last_level_cache_bytes: int | None  # of these CPUs together; None if the system doesn't say
+    caches: tuple[Cache, ...]  # of these CPUs; empty if the system doesn't say
     available_bytes: int  # memory to be had without swapping
+    vendor: str = ""  # vendor_id of /proc/cpuinfo: "GenuineIntel", "AuthenticAMD"
+    family: int = 0
+    model: int = 0
+    cores: int = 0  # physical ones among the CPUs; 0: the system doesn't say
+    sockets: int = 0
+
+    @property
+    def last_level_cache_bytes(self) -> int | None:
+        """The last-level caches of these CPUs together; None if the system doesn't say."""
+        last = max((cache.level for cache in self.caches), default=0)
+        return sum(cache.size for cache in self.caches if cache.level == last) or None
+
+    @property
+    def is_virtual(self) -> bool:
+        return "hypervisor" in self.flags
 
 
 def this_machine(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> Machine:
@@ -40,19 +63,26 @@ def require_x86_64_linux(system: str, architecture: str, pointer_bytes: int) -> 
     raise CalibrationError(
         f"no ceilings measured: the measuring code is x86-64 for 64-bit Python on Linux, and this is "
         f"{8 * pointer_bytes}-bit Python on {system} {architecture} (aarch64 is not supported yet); "
-        "state the ceilings of this machine by hand instead"
+        "import a result of STREAM, likwid-bench or ERT instead (roofline-agent import)"
     )
 
 
 def read_machine(proc: Path, sys_root: Path, cpus: tuple[int, ...], host: str) -> Machine:
     cpuinfo = _read(proc / "cpuinfo")
+    cores = [_core(sys_root, cpu) for cpu in cpus]
+    known = None not in cores
     return Machine(
         host=host,
-        cpu_model=cpu_model(cpuinfo),
+        cpu_model=first(cpuinfo, "model name"),
         flags=cpu_flags(cpuinfo),
         cpus=cpus,
-        last_level_cache_bytes=last_level_cache_bytes(sys_root, cpus),
+        caches=caches(sys_root, cpus),
         available_bytes=available_bytes(_read(proc / "meminfo")),
+        vendor=first(cpuinfo, "vendor_id"),
+        family=_number(first(cpuinfo, "cpu family")),
+        model=_number(first(cpuinfo, "model")),
+        cores=len(set(cores)) if known else 0,
+        sockets=len({core[0] for core in cores if core}) if known else 0,
     )
 
 
@@ -64,8 +94,9 @@ def cpu_flags(cpuinfo: str) -> frozenset[str]:
     return frozenset.intersection(*(frozenset(flags.split()) for flags in each))
 
 
-def cpu_model(cpuinfo: str) -> str:
-    return next((value for key, value in _fields(cpuinfo) if key == "model name"), "")
+def first(cpuinfo: str, wanted: str) -> str:
+    """What the first processor of a /proc/cpuinfo has behind this key."""
+    return next((value for key, value in _fields(cpuinfo) if key == wanted), "")
 
 
 def available_bytes(meminfo: str) -> int:
@@ -76,32 +107,42 @@ def available_bytes(meminfo: str) -> int:
     raise CalibrationError("/proc/meminfo has no MemAvailable, so no safe size of a buffer is known")
 
 
-def last_level_cache_bytes(sys_root: Path, cpus: Iterable[int]) -> int | None:
-    """The last-level caches of these CPUs together, one shared by several counted once.
+def caches(sys_root: Path, cpus: Iterable[int]) -> tuple[Cache, ...]:
+    """The data caches of these CPUs, inner levels first, one shared by several once.
 
-    None if any of the CPUs has no cache in sysfs, as in some virtual machines: a part would pass for all.
+    None at all if any of the CPUs has none in sysfs, as in some virtual machines: a part would pass for all.
     """
-    caches: dict[tuple[int, str], int] = {}
+    found: set[Cache] = set()
     for cpu in cpus:
-        cache = _last_cache(sys_root / f"devices/system/cpu/cpu{cpu}/cache")
-        if cache is None:
-            return None
-        level, sharers, size = cache
-        caches[level, sharers] = size
-    return sum(caches.values()) or None
+        of_cpu = _caches(sys_root / f"devices/system/cpu/cpu{cpu}/cache")
+        if not of_cpu:
+            return ()
+        found.update(of_cpu)
+    return tuple(sorted(found, key=lambda cache: (cache.level, min(cache.cpus))))
 
 
-def _last_cache(directory: Path) -> tuple[int, str, int] | None:
-    """Level, CPUs that share it and bytes of the outermost cache below cpuN/cache."""
+def _caches(directory: Path) -> list[Cache]:
     try:
-        caches = [
-            (int(_line(index / "level")), _line(index / "shared_cpu_list"), parse_size(_line(index / "size")))
+        return [
+            Cache(
+                int(_line(index / "level")),
+                parse_size(_line(index / "size")),
+                parse_cpus(_line(index / "shared_cpu_list")),
+            )
             for index in directory.glob("index[0-9]*")
             if _line(index / "type") != "Instruction"
         ]
     except (OSError, ValueError):
+        return []
+
+
+def _core(sys_root: Path, cpu: int) -> tuple[str, str] | None:
+    """Socket and core of a CPU; None if sysfs doesn't tell."""
+    directory = sys_root / f"devices/system/cpu/cpu{cpu}/topology"
+    try:
+        return _line(directory / "physical_package_id"), _line(directory / "core_id")
+    except OSError:
         return None
-    return max(caches, default=None)
 
 
 def parse_size(text: str) -> int:
@@ -111,11 +152,24 @@ def parse_size(text: str) -> int:
     return int(text)
 
 
+def parse_cpus(text: str) -> frozenset[int]:
+    """The CPUs of a sysfs list such as "0-3,8". Raises ValueError."""
+    found: set[int] = set()
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        found.update(range(int(low), int(high or low) + 1))
+    return frozenset(found)
+
+
 def _fields(text: str) -> Iterable[tuple[str, str]]:
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         if colon:
             yield key.strip(), value.strip()
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
 
 
 def _read(path: Path) -> str:

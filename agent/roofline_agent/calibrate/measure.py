@@ -1,37 +1,62 @@
-"""Measures all ceilings of a machine, one after the other."""
+"""Measures the ceilings of a machine, one after the other, in parts that a child process each can do."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from itertools import chain
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from roofline_agent.calibrate.dram import measure_dram
+from roofline_agent.calibrate.bandwidth import measure_memory
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import Machine
-from roofline_agent.calibrate.peak import measure_peaks
-from roofline_agent.calibrate.records import Calibration, Ceiling
-from roofline_agent.calibrate.runs import FULL, Plan
+from roofline_agent.calibrate.peak import measure_half_peaks, measure_peaks
+from roofline_agent.calibrate.probe import Bench
+from roofline_agent.calibrate.records import Ceiling, SweepPoint
+from roofline_agent.calibrate.runs import Plan
 
-# Each gives the ceilings of one kind as they are measured. A new kind of ceiling is one more line.
-_MEASUREMENTS = (measure_peaks, measure_dram)
+
+class Listener(NamedTuple):
+    """Hears of each thing as soon as it is known."""
+
+    ceiling: Callable[[Ceiling], None]
+    note: Callable[[str], None]  # why something could not be measured
+    sweep: Callable[[list[SweepPoint]], None]
+
+
+def _peaks(bench: Bench, plan: Plan, listener: Listener) -> Iterator[Callable[[], Ceiling]]:
+    return measure_peaks(bench, plan)
+
+
+def _half_peaks(bench: Bench, plan: Plan, listener: Listener) -> Iterator[Callable[[], Ceiling]]:
+    return measure_half_peaks(bench, plan)
+
+
+def _memory(bench: Bench, plan: Plan, listener: Listener) -> Iterator[Callable[[], Ceiling]]:
+    return measure_memory(bench, plan, listener.sweep, listener.note)
+
+
+# Each gives measurements to be made one by one. A new kind of ceiling is one more line. What the youngest
+# instructions need stands apart: should they fail, the rest is not lost.
+PARTS = {"peaks": _peaks, "half": _half_peaks, "memory": _memory}
 
 
 def measure(
+    part: str,
     machine: Machine,
-    plan: Plan = FULL,
-    progress: Callable[[Ceiling], None] = lambda ceiling: None,
+    plan: Plan,
+    listener: Listener,
     now_ns: Callable[[], int] = time.time_ns,
-) -> Calibration:
-    """All ceilings that this machine has instructions for; `progress` hears of each as it is done.
+) -> None:
+    """All of one part that this machine has instructions for; what cannot be measured becomes a note.
 
-    Raises CalibrationError if the CPU or the system can't run the kernels.
+    Raises CalibrationError if the CPU or the system can't run the kernels at all.
     """
     if "sse2" not in machine.flags:
         raise CalibrationError("the CPU lists no sse2 flag, so there is no measuring code for it")
-    ceilings = []
-    for measured in chain.from_iterable(measurement(machine, plan) for measurement in _MEASUREMENTS):
-        ceiling = measured._replace(time_ns=now_ns())
-        progress(ceiling)
-        ceilings.append(ceiling)
-    return Calibration(machine.host, machine.cpu_model, len(machine.cpus), now_ns(), tuple(ceilings))
+    for measurement in PARTS[part](Bench(machine), plan, listener):
+        try:
+            ceiling = measurement()
+        except CalibrationError as error:
+            listener.note(str(error))
+        else:
+            listener.ceiling(ceiling._replace(time_ns=now_ns()))

@@ -35,6 +35,16 @@ class Ceiling(NamedTuple):
     operation: str = ""  # "read", "copy", "triad"; "fma", "mul_add", "dot", "gemm"
 
 
+class SweepPoint(NamedTuple):
+    """How fast memory was at one working set."""
+
+    operation: str  # "read", "copy", "triad"
+    streaming: bool  # non-temporal stores
+    threads: int
+    bytes: int  # of the working set, over all threads
+    value: float  # the best run, byte/s, counted as STREAM does
+
+
 class Calibration(NamedTuple):
     """All ceilings measured in one go on one node."""
 
@@ -43,26 +53,47 @@ class Calibration(NamedTuple):
     cpus: int  # CPUs used, one thread on each
     time_ns: int  # since the epoch, when the last measurement ended
     ceilings: tuple[Ceiling, ...]
+    notes: tuple[str, ...] = ()  # what could not be measured, and what may have disturbed the rest
+    sweep: tuple[SweepPoint, ...] = ()  # by operation, stores, threads, each from small to large
 
 
 def to_json(calibration: Calibration) -> dict[str, Any]:
-    ceilings = [ceiling_to_json(ceiling) for ceiling in calibration.ceilings]
-    return {"format": FORMAT, **calibration._asdict(), "ceilings": ceilings}
+    return {
+        "format": FORMAT,
+        **calibration._asdict(),
+        "ceilings": [ceiling_to_json(ceiling) for ceiling in calibration.ceilings],
+        "notes": list(calibration.notes),
+        "sweep": [point._asdict() for point in calibration.sweep],
+    }
 
 
 def from_json(value: object) -> Calibration:
     """The calibration in a parsed JSON document. Raises ValueError saying what is wrong with it."""
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise ValueError(f'expected an object with "format": {FORMAT}')
-    ceilings = value.get("ceilings")
-    if not isinstance(ceilings, list):
-        raise ValueError("ceilings is not a list")
+    ceilings = _list(value.get("ceilings"), "ceilings")
     return Calibration(
         host=_text(value, "host"),
         cpu_model=_text(value, "cpu_model"),
         cpus=_count(value, "cpus"),
         time_ns=_count(value, "time_ns"),
         ceilings=tuple(map(ceiling_from_json, ceilings)),
+        # What follows is newer than the first files of this format.
+        notes=tuple(_texts(value.get("notes", []))),
+        sweep=tuple(map(point_from_json, _list(value.get("sweep", []), "sweep"))),
+    )
+
+
+def point_from_json(value: object) -> SweepPoint:
+    """The point in a parsed JSON object. Raises ValueError saying what is wrong with it."""
+    if not isinstance(value, dict) or not isinstance(value.get("streaming"), bool):
+        raise ValueError("a point of the sweep is not an object with streaming true or false")
+    return SweepPoint(
+        _text(value, "operation"),
+        value["streaming"],
+        _count(value, "threads"),
+        _count(value, "bytes"),
+        _number(value, "value"),
     )
 
 
@@ -94,6 +125,16 @@ def ceiling_from_json(value: object) -> Ceiling:
         peer=_text(value, "peer", ""),
         operation=_text(value, "operation", ""),
     )
+
+
+def _list(value: object, name: str) -> list[object]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} is not a list")
+    return value
+
+
+def _texts(value: object) -> list[str]:
+    return [_text({"note": one}, "note") for one in _list(value, "notes")]
 
 
 def _text(fields: dict[str, Any], name: str, default: str | None = None) -> str:

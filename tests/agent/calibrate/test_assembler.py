@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.calibrate import assembler as asm
-from roofline_agent.calibrate.assembler import R8, R9, RCX, RDI, RDX, RSI, Form, Memory
+from roofline_agent.calibrate.assembler import R8, R9, R10, R11, RAX, RCX, RDI, RDX, RSI, Form, Memory
 
 SSE_F32, SSE_F64 = Form("sse2", 128, "f32"), Form("sse2", 128, "f64")
 SSE_SS, SSE_SD = Form("sse2", 32, "f32"), Form("sse2", 64, "f64")
@@ -18,6 +18,10 @@ AVX_F32, AVX_F64 = Form("avx", 256, "f32"), Form("avx", 256, "f64")
 FMA_F32, FMA_F64 = Form("fma", 256, "f32"), Form("fma", 128, "f64")
 FMA_SS, FMA_SD = Form("fma", 32, "f32"), Form("fma", 64, "f64")
 EVEX_F32, EVEX_F64 = Form("avx512f", 512, "f32"), Form("avx512f", 512, "f64")
+
+EVEX_256 = Form("avx512f", 256, "f64")
+HALF, HALF_256, HALF_SH = (Form("avx512_fp16", width, "f16") for width in (512, 256, 16))
+DOT_512, DOT_128 = Form("avx512_bf16", 512, "bf16"), Form("avx512_bf16", 128, "bf16")
 
 # What the code makes, its bytes as GNU as writes them (told to use VEX3 and disp32), and what they mean.
 GOLDEN = [
@@ -48,6 +52,23 @@ GOLDEN = [
     (asm.fused_multiply_add(EVEX_F32, 23, 24, 25), "62 82 3d 40 b8 f9", "vfmadd231ps zmm23,zmm24,zmm25"),
     (asm.fused_multiply_add(EVEX_F64, 12, 24, 25), "62 12 bd 40 b8 e1", "vfmadd231pd zmm12,zmm24,zmm25"),
     (asm.fused_multiply_add(EVEX_F64, 0, 4, 15), "62 d2 dd 48 b8 c7", "vfmadd231pd zmm0,zmm4,zmm15"),
+    (asm.add(AVX_F64, 11, 11, Memory(RDX, 32)), "c4 61 25 58 9a 20000000", "vaddpd ymm11,ymm11,[rdx+0x20]"),
+    (asm.add(EVEX_256, 7, 7, 9), "62 d1 c5 28 58 f9", "vaddpd ymm7,ymm7,ymm9"),
+    (asm.load(HALF_SH, 20, Memory(RSI, 64)), "62 e5 7e 08 10 a6 40000000", "vmovsh xmm20,[rsi+0x40]"),
+    (asm.store(HALF_SH, Memory(RDX), 3), "62 f5 7e 08 11 9a 00000000", "vmovsh [rdx+0x0],xmm3"),
+    (asm.load(HALF_256, 20, Memory(RSI)), "62 e1 7c 28 10 a6 00000000", "vmovups ymm20,[rsi+0x0]"),
+    (asm.add(HALF_SH, 1, 2, 30), "62 95 6e 08 58 ce", "vaddsh xmm1,xmm2,xmm30"),
+    (asm.multiply(HALF_256, 1, 2, 30), "62 95 6c 28 59 ce", "vmulph ymm1,ymm2,ymm30"),
+    (asm.fused_multiply_add(HALF_SH, 1, 2, 3), "62 f6 6d 08 b9 cb", "vfmadd231sh xmm1,xmm2,xmm3"),
+    (asm.fused_multiply_add(HALF, 1, 20, 3), "62 f6 5d 40 b8 cb", "vfmadd231ph zmm1,zmm20,zmm3"),
+    (asm.dot_bf16(DOT_128, 1, 2, 3), "62 f2 6e 08 52 cb", "vdpbf16ps xmm1,xmm2,xmm3"),
+    (asm.dot_bf16(DOT_512, 1, 2, 30), "62 92 6e 48 52 ce", "vdpbf16ps zmm1,zmm2,zmm30"),
+    (asm.add_register(RSI, RCX), "48 03 f1", "add rsi,rcx"),
+    (asm.subtract(R8, R10), "4d 2b c2", "sub r8,r10"),
+    (asm.move(R11, RSI), "4c 8b de", "mov r11,rsi"),
+    (asm.move(R10, Memory(R9, 64)), "4d 8b 91 40000000", "mov r10,[r9+0x40]"),
+    (asm.move_to_memory(Memory(R9, 72), RAX), "49 89 81 48000000", "mov [r9+0x48],rax"),
+    (asm.move_immediate(R11, 800), "49 c7 c3 20030000", "mov r11,0x320"),
     (asm.prefetch(Memory(RDX, 2048)), "0f 18 8a 00080000", "prefetcht0 [rdx+0x800]"),
     (asm.add_immediate(RCX, 256), "48 81 c1 00010000", "add rcx,0x100"),
     (asm.add_immediate(R8, 8), "49 81 c0 08000000", "add r8,0x8"),
@@ -68,8 +89,8 @@ def disassemble(code: bytes, tmp_path: Path) -> list[str]:
     command = ["objdump", "-D", "-w", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", str(path)]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     columns = [line.split("\t") for line in listing.splitlines() if re.match(r" +[0-9a-f]+:\t", line)]
-    # The sizes of memory operands ("ZMMWORD PTR ") repeat what the other operand says.
-    return [re.sub(r"\w+ PTR ", "", re.sub(r"\s+", " ", parts[2])).strip() for parts in columns]
+    # The sizes of memory operands ("ZMMWORD PTR ") repeat what the other operand says; "{evex}" the bytes.
+    return [re.sub(r"\w+ PTR |\{evex\} ", "", re.sub(r"\s+", " ", parts[2])).strip() for parts in columns]
 
 
 def assemble(lines: Iterable[str], tmp_path: Path) -> bytes:
@@ -95,7 +116,9 @@ def test_register_to_register_encodings_are_those_of_the_gnu_assembler(tmp_path:
     # With a memory operand GNU as picks a shorter displacement, and where C5 would do it needs to be told C4.
     chosen = [(code, text) for code, _, text in GOLDEN if text.startswith("v") and "[" not in text]
     chosen.remove((asm.VZEROUPPER, "vzeroupper"))
-    expected = assemble([text if "zmm" in text else f"{{vex3}} {text}" for _, text in chosen], tmp_path)
+    encodings = ["evex" if code[0] == 0x62 else "vex3" for code, _ in chosen]
+    lines = [f"{{{how}}} {text}" for how, (_, text) in zip(encodings, chosen, strict=True)]
+    expected = assemble(lines, tmp_path)
     assert len(chosen) >= 10
     assert b"".join(code for code, _ in chosen) == expected
 
@@ -133,12 +156,17 @@ def test_base_that_would_need_a_sib_byte_is_refused() -> None:
         asm.load(SSE_F32, 1, Memory(12))
 
 
-def test_evex_is_for_512_bits_only() -> None:
-    with pytest.raises(ValueError, match="512"):
-        asm.add(Form("avx512f", 256, "f64"), 1, 1, 2)
+def test_time_stamp_is_read_when_all_before_is_done() -> None:
+    golden = "0f ae e8  0f 31  48 c1 e2 20  48 0b c2  49 89 81 48000000"
+    assert asm.store_time_stamp(Memory(R9, 72)) == bytes.fromhex(golden)
 
 
-def test_form_knows_its_lanes_and_its_scalar() -> None:
-    assert (EVEX_F32.lanes, EVEX_F64.lanes, FMA_F64.lanes, SSE_SS.lanes) == (16, 8, 2, 1)
-    assert EVEX_F64.scalar() == FMA_SD
-    assert AVX_F32.scalar() == Form("avx", 32, "f32")
+@needs_disassembler
+def test_disassembler_reads_the_time_stamp(tmp_path: Path) -> None:
+    lines = disassemble(asm.store_time_stamp(Memory(R9, 72)), tmp_path)
+    assert lines == ["lfence", "rdtsc", "shl rdx,0x20", "or rax,rdx", "mov [r9+0x48],rax"]
+
+
+def test_form_knows_its_lanes() -> None:
+    assert (EVEX_F32.lanes, EVEX_F64.lanes, FMA_F64.lanes, SSE_SS.lanes, HALF.lanes) == (16, 8, 2, 1, 32)
+    assert HALF_SH.is_scalar and not HALF_256.is_scalar

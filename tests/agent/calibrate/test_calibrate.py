@@ -9,14 +9,18 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from roofline_agent import calibrate as package
-from roofline_agent.calibrate import Calibration, CalibrationError, Ceiling, calibrate, kernels
+from roofline_agent.calibrate import Calibration, CalibrationError, Ceiling, calibrate, kernels, tiles
+from roofline_agent.calibrate.child import Part
 from roofline_agent.calibrate.machine import Machine, this_machine
-from roofline_agent.calibrate.measure import measure
-from roofline_agent.calibrate.runs import Plan
+from roofline_agent.calibrate.measure import Listener, measure
+from roofline_agent.calibrate.records import SweepPoint
+from roofline_agent.calibrate.runs import QUICK, Plan
+from roofline_agent.records import Provenance
 
 PACKAGES = Path(package.__file__).parents[2]
 
@@ -32,18 +36,40 @@ def machine() -> Machine:
 @pytest.fixture(scope="module")
 def measured(machine: Machine) -> tuple[Calibration, list[Ceiling]]:
     heard: list[Ceiling] = []
-    return calibrate(heard.append, quick=True), heard
+    return calibrate(heard.append, "quick"), heard
 
 
-def test_every_usable_width_and_both_directions_of_memory_are_measured(
+def width(form: kernels.Form) -> str:
+    return "scalar" if form.is_scalar else str(form.width)
+
+
+def test_every_usable_width_is_measured(
     machine: Machine, measured: tuple[Calibration, list[Ceiling]]
 ) -> None:
-    peaks = [
-        f"peak.{form.precision}.{'scalar' if form.is_scalar else form.width}"
-        for precision in ("f32", "f64")
-        for form in kernels.usable_forms(machine.flags, precision)
-    ]
-    assert [ceiling.name for ceiling in measured[0].ceilings] == [*peaks, "dram.triad", "dram.read"]
+    names = {ceiling.name for ceiling in measured[0].ceilings}
+    for precision in ("f32", "f64"):
+        forms = kernels.usable_forms(machine.flags, precision)
+        assert names >= {f"peak.{precision}.{width(form)}" for form in forms}
+        if kernels.has_fma(forms[-1]):
+            assert f"peak.{precision}.{width(forms[-1])}.mul_add" in names
+    for precision in ("f16", "bf16"):
+        widest = kernels.usable_forms(machine.flags, precision)[-1:]
+        assert names >= {f"peak.{precision}.{width(form)}" for form in widest}
+    if machine.flags >= tiles.NEEDED_FLAGS:
+        said = " ".join(measured[0].notes)
+        assert "peak.bf16.amx" in names or "AMX" in said
+
+
+def test_each_level_of_memory_is_measured_or_said_why_not(
+    measured: tuple[Calibration, list[Ceiling]],
+) -> None:
+    calibration, _ = measured
+    names = {ceiling.name for ceiling in calibration.ceilings}
+    said = " ".join(calibration.notes)
+    assert names >= {"dram.read", "dram.copy", "dram.triad"}
+    for level in {c.level for c in calibration.ceilings if c.kind == "memory"}:
+        for operation in ("read", "copy", "triad"):
+            assert f"{level}.{operation}" in names or f"{level}.{operation} on" in said
 
 
 def test_values_are_finite_and_positive(measured: tuple[Calibration, list[Ceiling]]) -> None:
@@ -51,22 +77,48 @@ def test_values_are_finite_and_positive(measured: tuple[Calibration, list[Ceilin
         assert math.isfinite(ceiling.value), ceiling
         assert ceiling.value > 0, ceiling
         assert 0 <= ceiling.spread < 1, ceiling
+        if ceiling.provenance == Provenance.MEASURED:
+            assert ceiling.median is not None
+            assert 0 < ceiling.median <= ceiling.value
 
 
 def test_each_ceiling_says_how_it_was_measured(measured: tuple[Calibration, list[Ceiling]]) -> None:
     calibration, _ = measured
-    threads = f"{calibration.cpus} thread"
-    assert all(threads in c.method and re.search("best of [24] runs", c.method) for c in calibration.ceilings)
-    assert all("working set" in c.method for c in calibration.ceilings if c.kind == "memory")
-    assert {(c.kind, c.unit, c.level) for c in calibration.ceilings} == {
-        ("compute", "FLOP/s", ""),
-        ("memory", "byte/s", "dram"),
-    }
+    of_cpus = [c for c in calibration.ceilings if c.provenance == Provenance.MEASURED]
+    for ceiling in of_cpus:
+        assert f"{ceiling.threads} thread" in ceiling.method
+        assert re.search("best of [24] runs", ceiling.method)
+        assert ceiling.name.endswith(".one") == (ceiling.threads == 1 and calibration.cpus > 1)
+    memory = [c for c in of_cpus if c.kind == "memory"]
+    assert all("working set" in c.method for c in memory)
+    assert all(("stores" in c.method) == (c.operation != "read") for c in memory)
+    assert {(c.kind, c.unit) for c in of_cpus} == {("compute", "FLOP/s"), ("memory", "byte/s")}
+    assert {c.operation for c in memory} == {"read", "copy", "triad"}
 
 
-def test_progress_hears_each_ceiling_once_in_order(measured: tuple[Calibration, list[Ceiling]]) -> None:
+def test_clock_is_recorded_where_time_stamps_are_constant(
+    machine: Machine, measured: tuple[Calibration, list[Ceiling]]
+) -> None:
+    constant = {"tsc", "constant_tsc"} <= machine.flags
+    for ceiling in measured[0].ceilings:
+        assert (ceiling.clock_hz is not None) == constant
+        assert ceiling.clock_hz is None or 0.1e9 < ceiling.clock_hz < 10e9
+
+
+def test_sweep_goes_from_small_to_large(measured: tuple[Calibration, list[Ceiling]]) -> None:
+    points = measured[0].sweep
+    assert {(p.operation, p.streaming) for p in points} == {("read", False), ("triad", False)}
+    for operation in ("read", "triad"):
+        sizes = [p.bytes for p in points if p.operation == operation]
+        assert sizes == sorted(sizes)
+        assert len(sizes) > 5
+
+
+def test_progress_hears_each_measured_ceiling_once_in_order(
+    measured: tuple[Calibration, list[Ceiling]],
+) -> None:
     calibration, heard = measured
-    assert tuple(heard) == calibration.ceilings
+    assert heard == [c for c in calibration.ceilings if c.provenance == Provenance.MEASURED]
     times = [ceiling.time_ns for ceiling in heard]
     assert times == sorted(times)
 
@@ -76,28 +128,89 @@ def test_all_allowed_cpus_are_used(machine: Machine, measured: tuple[Calibration
     assert (measured[0].host, measured[0].cpu_model) == (machine.host, machine.cpu_model)
 
 
+def listen() -> tuple[Listener, list[Ceiling], list[str], list[SweepPoint]]:
+    ceilings: list[Ceiling] = []
+    notes: list[str] = []
+    points: list[SweepPoint] = []
+    return Listener(ceilings.append, notes.append, points.extend), ceilings, notes, points
+
+
 def test_cpu_without_wide_vectors_runs_no_wide_kernel(machine: Machine) -> None:
-    old = machine._replace(flags=frozenset({"sse2"}), cpus=machine.cpus[:1], available_bytes=64 << 20)
-    calibration = measure(old, Plan(run_s=1e-4, repeats=1, caches=4.0), now_ns=lambda: 7)
-    assert [c.name for c in calibration.ceilings] == [
+    old = machine._replace(
+        flags=frozenset({"sse2"}), cpus=machine.cpus[:1], available_bytes=64 << 20, caches=()
+    )
+    plan = Plan(run_s=1e-4, repeats=1, caches=4.0, sweep_repeats=1)
+    listener, ceilings, notes, _ = listen()
+    for part in ("peaks", "half", "memory"):
+        measure(part, old, plan, listener, now_ns=lambda: 7)
+    assert [c.name for c in ceilings] == [
         "peak.f32.scalar",
         "peak.f32.128",
         "peak.f64.scalar",
         "peak.f64.128",
-        "dram.triad",
         "dram.read",
+        "dram.copy",
+        "dram.triad",
     ]
-    assert "may contain cache hits" in calibration.ceilings[-1].method
-    assert {c.time_ns for c in calibration.ceilings} == {calibration.time_ns} == {7}
+    assert {c.operation for c in ceilings[:4]} == {"mul_add"}
+    assert "may contain cache hits" in ceilings[-1].method
+    assert {c.time_ns for c in ceilings} == {7}
+    assert {c.clock_hz for c in ceilings} == {None}  # without its flag no time stamp is read
+    assert notes == []
+
+
+def test_what_cannot_be_measured_becomes_a_note_and_costs_nothing_else(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise CalibrationError("no tiles for you")
+
+    monkeypatch.setattr(tiles, "ask_permission", refuse)
+    listener, ceilings, notes, _ = listen()
+    able = machine._replace(flags=machine.flags | tiles.NEEDED_FLAGS)
+    measure("half", able, QUICK, listener)
+    assert set(notes) == {"no tiles for you"}
+    assert len(ceilings) == sum(
+        bool(kernels.usable_forms(machine.flags, precision)) for precision in ("f16", "bf16")
+    )
 
 
 def test_cpu_without_sse2_is_refused(machine: Machine) -> None:
     with pytest.raises(CalibrationError, match="no sse2 flag"):
-        measure(machine._replace(flags=frozenset()))
+        measure("peaks", machine._replace(flags=frozenset()), QUICK, listen()[0])
+
+
+PEAK = Ceiling("peak.f32.256", "compute", "", "f32", 256, 2e11, "FLOP/s", 0.03, "FMA", 17)
+
+
+def parts(found: dict[str, Part]) -> Callable[..., Part]:
+    return lambda part, effort, progress: found.get(part, Part())
+
+
+def test_part_that_fails_does_not_cost_the_others(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"peaks": Part((PEAK,)), "half": Part(error="killed by SIGILL"), "memory": Part(notes=("no L3",))}
+    monkeypatch.setattr(package, "_run", parts(found))
+    calibration = calibrate()
+    assert calibration.ceilings[0] == PEAK
+    assert calibration.notes[:2] == ("killed by SIGILL", "no L3")
+
+
+def test_nothing_measured_is_an_error_with_the_reason(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package, "_run", parts({"peaks": Part(error="may not be made executable")}))
+    with pytest.raises(CalibrationError, match="may not be made executable"):
+        calibrate()
+
+
+def test_limit_of_a_cgroup_is_said(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "_run", parts({"peaks": Part((PEAK,))}))
+    monkeypatch.setattr(package, "cpu_limit", lambda: 0.5)
+    assert any("grants the time of 0.5 CPUs" in note for note in calibrate().notes)
 
 
 def test_child_stops_quietly_when_nobody_listens_any_more(machine: Machine) -> None:
-    command = [sys.executable, "-m", "roofline_agent.calibrate", "--quick"]
+    command = [sys.executable, "-m", "roofline_agent.calibrate", "peaks", "--effort", "quick"]
     with subprocess.Popen(command, cwd=PACKAGES, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout
         assert child.stderr
@@ -108,7 +221,7 @@ def test_child_stops_quietly_when_nobody_listens_any_more(machine: Machine) -> N
 
 
 def test_interrupt_ends_the_child_at_once(machine: Machine) -> None:
-    command = [sys.executable, "-m", "roofline_agent.calibrate"]
+    command = [sys.executable, "-m", "roofline_agent.calibrate", "peaks"]
     with subprocess.Popen(command, cwd=PACKAGES, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout
         assert child.stderr

@@ -4,67 +4,81 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
-from roofline_agent.calibrate.child import explain_exit, run_child
+from roofline_agent.calibrate.child import Part, explain_exit, run_child
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Calibration, Ceiling, to_json
+from roofline_agent.calibrate.records import Ceiling, SweepPoint
 
 PEAK = Ceiling("peak.f32.256", "compute", "", "f32", 256, 2e11, "FLOP/s", 0.03, "FMA", 17)
-CALIBRATION = Calibration("node1", "a CPU", 2, 18, (PEAK,))
-SAY_PEAK = f"print({json.dumps(json.dumps({'ceiling': PEAK._asdict()}))}, flush=True)"
-SAY_RESULT = f"print({json.dumps(json.dumps({'calibration': to_json(CALIBRATION)}))}, flush=True)"
+POINT = SweepPoint("read", False, 2, 16384, 5e11)
 
 
-def run(program: str, tmp_path: Path, timeout_s: float = 60.0) -> tuple[Calibration, list[Ceiling]]:
+def say(**message: object) -> str:
+    return f"print({json.dumps(json.dumps(message))}, flush=True)"
+
+
+SAY_PEAK, SAY_END = say(ceiling=PEAK._asdict()), say(end=True)
+
+
+def run(program: str, tmp_path: Path, timeout_s: float = 60.0) -> tuple[Part, list[Ceiling]]:
     heard: list[Ceiling] = []
     return run_child([sys.executable, "-c", program], heard.append, tmp_path, timeout_s), heard
 
 
-def test_progress_and_result_come_through(tmp_path: Path) -> None:
-    assert run(f"{SAY_PEAK}; {SAY_RESULT}", tmp_path) == (CALIBRATION, [PEAK])
+def error(program: str, tmp_path: Path, timeout_s: float = 60.0) -> str:
+    return run(program, tmp_path, timeout_s)[0].error
+
+
+def test_all_that_is_said_comes_through(tmp_path: Path) -> None:
+    program = "; ".join((SAY_PEAK, say(note="no L3"), say(sweep=[POINT._asdict()]), SAY_END))
+    assert run(program, tmp_path) == (Part((PEAK,), ("no L3",), (POINT,)), [PEAK])
+
+
+def test_what_was_said_before_a_death_is_kept(tmp_path: Path) -> None:
+    kill = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
+    part, heard = run(f"{SAY_PEAK}; {say(note='no L3')}; {kill}", tmp_path)
+    assert (part.ceilings, part.notes, heard) == ((PEAK,), ("no L3",), [PEAK])
+    assert part.error.startswith("the measuring process was killed by SIGILL after peak.f32.256")
 
 
 def test_illegal_instruction_is_named_with_the_last_result(tmp_path: Path) -> None:
     kill = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
-    with pytest.raises(CalibrationError, match=r"killed by SIGILL after peak\.f32\.256: the CPU refused"):
-        run(f"{SAY_PEAK}; {kill}", tmp_path)
+    said = error(f"{SAY_PEAK}; {kill}", tmp_path)
+    assert re.search(r"killed by SIGILL after peak\.f32\.256: the CPU refused", said)
 
 
 def test_death_in_the_middle_of_a_line_is_told_as_a_death(tmp_path: Path) -> None:
     half = "import os; print('{\"ceil', end='', flush=True); os.kill(os.getpid(), 9)"
-    with pytest.raises(
-        CalibrationError, match=r"killed by SIGKILL before its first result: perhaps for memory"
-    ):
-        run(half, tmp_path)
+    assert "killed by SIGKILL before its first result: perhaps for memory" in error(half, tmp_path)
 
 
 def test_error_of_the_child_is_the_error(tmp_path: Path) -> None:
     program = """import json, sys; print(json.dumps({"error": "no aarch64"})); sys.exit(1)"""
-    with pytest.raises(CalibrationError, match=r"^no aarch64$"):
-        run(program, tmp_path)
+    assert error(program, tmp_path) == "no aarch64"
 
 
 def test_failure_without_a_word_on_stdout_quotes_the_last_line_of_stderr(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match="status 1 and no result before its first result: KeyError: 7"):
-        run("{}[7]", tmp_path)
+    said = error("{}[7]", tmp_path)
+    assert said.endswith("status 1 and no result before its first result: KeyError: 7")
 
 
-def test_success_without_a_result_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match="status 0 and no result"):
-        run("pass", tmp_path)
+def test_success_without_an_end_is_an_error(tmp_path: Path) -> None:
+    assert "status 0 and no result after peak.f32.256" in error(SAY_PEAK, tmp_path)
 
 
-def test_unexpected_output_is_quoted(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match="unexpected line: 'hello"):
-        run("print('hello')", tmp_path)
+@pytest.mark.parametrize("line", ["hello", "[]", '{"ceiling": {}}', '{"sweep": [7]}', '{"note"'])
+def test_unexpected_output_is_quoted(tmp_path: Path, line: str) -> None:
+    with pytest.raises(CalibrationError, match=re.escape(f"unexpected line: {line + chr(10)!r}")):
+        run(f"print({line!r})", tmp_path)
 
 
 def test_child_that_hangs_is_stopped(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match=r"longer than 0\.5 s before its first result"):
-        run("import time; time.sleep(600)", tmp_path, timeout_s=0.5)
+    said = error("import time; time.sleep(600)", tmp_path, timeout_s=0.5)
+    assert "longer than 0.5 s before its first result" in said
 
 
 def test_interrupt_of_the_parent_stops_the_child(tmp_path: Path) -> None:

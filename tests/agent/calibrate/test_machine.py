@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from roofline_agent.calibrate import machine
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import Machine
+from roofline_agent.calibrate.machine import Cache, Machine
 
 CPUINFO = """\
 processor\t: 0
 vendor_id\t: GenuineIntel
+cpu family\t: 6
+model\t\t: 85
 model name\t: Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz
 flags\t\t: fpu sse sse2 avx fma avx2 avx512f
 bugs\t\t: spectre_v1
@@ -45,31 +47,53 @@ def two_sockets(root: Path) -> Path:
     return root
 
 
+def machine_with(root: Path, cpus: tuple[int, ...]) -> Machine:
+    return Machine("node1", "a CPU", frozenset(), cpus, machine.caches(root, cpus), 0)
+
+
 def test_cache_shared_by_several_cpus_counts_once(tmp_path: Path) -> None:
     root = two_sockets(tmp_path)
-    assert machine.last_level_cache_bytes(root, (0, 1, 2, 3)) == 2 * 28160 * 1024
+    assert machine_with(root, (0, 1, 2, 3)).last_level_cache_bytes == 2 * 28160 * 1024
 
 
 def test_caches_of_cpus_not_in_use_do_not_count(tmp_path: Path) -> None:
     root = two_sockets(tmp_path)
-    assert machine.last_level_cache_bytes(root, (2, 3)) == 28160 * 1024
+    assert machine_with(root, (2, 3)).last_level_cache_bytes == 28160 * 1024
 
 
 def test_cpu_without_l3_counts_its_l2(tmp_path: Path) -> None:
     add_cache(tmp_path, 0, 0, 1, "Data", "48K", "0")
     add_cache(tmp_path, 0, 2, 2, "Unified", "2M", "0-3")
-    assert machine.last_level_cache_bytes(tmp_path, (0,)) == 2 << 20
+    assert machine_with(tmp_path, (0,)).last_level_cache_bytes == 2 << 20
+
+
+def test_caches_are_told_inner_first_with_those_who_share_them(tmp_path: Path) -> None:
+    kib = 1024
+    assert machine.caches(two_sockets(tmp_path), (0, 1)) == (
+        Cache(1, 32 * kib, frozenset({0})),
+        Cache(1, 32 * kib, frozenset({1})),
+        Cache(2, 1024 * kib, frozenset({0})),
+        Cache(2, 1024 * kib, frozenset({1})),
+        Cache(3, 28160 * kib, frozenset({0, 1})),
+    )
 
 
 @pytest.mark.parametrize("broken", ["level", "size", "shared_cpu_list"])
 def test_cache_that_sysfs_does_not_tell_is_unknown_not_zero(tmp_path: Path, broken: str) -> None:
     root = two_sockets(tmp_path)
     (root / f"devices/system/cpu/cpu3/cache/index3/{broken}").unlink()
-    assert machine.last_level_cache_bytes(root, (0, 1, 2, 3)) is None
+    assert machine_with(root, (0, 1, 2, 3)).last_level_cache_bytes is None
 
 
 def test_machine_without_caches_in_sysfs_is_unknown(tmp_path: Path) -> None:
-    assert machine.last_level_cache_bytes(tmp_path, (0,)) is None
+    assert machine_with(tmp_path, (0,)).last_level_cache_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("0", {0}), ("0-2", {0, 1, 2}), ("0-1,8,10-11", {0, 1, 8, 10, 11})]
+)
+def test_lists_of_cpus(text: str, cpus: set[int]) -> None:
+    assert machine.parse_cpus(text) == cpus
 
 
 @pytest.mark.parametrize(("text", "size"), [("32K", 32768), ("2M", 2 << 20), ("1G", 1 << 30), ("512", 512)])
@@ -99,14 +123,33 @@ def test_machine_is_read_from_the_given_roots(tmp_path: Path) -> None:
     proc.mkdir()
     (proc / "cpuinfo").write_text(CPUINFO)
     (proc / "meminfo").write_text(MEMINFO)
-    assert machine.read_machine(proc, sys_root, (0, 1), "node1") == Machine(
+    for cpu in range(4):  # two threads on each core
+        topology = sys_root / f"devices/system/cpu/cpu{cpu}/topology"
+        topology.mkdir()
+        (topology / "physical_package_id").write_text(f"{cpu // 2}\n")
+        (topology / "core_id").write_text("0\n")
+    assert machine.read_machine(proc, sys_root, (0, 1, 2, 3), "node1") == Machine(
         host="node1",
         cpu_model="Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz",
         flags=frozenset({"fpu", "sse", "sse2", "avx", "fma", "avx2", "avx512f"}),
-        cpus=(0, 1),
-        last_level_cache_bytes=28160 * 1024,
+        cpus=(0, 1, 2, 3),
+        caches=machine.caches(sys_root, (0, 1, 2, 3)),
         available_bytes=23000000 * 1024,
+        vendor="GenuineIntel",
+        family=6,
+        model=85,
+        cores=2,
+        sockets=2,
     )
+
+
+def test_cores_that_sysfs_does_not_tell_are_unknown(tmp_path: Path) -> None:
+    proc, sys_root = tmp_path / "proc", two_sockets(tmp_path / "sys")
+    proc.mkdir()
+    (proc / "cpuinfo").write_text(CPUINFO)
+    (proc / "meminfo").write_text(MEMINFO)
+    found = machine.read_machine(proc, sys_root, (0, 1), "node1")
+    assert (found.cores, found.sockets) == (0, 0)
 
 
 def test_missing_proc_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from roofline_agent.calibrate import store
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Calibration, Ceiling, to_json
+from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint, to_json
 
 PEAK = Ceiling(
     "peak.f32.512", "compute", "", "f32", 512, 4.1e11, "FLOP/s", 0.03, "AVX-512", 1_700_000_000_000_000_001
@@ -16,13 +16,32 @@ PEAK = Ceiling(
 DRAM = Ceiling(
     "dram.triad", "memory", "dram", "", 0, 4.4e10, "byte/s", 0.1, "STREAM", 1_700_000_000_000_000_002
 )
-CALIBRATION = Calibration("node1", "a CPU", 2, 1_700_000_000_000_000_003, (PEAK, DRAM))
+THEORY = PEAK._replace(name="peak.f32.512.theory", provenance=3, threads=2, clock_hz=3.1e9, operation="fma")
+CALIBRATION = Calibration(
+    "node1",
+    "a CPU",
+    2,
+    1_700_000_000_000_000_003,
+    (PEAK, DRAM, THEORY._replace(median=4e11, device="gpu 0", peer="node2")),
+    ("no L3",),
+    (SweepPoint("triad", True, 2, 1 << 30, 4e10),),
+)
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "new" / "ceilings.json"
     store.save(CALIBRATION, path)
     assert store.load(path) == CALIBRATION
+
+
+def test_file_of_the_first_version_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "ceilings.json"
+    old = to_json(CALIBRATION._replace(ceilings=(PEAK,)))
+    del old["notes"], old["sweep"]
+    for newer in ("device", "threads", "provenance", "median", "clock_hz", "peer", "operation"):
+        del old["ceilings"][0][newer]
+    path.write_text(json.dumps(old))
+    assert store.load(path) == CALIBRATION._replace(ceilings=(PEAK,), notes=(), sweep=())
 
 
 def test_saving_replaces_and_leaves_no_other_file(tmp_path: Path) -> None:
@@ -93,6 +112,11 @@ def changed_ceiling(**fields: Any) -> str:
         (changed(cpus=True), "cpus is not a whole number"),
         (changed(ceilings={}), "ceilings is not a list"),
         (changed(ceilings=[7]), "a ceiling is not an object"),
+        (changed(notes="no L3"), "notes is not a list"),
+        (changed(notes=[7]), "note is not a string"),
+        (changed(sweep=[7]), "a point of the sweep is not an object"),
+        (changed(sweep=[{"streaming": 1}]), "streaming true or false"),
+        (changed(sweep=[{"streaming": True, "operation": "read", "threads": -1}]), "threads is not a whole"),
         (changed_ceiling(value="fast"), "value is not a number"),
         (changed_ceiling(value=float("nan")), "value is not a finite number"),
         (changed_ceiling(value=-1), "value is not a finite number of at least 0"),

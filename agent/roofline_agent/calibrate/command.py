@@ -1,0 +1,94 @@
+"""`roofline-agent calibrate`: measures, adds what GPUs give, keeps the result, compares it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from roofline_agent.calibrate import calibrate, store, text
+from roofline_agent.calibrate.compare import files, table, tools
+from roofline_agent.calibrate.compare.table import Row, Theirs
+from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.machine import this_machine
+from roofline_agent.calibrate.records import Calibration, Ceiling, to_json
+
+TOOLS = "tools"
+
+
+class Order(NamedTuple):
+    """What the user asked for."""
+
+    path: Path  # where the calibration is kept
+    effort: str  # "quick", "normal", "full"
+    compare: str | None  # a file, or "tools"
+    python: str | None  # that has torch, cupy or numpy
+    as_json: bool
+
+
+def carry_out(order: Order, out: IO[str], say: Callable[[str], None]) -> None:
+    """Do it; what is kept is replaced at the end alone. Raises CalibrationError.
+
+    say: hears what is not the result (which round of a comparison it is).
+    """
+    # What cannot be compared is better said before the measurement than after it.
+    theirs = files.read_theirs(order.compare) if order.compare not in (None, TOOLS) else ()
+    show = _nothing if order.as_json else lambda ceiling: _print(out, text.row(ceiling))
+    if not order.as_json:
+        _print(out, text.HEADER)
+    result = _add_gpus(calibrate(show, order.effort), order, show)
+    store.save(result, order.path)
+    compared = _compare(order, result, theirs, say)
+    if order.as_json:
+        _print(out, json.dumps({**to_json(result), **_rows_to_json(compared)}, indent=2))
+    else:
+        _show_rest(order, result, compared, out)
+
+
+def _nothing(ceiling: Ceiling) -> None:
+    pass
+
+
+def _add_gpus(result: Calibration, order: Order, show: Callable[[Ceiling], None]) -> Calibration:
+    """With the ceilings of GPUs and of the framework's dispatch; a failure there costs the CPU's nothing."""
+    from roofline_agent.calibrate.gpu import measure_gpus
+
+    try:
+        ceilings, notes = measure_gpus(show, order.python, order.effort == "quick")
+    except CalibrationError as error:
+        ceilings, notes = (), (str(error),)
+    return result._replace(ceilings=(*result.ceilings, *ceilings), notes=(*result.notes, *notes))
+
+
+def _compare(
+    order: Order, result: Calibration, theirs: tuple[Theirs, ...], say: Callable[[str], None]
+) -> tools.Compared | None:
+    if order.compare is None:
+        return None
+    if order.compare != TOOLS:
+        return tools.Compared(table.rows(result, theirs), ())
+    return tools.compare_tools(this_machine(), order.python, order.effort == "quick", say)
+
+
+def _rows_to_json(compared: tools.Compared | None) -> dict[str, object]:
+    if compared is None:
+        return {}
+    rows = [{**row._asdict(), "ratio": row.ratio} for row in compared.rows]
+    return {"comparison": rows, "comparison_notes": list(compared.notes)}
+
+
+def _show_rest(order: Order, result: Calibration, compared: tools.Compared | None, out: IO[str]) -> None:
+    sweep = text.sweep_lines(result.sweep) if order.effort == "full" else ()
+    for line in (*text.theory_lines(result), *sweep, *text.note_lines(result)):
+        _print(out, line)
+    _print(out, f"kept in {order.path}")
+    if compared is not None:
+        rows: list[Row] = compared.rows
+        for line in ("", *table.lines(rows), *(f"note: {note}" for note in compared.notes)):
+            _print(out, line)
+
+
+def _print(out: IO[str], line: str) -> None:
+    out.write(line + "\n")
+    out.flush()

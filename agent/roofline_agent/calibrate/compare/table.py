@@ -1,0 +1,93 @@
+"""Which of our values answers to which of theirs, and the table of both. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from roofline_agent.calibrate.records import Calibration, Ceiling
+
+_SCALES = {"FLOP/s": (1e9, "GFLOP/s"), "byte/s": (1e9, "GB/s"), "s": (1e-6, "us")}
+# Kernels of STREAM that move as much, in as many streams, as one of ours.
+_LIKE = {"scale": "copy", "add": "triad", "load": "read", "sum": "read"}
+
+
+class Theirs(NamedTuple):
+    """A value of another tool."""
+
+    name: str  # "dram.triad", "peak.f64.512", "peak.f64", "l1.ert"
+    value: float
+    unit: str
+    what: str  # tool and test, for people
+    stores: str = ""  # "normal", "non-temporal"; "" where there are none, or it is not said
+
+
+class Row(NamedTuple):
+    """ours None: we have nothing that answers to it."""
+
+    name: str  # of what both are
+    ours: float | None
+    theirs: float
+    unit: str
+    what: str
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over theirs."""
+        return self.ours / self.theirs if self.ours is not None and self.theirs else None
+
+
+def rows(ours: Calibration, theirs: Sequence[Theirs]) -> list[Row]:
+    return [_row(ours, one) for one in theirs if one.value > 0]
+
+
+def _row(ours: Calibration, one: Theirs) -> Row:
+    if one.name.startswith("dram.") and one.stores == "normal":
+        operation = one.name.split(".")[1]
+        name = f"dram.{_LIKE.get(operation, operation)} (normal stores)"
+        return Row(name, _normal_stores(ours, operation), one.value, one.unit, one.what)
+    ceiling = _like(ours.ceilings, one)
+    name = one.name if ceiling is None else ceiling.name
+    return Row(name, ceiling.value if ceiling else None, one.value, one.unit, one.what)
+
+
+def _like(ours: Sequence[Ceiling], one: Theirs) -> Ceiling | None:
+    """The ceiling of the same name; else the highest of the kind that theirs stands for."""
+    fitting = [c for c in ours if c.unit == one.unit and not c.name.endswith(".theory")]
+    for ceiling in fitting:
+        if ceiling.name == one.name:
+            return ceiling
+    pattern = _pattern(one.name)
+    return max((c for c in fitting if re.fullmatch(pattern, c.name)), key=lambda c: c.value, default=None)
+
+
+def _pattern(name: str) -> str:
+    """Of our names that answer to one which is not among them."""
+    level, _, operation = name.partition(".")
+    if name.startswith("peak."):
+        # ERT and others name a precision and no width, or "fma" and "vector" as words of their own.
+        precision = name.split(".")[1]
+        return rf"peak\.{re.escape(precision)}\.(scalar|\d+)"
+    if operation == "ert":  # reads and writes one array in place
+        return rf"{re.escape(level)}\.(copy|triad)"
+    return rf"{re.escape(level)}\.{re.escape(_LIKE.get(operation, operation))}"
+
+
+def _normal_stores(ours: Calibration, operation: str) -> float | None:
+    """From the end of the sweep, which has normal stores; on all CPUs."""
+    wanted = _LIKE.get(operation, operation)
+    curve = [p for p in ours.sweep if (p.operation, p.streaming, p.threads) == (wanted, False, ours.cpus)]
+    return curve[-1].value if curve else None
+
+
+def lines(compared: Sequence[Row]) -> Iterator[str]:
+    """As text: ceiling, ours, theirs, ours / theirs."""
+    width = max([len("ceiling"), *(len(row.name) for row in compared)])
+    yield f"{'ceiling':<{width}}  {'ours':>10}  {'theirs':>10}  {'unit':<7}  {'ratio':>6}  theirs is"
+    for row in compared:
+        scale, unit = _SCALES.get(row.unit, (1.0, row.unit))
+        ours = "-" if row.ours is None else f"{row.ours / scale:.1f}"
+        ratio = "-" if row.ratio is None else f"{row.ratio:.2f}"
+        theirs = f"{row.theirs / scale:.1f}"
+        yield f"{row.name:<{width}}  {ours:>10}  {theirs:>10}  {unit:<7}  {ratio:>6}  {row.what}"

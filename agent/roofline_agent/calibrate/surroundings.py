@@ -1,0 +1,104 @@
+"""What else holds a calibration back: other processes, other guests of the host, a limit of the cgroup."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+_OTHERS_TO_MENTION, _STOLEN_TO_MENTION = 0.03, 0.01
+_IDLE = (3, 4)  # idle and iowait among the columns of /proc/stat
+_STOLEN = 7
+_COLUMNS = 8  # what follows, guest time, is in user time already
+
+
+class Times(NamedTuple):
+    """Seconds that some CPUs spent since boot, together."""
+
+    total: float
+    idle: float
+    stolen: float
+    ours: float  # of this process and the children it has waited for
+
+
+def cpu_times(cpus: tuple[int, ...], proc: Path = Path("/proc")) -> Times | None:
+    """None where /proc/stat does not tell."""
+    try:
+        text = (proc / "stat").read_text(encoding="ascii")
+        ticks = [sum(column) / os.sysconf("SC_CLK_TCK") for column in zip(*_rows(text, cpus), strict=True)]
+    except (OSError, ValueError):
+        return None
+    if len(ticks) < _COLUMNS:
+        return None
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    ours = sum(u.ru_utime + u.ru_stime for u in used)
+    return Times(sum(ticks), sum(ticks[i] for i in _IDLE), ticks[_STOLEN], ours)
+
+
+def _rows(text: str, cpus: tuple[int, ...]) -> Iterator[list[int]]:
+    wanted = {f"cpu{cpu}" for cpu in cpus}
+    for line in text.splitlines():
+        name, *numbers = line.split()
+        if name in wanted:
+            yield [int(number) for number in numbers[:_COLUMNS]]
+
+
+def disturbance(before: Times | None, after: Times | None) -> tuple[str, ...]:
+    """What took the CPUs meanwhile, in words; empty: nothing worth saying, or not known."""
+    if before is None or after is None or after.total <= before.total:
+        return ()
+    total = after.total - before.total
+    stolen = (after.stolen - before.stolen) / total
+    busy = total - (after.idle - before.idle) - (after.stolen - before.stolen)
+    others = (busy - (after.ours - before.ours)) / total
+    notes = []
+    if others > _OTHERS_TO_MENTION:
+        notes.append(
+            f"the node was busy: other processes took {others:.0%} of the CPUs meanwhile, so a ceiling may "
+            "be too low; calibrate again while it is idle"
+        )
+    if stolen > _STOLEN_TO_MENTION:
+        notes.append(f"the host gave {stolen:.0%} of this virtual machine's time to others meanwhile")
+    return tuple(notes)
+
+
+def cpu_limit(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> float | None:
+    """How many CPUs' time the cgroup of this process may use at once; None: no limit is known."""
+    try:
+        lines = (proc / "self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    found: list[float] = []
+    for line in lines:
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
+            inside = str(folder).lstrip("/")
+            if not controllers:
+                found += _quota_2(sys_root / "fs/cgroup" / inside)
+            elif "cpu" in controllers.split(","):
+                found += _quota_1(sys_root / "fs/cgroup/cpu" / inside)
+    return min(found, default=None)
+
+
+def _quota_2(folder: Path) -> list[float]:
+    """Of cgroup version 2: "150000 100000", or "max 100000"."""
+    return _ratio(_words(folder / "cpu.max"))
+
+
+def _quota_1(folder: Path) -> list[float]:
+    return _ratio(_words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us"))
+
+
+def _ratio(words: list[str]) -> list[float]:
+    if len(words) != 2 or not all(word.isdecimal() for word in words) or int(words[1]) == 0:
+        return []
+    return [int(words[0]) / int(words[1])]
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return []

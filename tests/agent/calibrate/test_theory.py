@@ -1,0 +1,101 @@
+"""Theoretical peaks by the arithmetic of the makers' manuals, and when there is none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from roofline_agent.calibrate.machine import Machine
+from roofline_agent.calibrate.records import Ceiling
+from roofline_agent.calibrate.theory import identify, theoretical
+from roofline_agent.records import Provenance
+
+INTEL = Machine(
+    host="node1", cpu_model="", flags=frozenset(), cpus=(0, 1), caches=(), available_bytes=0,
+    vendor="GenuineIntel", family=6, model=0, cores=24, sockets=2,
+)  # fmt: skip
+GOLD = INTEL._replace(model=85, cpu_model="Intel(R) Xeon(R) Gold 6126 CPU @ 2.60GHz")
+
+
+def peak(precision: str, width: int, clock_hz: float | None, operation: str = "fma") -> Ceiling:
+    return Ceiling(
+        f"peak.{precision}.{width}", "compute", "", precision, width, 1e11, "FLOP/s", 0.1, "how", 7,
+        threads=2, median=9e10, clock_hz=clock_hz, operation=operation,
+    )  # fmt: skip
+
+
+def value(machine: Machine, ceiling: Ceiling) -> float | None:
+    found, _ = theoretical(machine, [ceiling])
+    return found[0].value if found else None
+
+
+@pytest.mark.parametrize(
+    ("machine", "ceiling", "gflops"),
+    [
+        # 2 sockets x 12 cores; 2 units x 16 lanes x 2 FLOP at 2.4 GHz.
+        (GOLD, peak("f32", 512, 2.4e9), 24 * 2.4 * 64),
+        (GOLD, peak("f64", 256, 3.0e9), 24 * 3.0 * 16),
+        (GOLD, peak("f32", 32, 3.7e9), 24 * 3.7 * 4),
+        # The seed paper's 710.4 GFLOP/s: 8 single-precision FLOP a cycle, of an adder of 256 bits alone. A
+        # multiplier beside it makes twice as many.
+        (INTEL._replace(model=45), peak("f32", 256, 3.7e9, "mul_add"), 2 * 710.4),
+        (INTEL._replace(flags=frozenset({"amx_tile"})), peak("bf16", 0, 3e9, "amx"), 24 * 3 * 1024),
+        (INTEL._replace(model=143), peak("f16", 512, 3e9), 24 * 3 * 128),
+        (INTEL._replace(vendor="AuthenticAMD", family=0x17, model=1), peak("f32", 256, 3e9), 24 * 3 * 16),
+        (INTEL._replace(vendor="AuthenticAMD", family=0x17, model=0x31), peak("f32", 256, 3e9), 24 * 3 * 32),
+        (
+            INTEL._replace(vendor="AuthenticAMD", family=0x19, model=0x11, flags=frozenset({"avx512f"})),
+            peak("f64", 512, 3e9),
+            24 * 3 * 16,
+        ),
+    ],
+)
+def test_peaks_by_the_manuals(machine: Machine, ceiling: Ceiling, gflops: float) -> None:
+    assert value(machine, ceiling) == pytest.approx(gflops * 1e9)
+
+
+def test_theoretical_peak_stands_beside_and_says_what_it_is() -> None:
+    (found,), notes = theoretical(GOLD, [peak("f32", 512, 2.4e9)])
+    assert notes == ()
+    assert (found.name, found.provenance) == ("peak.f32.512.theory", int(Provenance.ANALYTIC))
+    assert (found.median, found.spread) == (None, 0.0)
+    assert "24 core(s) x 2.40 GHz (measured while peak.f32.512 ran) x 64 FLOP/cycle" in found.method
+
+
+@pytest.mark.parametrize("name", ["Xeon(R) Silver 4114", "Xeon(R) Bronze 3104", "Xeon(R) Gold 5118"])
+def test_cheaper_parts_have_one_unit_of_512_bits(name: str) -> None:
+    core = identify(GOLD._replace(cpu_model=f"Intel(R) {name} CPU @ 2.20GHz"))
+    assert core is not None
+    assert core.units_512 == 1
+
+
+@pytest.mark.parametrize(
+    ("machine", "reason"),
+    [
+        (INTEL._replace(model=151), "model 151\\) is not known"),
+        (INTEL._replace(vendor="CentaurHauls", model=85), "CentaurHauls"),
+        # A virtual machine's bare name tells no part, and so not how many units.
+        (GOLD._replace(cpu_model="Intel Xeon Processor (Skylake)"), "not known here"),
+        (GOLD._replace(cores=0), "how many cores"),
+    ],
+)
+def test_what_is_not_known_has_no_theoretical_peak_but_a_reason(machine: Machine, reason: str) -> None:
+    found, notes = theoretical(machine, [peak("f32", 256, 3e9)])
+    assert found == ()
+    assert len(notes) == 1
+    assert re.search(reason, notes[0])
+
+
+def test_no_clock_no_theoretical_peak() -> None:
+    found, (note,) = theoretical(GOLD, [peak("f32", 512, None)])
+    assert found == ()
+    assert "clock could not be measured" in note
+
+
+def test_only_peaks_of_all_cpus_with_the_best_instructions_have_one() -> None:
+    one = peak("f32", 512, 2.4e9)._replace(name="peak.f32.512.one")
+    unfused = peak("f32", 512, 2.4e9, "mul_add")
+    gpu = peak("f32", 512, 2.4e9)._replace(device="gpu 0")
+    memory = peak("f32", 512, 2.4e9)._replace(kind="memory")
+    assert theoretical(GOLD, [one, gpu, memory]) == ((), ())
+    assert theoretical(GOLD, [unfused]) == ((), ())
