@@ -1,7 +1,7 @@
 """Measures "GPUs" with a real PyTorch on a machine without one; run by the framework's own Python.
 
-`cpu`: the same products, streams and launches on torch's CPU device, timed by the host's clock. `meta`: the way
-a CUDA device goes, on torch's device without memory: PyTorch checks every call's arguments, and nothing is
+`cpu`: the same products, streams and launches on torch's CPU device, timed by the host's clock. `meta`: as on
+a CUDA device, with torch's device without memory: PyTorch checks every call's arguments, and nothing is
 computed; events, which a CUDA device alone has, are made up. Prints the ceilings, which are of no use.
 """
 

@@ -45,11 +45,12 @@ def choices(known: Iterable[str]) -> list[tuple[str, ...]]:
             (TIME, *BYTES, *CORES),
         ]
     operations = tuple(sorted(f"{name}.sum" for name in names if _OPERATIONS.fullmatch(name)))
-    pipe = (TENSOR_PIPE,) if _base(TENSOR_PIPE) in names else ()
-    basic = tuple(name for name in (*BYTES, *CORES) if _base(name) in names)
+    pipe = (TENSOR_PIPE,) if base(TENSOR_PIPE) in names else ()
+    basic = tuple(name for name in (*BYTES, *CORES) if base(name) in names)
     lists = [(TIME, *basic, *operations), (TIME, *basic, *pipe), (TIME, *basic)]
     return list(dict.fromkeys(lists if operations else lists[1:]))
 
 
-def _base(name: str) -> str:
+def base(name: str) -> str:
+    """ "dram__bytes" of "dram__bytes.sum"."""
     return name.partition(".")[0]

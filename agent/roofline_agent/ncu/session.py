@@ -60,9 +60,9 @@ def check(environ: Mapping[str, str], proc: str = "/proc", root: str = "/") -> t
         raise Unusable(diagnosis.denied(proc, root))
     with tempfile.TemporaryDirectory(prefix="roofline-ncu-") as folder:
         why = ""
-        for choice in metrics.choices(metrics.offered(_query(ncu, environ))):
+        for choice in metrics.choices(metrics.offered(query(ncu, environ))):
             log = Path(folder) / "trial"
-            works, text = _try(ncu, choice, log, environ)
+            works, text = attempt(ncu, choice, log, environ)
             if works:
                 return ncu, choice
             why = diagnosis.reason(text, proc, root) or diagnosis.NO_GPU
@@ -71,7 +71,8 @@ def check(environ: Mapping[str, str], proc: str = "/proc", root: str = "/") -> t
     raise Unusable(why)
 
 
-def _query(ncu: str, environ: Mapping[str, str]) -> str:
+def query(ncu: str, environ: Mapping[str, str]) -> str:
+    """What it says it can count; "" where it does not."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
             [ncu, "--query-metrics"],
@@ -85,7 +86,8 @@ def _query(ncu: str, environ: Mapping[str, str]) -> str:
     return ""
 
 
-def _try(ncu: str, choice: Sequence[str], log: Path, environ: Mapping[str, str]) -> tuple[bool, str]:
+def attempt(ncu: str, choice: Sequence[str], log: Path, environ: Mapping[str, str]) -> tuple[bool, str]:
+    """Whether it profiles an empty kernel of our own, and what it said."""
     try:
         subprocess.run(
             command.trial(ncu, choice, log),

@@ -18,6 +18,8 @@ dram__bytes                Counter byte    # of bytes accessed in DRAM
 lts__t_bytes               Counter byte    # of bytes requested
 l1tex__t_bytes             Counter byte    # of bytes requested
 gpu__time_duration         Counter nsecond incremental duration
+sm__cycles_elapsed         Counter cycle   # of cycles
+dram__cycles_elapsed       Counter cycle   # of cycles
 sm__sass_thread_inst_executed_op_ffma_pred_on Counter inst    # of ffma
 sm__sass_thread_inst_executed_op_fadd_pred_on Counter inst    # of fadd
 sm__sass_thread_inst_executed_op_fmul_pred_on Counter inst    # of fmul
@@ -86,6 +88,7 @@ if not trial:
 rows = 1 if trial else int(os.environ.get("FAKE_NCU_ROWS", "0"))
 if rows:
     values = {{"gpu__time_duration.sum": ("ns", 2000), "dram__bytes.sum": ("byte", 4096)}}
+    values.update({{one: ("cycle/nsecond", 1) for one in metrics if one.endswith("elapsed.avg.per_second")}})
     header = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream",
               "Block Size", "Grid Size", "Device", "CC", *metrics]
     units = [""] * 11 + [values.get(one, ("", 0))[0] for one in metrics]

@@ -1,7 +1,8 @@
 """The ceilings of this node's GPUs, and what launching costs; nothing is raised for what it does not have.
 
 Measured by the training's own Python with what is in it (PyTorch, else CuPy), and by the driver with kernels
-of our own, in processes of their own. Theoretical peaks (`.theory`, provenance analytic) stand beside.
+of our own, in processes of their own. What nothing here could measure, Nsight Compute is asked for
+(provenance reported). Theoretical peaks (`.theory`, provenance analytic) stand beside.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from ..records import Ceiling
 from .child import Heard, listen
 from .pythons import choose
+from .reported import by_ncu
 from .theory import theoretical
 
 BENCH = Path(__file__).with_name("bench")
@@ -43,12 +45,17 @@ def measure_gpus(
     heard.append(run(chosen.path if chosen else sys.executable, "gpus", _for_gpus(environ)))
     heard.append(run(sys.executable, "facts", environ))
     ceilings = [ceiling for one in heard for ceiling in one.ceilings]
+    said, why_not = by_ncu(heard[-1].gpus, ceilings, _for_gpus(environ))
+    for ceiling in said:
+        progress(ceiling)
+        ceilings.append(ceiling)
     for facts in heard[-1].gpus:
         for ceiling in theoretical(facts, time.time_ns()):
             progress(ceiling)
             ceilings.append(ceiling)
     notes = [f"launch: no framework's dispatch overhead was measured: {why}"] if why else []
-    return tuple(ceilings), tuple(dict.fromkeys(notes + [note for one in heard for note in one.notes]))
+    notes += [note for one in heard for note in one.notes] + why_not
+    return tuple(ceilings), tuple(dict.fromkeys(notes))
 
 
 def _run(
