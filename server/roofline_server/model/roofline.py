@@ -116,7 +116,9 @@ def counts(ceiling: Ceiling, cpus: int = 0) -> bool:
 
 
 def _drawable(ceiling: Ceiling, cpus: int) -> bool:
-    single = cpus > 1 and not ceiling.device and ceiling.threads == 1
+    # An operation is launched from one thread: that of a launch is no less of the node for it.
+    shared = ceiling.kind in ("compute", "memory") and not ceiling.device
+    single = cpus > 1 and shared and ceiling.threads == 1
     named = cpus > 1 and ".one" in ceiling.name
     return ceiling.value > 0 and math.isfinite(ceiling.value) and not single and not named
 

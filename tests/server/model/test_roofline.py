@@ -206,6 +206,8 @@ def test_launch_overhead_is_the_least() -> None:
     launch = Ceiling("launch", "overhead", "", "", 0, 4.2e-6, "s", 0, "", 0)
     slow = launch._replace(value=9e-6)
     assert limits("n", "", [slow, launch], "f32").launch == launch
+    one_thread = launch._replace(threads=1)
+    assert limits("n", "", [one_thread], "f32", cpus=8).launch == one_thread
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def test_launch_overhead_is_the_least() -> None:
 )
 def test_without_both_ceilings_nothing_binds_and_it_is_said(ceilings: list[Ceiling]) -> None:
     made = limits("node7", "", ceilings, "f32")
-    assert made.attainable(1) is made.ridge() is made.binding(1) is None
+    assert (made.attainable(1), made.ridge(), made.binding(1)) == (None, None, None)
     assert "node7" in made.lacks() and "roofline-agent calibrate" in made.lacks()
 
 
