@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from roofline.v1 import models_pb2
 from roofline.v1 import query_pb2 as pb
 from roofline_server.chunks import Chunk
 from roofline_server.model.values import Provenance, Scope, Value
@@ -257,5 +258,28 @@ def test_answer_that_fails_on_the_way_says_so(tmp_path: Path, monkeypatch: pytes
             assert (await call.read()).dataset == "marks"
             with pytest.raises(grpc.aio.AioRpcError, match="disk on fire"):
                 await call.read()
+
+    run(work, tmp_path)
+
+
+def test_roofline_comes_over_the_wire_whole(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+        subject = models_pb2.Subject(job="job", first_step=1, ranks=["worker:1"])
+        asked = models_pb2.GetRooflineRequest(subject=subject, kind="classic", points="rank")
+        found = await server.query.GetRoofline(asked)
+        assert (found.kind, list(found.about.jobs), len(found.roofs)) == ("classic", ["job"], 1)
+        assert {line.name: line.binding for line in found.roofs[0].lines} == {
+            "dram.triad": True,
+            "peak.f32.512": True,
+        }
+        (point,) = found.points
+        assert (point.label, point.level, point.bound) == ("worker:1", "minimum", "dram.triad")
+        assert point.headroom.value == pytest.approx(1e12 / (1000 / 0.63))
+        assert point.flops_spread.count == 56 and point.words
+        assert not point.flops_per_joule.HasField("value") and point.flops_per_joule.reason
+        asked.kind = "square"
+        code, says = await refusal(server.query.GetRoofline(asked))
+        assert (code, "classic" in says) == (grpc.StatusCode.INVALID_ARGUMENT, True)
 
     run(work, tmp_path)

@@ -134,7 +134,8 @@ def test_crossing_is_where_computing_and_communicating_take_equally_long() -> No
     # 1 GFLOP and 1 MB a step of 32 examples: 1000 FLOP a byte; the node balances at 4000.
     rank = evidence(kernels=kernels([10**9] * 10), sent=tcp(1e6), received=tcp(1e5))
     found = crossing(rank, 4000.0)
-    assert (number(found.batch), number(found.crossing)) == (32, pytest.approx(128))
+    assert number(found.batch) == 32
+    assert number(found.crossing) == pytest.approx(128)
     assert found.crossing.provenance == Provenance.ESTIMATED
     assert "FLOPs of a step grow with the batch, bytes communicated do not" in found.crossing.reason
     assert "computing takes longer from 128 examples on" in found.words

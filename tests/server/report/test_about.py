@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from roofline_server.model.records import MachineAbout
 from roofline_server.report.about import about
-from roofline_server.store.store import JobView, Store
+from roofline_server.store.store import Store
+from roofline_server.store.view import JobView
 
 from ..builders import DRAM, MS, PEAK_F32, UNIX, Node, S, rank, training
 

@@ -11,7 +11,8 @@ from roofline_server.records import ABSENT, Ceiling
 from roofline_server.report.build import build
 from roofline_server.report.records import ALL_STEPS, Steps, Subject
 from roofline_server.report.rooflines import needed, roofline
-from roofline_server.store.store import JobView, Store
+from roofline_server.store.store import Store
+from roofline_server.store.view import JobView
 
 from ..builders import DRAM, MS, PEAK_F32, PEAK_F64, STEP_NS, UNIX, Node, S, kernel, rank, spans, training
 
@@ -250,7 +251,8 @@ def test_hierarchical_has_a_point_for_every_level(store: Store) -> None:
 def test_classic_takes_the_best_known_level(store: Store) -> None:
     filled(store, [profiled(10**10, 10**8, 10**9, 4 * 10**9)])
     point = by_label(asked(store))["worker:0"]
-    assert (point.level, point.intensity.value, point.bound) == ("dram", pytest.approx(10), "dram.triad")
+    assert (point.level, point.bound) == ("dram", "dram.triad")
+    assert same(point.intensity.value, 10)
 
 
 def test_level_without_a_ceiling_is_a_point_without_a_roof(store: Store) -> None:
@@ -402,3 +404,57 @@ def test_range_that_ends_before_it_begins_is_refused(store: Store) -> None:
     filled(store)
     with pytest.raises(BadRequest, match="5 to 4"):
         asked(store, steps=Steps(5, 4))
+
+
+# -- GPUs -------------------------------------------------------------------------------------------------
+
+
+def gpu(number: int, peak: float = 1e13) -> tuple[Ceiling, ...]:
+    device = f"gpu {number}"
+    return (
+        PEAK_F32._replace(name="peak.f32", width=0, value=peak, device=device),
+        DRAM._replace(name="hbm.read", level="hbm", value=1e12, device=device),
+    )
+
+
+def on_gpu(store: Store) -> None:
+    one = profiled(10**10, 10**8, 10**9, 4 * 10**9)
+    one.library = "cuda"
+    filled(store, [one])
+
+
+def test_ranks_on_gpus_are_held_against_gpus(store: Store) -> None:
+    on_gpu(store)
+    found = asked(store, ceilings=(PEAK_F32, DRAM, *gpu(0, 2e13), *gpu(1, 2e13)))
+    points = by_label(found)
+    assert [(points[f"worker:{i}"].device, points[f"worker:{i}"].level) for i in (0, 1)] == [
+        ("gpu 0", "hbm"),
+        ("gpu 1", "hbm"),
+    ]
+    assert points["worker:0"].bound == "hbm.read"
+    assert same(points["worker:0"].attainable.value, 1e13)
+    assert "their ceilings are alike" in points["worker:0"].headroom.reason
+    assert [(r.host, r.device) for r in found.roofs] == [
+        ("hosta", ""),
+        ("hosta", "gpu 0"),
+        ("hosta", "gpu 1"),
+        ("hostb", ""),
+    ]
+    assert {line.name for line in found.roofs[1].lines if line.binding} == {"hbm.read", "peak.f32"}
+
+
+def test_role_on_gpus_is_the_mean_of_one(store: Store) -> None:
+    on_gpu(store)
+    point = by_label(asked(store, points="role", ceilings=(*gpu(0), *gpu(1))))["worker, mean of 2 GPUs"]
+    assert same(point.flops_per_second.value, 1e10 / 0.63) and same(point.attainable.value, 1e13)
+    assert same(point.headroom.value, 1e13 / (1e10 / 0.63))
+
+
+def test_gpus_that_differ_leave_a_rank_without_a_roof(store: Store) -> None:
+    on_gpu(store)
+    found = asked(store, ceilings=(*gpu(0), *gpu(1, 3e13)))
+    point = by_label(found)["worker:0"]
+    assert (point.bound, point.headroom.value) == ("", None)
+    assert point.words == "which of the 2 GPUs of hosta it used is not known, and they differ"
+    kernels = asked(store, points="kernel", ceilings=(*gpu(0), *gpu(1, 3e13))).points
+    assert [p.words for p in kernels] == [point.words]

@@ -9,7 +9,8 @@ from roofline_server.model.roofline import Limits
 from roofline_server.model.values import Provenance
 from roofline_server.records import NODE_RANK, Ceiling, Metric
 from roofline_server.report import roofs
-from roofline_server.store.store import JobView, Store
+from roofline_server.store.store import Store
+from roofline_server.store.view import JobView
 
 from ..builders import DRAM, PEAK_F32, PEAK_F64, UNIX, Node, S, rank, training
 
