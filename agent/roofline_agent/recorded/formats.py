@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import ert, stream, verbose_log
+from . import ert, likwid_bench, stream, verbose_log
 from .collect import Collector
 from .dcgm import reader as dcgm
 from .errors import NotRecognised
@@ -37,6 +37,7 @@ FORMATS: tuple[Format, ...] = (
     Format("perf stat", perf_stat.sniff, perf_stat.read),
     Format("onednn", verbose_log.sniff, verbose_log.read),
     Format("likwid", likwid.sniff, likwid.read),
+    Format("likwid-bench", likwid_bench.sniff, likwid_bench.read),
     Format("stream", stream.sniff, stream.read),
     Format("ert", ert.sniff, ert.read),
 )
