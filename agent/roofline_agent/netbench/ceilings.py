@@ -13,6 +13,8 @@ from .records import Result
 BANDWIDTHS = {"net.tcp": "tcp.bandwidth", "net.grpc": "grpc.bandwidth"}
 LATENCIES = {"net.tcp.latency": "tcp.latency", "net.grpc.latency": "grpc.latency.uniform.small"}
 
+DISTURBED = 0.4  # over loopback of an idle virtual machine up to a third was seen
+
 
 class Measured(NamedTuple):
     result: Result
@@ -51,6 +53,16 @@ def _ceiling(name: str, kind: str, from_: Measured, value: float, peer: str, whe
         median=from_.result.value,
         peer=peer,
     )
+
+
+def disturbed(found: Iterable[Ceiling]) -> list[str]:
+    """Notes on ceilings whose repeats differ more than those of a quiet network do."""
+    return [
+        f"{c.name}: the repeats differ by {c.spread:.0%}, something else used network or CPUs; measure again "
+        "when both nodes are idle"
+        for c in found
+        if c.spread > DISTURBED
+    ]
 
 
 def merged(kept: Iterable[Ceiling], new: Sequence[Ceiling]) -> tuple[Ceiling, ...]:

@@ -11,7 +11,7 @@ import grpc
 
 from . import talk, tcp
 from .calls import Caller, channel, in_flight, warm_until
-from .ceilings import Measured, ceilings
+from .ceilings import Measured, ceilings, disturbed
 from .errors import NetBenchError
 from .plan import QUICK_SECONDS, SECONDS, Step, plan, too_long
 from .rates import REPEATS, medians, rates, spread
@@ -45,7 +45,7 @@ def measure(order: Measure, say: Callable[[Said], None]) -> None:
             0, f"{order.host} was reached over loopback: this is no network, but its limit here"
         )
     peer.bye()
-    say(Said(ceilings=found, notes=tuple(session.notes), done=True))
+    say(Said(ceilings=found, notes=(*session.notes, *disturbed(found)), done=True))
 
 
 class Session:

@@ -33,6 +33,8 @@ class Peer:
         self._key = key
         self._control = self.connect("control")
         self._control.settimeout(PATIENCE)
+        # A name may have several: all that follows goes the same way.
+        self.address = str(self._control.getpeername()[0])
 
     def connect(self, what: str, **more: Any) -> socket.socket:
         return talk.connect(self.address, self._port, self._key, CONNECT_S, **{"for": what}, **more)
@@ -50,7 +52,7 @@ class Peer:
     @property
     def is_here(self) -> bool:
         """The other end has the address of this one: loopback, not a network."""
-        return bool(self._control.getsockname()[0] == self._control.getpeername()[0])
+        return bool(self._control.getsockname()[0] == self.address)
 
 
 def find(host: str, addresses: Sequence[str], port: int, key: str) -> Peer:

@@ -31,7 +31,12 @@ def net(
         bool, typer.Option("--quick", help="some latency and bandwidth alone, about 5 s instead of 40")
     ] = False,
     seconds: Annotated[
-        float, typer.Option("--seconds", help="of each measurement, 0.1 to 10; of these there are some 40")
+        float,
+        typer.Option(
+            "--seconds",
+            help="of each measurement, 0.1 to 10; of these there are some 40",
+            show_default="0.9, with --quick 0.6",
+        ),
     ] = 0.0,
 ) -> None:
     """Measure the network between two nodes: plain TCP, and gRPC as a training uses it.

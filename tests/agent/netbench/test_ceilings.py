@@ -10,7 +10,7 @@ from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.machine import Machine
 from roofline_agent.netbench import kept
-from roofline_agent.netbench.ceilings import ceilings, merged
+from roofline_agent.netbench.ceilings import ceilings, disturbed, merged
 
 from .results import measured
 
@@ -57,6 +57,14 @@ def test_loopback_is_said() -> None:
 
 def test_what_was_not_measured_is_no_ceiling() -> None:
     assert [one.name for one in ceilings(RUN[:1], "node2", False)] == ["net.tcp.latency"]
+
+
+def test_repeats_that_differ_are_noted() -> None:
+    quiet = ceilings([measured("tcp.bandwidth", 9.0, 8.0, 10.0)], "node2", False)
+    loud = ceilings([measured("tcp.bandwidth", 9.0, 4.0, 10.0)], "node2", False)
+    assert disturbed(quiet) == []
+    (note,) = disturbed(loud)
+    assert note.startswith("net.tcp: the repeats differ by 60%")
 
 
 def test_a_run_replaces_what_is_kept_of_the_same_peer() -> None:
