@@ -59,13 +59,8 @@ def figure(kind: Kind, record: Roofline) -> Figure:
     with sheet.settings():
         made, axes = sheet.blank(boxes)
         handles, notes = _draw(kind, axes, panels, [frame] * len(panels))
-        for at, axis in enumerate(axes):
-            if at % columns:
-                axis.set_ylabel("")
-                axis.tick_params(labelleft=False)
-            if len(panels) == 1:
-                axis.set_title("", loc="left")
-        where = panels[0].title if len(panels) == 1 else ""
+        sheet.share_sides(axes, columns)
+        where = sheet.only_title(axes)
         under = caption.of(record.about, notes, left_out, record.notes)
         sheet.finish(made, boxes, caption.title(kind.title, record.about, where), handles, under)
     return made

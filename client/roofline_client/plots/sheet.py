@@ -110,6 +110,23 @@ def finish(
         figure.text(left / width, y, line, fontsize=style.CAPTION, color=style.DIM, **told)  # type: ignore[arg-type]
 
 
+def share_sides(axes: Sequence[Axes], columns: int) -> None:
+    """What the y axis is stands once a row."""
+    for at, axis in enumerate(axes):
+        if at % columns:
+            axis.set_ylabel("")
+            axis.tick_params(labelleft=False)
+
+
+def only_title(axes: Sequence[Axes]) -> str:
+    """The name of the only panel, which the title of the picture takes; "" of several."""
+    if len(axes) > 1:
+        return ""
+    name = axes[0].get_title(loc="left")
+    axes[0].set_title("", loc="left")
+    return name
+
+
 def _fit(figure: Figure, text: Text, room: float) -> None:
     """The name of an axis no longer than so many inches."""
     size = style.LABEL * min(1.0, room / max(room, _width(figure, text.get_text(), style.LABEL)))

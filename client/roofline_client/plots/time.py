@@ -39,10 +39,8 @@ def figure(record: TimeRoofline) -> Figure:
     with sheet.settings():
         made, axes = sheet.blank(boxes)
         handles, notes = _draw(axes, panels, [frame] * len(panels))
-        where = ""
-        if len(panels) == 1:
-            where = axes[0].get_title(loc="left")
-            axes[0].set_title("", loc="left")
+        sheet.share_sides(axes, columns)
+        where = sheet.only_title(axes)
         title = caption.title("Time-based roofline", record.about, where)
         sheet.finish(made, boxes, title, handles, caption.of(record.about, notes, record.notes))
     return made

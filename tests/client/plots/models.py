@@ -74,15 +74,15 @@ def xeon_roof(host: str = "node1", scale: float = 1.0, hierarchical: bool = Fals
     """Measured ceilings by vector width with the theoretical peak dashed, as `calibrate` finds them."""
     peak, bandwidth = PEAK_512 * scale * 0.93, STREAM * scale
     fastest = 8 * bandwidth if hierarchical else bandwidth
+    widths = (("512-bit FMA", 1.0), ("256-bit FMA", 0.54), ("128-bit", 0.27), ("scalar", 0.06))
     lines = [
-        line("peak.f32.512", f"FP32 512-bit FMA {peak / 1e9:.1f} GFLOP/s", "compute", peak, fastest, True),
-        line("peak.f32.256", f"FP32 256-bit FMA {0.54 * peak / 1e9:.1f} GFLOP/s", "compute", 0.54 * peak, fastest),
-        line("peak.f32.128", f"FP32 128-bit {0.27 * peak / 1e9:.1f} GFLOP/s", "compute", 0.27 * peak, fastest),
-        line("peak.f32.scalar", f"FP32 scalar {0.06 * peak / 1e9:.1f} GFLOP/s", "compute", 0.06 * peak, fastest),
-        line("peak.f32.512.theory", f"FP32 512-bit theoretical {PEAK_512 * scale / 1e9:.1f} GFLOP/s",
-             "compute", PEAK_512 * scale, fastest, provenance="analytic"),
-        line("dram.triad", f"DRAM triad {bandwidth / 1e9:.1f} GB/s", "memory", bandwidth, peak, True),
-    ]  # fmt: skip
+        line(f"peak.f32.{n}", f"FP32 {n} {f * peak / 1e9:.1f} GFLOP/s", "compute", f * peak, fastest, f == 1)
+        for n, f in widths
+    ]
+    stated = f"FP32 512-bit theoretical {PEAK_512 * scale / 1e9:.1f} GFLOP/s"
+    theory = line("peak.f32.512.theory", stated, "compute", PEAK_512 * scale, fastest, provenance="analytic")
+    triad = f"DRAM triad {bandwidth / 1e9:.1f} GB/s"
+    lines += [theory, line("dram.triad", triad, "memory", bandwidth, peak, True)]
     if hierarchical:
         for level, factor in (("l3", 2.3), ("l2", 4.6), ("l1", 8.0)):
             found = bandwidth * factor

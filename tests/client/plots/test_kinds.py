@@ -1,0 +1,292 @@
+"""What pictures show of odd answers: few points and many, absent values, gaps, equal decades."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
+from roofline_client import plots
+from roofline_client.model_records import Path, RoofPoint
+from roofline_client.names import short_hosts
+from roofline_client.plots.marks import names_of, spots_of
+
+from ..reports import absent, seen
+from . import models
+from .models import point, roofline, xeon_roof
+from .texts import outside, overlapping, written
+
+
+def drawn(record: Any, kind: str = "roofline") -> tuple[Figure, set[str]]:
+    figure = plots.figure(kind, record)
+    found = written(figure)
+    assert overlapping(found) == [] and outside(figure, found) == []
+    return figure, {t.text for t in found}
+
+
+def markers(axis: Axes) -> list[Line2D]:
+    return [line for line in axis.lines if line.get_marker() not in (None, "None", "")]
+
+
+def seen_text(texts: set[str], words: str) -> bool:
+    """Lines of the caption are broken where they must be."""
+    return words in " ".join(sorted(texts)) or any(words in text for text in texts)
+
+
+PLANES = {
+    "roofline": roofline([point()], [xeon_roof()]),
+    "hierarchical": roofline([point(level="l1")], [xeon_roof(hierarchical=True)], "hierarchical"),
+    "network": roofline([point(level="network", intensity=190.0)], [models.network_roof()], "network"),
+    "time": models.time_roofline(models.v100([models.time_point()])),
+    "trajectory": models.vgg16(),
+}
+
+
+@pytest.mark.parametrize("kind", list(PLANES))
+def test_decades_are_equal(kind: str) -> None:
+    figure, _ = drawn(PLANES[kind], kind)
+    axis = figure.axes[0]
+    box, ((left, right), (bottom, top)) = axis.get_window_extent(), (axis.get_xlim(), axis.get_ylim())
+    across, up = box.width / math.log10(right / left), box.height / math.log10(top / bottom)
+    assert up == pytest.approx(across, rel=1e-3)
+
+
+def test_incomplete_counts_are_hollow_and_named() -> None:
+    figure, texts = drawn(
+        roofline(
+            [point(), point("chief:0", 1.0, 1e10, incomplete="AMX FLOPs are not counted")], [xeon_roof()]
+        )
+    )
+    faces = {line.get_markeredgecolor(): line.get_markerfacecolor() for line in markers(figure.axes[0])}
+    assert list(faces.values()).count("white") == 1
+    assert (
+        seen_text(texts, "chief:0: incomplete (AMX FLOPs are not counted).") and "incomplete counts" in texts
+    )
+
+
+def test_theory_is_dashed_and_what_was_measured_is_not() -> None:
+    figure, _ = drawn(PLANES["roofline"])
+    lines = [line for line in figure.axes[0].lines if line.get_marker() in (None, "None", "")]
+    dashed = [line for line in lines if line.is_dashed()]
+    assert [float(line.get_ydata()[0]) for line in dashed] == [pytest.approx(1305.6e9)]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("number", [0.0, math.nan, math.inf, -1.0, None])
+def test_what_has_no_place_on_the_axes_is_named(number: float | None) -> None:
+    gone = point("ps:0")._replace(
+        flops_per_second=absent("FLOP/s", "no PMU") if number is None else seen(number, "FLOP/s")
+    )
+    figure, texts = drawn(roofline([point(), gone], [xeon_roof()]))
+    assert len(markers(figure.axes[0])) == 1
+    assert seen_text(texts, "ps:0: not drawn (" + ("no FLOP/s: no PMU" if number is None else f"{number:g}"))
+
+
+def test_headroom_of_few_points() -> None:
+    _, texts = drawn(roofline([point("worker:0", 4.2, 1e11)], [xeon_roof()]))
+    assert "5.4×" in texts and "headroom to the roof" in texts
+    many = [point(f"worker:{n}", 1.5**n, 1e9 * 2**n) for n in range(8)]
+    assert "headroom to the roof" not in drawn(roofline(many, [xeon_roof()]))[1]
+
+
+def test_many_ranks_have_the_names_of_the_slowest_and_fastest() -> None:
+    ranks = [point(f"worker:{n}", 2 * 1.15**n, 1e10 * 1.16**n, flops_spread=None) for n in range(32)]
+    _, texts = drawn(roofline(ranks, [xeon_roof()]))
+    assert {text for text in texts if text.startswith("worker:")} == {"worker:0", "worker:31"}
+    assert any(text.startswith("worker (32 ranks): ") for text in texts)
+
+
+def test_ranks_on_one_spot_have_one_name() -> None:
+    same = [point(f"worker:{n}", flops=3e11 * (1 + 0.003 * n)) for n in range(8) if n != 4]
+    assert "worker:0-3,5-7" in drawn(roofline(same, [xeon_roof()]))[1]
+    assert [spot.name for spot in spots_of([point("ps:0"), *same])] == ["ps:0", "worker:0-3,5-7"]
+
+
+def test_names_of_ranks() -> None:
+    assert names_of(["a:1", "a:2", "a:9"]) == "a:1-2,9"
+    assert names_of(["a:1", "b:2"]) == "a:1, b:2"
+    assert names_of(["alone"]) == "alone"
+
+
+def test_steps_of_a_rank_are_a_cloud_with_one_name() -> None:
+    steps = [
+        point(f"worker:0 step {n}", 4 + 0.01 * n, 3e11 * (1 + 0.002 * (n % 40)), kind="step", rank="worker:0")
+        for n in range(200)
+    ]
+    figure, texts = drawn(roofline(steps, [xeon_roof()]))
+    assert len(markers(figure.axes[0])) == 200 and "worker:0" in texts
+    assert not any("step 1" in text for text in texts)
+
+
+def test_long_names_are_numbers_with_a_key() -> None:
+    long = "convolution backward_weights jit:avx512_core 64x56x56x64"
+    _, texts = drawn(roofline([point(long, role="worker", kind="kernel")], [xeon_roof()]))
+    assert "1" in texts and seen_text(texts, f"1 {long}.")
+
+
+def test_names_are_cleaned_and_no_mathematics() -> None:
+    name = "$\\x$\x1b[31m_{"
+    record = roofline([point(name, role="worker", host=name)], [xeon_roof(name)], notes=["a\nb $x$"])
+    _, texts = drawn(record)
+    assert seen_text(texts, "$\\x$?[31m_{") and seen_text(texts, "a?b $x$")
+
+
+def test_nodes_have_panels_and_a_scale_together() -> None:
+    hosts = ("a.org", "b.org", "c.org")
+    roofs = [xeon_roof(host, 0.1 + n) for n, host in enumerate(hosts)]
+    figure, _ = drawn(roofline([point(f"worker:{n}", host=host) for n, host in enumerate(hosts)], roofs))
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["a", "b", "c"]
+    assert len({(axis.get_xlim(), axis.get_ylim()) for axis in figure.axes}) == 1
+    assert [bool(axis.get_ylabel()) for axis in figure.axes] == [True, False, False]
+
+
+def test_many_nodes_of_one_machine_share_a_panel_under_the_lowest_roof() -> None:
+    hosts = [f"n{n}" for n in range(9)]
+    roofs = [xeon_roof(host, 1 + 0.01 * n) for n, host in enumerate(hosts)]
+    points = [point(f"worker:{n}", 1.3**n, 1e10 * 2**n, host=host) for n, host in enumerate(hosts)]
+    figure, texts = drawn(roofline(points, roofs))
+    assert len(figure.axes) == 1 and len(markers(figure.axes[0])) == 9
+    assert seen_text(texts, "under the roof of n0, the lowest of them")
+
+
+def test_node_without_a_roof_says_so() -> None:
+    figure, texts = drawn(roofline([point(host="a"), point(host="b")], [xeon_roof("a")]))
+    assert len(figure.axes) == 2
+    assert seen_text(texts, "b: no roof, no ceilings were measured there.")
+
+
+def test_device_without_points_beside_one_with_points_is_left_out() -> None:
+    gpu = xeon_roof()._replace(device="gpu 0")
+    figure, _ = drawn(roofline([point()], [xeon_roof(), gpu]))
+    assert len(figure.axes) == 1
+    assert len(drawn(roofline([], [xeon_roof(), gpu]))[0].axes) == 2
+
+
+def test_addresses_are_not_shortened() -> None:
+    assert short_hosts(["10.0.0.1", "10.0.0.2"]) == {"10.0.0.1": "10.0.0.1", "10.0.0.2": "10.0.0.2"}
+    assert short_hosts(["a.x", "a.y"]) == {"a.x": "a.x", "a.y": "a.y"}
+
+
+@pytest.mark.parametrize(("levels", "told"), [(["minimum"], "least"), (["dram", "minimum"], "DRAM or least")])
+def test_axis_says_which_bytes_the_intensity_is_over(levels: list[str], told: str) -> None:
+    points = [point(f"worker:{n}", 4.0 * 3**n, level=level) for n, level in enumerate(levels)]
+    (axis,) = drawn(roofline(points, [xeon_roof()]))[0].axes
+    assert axis.get_xlabel() == f"Arithmetic intensity over {told} traffic (FLOP/byte)"
+
+
+def test_levels_of_one_thing_are_joined() -> None:
+    points: list[RoofPoint] = [
+        point(level=level, intensity=x) for level, x in (("l1", 0.5), ("l2", 2.0), ("dram", 16.0))
+    ]
+    figure, texts = drawn(roofline(points, [xeon_roof(hierarchical=True)], "hierarchical"), "hierarchical")
+    level = [tuple(line.get_xdata()) for line in figure.axes[0].lines if len(set(line.get_ydata())) == 1]  # type: ignore[arg-type]
+    assert (0.5, 16.0) in level
+    assert {"over L1 traffic", "over L2 traffic", "over DRAM traffic"} <= texts
+    assert len({line.get_marker() for line in markers(figure.axes[0])}) == 3
+
+
+# -- time -------------------------------------------------------------------------------------------
+
+
+def test_complexity_is_closed_and_time_is_open() -> None:
+    one = models.time_point()
+    figure, _ = drawn(models.time_roofline(models.v100([one])), "time")
+    closed, opened = sorted(markers(figure.axes[0]), key=lambda line: line.get_markerfacecolor() == "white")
+    assert (closed.get_xdata()[0], closed.get_ydata()[0]) == (one.bytes.value, one.flops.value)  # type: ignore[index]
+    assert (opened.get_xdata()[0], opened.get_ydata()[0]) == (one.time_bytes, one.time_flops)  # type: ignore[index]
+
+
+def test_sweep_is_joined_in_order_of_its_parameter() -> None:
+    points = [models.time_point("step", 1e11 * n, 1e9 * n, 0.01 * n, at=str(n)) for n in (10, 9, 1)]
+    figure, texts = drawn(models.time_roofline(models.v100(points)), "time")
+    assert any(list(line.get_xdata()) == [1e9, 9e9, 10e9] for line in figure.axes[0].lines)  # type: ignore[arg-type]
+    assert "step 10" in texts
+
+
+def test_kernels_without_flops_are_told() -> None:
+    gone = models.time_point("memset", flops=0.0)
+    _, texts = drawn(models.time_roofline(models.v100([models.time_point(), gone])), "time")
+    assert seen_text(texts, "1,234 launches without FLOPs, 12.3 ms")
+    assert seen_text(texts, "memset: not drawn (0 FLOP has no place")
+
+
+# -- trajectories -----------------------------------------------------------------------------------
+
+
+def test_trajectory_has_an_arrow_from_stop_to_stop() -> None:
+    figure, _ = drawn(models.vgg16(), "trajectory")
+    arrows = [a for a in figure.axes[0].texts if isinstance(a, Annotation) and a.arrow_patch]
+    assert len(arrows) == 3 * 5
+    assert len(figure.axes) == 3
+
+
+def test_trajectory_without_throughput_is_the_plane_alone() -> None:
+    path = Path("worker", [models.stop("1", point(), None, None), models.stop("2", point(), None, None)], "")
+    assert len(drawn(models.trajectory(path), "trajectory")[0].axes) == 1
+
+
+def test_stop_without_flops_is_named() -> None:
+    stops = [
+        models.stop("1", point(), 100.0, 1.0),
+        models.stop("2", models.no_point("worker:0"), 190.0, 0.95),
+    ]
+    figure, texts = drawn(models.trajectory(Path("worker", stops, "")), "trajectory")
+    assert seen_text(texts, "worker at nodes 2: not drawn (no FLOP/s")
+    throughput = figure.axes[1].lines[0]
+    assert list(throughput.get_ydata()) == [100.0, 190.0]  # type: ignore[arg-type]
+
+
+def test_ideal_is_the_throughput_at_full_efficiency() -> None:
+    stops = [models.stop(str(n), point(), 100.0 * n * e, e) for n, e in ((1, 1.0), (4, 0.5))]
+    top, bottom = drawn(models.trajectory(Path("worker", stops, "")), "trajectory")[0].axes[1:]
+    assert [list(line.get_ydata()) for line in top.lines] == [[100.0, 200.0], [100.0, 400.0]]  # type: ignore[arg-type]
+    assert list(bottom.lines[0].get_ydata()) == [1.0, 0.5]  # type: ignore[arg-type]
+
+
+# -- breakdowns and steps ---------------------------------------------------------------------------
+
+
+def test_parts_of_a_whole_are_stacked_and_others_stand_side_by_side() -> None:
+    figure, _ = drawn(models.breakdown("worker", kinds=["time", "traffic_by_level"]), "breakdown")
+    stacked, beside = ([patch.get_x() for patch in axis.patches] for axis in figure.axes)  # type: ignore[attr-defined]
+    assert len(set(stacked)) == 5 and stacked[0] == 0
+    assert beside == [0, 0, 0]
+
+
+def test_absent_parts_are_named() -> None:
+    record = models.breakdown("worker", kinds=["time"])
+    gone = record.parts[0]._replace(kind="flops_by_width", value=absent("FLOP", "no PMU here"))
+    _, texts = drawn(record._replace(parts=[*record.parts, gone]), "breakdown")
+    assert seen_text(texts, "FLOPs by vector width: worker input absent: no PMU here.")
+
+
+def test_steps_nobody_saw_leave_a_hole() -> None:
+    numbers = [n for n in range(60) if not 20 <= n < 30]
+    figure, texts = drawn(models.steps(models.rank_steps("worker:0", numbers)), "steps")
+    heights = figure.axes[0].patches[-1].get_data().values  # type: ignore[attr-defined]
+    assert [at for at, height in enumerate(heights) if math.isnan(height)] == list(range(20, 30))
+    assert seen_text(texts, "Empty places: worker:0 lacks 10 of 60 steps.")
+
+
+def test_phases_reach_up_to_the_step() -> None:
+    figure, texts = drawn(models.steps(models.rank_steps("worker:0", range(5), 0.1)), "steps")
+    shapes = [patch.get_data() for patch in figure.axes[0].patches]  # type: ignore[attr-defined]
+    assert len(shapes) == 5 and all((b.baseline == a.values).all() for a, b in pairwise(shapes))
+    assert shapes[-1].values[0] == pytest.approx(100, rel=0.05)
+    assert {"input", "forward", "backward", "communicate", "none of these"} <= texts
+
+
+def test_many_ranks_are_bands_by_role() -> None:
+    ranks = [models.rank_steps(f"worker:{n}", range(10), 0.05 + 0.001 * n) for n in range(9)]
+    figure, texts = drawn(models.steps(*ranks, models.rank_steps("ps:0", range(10))), "steps")
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["ps:0", "worker:0-8"]
+    assert "worker: median of 9 ranks" in texts
+
+
+def test_many_steps_share_places() -> None:
+    _, texts = drawn(models.steps(models.rank_steps("worker:0", range(2400))), "steps")
+    assert seen_text(texts, "A place holds 10 steps") and "longest" in texts

@@ -1,0 +1,127 @@
+"""Which ceilings are drawn, and what plane holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_client.plots.roofs import THEORY_APART, TOLD_APART, frame_of, worth_drawing
+from roofline_client.plots.scales import LEAST_DECADES, Frame, shaped, tick, unit_for
+from roofline_client.records import RoofLine
+
+from ..reports import PEAK, compute_line, memory_line
+
+
+def names(lines: Sequence[RoofLine]) -> list[str]:
+    return [line.name.rpartition(".")[2] for line in lines]
+
+
+def test_ceilings_too_close_to_tell_apart_are_left_out() -> None:
+    lines = [
+        compute_line(1.0e12, name="low"),
+        compute_line(1.9e12, name="close"),
+        compute_line(2.0e12, binding=True, name="top"),
+    ]
+    assert names(worth_drawing(lines)) == ["top", "low"]
+
+
+def test_roof_is_always_drawn() -> None:
+    lines = [memory_line(41e9, name="read"), memory_line(40e9, binding=True, name="triad")]
+    assert names(worth_drawing(lines)) == ["triad"]
+    assert names(worth_drawing([x._replace(binding=True) for x in lines])) == ["read", "triad"]
+
+
+def test_theory_stands_beside_what_was_measured() -> None:
+    top = compute_line(2.0e12, binding=True, name="top")
+    near, same = (
+        compute_line(peak, name=name)._replace(provenance="analytic")
+        for peak, name in ((2.1e12, "near"), (2.01e12, "same"))
+    )
+    assert names(worth_drawing([same, near, top])) == ["near", "top"]
+
+
+amounts = st.floats(1e6, 1e15)
+compute_lines = st.builds(compute_line, amounts, binding=st.booleans())
+memory_lines = st.builds(lambda a: memory_line(a, max(a, PEAK)), st.floats(1e6, 1e12))
+
+
+@given(st.lists(compute_lines | memory_lines, max_size=8))
+def test_drawn_ceilings_can_be_told_apart(lines: list[RoofLine]) -> None:
+    kept = worth_drawing(lines)
+    assert all(line in kept for line in lines if line.binding)
+    for kind in ("memory", "compute"):
+        own = [x.flops[0] / (x.intensity[0] if kind == "memory" else 1) for x in kept if x.kind == kind]
+        assert own == sorted(own, reverse=True)
+        assert bool(own) == any(x.kind == kind for x in lines)
+    free = [x.flops[0] for x in kept if x.kind == "compute" and not x.binding]
+    assert all(low <= TOLD_APART * high for high, low in pairwise(free))
+    assert THEORY_APART > TOLD_APART
+
+
+places = st.tuples(st.floats(1e-4, 1e6), st.floats(1e3, 1e16))
+
+
+@given(st.lists(compute_lines | memory_lines, max_size=6), st.lists(places, max_size=8))
+def test_frame_holds_points_and_ridges_of_the_roof(
+    lines: list[RoofLine], placed: list[tuple[float, float]]
+) -> None:
+    frame = frame_of(lines, placed)
+    ridges = [(line.intensity[0], line.flops[0]) for line in lines if line.kind == "compute"]
+    for wide in (frame, shaped(frame, 0.55, 0.8)[0]):
+        assert all(wide.holds(x, y) for x, y in [*placed, *ridges])
+
+
+def test_frame_holds_the_ridge_of_a_slow_memory() -> None:
+    lines = [memory_line(400e9, binding=True), memory_line(10e9, name="far"), compute_line(PEAK, 400e9)]
+    assert frame_of(lines, []).right > PEAK / 10e9
+
+
+def test_memory_alone_does_not_stretch_the_frame() -> None:
+    """Without a compute ceiling the server lets memory lines run to the highest intensity there is."""
+    line = memory_line(40e9, 40e9 * 2**12)
+    assert frame_of([line], [(24.0, 3e11)]).right == frame_of([], [(24.0, 3e11)]).right
+
+
+limits = st.floats(1e-9, 1e15)
+
+
+@given(limits, st.floats(1.01, 1e12), limits, st.floats(1.01, 1e12))
+def test_shape_is_within_its_bounds_and_loses_nothing(
+    left: float, wide: float, bottom: float, high: float
+) -> None:
+    frame = Frame(left, left * wide, bottom, bottom * high)
+    found, ratio = shaped(frame, 0.5, 1.0)
+    across, up = found.decades
+    assert 0.5 - 1e-6 <= ratio <= 1 + 1e-6 and ratio == pytest.approx(up / across)
+    assert min(across, up) >= LEAST_DECADES - 1e-6
+    near = 1 + 1e-9
+    assert found.left <= frame.left * near and found.right * near >= frame.right
+    assert found.bottom <= frame.bottom * near and found.top * near >= frame.top
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(0.01, "0.01"), (500, "500"), (1e-7, "10⁻⁷"), (2e8, "2·10⁸"), (0, "0"), (10000, "10000"), (1e5, "10⁵")],
+)
+def test_ticks_are_short(number: float, told: str) -> None:
+    assert tick(number) == told
+
+
+@pytest.mark.parametrize(
+    ("unit", "largest", "told"),
+    [
+        ("s", 0.05, (1e-3, "ms")),
+        ("s", 70.0, (1.0, "s")),
+        ("byte", 3e6, (2.0**20, "MiB")),
+        ("FLOP", 5e9, (1e9, "GFLOP")),
+        ("J", 0.5, (1.0, "J")),
+        ("s", 1e-12, (1e-9, "ns")),
+    ],
+)
+def test_numbers_are_written_in_a_multiple_of_their_unit(
+    unit: str, largest: float, told: tuple[float, str]
+) -> None:
+    assert unit_for(unit, largest) == told
