@@ -215,13 +215,13 @@ def calibrate(
 
       roofline-agent calibrate
 
-      roofline-agent calibrate --python /opt/train/bin/python    GPUs and dispatch overhead, by its framework
+      roofline-agent calibrate --full              one core, no FMA, the sweep
 
-      roofline-agent calibrate --full                            one core, no FMA, all widths, the sweep
+      roofline-agent calibrate --python PATH       GPUs, by its framework
 
-      roofline-agent calibrate --compare tools                   beside STREAM, likwid-bench, numpy's GEMM
+      roofline-agent calibrate --compare tools     STREAM, likwid-bench, GEMM
 
-      roofline-agent calibrate --compare other-node.json         or STREAM's, likwid-bench's, ERT's output
+      roofline-agent calibrate --compare b.json    or STREAM's, ERT's output
 
       roofline-agent calibrate --json > node.json
 

@@ -1,0 +1,158 @@
+"""What `roofline-agent calibrate` prints, keeps and refuses; measuring itself is tested elsewhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from roofline_agent.calibrate import command, store
+from roofline_agent.calibrate import gpu as gpu_package
+from roofline_agent.calibrate.command import Order, carry_out
+from roofline_agent.calibrate.compare.table import Row
+from roofline_agent.calibrate.compare.tools import Compared
+from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.machine import this_machine
+from roofline_agent.calibrate.records import Calibration, Ceiling, from_json
+
+PEAK = Ceiling("peak.f32.512", "compute", "", "f32", 512, 4e11, "FLOP/s", 0.03, "AVX-512", 7)
+HBM = Ceiling("hbm.triad", "memory", "hbm", "", 0, 3e12, "byte/s", 0.0, "torch", 8, device="gpu 0")
+MEASURED = Calibration("node1", "a CPU", 2, 9, (PEAK,), ("the node was busy",))
+
+
+@pytest.fixture
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
+    def measure(progress: Callable[[Ceiling], None], effort: str) -> Calibration:
+        progress(PEAK)
+        return MEASURED
+
+    monkeypatch.setattr(command, "calibrate", measure)
+    monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick: ((), ()))
+    return Order(tmp_path / "ceilings.json", "normal", None, None, False)
+
+
+def carried_out(order: Order) -> str:
+    out = io.StringIO()
+    carry_out(order, out, lambda line: None)
+    return out.getvalue()
+
+
+def test_table_notes_and_place_are_printed_and_the_result_kept(order: Order) -> None:
+    lines = carried_out(order).splitlines()
+    assert lines[0].startswith("ceiling")
+    assert lines[1].startswith("peak.f32.512")
+    assert lines[-2:] == ["note: the node was busy", f"kept in {order.path}"]
+    assert store.load(order.path) == MEASURED
+
+
+def test_ceilings_of_gpus_are_kept_with_those_of_the_cpus(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def measure(
+        progress: Callable[[Ceiling], None], python: str | None, quick: bool
+    ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
+        asked.append((python, quick))
+        progress(HBM)
+        return (HBM,), ("gpu 1: no driver",)
+
+    monkeypatch.setattr(gpu_package, "measure_gpus", measure)
+    printed = carried_out(order._replace(python="/opt/python", effort="quick"))
+    assert asked == [("/opt/python", True)]
+    assert "gpu 0 hbm.triad" in printed
+    kept = store.load(order.path)
+    assert kept is not None
+    assert kept.ceilings == (PEAK, HBM)
+    assert kept.notes == ("the node was busy", "gpu 1: no driver")
+
+
+def test_json_is_a_calibration_with_nothing_else_around(order: Order) -> None:
+    assert from_json(json.loads(carried_out(order._replace(as_json=True)))) == MEASURED
+
+
+def test_file_is_compared_and_the_table_printed(order: Order, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    store.save(MEASURED._replace(host="node2", ceilings=(PEAK._replace(value=2e11),)), other)
+    printed = carried_out(order._replace(compare=str(other)))
+    assert printed.splitlines()[-1].split()[:5] == ["peak.f32.512", "400.0", "200.0", "GFLOP/s", "2.00"]
+    (row,) = json.loads(carried_out(order._replace(compare=str(other), as_json=True)))["comparison"]
+    assert row["ratio"] == 2.0
+
+
+def test_file_that_cannot_be_compared_is_refused_before_anything_is_measured(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(progress: object, effort: str) -> Calibration:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(command, "calibrate", never)
+    with pytest.raises(CalibrationError, match="nowhere"):
+        carried_out(order._replace(compare="nowhere"))
+
+
+def test_tools_are_compared_and_what_is_missing_is_said(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = Compared([Row("dram.read", 3e10, 2e10, "byte/s", "likwid-bench")], ("no GEMM",))
+    monkeypatch.setattr(command.tools, "compare_tools", lambda *arguments: compared)
+    monkeypatch.setattr(command, "this_machine", lambda: None)
+    printed = carried_out(order._replace(compare="tools"))
+    assert printed.splitlines()[-2].split()[:5] == ["dram.read", "30.0", "20.0", "GB/s", "1.50"]
+    assert printed.splitlines()[-1] == "note: no GEMM"
+
+
+def test_interrupted_measurement_keeps_the_old_file(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.save(MEASURED._replace(host="before"), order.path)
+
+    def interrupt(progress: object, effort: str) -> Calibration:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "calibrate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        carried_out(order)
+    kept = store.load(order.path)
+    assert kept is not None
+    assert kept.host == "before"
+
+
+@pytest.fixture
+def able() -> None:
+    try:
+        this_machine()
+    except CalibrationError as error:
+        pytest.skip(str(error))
+
+
+COMMAND = [sys.executable, "-m", "roofline_agent"]
+
+
+def test_ctrl_c_leaves_no_process_and_the_old_file(able: None, tmp_path: Path) -> None:
+    store.save(MEASURED, tmp_path / "ceilings.json")
+    arguments = [*COMMAND, "--state", str(tmp_path), "calibrate", "--full"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout
+        assert agent.stderr
+        agent.stdout.readline()
+        agent.stdout.readline()  # it measures
+        children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
+        agent.send_signal(signal.SIGINT)
+        assert agent.wait(60) == 130
+        assert agent.stderr.read() == ""
+    assert len(children) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(children[0]), 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["ceilings.json"]
+    assert store.load(tmp_path / "ceilings.json") == MEASURED
+
+
+def test_full_and_quick_exclude_each_other() -> None:
+    done = subprocess.run([*COMMAND, "calibrate", "--full", "--quick"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "not together with --quick" in done.stderr
