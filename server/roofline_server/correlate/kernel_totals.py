@@ -19,6 +19,7 @@ from .kernels import merge
 SUMMED = ("flops", "bytes", "dram", "l1", "l2")
 MIDDLE_BITS = 5  # of a duration's mantissa that tell its bin: 32 bins an octave
 BINS = 64 << MIDDLE_BITS
+ADDED = ("kernel", "duration_ns", *SUMMED, "on_gpu")
 KIND_BITS = 24  # of a group's number that tell the kind of kernel
 KEPT_ROWS = 1 << 18  # sums and bins that are kept before equal ones are put together
 UNKNOWN = KernelKind("", "unknown", "", "", "", "", "")
@@ -160,7 +161,8 @@ class Adder:
         _, inside = self._within.find(rank, middle)
         if not inside.all():
             self.outside += int((self._within.know(rank) & ~inside).sum())
-            calls, rank, middle = take(calls, inside), rank[inside], middle[inside]
+            added = {name: calls[name] for name in ADDED if name in calls}
+            calls, rank, middle = take(added, inside), rank[inside], middle[inside]
         if not rows(calls):
             return
         phase = 0 if self._phases is None else self._phases.of(rank, middle)

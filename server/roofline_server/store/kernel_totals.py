@@ -13,9 +13,10 @@ from ..correlate.kernel_totals import Adder, KernelTotal, Phases, Stretches
 from ..records import Table, concatenate, rows, take
 from .export import RawData
 from .reader import by_dataset, on_server_clock
-from .segments import Segment
+from .segments import ROWS_PER_GROUP, Segment
 
-PIECE_ROWS = 1 << 18
+PIECE_ROWS = 1 << 17
+BATCH_ROWS = ROWS_PER_GROUP // 2  # of a file at a time: across its row groups would cost three times as much
 COLUMNS = frozenset(
     ("rank", "node", "kernel", "time_ns", "duration_ns", "flops", "bytes", "dram", "l1", "l2", "on_gpu")
 )
@@ -82,7 +83,7 @@ def _overlaps(segment: Segment, extent: tuple[int, int] | None) -> bool:
 def _read(raw: RawData, segment: Segment, columns: frozenset[str]) -> Iterator[Table]:
     with pq.ParquetFile(raw.root / segment.path) as file:
         names = [name for name in file.schema_arrow.names if name in columns]
-        for batch in file.iter_batches(batch_size=PIECE_ROWS, columns=names):
+        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
             yield _plain(batch)
 
 
