@@ -13,7 +13,7 @@ from .calibrate.errors import CalibrationError
 from .config import Config, default_socket, default_state
 from .daemon import ceilings_path, make_sources
 from .ncu import command, diagnosis
-from .records import SourceStatus
+from .records import Provenance, SourceStatus
 from .sampler import Sampler
 
 
@@ -76,7 +76,11 @@ def _ceilings(state: Path) -> Finding:
     if calibration is None:
         return Finding("ceilings", False, "this node was never calibrated: no roof to compare with", advice)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(calibration.time_ns / 1e9))
-    return Finding("ceilings", True, f"{len(calibration.ceilings)} measured {when}")
+    measured = [c for c in calibration.ceilings if c.provenance != Provenance.ANALYTIC]
+    of_gpus = len({c.device for c in measured if c.device})
+    also = f", of {of_gpus} GPU{'s' if of_gpus > 1 else ''} too" if of_gpus else ""
+    notes = f"{len(calibration.notes)} notes on them in {ceilings_path(state)}" if calibration.notes else ""
+    return Finding("ceilings", True, f"{len(measured)} measured {when}{also}", notes)
 
 
 def _agent(path: Path) -> Finding:

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from roofline_agent.calibrate import store
+from roofline_agent.calibrate.records import Calibration, Ceiling
 from roofline_agent.config import Config
 from roofline_agent.doctor import Finding, examine
 from roofline_agent.errors import ConfigError
 from roofline_agent.machine import boot_id, read_machine
+from roofline_agent.records import Provenance
 
 
 def test_this_machine() -> None:
@@ -80,6 +83,17 @@ def test_doctor_reads_broken_ceilings_as_none(tmp_path: Path) -> None:
     (tmp_path / "ceilings.json").write_text("{")
     found = findings(Config(state=str(tmp_path), sources=("process",)))["ceilings"]
     assert not found.works and str(tmp_path) in found.text
+
+
+def test_doctor_counts_what_was_measured_not_what_is_theory(tmp_path: Path) -> None:
+    peak = Ceiling("peak.f32.512", "compute", "", "f32", 512, 4e11, "FLOP/s", 0.03, "AVX-512", 7)
+    theory = peak._replace(name="peak.f32.512.theory", provenance=int(Provenance.ANALYTIC))
+    ceilings = (peak, theory, peak._replace(device="gpu 0"), peak._replace(device="gpu 0", name="peak.f16"))
+    store.save(Calibration("node1", "a CPU", 2, 10**18, ceilings, ("busy",)), tmp_path / "ceilings.json")
+    found = findings(Config(state=str(tmp_path), sources=("process",)))["ceilings"]
+    assert found.works and found.text.startswith("3 measured 2001-09-")
+    assert found.text.endswith(", of 1 GPU too")
+    assert found.advice.startswith("1 notes on them in ")
 
 
 def test_unknown_source_is_wrong_configuration(tmp_path: Path) -> None:
