@@ -44,11 +44,11 @@ def can_be_drawn(point: RoofPoint) -> bool:
 def extent(point: RoofPoint) -> list[tuple[float, float]]:
     """The point and the ends of its bars."""
     x, y = place(point)
-    across = [(v, y) for v in _ends(point.intensity_spread)]
-    return [(x, y), *across, *((x, v) for v in _ends(point.flops_spread))]
+    across = [(v, y) for v in _bar_ends(point.intensity_spread)]
+    return [(x, y), *across, *((x, v) for v in _bar_ends(point.flops_spread))]
 
 
-def _ends(spread: Spread | None) -> list[float]:
+def _bar_ends(spread: Spread | None) -> list[float]:
     return [] if spread is None else [v for v in (spread.p5, spread.p95) if is_drawable(v)]
 
 
@@ -96,7 +96,8 @@ def _bars(axis: Axes, point: RoofPoint, alpha: float) -> None:
 
 def arrows(axis: Axes, labels: Labels, spots: Sequence[Spot]) -> bool:
     """From few points up to what they could reach; whether there are any."""
-    worth = [s.middle for s in spots if (s.middle.headroom.value or 0.0) >= LEAST_HEADROOM]
+    shown = [spot.middle for spot in spots if spot.middle.kind != "step"]
+    worth = [point for point in shown if (point.headroom.value or 0.0) >= LEAST_HEADROOM]
     if len(spots) > MOST_ARROWS or not all(is_drawable(p.attainable.value, p.headroom.value) for p in worth):
         return False
     for point in worth:
@@ -133,14 +134,19 @@ def name_points(
 
 
 def _named(spots: Sequence[Spot]) -> list[Spot]:
-    """All of few; of many the slowest and the fastest of each role."""
-    if len(spots) <= MOST_NAMED:
-        return list(spots)
+    """All spots of a role that has few; of others its slowest and its fastest point."""
     kept: list[Spot] = []
     for role in dict.fromkeys(spot.middle.role for spot in spots):
-        own = sorted((s for s in spots if s.middle.role == role), key=lambda s: place(s.middle)[1])
-        kept += own if len(own) < 3 else [own[0], own[-1]]
+        own = [spot for spot in spots if spot.middle.role == role]
+        scattered = any(len(s.points) > 1 and len(s.name) > LONGEST_NAME for s in own)
+        kept += _ends_of(own) if len(spots) > MOST_NAMED or (scattered and len(own) > 2) else own
     return kept[:MOST_NAMED]
+
+
+def _ends_of(spots: Sequence[Spot]) -> list[Spot]:
+    points = sorted((point for spot in spots for point in spot.points), key=_height)
+    ends = points if len(points) < 3 else [points[0], points[-1]]
+    return [Spot(point.label, [point], point) for point in ends]
 
 
 def spots_of(points: Sequence[RoofPoint]) -> list[Spot]:
@@ -208,7 +214,7 @@ def explained(points: Sequence[RoofPoint], has_arrows: bool, level_markers: bool
     if any(p.incomplete for p in points):
         hollow = Line2D([], [], marker="o", markerfacecolor="white", label="incomplete counts", **grey)
         entries.append(hollow)
-    if any(_ends(s) for p in points if p.kind != "step" for s in (p.intensity_spread, p.flops_spread)):
+    if any(_bar_ends(s) for p in points if p.kind != "step" for s in (p.intensity_spread, p.flops_spread)):
         what = "calls" if all(p.kind == "kernel" for p in points) else "steps"
         bar = Line2D([], [], color=style.DIM, linewidth=0.9, label=f"5 to 95 % of {what} (thick: 25 to 75 %)")
         entries.append(bar)

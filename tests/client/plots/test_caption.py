@@ -1,0 +1,66 @@
+"""What stands under a picture."""
+
+from __future__ import annotations
+
+from roofline_client.model_records import MachineAbout
+from roofline_client.plots import caption
+from roofline_client.plots.labels import shortened
+
+from ..reports import BEGIN, SECOND, absent
+from .models import XEON, about
+
+
+def first(**more: object) -> str:
+    return caption.of(about(**more))[0]
+
+
+def test_job_machine_date_and_clocks() -> None:
+    assert first() == (
+        "Job 42 · node1: Intel(R) Xeon(R) Gold 6126 CPU @ 2.60GHz, 24 CPUs · ceilings of 2025-10-08 · "
+        "2025-10-09 08:53 to 08:58 UTC · clocks within 25 us, shortest median step 65.2 ms · nodes=4"
+    )
+
+
+def test_nodes_of_one_kind_stand_together() -> None:
+    day = BEGIN - 86_400 * SECOND
+    machines = [MachineAbout(f"n{n}", XEON, 24, day + n * 86_400 * SECOND) for n in range(6)]
+    told = first(machines=[MachineAbout("z", "", 1, 0), *machines])
+    assert "n0, n1, n2, n3 and 2 more: Intel" in told
+    assert "z: a CPU not named, 1 CPU" in told
+    assert "ceilings of 2025-10-08 to 2025-10-13 (none of z)" in told
+
+
+def test_what_is_not_known_is_said() -> None:
+    told = first(alignment=absent("s", "one ping alone"), machines=[MachineAbout("a", XEON, 2, 0)])
+    assert "alignment of the clocks unknown (one ping alone)" in told
+    assert "ceilings never measured" in told
+    assert "clocks within 25 us" in first(step_time=absent("s")) and "median" not in first(
+        step_time=absent("s")
+    )
+
+
+def test_end_on_another_day_has_its_date() -> None:
+    assert "2025-10-09 08:53 to 2025-10-10 08:53 UTC" in first(end_ns=BEGIN + 86_400 * SECOND)
+    assert "2025-10-09 08:53 UTC" in first(end_ns=BEGIN)
+
+
+def test_many_jobs_are_counted() -> None:
+    assert first(jobs=[str(n) for n in range(9)]).startswith("Jobs 0, 1, 2, 3 and 5 more · ")
+    assert first(jobs=["x" * 500]).startswith("Job " + "x" * 26 + "…")
+
+
+def test_notes_are_said_once_and_not_all_of_many() -> None:
+    told = caption.of(about(), ["a", "b"], ["a", "", *(f"note {n}" for n in range(20))])
+    assert told[1:4] == ["a", "b", "note 0"]
+    assert told[-1] == "16 more notes: see the report." and len(told) == 1 + caption.MOST_NOTES + 1
+
+
+def test_title_names_the_experiment_or_the_job() -> None:
+    assert caption.title("Roofline", about(), "node1") == "Roofline of job 42 on node1"
+    assert caption.title("Trajectory", about(experiment="vgg\n16")) == "Trajectory of experiment vgg?16"
+    assert caption.title("Steps", None) == "Steps"
+
+
+def test_long_names_keep_both_ends() -> None:
+    assert shortened("abcdefghij", 10) == "abcdefghij"
+    assert shortened("abcdefghijk", 10) == "abcdef…ijk"
