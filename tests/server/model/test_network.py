@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_server.model import network
 from roofline_server.model.evidence import CounterEvidence, RankEvidence
@@ -143,6 +143,7 @@ def test_crossing_is_where_computing_and_communicating_take_equally_long() -> No
     assert pytest.approx(1e6 / 1e9) == 10**9 * 128 / 32 / 4e12
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4096), st.floats(1e-3, 1e6), st.integers(10**6, 10**12))
 def test_crossing_does_not_depend_on_the_batch_that_ran(batch: int, balance: float, flops: int) -> None:
     # The same training, a batch of twice the size has twice the FLOPs.
