@@ -66,7 +66,8 @@ def _link(agents: Agents, known: Iterable[str], host: str) -> Link:
             "`roofline-agent` there",
         )
     raise CannotBench(
-        grpc.StatusCode.NOT_FOUND, f"no agent of a host {host!r} was ever here; connected are: {connected}"
+        grpc.StatusCode.NOT_FOUND,
+        f"this server has no host {host!r}: no agent there was ever connected; now are: {connected}",
     )
 
 
