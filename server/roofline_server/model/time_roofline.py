@@ -62,9 +62,9 @@ def place(work: Work, machine: Machine) -> Placed:
     """
     computing, moving = work.flops / machine.flops, work.bytes / machine.bytes
     if computing >= moving:
-        compute_time, bandwidth_time, bound = work.seconds, work.seconds * moving / computing, COMPUTE
+        compute_time, bandwidth_time, bound = work.seconds, work.seconds * (moving / computing), COMPUTE
     else:
-        compute_time, bandwidth_time, bound = work.seconds * computing / moving, work.seconds, MEMORY
+        compute_time, bandwidth_time, bound = work.seconds * (computing / moving), work.seconds, MEMORY
     if machine.launch is not None and work.seconds <= work.launches * machine.launch:
         bound = OVERHEAD
     return Placed(
@@ -87,11 +87,11 @@ def words(work: Work, machine: Machine, placed: Placed) -> str:
     peak = "peak FLOP/s" if placed.bound == COMPUTE else "peak bandwidth"
     if share > 1.05:
         return (
-            f"{share:.3g} times what the {peak} allows: caches save traffic that was counted, or the ceiling "
-            "was measured too low"
+            f"{_short(share)} times what the {peak} allows: caches save traffic that was counted, or the "
+            "ceiling was measured too low"
         )
     what = "computing" if placed.bound == COMPUTE else "moving data"
-    return f"bound by {what}, at {share:.0%} of the {peak}{_help(placed.bound, share)}"
+    return f"bound by {what}, at {_short(100 * share)} % of the {peak}{_help(placed.bound, share)}"
 
 
 def _help(bound: str, share: float) -> str:
@@ -101,7 +101,12 @@ def _help(bound: str, share: float) -> str:
     if share >= 0.3:
         return ""
     same = "FLOPs" if bound == COMPUTE else "bytes"
-    return f": {1 / share:.2g} times faster would be possible with the same {same}"
+    return f": {_short(1 / share)} times faster would be possible with the same {same}"
+
+
+def _short(number: float) -> str:
+    """Two digits, or all that stand before the point: "0.45", "4.5", "450"."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def overhead_box(launches: int, machine: Machine, label: str) -> OverheadBox | None:

@@ -31,7 +31,8 @@ def traffic(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
         share = coverage_of(counters, ranks)
         number = of_counters(counters, ranks)
         found[name] = value(number, "byte", Provenance.MEASURED, scope, share, missing=no_tcp)
-    return apart(found, {"minimum": "each tensor touched once: real traffic is more"})
+    why = "each tensor touched once: real traffic is more"
+    return apart(found, {"minimum": why} if found["minimum"].value is not None else {})
 
 
 def _level(name: str) -> Column:
@@ -95,4 +96,5 @@ def work_and_memory(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
     accesses = moved._replace(unit="1", value=None if moved.value is None else moved.value / line)
     if flops.value is not None and accesses.value:
         words += f"; {flops.value / accesses.value:.3g} FLOPs an access"
-    return apart({"FLOPs": flops, "memory accesses": accesses}, {"memory accesses": words})
+    told = {"memory accesses": words} if accesses.value is not None else {}
+    return apart({"FLOPs": flops, "memory accesses": accesses}, told)

@@ -85,9 +85,10 @@ def _machine(limits: Limits) -> tuple[Machine | None, str]:
 def _shared(limits: Limits, shown: Sequence[Drawn]) -> list[str]:
     """A word on ranks that have the peaks together."""
     ranks: dict[tuple[str, str], int] = {}
-    for d in shown:
-        who = d.job, d.found.role
-        ranks[who] = max(ranks.get(who, 0), d.found.ranks) if not d.found.rank else ranks.get(who, 0) + 1
+    for job, role in dict.fromkeys((d.job, d.found.role) for d in shown):
+        mine = [d.found for d in shown if (d.job, d.found.role) == (job, role)]
+        named = len({f.rank for f in mine if f.rank})
+        ranks[job, role] = max(named, *(f.ranks for f in mine))
     each = {job: sum(n for (j, _), n in ranks.items() if j == job) for job, _ in ranks}
     most = max(each.values(), default=0)
     where = f"{limits.host} {limits.device}".strip()

@@ -245,6 +245,11 @@ def test_without_counters_there_are_no_fewer_accesses_than_the_least_traffic_mak
     assert "no fewer" in found[1].words
 
 
+def test_nothing_is_said_of_what_is_absent() -> None:
+    for parts in (work_and_memory([evidence()], P), traffic([evidence()], P)):
+        assert [(part.value.value, part.words) for part in parts] == [(None, "")] * len(parts)
+
+
 # -- time ---------------------------------------------------------------------------------------------------
 
 

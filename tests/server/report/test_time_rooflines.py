@@ -93,7 +93,14 @@ def test_ranks_of_a_role_are_pooled_and_the_peaks_shared(tmp_path: Path) -> None
     (gemm,) = only(found).points
     assert (gemm.rank, gemm.flops.value, gemm.launches) == ("", 80_000_000, 2)
     assert any("3 ranks share the peaks" in note for note in found.notes)
-    assert only(ask(store, ranks=("worker:1",))).points[0].rank == "worker:1"
+    assert any("3 ranks share the peaks" in note for note in ask(store, "step").notes)
+
+
+def test_one_rank_has_the_peaks_alone(tmp_path: Path) -> None:
+    store = store_of(tmp_path, Call(GEMM, 2, 20 * US), Call(POOL, 2, 20 * US), ranks=2)
+    found = ask(store, ranks=("worker:1",))
+    assert {p.rank for p in only(found).points} == {"worker:1"}
+    assert not any("share the peaks" in note for note in found.notes)
 
 
 def test_each_precision_has_its_panel_and_the_busiest_comes_first(tmp_path: Path) -> None:
