@@ -25,7 +25,7 @@ class Numbers:
         self._machines = catalog.machines()
         # Nodes that are recorded files.
         self.recordings = frozenset(number for key, number in self._nodes.items() if key.boot == RECORDING)
-        self.rank_tables: dict[Any, Any] = {}  # see decode.Numbers
+        self.rank_tables: dict[Any, Any] = {}  # see ingest/numbers.py
         self._spans: dict[str, set[str]] = {}  # job -> names of spans and phases that it may use
 
     def node(self, key: NodeKey, machine: Machine) -> int:
