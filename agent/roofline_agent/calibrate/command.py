@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -37,7 +39,7 @@ def carry_out(order: Order, out: IO[str], say: Callable[[str], None]) -> None:
     show = _nothing if order.as_json else lambda ceiling: _print(out, text.row(ceiling))
     if not order.as_json:
         _print(out, text.HEADER)
-    result = _add_gpus(calibrate(show, order.effort), order, show)
+    result = _measure(order, show)
     store.save(result, order.path)
     compared = _compare(order, result, theirs, say)
     if order.as_json:
@@ -50,14 +52,21 @@ def _nothing(ceiling: Ceiling) -> None:
     pass
 
 
-def _add_gpus(result: Calibration, order: Order, show: Callable[[Ceiling], None]) -> Calibration:
-    """With the ceilings of GPUs and of the framework's dispatch; a failure there costs the CPU's nothing."""
+def _measure(order: Order, show: Callable[[Ceiling], None]) -> Calibration:
+    """CPUs, then GPUs and the framework's dispatch; a failure of either costs the other nothing."""
     from roofline_agent.calibrate.gpu import measure_gpus
 
+    why: CalibrationError | None = None
+    try:
+        result = calibrate(show, order.effort)
+    except CalibrationError as error:
+        why, result = error, Calibration(platform.node(), "", 0, time.time_ns(), (), (str(error),))
     try:
         ceilings, notes = measure_gpus(show, order.python, order.effort == "quick")
     except CalibrationError as error:
         ceilings, notes = (), (str(error),)
+    if why is not None and not ceilings:
+        raise why
     return result._replace(ceilings=(*result.ceilings, *ceilings), notes=(*result.notes, *notes))
 
 

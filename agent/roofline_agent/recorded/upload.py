@@ -18,7 +18,7 @@ from ..calibrate.records import Ceiling
 from ..errors import Unreachable
 from ..exporter import Exporter, Greeting, encode
 from ..machine import Machine
-from ..records import SourceStatus
+from ..records import Provenance, SourceStatus
 from ..spool import Spool
 from .batches import Target, batches, identity
 from .collect import Collector
@@ -27,6 +27,7 @@ CONNECT_S = 5.0
 STALL_S = 60.0  # nothing acknowledged for so long: the server is not taking it
 WAITING_BYTES = 32 << 20
 INTERVAL_NS = 1_000_000_000
+_OPERATIONS = ("read", "copy", "triad")  # of memory, as the wire names them
 
 
 class Sent(NamedTuple):
@@ -54,7 +55,7 @@ def upload(
         "recording",
         __version__,
         machine,
-        _ceilings(found),
+        ceilings(found),
         [SourceStatus(found.tool, True, "a recorded file")],
         INTERVAL_NS,
     )
@@ -118,7 +119,7 @@ def _wait(condition: Callable[[], bool], seconds: float, server: str) -> None:
         time.sleep(0.01)
 
 
-def _ceilings(found: Collector) -> Sequence[Ceiling]:
+def ceilings(found: Collector) -> Sequence[Ceiling]:
     return [
         Ceiling(
             c.name,
@@ -131,6 +132,8 @@ def _ceilings(found: Collector) -> Sequence[Ceiling]:
             0.0,
             c.method,
             found.started_ns or 0,
+            provenance=int(Provenance.REPORTED),
+            operation=next((one for one in _OPERATIONS if c.name.startswith(f"{c.level}.{one}")), ""),
         )
         for c in found.ceilings
     ]

@@ -73,6 +73,23 @@ def test_ceilings_of_gpus_are_kept_with_those_of_the_cpus(
     assert kept.notes == ("the node was busy", "gpu 1: no driver")
 
 
+def test_gpus_of_a_node_whose_cpus_cannot_be_measured_are_kept(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(progress: object, effort: str) -> Calibration:
+        raise CalibrationError("aarch64 is not supported yet")
+
+    monkeypatch.setattr(command, "calibrate", refuse)
+    with pytest.raises(CalibrationError, match="aarch64"):
+        carried_out(order)  # no GPU either
+    assert not order.path.exists()
+    monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick: ((HBM,), ()))
+    assert "note: aarch64 is not supported yet" in carried_out(order)
+    kept = store.load(order.path)
+    assert kept is not None
+    assert kept.ceilings == (HBM,)
+
+
 def test_json_is_a_calibration_with_nothing_else_around(order: Order) -> None:
     assert from_json(json.loads(carried_out(order._replace(as_json=True)))) == MEASURED
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from roofline_agent.recorded import stream
+from roofline_agent.recorded import stream, upload
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.text import Text
+from roofline_agent.records import Provenance
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
 from .reading import read_file, read_text, said
@@ -217,3 +218,10 @@ def test_any_text_is_read_without_raising(text: str) -> None:
 def test_mutated_output_never_raises_and_gives_no_zero(start: int, end: int, put: str) -> None:
     with contextlib.suppress(RecordedError):
         assert all(one.value > 0 for one in read(GOOD[:start] + put + GOOD[end:]).ceilings)
+
+
+def test_rates_go_to_the_server_as_reported_not_as_measured_by_us() -> None:
+    sent = {one.name: one for one in upload.ceilings(read(STREAM))}
+    assert {one.provenance for one in sent.values()} == {int(Provenance.REPORTED)}
+    assert (sent["dram.triad"].operation, sent["dram.copy"].operation) == ("triad", "copy")
+    assert sent["dram.scale"].operation == ""
