@@ -56,9 +56,11 @@ def _whole(subject: str, kind: str, members: Sequence[BreakdownPart]) -> list[An
 
 
 def _amount(value: Value) -> str:
-    """Numbers of a unit that units.show does not name say it themselves."""
+    """A large count has its thousands set apart; a unit that the number does not show stands behind it."""
+    if value.unit == "1" and value.value is not None and abs(value.value) >= 1000:
+        return f"{value.value:,.0f}"
     shown = units.show(value)
-    return shown if shown == "-" or value.unit != "FLOP/byte" else f"{shown} {value.unit}"
+    return f"{shown} {value.unit}" if shown != "-" and value.unit == "FLOP/byte" else shown
 
 
 def bar(share: Value) -> str:

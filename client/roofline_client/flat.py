@@ -163,7 +163,7 @@ def named(field: str, unit: str) -> str:
 def _number(field: str, unit: str | None) -> Callable[[Any], float | None]:
     def read(one: Any) -> float | None:
         value: Value = getattr(one, field)
-        if value.value is not None and unit is not None and value.unit != unit:
+        if value.value is not None and unit is not None and not _fits(value.unit, unit):
             raise ClientError(
                 f"the server says {field} in {value.unit!r}, and this client knows it in {unit!r}: "
                 "their versions differ too much; --format json has it as the server says it"
@@ -171,6 +171,11 @@ def _number(field: str, unit: str | None) -> Callable[[Any], float | None]:
         return value.value
 
     return read
+
+
+def _fits(said: str, unit: str) -> bool:
+    """A count may say what it counts: "examples" is a 1."""
+    return said == unit or (unit == "1" and said not in SUFFIXES)
 
 
 def _of_spread(prefix: str, field: str) -> Iterator[_Column]:

@@ -78,8 +78,9 @@ def _points(points: Sequence[RoofPoint]) -> Columns:
 
 def cell(title: str, value: Value) -> str:
     """A headroom is a factor; the rest have units."""
-    shown = units.show(value)
-    return f"{shown}x" if title == "headroom" and shown != "-" else shown
+    if title == "headroom" and value.value is not None:
+        return f"{value.value:,.0f}x" if value.value >= 100 else f"{units.show(value)}x"
+    return units.show(value)
 
 
 def between(spread: Spread | None, unit: str) -> str:

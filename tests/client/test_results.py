@@ -18,7 +18,7 @@ from roofline_client.flat import SUFFIXES, UNITS
 from roofline_client.results import RooflineResult
 
 from . import models, reports
-from .chunks import BEGIN, introductions, message, steps
+from .chunks import BEGIN, introductions, message, slices, steps
 from .fake_server import Asked, answer, chunks, serving
 from .reports import report, roof
 
@@ -26,7 +26,9 @@ ANSWERS = {
     **{model.method: answer(model.message()) for model in models.MODELS.values()},
     "GetMachines": answer(models.machines()),
     "GetSteps": chunks(message("steps", steps(), ["a note"]), message("steps", steps("worker:1"))),
-    "GetTimeline": chunks(message("timeline", introductions())),
+    "GetTimeline": chunks(
+        message("timeline", introductions()), message("timeline", slices("steps", [(0, 10), (10, 20)]))
+    ),
     "Export": chunks(
         message("marks", {"rank": ["worker:0"], "time_ns": [BEGIN]}),
         message("calls", {"rank": ["worker:0"] * 2, "begin_ns": [BEGIN, None]}),
@@ -152,6 +154,14 @@ def test_steps_keep_whole_times_and_their_names(client: Client) -> None:
     assert frame["cpu_time"].isna().sum() == 2 and frame["cpu_time"].dtype == float
     assert frame.attrs["units"]["cpu_time"] == "s" and result.notes == ["a note"]
     assert set(result.to_pandas("columns")["column"]) == set(frame.columns)
+
+
+def test_pieces_with_other_columns_go_together(client: Client) -> None:
+    frame = client.job("42").timeline().to_pandas()
+    assert list(frame.columns[:4]) == ["rank", "host", "row", "name"]
+    assert len(frame) == 6 and list(frame["row"][-2:]) == ["steps", "steps"]
+    assert list(frame["host"][-2:]) == ["", ""] and frame["error"].notna().sum() == 1
+    assert frame["begin_ns"].dtype == "int64" and frame["end_ns"].iloc[-1] == BEGIN + 20
 
 
 def test_raw_data_is_a_table_a_dataset(client: Client, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ POINTS = ("role", "rank", "step", "phase", "kernel")
 KINDS = {
     "classic": ("rank", *POINTS),
     "hierarchical": ("rank", *POINTS),
-    "network": ("rank", *POINTS),
+    "network": ("rank", "role", "rank"),
     "time": ("kernel", "kernel", "step"),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..flat import Table
-from ..records import TableChunk
+from ..records import TableChunk, TableColumn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,18 +28,43 @@ def frame(table: Table) -> pd.DataFrame:
 
 
 def of_chunks(chunks: Sequence[TableChunk]) -> pd.DataFrame:
-    """All rows of the pieces of one dataset, columns named as in its CSV file (docs/steps.md)."""
+    """All rows of the pieces of one dataset, columns named as in its CSV file (docs/steps.md).
+
+    What a piece has no column for is absent in its rows.
+    """
     import pandas as pd
 
-    if not chunks:
-        return pd.DataFrame()
+    columns = described(chunks)
+    each = [{column.name: column.values for column in chunk.columns} for chunk in chunks]
     made = {
-        column.name: _series(
-            column.name, [v for c in chunks for v in c.columns[at].values], bool(column.unit)
-        )
-        for at, column in enumerate(chunks[0].columns)
+        name: _series(name, _below(name, chunks, each, _gap(column)), bool(column.unit))
+        for name, column in columns.items()
     }
-    return _with_units(pd.DataFrame(made), {c.name: c.unit for c in chunks[0].columns if c.unit})
+    return _with_units(pd.DataFrame(made), {c.name: c.unit for c in columns.values() if c.unit})
+
+
+def described(chunks: Sequence[TableChunk]) -> dict[str, TableColumn]:
+    """The columns of any of the pieces, by their names."""
+    found: dict[str, TableColumn] = {}
+    for chunk in chunks:
+        for column in chunk.columns:
+            found.setdefault(column.name, column)
+    return found
+
+
+def _below(
+    name: str, chunks: Sequence[TableChunk], each: Sequence[dict[str, Sequence[Any]]], gap: str | None
+) -> list[Any]:
+    return [
+        value
+        for chunk, columns in zip(chunks, each, strict=True)
+        for value in columns.get(name, [gap] * chunk.rows)
+    ]
+
+
+def _gap(column: TableColumn) -> str | None:
+    """What stands for an absent value: of a text the empty one."""
+    return "" if any(isinstance(value, str) for value in column.values) else None
 
 
 def _with_units(made: pd.DataFrame, units: dict[str, str]) -> pd.DataFrame:

@@ -56,7 +56,7 @@ class Pieces(Shown):
         rows = [
             (dataset, column.name, column.unit, column.provenance, column.reason)
             for dataset in self.tables[:-1]
-            for column in self._pieces(dataset)[0].columns
+            for column in frames.described(self._pieces(dataset)).values()
         ]
         return frames.frame(Table(DESCRIBED, rows, {}))
 

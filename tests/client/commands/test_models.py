@@ -162,6 +162,7 @@ def test_questions_arrive_as_asked(site: Asked) -> None:
         ("roofline", "--job", "42", "--kind", "cubic"),
         ("roofline", "--job", "42", "--points", "layer"),
         ("roofline", "--job", "42", "--kind", "time", "--points", "role"),
+        ("roofline", "--job", "42", "--kind", "network", "--points", "kernel"),
         ("breakdown", "--job", "42", "--by", "node"),
         ("trajectory", "--over", "nodes"),
         ("trajectory", "--over", "nodes", "--experiment", "a", "--job", "42"),
