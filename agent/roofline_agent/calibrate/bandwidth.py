@@ -143,7 +143,7 @@ def _note_end(place: Arena, points: Sequence[SweepPoint], note: Callable[[str], 
         stated = levels.size_text(level.share_bytes * len(place.cpus))
         others = "other guests of the host" if place.bench.machine.is_virtual else "other CPUs"
         note(
-            f"{level.name} on {len(place.cpus)} CPUs: the system states {stated}, but reading slows down "
+            f"{level.name}, working from {_cpus(len(place.cpus))}: the system states {stated}, but reading slows down "
             f"beyond {levels.size_text(end)}; {others} have their part of it"
         )
 
@@ -195,6 +195,10 @@ def _ceiling(place: Arena, level: str, kernel: StreamKernel, rate: Rate, what: s
         clock_hz=rate.clock_hz,
         operation=kernel.operation,
     )
+
+
+def _cpus(count: int) -> str:
+    return f"{count} CPUs" if count > 1 else "one CPU"
 
 
 def _vectors(form: Form) -> str:

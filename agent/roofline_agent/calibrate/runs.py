@@ -85,13 +85,13 @@ def measure_rate(cpus: Sequence[int], plan: Plan, job: Job) -> Rate:
 
 
 def clock_of_fastest(seen: Sequence[tuple[float, float]]) -> float | None:
-    """The highest clock among the fastest quarter of some runs (rate, clock); None of none.
+    """The median clock of the faster half of some runs (rate, clock); None of none.
 
-    An interruption makes a clock look lower; but a core taken away between its work and the look at its clock
-    may have sped up again, and its run is not among the fastest.
+    An interruption makes a clock look lower, and a core taken away between its work and the look at its clock
+    may have sped up again; such runs are seldom among the fastest.
     """
-    fastest = sorted(seen, reverse=True)[: max(1, len(seen) // 4)]
-    return max((clock for _, clock in fastest), default=None)
+    fastest = sorted(seen, reverse=True)[: (len(seen) + 1) // 2]
+    return statistics.median(clock for _, clock in fastest) if fastest else None
 
 
 def run_seconds(plan: Plan, cpus: Sequence[int]) -> float:
