@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +14,21 @@ from roofline_server.report.records import Steps
 from roofline_server.report.trajectories import Asked, trajectory
 from roofline_server.store.store import Store
 
-from ..builders import ABSENT, BEGIN, DRAM, END, PEAK_F32, PEAK_F64, S, batch, calls, kernel, marks, rank
+from ..builders import (
+    ABSENT,
+    BEGIN,
+    DRAM,
+    END,
+    PEAK_F32,
+    PEAK_F64,
+    S,
+    batch,
+    calls,
+    kernel,
+    marks,
+    open_store,
+    rank,
+)
 from .work import Host
 
 FLOPS, BYTES = 4_000_000_000, 100_000_000  # of a step: intensity 40, at the ridge of PEAK_F32 and DRAM
@@ -67,22 +80,27 @@ def put(
 
 def scaling(store: Store, job: str, nodes: int, slower: float, *tags: str, **how: Any) -> None:
     """A job with a worker on each of so many nodes and a ps on the first, whose steps take so much longer."""
-    texts = ["tag.experiment=scaling", *tags]
+    texts = [f"tag.experiment={how.pop('experiment', 'more')}", *tags]
     put(store, PLACES["a"], job, "ps", [0], texts)
     for index, host in enumerate(list(PLACES.values())[:nodes]):
         put(store, host, job, "worker", [index], texts, step_ns=int(STEP_NS * slower), **how)
 
 
-@pytest.fixture
-def scaled(store: Store) -> Store:
-    """Jobs on 1, 2 and 4 nodes, whose steps take 1, 1.25 and 2 times as long."""
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Jobs on 1, 2 and 4 nodes, whose steps take 1, 1.25 and 2 times as long. Tests add jobs of their own: to
+    make all of it anew for each takes long."""
+    store = open_store(tmp_path_factory.mktemp("scaled"))
     for job, nodes, slower in (("4", 4, 2.0), ("1", 1, 1.0), ("2", 2, 1.25)):
-        scaling(store, job, nodes, slower, f"tag.nodes={nodes}")
-    return store
+        scaling(store, job, nodes, slower, f"tag.nodes={nodes}", experiment="scaling")
+    yield store
+    store.close()
 
 
-def ask(store: Store, over: str = "nodes", *jobs: str, **more: Any) -> Trajectory:
-    return trajectory(store, Asked("" if jobs else "scaling", tuple(jobs), over, **more))
+def ask(
+    store: Store, over: str = "nodes", *jobs: str, experiment: str = "scaling", **more: Any
+) -> Trajectory:
+    return trajectory(store, Asked("" if jobs else experiment, tuple(jobs), over, **more))
 
 
 def numbers(found: Trajectory, role: str = "worker") -> list[tuple[Any, ...]]:
@@ -123,10 +141,10 @@ def test_quantity_that_is_counted_gives_the_same_as_the_tag(scaled: Store) -> No
     assert numbers(ask(scaled, "ranks")) == numbers(ask(scaled, "nodes")) == EXPECTED
 
 
-def test_tag_goes_before_what_is_counted(store: Store) -> None:
-    for job, said in (("1", "8"), ("2", "16")):
-        scaling(store, job, 1, 1.0, f"tag.nodes={said}")
-    assert [n[0] for n in numbers(ask(store))] == ["8", "16"]
+def test_tag_goes_before_what_is_counted(scaled: Store) -> None:
+    for job, said in (("said1", "8"), ("said2", "16")):
+        scaling(scaled, job, 1, 1.0, f"tag.nodes={said}", experiment="said")
+    assert [n[0] for n in numbers(ask(scaled, experiment="said"))] == ["8", "16"]
 
 
 def test_order_of_jobs_says_nothing(scaled: Store) -> None:
@@ -158,14 +176,15 @@ def test_only_the_roles_and_steps_asked_for(scaled: Store) -> None:
 def test_jobs_with_one_value_are_pooled(scaled: Store) -> None:
     for job, slower in (("2b", 1.0), ("2c", 5.0)):
         scaling(scaled, job, 2, slower, "tag.nodes=2")
-    assert numbers(ask(scaled)) == EXPECTED
-    assert ask(scaled).paths[1].stops[1].jobs == ["2", "2b", "2c"]
+    found = ask(scaled, "nodes", "1", "2", "2b", "2c", "4")
+    assert numbers(found) == EXPECTED
+    assert found.paths[1].stops[1].jobs == ["2", "2b", "2c"]
 
 
 def test_job_without_the_tag_is_left_out_and_named(scaled: Store) -> None:
     for job in ("1", "2"):
         scaling(scaled, f"tagged{job}", 1, float(job), f"tag.colour=c{job}")
-    found = ask(scaled, "colour")
+    found = ask(scaled, "colour", "4", "tagged1", "tagged2")
     assert [s.jobs for s in found.paths[1].stops] == [["tagged1"], ["tagged2"]]
     assert "job 4: left out for worker: it has no tag 'colour'" in found.notes
     stops = found.paths[1].stops
@@ -175,14 +194,14 @@ def test_job_without_the_tag_is_left_out_and_named(scaled: Store) -> None:
 
 def test_tag_that_some_jobs_lack_is_counted_there_and_said_so(scaled: Store) -> None:
     scaling(scaled, "3", 3, 1.5)
-    found = ask(scaled)
+    found = ask(scaled, "nodes", "1", "2", "3", "4")
     assert [n[0] for n in numbers(found)] == ["1", "2", "3", "4"]
     assert found.notes == ["nodes is a tag of some jobs and counted of the others: 3"]
 
 
 def test_job_without_flops_is_a_stop_without_a_point(scaled: Store) -> None:
-    scaling(scaled, "3", 3, 1.5, "tag.nodes=3", flops=0)
-    stop = ask(scaled).paths[1].stops[2]
+    scaling(scaled, "bare", 3, 1.5, "tag.nodes=3", flops=0)
+    stop = ask(scaled, "nodes", "1", "2", "bare", "4").paths[1].stops[2]
     assert (stop.at, stop.point.flops_per_second.value) == ("3", None)
     assert stop.point.flops_per_second.reason and stop.throughput.value == pytest.approx(640)
 
@@ -194,10 +213,10 @@ def test_job_without_steps_and_flops_is_left_out(scaled: Store) -> None:
     assert found.notes == ["job idle: left out for ps: neither steps nor FLOPs of it are known"]
 
 
-def test_where_nobody_says_examples_throughput_is_in_steps(store: Store) -> None:
-    for job, nodes, slower in (("1", 1, 1.0), ("2", 2, 1.25)):
-        scaling(store, job, nodes, slower, examples=ABSENT)
-    stops = ask(store).paths[1].stops
+def test_where_nobody_says_examples_throughput_is_in_steps(scaled: Store) -> None:
+    for job, nodes, slower in (("silent1", 1, 1.0), ("silent2", 2, 1.25)):
+        scaling(scaled, job, nodes, slower, examples=ABSENT)
+    stops = ask(scaled, "nodes", "silent1", "silent2").paths[1].stops
     assert [(s.throughput.value, s.throughput.unit) for s in stops] == [
         (pytest.approx(10), "steps/s"),
         (pytest.approx(8), "steps/s"),
@@ -216,38 +235,40 @@ def test_where_nobody_says_examples_throughput_is_in_steps(store: Store) -> None
         ("nodes", ["1", "1", "1"]),
     ],
 )
-def test_quantities_that_every_job_has(store: Store, over: str, ats: list[str]) -> None:
-    for ranks in (1, 2, 4):
-        texts = ["tag.experiment=scaling", f"setting.OMP_NUM_THREADS={ranks}"]
-        put(store, PLACES["a"], f"j{ranks}", "ps", [0], texts[:1])
-        put(store, PLACES["a"], f"j{ranks}", "worker", range(ranks), texts, examples=8 * ranks)
-    assert [s.at for s in ask(store, over).paths[1].stops] == sorted(set(ats), key=int)
+def test_quantities_that_every_job_has(scaled: Store, over: str, ats: list[str]) -> None:
+    jobs = ["many1", "many2", "many4"]
+    for ranks, job in zip((1, 2, 4), jobs, strict=True):
+        if job not in scaled.jobs():
+            put(scaled, PLACES["a"], job, "ps", [0], [])
+            texts = [f"setting.OMP_NUM_THREADS={ranks}"]
+            put(scaled, PLACES["a"], job, "worker", range(ranks), texts, examples=8 * ranks)
+    assert [s.at for s in ask(scaled, over, *jobs).paths[1].stops] == sorted(set(ats), key=int)
 
 
-def test_threads_that_differ_are_no_value(store: Store) -> None:
-    put(store, PLACES["a"], "1", "worker", [0], ["tag.experiment=scaling", "setting.OMP_NUM_THREADS=1"])
-    put(store, PLACES["b"], "1", "worker", [1], ["setting.OMP_NUM_THREADS=2"])
-    found = ask(store, "threads")
+def test_threads_that_differ_are_no_value(scaled: Store) -> None:
+    put(scaled, PLACES["a"], "uneven", "worker", [0], ["setting.OMP_NUM_THREADS=1"])
+    put(scaled, PLACES["b"], "uneven", "worker", [1], ["setting.OMP_NUM_THREADS=2"])
+    found = ask(scaled, "threads", "uneven")
     assert found.paths == []
-    assert found.notes == ["job 1: left out for worker: its ranks have different OMP_NUM_THREADS: 1, 2"]
+    assert found.notes == ["job uneven: left out for worker: its ranks have different OMP_NUM_THREADS: 1, 2"]
 
 
-def test_one_roof_per_machine_model_in_all_precisions(store: Store) -> None:
+def test_one_roof_per_machine_model_in_all_precisions(scaled: Store) -> None:
     late = tuple(c._replace(time_ns=7 * S) for c in (PEAK_F32, PEAK_F64, DRAM))
     slow: tuple[Ceiling, ...] = (PEAK_F32._replace(value=1e12), DRAM)
     old, new = Host("old", slow), Host("new", late)
-    texts = ["tag.experiment=scaling"]
-    put(store, old, "1", "worker", [0], [*texts, "tag.kind=a"])
-    put(store, new, "2", "worker", [0], [*texts, "tag.kind=b"], precision="f64")
-    (roof,) = ask(store, "kind").roofs
+    put(scaled, old, "old", "worker", [0], ["tag.kind=a"])
+    put(scaled, new, "new", "worker", [0], ["tag.kind=b"], precision="f64")
+    (roof,) = ask(scaled, "kind", "new", "old").roofs
     assert roof.host == "host-new"
     assert {line.precision for line in roof.lines if line.kind == "compute"} == {"f32", "f64"}
 
 
 def test_tag_of_which_ranks_differ_is_noted(scaled: Store) -> None:
-    put(scaled, PLACES["d"], "2", "worker", [7], ["tag.nodes=3"])
-    notes = ask(scaled).notes
-    assert any(n.startswith("job 2: tag nodes differs: ") for n in notes)
+    put(scaled, PLACES["c"], "torn", "worker", [0], ["tag.nodes=2"])
+    put(scaled, PLACES["d"], "torn", "worker", [1], ["tag.nodes=3"])
+    (note,) = ask(scaled, "nodes", "torn").notes
+    assert note.startswith("job torn: tag nodes differs: ")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +293,7 @@ def test_questions_that_cannot_be_answered(
         trajectory(scaled, asked)
 
 
-def test_answer_survives_sealing(tmp_path: Path, scaled: Store) -> None:
+def test_answer_survives_sealing(scaled: Store) -> None:
     before = ask(scaled)
     scaled.seal()
-    assert numbers(ask(scaled)) == numbers(before)
+    assert numbers(ask(scaled)) == numbers(before) == EXPECTED
