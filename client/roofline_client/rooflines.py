@@ -108,7 +108,7 @@ def _sentences(pairs: Iterable[tuple[str, str]]) -> list[Text]:
 
 
 def _crossings(crossings: Sequence[Crossing]) -> Columns:
-    heads = [Column("examples a step", right=True), Column("network no longer binds from", right=True)]
+    heads = [Column("examples a step", right=True), Column("both take equally long at", right=True)]
     table = Columns("Batch sizes", [Column(""), *heads])
     for crossing in crossings:
         table.add(crossing.label, units.show(crossing.batch), units.show(crossing.crossing))
