@@ -143,8 +143,8 @@ def _note_end(place: Arena, points: Sequence[SweepPoint], note: Callable[[str], 
         stated = levels.size_text(level.share_bytes * len(place.cpus))
         others = "other guests of the host" if place.bench.machine.is_virtual else "other CPUs"
         note(
-            f"{level.name}, working from {_cpus(len(place.cpus))}: the system states {stated}, but reading slows "
-            f"down beyond {levels.size_text(end)}; {others} have their part of it"
+            f"{level.name}, working from {_cpus(len(place.cpus))}: the system states {stated}, but reading "
+            f"slows down beyond {levels.size_text(end)}; {others} have their part of it"
         )
 
 
