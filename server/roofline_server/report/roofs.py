@@ -11,13 +11,15 @@ from ..model.records import Roof
 from ..model.roofline import CACHES, NETWORK, Limits, counts, lines, main_memory
 from ..model.roofline import limits as limits_of
 from ..model.summary import on_gpu
+from ..model.values import Provenance
 from ..model.work import dominant_precision
-from ..records import Ceiling, Machine
+from ..records import NODE_RANK, Ceiling, Machine
 from ..store.view import JobView
 from .members import host_of, nodes_of
 
 ALIKE = 0.1  # GPUs whose measured ceilings differ by no more are one as good as the other
 GPU_SETS = ("gpu", "dcgm")  # counter sets whose parts are GPUs
+NIC, LOOPBACK = "net.nic", "lo"
 VISIBLE = "setting.CUDA_VISIBLE_DEVICES"
 
 
@@ -164,17 +166,39 @@ def _note(view: JobView, host: str, device: str) -> str:
 
 def _network(view: JobView, host: str, every: Sequence[Ceiling]) -> list[Ceiling]:
     """To the nodes the job ran on, where these were measured; what a job of one node sends leaves no node, so
-    there it is the host's to itself."""
+    there it is the host's to itself. Where nothing was measured, the speed that the NIC's driver says."""
     known = [c for c in every if c.kind == "network" and counts(c)]
-    if not known:
-        return []
-    others = set(hosts(view)) - {host}
+    others = set(hosts(view)) - {host} if known or view.parts else set()
     near = [c for c in known if c.peer in (others or {host})]
-    return near or ([c for c in known if c.peer != host] if others else [])
+    return near or ([c for c in known if c.peer != host] or _nic(view, host) if others else [])
+
+
+def _nic(view: JobView, host: str) -> list[Ceiling]:
+    """Of the interfaces with a known speed the one that moved most while the job ran."""
+    speed: dict[str, float] = {}
+    moved: dict[str, float] = {}
+    for part in view.parts:
+        if part.rank != NODE_RANK or part.metric.counter_set != "network" or part.instance == LOOPBACK:
+            continue
+        if view.machines[part.node].host == host:
+            if part.metric.name == "nic_link_bytes_per_second" and part.mean:
+                speed[part.instance] = part.mean
+            elif part.metric.name in ("nic_sent_bytes", "nic_received_bytes"):
+                moved[part.instance] = moved.get(part.instance, 0.0) + (part.grown or 0.0)
+    if not speed:
+        return []
+    name = max(speed, key=lambda nic: moved.get(nic, 0.0))
+    method = f"speed of {name} in one direction, as its driver says"
+    reported = int(Provenance.REPORTED)
+    return [
+        Ceiling(NIC, "network", NETWORK, "", 0, speed[name], "byte/s", 0.0, method, 0, provenance=reported)
+    ]
 
 
 def _network_note(view: JobView, host: str, network: Sequence[Ceiling]) -> str:
     """Where the network ceilings hold for other peers than the job's."""
+    if any(c.name == NIC for c in network):
+        return f"{network[0].method}: nobody measured it, `roofline-client bench net` does"
     peers = {c.peer for c in network if c.peer}
     others = set(hosts(view)) - {host} if peers else set()
     if not others or not peers or peers & others:

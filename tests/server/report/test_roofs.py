@@ -135,6 +135,34 @@ def test_what_stays_on_one_node_is_held_against_the_node_itself(store: Store) ->
     assert roofs.limits(view, "hosta", "", "f32").bandwidth("network") is None
 
 
+def nic(view: JobView, host: str, instance: str, name: str, number: float) -> PartTotal:
+    node = next(n for n, machine in view.machines.items() if machine.host == host)
+    told = PartTotal(NODE_RANK, node, instance, Metric("network", name, 1, "byte", 3, 1, True, ""), 1.0)
+    return told._replace(**{"mean" if "link" in name else "grown": number})
+
+
+def test_speed_of_the_busiest_nic_stands_in_for_a_measurement(store: Store) -> None:
+    view = job_on(store, A, B, ceilings=(PEAK_F32, DRAM))
+    speed, sent = "nic_link_bytes_per_second", "nic_sent_bytes"
+    parts = [
+        *(nic(view, "hosta", *told) for told in (("eth0", speed, 1e8), ("eth0", sent, 5.0))),
+        *(nic(view, "hosta", *told) for told in (("ib0", speed, 1e10), ("ib0", sent, 9e9))),
+        *(nic(view, "hosta", *told) for told in (("lo", speed, 1e12), ("lo", sent, 9e12))),
+        nic(view, "hostb", "eth1", speed, 7e9),
+    ]
+    view = view._replace(parts=parts)
+    found = roofs.limits(view, "hosta", "", "f32")
+    slope = found.bandwidth("network")
+    assert slope and (slope.value, slope.provenance) == (1e10, Provenance.REPORTED)
+    assert "ib0" in found.network_note and "bench net" in found.network_note
+    measured = view._replace(
+        machines={n: m._replace(ceilings=(PEAK_F32, NETWORK)) for n, m in view.machines.items()}
+    )
+    assert roofs.limits(measured, "hosta", "", "f32").bandwidth("network") == NETWORK
+    other = roofs.limits(view, "hostb", "", "f32").bandwidth("network")
+    assert other and other.value == 7e9
+
+
 # -- GPUs -------------------------------------------------------------------------------------------------
 
 
