@@ -15,6 +15,7 @@ from .. import units
 from ..errors import ClientError
 from ..model_records import Breakdown, BreakdownPart
 from ..names import clean
+from ..records import Value
 from . import caption, sheet, style
 from .labels import shortened
 from .scales import tick, unit_for
@@ -81,6 +82,7 @@ def _panels(record: Breakdown) -> tuple[list[Panel], list[str]]:
     kinds = dict.fromkeys([*TITLES, *(part.kind for part in record.parts)])
     notes: list[str] = []
     found = [panel for kind in kinds if (panel := _panel(kind, record.parts, notes))]
+    notes += _absent(record.parts)
     if not found:
         said = " ".join([*notes, *record.notes][:3]) or "nothing was counted and no step was timed"
         raise ClientError(f"nothing to draw: {clean(said)}")
@@ -90,28 +92,36 @@ def _panels(record: Breakdown) -> tuple[list[Panel], list[str]]:
 def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> Panel | None:
     own = [part for part in parts if part.kind == kind]
     shown = [part for part in own if part.value.value is not None and part.value.value > 0]
-    for reason, lacking in _reasons([part for part in own if part.value.value is None]).items():
-        notes.append(f"{TITLES.get(kind, kind)}: {lacking} absent: {reason}.")
     if not shown:
         return None
     subjects = dict.fromkeys((part.subject, part.role) for part in shown)
     bars = [Bar(name, role, [p for p in shown if p.subject == name]) for name, role in subjects]
     if len(bars) > MOST_BARS:
         bars.sort(key=_length, reverse=True)
-        notes.append(f"{TITLES.get(kind, kind)}: the {MOST_BARS} longest of {len(bars)} bars.")
+        notes.append(f"{_title(kind)}: the {MOST_BARS} longest of {len(bars)} bars.")
     return Panel(kind, bars[:MOST_BARS], _colours(kind, shown))
 
 
-def _reasons(parts: Sequence[BreakdownPart]) -> dict[str, str]:
-    """Reason -> what is absent for it."""
-    found: dict[str, list[str]] = {}
+def _title(kind: str) -> str:
+    return TITLES.get(kind, clean(kind).replace("_", " "))
+
+
+def _absent(parts: Sequence[BreakdownPart]) -> list[str]:
+    """What is absent and why, reason by reason."""
+    reasons: dict[str, list[BreakdownPart]] = {}
     for part in parts:
-        found.setdefault(part.value.reason or "nobody measured it", []).append(f"{part.subject} {part.part}")
-    return {why: _few(names) for why, names in found.items()}
+        if part.value.value is None:
+            reasons.setdefault(part.value.reason or "nobody measured it", []).append(part)
+    return [f"{_lacking(own)} absent: {why}." for why, own in reasons.items()]
 
 
-def _few(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+def _lacking(parts: Sequence[BreakdownPart]) -> str:
+    """ "FLOPs by precision, FLOPs by vector width of chief, ps"."""
+    names = ", ".join(dict.fromkeys(clean(p.subject) for p in parts))
+    kinds = list(dict.fromkeys(_title(p.kind) for p in parts))
+    if len(kinds) == 1 and len({p.part for p in parts}) < 4:
+        kinds = [f"{kinds[0]} ({', '.join(dict.fromkeys(clean(p.part) for p in parts))})"]
+    return f"{', '.join(kinds)} of {shortened(names, 60)}"
 
 
 def _length(bar: Bar) -> float:
@@ -133,33 +143,65 @@ def _colours(kind: str, parts: Sequence[BreakdownPart]) -> dict[str, str]:
         largest = sorted(names, key=lambda name: -totals[name])[: MOST_PARTS - 1]
         names = [name for name in names if name in largest]
     if kind in ("flops_by_width", "flops_by_precision"):
-        return {name: style.shade(at, len(names)) for at, name in enumerate(names)}
+        told = sorted((name for name in names if "not told" not in name), key=_width)
+        shades = {name: style.shade(at, len(told)) for at, name in enumerate(told)}
+        return {**shades, **{name: style.PARTS["other"] for name in names if name not in shades}}
     return {name: style.part_colour(name, at) for at, name in enumerate(names)}
+
+
+def _width(part: str) -> tuple[int, str]:
+    """Order from narrow to wide: scalar, then the bits that are said, then tiles."""
+    bits = [int(word) for word in part.replace("-", " ").split() if word.isdecimal()]
+    return (10_000 if "amx" in part.casefold() else max(bits, default=0)), part
 
 
 def _draw(axis: Axes, panel: Panel, pad: float = 4.0) -> None:
     stacked = _adds_up(panel.bars)
-    ends = [_length(bar) for bar in panel.bars] if stacked else [_largest(bar) for bar in panel.bars]
-    scale, unit = unit_for(panel.bars[0].parts[0].value.unit, max(ends))
+    scales = _scales(panel)
+    ends = [_length(bar) for bar in panel.bars] if stacked else [_largest(bar, scales) for bar in panel.bars]
     for row, bar in enumerate(panel.bars):
-        (_stack if stacked else _beside)(axis, panel, bar, row, max(ends))
+        if stacked:
+            _stack(axis, panel, bar, row, max(ends))
+        else:
+            _beside(axis, panel, bar, row, scales, max(ends))
     axis.set_ylim(len(panel.bars) - 0.5, -0.5)
-    axis.set_xlim(0, max(ends) * (1.02 if stacked else 1.12))
+    axis.set_xlim(0, max(ends) * (1.02 if stacked else 1.19))
+    _set_subjects(axis, panel)
+    _set_amounts(axis, panel, max(ends))
+    axis.tick_params(labelsize=style.TICK)
+    axis.tick_params(axis="y", length=0)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    own = " (each by a scale of its own)" if len(scales) > 1 else ""
+    sheet.name_panel(axis, f"{_title(panel.kind)}{own}", pad)
+
+
+def _scales(panel: Panel) -> dict[str, float]:
+    """By unit what a bar of length 1 stands for: of several units the largest number of each."""
+    values = [part.value for bar in panel.bars for part in bar.parts]
+    found = {value.unit: max(v.value or 0.0 for v in values if v.unit == value.unit) for value in values}
+    return found if len(found) > 1 else dict.fromkeys(found, 1.0)
+
+
+def _set_subjects(axis: Axes, panel: Panel) -> None:
     axis.set_yticks(range(len(panel.bars)), [shortened(clean(bar.subject), 16) for bar in panel.bars])
     for text, bar in zip(axis.get_yticklabels(), panel.bars, strict=True):
         text.set_color(style.colour(bar.role))
         text.set_parse_math(False)
-    steps = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(0, max(ends) / scale)
+
+
+def _set_amounts(axis: Axes, panel: Panel, longest: float) -> None:
+    """Numbers at the x axis; where units differ the bars alone have theirs."""
+    if len(_scales(panel)) > 1:
+        axis.set_xticks([])
+        return
+    scale, unit = unit_for(panel.bars[0].parts[0].value.unit, longest)
+    steps = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(0, longest / scale)
     axis.xaxis.set_major_locator(FixedLocator([at * scale for at in steps]))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{tick(x / scale)} {unit}" if x else "0"))
-    axis.tick_params(labelsize=style.TICK)
-    axis.tick_params(axis="y", length=0)
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    sheet.name_panel(axis, TITLES.get(panel.kind, panel.kind.replace("_", " ")), pad)
 
 
-def _largest(bar: Bar) -> float:
-    return max(part.value.value or 0.0 for part in bar.parts)
+def _largest(bar: Bar, scales: dict[str, float]) -> float:
+    return max((part.value.value or 0.0) / scales[part.value.unit] for part in bar.parts)
 
 
 def _stack(axis: Axes, panel: Panel, bar: Bar, row: int, longest: float) -> None:
@@ -177,14 +219,22 @@ def _stack(axis: Axes, panel: Panel, bar: Bar, row: int, longest: float) -> None
         at += width
 
 
-def _beside(axis: Axes, panel: Panel, bar: Bar, row: int, longest: float) -> None:
+def _beside(axis: Axes, panel: Panel, bar: Bar, row: int, scales: dict[str, float], longest: float) -> None:
     """A bar for each part, one under the other, with their values."""
     parts = [p for name in panel.colours for p in bar.parts if p.part == name]
     height = 0.78 / len(parts)
     for order, part in enumerate(parts):
-        up, width = row - 0.39 + (order + 0.5) * height, part.value.value or 0.0
+        up = row - 0.39 + (order + 0.5) * height
+        width = (part.value.value or 0.0) / scales[part.value.unit]
         axis.barh(up, width, height * 0.9, color=panel.colours[part.part], linewidth=0, zorder=2)
-        _write(axis, width + 0.01 * longest, up, units.show(part.value), "left", style.DIM)
+        _write(axis, width + 0.01 * longest, up, _amount(part.value), "left", style.DIM)
+
+
+def _amount(value: Value) -> str:
+    if value.unit != "1" or value.value is None:
+        return units.show(value)
+    scale, prefix = unit_for("", value.value)
+    return f"{value.value / scale:.4g} {prefix}".strip()
 
 
 def _write(axis: Axes, x: float, y: float, text: str, side: str, ink: str) -> None:

@@ -16,13 +16,13 @@ MOST_NOTES = 6
 LONGEST_NOTE = 240
 
 
-def of(about: About | None, *notes: Iterable[str]) -> list[str]:
-    """The paragraphs under a picture."""
+def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = ()) -> list[str]:
+    """The paragraphs under a picture; key: what numbers in it stand for."""
     told = list(dict.fromkeys(clean(note) for some in notes for note in some if note))
     shown = [shortened(note, LONGEST_NOTE) for note in told[:MOST_NOTES]]
     if len(told) > MOST_NOTES:
         shown.append(f"{len(told) - MOST_NOTES} more notes: see the report.")
-    return [*_about(about), *shown]
+    return [*_about(about), *(["; ".join(key) + "."] if key else []), *shown]
 
 
 def title(what: str, about: About | None, where: str = "") -> str:

@@ -7,7 +7,7 @@ adjustText moves labels of points only, knows no labels along lines, and brings 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,24 +19,12 @@ from matplotlib.transforms import Bbox, IdentityTransform
 
 from ..names import clean
 from . import style
+from .places import Place, Places, along_level, along_rising, round_a_point
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top; pixels
 LONGEST = 40  # letters of a label
 CROSSING = 40.0  # points further is better than across a line
 LEADER = 11.0  # points from which on a line leads from the label to what it names
-_AROUND = (0, -45, 45, 180, -135, 135, -90, 90, -20, 20, 160, 200, -65, 65, -115, 115)
-
-
-class Place(NamedTuple):
-    """The middle of a text, pixels; and how far it is from where it would best be, points."""
-
-    x: float
-    y: float
-    far: float
-
-
-# Of axes, width and height of the text, and a point, in pixels.
-Places = Callable[[Axes, float, float, float], Iterable[Place]]
 
 
 class Label(NamedTuple):
@@ -76,13 +64,13 @@ class Labels(Artist):
         leader = Line2D([], [], color=style.FAINT, linewidth=0.6, zorder=2.6, transform=IdentityTransform())
         leader.set_in_layout(False)
         self._axis().add_line(leader)
-        places: Places = _round_a_point(x, y, style.MARKER / 2 if mark else 0.0)
+        places: Places = round_a_point(x, y, style.MARKER / 2 if mark else 0.0)
         self._labels.append(Label(self._text(text, colour, 0.0), places, leader, (x, y), None, farthest))
 
     def at_line(self, line: Line2D, text: str, colour: str, rising: bool) -> None:
         """A text along a line of two points, level or rising by 45 degrees."""
         angle = 45.0 if rising else 0.0
-        places: Places = _along_rising(line) if rising else _along_level(line)
+        places: Places = along_rising(line) if rising else along_level(line)
         self._labels.append(Label(self._text(text, colour, angle), places, None, None, line, math.inf))
 
     def draw(self, renderer: Any) -> None:
@@ -177,12 +165,16 @@ def _best(
     scale: float,
 ) -> Place | None:
     inside = axis.get_window_extent()
+
+    def is_free(box: Box) -> bool:
+        return _is_inside(box, inside) and not any(_touch(box, other) for other in taken)
+
     best: tuple[float, Place] | None = None
     for place in sorted(label.places(axis, width, height, scale), key=lambda p: p.far):
         if place.far > label.farthest or (best and place.far >= best[0]):
             break
         boxes = _footprint(place, width, height, angle)
-        if not all(map(inside_of(inside), boxes)) or any(_touch(a, b) for a in boxes for b in taken):
+        if not all(map(is_free, boxes)):
             continue
         cost = place.far + CROSSING * _crossings(boxes, lines)
         if best is None or cost < best[0]:
@@ -191,8 +183,8 @@ def _best(
     return best[1] if best and (best[0] < CROSSING or label.farthest == math.inf) else None
 
 
-def inside_of(frame: Bbox) -> Callable[[Box], bool]:
-    return lambda box: frame.x0 <= box[0] and box[2] <= frame.x1 and frame.y0 <= box[1] and box[3] <= frame.y1
+def _is_inside(box: Box, frame: Bbox) -> bool:
+    return bool(frame.x0 <= box[0] and box[2] <= frame.x1 and frame.y0 <= box[1] and box[3] <= frame.y1)
 
 
 def _pieces(line: Line2D) -> list[Box]:
@@ -224,9 +216,8 @@ def _touch(one: Box, other: Box) -> bool:
 def _footprint(place: Place, width: float, height: float, angle: float) -> list[Box]:
     """What a text covers: one box, or of a slanting one a row of squares that hold it."""
     if not angle:
-        return [
-            (place.x - width / 2, place.y - height / 2, place.x + width / 2, place.y + height / 2),
-        ]
+        across, up = width / 2, height / 2
+        return [(place.x - across, place.y - up, place.x + across, place.y + up)]
     # A square of side 1.5 h about a point of the slanting middle line holds all of the text nearby.
     half = 0.75 * height
     count = max(2, math.ceil(width / (0.7 * height)))
@@ -241,65 +232,3 @@ def _legend(axis: Axes, renderer: Any) -> list[Box]:
         return []
     box = legend.get_window_extent(renderer)
     return [(box.x0, box.y0, box.x1, box.y1)]
-
-
-def _round_a_point(x: float, y: float, radius: float) -> Places:
-    def places(axis: Axes, width: float, height: float, scale: float) -> Iterator[Place]:
-        at_x, at_y = axis.transData.transform((x, y))
-        for distance in (2.0, 7.0, 13.0, 20.0, 30.0, 42.0, 56.0, 72.0, 95.0, 120.0):
-            reach = (radius + distance) * scale
-            for order, degrees in enumerate(_AROUND):
-                across, up = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-                # The text's edge, not its middle, keeps the distance.
-                middle_x = at_x + across * reach + _side(across) * width / 2
-                middle_y = at_y + up * reach + _side(up) * height / 2
-                yield Place(middle_x, middle_y, distance + 0.15 * order)
-
-    return places
-
-
-def _side(cosine: float) -> float:
-    return 0.0 if abs(cosine) < 0.3 else math.copysign(1.0, cosine)
-
-
-def _visible(line: Line2D, axis: Axes) -> tuple[float, float, float, float]:
-    """The ends of what is seen of a line of two points, from left to right; pixels."""
-    frame = axis.get_window_extent()
-    (x0, y0), (x1, y1) = axis.transData.transform(line.get_xydata())
-    slope = (y1 - y0) / (x1 - x0) if x1 > x0 else 0.0
-    begin, end = max(x0, frame.x0), min(x1, frame.x1)
-    if slope:
-        begin = max(begin, x0 + (frame.y0 - y0) / slope)
-        end = min(end, x0 + (frame.y1 - y0) / slope)
-    return begin, y0 + (begin - x0) * slope, end, y0 + (end - x0) * slope
-
-
-def _along_level(line: Line2D) -> Places:
-    """Above or under the line, from its right end on leftwards."""
-
-    def places(axis: Axes, width: float, height: float, scale: float) -> Iterator[Place]:
-        begin, y, end, _ = _visible(line, axis)
-        for step in range(40):
-            x = end - width / 2 - step * 10 * scale
-            if x - width / 2 < begin and step:
-                return
-            for side, more in ((1, 0.0), (-1, 5.0)):
-                yield Place(x, y + side * (height / 2 + 0.3 * scale), step * 4 + more)
-
-    return places
-
-
-def _along_rising(line: Line2D) -> Places:
-    """Above or under the line, from where it comes into the picture on."""
-
-    def places(axis: Axes, width: float, height: float, scale: float) -> Iterator[Place]:
-        begin, y, end, _ = _visible(line, axis)
-        aside = (height / 2 + 0.8 * scale) * math.sqrt(0.5)
-        for step in range(40):
-            on = (width / 2 + 4 * scale) * math.sqrt(0.5) + step * 8 * scale
-            if begin + on + width / 2 * math.sqrt(0.5) > end and step:
-                return
-            for side, more in ((1, 0.0), (-1, 5.0)):
-                yield Place(begin + on - side * aside, y + on + side * aside, step * 4 + more)
-
-    return places

@@ -13,13 +13,14 @@ from ..model_records import RoofPoint, Spread
 from ..names import clean
 from ..records import Value
 from . import style
-from .labels import Labels
+from .labels import Labels, shortened
 from .scales import is_drawable, tick
 
 ONE_SPOT = 1.12  # points of a role within this factor of each other have one name
 MOST_NAMED = 14
 MOST_ARROWS = 4
 LONGEST_NAME = 26  # longer names get a number and stand in the caption
+LONGEST_KEY = 64
 LEAST_HEADROOM = 1.15  # less is a touch of the roof
 KINDS = {"rank": "ranks", "step": "steps", "kernel": "kernels", "phase": "phases"}
 
@@ -108,6 +109,8 @@ def arrows(axis: Axes, labels: Labels, spots: Sequence[Spot]) -> bool:
         axis.annotate(
             "", (x, top), (x, y), arrowprops={**arrow, **looks}, zorder=3, annotation_clip=True
         ).set_in_layout(False)
+        # The shaft again, as a line that labels keep off.
+        axis.add_line(Line2D((x, x), (y, top), color=style.colour(point.role), linewidth=0.8, zorder=2.9))
         factor = point.headroom.value or 0.0
         told = f"{factor:.1f}×" if factor < 10 else f"{tick(round(factor))}×"
         labels.at_point(x, math.sqrt(y * top), told, style.colour(point.role), mark=False)
@@ -127,7 +130,7 @@ def name_points(
         name = clean(spot.name)
         if spot in long:
             number = f"{start + len(key)}"
-            key.append(f"{number} {name}")
+            key.append(f"{number} {shortened(name, LONGEST_KEY)}")
             name = number
         labels.at_point(*place(spot.middle), name, style.colour(spot.middle.role))
     return key

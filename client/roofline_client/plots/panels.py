@@ -58,10 +58,10 @@ def figure(kind: Kind, record: Roofline) -> Figure:
     boxes = sheet.rows(len(panels), columns, width, width * ratio, titled=len(panels) > 1)
     with sheet.settings():
         made, axes = sheet.blank(boxes)
-        handles, notes = _draw(kind, axes, panels, [frame] * len(panels))
+        handles, key, notes = _draw(kind, axes, panels, [frame] * len(panels))
         sheet.share_sides(axes, columns)
         where = sheet.only_title(axes)
-        under = caption.of(record.about, notes, left_out, record.notes)
+        under = caption.of(record.about, notes, left_out, record.notes, key=key)
         sheet.finish(made, boxes, caption.title(kind.title, record.about, where), handles, under)
     return made
 
@@ -72,14 +72,14 @@ def draw_on(kind: Kind, axes: Axes | Sequence[Axes], record: Roofline) -> None:
     given = sheet.given(axes, len(panels), "nodes or devices")
     frames = [shaped(_frame(p), *[sheet.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with sheet.settings():
-        handles, _ = _draw(kind, given, panels, frames)
+        handles, _, _ = _draw(kind, given, panels, frames)
         sheet.legend_on(given[0], handles)
 
 
 def _draw(
     kind: Kind, axes: Sequence[Axes], panels: Sequence[Panel], frames: Sequence[Frame]
-) -> tuple[list[Artist], list[str]]:
-    """The entries of the legend, and notes."""
+) -> tuple[list[Artist], list[str], list[str]]:
+    """The entries of the legend, the key to numbers, and notes."""
     key: list[str] = []
     drawn: list[Drawn] = []
     for axis, panel, frame in zip(axes, panels, frames, strict=True):
@@ -96,7 +96,7 @@ def _draw(
         *({str(h.get_label()): h for d in drawn for h in d.more}.values()),
         *roofs.explained(line for panel in panels for line in panel.lines),
     ]
-    return handles, [*(["; ".join(key) + "."] if key else []), *bare]
+    return handles, key, bare
 
 
 def _frame(panel: Panel) -> Frame:

@@ -62,9 +62,10 @@ def frame_of(lines: Sequence[RoofLine], placed: Iterable[tuple[float, float]]) -
     room for labels."""
     points = list(placed)
     peaks = [line.flops[0] for line in lines if not is_slanting(line)]
+    slopes = any(is_slanting(line) for line in lines)
     # Without a compute ceiling the lines of memory end nowhere in particular.
     ridges = [line.intensity[-1] for line in lines if is_slanting(line) and peaks]
-    ridges += [line.intensity[0] for line in lines if not is_slanting(line)]
+    ridges += [line.intensity[0] for line in lines if slopes and not is_slanting(line)]
     across = [*(x for x, _ in points), *ridges]
     if not ridges:
         across += [1.0, 16.0]
@@ -83,17 +84,17 @@ def frame_of(lines: Sequence[RoofLine], placed: Iterable[tuple[float, float]]) -
 def draw_roof(axis: Axes, labels: Labels, lines: Sequence[RoofLine], frame: Frame) -> None:
     # Those that make the roof have the first choice of places for their labels.
     for line in sorted(lines, key=lambda x: (not x.binding, is_theory(x))):
-        _draw_line(axis, labels, line, frame)
+        _draw_line(axis, labels, line, frame, any(map(is_slanting, lines)))
 
 
-def _draw_line(axis: Axes, labels: Labels, line: RoofLine, frame: Frame) -> None:
-    """A ceiling from its ridge to the edge of the picture."""
+def _draw_line(axis: Axes, labels: Labels, line: RoofLine, frame: Frame, ridged: bool) -> None:
+    """A ceiling from its ridge to the edge of the picture; without one from edge to edge."""
     if is_slanting(line):
         slope = height(line)
         left, right = frame.left, min(line.intensity[-1], frame.right)
         up: tuple[float, float] = (left * slope, right * slope)
     else:
-        left, right = max(line.intensity[0], frame.left), frame.right
+        left, right = max(line.intensity[0], frame.left) if ridged else frame.left, frame.right
         up = (line.flops[0], line.flops[0])
     drawn = Line2D(
         (left, right), up, **_looks(line), solid_capstyle="butt", zorder=2 + (0.1 if line.binding else 0)

@@ -17,11 +17,11 @@ from ..errors import ClientError
 from ..model_records import TimePanel, TimePoint, TimeRoofline
 from ..names import clean, short_hosts
 from . import caption, sheet, style
-from .labels import Labels
-from .marks import level_name
+from .labels import Labels, shortened
+from .marks import LONGEST_KEY, level_name
 from .scales import Frame, around, is_drawable, set_plane, shaped, tick
 
-MOST_NAMED = 12
+MOST_NAMED = 9
 LONGEST_NAME = 22
 WIDTHS = {1: 5.7, 2: 3.35}
 NARROW = 2.95
@@ -38,11 +38,11 @@ def figure(record: TimeRoofline) -> Figure:
     boxes = sheet.rows(len(panels), columns, width, width * ratio, titled=len(panels) > 1)
     with sheet.settings():
         made, axes = sheet.blank(boxes)
-        handles, notes = _draw(axes, panels, [frame] * len(panels))
+        handles, key, notes = _draw(axes, panels, [frame] * len(panels))
         sheet.share_sides(axes, columns)
         where = sheet.only_title(axes)
         title = caption.title("Time-based roofline", record.about, where)
-        sheet.finish(made, boxes, title, handles, caption.of(record.about, notes, record.notes))
+        sheet.finish(made, boxes, title, handles, caption.of(record.about, notes, record.notes, key=key))
     return made
 
 
@@ -52,7 +52,7 @@ def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
     given = sheet.given(axes, len(panels), "nodes, devices or precisions")
     frames = [shaped(_frame(p), *[sheet.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with sheet.settings():
-        handles, _ = _draw(given, panels, frames)
+        handles, _, _ = _draw(given, panels, frames)
         sheet.legend_on(given[0], handles)
 
 
@@ -87,7 +87,8 @@ def _frame(panel: TimePanel) -> Frame:
 
 def _draw(
     axes: Sequence[Axes], panels: Sequence[TimePanel], frames: Sequence[Frame]
-) -> tuple[list[Artist], list[str]]:
+) -> tuple[list[Artist], list[str], list[str]]:
+    """The entries of the legend, the key to numbers, and notes."""
     hosts = short_hosts(list(dict.fromkeys(clean(panel.host) for panel in panels)))
     key: list[str] = []
     notes: list[str] = []
@@ -103,7 +104,7 @@ def _draw(
         _isocurves(axis, labels, panel, frame)
         key += _points(axis, labels, [p for p in panel.points if _has_place(p)], len(key) + 1)
         notes += [*_missing(panel.points), *_without_flops(panel, title if len(panels) > 1 else "")]
-    return _explained(panels), [*(["; ".join(key) + "."] if key else []), *notes]
+    return _explained(panels), key, notes
 
 
 def _boxes(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
@@ -135,9 +136,10 @@ def _balance(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None
 
 def _isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
     for curve in panel.isocurves:
-        # What begins at zero comes in from the edge of the picture.
         across = [max(x, frame.left) for x in curve.bytes]
         up = [max(y, frame.bottom) for y in curve.flops]
+        # The curve goes on beyond its first and last vertex, level and upright.
+        across[:1], up[-1:] = [frame.left], [frame.bottom]
         corner = max(across, default=0.0), max(up, default=0.0)
         if (
             len(across) < 2
@@ -173,7 +175,8 @@ def _points(axis: Axes, labels: Labels, points: Sequence[TimePoint], start: int)
 
 
 def _worth(point: TimePoint) -> str:
-    told = f"{clean(point.label)} ({units.show(point.time)} in {point.launches:,} launches"
+    launches = f"{point.launches:,} launch{'es' if point.launches != 1 else ''}"
+    told = f"{shortened(clean(point.label), LONGEST_KEY)} ({units.show(point.time)} in {launches}"
     bound = f", {clean(point.bound)}" if point.bound else ""
     return f"{told}{bound})"
 
