@@ -53,7 +53,7 @@ class TwoNodes(Site):
             f"{host}.log",
             ROOFLINE_SOCKET=str(self.folder / f"{host}.s"),
         )
-        wait_until(lambda: self.connections(host) > before, what=f"{host} is connected")
+        wait_until(lambda: self.connections(host) > before, 60, what=f"{host} is connected")
 
     def connections(self, host: str) -> int:
         """How often an agent of this host was welcomed."""
