@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_agent.records import Rank
 from roofline_agent.settings import Tellings
@@ -26,11 +26,13 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return clean_environ(ROOFLINE_SOCKET=str(tmp_path / "agent.sock"))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(names, values, max_size=8))
 def test_environment_says_what_was_written_into_it(tags: dict[str, str]) -> None:
     assert said_by(as_environ(tags)) == (tags, [])
 
 
+@settings(deadline=None)
 @given(st.text(max_size=400), st.text(max_size=300))
 def test_any_environment_gives_tags_that_can_be(said: str, experiment: str) -> None:
     found = said_by({TAGS: said, EXPERIMENT: experiment})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from roofline_server.records import RECORDING, Ceiling, Machine, NodeKey, SourceStatus
-from roofline_server.store.machines import MAX_SAYINGS
+from roofline_server.store import machines
 from roofline_server.store.store import Store
 
 from ..builders import DRAM, PEAK_F32, UNIX, Node, S, crash, machine, open_store, rank, training
@@ -114,14 +114,17 @@ def test_other_boot_goes_on_with_the_versions(store: Store) -> None:
     assert [v.version for v in store.machine_versions()] == [2, 1]
 
 
-def test_source_that_comes_and_goes_does_not_fill_the_catalog(tmp_path: Path, store: Store) -> None:
+def test_source_that_comes_and_goes_does_not_fill_the_catalog(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machines, "MAX_SAYINGS", 4)
     node = Calibrated()
-    for number in range(3 * MAX_SAYINGS):
+    for number in range(12):
         node.says = EARLY._replace(interval_ns=number)
         node.number(store)
     (version,) = store.machine_versions()
-    assert version.machine.interval_ns == 3 * MAX_SAYINGS - 1
-    assert len(store._catalog.sayings()["a"]) == MAX_SAYINGS
+    assert version.machine.interval_ns == 11
+    assert [s.machine.interval_ns for s in store._catalog.sayings()["a"]] == [0, 1, 2, 11]
 
 
 def test_connected_is_whoever_has_a_stream(store: Store) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_server.records import Ceiling, Machine
 from roofline_server.store.versions import Saying, begins_of, follows, is_another, used
@@ -111,6 +111,7 @@ MACHINES = [
 said = st.lists(st.tuples(st.integers(0, 50), st.sampled_from(MACHINES)), min_size=1, max_size=8)
 
 
+@settings(deadline=None)
 @given(said, st.integers(-5, 60), st.integers(0, 30))
 def test_what_is_used_was_said(told: Sequence[tuple[int, Machine]], begin_ns: int, length_ns: int) -> None:
     kept = sayings(*told)
@@ -121,6 +122,7 @@ def test_what_is_used_was_said(told: Sequence[tuple[int, Machine]], begin_ns: in
     assert use.machine.ceilings in {s.machine.ceilings for s in kept if s.version == use.version}
 
 
+@settings(deadline=None)
 @given(said, st.integers(0, 60))
 def test_what_is_said_later_changes_no_job_that_has_ceilings(
     told: Sequence[tuple[int, Machine]], end_ns: int
