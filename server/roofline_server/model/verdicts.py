@@ -12,6 +12,7 @@ from .roofline import MINIMUM, NETWORK, Limits, main_memory, title
 from .values import Value
 
 AT_ROOF, ABOVE = 1.1, 0.95  # headroom below which something is at its roof, and above it
+FAR = 10  # headroom above which it is not the roof that holds something back
 FILLED = 0.8  # share of its steps that kernels fill when it is they that matter
 NARROW = 0.3  # share of FLOPs in narrow vectors worth a word
 PURE = 0.95  # share of FLOPs in one precision above which the others need no word
@@ -38,19 +39,25 @@ def sentence(
     if fill is not None and fill < FILLED and headroom > AT_ROOF:
         said = _hardly_computing(headroom, fill, values)
     else:
-        said = of_work(headroom, intensity, level, limits) + _narrow(
+        parts = sharing / max(1, len(ranks))
+        said = of_work(headroom, intensity, level, limits, parts) + _narrow(
             ranks, intensity, level, limits, headroom
         )
     return "; ".join(filter(None, (said, _mixed(ranks, limits), _shared(limits, sharing))))
 
 
-def of_work(headroom: float, intensity: float, level: str, limits: Limits) -> str:
-    """What holds back whatever has this intensity: the ceiling, how far it is, and what would raise it."""
+def of_work(headroom: float, intensity: float, level: str, limits: Limits, parts: float = 1) -> str:
+    """What holds back whatever has this intensity: the ceiling, how far it is, and what would raise it.
+
+    parts: of how many like it that share the roof this is one: it can reach no more than its part.
+    """
     ceiling = limits.binding(intensity, level)
     if ceiling is None:
         return limits.lacks(level)
     if headroom < ABOVE:
         return _above(headroom, level, ceiling.kind)
+    if headroom > FAR * max(1, parts):
+        return _far(headroom, ceiling.name)
     if ceiling.kind == "compute":
         if headroom < AT_ROOF:
             return f"compute-bound, {_below(headroom)}: only a cheaper precision or more machines help"
@@ -67,7 +74,18 @@ def of_work(headroom: float, intensity: float, level: str, limits: Limits) -> st
 def _below(headroom: float, most: str = "") -> str:
     if headroom < AT_ROOF:
         return f"at the roof ({1 / headroom:.0%} of it)"
-    return f"{most}{headroom:.2g}x below the roof"
+    return f"{most}{_times(headroom)} below the roof"
+
+
+def _times(headroom: float) -> str:
+    return f"{headroom:.2g}x" if headroom < 10 else f"{headroom:,.0f}x"
+
+
+def _far(headroom: float, ceiling: str) -> str:
+    causes = "few threads, short calls, waiting, or what else runs there"
+    return (
+        f"{_times(headroom)} below its roof ({ceiling}), which is not what holds it back: look for {causes}"
+    )
 
 
 def _above(headroom: float, level: str, kind: str) -> str:
@@ -79,7 +97,8 @@ def _above(headroom: float, level: str, kind: str) -> str:
 
 def _hardly_computing(headroom: float, fill: float, values: Mapping[str, Value]) -> str:
     reached = 1 / headroom / fill
-    said = f"its kernels reach {reached:.0%} of the roof, but they fill only {fill:.0%} of the step"
+    filling = f"but they fill only {fill:.0%}" if reached >= FILLED / 2 else f"and fill only {fill:.0%}"
+    said = f"its kernels reach {reached:.0%} of the roof, {filling} of the step"
     return f"{said}: {_aside(values)}"
 
 

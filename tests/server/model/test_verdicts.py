@@ -113,6 +113,14 @@ def test_words_name_the_ceiling_and_what_helps(
     assert said(headroom, intensity, evidence(), level=level) == words
 
 
+@pytest.mark.parametrize("intensity, ceiling", [(1, "dram.triad"), (2 * RIDGE, "peak.f32.512")])
+def test_what_is_far_below_its_roof_is_not_held_back_by_it(intensity: float, ceiling: str) -> None:
+    words = said(1234.0, intensity, evidence())
+    assert words.startswith(f"1,234x below its roof ({ceiling}), which is not what holds it back: ")
+    # Four ranks share the node: a quarter of the roof is what one can have.
+    assert "-bound" in said(35.0, intensity, evidence(), sharing=4)
+
+
 def test_level_without_ceiling_has_the_reason_for_words() -> None:
     assert "no L2 bandwidth of node1" in verdicts.of_work(2.0, 1.0, "l2", NODE)
 
@@ -163,6 +171,7 @@ def test_rank_that_hardly_computes_is_told_so() -> None:
     words = said(3.5, 2 * RIDGE, busy(0.4))
     assert words.startswith("its kernels reach 71% of the roof, but they fill only 40% of the step: ")
     assert "the time between them counts more" in words
+    assert said(50.0, 2 * RIDGE, busy(0.4)).startswith("its kernels reach 5% of the roof, and fill only 40%")
 
 
 @pytest.mark.parametrize(
