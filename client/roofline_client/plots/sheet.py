@@ -19,6 +19,7 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 from ..errors import ClientError
+from ..files import placed
 from ..names import clean
 from . import style
 from .labels import shortened
@@ -53,11 +54,9 @@ class Picture(Figure):
 
 
 def write(figure: Figure, path: Path) -> None:
-    """Raises ClientError when the file cannot be written."""
-    try:
-        figure.savefig(path, dpi=200)
-    except OSError as error:
-        raise ClientError(f"cannot write {path}: {error.strerror or error}") from None
+    """The file has its name when it is whole. Raises ClientError when it cannot be written."""
+    with placed(path) as file:
+        figure.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=200)
 
 
 def rows(count: int, columns: int, width: float, height: float, titled: bool = True) -> list[Box]:
@@ -182,7 +181,7 @@ def legend_above(axis: Axes, handles: Sequence[Artist], columns: int, gap: float
 
 def name_panel(axis: Axes, text: str, pad: float = 4.0, colour: str = style.INK) -> None:
     looks: dict[str, Any] = {"fontsize": style.LABEL, "color": colour, "parse_math": False}
-    axis.set_title(shortened(clean(text), 52), loc="left", pad=pad, **looks)
+    axis.set_title(shortened(clean(text), 60), loc="left", pad=pad, **looks)
 
 
 def wrapped(figure: Figure, text: str, room: float) -> list[str]:

@@ -287,3 +287,17 @@ def test_help_names_the_kinds() -> None:
     assert done.returncode == 0 and all(kind in done.stdout for kind in PICTURES)
     for command in ("roofline", "trajectory", "breakdown"):
         assert f"  roofline-client {command} --" in run(command, "--help").stdout
+
+
+def test_picture_appears_whole_or_not_at_all(site: Asked, tmp_path: Path) -> None:
+    """What stands there stays until the new one is finished."""
+    file = tmp_path / "x.png"
+    file.write_text("old")
+    failing = mock.patch(
+        "matplotlib.figure.Figure.savefig", side_effect=OSError(28, "No space left on device")
+    )
+    with failing:
+        one_line(asking(site, "plot", "--kind", "roofline", "--job", "42", "-o", file), 1, "No space left")
+    assert file.read_text() == "old" and os.listdir(tmp_path) == ["x.png"]
+    assert asking(site, "plot", "--kind", "roofline", "--job", "42", "-o", file).returncode == 0
+    assert file.read_bytes().startswith(b"\x89PNG") and os.listdir(tmp_path) == ["x.png"]
