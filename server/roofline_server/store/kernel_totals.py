@@ -22,7 +22,7 @@ COLUMNS = frozenset(
 )
 SPANS = frozenset(("rank", "node", "time_ns", "end_ns", "name", "bytes", "count"))
 MARKS = frozenset(("rank", "node", "kind", "time_ns", "phase"))
-SLACK_NS = 600_000_000_000  # a call of a segment may last beyond its end; clocks are known better later
+SLACK_NS = 60_000_000_000  # a call of a segment may last beyond its end; clocks are known better later
 
 
 def totals(raw: RawData, stretches: Stretches, by_phase: bool = False) -> tuple[list[KernelTotal], int]:
