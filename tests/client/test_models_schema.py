@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from roofline_client import breakdowns, model_records, rooflines, time_rooflines, trajectories
+from roofline_agent.calibrate.store import save
+from roofline_client import breakdowns, connect, model_records, rooflines, time_rooflines, trajectories
 
+from ..end_to_end.conftest import Site, wait_until
 from . import models
-from .test_schema import objects
+from .test_schema import CALIBRATION, objects
 
+KINDS = ("classic", "hierarchical", "network", "time")
+POINTS = ("role", "rank", "step", "phase", "kernel")
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json.loads((DOCS / "models.schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -54,8 +59,9 @@ def test_every_object_is_closed_whole_and_described() -> None:
 
 def test_what_reports_have_too_is_the_same() -> None:
     shared = json.loads((DOCS / "report.schema.json").read_text())["$defs"]
-    for name in ("value", "ceiling", "roof"):
+    for name in ("ceiling", "roof"):
         assert SCHEMA["$defs"][name] == shared[name]
+    assert set(SCHEMA["$defs"]["value"]["properties"]) == set(shared["value"]["properties"])
 
 
 @pytest.mark.parametrize(
@@ -107,3 +113,47 @@ def test_wrong_answer_does_not_validate(model: str, change: Change) -> None:
     whole = printed(model)
     change(whole)
     assert faults(whole)
+
+
+# -- a real server's answers ---------------------------------------------------------------------------------
+
+QUESTIONS = {
+    **{f"roofline {kind}": ("roofline", "--job", "42", "--kind", kind) for kind in KINDS},
+    **{f"points {what}": ("roofline", "--job", "42", "--points", what) for what in POINTS},
+    "breakdown by rank": ("breakdown", "--job", "42", "--by", "rank"),
+    "trajectory": ("trajectory", "--job", "42", "--over", "ranks"),
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A real server and agent after a training of twenty steps on a node with ceilings."""
+    folder = tmp_path_factory.mktemp("site")
+    made = Site(folder)
+    save(CALIBRATION._replace(host=os.uname().nodename), folder / "agent" / "ceilings.json")
+    try:
+        made.server()
+        made.agent()
+        assert made.rank("worker", 0, 20, 0.02, 16).wait(timeout=60) == 0
+        wait_until(lambda: made.steps("worker:0") == 20, what="all steps arrive")
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_real_answers_validate(site: Site, name: str) -> None:
+    done = site.ask(*QUESTIONS[name], "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert faults(json.loads(done.stdout)) == []
+
+
+def test_real_numbers_are_in_the_units_of_their_columns(site: Site) -> None:
+    with connect(site.address) as client:
+        job = client.job("42")
+        answers = [job.roofline(kind) for kind in KINDS if kind != "time"]
+        answers += [job.time_roofline("step"), job.breakdown(), job.report(), job.steps()]
+        for result in (*answers, client.experiment(jobs=["42"]).trajectory("ranks"), client.machines()):
+            assert all(len(result.to_pandas(table).columns) for table in result.tables)
+            assert result._repr_html_().count("<table>") >= 1
+        assert len(job.roofline().to_pandas("ceilings")) == len(CALIBRATION.ceilings)
