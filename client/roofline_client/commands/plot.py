@@ -86,7 +86,8 @@ def _steps(client: Any, asked: Options) -> Any:
     from ..plots import Steps
 
     chunks = list(client.steps(asked.jobs[0], asked.ranks, first, last))
-    return Steps(asked.jobs[0], chunks)
+    # Its caption comes with every answer of the models.
+    return Steps(asked.jobs[0], chunks, client.breakdown(asked.jobs[0], **asked.subject).about)
 
 
 KINDS = {

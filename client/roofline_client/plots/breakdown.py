@@ -171,7 +171,7 @@ def _draw(axis: Axes, panel: Panel, pad: float = 4.0) -> None:
     axis.tick_params(labelsize=style.TICK)
     axis.tick_params(axis="y", length=0)
     axis.spines[["top", "right", "left"]].set_visible(False)
-    own = " (each by a scale of its own)" if len(scales) > 1 else ""
+    own = " (each to its own scale)" if len(scales) > 1 else ""
     sheet.name_panel(axis, f"{_title(panel.kind)}{own}", pad)
 
 

@@ -21,7 +21,8 @@ def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = ()) -> l
     told = list(dict.fromkeys(clean(note) for some in notes for note in some if note))
     shown = [shortened(note, LONGEST_NOTE) for note in told[:MOST_NOTES]]
     if len(told) > MOST_NOTES:
-        shown.append(f"{len(told) - MOST_NOTES} more notes: see the report.")
+        more = len(told) - MOST_NOTES
+        shown.append(f"{more} more note{'s' if more > 1 else ''}: see the report.")
     return [*_about(about), *(["; ".join(key) + "."] if key else []), *shown]
 
 

@@ -132,8 +132,8 @@ def _series(paths: Sequence[Path]) -> list[Series]:
             found.setdefault(key, []).append(path)
     series = []
     for group in found.values():
-        # Workers compute the throughput; the servers of the same jobs only take part in it.
-        own = min(group, key=lambda path: path.role == "ps")
+        # Workers make the throughput; servers and chiefs of the same jobs only take part in it.
+        own = min(group, key=lambda path: path.role in ("ps", "chief", "evaluator"))
         name = ", ".join(path.role for path in group)
         series.append((name, own.role, [s for s in own.stops if _is_number(s.throughput)]))
     return series
@@ -160,8 +160,8 @@ def _draw_sides(top: Axes, bottom: Axes, series: Sequence[Series], over: str) ->
     bottom.axhline(1.0, color=style.FAINT, linewidth=0.9, linestyle="--", zorder=1)
     _dress_side(top, across, "", f"Throughput ({unit})")
     _dress_side(bottom, across, clean(over), "Scaling efficiency")
-    top.set_ylim(bottom=0)
-    bottom.set_ylim(0, max(1.1, bottom.get_ylim()[1]))
+    top.set_ylim(0, 1.05 * top.get_ylim()[1])
+    bottom.set_ylim(0, max(1.1, 1.05 * bottom.get_ylim()[1]))
     top.tick_params(labelbottom=False)
     return [Line2D([], [], color=style.DIM, linewidth=0.9, linestyle="--", label="ideal scaling")]
 
@@ -203,9 +203,11 @@ def _apart(places: Sequence[tuple[str, float]], least: float) -> list[tuple[str,
 
 
 def _missing(record: Trajectory) -> list[str]:
-    notes = [path.words for path in record.paths]
+    """What each path says, and what of it could not be drawn."""
+    points = []
     for path in record.paths:
+        lost = [stop for stop in path.stops if not marks.can_be_drawn(stop.point)]
         for stop in path.stops:
-            told = marks.missing([stop.point._replace(label=f"{path.role} at {record.over} {stop.at}")])
-            notes += told
-    return notes
+            where = f" at {record.over} {stop.at}" if stop in lost and len(lost) < len(path.stops) else ""
+            points.append(stop.point._replace(label=f"{path.role}{where}"))
+    return [*(f"{path.role}: {path.words}" for path in record.paths if path.words), *marks.missing(points)]

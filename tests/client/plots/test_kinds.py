@@ -261,7 +261,7 @@ def test_absent_parts_are_named() -> None:
     record = models.breakdown("worker", kinds=["time"])
     gone = record.parts[0]._replace(kind="flops_by_width", value=absent("FLOP", "no PMU here"))
     _, texts = drawn(record._replace(parts=[*record.parts, gone]), "breakdown")
-    assert seen_text(texts, "FLOPs by vector width: worker input absent: no PMU here.")
+    assert seen_text(texts, "FLOPs by vector width (input) of worker absent: no PMU here.")
 
 
 def test_steps_nobody_saw_leave_a_hole() -> None:
