@@ -247,6 +247,7 @@ def test_hard_logic_knows_only_records_and_itself() -> None:
         "functools",
         "itertools",
         "math",
+        "re",
         "statistics",
         "typing",
         "numpy",

@@ -20,6 +20,7 @@ from .records import Isocurve, OverheadBox
 
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
 MOST_DECADES = 12
+FAR = 0.1  # of the roof: what is lower is not said to be held back by it
 
 
 class Machine(NamedTuple):
@@ -90,6 +91,8 @@ def words(work: Work, machine: Machine, placed: Placed) -> str:
             f"{_short(share)} times what the {peak} allows: caches save traffic that was counted, or the "
             "ceiling was measured too low"
         )
+    if share < FAR:
+        return f"{_short(1 / share)} times slower than the {peak} allows: something else holds it back"
     what = "computing" if placed.bound == COMPUTE else "moving data"
     return f"bound by {what}, at {_short(100 * share)} % of the {peak}{_help(placed.bound, share)}"
 

@@ -1,0 +1,9 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# A busy machine is no fault of the code: no test is timed.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
