@@ -20,8 +20,9 @@ from .calibrate.errors import CalibrationError
 from .calibrate.records import Ceiling
 from .config import Config, default_socket, default_state
 from .discovery import Discovery
+from .encoding import Greeting, encode_within
 from .errors import ConfigError, Unavailable
-from .exporter import Exporter, Greeting, encode_within
+from .exporter import Exporter
 from .listener import Listener
 from .machine import boot_id, read_machine
 from .marks import Intake

@@ -16,7 +16,8 @@ import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
 from roofline_agent.calibrate.records import Ceiling
-from roofline_agent.exporter import WINDOW, Exporter, Greeting, doubles, encode, encode_within, ints
+from roofline_agent.encoding import Greeting, doubles, encode, encode_within, ints
+from roofline_agent.exporter import WINDOW, Exporter
 from roofline_agent.machine import Machine
 from roofline_agent.records import (
     ABSENT_INT,

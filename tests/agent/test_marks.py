@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from roofline_agent import bounds
 from roofline_agent.discovery import Discovery
+from roofline_agent.encoding import encode
 from roofline_agent.errors import Unavailable
-from roofline_agent.exporter import encode
 from roofline_agent.listener import Listener
 from roofline_agent.marks import CALLS, KERNEL, LOOK_AGAIN_NS, MAX_FACTS, WRAPPED, Intake
 from roofline_agent.records import Batch, Call, Event, EventKind, Mark, Rank

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from .. import __version__
 from ..calibrate.records import Ceiling
+from ..encoding import Greeting, encode
 from ..errors import Unreachable
-from ..exporter import Exporter, Greeting, encode
+from ..exporter import Exporter
 from ..machine import Machine
 from ..records import Provenance, SourceStatus
 from ..spool import Spool

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
-from roofline_agent.exporter import Exporter, Greeting
+from roofline_agent.encoding import Greeting
+from roofline_agent.exporter import Exporter
 from roofline_agent.machine import Machine
 from roofline_agent.netbench.bench import NetBench
 from roofline_agent.netbench.records import Measure, Said, Serve, Serving

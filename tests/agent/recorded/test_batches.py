@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline_agent.exporter import encode
+from roofline_agent.encoding import encode
 from roofline_agent.recorded.batches import THINGS_PER_BATCH, Target, batches, duration_s, identity, set_name
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.records import Counter, Kernel, Launch, Step, Throughput
