@@ -87,7 +87,7 @@ def _steps(client: Any, asked: Options) -> Any:
 
     chunks = list(client.steps(asked.jobs[0], asked.ranks, first, last))
     # Its caption comes with every answer of the models.
-    return Steps(asked.jobs[0], chunks, client.breakdown(asked.jobs[0], **asked.subject).about)
+    return Steps(asked.jobs[0], chunks, client.roofline(asked.jobs[0], points="role", **asked.subject).about)
 
 
 KINDS = {
@@ -104,8 +104,8 @@ NAMES = {"ranks": "--rank", "roles": "--role"}  # of options that are not named 
 
 
 def plot(
-    kind: Annotated[str, typer.Option(help=", ".join(KINDS))],
     file: Annotated[Path, typer.Option("-o", "--output", help="FILE.png, .svg or .pdf")],
+    kind: Annotated[str, typer.Option(help=", ".join(KINDS))] = "roofline",
     server: ServerOption = DEFAULT_SERVER,
     job: JobsOption = None,
     steps: StepsOption = "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClientError
@@ -79,9 +79,12 @@ class Pieces(Shown):
 class StepsResult(Pieces):
     """One row per rank and step. Shows the newest rows; `to_pandas` has all of them."""
 
-    def __init__(self, job: str, chunks: Iterable[TableChunk], about: About | None = None) -> None:
+    def __init__(
+        self, job: str, chunks: Iterable[TableChunk], about: Callable[[], About] | None = None
+    ) -> None:
+        """about: asked when a picture wants its caption."""
         super().__init__(job, chunks)
-        self.about = about
+        self._about = about
 
     def text(self) -> Any:
         from .. import steps
@@ -92,7 +95,7 @@ class StepsResult(Pieces):
         """The time of every step and its phases; arguments and errors as of `Result.plot`."""
         from .. import plots
 
-        shown = plots.Steps(self.job, self.record, self.about)
+        shown = plots.Steps(self.job, self.record, self._about() if self._about else None)
         if ax is None:
             return showable(plots.figure("steps", shown))
         plots.draw_on(ax, "steps", shown)

@@ -66,7 +66,11 @@ class JobQuestions:
 
     def steps(self, steps: Steps = "", ranks: Sequence[str] = ()) -> StepsResult:
         """One row per rank and step."""
-        return StepsResult(self.job, self._client.steps(self.job, ranks, *step_range(steps)))
+        subject = _subject(steps, ranks)
+        chunks = self._client.steps(self.job, ranks, *step_range(steps))
+        return StepsResult(
+            self.job, chunks, lambda: self._client.roofline(self.job, points="role", **subject).about
+        )
 
     def timeline(self, steps: Steps = "", ranks: Sequence[str] = (), kernels: bool = False) -> TimelineResult:
         """What every rank did when; kernels: every executed kernel too."""

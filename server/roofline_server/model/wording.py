@@ -19,6 +19,8 @@ def path_in_words(over: str, stops: Sequence[Stop]) -> str:
     if len(stops) < 2:
         return f"one value of {over} only: a path needs two"
     placed = [s for s in stops if s.point.flops_per_second.value and s.point.intensity.value]
+    if not placed:
+        return "no stop has a point"  # throughput is the whole job's: its training role tells it
     parts = [_of_points(over, placed) if len(placed) > 1 else _unplaced(placed), _of_throughput(over, stops)]
     return "; ".join(filter(None, parts))
 
@@ -55,7 +57,7 @@ def _from_roof(before: float | None, after: float | None) -> str:
 
 
 def _unplaced(stops: Sequence[Stop]) -> str:
-    return f"only {stops[0].at} has a point" if stops else "no stop has a point"
+    return f"only {stops[0].at} has a point"
 
 
 def _of_throughput(over: str, stops: Sequence[Stop]) -> str:
