@@ -34,6 +34,9 @@ def parse() -> argparse.Namespace:
 
 def pictures(options: argparse.Namespace) -> int:
     with running(options.folder, ["--python", options.torch_python]) as services:
+        # First: a job is held against the ceilings that were known when it ran.
+        say("the network between the agents: here a node with itself")
+        services.ask("bench", "net", "--from", HOST, "--to", HOST, "--quick")
         for workers in WORKERS:
             say(f"TensorFlow, 1 parameter server, {workers} workers")
             train_ps(services, options, workers)
@@ -44,8 +47,6 @@ def pictures(options: argparse.Namespace) -> int:
             say(f"kernels of the papers, batch {batch}")
             train_kernel(services, options, "conv2d", batch)
             train_kernel(services, options, "lstm", batch)
-        say("the network between the agents: here a node with itself")
-        services.ask("bench", "net", "--from", HOST, "--to", HOST, "--quick")
         time.sleep(2)  # the agent's last batch
         options.to.mkdir(parents=True, exist_ok=True)
         drawn = [draw(services, options.to / f"{name}.png", *asked) for name, asked in ASKED.items()]

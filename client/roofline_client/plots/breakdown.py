@@ -196,7 +196,8 @@ def _set_amounts(axis: Axes, panel: Panel, longest: float) -> None:
         return
     scale, unit = unit_for(panel.bars[0].parts[0].value.unit, longest)
     steps = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(0, longest / scale)
-    axis.xaxis.set_major_locator(FixedLocator([at * scale for at in steps]))
+    # A number beyond the longest bar would stand beside the paper.
+    axis.xaxis.set_major_locator(FixedLocator([at * scale for at in steps if at * scale <= longest]))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{tick(x / scale)} {unit}" if x else "0"))
 
 

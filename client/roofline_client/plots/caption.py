@@ -13,7 +13,7 @@ from .labels import shortened
 
 MOST_NAMES = 4
 MOST_NOTES = 6
-LONGEST_NOTE = 240
+LONGEST_NOTE = 400
 
 
 def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = ()) -> list[str]:

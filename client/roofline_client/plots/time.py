@@ -153,7 +153,7 @@ def _isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> No
 
 
 def _points(axis: Axes, labels: Labels, points: Sequence[TimePoint], start: int) -> list[str]:
-    """Symbols, what joins them, and names; the key to the names that became numbers."""
+    """Symbols, what joins them, and names; the key to the names that became numbers or letters."""
     for point in points:
         _symbols(axis, point)
         labels.keep_off(*_complexity(point))
@@ -168,10 +168,15 @@ def _points(axis: Axes, labels: Labels, points: Sequence[TimePoint], start: int)
         point = chain[-1]
         name = clean(f"{point.label} {point.at}" if len(chain) > 1 else point.label)
         if len(name) > LONGEST_NAME:
-            key.append(f"{start + len(key)} {_worth(point)}")
-            name = f"{start + len(key) - 1}"
+            name = _sign(start + len(key), len(chain) > 1)
+            key.append(f"{name} {_worth(point)}")
         labels.at_point(*_complexity(point), name, style.colour(point.role))
     return key
+
+
+def _sign(number: int, swept: bool) -> str:
+    """What stands for a long name: a letter where numbers are values of the parameter."""
+    return chr(ord("A") + number - 1) if swept and number <= 26 else f"{number}"
 
 
 def _worth(point: TimePoint) -> str:
