@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from .. import units
 from ..errors import ClientError
 from ..names import clean
 from ..records import TableChunk
@@ -27,6 +28,7 @@ from .scales import unit_for
 
 MOST_RANKS = 6  # with more, roles are drawn as bands
 MOST_PLACES = 240  # steps drawn side by side
+LONG = 3.0  # steps that many times as long as nearly all others would press those to the ground: they are cut
 WIDTH, HEIGHT, BAND = 6.3, 1.15, 1.9  # inches
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
 
@@ -135,11 +137,11 @@ def _draw(axes: Sequence[Axes], panels: Sequence[Panel]) -> tuple[list[Artist], 
     width = max(1, math.ceil((last - first + 1) / MOST_PLACES))
     places = range(first, last + 1, width)
     single = _is_single(panels)
-    whole = max(map(_longest, panels))
+    whole = _top(panels)
     phases: dict[str, None] = {}
     for at, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
         # Ranks are compared with one another, roles are not.
-        longest = whole if single else _longest(panel)
+        longest = whole if single else _top([panel])
         unit, name = unit_for("s", longest)
         if single:
             phases.update(dict.fromkeys(_stack(axis, panel, places, unit)))
@@ -150,11 +152,30 @@ def _draw(axes: Sequence[Axes], panels: Sequence[Panel]) -> tuple[list[Artist], 
         axis.set_ylim(0, longest / unit * 1.05)
     how = "the mean of its steps, the line the longest" if single else "all its steps"
     said = [f"A place holds {width} steps: shown is {how}."] if width > 1 else []
-    return _handles(panels, list(phases), width), [*said, *_gaps(panels, first, last)]
+    return _handles(panels, list(phases), width), [*said, *_cut(panels, single), *_gaps(panels, first, last)]
 
 
-def _longest(panel: Panel) -> float:
-    return max(step.time for steps in panel.ranks.values() for step in steps.values())
+def _top(panels: Sequence[Panel]) -> float:
+    """Where the y axis ends, s: at the longest step, or above nearly all where few are far longer."""
+    times = sorted(step.time for panel in panels for steps in panel.ranks.values() for step in steps.values())
+    usual = times[int(0.95 * (len(times) - 1))]
+    return times[-1] if times[-1] <= LONG * usual else LONG / 2 * usual
+
+
+def _cut(panels: Sequence[Panel], single: bool) -> list[str]:
+    """Steps that go on beyond the top."""
+    found = []
+    for panel in panels:
+        top = _top(panels if single else [panel])
+        for rank, steps in panel.ranks.items():
+            found += [(step.time, rank, number) for number, step in steps.items() if step.time > top]
+    if not found:
+        return []
+    shown = [
+        f"step {n} of {clean(r)} ({units.number(t, 's')})" for t, r, n in sorted(found, reverse=True)[:4]
+    ]
+    more = f" and {len(found) - 4:,} more" if len(found) > 4 else ""
+    return [f"Cut at the top: {', '.join(shown)}{more}."]
 
 
 def _stack(axis: Axes, panel: Panel, places: range, unit: float) -> list[str]:
@@ -244,7 +265,6 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _dress(axis: Axes, across: tuple[int, int], unit: str, last: bool) -> None:
     axis.set_xlim(*across)
-
     axis.set_ylabel(f"Step time ({unit})", fontsize=style.LABEL)
     axis.set_axisbelow(True)
     axis.grid(True, axis="y", linewidth=0.5, color=style.GRID)

@@ -280,6 +280,13 @@ def test_phases_reach_up_to_the_step() -> None:
     assert {"input", "forward", "backward", "communicate", "none of these"} <= texts
 
 
+def test_a_step_far_longer_than_the_others_does_not_press_them_to_the_ground() -> None:
+    first = models.rank_steps("worker:0", range(1), 20.0)
+    figure, texts = drawn(models.steps(first, models.rank_steps("worker:0", range(1, 60), 0.1)), "steps")
+    assert figure.axes[0].get_ylim()[1] < 400  # ms
+    assert seen_text(texts, "Cut at the top: step 0 of worker:0 (20.")
+
+
 def test_many_ranks_are_bands_by_role() -> None:
     ranks = [models.rank_steps(f"worker:{n}", range(10), 0.05 + 0.001 * n) for n in range(9)]
     figure, texts = drawn(models.steps(*ranks, models.rank_steps("ps:0", range(10))), "steps")
