@@ -176,8 +176,10 @@ def _has_rank_above(candidate: Candidate, candidates: Mapping[int, Candidate]) -
 class Discovery:
     """Keeps the list of ranks of one node up to date at the cost of listing /proc."""
 
-    def __init__(self, proc: str = "/proc", default_job: str = "") -> None:
+    def __init__(self, proc: str = "/proc", default_job: str = "", socket: Path | None = None) -> None:
+        """socket: where this agent listens; ranks that were told another agent's are left to that."""
         self.proc = Path(proc)
+        self._socket = socket
         self._default_job = default_job
         self._scans = 0
         self._seen: dict[int, int] = {}  # pid -> scans since first seen
@@ -324,7 +326,7 @@ class Discovery:
             environ = parse_environ((directory / "environ").read_bytes())
             identity = identify(environ, self._default_job)
             status = self._stat(pid)
-            if identity is None or status is None:
+            if identity is None or status is None or self._is_of_another(environ):
                 self._candidates.pop(pid, None)
                 return
             arguments = (directory / "cmdline").read_bytes().split(b"\0")
@@ -334,6 +336,14 @@ class Discovery:
             return
         parent, start_ticks = status
         self._candidates[pid] = Candidate(pid, parent, start_ticks, uid, is_launcher(arguments), identity)
+
+    def _is_of_another(self, environ: Mapping[str, str]) -> bool:
+        """Whether a process was told the socket of another agent on this machine. A path that is none here is
+        one of a container, which may well be ours."""
+        told = environ.get("ROOFLINE_SOCKET", "")
+        if not told or self._socket is None or not os.path.isabs(told):
+            return False
+        return os.path.realpath(told) != os.path.realpath(self._socket) and Path(told).is_socket()
 
     def _stat(self, pid: int) -> tuple[int, int] | None:
         """(parent pid, start in ticks since boot) of a process; None if it has gone or is a zombie."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -221,6 +222,21 @@ def test_launcher_without_a_rank_is_none() -> None:
 
 
 RANK = {"ROOFLINE_RANK": "0", "ROOFLINE_JOB": "j"}
+
+
+def test_rank_that_was_told_another_agents_socket_is_left_to_that(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.sock", tmp_path / "theirs.sock"
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+        one.bind(str(ours))
+        other.bind(str(theirs))
+        (tmp_path / "link.sock").symlink_to(ours)
+        told = [ours, tmp_path / "link.sock", theirs, tmp_path / "in-a-container.sock"]
+        for pid, path in enumerate(told, 10):
+            add_process(tmp_path, pid, {"ROOFLINE_RANK": str(pid), "ROOFLINE_SOCKET": str(path)})
+        add_process(tmp_path, 14, {"ROOFLINE_RANK": "14"})
+        discovery = Discovery(str(tmp_path), socket=ours)
+        discovery.scan()
+        assert sorted(discovery.ranks) == [10, 11, 13, 14]
 
 
 def test_scan_of_a_recorded_tree(tmp_path: Path) -> None:

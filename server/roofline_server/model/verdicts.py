@@ -34,7 +34,7 @@ def sentence(
     values: Mapping[str, Value],
     sharing: int,
 ) -> str:
-    """limits: of the place that is said to hold it back. sharing: how many ranks compute at that place."""
+    """limits: of the place that is said to hold it back. sharing: how many ranks compute there."""
     fill = filled(ranks)
     if fill is not None and fill < FILLED and headroom > AT_ROOF:
         said = _hardly_computing(headroom, fill, values)
@@ -43,7 +43,7 @@ def sentence(
         said = of_work(headroom, intensity, level, limits, parts) + _narrow(
             ranks, intensity, level, limits, headroom
         )
-    return "; ".join(filter(None, (said, _mixed(ranks, limits), _shared(limits, sharing))))
+    return "; ".join(filter(None, (said, _mixed(ranks, limits), _shared(limits, sharing, level))))
 
 
 def of_work(headroom: float, intensity: float, level: str, limits: Limits, parts: float = 1) -> str:
@@ -113,14 +113,15 @@ def filled(ranks: Sequence[RankEvidence]) -> float | None:
 
 
 def _aside(values: Mapping[str, Value]) -> str:
-    """The largest of what else a step does."""
-    found = {
-        name: values[f"{name}_time_per_step"].value for name in ASIDE if f"{name}_time_per_step" in values
-    }
-    other = values["other_time_per_step"].value if "other_time_per_step" in values else None
-    known = {name: seconds for name, seconds in found.items() if seconds}
-    largest = max(known, key=lambda name: known[name], default="")
-    if largest and known[largest] >= (other or 0.0):
+    """The largest of what else a step does; forward and backward without kernels count as other."""
+
+    def spent(name: str) -> float:
+        found = values.get(f"{name}_time_per_step")
+        return (found.value if found else None) or 0.0
+
+    between = max(0.0, spent("forward") + spent("backward") - spent("kernel"))
+    largest = max(ASIDE, key=spent)
+    if spent(largest) > 0 and spent(largest) >= spent("other") + between:
         return ASIDE[largest]
     return "the time between them counts more (launches, Python, operations that are not modelled)"
 
@@ -170,9 +171,11 @@ def precision_share(ranks: Sequence[RankEvidence], precision: str) -> float | No
     return sum(total_of(k.by_precision.get(precision, none)) for k in known) / total if total else None
 
 
-def _shared(limits: Limits, sharing: int) -> str:
+def _shared(limits: Limits, sharing: int, level: str) -> str:
     if sharing < 2:
         return ""
+    if limits.device and level == NETWORK:
+        return f"the node's network is shared by {sharing} ranks"
     what = "GPU" if limits.device else "node"
     return f"the {what}'s roof is shared by {sharing} ranks"
 

@@ -181,6 +181,8 @@ def test_rank_that_hardly_computes_is_told_so() -> None:
         ({"phase.optimizer.ns": 600, "phase.input.ns": 200}, None, "the optimizer takes the rest"),
         ({"phase.communicate.ns": 800}, None, "it waits for communication"),
         ({"phase.communicate.ns": 800}, 0.7, "it waits for other ranks"),
+        # Of 770 ms in forward and communicate only 100 ms are kernels: most of forward is none.
+        ({"phase.forward.ns": 600, "phase.communicate.ns": 170}, None, "the time between them counts more"),
     ],
 )
 def test_what_the_rest_of_the_step_is_is_said(
