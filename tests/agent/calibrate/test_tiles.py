@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 import subprocess
@@ -14,15 +15,14 @@ from roofline_agent.calibrate.machine import this_machine
 
 # In a process of its own: the permission is for good, and signal handlers then need larger stacks.
 MULTIPLY = """
-import struct, sys
+import json, struct, sys
 from contextlib import closing
 from roofline_agent.calibrate import tiles
 from roofline_agent.calibrate.memory import Executable, Memory
 tiles.ask_permission()
 kernel = tiles.tile_kernel()
 def half(x): return struct.pack("<f", x)[2:]
-left = [[(i + k) % 3 for k in range(32)] for i in range(16)]
-right = [[(k * 2 + j) % 5 for j in range(16)] for k in range(32)]
+left, right = json.loads(sys.argv[1])
 # The right tile holds pairs of rows, one beside the other.
 content = tiles.configuration() + b"".join(half(x) for row in left for x in row)
 content += b"".join(half(right[2 * p + r][j]) for p in range(16) for j in range(16) for r in (0, 1))
@@ -30,11 +30,7 @@ content += struct.pack(f"<{kernel.chains * 256}f", *[1.0] * (kernel.chains * 256
 with closing(Executable(kernel.code)) as run, closing(Memory(len(content))) as memory:
     memory.write(content)
     run(3, memory.address, memory.address + tiles.CONFIG_BYTES + 2 * tiles.TILE_BYTES)
-    after = struct.unpack(f"<{kernel.chains * 256}f", memory.read(len(content))[64 + 2048:])
-times = 3 * kernel.updates_per_iteration
-cells = [(i, j) for i in range(16) for j in range(16)]
-wanted = [1.0 + times * sum(left[i][k] * right[k][j] for k in range(32)) for i, j in cells]
-assert list(after) == wanted * kernel.chains, (after[:4], wanted[:4])
+    sys.stdout.buffer.write(memory.read(len(content))[64 + 2048:])
 """
 
 
@@ -75,4 +71,12 @@ def test_tiles_are_multiplied() -> None:
         pytest.skip(str(error))
     if missing:
         pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}")
-    subprocess.run([sys.executable, "-c", MULTIPLY], check=True, timeout=60)
+    left = [[(i + k) % 3 for k in range(32)] for i in range(16)]
+    right = [[(k * 2 + j) % 5 for j in range(16)] for k in range(32)]
+    command = [sys.executable, "-c", MULTIPLY, json.dumps([left, right])]
+    sums = subprocess.run(command, check=True, timeout=60, stdout=subprocess.PIPE).stdout
+    kernel = tiles.tile_kernel()
+    times = 3 * kernel.updates_per_iteration
+    cells = [(i, j) for i in range(16) for j in range(16)]
+    product = [1.0 + times * sum(left[i][k] * right[k][j] for k in range(32)) for i, j in cells]
+    assert list(struct.unpack(f"<{kernel.chains * 256}f", sums)) == product * kernel.chains
