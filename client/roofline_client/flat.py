@@ -30,6 +30,7 @@ UNITS = {
     "flops_per_joule": "FLOP/J",
     "batch": "1",
     "crossing": "1",
+    "ridge": "FLOP/byte",
     "flops": "FLOP",
     "bytes": "byte",
     "bandwidth_time": "s",

@@ -75,6 +75,7 @@ class Crossing(NamedTuple):
     batch: Value
     crossing: Value
     words: str
+    ridge: Value = Value(None, "FLOP/byte", "", "", None, "")  # of its node; older servers do not tell it
 
 
 class Roofline(NamedTuple):

@@ -119,6 +119,7 @@ def roofline(kind: str = "classic") -> Any:
         batch=value(16, "1"),
         crossing=value(48, "1"),
         words="from 48 examples a step on the network no longer holds it back",
+        ridge=value(1000, "FLOP/byte"),
     )
     return models_pb2.Roofline(
         about=about(),

@@ -31,24 +31,35 @@ def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None
 def _kind(record: Roofline) -> Kind:
     def draw(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
         drawn = roofline.draw_points(axis, labels, panel, start)
-        at = roofs.ridge(panel.lines, "network")
-        if at is None:
+        shown = {point.label for point in panel.points}
+        here = [crossing for crossing in record.crossings if crossing.label in shown]
+        at = _ridge(here)
+        if at is None or at > axis.get_xlim()[1]:
             return drawn
-        top = max(roofs.height(line) for line in panel.lines if line.binding and not roofs.is_slanting(line))
+        # The roof of one of several GPUs turns flat earlier: it has a peak of its own, not a network.
+        whose = "of the node " if any(point.device for point in panel.points) else ""
+        flat = (roofs.height(line) for line in panel.lines if line.binding and not roofs.is_slanting(line))
+        top = max(flat, default=axis.get_ylim()[1])
         ridge = Line2D((at, at), (axis.get_ylim()[0], top), color=style.FAINT, linewidth=0.8, linestyle=":")
         ridge.set_zorder(1.9)
         axis.add_line(ridge)
         labels.at_point(
             at,
             axis.get_ylim()[0] * 1.6,
-            f"ridge {units.number(at, 'FLOP/byte')} FLOP/byte",
+            f"ridge {whose}{units.number(at, 'FLOP/byte')} FLOP/byte",
             style.DIM,
             mark=False,
         )
-        crossed = [_cross(axis, labels, panel, crossing, at) for crossing in record.crossings]
+        crossed = [_cross(axis, labels, panel, crossing, at) for crossing in here]
         return drawn._replace(more=[_explained()] if any(crossed) else [])
 
     return Kind("Network roofline", _across, draw)
+
+
+def _ridge(crossings: Sequence[Crossing]) -> float | None:
+    """Where the node of a panel balances; None: not known, or not the same of all (several precisions)."""
+    known = {crossing.ridge.value for crossing in crossings if crossing.ridge.value is not None}
+    return known.pop() if len(known) == 1 else None
 
 
 def _cross(axis: Axes, labels: Labels, panel: Panel, crossing: Crossing, ridge: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -123,13 +122,3 @@ def explained(lines: Iterable[RoofLine]) -> list[Line2D]:
         look: dict[str, Any] = {"color": style.FAINT, "linewidth": 1.0, "linestyle": (0, (4, 2.5))}
         entries.append(Line2D([], [], label="theoretical ceilings", **look))
     return entries
-
-
-def ridge(lines: Sequence[RoofLine], kind: str) -> float | None:
-    """Intensity at which the roof turns flat, as the server's vertices have it; None: there is none."""
-    bound = [line for line in lines if line.binding]
-    slanting = [line for line in bound if line.kind == kind]
-    if not slanting or not any(not is_slanting(line) for line in bound):
-        return None
-    found = max(slanting, key=height).intensity[-1]
-    return found if math.isfinite(found) else None

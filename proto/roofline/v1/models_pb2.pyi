@@ -143,18 +143,20 @@ class RoofPoint(_message.Message):
     def __init__(self, label: _Optional[str] = ..., kind: _Optional[str] = ..., role: _Optional[str] = ..., rank: _Optional[str] = ..., host: _Optional[str] = ..., device: _Optional[str] = ..., level: _Optional[str] = ..., precision: _Optional[str] = ..., intensity: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., flops_per_second: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., intensity_spread: _Optional[_Union[Spread, _Mapping]] = ..., flops_spread: _Optional[_Union[Spread, _Mapping]] = ..., time: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., bound: _Optional[str] = ..., attainable: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., headroom: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., words: _Optional[str] = ..., incomplete: _Optional[str] = ..., flops_per_joule: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class Crossing(_message.Message):
-    __slots__ = ("label", "role", "batch", "crossing", "words")
+    __slots__ = ("label", "role", "batch", "crossing", "words", "ridge")
     LABEL_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     CROSSING_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
+    RIDGE_FIELD_NUMBER: _ClassVar[int]
     label: str
     role: str
     batch: _values_pb2.Value
     crossing: _values_pb2.Value
     words: str
-    def __init__(self, label: _Optional[str] = ..., role: _Optional[str] = ..., batch: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., crossing: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., words: _Optional[str] = ...) -> None: ...
+    ridge: _values_pb2.Value
+    def __init__(self, label: _Optional[str] = ..., role: _Optional[str] = ..., batch: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., crossing: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., words: _Optional[str] = ..., ridge: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class GetTimeRooflineRequest(_message.Message):
     __slots__ = ("subject", "experiment", "jobs", "over", "points")

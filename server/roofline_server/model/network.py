@@ -113,13 +113,14 @@ def crossing(
     ranks: what it is of; found: FLOP per byte communicated; balance: the ridge of its node, None: `why`.
     """
     batch = _batch(ranks)
+    ridge = value(balance, "FLOP/byte", Provenance.ESTIMATED, Scope.NODE, missing=why)
     reason = next((v.reason for v in (batch, found) if v.value is None), "" if balance else why)
     if reason or batch.value is None or not found.value or balance is None:
         absent = Value(None, "examples", reason=reason or "it did no FLOPs")
-        return Crossing(label, role, batch, absent, f"no crossing is known: {absent.reason}")
+        return Crossing(label, role, batch, absent, f"no crossing is known: {absent.reason}", ridge)
     at = batch.value * balance / found.value
     known = value(at, "examples", Provenance.ESTIMATED, Scope.NODE, reason=f"if {MODEL}")
-    return Crossing(label, role, batch, known, _words(batch.value, at, found.value, balance))
+    return Crossing(label, role, batch, known, _words(batch.value, at, found.value, balance), ridge)
 
 
 def _batch(ranks: Sequence[RankEvidence]) -> Value:

@@ -44,8 +44,9 @@ def against(intensity: Value, reached: Value, level: str, limits: Sequence[Limit
     if why or intensity.value is None or reached.value is None:
         return _unknown(why)
     x = intensity.value
-    attainable = sum(limit.attainable(x, level) or 0.0 for limit in limits)
-    bound = dict.fromkeys(c.name for c in (limit.binding(x, level) for limit in limits) if c is not None)
+    together = _nodes(limits) if level == NETWORK else limits
+    attainable = sum(limit.attainable(x, level) or 0.0 for limit in together)
+    bound = dict.fromkeys(c.name for c in (limit.binding(x, level) for limit in together) if c is not None)
     notes = (n for limit in limits for n in (limit.note, limit.network_note * (level == NETWORK)) if n)
     note = "; ".join(dict.fromkeys((_of_what(limits, level), *notes)))
 
@@ -58,6 +59,18 @@ def against(intensity: Value, reached: Value, level: str, limits: Sequence[Limit
         derived(attainable / reached.value, "1"),
         derived(reached.value / attainable, "1"),
     )
+
+
+def _nodes(limits: Sequence[Limits]) -> list[Limits]:
+    """Each host once, with the peaks of its places added up: they share its one network."""
+    found: dict[str, Limits] = {}
+    for limit in limits:
+        known = found.get(limit.host)
+        if known and known.compute and limit.compute:
+            peak = known.compute.value + limit.compute.value
+            limit = known._replace(compute=known.compute._replace(value=peak))
+        found[limit.host] = limit
+    return list(found.values())
 
 
 def _why_not(intensity: Value, reached: Value, level: str, limits: Sequence[Limits]) -> str:
@@ -81,7 +94,8 @@ def _unknown(why: str) -> Held:
 def _of_what(limits: Sequence[Limits], level: str) -> str:
     if any(limit.device for limit in limits):
         what = "of the whole GPU" if len(limits) == 1 else f"of all {len(limits)} GPUs"
-        return f"{what}, and of the node's network" if level == NETWORK else what
+        shared = "the node's one network, which all its GPUs and ranks share"
+        return f"{what}, and of {shared}" if level == NETWORK else what
     return "of the whole node" if len(limits) == 1 else f"of all {len(limits)} nodes of the role"
 
 

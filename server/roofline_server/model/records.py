@@ -101,6 +101,7 @@ class Crossing(NamedTuple):
     batch: Value
     crossing: Value
     words: str
+    ridge: Value
 
 
 class Roofline(NamedTuple):

@@ -39,6 +39,7 @@ class Group(NamedTuple):
     limits: Sequence[Limits]
     values: Mapping[str, Value]
     sharing: int  # ranks of the job that compute in the same places
+    mates: int  # ranks of the job on the same host
 
     @property
     def evidence(self) -> list[RankEvidence]:
@@ -105,10 +106,11 @@ def _groups(
         limits = roofs.of_ranks(view, ranks)
         scope = Scope.ROLE if points == "role" else Scope.PROCESS
         sharing = max(crowd[places[number]] for number in ranks)
+        mates = sum(place.host == who.host for place in places.values())
         if len(limits) > 1:
             who = who._replace(label=f"{who.label}, mean of {len(limits)} GPUs")
         found.append(
-            Group(who, ranks, limits, summarize(list(ranks.values()), limits, scope).values, sharing)
+            Group(who, ranks, limits, summarize(list(ranks.values()), limits, scope).values, sharing, mates)
         )
     return found
 
@@ -183,7 +185,7 @@ def _words(group: Group, made: RoofPoint) -> str:
         group.limits[0],
         group.evidence,
         group.values,
-        group.sharing,
+        group.mates if made.level == NETWORK else group.sharing,
     )
 
 

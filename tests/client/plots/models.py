@@ -141,8 +141,9 @@ def network_roof(host: str = "node1") -> Roof:
 
 def crossing(label: str = "worker:0", batch: float = 32, at: float | None = 188) -> Crossing:
     found = absent("1", "its FLOPs do not grow with the batch") if at is None else seen(at, "1", "estimated")
+    ridge = seen(PEAK_512 * 0.93 / ETHERNET, "FLOP/byte", "estimated")
     words = f"{label} hides its communication from 188 examples a step on; it ran with {batch:.0f}."
-    return Crossing(label, label.partition(":")[0], seen(batch, "1"), found, words)
+    return Crossing(label, label.partition(":")[0], seen(batch, "1"), found, words, ridge)
 
 
 def value(number: float | None, unit: str, reason: str = "") -> Value:

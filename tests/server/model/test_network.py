@@ -136,6 +136,7 @@ def test_crossing_is_where_computing_and_communicating_take_equally_long() -> No
     found = crossing(rank, 4000.0)
     assert number(found.batch) == 32
     assert number(found.crossing) == pytest.approx(128)
+    assert number(found.ridge) == 4000
     assert found.crossing.provenance == Provenance.ESTIMATED
     assert "FLOPs of a step grow with the batch, bytes communicated do not" in found.crossing.reason
     assert "computing takes longer from 128 examples on" in found.words
@@ -167,6 +168,7 @@ def test_no_crossing_says_what_lacks() -> None:
     found = crossing(rank, None, "no network ceiling of node1: run `roofline-client bench net`")
     assert found.crossing.value is None
     assert "bench net" in found.crossing.reason and "bench net" in found.words
+    assert found.ridge.value is None and "bench net" in found.ridge.reason
     unsaid = evidence(
         kernels=kernels([10**9]), sent=tcp(1e6), received=tcp(1), steps=steps((0, 0, 1), examples=ABSENT)
     )

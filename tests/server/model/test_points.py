@@ -127,6 +127,26 @@ def test_share_of_the_roof_in_the_report_is_that_of_the_point() -> None:
     assert found.bound == summary.bound == "dram.triad"
 
 
+def test_gpus_of_a_node_share_its_one_network() -> None:
+    # 8 GPUs of 10 TFLOP/s behind a NIC of 1 GB/s: at 2000 FLOP a byte 2 TFLOP/s, and not 8 times that.
+    net = Ceiling("net.tcp", "network", "network", "", 0, 1e9, "byte/s", 0, "", 0)
+
+    def gpu(host: str, at: int) -> Limits:
+        device = f"gpu {at}"
+        return limits(host, device, [PEAK_F32._replace(device=device, value=1e13), net], "f32")
+
+    x, reached = seen(2000.0, "FLOP/byte"), seen(1e12, "FLOP/s")
+    one_node = [gpu("n", at) for at in range(8)]
+    held = against(x, reached, "network", one_node)
+    assert number(held.attainable) == pytest.approx(2e12)
+    assert (held.bound, number(held.headroom)) == ("net.tcp", pytest.approx(2))
+    assert "share" in held.attainable.reason
+    two = against(x, reached, "network", [*one_node, gpu("m", 0)])
+    assert number(two.attainable) == pytest.approx(2e12 + 2e12)
+    flat = against(seen(1e6, "FLOP/byte"), reached, "network", one_node)
+    assert (number(flat.attainable), flat.bound) == (pytest.approx(8e13), "peak.f32.512")
+
+
 # -- levels -----------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,30 @@
+"""The ridge of a network roofline is the node's, as the server tells it."""
+
+from __future__ import annotations
+
+from roofline_client.model_records import Crossing, Roofline
+from roofline_client.plots import network
+
+from ..reports import absent, seen
+from . import models
+
+
+def texts(*crossings: Crossing, device: str = "") -> list[str]:
+    points = [models.point(level="network", intensity=190.0, device=device)]
+    roofs = [models.network_roof()._replace(device=device)]
+    record: Roofline = models.roofline(points, roofs, "network", crossings=list(crossings))
+    made = network.figure(record)
+    return [text.get_text() for axis in made.axes for text in axis.texts]
+
+
+def test_ridge_is_that_of_all_devices_of_the_node() -> None:
+    found = texts(models.crossing()._replace(ridge=seen(2500.0, "FLOP/byte", "estimated")), device="gpu 0")
+    assert any("ridge of the node 2500.0 FLOP/byte" in text for text in found)
+
+
+def test_no_ridge_rather_than_one_of_a_single_device() -> None:
+    unknown = models.crossing()._replace(ridge=absent("FLOP/byte"))
+    other = models.crossing()._replace(ridge=seen(9.0, "FLOP/byte"))
+    elsewhere = models.crossing("ps:0")
+    for crossings in ([], [unknown], [models.crossing(), other], [elsewhere]):
+        assert not any("ridge" in text for text in texts(*crossings))
