@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..records import Machine
+from ..model.values import Provenance
+from ..records import Ceiling, Machine
 
 # Installed memory as the kernel counts it differs a little from boot to boot.
 SAME_MEMORY = 0.01
+MOST_NAMES = 4  # of ceilings in a note
 
 
 class Saying(NamedTuple):
@@ -51,33 +53,86 @@ def is_another(before: Machine, after: Machine) -> bool:
 
 
 def _told_apart(machine: Machine) -> tuple[object, ...]:
-    hardware = (machine.host, machine.cpu_model, machine.sockets, machine.cores, machine.cpus)
-    return (*hardware, frozenset(machine.ceilings))
+    return (*_hardware(machine), frozenset(machine.ceilings))
+
+
+def _hardware(machine: Machine) -> tuple[object, ...]:
+    return machine.host, machine.cpu_model, machine.sockets, machine.cores, machine.cpus
 
 
 def used(sayings: Sequence[Saying], begin_ns: int, end_ns: int) -> Use:
     """What a job from begin to end (server time, ns) is reported against, of an agent's sayings in order.
 
-    That is what held when the job ended. Where there were no ceilings yet, those that came first after it.
+    That is the version that held when the job began: what is measured beside a running job is measured on a
+    busy node. Limits of which it knows nothing come from the first later version that does.
     """
     begins = begins_of(sayings)
-    at_end = _at(begins, end_ns)
-    held = sayings[at_end]
-    machine, host = held.machine, held.machine.host
-    if not machine.ceilings:
-        later = next((s for s in sayings[at_end:] if s.machine.ceilings), None)
-        if later is None:
-            return Use(held.version, machine)
-        note = _late(later, end_ns) or (
-            "" if _measured_ns(later) else f"ceilings of {host} came after the job"
-        )
-        return Use(later.version, machine._replace(ceilings=later.machine.ceilings), note)
-    if late := _late(held, end_ns):
-        return Use(held.version, machine, late)
-    if sayings[_at(begins, begin_ns)].version != held.version:
-        note = f"ceilings or hardware of {host} changed while the job ran: what held at its end is used"
-        return Use(held.version, machine, f"{note} (version {held.version})")
-    return Use(held.version, machine)
+    at_begin, at_end = _at(begins, begin_ns), _at(begins, end_ns)
+    # Sources change within a version: those of the job's end are told.
+    held = [s for s in sayings[: at_end + 1] if s.version == sayings[at_begin].version][-1]
+    added = list(_added(held.machine, sayings[at_begin + 1 :]))
+    ceilings = (*held.machine.ceilings, *(c for _, some in added for c in some))
+    version = held.version if held.machine.ceilings or not added else added[0][0].version
+    notes = [
+        _changed(held, sayings[at_end]),
+        *_belated([(held, held.machine.ceilings)], ceilings, end_ns, end_ns),
+    ]
+    notes += _belated(added, ceilings, begin_ns, end_ns)
+    return Use(version, held.machine._replace(ceilings=ceilings), "; ".join(filter(None, notes)))
+
+
+def _added(machine: Machine, later: Sequence[Saying]) -> Iterator[tuple[Saying, tuple[Ceiling, ...]]]:
+    """Of later sayings of the same hardware the ceilings that limit what no ceiling before them does."""
+    known = set(map(_limited, machine.ceilings))
+    for saying in later:
+        if _hardware(saying.machine) != _hardware(machine):
+            return
+        new = tuple(c for c in saying.machine.ceilings if _limited(c) not in known)
+        known |= set(map(_limited, new))
+        if new:
+            yield saying, new
+
+
+def _limited(ceiling: Ceiling) -> tuple[object, ...]:
+    """What a ceiling limits. A theoretical one stands beside one that was measured, never for it."""
+    where = ceiling.device, ceiling.kind, ceiling.level, ceiling.precision, ceiling.peer
+    return *where, ceiling.provenance == Provenance.ANALYTIC
+
+
+def _changed(held: Saying, end: Saying) -> str:
+    same = _hardware(held.machine) == _hardware(end.machine)
+    if same and set(held.machine.ceilings) <= set(end.machine.ceilings):
+        return ""
+    what = f"ceilings or hardware of {held.machine.host} changed while the job ran"
+    return f"{what}: what held at its begin is used (version {held.version})"
+
+
+def _belated(
+    told: Sequence[tuple[Saying, Sequence[Ceiling]]], whole: Sequence[Ceiling], begin_ns: int, end_ns: int
+) -> list[str]:
+    """Words on those of these ceilings that were not there when the job began. whole: all that are used."""
+    late: dict[str, list[Ceiling]] = {}
+    for saying, some in told:
+        for ceiling in some:
+            moment_ns, verb = ceiling.time_ns, "were measured"
+            if not moment_ns and saying.version > 1:
+                moment_ns, verb = saying.since_ns, "came"
+            if moment_ns > begin_ns:
+                when = "after the job" if moment_ns > end_ns else "while the job ran"
+                late.setdefault(f"{verb} {when}", []).append(ceiling)
+    host = told[0][0].machine.host if told else ""
+    return [f"ceilings of {host}{_names(some, whole)} {words}" for words, some in late.items()]
+
+
+def _names(some: Sequence[Ceiling], whole: Sequence[Ceiling]) -> str:
+    """Which; nothing where it is all of them."""
+    if len(some) == len(whole):
+        return ""
+    peers = (f"to {c.peer}" if c.peer else "" for c in some)
+    each = zip((c.device for c in some), (c.name for c in some), peers, strict=True)
+    names = list(dict.fromkeys(" ".join(filter(None, parts)) for parts in each))
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f" ({', '.join(names[:MOST_NAMES])}{more})"
 
 
 def begins_of(sayings: Sequence[Saying]) -> list[int]:
@@ -99,13 +154,3 @@ def begins_of(sayings: Sequence[Saying]) -> list[int]:
 def _at(begins: Sequence[int], moment_ns: int) -> int:
     """The last that began by then; else the first."""
     return max((at for at, begin_ns in enumerate(begins) if begin_ns <= moment_ns), default=0)
-
-
-def _late(saying: Saying, end_ns: int) -> str:
-    late = _measured_ns(saying) > end_ns
-    return f"ceilings of {saying.machine.host} were measured after the job" if late else ""
-
-
-def _measured_ns(saying: Saying) -> int:
-    """When the newest ceiling was measured; 0: that is not known."""
-    return max((c.time_ns for c in saying.machine.ceilings), default=0)

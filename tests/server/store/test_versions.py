@@ -67,13 +67,13 @@ def test_the_same_again_is_not_kept() -> None:
     ("begin_ns", "end_ns", "version", "noted"),
     [
         (120, 150, 1, ""),
-        (120, 199, 2, "changed while"),  # measured at 190, heard of at 200
+        (120, 199, 1, "changed while the job ran: what held at its begin is used (version 1)"),
         (195, 250, 2, ""),
         (50, 80, 1, "measured after the job"),
         (50, 95, 1, ""),
     ],
 )
-def test_job_keeps_what_was_true_when_it_ended(begin_ns: int, end_ns: int, version: int, noted: str) -> None:
+def test_job_keeps_what_was_true_when_it_began(begin_ns: int, end_ns: int, version: int, noted: str) -> None:
     use = used(sayings((100, OLD), (200, NEW)), begin_ns, end_ns)
     assert (use.version, use.machine) == (version, {1: OLD, 2: NEW}[version])
     assert noted in use.note and bool(noted) == bool(use.note)
@@ -84,6 +84,46 @@ def test_first_ceilings_that_came_after_the_job_are_used_and_said_so() -> None:
     use = used(sayings((100, old_sources), (200, NEW), (300, OLD)), 110, 150)
     assert use.machine == old_sources._replace(ceilings=NEW.ceilings), "the sources stay those of its time"
     assert use == (2, use.machine, "ceilings of node1 were measured after the job")
+
+
+NET = measured(0)._replace(name="net.tcp", kind="network", level="network", precision="", peer="node2")
+
+
+@pytest.mark.parametrize(
+    ("end_ns", "note"),
+    [
+        (150, "ceilings of node1 (net.tcp to node2, net.tcp to node3) were measured after the job"),
+        (
+            195,
+            "ceilings of node1 (net.tcp to node2) were measured while the job ran; "
+            "ceilings of node1 (net.tcp to node3) were measured after the job",
+        ),
+    ],
+)
+def test_what_was_not_measured_at_all_comes_from_the_first_that_did(end_ns: int, note: str) -> None:
+    """`calibrate`, the job, `bench net`, and both again."""
+    net, again = NET._replace(time_ns=190), NET._replace(time_ns=290, value=7.0)
+    other_peer = again._replace(peer="node3")
+    kept = sayings(
+        (100, OLD),
+        (200, machine(ceilings=[*OLD.ceilings, net])),
+        (300, machine(ceilings=[*NEW.ceilings, again, other_peer])),
+    )
+    use = used(kept, 120, end_ns)
+    assert (use.version, use.machine.ceilings) == (1, (*OLD.ceilings, net, other_peer))
+    assert use.note == note
+
+
+def test_theory_stands_not_for_what_was_measured_later() -> None:
+    theory = PEAK_F32._replace(name="peak.f32.theory", device="gpu 0", provenance=3)
+    gpu = PEAK_F32._replace(device="gpu 0", time_ns=190)
+    kept = sayings((100, machine(ceilings=[theory])), (200, machine(ceilings=[theory, gpu])))
+    assert used(kept, 120, 150).machine.ceilings == (theory, gpu)
+
+
+def test_ceilings_of_other_hardware_are_not_taken() -> None:
+    kept = sayings((100, BARE), (200, NEW._replace(cpu_model="another")))
+    assert used(kept, 120, 150) == (1, BARE, "")
 
 
 def test_ceilings_measured_before_and_told_after_are_not_called_late() -> None:
