@@ -115,6 +115,8 @@ def test_range_without_steps_is_an_empty_report(store: Store) -> None:
     report = report_of(filled(store), Steps(1000, 2000))
     assert report.mode == "synchronous"  # of the job, whichever steps are asked for
     assert value(report, "worker:0", "steps") == 0
+    why = next(r for r in report.ranks if r.rank == "worker:0").summary.values["flops_per_step"].reason
+    assert "no step is in the range asked for: the job has" in why
 
 
 def test_range_that_ends_before_it_begins_is_refused(store: Store) -> None:

@@ -24,6 +24,7 @@ from .gaps import alignment_of, find_gaps
 from .members import extent, is_running, latest_life, nodes_of, role_order
 from .notes import TAG, write_notes
 from .parts import part_reports
+from .reasons import KINDS
 from .records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, Steps
 from .roofs import of_ranks, roofs
 
@@ -73,6 +74,10 @@ def gather(view: JobView, steps: Steps = ALL_STEPS) -> tuple[dict[int, RankEvide
         number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
         for number in view.ranks
     }
+    every = view.steps.get("steps", {})
+    if rows(every) and not rows(tables["steps"]):
+        why = f"no step is in the range asked for: the job has {every['step'].min()} to {every['step'].max()}"
+        evidence = {n: rank._replace(reasons=dict.fromkeys(KINDS, why)) for n, rank in evidence.items()}
     return with_waits(with_gpus(view, evidence), mode), mode
 
 

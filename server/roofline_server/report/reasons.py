@@ -10,6 +10,9 @@ from ..records import RECORDED, EventKind, SourceStatus, rows
 from ..store.view import JobView
 from .node_counters import DRAM, ENERGY
 
+# Of evidence whose absence has a reason.
+KINDS = ("steps", "phases", "wait", "examples", "flops", "perf", "cpu", "tcp", "dram", "energy")
+
 
 def reasons_of(view: JobView, number: int) -> dict[str, str]:
     hooks = _why_no_steps(view.facts.get(number, {}))

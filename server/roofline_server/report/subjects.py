@@ -5,9 +5,7 @@ from __future__ import annotations
 from ..errors import BadRequest
 from ..model.evidence import RankEvidence
 from ..store.view import JobView
-from .barriers import with_waits
-from .build import mode_of
-from .evidence import by_rank, evidence_of, unite, within
+from .build import gather
 from .records import Steps, Subject
 from .steps import chosen
 
@@ -23,13 +21,6 @@ def evidence(view: JobView, subject: Subject) -> dict[int, RankEvidence]:
 
     Raises BadRequest for a range that cannot be, UnknownRank.
     """
-    check(subject.steps)
     numbers = chosen(view, subject.ranks)
-    tables = {name: within(table, subject.steps) for name, table in view.steps.items()}
-    mode = mode_of(view)
-    if mode == "synchronous":
-        tables = {name: unite(table) for name, table in tables.items()}
-    mine, lifetimes = by_rank(tables), by_rank(view.lifetimes)
-    everyone = {n: evidence_of(view, n, mine.get(n, {}), lifetimes.get(n, {})) for n in view.ranks}
-    waited = with_waits(everyone, mode)
-    return {number: waited[number] for number in numbers}
+    everyone, _ = gather(view, subject.steps)
+    return {number: everyone[number] for number in numbers}
