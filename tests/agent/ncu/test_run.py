@@ -187,7 +187,7 @@ def test_keys_at_the_terminal_end_all(environ: dict[str, str], mode: str, sign: 
     os.write(master, b"\x03")
     try:
         done: list[int] = []
-        wait_for(lambda: done or done.extend(n for n in os.waitpid(pid, os.WNOHANG) if n), seconds=15)
+        wait_for(lambda: done or done.extend(n for n in os.waitpid(pid, os.WNOHANG) if n), seconds=60)
         assert os.WIFSIGNALED(done[1]) and os.WTERMSIG(done[1]) == signal.SIGINT
     finally:
         os.close(master)
