@@ -7,6 +7,7 @@ link carries both directions at once and its ceiling is measured in one, so the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from .values import Provenance, Scope, Value, value
 
 LEAST_SHARE = 0.5  # of the collectives' bytes that TCP must have carried to be what carried them
 MODEL = "FLOPs of a step grow with the batch, bytes communicated do not"
+# A ring of N ranks moves this times (N-1)/N of the tensor at each (Patarasuk, Yuan 2009: an allreduce is a
+# reducescatter and an allgather); other collectives are taken to move it once.
+FACTORS = {"allreduce": 2.0, "allgather": 1.0, "reducescatter": 1.0}
 FAMILIES = ("asked", "engine")
 NO_COLLECTIVES = (
     "engine.busy",
@@ -29,47 +33,95 @@ NO_COLLECTIVES = (
 )
 
 
-def communicated(ranks: Sequence[RankEvidence], values: Mapping[str, Value], scope: Scope) -> Value:
+class Inside(NamedTuple):
+    """Shares of the TCP bytes of ranks, over the whole job, that did not leave their node. note: where these
+    are not known."""
+
+    sent: float = 0.0
+    received: float = 0.0
+    note: str = ""
+
+
+ALL_LEFT = Inside()
+
+
+def communicated(
+    ranks: Sequence[RankEvidence],
+    values: Mapping[str, Value],
+    scope: Scope,
+    world: int = 0,
+    inside: Inside = ALL_LEFT,
+) -> Value:
     """Bytes a step of one of these ranks: TCP's of the busier direction, or, where TCP carried little of what
     collectives moved (shared memory, RDMA), those of the collectives. Of ranks without steps bytes a second.
-    values: of `summarize` for these ranks."""
+    values: of `summarize` for these ranks. world: ranks that take part in a collective; 0: not known. inside:
+    what the network between nodes did not carry."""
     unit = "step" if any(len(r.steps.step) for r in ranks) else "second"
     sent, received = values[f"sent_bytes_per_{unit}"], values[f"received_bytes_per_{unit}"]
     known = [v for v in (sent, received) if v.value is not None]
     busier = max(known, key=lambda v: v.value or 0.0, default=sent)
-    moved = collectives(ranks)
+    moved = collectives(ranks, world)
     if moved is not None and (busier.value or 0.0) < LEAST_SHARE * moved:
-        how = "bytes of its collectives: TCP was not counted"
+        what = f"bytes of its collectives as a ring of {world} ranks moves them"
+        if world < 2:
+            what = "payload of its collectives (of how many ranks is not known)"
+        how = f"{what}: TCP was not counted"
         if busier.value is not None:
             part = f"TCP carried {busier.value / moved:.0%} of them, shared memory or RDMA the rest"
-            how = f"bytes of its collectives: {part}"
+            how = f"{what}: {part}"
         return value(moved, "byte", Provenance.ESTIMATED, scope, reason=how)
     if busier.value is None:
         return Value(None, "byte", reason=sent.reason)
-    direction = "sent" if busier is sent else "received"
-    return busier._replace(reason=f"TCP bytes {direction}, the busier direction")
+    return _between_nodes(sent, received, inside)
 
 
-def collectives(ranks: Sequence[RankEvidence]) -> float | None:
-    """Mean bytes of the collectives of a step, over the steps of which they were told; None: of none."""
+def _between_nodes(sent: Value, received: Value, inside: Inside) -> Value:
+    """TCP bytes of the busier direction, without those that stayed inside the node."""
+    left = (
+        ("sent", sent, 1 - inside.sent),
+        ("received", received, 1 - inside.received),
+    )
+    known = [(v.value * share, share, name, v) for name, v, share in left if v.value is not None]
+    moved, share, name, found = max(known, key=lambda one: one[0])
+    how = [f"TCP bytes {name}, the busier direction", *[inside.note] * bool(inside.note)]
+    if share < 1:
+        found = found._replace(provenance=Provenance.ESTIMATED)
+        how.append(
+            f"without the {1 - share:.0%} that stayed inside the node, by its peers over the whole job"
+        )
+    return found._replace(value=moved, reason="; ".join(how))
+
+
+def collectives(ranks: Sequence[RankEvidence], world: int = 0) -> float | None:
+    """Mean bytes that the collectives of a step move at one rank, over the steps of which they were told.
+
+    None: of none. world: ranks that take part, as FACTORS has it; 0: not known, then the payload."""
     for family in FAMILIES:
-        each = [total for total in (_of_family(rank, family) for rank in ranks) if total is not None]
-        if each:
+        each = [total for total in (_of_family(rank, family, world) for rank in ranks) if total is not None]
+        if any(each):
             return float(np.mean(each))
     return None
 
 
-def _of_family(rank: RankEvidence, family: str) -> float | None:
-    columns = [
-        np.where(column == ABSENT, 0, column).astype(np.float64)
+def _of_family(rank: RankEvidence, family: str, world: int) -> float | None:
+    columns = {
+        name.removesuffix(".bytes").removeprefix(f"{family}."): column
         for name, column in rank.columns.items()
         if name.startswith(f"{family}.")
         and name.endswith(".bytes")
         and name.removesuffix(".bytes") not in NO_COLLECTIVES
-    ]
-    moved = np.sum(columns, axis=0) if columns else np.zeros(0)
-    told = moved[moved > 0]
-    return float(told.mean()) if len(told) else None
+    }
+    if not columns:
+        return None
+    told = np.any([column != ABSENT for column in columns.values()], axis=0)
+    moved = sum(_factor(kind, world) * np.where(c == ABSENT, 0.0, c) for kind, c in columns.items())
+    # A step without collectives (gradients are accumulated) communicates nothing: a zero among the others.
+    return float(np.asarray(moved)[told].mean()) if told.any() else None
+
+
+def _factor(kind: str, world: int) -> float:
+    """Bytes that a ring moves at one rank over those of the whole tensor."""
+    return FACTORS.get(kind, 0) * (world - 1) / world if world > 1 and kind in FACTORS else 1.0
 
 
 def intensity(values: Mapping[str, Value], moved: Value, scope: Scope) -> Value:

@@ -21,7 +21,8 @@ from . import roofs
 from .about import about
 from .build import gather
 from .evidence import NEEDED as OF_REPORT
-from .members import role_order
+from .inside import inside
+from .members import latest_life, role_order
 from .records import Subject
 from .roof_kernels import of_kernels
 from .roof_steps import of_steps
@@ -40,6 +41,8 @@ class Group(NamedTuple):
     values: Mapping[str, Value]
     sharing: int  # ranks of the job that compute in the same places
     mates: int  # ranks of the job on the same host
+    world: int  # ranks that its collectives are of; 0: not known
+    inside: network.Inside  # of its TCP bytes
 
     @property
     def evidence(self) -> list[RankEvidence]:
@@ -110,9 +113,23 @@ def _groups(
         if len(limits) > 1:
             who = who._replace(label=f"{who.label}, mean of {len(limits)} GPUs")
         found.append(
-            Group(who, ranks, limits, summarize(list(ranks.values()), limits, scope).values, sharing, mates)
+            Group(
+                who,
+                ranks,
+                limits,
+                summarize(list(ranks.values()), limits, scope).values,
+                sharing,
+                mates,
+                _world(view, ranks),
+                inside(view, ranks),
+            )
         )
     return found
+
+
+def _world(view: JobView, ranks: Iterable[int]) -> int:
+    lives = (latest_life(view, number) for number in ranks)
+    return max((who.world for who in lives if who), default=0)
 
 
 def _named(
@@ -171,7 +188,7 @@ def _levels(group: Group, kind: str) -> list[Level]:
 
 
 def _network(group: Group) -> Level:
-    moved = network.communicated(group.evidence, group.values, group.scope)
+    moved = network.communicated(group.evidence, group.values, group.scope, group.world, group.inside)
     return Level(NETWORK, network.intensity(group.values, moved, group.scope))
 
 

@@ -35,7 +35,7 @@ def intensity(*ranks: RankEvidence) -> Value:
 
 
 def reducing(size: int, **more: Any) -> RankEvidence:
-    """A rank that reduced so many bytes in every other of its steps, of the others nothing is told."""
+    """A rank that reduced so many bytes in each of its steps of which anything is told."""
     columns = {
         "asked.allreduce.bytes": ints(*[size, ABSENT] * 5),
         "engine.busy.bytes": ints(*[9 * size] * 10),
@@ -63,7 +63,8 @@ def test_link_that_is_full_both_ways_is_at_its_roof_and_not_above() -> None:
 
 def test_without_tcp_bytes_are_those_of_the_collectives() -> None:
     found = moved(reducing(4000))
-    assert (found.value, found.reason) == (4000, "bytes of its collectives: TCP was not counted")
+    payload = "payload of its collectives (of how many ranks is not known)"
+    assert (found.value, found.reason) == (4000, f"{payload}: TCP was not counted")
     assert found.provenance == Provenance.ESTIMATED
 
 
@@ -72,6 +73,45 @@ def test_collectives_that_went_another_way_than_tcp_count() -> None:
     assert found.value == 4000
     assert "TCP carried 1% of them, shared memory or RDMA the rest" in found.reason
     assert moved(reducing(4000, sent=tcp(7000), received=tcp(7000))).value == 7000
+
+
+def test_steps_that_accumulate_gradients_communicate_nothing() -> None:
+    # One reduction in 4 steps: TCP, counted over all of them, agrees with it and stands.
+    columns = {"asked.allreduce.bytes": ints(*[0, 0, 0, 4000] * 2, 0, 0)}
+    rank = evidence(columns=columns, sent=tcp(800), received=tcp(800))
+    assert network.collectives([rank]) == pytest.approx(800)
+    assert moved(rank).reason == "TCP bytes sent, the busier direction"
+    assert network.collectives([evidence(columns={"asked.allreduce.bytes": ints(*[0] * 10)})]) is None
+
+
+@pytest.mark.parametrize(
+    "kind, bytes_moved",
+    [
+        ("allreduce", 1500),
+        ("allgather", 750),
+        ("reducescatter", 750),
+        ("broadcast", 1000),
+        ("alltoall", 1000),
+    ],
+)
+def test_ring_moves_what_its_kind_does(kind: str, bytes_moved: float) -> None:
+    rank = evidence(columns={f"asked.{kind}.bytes": ints(*[1000] * 10)})
+    assert network.collectives([rank], world=4) == pytest.approx(bytes_moved)
+    assert network.collectives([rank], world=0) == network.collectives([rank], world=1) == 1000
+    values = summarize([rank], [], Scope.PROCESS).values
+    found = network.communicated([rank], values, Scope.PROCESS, world=4)
+    assert (found.value, found.provenance) == (pytest.approx(bytes_moved), Provenance.ESTIMATED)
+    assert "as a ring of 4 ranks moves them" in found.reason
+
+
+def test_bytes_that_stay_inside_the_node_are_left_out() -> None:
+    rank = evidence(sent=tcp(300), received=tcp(200))
+    values = summarize([rank], [], Scope.PROCESS).values
+    found = network.communicated([rank], values, Scope.PROCESS, inside=network.Inside(0.75, 0.25))
+    assert (found.value, found.provenance) == (pytest.approx(150), Provenance.ESTIMATED)
+    assert "TCP bytes received" in found.reason and "without the 25% that stayed inside" in found.reason
+    unknown = network.communicated([rank], values, Scope.PROCESS, inside=network.Inside(note="not known"))
+    assert unknown.value == 300 and unknown.reason.endswith("not known")
 
 
 def test_executed_collectives_count_where_none_were_asked_for() -> None:
