@@ -2,8 +2,8 @@
 
 A stop is the role in all jobs with one value of the parameter, its point that of one node (Javed, Ibrahim, Lu
 2019, whose figures have FLOP/s per node), so that it compares with the roof of a node. Speedup is throughput
-over that of the first stop; scaling efficiency is speedup over the growth of the parameter, where that is an
-amount of resources. Nothing depends on the order in which jobs are given.
+over that of the first stop, in examples; scaling efficiency is speedup over the growth of the parameter,
+where that is an amount of resources. Nothing depends on the order in which jobs are given.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from .wording import path_in_words
 
 # Parameters, or tags, that count what work is spread over: twice as much could at best be twice as fast.
 RESOURCES = frozenset(("nodes", "ranks", "workers", "gpus", "threads", "cores"))
+PS = "ps"
 NO_EFFICIENCY = {
-    "ps": "parameter servers serve the workers: more of them are no more hands for the work",
+    PS: "parameter servers serve the workers: more of them are no more hands for the work",
     "batch": "a larger batch is no more of the machine: see speedup and FLOP/s per node",
     "ranks_per_node": "ranks of one node share its cores: more of them are no more of the machine",
 }
+STEPS = "steps/s"
+NO_SPEEDUP = "throughput is in steps, and nobody says how many examples a step has: it may be more work"
 DIGITS = frozenset("0123456789")
 
 
@@ -83,7 +86,7 @@ def path(role: str, over: str, readings: Sequence[Reading]) -> Path:
     for same in in_order(r.at for r in readings):
         mine = sorted((r for r in readings if r.at in same), key=lambda r: _natural(r.job))
         stops.append(_stop(same[0], mine, level))
-    stops = [_compared(stop, stops[0], over) for stop in stops]
+    stops = [_compared(stop, stops[0], over, role) for stop in stops]
     return Path(role, stops, path_in_words(over, stops))
 
 
@@ -168,9 +171,11 @@ def _pooled(values: Sequence[Value]) -> Value:
 # -- against the first --------------------------------------------------------------------------------------
 
 
-def _compared(stop: Stop, first: Stop, over: str) -> Stop:
+def _compared(stop: Stop, first: Stop, over: str, role: str) -> Stop:
     speedup = _speedup(stop.throughput, first.throughput)
-    return stop._replace(speedup=speedup, efficiency=_efficiency(speedup, stop.at, first.at, over))
+    # Named for the role, it would be read as how well more of the role are used.
+    resource = PS if role == PS else over
+    return stop._replace(speedup=speedup, efficiency=_efficiency(speedup, stop.at, first.at, resource))
 
 
 def _speedup(now: Value, first: Value) -> Value:
@@ -178,6 +183,8 @@ def _speedup(now: Value, first: Value) -> Value:
         return Value(None, "1", reason=now.reason)
     if not first.value:
         return Value(None, "1", reason=first.reason or "the first stop has no throughput")
+    if STEPS in (now.unit, first.unit):
+        return Value(None, "1", reason=NO_SPEEDUP)
     if now.unit != first.unit:
         return Value(None, "1", reason=f"throughput is in {now.unit}, that of the first stop in {first.unit}")
     return value(now.value / first.value, "1", now.provenance, Scope.UNSPECIFIED)

@@ -17,6 +17,7 @@ from .members import host_of
 
 MOST_JOBS = 256
 THREADS = "setting.OMP_NUM_THREADS"
+NOT_TRAINING = ("ps", "evaluator")
 QUANTITIES = ("nodes", "ranks", "ps", "batch", "threads", "ranks_per_node")
 
 
@@ -58,9 +59,9 @@ def check_parameter(over: str, tags: Collection[Mapping[str, str]]) -> None:
 def parameter(view: JobView, evidence: Mapping[int, RankEvidence], role: str, over: str) -> Parameter:
     """What a job, or a role of it, has of the parameter; a tag of the name goes before what can be counted.
 
-    nodes: hosts with ranks of the job; ranks: of the role; ps: parameter servers; batch: median examples of a
-    step and rank; threads: OMP_NUM_THREADS of the role's ranks, else of all; ranks_per_node: of the role, on
-    the node that has most.
+    nodes: hosts with ranks of the job; ranks: those that train; ps: parameter servers; batch: median examples
+    of a step and rank; threads: OMP_NUM_THREADS of the role's ranks, else of all; ranks_per_node: of the
+    role, on the node that has most.
     """
     if over in view.tags:
         return Parameter(view.tags[over])
@@ -68,7 +69,8 @@ def parameter(view: JobView, evidence: Mapping[int, RankEvidence], role: str, ov
     if over == "nodes":
         return _count(len({host_of(view, number) for number in view.ranks} - {""}), "no agent saw its ranks")
     if over == "ranks":
-        return _count(len(mine), f"it has no {role}")
+        training = [key for key in view.ranks.values() if key.role not in NOT_TRAINING]
+        return _count(len(training), "no rank of it trains")
     if over == "ps":
         return Parameter(str(sum(key.role == "ps" for key in view.ranks.values())))
     if over == "batch":

@@ -12,10 +12,11 @@ from ..model.records import Roof, RoofPoint, Trajectory
 from ..model.roofline import MINIMUM, Limits, main_memory
 from ..model.summary import placed, summarize
 from ..model.times import runs, union_seconds
-from ..model.trajectory import Reading, level_of, path
+from ..model.trajectory import Reading, in_order, level_of, path
 from ..model.values import Provenance, Scope, Value, value
 from ..model.verdicts import incomplete, sentence
 from ..store.store import Store
+from ..store.tags import EXPERIMENT
 from ..store.view import JobView
 from .about import about
 from .build import gather
@@ -60,10 +61,13 @@ def trajectory(store: Store, asked: Asked) -> Trajectory:
     readings = {role: [j.readings[role] for j in jobs if role in j.readings] for role in roles}
     notes = [note for job in jobs for note in job.notes] + _mixed_notes(asked.over, tags)
     notes += [note for role in roles for note in _comparison_notes(role, readings[role])]
+    paths = [path(role, asked.over, readings[role]) for role in roles]
+    pooled = {tuple(stop.jobs): stop.at for found in paths for stop in found.stops if len(stop.jobs) > 1}
+    notes += [n for some, at in pooled.items() for n in _pooled_notes(asked.over, at, some, tags)]
     return Trajectory(
         about([job.view for job in jobs], asked.experiment),
         asked.over,
-        [path(role, asked.over, readings[role]) for role in roles],
+        paths,
         _roofs(jobs),
         notes,
     )
@@ -171,6 +175,22 @@ def _mixed_notes(over: str, tags: Mapping[str, Mapping[str, str]]) -> list[str]:
     if over not in QUANTITIES or not 0 < len(without) < len(tags):
         return []
     return [f"{over} is a tag of some jobs and counted of the others: {', '.join(without)}"]
+
+
+def _pooled_notes(
+    over: str, at: str, jobs: Sequence[str], tags: Mapping[str, Mapping[str, str]]
+) -> list[str]:
+    """Jobs of one stop of which something else was said too that differs: their median is mixed."""
+    differ = []
+    for name in sorted({name for job in jobs for name in tags[job]} - {over, EXPERIMENT}):
+        said = {tags[job].get(name, "none") for job in jobs}
+        differ += [f"{name} ({', '.join(text for same in in_order(said) for text in same)})"] * (
+            len(said) > 1
+        )
+    if not differ:
+        return []
+    what = f"{over} {at}: {', '.join(jobs)} are pooled, which differ in {', '.join(differ)}"
+    return [f"{what}: name jobs that are alike"]
 
 
 def _comparison_notes(role: str, readings: Sequence[Reading]) -> list[str]:

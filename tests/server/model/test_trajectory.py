@@ -176,11 +176,14 @@ def test_values_of_different_making_are_estimates_together() -> None:
     assert pooled_point([at(G, 2.0), analytic]).flops_per_second.provenance == Provenance.ESTIMATED
 
 
-def test_units_are_not_mixed() -> None:
-    mixed = [reading("a", "1", throughput=5.0, unit="steps/s"), reading("b", "2", throughput=50.0)]
-    first, second = path("worker", "nodes", mixed).stops
-    assert (first.speedup.value, second.speedup.value) == (1.0, None)
-    assert second.speedup.reason == "throughput is in examples/s, that of the first stop in steps/s"
+@pytest.mark.parametrize("units", [("steps/s", "examples/s"), ("steps/s", "steps/s")])
+def test_steps_are_no_measure_of_work(units: tuple[str, str]) -> None:
+    """Perfect weak scaling has the same steps a second on more nodes."""
+    said = [reading(at, at, throughput=10.0, unit=unit) for at, unit in zip("12", units, strict=True)]
+    stops = path("worker", "nodes", said).stops
+    assert [(s.speedup.value, s.efficiency.value) for s in stops[1:]] == [(None, None)]
+    assert "how many examples a step has" in stops[1].speedup.reason
+    assert stops[1].efficiency.reason == stops[1].speedup.reason
 
 
 # -- levels -------------------------------------------------------------------------------------------------
@@ -208,6 +211,13 @@ def test_parameter_that_is_no_amount_of_resources_has_no_efficiency(over: str) -
     assert all(s.efficiency.reason for s in found.stops)
     assert [s.speedup.value for s in found.stops] == [1.0, 1.4, 2.5]
     assert "efficiency" not in found.words
+
+
+def test_parameter_servers_have_no_efficiency() -> None:
+    stops = path("ps", "nodes", ALEXNET).stops
+    assert [s.efficiency.value for s in stops] == [None] * 3
+    assert "serve the workers" in stops[1].efficiency.reason
+    assert stops[1].speedup.value == 1.4
 
 
 @pytest.mark.parametrize("first", ["0", "-1"])
