@@ -68,9 +68,13 @@ def said_by(environ: Mapping[str, str]) -> Said:
 
 def given(options: Iterable[str], experiment: str | None) -> dict[str, str]:
     """The tags that options of the command line give. Raises TagError."""
-    tags = dict(map(parse, options))
+    said = list(map(parse, options))
     if experiment is not None:
-        tags["experiment"] = checked("experiment", experiment)
+        said.append(("experiment", checked("experiment", experiment)))
+    tags: dict[str, str] = {}
+    for name, value in said:
+        if tags.setdefault(name, value) != value:
+            raise TagError(f"tag {name} is given twice, as {tags[name]!r} and as {value!r}")
     if len(tags) > MAX_TAGS:
         raise TagError(f"{len(tags)} tags; at most {MAX_TAGS}")
     return tags

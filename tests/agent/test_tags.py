@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from roofline_agent.records import Rank
 from roofline_agent.settings import Tellings
 from roofline_agent.tags import EXPERIMENT, MAX_TAGS, TAGS, TagError, as_environ, parse, said_by
+from roofline_agent.tags import given as given_by_options
 
 from tests.agent.test_wrapper import python, run
 from tests.fakes import FakeAgent, clean_environ
@@ -77,12 +78,27 @@ def test_options_go_before_the_environment_and_are_inherited(environ: dict[str, 
     assert json.loads(done.stdout) == ["nodes=4,batch=32,note=a\\,b", "scaling"]
 
 
+def test_same_tag_may_be_said_again() -> None:
+    assert given_by_options(["a=1", "a=1", "experiment=x"], "x") == {"a": "1", "experiment": "x"}
+    with pytest.raises(TagError, match="tag a is given twice, as '1' and as '2'"):
+        given_by_options(["a=1", "b=1", "a=2"], None)
+
+
 def test_rank_without_tags_is_given_none(environ: dict[str, str]) -> None:
     assert json.loads(python(environ, PRINT).stdout) == [None, None]
 
 
-@pytest.mark.parametrize("option", [("--tag", "Nodes=4"), ("--tag", "nodes"), ("--experiment", "")])
-def test_option_that_is_no_tag_starts_nothing(environ: dict[str, str], option: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--tag", "Nodes=4"),
+        ("--tag", "nodes"),
+        ("--experiment", ""),
+        ("--tag", "nodes=1", "--tag", "nodes=2"),
+        ("--tag", "experiment=a", "--experiment", "b"),
+    ],
+)
+def test_option_that_is_no_tag_starts_nothing(environ: dict[str, str], option: tuple[str, ...]) -> None:
     done = run(environ, "echo", "started", options=option)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"--tag" in done.stderr

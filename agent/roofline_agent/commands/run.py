@@ -29,8 +29,9 @@ Example:  roofline-agent run --step-regex 'step (?P<step>[0-9]+)' -- ./train
 Example:  roofline-agent run --experiment scaling --tag nodes=4 --tag batch=32 -- python train.py
 
 --tag and --experiment say what the job is, so that jobs can be compared; all ranks are given the same. A name
-is a lower-case letter and up to 63 of a-z 0-9 _ . -, a value 1 to 256 printable characters. Without an option
-ROOFLINE_TAGS="nodes=4,batch=32" and ROOFLINE_EXPERIMENT say it; an option goes before. Ranks inherit them.
+is a lower-case letter and up to 63 of a-z 0-9 _ . - and has one value, 1 to 256 printable characters. Without
+an option ROOFLINE_TAGS="nodes=4,batch=32" and ROOFLINE_EXPERIMENT say it; an option goes before. Ranks
+inherit them.
 
 --step-regex is for programs whose steps no hook sees: a regular expression of Python's, looked for in
 each line of stdout and stderr (ended by \\n or \\r, its first 4096 bytes; stderr then comes through here
