@@ -144,6 +144,7 @@ class TimeRoofline(NamedTuple):
     about: About
     panels: list[TimePanel]
     notes: list[str]
+    over: str = ""  # what differs between several jobs; older servers do not tell it
 
 
 class Stop(NamedTuple):

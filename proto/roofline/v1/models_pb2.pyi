@@ -173,14 +173,16 @@ class GetTimeRooflineRequest(_message.Message):
     def __init__(self, subject: _Optional[_Union[Subject, _Mapping]] = ..., experiment: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., over: _Optional[str] = ..., points: _Optional[str] = ...) -> None: ...
 
 class TimeRoofline(_message.Message):
-    __slots__ = ("about", "panels", "notes")
+    __slots__ = ("about", "panels", "notes", "over")
     ABOUT_FIELD_NUMBER: _ClassVar[int]
     PANELS_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
     about: About
     panels: _containers.RepeatedCompositeFieldContainer[TimePanel]
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, about: _Optional[_Union[About, _Mapping]] = ..., panels: _Optional[_Iterable[_Union[TimePanel, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    over: str
+    def __init__(self, about: _Optional[_Union[About, _Mapping]] = ..., panels: _Optional[_Iterable[_Union[TimePanel, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., over: _Optional[str] = ...) -> None: ...
 
 class TimePanel(_message.Message):
     __slots__ = ("host", "device", "precision", "compute", "memory", "balance", "launch_overhead", "points", "no_flop_launches", "no_flop_time", "boxes", "isocurves")

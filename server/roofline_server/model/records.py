@@ -171,6 +171,7 @@ class TimeRoofline(NamedTuple):
     about: About
     panels: list[TimePanel]
     notes: list[str]
+    over: str  # what differs between several jobs
 
 
 class Stop(NamedTuple):

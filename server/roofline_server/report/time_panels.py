@@ -100,7 +100,8 @@ def _worth_most(drawn: Sequence[Drawn]) -> tuple[list[Drawn], list[str]]:
     if not rest:
         return list(drawn), []
     share = sum(d.found.seconds for d in rest) / sum(d.found.seconds for d in drawn)
-    return list(drawn[:MOST_POINTS]), [f"{len(rest)} more points, {share:.1%} of the time, are left out"]
+    left = "1 more point is" if len(rest) == 1 else f"{len(rest)} more points are"
+    return list(drawn[:MOST_POINTS]), [f"{left} left out, {share:.1%} of the time"]
 
 
 # -- points -------------------------------------------------------------------------------------------------

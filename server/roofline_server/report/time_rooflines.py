@@ -66,7 +66,7 @@ def time_roofline(store: Store, asked: Asked) -> TimeRoofline:
     panels, notes = _panels(jobs, points)
     shared = [note for job in jobs for note in job.notes]
     said = list(dict.fromkeys([*shared, *notes]))
-    return TimeRoofline(about([job.view for job in jobs], asked.experiment), panels, said)
+    return TimeRoofline(about([job.view for job in jobs], asked.experiment), panels, said, asked.over)
 
 
 def _names(store: Store, asked: Asked) -> list[str]:
@@ -119,7 +119,8 @@ def _joined(job: _Job) -> _Job:
     notes = []
     if others:
         more = "of kernels that differ in their shapes alone, the one that took most time is shown"
-        notes.append(f"job {job.view.job}: {more}; {others} are left out")
+        left = "1 is left out" if others == 1 else f"{others} are left out"
+        notes.append(f"job {job.view.job}: {more}; {left}")
     return job._replace(found=[f._replace(label=f.name) for f in best.values()], notes=[*job.notes, *notes])
 
 

@@ -167,7 +167,8 @@ def test_kernels_of_several_jobs_are_joined_by_name_in_order_of_the_parameter(tm
     assert {(p.label, p.role) for p in points} == {("matmul", "worker")}
     assert sorted((p.job, p.at, p.flops.value) for p in points) == [("j16", "16", 16e6), ("j2", "2", 2e6)]
     assert [p.at for p in points] == ["2", "16"]
-    assert any("shapes alone" in note for note in found.notes)
+    assert any("shapes alone" in note and note.endswith("; 1 is left out") for note in found.notes)
+    assert found.over == "batch"
     assert found.about.experiment == "size"
     both = ask(store, job="", jobs=("j2", "j16"))
     assert len(only(both).points) == 4
