@@ -10,8 +10,8 @@ import grpc
 from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
 from . import answers, model_records
-from .errors import ClientError, NotFound, Refused, Unreachable
-from .names import clean
+from .errors import ClientError, NotFound, Refused, Unreachable, UsageError
+from .names import clean, several
 from .records import Report, Stragglers, TableChunk
 from .results import ExperimentQuestions, JobQuestions, Jobs, Machines
 
@@ -21,10 +21,10 @@ MAX_ANSWER_BYTES = 64 << 20
 
 
 def connect(server: str = DEFAULT_SERVER, timeout: float = TIMEOUT_S) -> Client:
-    """A client of the server at HOST:PORT. Raises Refused for an address that cannot be one."""
+    """A client of the server at HOST:PORT. Raises UsageError for an address that cannot be one."""
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise Refused(f"server address {server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
+        raise UsageError(f"server address {server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
     return Client(server, timeout)
 
 
@@ -58,7 +58,7 @@ class Client:
         neither or both are given."""
         if bool(name) == bool(jobs):
             raise Refused("of which jobs? either the name of an experiment, or jobs=[...]")
-        return ExperimentQuestions(self, name, [str(job) for job in jobs])
+        return ExperimentQuestions(self, name, several(jobs))
 
     def jobs(self) -> Jobs:
         """All jobs the server has heard of, newest first: a list of `records.Job`. Raises ClientError."""
@@ -94,10 +94,10 @@ class Client:
 
         By rank, of each in order of time; all chunks have the same columns, at least rank, step, begin_ns
         (server's UNIX time, ns) and duration_ns. Others are in the unit that the column says. ranks:
-        "worker:0"; none: all. Raises, when it is iterated, NotFound for a job or rank the server has not
-        heard of, Unreachable, Refused.
+        "worker:0", or several of them; none: all. Raises, when it is iterated, NotFound for a job or rank
+        the server has not heard of, Unreachable, Refused.
         """
-        asked = {"ranks": list(ranks), "first_step": first_step, "last_step": last_step}
+        asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
         return self._tables(self._query.GetSteps, _request(query_pb2.GetStepsRequest, job=job, **asked))
 
     def timeline(
@@ -114,8 +114,10 @@ class Client:
         The first rows introduce: row "job", "clock" (of a host, with `error` in s) and "rank". Arguments and
         errors as of `steps`. `roofline_client.trace` makes a file for Perfetto of it.
         """
-        asked = {"ranks": list(ranks), "first_step": first_step, "last_step": last_step, "kernels": kernels}
-        return self._tables(self._query.GetTimeline, _request(query_pb2.GetStepsRequest, job=job, **asked))
+        asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
+        return self._tables(
+            self._query.GetTimeline, _request(query_pb2.GetStepsRequest, job=job, kernels=kernels, **asked)
+        )
 
     def export(self, job: str) -> Iterator[TableChunk]:
         """The raw data of a job, dataset by dataset; times are the server's UNIX time in ns, `node_ns` the
@@ -153,7 +155,7 @@ class Client:
             models_pb2.GetTimeRooflineRequest,
             subject=_subject(job, **subject),
             experiment=experiment,
-            jobs=list(jobs),
+            jobs=several(jobs),
             over=over,
             points=points,
         )
@@ -170,14 +172,14 @@ class Client:
     ) -> model_records.Trajectory:
         """Each role over the jobs of an experiment (or those named), in order of the parameter `over`.
 
-        Raises NotFound for an experiment or job the server has not heard of, Unreachable, Refused.
+        Raises NotFound for an experiment, job or role the server has not heard of, Unreachable, Refused.
         """
         request = _request(
             models_pb2.GetTrajectoryRequest,
             experiment=experiment,
-            jobs=list(jobs),
+            jobs=several(jobs),
             over=over,
-            roles=list(roles),
+            roles=several(roles),
             first_step=first_step,
             last_step=last_step,
         )
@@ -263,7 +265,7 @@ class Client:
         code, details = error.code(), clean(" ".join((error.details() or "").split()))
         if code == grpc.StatusCode.NOT_FOUND:
             where = "machines" if "has no host" in details else "jobs"
-            hint = "" if "has no rank" in details else f" (see `roofline-client {where}`)"
+            hint = "" if "no rank" in details else f" (see `roofline-client {where}`)"
             return NotFound(f"{details}{hint}")
         if code == grpc.StatusCode.UNAVAILABLE:
             advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"
@@ -284,7 +286,7 @@ def _subject(
     job: str, first_step: int | None = None, last_step: int | None = None, ranks: Sequence[str] = ()
 ) -> Any:
     return _request(
-        models_pb2.Subject, job=job, first_step=first_step, last_step=last_step, ranks=list(ranks)
+        models_pb2.Subject, job=job, first_step=first_step, last_step=last_step, ranks=several(ranks)
     )
 
 

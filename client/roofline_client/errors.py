@@ -2,8 +2,9 @@
 
 ClientError
 ├── Unreachable     no server answers at the address           exit 4
-├── NotFound        the server has no such job                 exit 5
+├── NotFound        the server has no such job, rank, role     exit 5
 └── Refused         the server will not or cannot answer       exit 3
+    └── UsageError  nobody could: it says nothing that is      exit 2
 """
 
 from __future__ import annotations
@@ -25,3 +26,7 @@ class NotFound(ClientError):
 
 class Refused(ClientError):
     exit_code = 3
+
+
+class UsageError(Refused):
+    exit_code = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # Control characters, direction marks, line separators, halves of surrogate pairs.
 _UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -21,3 +21,10 @@ def short_hosts(hosts: Sequence[str]) -> dict[str, str]:
     short = {host: host.partition(".")[0] for host in hosts}
     clear = len(set(short.values())) == len(short) and not any(name.isdigit() for name in short.values())
     return short if clear else {host: host for host in hosts}
+
+
+def several(names: str | Iterable[object]) -> list[str]:
+    """A list of names; one alone may come without its list, "" is none."""
+    if isinstance(names, str):
+        return [names] if names else []
+    return [str(name) for name in names]

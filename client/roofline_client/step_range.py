@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from .errors import Refused
+from .errors import UsageError
+
+Range = tuple[int | None, int | None]
 
 
-def parse_steps(text: str) -> tuple[int | None, int | None]:
-    """(first, last), inclusive, of "10:90", "10:", ":90", "10" or "". Raises Refused."""
+def parse_steps(text: str) -> Range:
+    """(first, last), inclusive, of "10:90", "10:", ":90", "10" or "". Raises UsageError."""
     first, colon, last = text.partition(":")
     try:
         low = int(first) if first else None
         high = int(last) if last else None if colon else low
     except ValueError:
-        raise Refused(f"steps {text!r} must be FIRST:LAST, as 10:90, 10: or :90") from None
-    return low, high
+        raise UsageError(f"steps {text!r} must be FIRST:LAST, as 10:90, 10: or :90") from None
+    return checked(low, high)
+
+
+def checked(first: int | None, last: int | None) -> Range:
+    """The same range. Raises UsageError for one that no step can be in."""
+    if first is not None and last is not None and first > last:
+        raise UsageError(f"steps {first} to {last}: the first comes after the last")
+    return first, last

@@ -116,7 +116,22 @@ def test_no_server() -> None:
 
 
 def test_steps_that_are_none(server: Asked) -> None:
-    one_line(run("report", "--job", "42", "--steps", "a:b", "--server", server.address), 3, "FIRST:LAST")
+    one_line(run("report", "--job", "42", "--steps", "a:b", "--server", server.address), 2, "FIRST:LAST")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        (("report", "--job", "42", "--steps", "5:3"), "first comes after"),
+        (("roofline", "--job", "42", "--steps", "x"), "FIRST:LAST"),
+        (("steps", "--job", "42", "--from", "5", "--to", "3"), "first comes after"),
+        (("stragglers", "--job", "42", "--from", "5", "--to", "3"), "first comes after"),
+        (("timeline", "--job", "42", "--from", "5", "--to", "3", "-o", "never.json"), "first comes after"),
+        (("jobs", "--server", "nonsense"), "HOST:PORT"),
+    ],
+)
+def test_what_no_server_could_answer_is_a_usage_error(wrong: tuple[str, ...], word: str) -> None:
+    one_line(run(*wrong), 2, word)
 
 
 def test_nothing_to_draw(server: Asked, tmp_path: Path) -> None:
@@ -178,6 +193,11 @@ def test_step_ranges(text: str, steps: tuple[int | None, int | None]) -> None:
 def test_no_step_ranges(text: str) -> None:
     with pytest.raises(Refused, match="FIRST:LAST"):
         parse_steps(text)
+
+
+def test_range_that_no_step_is_in() -> None:
+    with pytest.raises(Refused, match="5 to 3: the first comes after the last"):
+        parse_steps("5:3")
 
 
 def into_closed_pipe(address: str, form: str) -> tuple[int, str]:

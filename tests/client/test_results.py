@@ -321,3 +321,20 @@ def test_every_field_of_a_point_is_in_its_table(client: Client) -> None:
     columns = client.job("42").roofline().to_pandas().columns
     for field in model_records.RoofPoint._fields:
         assert any(name.startswith(field) for name in columns), field
+
+
+def test_one_name_may_come_without_its_list(site: Asked, client: Client) -> None:
+    job = client.job("42")
+    for ask in (job.roofline, job.time_roofline, job.breakdown):
+        ask(ranks="ddp:0")
+        assert list(site.requests[-1].subject.ranks) == ["ddp:0"]
+    for ask in (job.steps, job.timeline):
+        assert ask(ranks="ddp:0").record is not None
+        assert list(site.requests[-1].ranks) == ["ddp:0"]
+    client.experiment(jobs="42").trajectory(over="batch", roles="ps")
+    assert (list(site.requests[-1].jobs), list(site.requests[-1].roles)) == (["42"], ["ps"])
+
+
+def test_steps_in_which_no_step_is(client: Client) -> None:
+    with pytest.raises(Refused, match="the first comes after the last"):
+        client.job("42").steps((5, 3))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..names import clean
+from ..step_range import checked
 from .options import (
     DEFAULT_SERVER,
     FormatOption,
@@ -36,6 +37,7 @@ def steps(
     UNIX clock, numbers exact. A value nobody measured is '-', an empty cell or null.
     """
     check_format(output)
+    checked(first, last)
     from .. import export as exporting
     from .. import steps as table
     from .. import tables

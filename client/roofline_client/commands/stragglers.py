@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..step_range import checked
 from .options import (
     DEFAULT_SERVER,
     FormatOption,
@@ -24,6 +25,7 @@ def stragglers(
 ) -> None:
     """Who waits, and for whom: the ranks that hold the job up, and what shows it."""
     check_format(output)
+    checked(first, last)
     from .. import stragglers as waits
     from .. import tables
     from ..api import connect

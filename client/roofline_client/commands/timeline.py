@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..names import clean
+from ..step_range import checked
 from .options import DEFAULT_SERVER, FromOption, JobOption, Progress, RanksOption, ServerOption, ToOption
 
 
@@ -27,6 +28,7 @@ def timeline(
 
     Each rank has rows for its steps, phases, and the collectives it asked for and its engine executed.
     """
+    checked(first, last)
     from ..api import connect
     from ..files import written
     from ..trace import write_trace

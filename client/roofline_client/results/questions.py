@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..step_range import parse_steps
+from ..names import several
+from ..step_range import checked, parse_steps
 from .jobs import ReportResult, StragglersResult
 from .models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
 from .pieces import ExportResult, StepsResult, TimelineResult
@@ -17,9 +18,9 @@ Steps = str | int | tuple[int | None, int | None]
 
 
 def step_range(steps: Steps) -> tuple[int | None, int | None]:
-    """(first, last), inclusive, of "10:90", "10:", ":90", 10, (10, None) or "" for all. Raises Refused."""
+    """(first, last), inclusive, of "10:90", "10:", ":90", 10, (10, None) or "" for all. Raises UsageError."""
     if isinstance(steps, tuple):
-        return steps
+        return checked(*steps)
     return parse_steps(str(steps))
 
 
@@ -27,8 +28,8 @@ class JobQuestions:
     """Questions about one job; each asks the server when it is called.
 
     `steps` is which steps, both ends inclusive: "10:90", "10:", 10, (10, 90); "" are all. `ranks`: only
-    these, as "worker:0". All raise NotFound for a job or rank the server has not heard of, Unreachable and
-    Refused.
+    these, as "worker:0" or ["worker:0", "ps:0"]. All raise NotFound for a job or rank the server has not heard of,
+    Unreachable and Refused (of steps that are none its UsageError).
     """
 
     def __init__(self, client: Client, job: str) -> None:
@@ -88,7 +89,7 @@ class ExperimentQuestions:
     def __init__(self, client: Client, experiment: str = "", jobs: Sequence[str] = ()) -> None:
         self._client = client
         self.experiment = experiment
-        self.jobs = list(jobs)
+        self.jobs = several(jobs)
 
     def __repr__(self) -> str:
         return f"<questions about experiment {self.experiment or ', '.join(self.jobs)}>"

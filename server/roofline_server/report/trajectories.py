@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..errors import BadRequest
+from ..errors import UnknownRank
 from ..model.evidence import RankEvidence
 from ..model.points import Level, Named, flops_spread, intensity_spread, levels, point
 from ..model.records import Roof, RoofPoint, Trajectory
@@ -75,7 +75,7 @@ def trajectory(store: Store, asked: Asked) -> Trajectory:
 
 def _check_roles(asked: Sequence[str], known: set[str]) -> None:
     if unknown := [role for role in asked if role not in known]:
-        raise BadRequest(f"no rank of these jobs is a {unknown[0]!r}; roles are {', '.join(sorted(known))}")
+        raise UnknownRank(f"no rank of these jobs is a {unknown[0]!r}; roles are {', '.join(sorted(known))}")
 
 
 def _job(store: Store, name: str, asked: Asked) -> _Job | None:

@@ -167,7 +167,7 @@ def test_only_the_roles_and_steps_asked_for(scaled: Store) -> None:
     found = ask(scaled, roles=("worker",), steps=Steps(0, 3))
     assert [p.role for p in found.paths] == ["worker"]
     assert numbers(found)[0][2] == pytest.approx(320)
-    with pytest.raises(BadRequest, match="'chief'; roles are ps, worker"):
+    with pytest.raises(UnknownJob, match="'chief'; roles are ps, worker"):
         ask(scaled, roles=("chief",))
     with pytest.raises(BadRequest, match="the first comes after the last"):
         ask(scaled, steps=Steps(3, 1))
