@@ -34,7 +34,9 @@ class Core(NamedTuple):
 _HASWELL = Core("Haswell to Skylake client: 2 FMA units of 256 bits", 2)
 _SKYLAKE_2 = Core("Skylake or Cascade Lake server: 2 FMA units of 512 bits", 2, 2)
 _SKYLAKE_1 = Core("Skylake or Cascade Lake server: 1 FMA unit of 512 bits", 2, 1)
+_SKYLAKE = Core("Skylake or Cascade Lake server: 1 or 2 FMA units of 512 bits, not known of this part", 2)
 _ICE_CLIENT = Core("Ice Lake to Rocket Lake client: 1 FMA unit of 512 bits", 2, 1)
+_ICE_D = Core("Ice Lake-D: 1 or 2 FMA units of 512 bits, not known of this part", 2)
 _ICE_SERVER = Core("Ice Lake server: 2 FMA units of 512 bits", 2, 2)
 _SAPPHIRE = Core("Sapphire Rapids or newer server: 2 FMA units of 512 bits, AMX", 2, 2, tiles=True)
 _SANDY = Core("Sandy or Ivy Bridge: a multiplier and an adder of 256 bits", 1, fma=False)
@@ -49,12 +51,16 @@ _INTEL_FAMILY_6 = {
     **dict.fromkeys((42, 45, 58, 62), _SANDY),
     **dict.fromkeys((60, 63, 69, 70, 61, 71, 79, 86, 78, 94, 142, 158, 165, 166), _HASWELL),
     **dict.fromkeys((125, 126, 140, 141, 167), _ICE_CLIENT),
-    **dict.fromkeys((106, 108), _ICE_SERVER),
+    106: _ICE_SERVER,
+    108: _ICE_D,
     **dict.fromkeys((143, 207, 173, 174), _SAPPHIRE),
 }
 _SKYLAKE_SERVER = 85
-# Of this generation the cheaper ones have the second 512-bit unit switched off; the Gold 5122 has it.
-_ONE_UNIT = re.compile(r"Bronze|Silver|Gold (?!5122\b)5\d{3}")
+# Of this generation the cheaper ones have the second 512-bit unit switched off; the Gold 5122 has it. Of the
+# Gold 5222 and 53xx (Cooper Lake) and of Xeon D sources differ or say nothing.
+_ONE_UNIT = re.compile(r"Bronze|Silver|Gold 5[12]\d\d")
+_TWO_UNITS = re.compile(r"Platinum|Gold 5122\b|Gold 6\d{3}|W-\d{4}|Core\(TM\) i[79]")
+_UNSURE = re.compile(r"Gold 5222\b")
 _BRAND = re.compile(r"Xeon|Core\(TM\)")
 
 
@@ -75,7 +81,11 @@ def identify(machine: Machine) -> Core | None:
 def _skylake_server(name: str) -> Core | None:
     if not _BRAND.search(name) or not re.search(r"\d{4}|Platinum", name):
         return None
-    return _SKYLAKE_1 if _ONE_UNIT.search(name) else _SKYLAKE_2
+    if _UNSURE.search(name):
+        return _SKYLAKE
+    if _TWO_UNITS.search(name):
+        return _SKYLAKE_2
+    return _SKYLAKE_1 if _ONE_UNIT.search(name) else _SKYLAKE
 
 
 def _amd(machine: Machine) -> Core | None:
@@ -114,7 +124,22 @@ def theoretical(machine: Machine, measured: Sequence[Ceiling]) -> tuple[tuple[Ce
         return (), ("no theoretical peaks: the system does not tell how many cores the CPUs are",)
     if any(peak.clock_hz is None for peak in peaks):
         return (), ("no theoretical peaks: the cores' clock could not be measured",)
-    return tuple(_theory(machine, core, peaks)), ()
+    return tuple(_theory(machine, core, peaks)), (*_without_512(core, peaks), *_virtual(machine))
+
+
+def _without_512(core: Core, peaks: Iterable[Ceiling]) -> tuple[str, ...]:
+    if core.units_512 or all(peak.width != 512 for peak in peaks):
+        return ()
+    return (f"no theoretical peaks of 512-bit vectors: {core.design}",)
+
+
+def _virtual(machine: Machine) -> tuple[str, ...]:
+    if not machine.is_virtual or machine.cores < len(machine.cpus):
+        return ()
+    return (
+        "theoretical peaks take each CPU of this virtual machine for a core, as it says; where the host "
+        "gives it hyperthreads, they are up to twice too high",
+    )
 
 
 def _unknown(machine: Machine) -> str:

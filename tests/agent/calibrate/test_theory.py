@@ -62,6 +62,29 @@ def test_theoretical_peak_stands_beside_and_says_what_it_is() -> None:
     assert "24 core(s) x 2.40 GHz (measured while peak.f32.512 ran) x 64 FLOP/cycle" in found.method
 
 
+@pytest.mark.parametrize("name", ["Xeon(R) Gold 5122", "Xeon(R) Platinum 8160", "Xeon(R) W-2155"])
+def test_dearer_parts_have_two_units_of_512_bits(name: str) -> None:
+    core = identify(GOLD._replace(cpu_model=f"Intel(R) {name} CPU @ 3.60GHz"))
+    assert core is not None
+    assert core.units_512 == 2
+
+
+@pytest.mark.parametrize("name", ["Xeon(R) Gold 5222", "Xeon(R) Gold 5320H", "Xeon(R) D-2141I"])
+def test_part_whose_units_of_512_bits_are_not_known_has_peaks_of_256_bits_alone(name: str) -> None:
+    part = GOLD._replace(cpu_model=f"Intel(R) {name} CPU @ 2.20GHz")
+    found, (note,) = theoretical(part, [peak("f32", 256, 2e9), peak("f32", 512, 2e9)])
+    assert [(one.name, one.value) for one in found] == [("peak.f32.256.theory", 24 * 2e9 * 32)]
+    assert note.startswith("no theoretical peaks of 512-bit vectors: ")
+
+
+def test_virtual_machine_whose_cpus_are_said_to_be_cores_gets_a_warning() -> None:
+    guest = GOLD._replace(flags=frozenset({"hypervisor"}), cores=2)
+    _, (note,) = theoretical(guest, [peak("f32", 256, 2e9)])
+    assert "up to twice too high" in note
+    # Two CPUs a core: it tells its hyperthreads.
+    assert theoretical(guest._replace(cores=1), [peak("f32", 256, 2e9)])[1] == ()
+
+
 @pytest.mark.parametrize("name", ["Xeon(R) Silver 4114", "Xeon(R) Bronze 3104", "Xeon(R) Gold 5118"])
 def test_cheaper_parts_have_one_unit_of_512_bits(name: str) -> None:
     core = identify(GOLD._replace(cpu_model=f"Intel(R) {name} CPU @ 2.20GHz"))
