@@ -14,7 +14,7 @@ from pathlib import Path
 
 from roofline_agent.calibrate.child import Part, run_child
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import this_machine
+from roofline_agent.calibrate.machine import Machine, this_machine
 from roofline_agent.calibrate.measure import PARTS
 from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.store import load, save
@@ -43,7 +43,12 @@ def calibrate(progress: Callable[[Ceiling], None] | None = None, effort: str = "
     if not measured:
         raise CalibrationError(notes[0] if notes else "no ceiling could be measured, and no part said why")
     theory, unknown = theoretical(machine, measured)
-    notes += [*unknown, *_limited(len(machine.cpus)), *disturbance(before, cpu_times(machine.cpus))]
+    notes += [
+        *unknown,
+        *_part(machine),
+        *_limited(len(machine.cpus)),
+        *disturbance(before, cpu_times(machine.cpus)),
+    ]
     return Calibration(
         machine.host,
         machine.cpu_model,
@@ -60,6 +65,15 @@ def _run(part: str, effort: str, progress: Callable[[Ceiling], None]) -> Part:
     # With -m, Python looks for modules in the working directory first: the child runs this very package.
     packages = Path(__file__).resolve().parents[2]
     return run_child(command, progress, packages, _TIMEOUTS_S[effort])
+
+
+def _part(machine: Machine) -> tuple[str, ...]:
+    if not machine.is_part:
+        return ()
+    return (
+        f"measured on {len(machine.cpus)} of {machine.node_cpus} CPUs, as this process may use no others "
+        "(taskset, a cpuset, a batch system): ceilings are of these, and no roof for a job on all of them",
+    )
 
 
 def _limited(cpus: int) -> tuple[str, ...]:

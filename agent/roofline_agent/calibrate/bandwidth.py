@@ -178,7 +178,7 @@ def _measure_dram(place: Arena, working_set: WorkingSet, operation: str) -> Ceil
 
 def _ceiling(place: Arena, level: str, kernel: StreamKernel, rate: Rate, what: str) -> Ceiling:
     one = ".one" if len(place.cpus) < len(place.bench.machine.cpus) else ""
-    effort = describe_effort(place.cpus, place.plan, rate)
+    effort = describe_effort(place.cpus, place.bench.machine, place.plan, rate)
     return Ceiling(
         name=f"{level}.{kernel.operation}{one}",
         kind="memory",

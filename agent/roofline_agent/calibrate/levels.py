@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import Cache, Machine
 from roofline_agent.calibrate.records import SweepPoint
 from roofline_agent.calibrate.runs import Plan
@@ -16,6 +17,7 @@ from roofline_agent.calibrate.runs import Plan
 MIB = 1 << 20
 _UNKNOWN_CACHE_WORKING_SET = 2048 * MIB
 _LEAST_WORKING_SET = 128 * MIB
+_TOO_SMALL = MIB  # of each CPU
 _SMALLEST = 8 << 10
 # A cyclic pass through several times the level within leaves nothing of it there; half of a level leaves room
 # for what else it holds.
@@ -59,11 +61,19 @@ def _level(name: str, share: int, inner: int) -> Level:
 
 
 def beyond_caches(machine: Machine, plan: Plan, cpus: Sequence[int]) -> WorkingSet:
-    """The plan's multiple of these CPUs' last caches, but never more than a quarter of the free memory."""
+    """The plan's multiple of these CPUs' last caches, but never more than a quarter of the free memory.
+
+    Raises CalibrationError where that is too little to measure anything.
+    """
     cache = machine._replace(caches=_used(machine.caches, cpus)).last_level_cache_bytes
     wanted = _UNKNOWN_CACHE_WORKING_SET if cache is None else int(plan.caches * cache)
     limits = [machine.available_bytes // 4] + ([plan.most_bytes] if plan.most_bytes else [])
     size = min(max(wanted, _LEAST_WORKING_SET), *limits)
+    if size < _TOO_SMALL * len(cpus):
+        raise CalibrationError(
+            f"no bandwidth was measured: only {size_text(machine.available_bytes)} of memory are free, by "
+            "MemAvailable and the limits of this process's cgroups; calibrate with more"
+        )
     text = f"working set {size_text(size)}"
     if cache is None:
         return WorkingSet(size, f"{text}, the system does not tell its caches, may contain cache hits")

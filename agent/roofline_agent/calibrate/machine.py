@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.surroundings import memory_room
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -32,18 +33,25 @@ class Machine(NamedTuple):
     flags: frozenset[str]  # of /proc/cpuinfo, those that all its processors have
     cpus: tuple[int, ...]  # that this process may use, in order
     caches: tuple[Cache, ...]  # of these CPUs; empty if the system doesn't say
-    available_bytes: int  # memory to be had without swapping
+    available_bytes: int  # memory to be had without swapping, and within the limits of its cgroups
     vendor: str = ""  # vendor_id of /proc/cpuinfo: "GenuineIntel", "AuthenticAMD"
     family: int = 0
     model: int = 0
     cores: int = 0  # physical ones among the CPUs; 0: the system doesn't say
     sockets: int = 0
+    core_of: tuple[int, ...] = ()  # for each of `cpus` the number of its core; empty: the system doesn't say
+    node_cpus: int = 0  # online ones, whether this process may use them or not; 0: the system doesn't say
 
     @property
     def last_level_cache_bytes(self) -> int | None:
         """The last-level caches of these CPUs together; None if the system doesn't say."""
         last = max((cache.level for cache in self.caches), default=0)
         return sum(cache.size for cache in self.caches if cache.level == last) or None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the node has CPUs that this process may not use (an affinity, a cpuset)."""
+        return len(self.cpus) < self.node_cpus
 
     @property
     def is_virtual(self) -> bool:
@@ -71,18 +79,22 @@ def read_machine(proc: Path, sys_root: Path, cpus: tuple[int, ...], host: str) -
     cpuinfo = _read(proc / "cpuinfo")
     cores = [_core(sys_root, cpu) for cpu in cpus]
     known = None not in cores
+    room = memory_room(proc, sys_root)
+    available = available_bytes(_read(proc / "meminfo"))
     return Machine(
         host=host,
         cpu_model=first(cpuinfo, "model name"),
         flags=cpu_flags(cpuinfo),
         cpus=cpus,
         caches=caches(sys_root, cpus),
-        available_bytes=available_bytes(_read(proc / "meminfo")),
+        available_bytes=available if room is None else min(available, room),
         vendor=first(cpuinfo, "vendor_id"),
         family=_number(first(cpuinfo, "cpu family")),
         model=_number(first(cpuinfo, "model")),
         cores=len(set(cores)) if known else 0,
         sockets=len({core[0] for core in cores if core}) if known else 0,
+        core_of=tuple(cores.index(core) for core in cores) if known else (),
+        node_cpus=_online(sys_root),
     )
 
 
@@ -159,6 +171,13 @@ def parse_cpus(text: str) -> frozenset[int]:
         low, _, high = part.partition("-")
         found.update(range(int(low), int(high or low) + 1))
     return frozenset(found)
+
+
+def _online(sys_root: Path) -> int:
+    try:
+        return len(parse_cpus(_line(sys_root / "devices/system/cpu/online")))
+    except (OSError, ValueError):
+        return 0
 
 
 def _fields(text: str) -> Iterable[tuple[str, str]]:

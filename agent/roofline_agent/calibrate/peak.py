@@ -144,7 +144,7 @@ def _ceiling(bench: Bench, plan: Plan, cpus: Sequence[int], rate: Rate, shape: _
         value=rate.best,
         unit="FLOP/s",
         spread=rate.spread,
-        method=f"{shape.what}; {describe_effort(cpus, plan, rate)}; {bench.method}",
+        method=f"{shape.what}; {describe_effort(cpus, bench.machine, plan, rate)}; {bench.method}",
         time_ns=0,
         threads=len(cpus),
         median=rate.median,

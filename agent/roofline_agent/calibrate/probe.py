@@ -47,18 +47,32 @@ class Bench:
         for memory, block in zip(memories, blocks, strict=True):
             memory.write(block)
 
-        def tasks(units: int) -> list[Task]:
-            return [partial(run, *_six(arguments(k, units), m.address)) for k, m in enumerate(memories)]
+        def tasks(units: Sequence[int]) -> list[Task]:
+            shares = zip(units, memories, strict=True)
+            return [partial(run, *_six(arguments(k, n), m.address)) for k, (n, m) in enumerate(shares)]
 
-        return Job(tasks, work, first_units, partial(self._clock_hz, memories))
+        return Job(tasks, work, first_units, partial(self._clocks_hz, memories))
 
-    def _clock_hz(self, blocks: Sequence[Memory]) -> float | None:
+    def _clocks_hz(self, blocks: Sequence[Memory]) -> tuple[float | None, ...]:
+        """Of each core in use; None: not seen."""
         if self._ticks is None:
-            return None
+            return ()
+        hz = self._ticks.hz()
         seen = [clock.cycles_per_tick(block.read(clock.BLOCK_BYTES)) for block in blocks]
-        known = [cycles for cycles in seen if cycles is not None]
-        # An interruption of one core makes its clock look lower, and nothing makes one look higher.
-        return max(known) * self._ticks.hz() if known else None
+        clocks = [None if cycles is None else cycles * hz for cycles in seen]
+        core_of = self.machine.core_of[: len(blocks)] or tuple(range(len(blocks)))
+        return by_core(clocks, core_of)
+
+
+def by_core(clocks: Sequence[float | None], core_of: Sequence[int]) -> tuple[float | None, ...]:
+    """The clocks of the cores from those of their CPUs.
+
+    What else runs on a core makes its clock look lower, and nothing makes one look higher.
+    """
+    of_core: dict[int, list[float]] = {core: [] for core in core_of}
+    for core, clock_hz in zip(core_of, clocks, strict=True):
+        of_core[core] += [] if clock_hz is None else [clock_hz]
+    return tuple(max(seen, default=None) for seen in of_core.values())
 
 
 def _six(arguments: tuple[int, ...], last: int) -> tuple[int, ...]:

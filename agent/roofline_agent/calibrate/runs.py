@@ -11,13 +11,16 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from roofline_agent.calibrate.team import Task, run_together
+from roofline_agent.calibrate.machine import Machine
+from roofline_agent.calibrate.team import Task, Took, run_together
 
 _MIB = 1 << 20
 # Runs that differ by more shared the CPUs with something; on an idle machine they differ by a few hundredths.
 _DISTURBED = 0.2
 # Threads start one after the other, some 50 us apart: with many of them a run must be longer to hide that.
 _CPUS_OF_A_SHORT_RUN = 16
+# CPUs of one kind differ by a few hundredths; the small cores of a hybrid CPU take half as long again.
+_UNEVEN = 1.2
 
 
 class Plan(NamedTuple):
@@ -49,12 +52,12 @@ def within_limit(plan: Plan, cpus: Sequence[int], limit: float | None) -> Plan:
 
 
 class Job(NamedTuple):
-    """Work that can be repeated: `tasks(n)` gives each CPU n units of it."""
+    """Work that can be repeated: `tasks(units)` gives CPU k so many units of it as stand there."""
 
-    tasks: Callable[[int], Sequence[Task]]
+    tasks: Callable[[Sequence[int]], Sequence[Task]]
     work: float  # FLOP or bytes of one unit on every CPU, all together
     first_units: int  # a guess on the low side of what fills a run
-    clock_hz: Callable[[], float | None] = lambda: None  # the cores' clock right after the latest run
+    clocks_hz: Callable[[], tuple[float | None, ...]] = lambda: ()  # of each core right after the latest run
 
 
 class Rate(NamedTuple):
@@ -62,36 +65,81 @@ class Rate(NamedTuple):
     median: float
     spread: float  # (best - worst) / best
     runs: int
-    clock_hz: float | None = None  # right after the fastest runs, which were disturbed least
+    clock_hz: float | None = None  # mean of the cores, right after the fastest runs, the least disturbed
+    fair: bool = True  # each CPU did the same work; else in proportion to its speed
 
 
 def measure_rate(cpus: Sequence[int], plan: Plan, job: Job) -> Rate:
     """The rate over all the CPUs together. Raises CalibrationError if one of them can't be had."""
-    seen: list[tuple[float, float]] = []
+    seen: list[tuple[float, Sequence[float | None]]] = []
 
-    def seconds(units: int) -> float:
+    def took(units: Sequence[int]) -> Took:
         return run_together(cpus, job.tasks(units))
 
-    units = units_for(run_seconds(plan, cpus), job.first_units, seconds)
+    count = len(cpus)
+    warm = _WarmUp(lambda units: took([units] * count))
+    each = units_for(run_seconds(plan, cpus), job.first_units, warm.seconds)
+    uneven = warm.last is not None and _uneven(warm.last.each)
+    units = shares(each, count, took) if uneven else (each,) * count
 
     def run() -> float:
-        rate = job.work * units / seconds(units)
-        clock = job.clock_hz()
-        seen.extend([] if clock is None else [(rate, clock)])
+        rate = job.work / count * sum(units) / took(units).whole
+        seen.append((rate, job.clocks_hz()))
         return rate
 
     rate = repeat(plan.repeats, run, plan.patient)
-    return rate._replace(clock_hz=clock_of_fastest(seen))
+    return rate._replace(clock_hz=clock_of_fastest(seen), fair=len(set(units)) == 1)
 
 
-def clock_of_fastest(seen: Sequence[tuple[float, float]]) -> float | None:
-    """The median clock of the faster half of some runs (rate, clock); None of none.
+class _WarmUp:
+    """Remembers how long each CPU took in its last run."""
+
+    def __init__(self, took: Callable[[int], Took]) -> None:
+        self._took = took
+        self.last: Took | None = None
+
+    def seconds(self, units: int) -> float:
+        self.last = self._took(units)
+        return self.last.whole
+
+
+def shares(each: int, count: int, took: Callable[[Sequence[int]], Took]) -> tuple[int, ...]:
+    """Units of each CPU: `each`, or where CPUs differ in speed (hybrid ones, clocks) in proportion to it.
+
+    Else all would wait for the slowest. The rate stays all work over the time of the whole, so that shares
+    that don't fit make it lower, never higher; they are taken only where they make it higher.
+    """
+    equal = (each,) * count
+    # The best of several: an interruption of one CPU does not make it a slow one.
+    seen = [took(equal) for _ in range(3)]
+    speeds = [1 / max(1e-9, min(run.each[k] for run in seen)) for k in range(count)]
+    if not _uneven(speeds):
+        return equal
+    fitted = tuple(max(1, round(each * count * speed / sum(speeds))) for speed in speeds)
+    is_faster = sum(fitted) / min(took(fitted).whole for _ in seen) > sum(equal) / min(
+        run.whole for run in seen
+    )
+    return fitted if is_faster else equal
+
+
+def _uneven(values: Sequence[float]) -> bool:
+    return max(values) > _UNEVEN * max(min(values), 1e-9)
+
+
+def clock_of_fastest(seen: Sequence[tuple[float, Sequence[float | None]]]) -> float | None:
+    """The mean over the cores of each one's median clock in the faster half of some runs (rate, clocks).
+
+    None where no clock was seen.
 
     An interruption makes a clock look lower, and a core taken away between its work and the look at its clock
     may have sped up again; such runs are seldom among the fastest.
     """
-    fastest = sorted(seen, reverse=True)[: (len(seen) + 1) // 2]
-    return statistics.median(clock for _, clock in fastest) if fastest else None
+    fastest = sorted(seen, key=lambda run: run[0], reverse=True)[: (len(seen) + 1) // 2]
+    of_cores = [
+        [clock for clock in core if clock] for core in zip(*(clocks for _, clocks in fastest), strict=True)
+    ]
+    known = [statistics.median(core) for core in of_cores if core]
+    return statistics.fmean(known) if known else None
 
 
 def run_seconds(plan: Plan, cpus: Sequence[int]) -> float:
@@ -124,9 +172,14 @@ def summarize(rates: Sequence[float]) -> Rate:
     return Rate(best, statistics.median(rates), (best - min(rates)) / best, len(rates))
 
 
-def describe_effort(cpus: Sequence[int], plan: Plan, rate: Rate) -> str:
+def describe_effort(cpus: Sequence[int], machine: Machine, plan: Plan, rate: Rate) -> str:
     """The end of a ceiling's method text."""
     threads = "1 thread on 1 CPU" if len(cpus) == 1 else f"{len(cpus)} threads, one on each CPU"
+    if machine.is_part:
+        threads = (
+            f"{len(cpus)} thread{'s' if len(cpus) > 1 else ''} on {len(cpus)} of {machine.node_cpus} CPUs"
+        )
+    threads += "" if rate.fair else ", which differ: work in proportion to their speeds"
     return (
         f"{threads}; best of {rate.runs} runs of about {run_seconds(plan, cpus):g} s after a warm-up, "
         "each from the first thread's start to the last one's end"

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from roofline_agent.sources import cgroup_tree
+from roofline_agent.sources.cgroup_tree import Level
+from roofline_agent.sources.files import as_number, numbers_by_word, read_once
+
 _OTHERS_TO_MENTION, _STOLEN_TO_MENTION = 0.03, 0.01
 _IDLE = (3, 4)  # idle and iowait among the columns of /proc/stat
 _STOLEN = 7
@@ -95,6 +99,27 @@ def _ratio(words: list[str]) -> list[float]:
     if len(words) != 2 or not all(word.isdecimal() for word in words) or int(words[1]) == 0:
         return []
     return [int(words[0]) / int(words[1])]
+
+
+def memory_room(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> int | None:
+    """Bytes that this process may still take under the limits of all cgroups above it; None: none is known.
+
+    A limit less what is held, of which file pages that nobody uses any more do not count: they give way.
+    """
+    mounts = cgroup_tree.parse_mounts(read_once(f"{proc}/self/mountinfo", 1 << 20), str(sys_root))
+    memberships = cgroup_tree.parse_membership(read_once(f"{proc}/self/cgroup", 1 << 16))
+    above = cgroup_tree.levels(mounts, memberships, "memory")
+    return min((room for level in above if (room := _room(level)) is not None), default=None)
+
+
+def _room(level: Level) -> int | None:
+    limit = cgroup_tree.memory_limit(level)
+    held = as_number(level.read("memory.current" if level.unified else "memory.usage_in_bytes"))
+    if limit is None or held is None:
+        return None
+    idle_files = b"inactive_file" if level.unified else b"total_inactive_file"
+    gives_way = numbers_by_word(level.read("memory.stat")).get(idle_files, 0)
+    return max(0, limit - max(0, held - gives_way))
 
 
 def _words(path: Path) -> list[str]:

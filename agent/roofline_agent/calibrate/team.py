@@ -1,4 +1,4 @@
-"""Runs one task on each CPU, all at the same time, and takes the time of the whole.
+"""Runs one task on each CPU, all at the same time, and takes the time of the whole and of each.
 
 A task must spend its time outside Python's global lock, as a call of machine code does.
 """
@@ -9,10 +9,18 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
 
 Task = Callable[[], None]
+
+
+class Took(NamedTuple):
+    """Seconds; the whole goes from the first start to the last end: no rate made from it is too high."""
+
+    whole: float
+    each: tuple[float, ...]  # from its own start to its own end
 
 
 class _Member(threading.Thread):
@@ -36,10 +44,9 @@ class _Member(threading.Thread):
             self.barrier.abort()
 
 
-def run_together(cpus: Sequence[int], tasks: Sequence[Task]) -> float:
-    """Seconds from the first start to the last end of the tasks, task k pinned to CPU k.
+def run_together(cpus: Sequence[int], tasks: Sequence[Task]) -> Took:
+    """What the tasks took, task k pinned to CPU k.
 
-    That is never too short, so that a rate made from it is never too high.
     Raises CalibrationError if a CPU can't be had, or what a task raised.
     """
     barrier = threading.Barrier(len(cpus))
@@ -49,7 +56,8 @@ def run_together(cpus: Sequence[int], tasks: Sequence[Task]) -> float:
     for member in members:
         member.join()
     _raise_first_error(members)
-    return (max(member.end_ns for member in members) - min(member.start_ns for member in members)) / 1e9
+    whole = max(member.end_ns for member in members) - min(member.start_ns for member in members)
+    return Took(whole / 1e9, tuple((member.end_ns - member.start_ns) / 1e9 for member in members))
 
 
 def _raise_first_error(members: Sequence[_Member]) -> None:

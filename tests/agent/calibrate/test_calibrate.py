@@ -105,6 +105,14 @@ def test_clock_is_recorded_where_time_stamps_are_constant(
         assert ceiling.clock_hz is None or 0.1e9 < ceiling.clock_hz < 10e9
 
 
+def test_each_ceiling_of_all_cpus_has_their_number(
+    machine: Machine, measured: tuple[Calibration, list[Ceiling]]
+) -> None:
+    """Theoretical ones too: what a roof is of is told by it."""
+    for ceiling in measured[0].ceilings:
+        assert ceiling.threads == (1 if ceiling.name.endswith(".one") else len(machine.cpus))
+
+
 def test_sweep_goes_from_small_to_large(measured: tuple[Calibration, list[Ceiling]]) -> None:
     points = measured[0].sweep
     assert {(p.operation, p.streaming) for p in points} == {("read", False), ("triad", False)}
@@ -207,6 +215,28 @@ def test_limit_of_a_cgroup_is_said(machine: Machine, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(package, "_run", parts({"peaks": Part((PEAK,))}))
     monkeypatch.setattr(package, "cpu_limit", lambda: 0.5)
     assert any("grants the time of 0.5 CPUs" in note for note in calibrate().notes)
+
+
+def test_part_of_the_nodes_cpus_is_said(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "_run", parts({"peaks": Part((PEAK,))}))
+    part = machine._replace(node_cpus=128)
+    monkeypatch.setattr(package, "this_machine", lambda: part)
+    assert any(f"measured on {len(machine.cpus)} of 128 CPUs" in note for note in calibrate().notes)
+    monkeypatch.setattr(package, "this_machine", lambda: machine._replace(node_cpus=len(machine.cpus)))
+    assert not any("CPUs, as this process" in note for note in calibrate().notes)
+
+
+def test_threads_are_the_cpus_used_whatever_the_node_has(machine: Machine) -> None:
+    part = machine._replace(
+        cpus=machine.cpus[:1], node_cpus=128, flags=frozenset({"sse2"}), available_bytes=64 << 20, caches=()
+    )
+    listener, ceilings, _, _ = listen()
+    for name in ("peaks", "memory"):
+        measure(name, part, Plan(run_s=1e-4, repeats=1, caches=4.0, sweep_repeats=1), listener)
+    assert ceilings
+    for ceiling in ceilings:
+        assert (ceiling.threads, ceiling.name.endswith(".one")) == (1, False)
+        assert "1 thread on 1 of 128 CPUs" in ceiling.method
 
 
 def test_child_stops_quietly_when_nobody_listens_any_more(machine: Machine) -> None:

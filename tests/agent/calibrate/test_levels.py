@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.levels import beyond_caches, cache_levels, of_dram, seen_end, sweep_sizes
 from roofline_agent.calibrate.machine import Cache, Machine
 from roofline_agent.calibrate.records import SweepPoint
@@ -32,6 +33,11 @@ def test_working_set_takes_no_more_than_a_quarter_of_the_free_memory_and_says_wh
     chosen = beyond_caches(machine(480, 4_000), NORMAL, (0, 1))
     assert chosen.size == 1000 * MIB
     assert chosen.description.endswith("2.1 x the last-level caches of 480 MiB, may contain cache hits")
+
+
+def test_too_little_memory_measures_nothing_and_says_so() -> None:
+    with pytest.raises(CalibrationError, match="only 7 MiB of memory are free"):
+        beyond_caches(machine(480, 7), NORMAL, (0, 1))
 
 
 def test_small_caches_still_get_a_working_set_worth_timing() -> None:

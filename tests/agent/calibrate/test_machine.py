@@ -128,6 +128,7 @@ def test_machine_is_read_from_the_given_roots(tmp_path: Path) -> None:
         topology.mkdir()
         (topology / "physical_package_id").write_text(f"{cpu // 2}\n")
         (topology / "core_id").write_text("0\n")
+    (sys_root / "devices/system/cpu/online").write_text("0-5,8-9\n")
     assert machine.read_machine(proc, sys_root, (0, 1, 2, 3), "node1") == Machine(
         host="node1",
         cpu_model="Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz",
@@ -140,6 +141,8 @@ def test_machine_is_read_from_the_given_roots(tmp_path: Path) -> None:
         model=85,
         cores=2,
         sockets=2,
+        core_of=(0, 0, 2, 2),
+        node_cpus=8,
     )
 
 
@@ -149,7 +152,22 @@ def test_cores_that_sysfs_does_not_tell_are_unknown(tmp_path: Path) -> None:
     (proc / "cpuinfo").write_text(CPUINFO)
     (proc / "meminfo").write_text(MEMINFO)
     found = machine.read_machine(proc, sys_root, (0, 1), "node1")
-    assert (found.cores, found.sockets) == (0, 0)
+    assert (found.cores, found.sockets, found.core_of, found.node_cpus) == (0, 0, (), 0)
+    assert not found.is_part
+
+
+def test_machine_has_no_more_memory_than_its_cgroup_grants(tmp_path: Path) -> None:
+    proc, sys_root = tmp_path / "proc", two_sockets(tmp_path / "sys")
+    (proc / "self").mkdir(parents=True)
+    (proc / "cpuinfo").write_text(CPUINFO)
+    (proc / "meminfo").write_text(MEMINFO)
+    (proc / "self/cgroup").write_text("0::/job\n")
+    (proc / "self/mountinfo").write_text("30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+    job = sys_root / "fs/cgroup/job"
+    job.mkdir(parents=True)
+    (job / "memory.max").write_text("1000000\n")
+    (job / "memory.current").write_text("400000\n")
+    assert machine.read_machine(proc, sys_root, (0, 1), "node1").available_bytes == 600_000
 
 
 def test_missing_proc_is_named(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from roofline_agent.calibrate.surroundings import Times, cpu_limit, cpu_times, disturbance
+from roofline_agent.calibrate.surroundings import Times, cpu_limit, cpu_times, disturbance, memory_room
 
 STAT = """\
 cpu  1000 0 500 8000 100 0 0 400 0 0
@@ -81,3 +81,70 @@ def test_limits_of_both_versions_of_cgroups(
 
 def test_no_cgroups_no_limit(tmp_path: Path) -> None:
     assert cpu_limit(tmp_path, tmp_path) is None
+
+
+V1 = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+V2 = "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+
+
+def room(tmp_path: Path, mounts: str, lines: str, files: dict[str, str]) -> int | None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text(mounts)
+    (tmp_path / "proc/self/cgroup").write_text(lines)
+    for name, content in files.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content + "\n")
+    return memory_room(tmp_path / "proc", tmp_path / "sys")
+
+
+@pytest.mark.parametrize(
+    ("mounts", "lines", "files", "expected"),
+    [
+        # The batch system's limit stands above, and others in it hold memory too.
+        (
+            V2,
+            "0::/slurm/job1/step0\n",
+            {
+                "slurm/job1/step0/memory.max": "max",
+                "slurm/job1/step0/memory.current": "100",
+                "slurm/job1/memory.max": "8000",
+                "slurm/job1/memory.current": "3000",
+                "slurm/memory.max": "90000",
+                "slurm/memory.current": "88000",
+            },
+            2000,
+        ),
+        # Files read once give way; those in use do not.
+        (
+            V2,
+            "0::/a\n",
+            {
+                "a/memory.max": "8000",
+                "a/memory.current": "7000",
+                "a/memory.stat": "anon 3000\nactive_file 1000\ninactive_file 3000",
+            },
+            4000,
+        ),
+        (
+            V1,
+            "4:memory:/job/1\n0::/\n",
+            {
+                "memory/job/1/memory.limit_in_bytes": "9223372036854771712",
+                "memory/job/1/memory.usage_in_bytes": "10",
+                "memory/job/memory.limit_in_bytes": "5000",
+                "memory/job/memory.usage_in_bytes": "2000",
+                "memory/job/memory.stat": "inactive_file 1\ntotal_inactive_file 500",
+            },
+            3500,
+        ),
+        (V2, "0::/a\n", {"a/memory.max": "100", "a/memory.current": "150"}, 0),
+        (V2, "0::/a\n", {"a/memory.max": "max", "a/memory.current": "150"}, None),
+        (V2, "0::/a\n", {"a/memory.max": "100"}, None),
+        ("", "0::/a\n", {}, None),
+    ],
+)
+def test_room_under_the_memory_limits_of_both_versions_of_cgroups(
+    tmp_path: Path, mounts: str, lines: str, files: dict[str, str], expected: int | None
+) -> None:
+    assert room(tmp_path, mounts, lines, files) == expected

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from functools import partial
 
 import pytest
 from roofline_agent.calibrate.errors import CalibrationError
@@ -28,7 +30,14 @@ def test_caller_keeps_its_cpus() -> None:
 def test_tasks_run_at_the_same_time() -> None:
     # Each waits for the other: run one after the other, they would not get past it.
     meeting = threading.Barrier(2, timeout=10)
-    assert run_together((CPUS[0], CPUS[-1]), [lambda: (meeting.wait(), None)[1]] * 2) > 0
+    assert run_together((CPUS[0], CPUS[-1]), [lambda: (meeting.wait(), None)[1]] * 2).whole > 0
+
+
+def test_time_of_each_is_its_own_and_that_of_the_whole_holds_all() -> None:
+    took = run_together((CPUS[0], CPUS[-1]), [partial(time.sleep, 0.002), partial(time.sleep, 0.05)])
+    assert took.each[0] >= 0.002
+    assert took.each[1] >= 0.05
+    assert took.whole >= max(took.each)
 
 
 def test_error_of_one_task_is_raised_and_the_others_end() -> None:
