@@ -16,7 +16,7 @@ from ..store.view import JobView
 from .evidence import by_rank
 from .gaps import alignment_of
 from .members import extent, nodes_of
-from .roofs import ceilings, hosts
+from .roofs import ROOFING, ceilings, hosts
 
 
 def about(views: Sequence[JobView], experiment: str = "") -> About:
@@ -47,7 +47,8 @@ def _machines(views: Sequence[JobView]) -> list[MachineAbout]:
     for view in views:
         machines = {view.machines[node].host: view.machines[node] for node in sorted(nodes_of(view))}
         for host in hosts(view):
-            when = max((c.time_ns for c in ceilings(view, host) if counts(c)), default=0)
+            measured = (c.time_ns for c in ceilings(view, host) if counts(c) and c.kind in ROOFING)
+            when = max(measured, default=0)
             if host not in found or when > found[host].calibrated_ns:
                 machine = machines[host]
                 found[host] = MachineAbout(host, machine.cpu_model, machine.cpus, when)

@@ -21,6 +21,7 @@ from .barriers import with_waits
 from .energy import with_gpus
 from .evidence import by_rank, evidence_of, unite, where, within
 from .gaps import alignment_of, find_gaps
+from .heavy_steps import heavy_step_notes
 from .members import extent, is_running, latest_life, nodes_of, role_order
 from .notes import TAG, write_notes
 from .parts import part_reports
@@ -57,7 +58,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         tags=dict(view.tags),
         sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
     )
-    return report._replace(notes=write_notes(view, report))
+    return report._replace(notes=[*heavy_step_notes(evidence.values()), *write_notes(view, report)])
 
 
 def gather(view: JobView, steps: Steps = ALL_STEPS) -> tuple[dict[int, RankEvidence], str]:

@@ -17,6 +17,7 @@ from ..records import NODE_RANK, Ceiling, Machine
 from ..store.view import JobView
 from .members import host_of, nodes_of
 
+ROOFING = ("compute", "memory")  # kinds that calibrate measures; the network is measured at another time
 ALIKE = 0.1  # GPUs whose measured ceilings differ by no more are one as good as the other
 GPU_SETS = ("gpu", "dcgm")  # counter sets whose parts are GPUs
 NIC, LOOPBACK = "net.nic", "lo"
@@ -149,7 +150,7 @@ def _roof(view: JobView, host: str, device: str, precisions: Sequence[str], kind
     binding = {"classic": (main_memory(device),), "network": (NETWORK,)}.get(
         kind, (*CACHES, main_memory(device), NETWORK)
     )
-    calibrated = max((c.time_ns for c in every if counts(c)), default=0)
+    calibrated = max((c.time_ns for c in every if counts(c) and c.kind in ROOFING), default=0)
     made = lines(drawn, precisions, binding, _cpus(view, host))
     return Roof(host, _note(view, host, device), made, every, device, calibrated)
 
