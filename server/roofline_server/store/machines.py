@@ -42,6 +42,8 @@ class Machines:
         heard of a rank there (`began`, by node)."""
         self._catalog = catalog
         self._lock = threading.Lock()
+        # Of its own and never held over I/O: the event loop counts streams while a saying is written.
+        self._streams_lock = threading.Lock()
         self._connected: Counter[str] = Counter()
         self._sayings = catalog.sayings()
         self._nodes = {number: key for key, number in nodes.items()}
@@ -66,12 +68,12 @@ class Machines:
 
     def came(self, agent: str) -> None:
         """A stream of the agent has opened."""
-        with self._lock:
+        with self._streams_lock:
             self._connected[agent] += 1
 
     def left(self, agent: str) -> None:
         """A stream of the agent has ended."""
-        with self._lock:
+        with self._streams_lock:
             self._connected[agent] -= 1
 
     def used(self, lives: Lives, clocks: Clocks) -> dict[int, Use]:

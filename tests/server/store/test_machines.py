@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,36 @@ def test_source_that_comes_and_goes_does_not_fill_the_catalog(
     (version,) = store.machine_versions()
     assert version.machine.interval_ns == 11
     assert [s.machine.interval_ns for s in store._catalog.sayings()["a"]] == [0, 1, 2, 11]
+
+
+def test_stream_opens_while_what_an_agent_says_is_written(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop tells of streams: it must not wait for a disk."""
+    writing, written, told_of = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(*_: object) -> None:
+        writing.set()
+        assert written.wait(10)
+
+    def stream() -> None:
+        store.machines.came("b")
+        store.machines.left("b")
+        told_of.set()
+
+    node = Calibrated()
+    monkeypatch.setattr(store._catalog, "add_saying", slow)
+    writer = threading.Thread(target=node.say, args=(store, 60, EARLY))
+    loop = threading.Thread(target=stream)
+    writer.start()
+    try:
+        assert writing.wait(10)
+        loop.start()
+        assert told_of.wait(10)
+    finally:
+        written.set()
+        writer.join()
+        loop.join()
 
 
 def test_connected_is_whoever_has_a_stream(store: Store) -> None:
