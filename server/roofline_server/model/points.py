@@ -96,7 +96,11 @@ def _of_what(limits: Sequence[Limits], level: str) -> str:
         what = "of the whole GPU" if len(limits) == 1 else f"of all {len(limits)} GPUs"
         shared = "the node's one network, which all its GPUs and ranks share"
         return f"{what}, and of {shared}" if level == NETWORK else what
-    return "of the whole node" if len(limits) == 1 else f"of all {len(limits)} nodes of the role"
+    parts = [limit for limit in limits if limit.part]
+    if len(limits) == 1:
+        return f"of {limits[0].part}: ceilings were measured on no more" if parts else "of the whole node"
+    fewer = ", ".join(f"of {limit.host} {limit.part}" for limit in parts)
+    return f"of all {len(limits)} nodes of the role{': ' * bool(fewer)}{fewer}"
 
 
 # -- levels of bytes --------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ Classic (Williams, Waterman, Patterson 2009): attainable(I) = min(peak FLOP/s, I
 byte of main memory. Hierarchical (Yang, Kurth, Williams 2020): the same for each level of memory, with the
 intensity over the bytes of that level. Network: the same over the bytes communicated.
 
-Only what was measured or reported binds: a theoretical ceiling is drawn beside, and what a single core of
-several reaches is no ceiling of the device.
+Only what was measured or reported binds: a theoretical ceiling is drawn beside, and what a part of the CPUs
+reaches is no ceiling of the node where more were measured together.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Limits(NamedTuple):
     note: str = ""  # what to know about the device
     network_note: str = ""  # what to know about the ceiling of the network
     nowhere: str = ""  # why it is not known which device it is
+    part: str = ""  # of the node that was measured: "4 of 128 CPUs"; "": all of it, as far as is known
 
     def bandwidth(self, level: str = MINIMUM) -> Ceiling | None:
         """The ceiling of bytes of this level; the least traffic there can be is held against main memory."""
@@ -98,33 +99,54 @@ class Limits(NamedTuple):
 def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, cpus: int = 0) -> Limits:
     """The ceilings that bind on a device. ceilings: of this device, and those of its node's network.
 
-    cpus: logical CPUs of the node; where there are several, what one core reaches is no ceiling of the node.
+    cpus: logical CPUs of the node; 0: not known.
     """
-    known = [c for c in ceilings if counts(c, cpus)]
+    known = [c for c in of_node(ceilings) if counts(c)]
     compute = [c for c in known if c.kind == "compute" and c.precision == precision]
     slopes: dict[str, Ceiling] = {}
     for c in known:
         if c.kind in ("memory", "network") and (c.level not in slopes or c.value > slopes[c.level].value):
             slopes[c.level] = c
     launch = min((c for c in known if c.kind == "overhead"), key=_value, default=None)
-    return Limits(host, device, precision, max(compute, key=_value, default=None), slopes, launch)
+    top = max(compute, key=_value, default=None)
+    part = part_of([c for c in (top, *slopes.values()) if c], cpus)
+    return Limits(host, device, precision, top, slopes, launch, part=part)
 
 
-def counts(ceiling: Ceiling, cpus: int = 0) -> bool:
-    """Whether a ceiling can bind: a number above zero, measured or reported, and of all cores."""
-    return _drawable(ceiling, cpus) and ceiling.provenance != Provenance.ANALYTIC
+def part_of(ceilings: Iterable[Ceiling], cpus: int) -> str:
+    """Of how many CPUs of a node these ceilings are, the least of them; "": of all, or nobody said."""
+    measured = (c.threads for c in ceilings if _of_cpus(c) and c.threads and counts(c))
+    fewest = min(measured, default=cpus)
+    return f"{fewest} of {cpus} CPUs" if fewest < cpus else ""
 
 
-def _drawable(ceiling: Ceiling, cpus: int) -> bool:
-    # An operation is launched from one thread: that of a launch is no less of the node for it.
-    shared = ceiling.kind in ("compute", "memory") and not ceiling.device
-    single = cpus > 1 and shared and ceiling.threads == 1
-    named = cpus > 1 and ".one" in ceiling.name
-    return ceiling.value > 0 and math.isfinite(ceiling.value) and not single and not named
+def counts(ceiling: Ceiling) -> bool:
+    """Whether a ceiling can bind: a number above zero, measured or reported, not of one core of several."""
+    return _drawable(ceiling) and ceiling.provenance != Provenance.ANALYTIC
+
+
+def _drawable(ceiling: Ceiling) -> bool:
+    single = "one" in ceiling.name.split(".")
+    return ceiling.value > 0 and math.isfinite(ceiling.value) and not single
+
+
+def _of_cpus(ceiling: Ceiling) -> bool:
+    """Whether more CPUs make it higher. Operations are launched from one thread: no less the node's."""
+    return ceiling.kind in ("compute", "memory") and not ceiling.device
+
+
+def of_node(ceilings: Iterable[Ceiling]) -> list[Ceiling]:
+    """What can be drawn; of CPUs what most of them did together, of compute and of memory, and theory."""
+    some = [c for c in ceilings if _drawable(c)]
+    most = {
+        kind: max((c.threads or 0 for c in some if _of_cpus(c) and c.kind == kind and counts(c)), default=0)
+        for kind in ("compute", "memory")
+    }
+    return [c for c in some if not (_of_cpus(c) and counts(c) and 0 < (c.threads or 0) < most[c.kind])]
 
 
 def lines(
-    ceilings: Sequence[Ceiling], precisions: Collection[str], binding: Collection[str], cpus: int = 0
+    ceilings: Sequence[Ceiling], precisions: Collection[str], binding: Collection[str]
 ) -> list[RoofLine]:
     """Ceilings as lines, each cut where the highest of the other kind meets it.
 
@@ -132,7 +154,7 @@ def lines(
     highest of every precision, none of them part of a roof. binding: levels whose lines are part. Of the
     bandwidths of a level (read, copy, triad) the highest is drawn, of a precision's theoretical peaks too.
     """
-    some = [c for c in ceilings if _drawable(c, cpus)]
+    some = of_node(ceilings)
     slopes = _highest((c.level, c.provenance == Provenance.ANALYTIC, c) for c in some if _slope(c))
     flats = _flats([c for c in some if c.kind == "compute"], precisions)
     top = max((c.value for c in flats if counts(c)), default=max(map(_value, flats), default=None))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..correlate.parts import PartTotal
 from ..model.evidence import RankEvidence
 from ..model.records import Roof
-from ..model.roofline import CACHES, NETWORK, Limits, counts, lines, main_memory
+from ..model.roofline import CACHES, NETWORK, Limits, counts, lines, main_memory, of_node, part_of
 from ..model.roofline import limits as limits_of
 from ..model.summary import on_gpu
 from ..model.values import Provenance
@@ -151,7 +151,7 @@ def _roof(view: JobView, host: str, device: str, precisions: Sequence[str], kind
         kind, (*CACHES, main_memory(device), NETWORK)
     )
     calibrated = max((c.time_ns for c in every if counts(c) and c.kind in ROOFING), default=0)
-    made = lines(drawn, precisions, binding, _cpus(view, host))
+    made = lines(drawn, precisions, binding)
     return Roof(host, _note(view, host, device), made, every, device, calibrated)
 
 
@@ -159,7 +159,9 @@ def _note(view: JobView, host: str, device: str) -> str:
     if device:
         return f"{device} of {host}; the whole GPU, shared by all ranks on it"
     machine = _machines(view, host)[-1]
-    return f"{machine.cpu_model}, {machine.cpus} CPUs; the whole node, shared by all its ranks"
+    part = part_of(of_node(ceilings(view, host)), _cpus(view, host))
+    what = f"measured on {part}" if part else "the whole node"
+    return f"{machine.cpu_model}, {machine.cpus} CPUs; {what}, shared by all its ranks"
 
 
 # -- the network --------------------------------------------------------------------------------------------

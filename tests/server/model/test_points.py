@@ -127,6 +127,13 @@ def test_share_of_the_roof_in_the_report_is_that_of_the_point() -> None:
     assert found.bound == summary.bound == "dram.triad"
 
 
+def test_roof_of_a_part_of_the_cpus_says_of_which() -> None:
+    x, y = seen(1.0, "FLOP/byte"), seen(1e9, "FLOP/s")
+    few = NODE1._replace(part="4 of 128 CPUs")
+    assert against(x, y, "dram", [few]).attainable.reason.startswith("of 4 of 128 CPUs")
+    assert "of node1 4 of 128 CPUs" in against(x, y, "dram", [few, NODE1]).attainable.reason
+
+
 def test_gpus_of_a_node_share_its_one_network() -> None:
     # 8 GPUs of 10 TFLOP/s behind a NIC of 1 GB/s: at 2000 FLOP a byte 2 TFLOP/s, and not 8 times that.
     net = Ceiling("net.tcp", "network", "network", "", 0, 1e9, "byte/s", 0, "", 0)

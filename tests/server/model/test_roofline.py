@@ -199,7 +199,20 @@ def test_what_one_core_reaches_is_no_ceiling_of_a_node_with_more() -> None:
     one = compute(9e12)._replace(name="peak.f32.256.one", threads=1)
     assert limits("n", "", [one, compute(1e12), memory(1e11)], "f32", cpus=8).compute == compute(1e12)
     assert limits("n", "", [one, memory(1e11)], "f32", cpus=8).compute is None
-    assert limits("n", "", [one, memory(1e11)], "f32", cpus=1).compute == one
+
+
+def test_ceilings_of_the_node_are_those_of_most_cpus() -> None:
+    few, many = compute(9e12)._replace(threads=4), compute(1e12)._replace(threads=8)
+    found = limits("n", "", [few, many, memory(1e11)], "f32", cpus=8)
+    assert (found.compute, found.part) == (many, "")
+    assert [line.flops[0] for line in lines([few, many], ["f32"], [])] == [1e12]
+    # Calibrated in a cpuset: that is the roof, and it is said.
+    cpuset = limits("n", "", [few, memory(1e11)._replace(threads=4)], "f32", cpus=128)
+    assert (cpuset.compute, cpuset.part) == (few, "4 of 128 CPUs")
+    alone = limits("n", "", [compute(1e12)._replace(threads=1), memory(1e11)], "f32", cpus=64)
+    assert (alone.lacks(), alone.part) == ("", "1 of 64 CPUs")
+    theory = many._replace(threads=128, provenance=int(Provenance.ANALYTIC), name="peak.f32.512.theory")
+    assert limits("n", "", [few, theory, memory(1e11)], "f32", cpus=128).compute == few
 
 
 def test_launch_overhead_is_the_least() -> None:
@@ -283,7 +296,7 @@ def test_ceiling_without_fma_is_drawn_inside_and_that_of_one_core_is_not() -> No
     theory = fma._replace(name="peak.f32.512.theory", provenance=int(Provenance.ANALYTIC), value=5e12)
     narrow = compute(2e12)._replace(operation="fma")
     inner = narrow._replace(name="peak.f32.256.mul_add", operation="mul_add", value=1e12)
-    drawn = lines([fma, bare, one, theory, narrow, inner, memory(1e11)], ["f32"], ["dram"], cpus=8)
+    drawn = lines([fma, bare, one, theory, narrow, inner, memory(1e11)], ["f32"], ["dram"])
     assert {line.name: (line.binding, line.label) for line in drawn} == {
         "dram.triad": (True, "DRAM triad 100.0 GB/s"),
         "peak.f32.512": (True, "FP32 512-bit 4000.0 GFLOP/s"),

@@ -116,6 +116,15 @@ def test_single_core_ceilings_are_told_by_the_node(store: Store) -> None:
     assert of_first(job_on(store, A, ceilings=(one, PEAK_F32, DRAM))).compute == PEAK_F32
 
 
+def test_roof_measured_in_a_cpuset_says_so(store: Store) -> None:
+    view = job_on(store, A, ceilings=(PEAK_F32._replace(threads=4), DRAM._replace(threads=4)))
+    assert of_first(view).part == "4 of 48 CPUs"
+    assert (
+        roofs.roofs(view, "f32")[0].note
+        == "a CPU, 48 CPUs; measured on 4 of 48 CPUs, shared by all its ranks"
+    )
+
+
 def test_network_ceiling_is_that_to_the_nodes_of_the_job(store: Store) -> None:
     elsewhere = NETWORK._replace(peer="hostz", value=5e9)
     itself = NETWORK._replace(peer="hosta", value=9e9)
