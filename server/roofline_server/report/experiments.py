@@ -46,6 +46,12 @@ def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
     return found
 
 
+def slim(view: JobView) -> JobView:
+    """Without what no caption and no ceiling needs: many jobs are held at once."""
+    steps = {name: table for name, table in view.steps.items() if name == "steps"}
+    return view._replace(steps=steps, lifetimes={}, parts=())
+
+
 def check_parameter(over: str, tags: Collection[Mapping[str, str]]) -> None:
     """Raises BadRequest for what is neither a tag of any of these jobs nor a quantity that jobs have."""
     known = sorted({name for each in tags for name in each if name != EXPERIMENT})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..model import time_roofline as plane
@@ -14,6 +14,13 @@ from .time_works import Found
 
 MOST_POINTS = 100
 MOST_BOXES = 4
+WEAKER = [
+    Provenance.MEASURED,
+    Provenance.REPORTED,
+    Provenance.ESTIMATED,
+    Provenance.ANALYTIC,
+    Provenance.UNSPECIFIED,
+]
 MORE_THAN_ONE = 1.5  # launches a step from which on a step's box is another than that of one launch
 
 
@@ -25,8 +32,25 @@ class Drawn(NamedTuple):
     at: str
 
 
-def panel(limits: Limits, drawn: Sequence[Drawn], points: str) -> tuple[TimePanel | None, list[str]]:
-    """The plane of one device in one precision, and notes; None where it would have no points."""
+Launches = Mapping[tuple[str, str | None, str], float]  # by host, device, role
+
+
+def launches_of(found: Iterable[Found]) -> Launches:
+    """How much a step of one rank of each role launches on a device, in all precisions: of ranks the mean."""
+    by_rank: dict[tuple[str, str | None, str], dict[str, float]] = {}
+    for f in found:
+        ranks = by_rank.setdefault((f.place.host, f.place.device, f.role), {})
+        ranks[f.rank] = ranks.get(f.rank, 0.0) + f.launches
+    return {key: sum(ranks.values()) / len(ranks) for key, ranks in by_rank.items()}
+
+
+def panel(
+    limits: Limits, drawn: Sequence[Drawn], points: str, launches: Mapping[tuple[str, str], float]
+) -> tuple[TimePanel | None, list[str]]:
+    """The plane of one device in one precision, and notes; None where it would have no points.
+
+    launches: by job and role, how many a step of one rank has on the device.
+    """
     ordered = _ordered(drawn)
     shown, more = _worth_most([d for d in ordered if d.found.is_drawable])
     nothing = [d for d in drawn if d.found.flops == 0]
@@ -45,11 +69,11 @@ def panel(limits: Limits, drawn: Sequence[Drawn], points: str) -> tuple[TimePane
             limits.precision,
             limits.compute,
             limits.bandwidth(),
-            _balance(machine, lacks),
+            _balance(limits, machine, lacks),
             _overhead(limits),
             made,
             *_without_flops(nothing, points),
-            _boxes(machine, drawn),
+            _boxes(machine, launches),
             _isocurves(machine, shown, made),
         ),
         notes,
@@ -188,15 +212,19 @@ def _only_without_flops(limits: Limits, nothing: Sequence[Drawn]) -> list[str]:
 # -- what is drawn beside -----------------------------------------------------------------------------------
 
 
-def _balance(machine: Machine | None, lacks: str) -> Value:
+def _balance(limits: Limits, machine: Machine | None, lacks: str) -> Value:
     balance = None if machine is None else machine.balance
-    return value(balance, "FLOP/byte", Provenance.MEASURED, Scope.NODE, missing=lacks)
+    origins = [c.provenance for c in (limits.compute, limits.bandwidth()) if c is not None]
+    # What one peak is only reported to be cannot be measured by the other.
+    weaker = max(map(Provenance, origins), key=WEAKER.index, default=Provenance.UNSPECIFIED)
+    return value(balance, "FLOP/byte", weaker, Scope.NODE, missing=lacks)
 
 
 def _overhead(limits: Limits) -> Value:
     if limits.launch is None:
         return Value(None, "s", reason=_no_launch(limits))
-    return value(limits.launch.value, "s", Provenance.MEASURED, Scope.NODE, reason=limits.launch.method)
+    origin = Provenance(limits.launch.provenance)
+    return value(limits.launch.value, "s", origin, Scope.NODE, reason=limits.launch.method)
 
 
 def _no_launch(limits: Limits) -> str:
@@ -207,13 +235,10 @@ def _no_launch(limits: Limits) -> str:
     )
 
 
-def _boxes(machine: Machine | None, drawn: Sequence[Drawn]) -> list[OverheadBox]:
+def _boxes(machine: Machine | None, launches: Mapping[tuple[str, str], float]) -> list[OverheadBox]:
     """Of one launch, and of those of a step of each role; of several jobs the fewest and the most."""
     if machine is None:
         return []
-    launches: dict[tuple[str, str], float] = {}
-    for d in drawn:
-        launches[d.job, d.found.role] = launches.get((d.job, d.found.role), 0.0) + d.found.launches
     wanted = {1: "1 launch"}
     jobs = {job for job, _ in launches}
     for (job, role), count in sorted(launches.items(), key=lambda item: item[1]):

@@ -12,14 +12,14 @@ from ..store.store import Needed, Store
 from ..store.view import JobView
 from .about import about
 from .evidence import NEEDED as OF_REPORT
-from .experiments import check_parameter, jobs_of, parameter
+from .experiments import check_parameter, jobs_of, parameter, slim
 from .kernel_totals import NEEDED as OF_KERNELS
 from .kernel_totals import kernel_totals
 from .records import Subject
 from .roofs import limits
 from .steps import chosen
 from .subjects import check, evidence
-from .time_panels import Drawn, panel
+from .time_panels import Drawn, Launches, launches_of, panel
 from .time_works import Found, kernels, steps
 
 POINTS: dict[str, Needed] = {"kernel": OF_KERNELS, "step": OF_REPORT}
@@ -38,11 +38,13 @@ class Asked(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """at: role -> what the job has of the parameter; "": nothing."""
+    """view: slim, one job is read at a time. at: role -> what the job has of the parameter; "": nothing.
+    launches: of all that was found, though not all of it is shown."""
 
     view: JobView
     at: dict[str, str]
     found: list[Found]
+    launches: Launches
     notes: list[str]
 
 
@@ -105,7 +107,7 @@ def _job(store: Store, name: str, asked: Asked, points: str) -> _Job:
     for role in dict.fromkeys(f.role for f in found) if asked.over else ():
         at[role], why = parameter(view, ranks, role, asked.over)
         notes += [f"job {name}, {role}: on no sweep line: {why}"] if why else []
-    return _Job(view, at, found, notes)
+    return _Job(slim(view), at, found, launches_of(found), notes)
 
 
 def _joined(job: _Job) -> _Job:
@@ -150,10 +152,17 @@ def _panels(jobs: Sequence[_Job], points: str) -> tuple[list[TimePanel], list[st
             notes.append(drawn[0].found.place.note)
             continue
         peaks = limits(view, host, device, precision)
-        others = (limits(views[job], host, device, precision) for job in dict.fromkeys(d.job for d in drawn))
+        names = list(dict.fromkeys(d.job for d in drawn))
+        others = (limits(views[name], host, device, precision) for name in names)
         if any((other.compute, other.slopes) != (peaks.compute, peaks.slopes) for other in others):
             notes.append(f"ceilings of {host} changed between these jobs: those of {view.job} are drawn")
-        made, said = panel(peaks, drawn, points)
+        started = {
+            (job.view.job, role): count
+            for job in jobs
+            for (*at, role), count in job.launches.items()
+            if job.view.job in names and at == [host, device]
+        }
+        made, said = panel(peaks, drawn, points, started)
         found += [made] if made is not None else []
         notes += said
     return sorted(found, key=lambda p: -sum(point.time.value or 0.0 for point in p.points)), notes

@@ -21,7 +21,7 @@ from ..store.view import JobView
 from .about import about
 from .build import gather
 from .evidence import NEEDED
-from .experiments import QUANTITIES, check_parameter, jobs_of, parameter
+from .experiments import QUANTITIES, check_parameter, jobs_of, parameter, slim
 from .members import is_running, role_order
 from .notes import tag_notes
 from .records import ALL_STEPS, Steps
@@ -100,13 +100,7 @@ def _job(store: Store, name: str, asked: Asked) -> _Job | None:
             continue
         readings[role] = reading
         places |= {(limit.host, limit.device) for limit in limits}
-    return _Job(_slim(view), readings, places, [f"job {name}: {note}" for note in dict.fromkeys(notes)])
-
-
-def _slim(view: JobView) -> JobView:
-    """Without what no caption needs: many jobs are held at once."""
-    steps = {name: table for name, table in view.steps.items() if name == "steps"}
-    return view._replace(steps=steps, lifetimes={}, parts=())
+    return _Job(slim(view), readings, places, [f"job {name}: {note}" for note in dict.fromkeys(notes)])
 
 
 # -- a role in a job ----------------------------------------------------------------------------------------

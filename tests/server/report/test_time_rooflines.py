@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from roofline_server.errors import BadRequest, UnknownJob, UnknownRank
-from roofline_server.model.records import TimePanel, TimePoint, TimeRoofline
+from roofline_server.model.records import About, TimePanel, TimePoint, TimeRoofline
+from roofline_server.model.values import Provenance
+from roofline_server.report import time_rooflines
 from roofline_server.report.records import ALL_STEPS, Steps, Subject
 from roofline_server.report.time_rooflines import Asked, time_roofline
 from roofline_server.store.store import Store
+from roofline_server.store.view import JobView
 
 from ..builders import MS, PEAK_F64, batch, open_store, rank
 from .work import CPU, GPU_F32, HBM, LAUNCH, Call, Host, kernel, run, store_of
@@ -70,6 +74,24 @@ def test_what_takes_no_longer_than_its_launches_is_bound_by_them(tmp_path: Path)
     ]
     assert boxes[1].flops == pytest.approx(6 * 2e-5 * 4e12)
     assert boxes[1].bytes == pytest.approx(6 * 2e-5 * 1e11)
+
+
+def test_step_launches_as_much_as_one_rank_does_in_all_precisions(tmp_path: Path) -> None:
+    double = kernel("matmul", 1000, 1000, precision="f64")
+    called = [Call(GEMM, 2, 20 * US), Call(double, 3, 10 * US)]
+    store = store_of(tmp_path, *called, ranks=4, ceilings=(*CPU, PEAK_F64), facts=["tag.layers=1"])
+    for found in (ask(store), ask(store, "step"), ask(store, over="layers")):
+        for panel in found.panels:
+            assert [box.launches for box in panel.boxes] == [1, 5]
+            assert panel.boxes[1].label == "5 launches (worker, a step)"
+
+
+def test_kernels_that_are_not_shown_are_launched_too(tmp_path: Path) -> None:
+    other = kernel("matmul", 2000, 1000, problem="4x4")
+    store = store_of(tmp_path, Call(GEMM, 2, 20 * US), Call(other, 4, US), facts=["tag.layers=1"])
+    panel = only(ask(store, over="layers"))
+    assert [point.label for point in panel.points] == ["matmul"]
+    assert [box.launches for box in panel.boxes] == [1, 6]
 
 
 def test_kernels_without_flops_are_counted_apart(tmp_path: Path) -> None:
@@ -196,6 +218,32 @@ def test_job_without_the_parameter_is_on_no_sweep_line(tmp_path: Path) -> None:
     assert any("job j1, worker: on no sweep line" in note for note in found.notes)
     with pytest.raises(BadRequest, match="no tag of these jobs"):
         ask(store, job="j0", over="colour")
+
+
+def test_balance_is_no_surer_than_its_peaks(tmp_path: Path) -> None:
+    reported = CPU[0]._replace(provenance=4)
+    store = store_of(tmp_path, Call(GEMM, 1, 20 * US), ceilings=(reported, *CPU[1:]))
+    assert only(ask(store)).balance.provenance == Provenance.REPORTED
+    store = store_of(tmp_path / "measured", Call(GEMM, 1, 20 * US))
+    assert only(ask(store)).balance.provenance == Provenance.MEASURED
+
+
+def test_one_job_is_held_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, host = open_store(tmp_path), Host("a")
+    for number in range(2):
+        run(store, host, [Call(GEMM, 1, 20 * US)], f"j{number}", first=number)
+    held: list[JobView] = []
+
+    def about(views: Sequence[JobView], experiment: str) -> About:
+        held.extend(views)
+        return real(views, experiment)
+
+    real = time_rooflines.about
+    monkeypatch.setattr(time_rooflines, "about", about)
+    for points in ("kernel", "step"):
+        ask(store, points, job="", jobs=("j0", "j1"))
+    assert len(held) == 4
+    assert all(set(view.steps) <= {"steps"} and not view.lifetimes for view in held)
 
 
 # -- wrong input --------------------------------------------------------------------------------------------
