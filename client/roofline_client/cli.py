@@ -16,7 +16,7 @@ from .commands.breakdown import breakdown
 from .commands.export import export
 from .commands.jobs import jobs
 from .commands.machines import machines
-from .commands.options import DEFAULT_SERVER, discard_output
+from .commands.options import DEFAULT_SERVER, EXIT_CODES, discard_output
 from .commands.plot import plot
 from .commands.report import report
 from .commands.roofline import roofline
@@ -31,21 +31,63 @@ EXTRA = ("rich", "matplotlib", "pandas")  # what only the client extra installs
 
 class Command(NamedTuple):
     function: Callable[..., Any]
-    example: str  # behind `roofline-client `
+    examples: tuple[str, ...]  # behind `roofline-client `
 
 
 COMMANDS = (
-    Command(jobs, "jobs --server head:7642"),
-    Command(report, "report --job 42 --steps 10: --plot roofline.png"),
-    Command(steps, "steps --job 42 --rank worker:0 --from 100 --to 199 --format csv"),
-    Command(stragglers, "stragglers --job 42"),
-    Command(roofline, "roofline --job 42 --kind hierarchical --points phase"),
-    Command(breakdown, "breakdown --job 42 --by rank"),
-    Command(trajectory, "trajectory --experiment scaling --over nodes"),
-    Command(plot, "plot --job 42 --kind time --points kernel -o kernels.svg"),
-    Command(machines, "machines --compare node1 node2"),
-    Command(timeline, "timeline --job 42 --from 100 --to 120 -o 42.json.gz"),
-    Command(export, "export --job 42 -o raw-42"),
+    Command(jobs, ("jobs --server head:7642", "jobs --format json | jq '.jobs[0]'")),
+    Command(
+        report,
+        (
+            "report --job 42",
+            "report --job 42 --steps 10: --plot roofline.png",
+            "report --job 42 --format json | jq .roles",
+        ),
+    ),
+    Command(
+        steps,
+        (
+            "steps --job 42",
+            "steps --job 42 --rank worker:0 --from 100 --to 199 --format csv > steps.csv",
+            "steps --job 42 --last 100",
+        ),
+    ),
+    Command(stragglers, ("stragglers --job 42", "stragglers --job 42 --from 1000 --format json")),
+    Command(
+        roofline,
+        (
+            "roofline --job 42 --kind hierarchical --points phase",
+            "roofline --job 42 --kind time --points kernel --rank worker:0",
+            "roofline --experiment conv2d --kind time --over batch --format csv > sweep.csv",
+        ),
+    ),
+    Command(breakdown, ("breakdown --job 42", "breakdown --job 42 --by rank --steps 10:90 --format json")),
+    Command(
+        trajectory,
+        (
+            "trajectory --experiment scaling --over nodes",
+            "trajectory --job 41 --job 42 --over batch --role worker --format csv",
+        ),
+    ),
+    Command(
+        plot,
+        (
+            "plot --job 42 -o 42.png",
+            "plot --job 42 --kind time --points kernel -o kernels.svg",
+            "plot --experiment scaling --kind trajectory --over nodes -o scaling.pdf",
+        ),
+    ),
+    Command(
+        machines, ("machines", "machines --host node1 --history", "machines --compare node1@1 node1@2 node2")
+    ),
+    Command(
+        timeline,
+        (
+            "timeline --job 42 --from 100 --to 120 -o 42.json.gz",
+            "timeline --job 42 --rank worker:0 --kernels -o worker0.json",
+        ),
+    ),
+    Command(export, ("export --job 42 -o raw-42", "export --job 42 -o raw-42 --force")),
 )
 
 app = typer.Typer(
@@ -68,7 +110,7 @@ app = typer.Typer(
     "  roofline-client steps --job 42 --rank worker:0 --format csv > steps.csv\n\n"
     "  roofline-client timeline --job 42 -o 42.json.gz\n\n"
     "  roofline-client bench net --from node1 --to node2\n\n"
-    "Exit codes: 0 ok, 1 failed, 2 usage, 3 the server refuses, 4 no server answers, 5 no such job or rank.",
+    f"{EXIT_CODES}",
 )
 
 
@@ -86,7 +128,9 @@ def root(
 
 
 for command in COMMANDS:
-    app.command(epilog=f"Example:\n\n  roofline-client {command.example}")(command.function)
+    # Behind \b lines stay as they are: an example that is broken in two cannot be copied.
+    examples = "".join(f"  roofline-client {example}\n" for example in command.examples)
+    app.command(epilog=f"Examples:\n\n\b\n{examples}\n{EXIT_CODES}")(command.function)
 app.add_typer(bench)
 
 

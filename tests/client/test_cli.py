@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,9 +17,10 @@ from typing import Any
 import grpc
 import pytest
 import roofline_client
+import typer
 from roofline.v1 import query_pb2 as pb
 from roofline.v1 import values_pb2
-from roofline_client import Refused
+from roofline_client import Refused, cli
 from roofline_client.step_range import parse_steps
 
 from ..fakes import wait_for
@@ -167,6 +170,23 @@ def test_help_has_examples_and_exit_codes() -> None:
     for command in ("jobs", "report"):
         text = run(command, "--help").stdout
         assert "--server" in text and f"  roofline-client {command} " in text
+
+
+def commands_with_examples() -> dict[str, list[str]]:
+    return {c.function.__name__: list(c.examples) for c in cli.COMMANDS}
+
+
+@pytest.mark.parametrize("command", commands_with_examples())
+def test_help_of_every_command_has_examples_that_parse_and_exit_codes(command: str) -> None:
+    text = run(command, "--help").stdout
+    assert "Exit codes: 0 ok" in " ".join(text.split()) and "5 no such job" in " ".join(text.split())
+    examples = commands_with_examples()[command]
+    assert len(examples) >= 2
+    for example in examples:
+        assert f"    roofline-client {example}" in text.splitlines()
+        _, *words = shlex.split(re.split(r" [|>] ", example)[0])
+        # Fails for an option or an argument that the command does not have.
+        typer.main.get_command(cli.app).commands[command].make_context(command, words)  # type: ignore[attr-defined]
 
 
 def test_version() -> None:

@@ -26,7 +26,7 @@ def breakdown(
     job: JobOption,
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
-    by: Annotated[str, typer.Option(help="a whole is of a role or of a rank")] = "role",
+    by: Annotated[str, typer.Option(help="what a whole is of: role, rank")] = "role",
     steps: StepsOption = "",
     rank: RanksOption = None,
 ) -> None:

@@ -32,6 +32,11 @@ FromOption = Annotated[int | None, typer.Option("--from", help="from step K on")
 ToOption = Annotated[int | None, typer.Option("--to", help="up to step K, inclusive")]
 StepsOption = Annotated[str, typer.Option("--steps", help="only steps FIRST:LAST, either may be left out")]
 FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
+OVER = "a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"
+EXIT_CODES = (
+    "Exit codes: 0 ok, 1 failed (a file cannot be written, nothing to draw), 2 usage, 3 the server refuses, "
+    "4 no server answers, 5 no such job, experiment, rank, role or host, 130 Ctrl-C."
+)
 
 
 def check_format(output: str, known: tuple[str, ...] = ("text", "json", "csv")) -> None:
@@ -41,6 +46,12 @@ def check_format(output: str, known: tuple[str, ...] = ("text", "json", "csv")) 
 def check_choice(given: str, known: tuple[str, ...], option: str) -> None:
     if given not in known:
         raise typer.BadParameter(f"{given!r} is not one of {', '.join(known)}", param_hint=option)
+
+
+def check_jobs(experiment: str, jobs: list[str] | None) -> None:
+    """Of which jobs must be said once. Raises BadParameter."""
+    if bool(experiment) == bool(jobs):
+        raise typer.BadParameter("give either --experiment NAME or --job, once for each job")
 
 
 def check_ending(picture: Path, option: str) -> None:

@@ -13,6 +13,7 @@ from ..step_range import parse_steps
 from .breakdown import BY
 from .options import (
     DEFAULT_SERVER,
+    OVER,
     ExperimentOption,
     JobsOption,
     RanksOption,
@@ -23,7 +24,7 @@ from .options import (
     check_ending,
 )
 from .roofline import KINDS as MODELS
-from .trajectory import check_jobs
+from .roofline import POINTS_HELP, ask_time, check_subject
 
 
 class Options(NamedTuple):
@@ -61,15 +62,7 @@ def _roofline(kind: str) -> Kind:
 
 
 def _time(client: Any, asked: Options) -> Any:
-    several = asked.experiment or len(asked.jobs) > 1
-    return client.time_roofline(
-        "" if several else asked.jobs[0],
-        asked.experiment,
-        asked.jobs if several else (),
-        asked.over,
-        asked.points,
-        **asked.subject,
-    )
+    return ask_time(client, asked.jobs, asked.experiment, asked.over, asked.points, asked.subject)
 
 
 def _trajectory(client: Any, asked: Options) -> Any:
@@ -99,7 +92,6 @@ KINDS = {
     "breakdown": Kind(("steps", "ranks", "by"), (), _breakdown),
     "steps": Kind(("steps", "ranks"), (), _steps),
 }
-SEVERAL = ("time", "trajectory")  # kinds that show several jobs
 NAMES = {"ranks": "--rank", "roles": "--role"}  # of options that are not named as their field
 
 
@@ -110,10 +102,10 @@ def plot(
     job: JobsOption = None,
     steps: StepsOption = "",
     rank: RanksOption = None,
-    points: Annotated[str, typer.Option(help="a point is a role, rank, step, phase or kernel")] = "",
-    by: Annotated[str, typer.Option(help="of a breakdown: a whole is of a role or of a rank")] = "",
+    points: Annotated[str, typer.Option(help=POINTS_HELP)] = "",
+    by: Annotated[str, typer.Option(help="of a breakdown, what a whole is of: role, rank")] = "",
     experiment: ExperimentOption = "",
-    over: Annotated[str, typer.Option(help="of several jobs: what differs, as nodes, batch or a tag")] = "",
+    over: Annotated[str, typer.Option(help=f"of several jobs, what they differ in: {OVER}")] = "",
     role: RolesOption = None,
 ) -> None:
     """Draw a job, or the jobs of an experiment: --kind trajectory, or --kind time with --over, takes several.
@@ -140,7 +132,7 @@ def check_options(kind: str, asked: Options) -> Options:
         if getattr(asked, option) and option not in KINDS[kind].options:
             known = ", ".join(_name(name) for name in KINDS[kind].options)
             raise typer.BadParameter(f"{_name(option)} says nothing of --kind {kind}; it takes {known}")
-    _check_jobs(kind, asked)
+    check_subject(kind, asked.jobs, asked.experiment, asked.over)
     if asked.by:
         check_choice(asked.by, BY, "--by")
     if not KINDS[kind].points:
@@ -148,15 +140,6 @@ def check_options(kind: str, asked: Options) -> Options:
     points = asked.points or KINDS[kind].points[0]
     check_choice(points, KINDS[kind].points[1:], f"--points of --kind {kind}")
     return asked._replace(points=points)
-
-
-def _check_jobs(kind: str, asked: Options) -> None:
-    if kind in SEVERAL:
-        check_jobs(asked.experiment, asked.jobs)
-        if not asked.over and (kind == "trajectory" or asked.experiment or len(asked.jobs) > 1):
-            raise typer.BadParameter("--over is missing: what differs between the jobs, as nodes or batch")
-    elif len(asked.jobs) != 1:
-        raise typer.BadParameter(f"--kind {kind} is of one job: give --job once")
 
 
 def _name(option: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -9,13 +10,16 @@ import typer
 from ..step_range import parse_steps
 from .options import (
     DEFAULT_SERVER,
+    OVER,
+    ExperimentOption,
     FormatOption,
-    JobOption,
+    JobsOption,
     RanksOption,
     ServerOption,
     StepsOption,
     check_choice,
     check_format,
+    check_jobs,
     show,
 )
 
@@ -27,29 +31,36 @@ KINDS = {
     "network": ("rank", "role", "rank"),
     "time": ("kernel", "kernel", "step"),
 }
+POINTS_HELP = (
+    "what a point is: role, rank (if not said), step, phase, kernel; of --kind network role or rank; "
+    "of --kind time kernel (if not said) or step"
+)
+SEVERAL = ("time", "trajectory")  # kinds that show several jobs
 
 
 def roofline(
-    job: JobOption,
+    job: JobsOption = None,
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
     kind: Annotated[str, typer.Option(help="classic, hierarchical, network or time")] = "classic",
-    points: Annotated[
-        str,
-        typer.Option(help="a point is a role, rank, step, phase or kernel (of --kind time: kernel or step)"),
-    ] = "",
+    points: Annotated[str, typer.Option(help=POINTS_HELP)] = "",
     steps: StepsOption = "",
     rank: RanksOption = None,
+    experiment: ExperimentOption = "",
+    over: Annotated[str, typer.Option(help=f"of several jobs, what they differ in: {OVER}")] = "",
 ) -> None:
     """How far roles, ranks, steps, phases or kernels are from their roof, and what holds them back.
 
     classic: over least traffic or DRAM; hierarchical: over every level of memory; network: over bytes sent;
-    time: complexity and run time of kernels in one plane, with what launches cost.
+    time: complexity and run time of kernels in one plane, with what launches cost; with --over of several
+    jobs, by --experiment or --job.
     """
     check_format(output)
     check_choice(kind, tuple(KINDS), "--kind")
     points = points or KINDS[kind][0]
     check_choice(points, KINDS[kind][1:], f"--points of --kind {kind}")
+    jobs = job or []
+    check_subject(kind, jobs, experiment, over)
     first, last = parse_steps(steps)
     subject: dict[str, Any] = {"first_step": first, "last_step": last, "ranks": rank or ()}
     from .. import rooflines, time_rooflines
@@ -57,6 +68,29 @@ def roofline(
 
     with connect(server) as client:
         if kind == "time":
-            show(output, client.time_roofline(job, points=points, **subject), time_rooflines)
+            found = ask_time(client, jobs, experiment, over, points, subject)
+            show(output, found, time_rooflines)
         else:
-            show(output, client.roofline(job, kind, points, **subject), rooflines)
+            show(output, client.roofline(jobs[0], kind, points, **subject), rooflines)
+
+
+def check_subject(kind: str, jobs: list[str], experiment: str, over: str) -> None:
+    """One job, or several of what can show several. Raises BadParameter."""
+    if kind not in SEVERAL:
+        if experiment or over or len(jobs) != 1:
+            raise typer.BadParameter(
+                f"--kind {kind} is of one job: give --job once, and no --experiment or --over"
+            )
+        return
+    check_jobs(experiment, jobs)
+    if not over and (kind == "trajectory" or experiment or len(jobs) > 1):
+        raise typer.BadParameter("--over is missing: what differs between the jobs, as nodes or batch")
+
+
+def ask_time(
+    client: Any, jobs: Sequence[str], experiment: str, over: str, points: str, subject: dict[str, Any]
+) -> Any:
+    """The time roofline of one job, or of several in one plane."""
+    several = experiment or len(jobs) > 1
+    whose = ("", experiment, jobs if several else ()) if several else (jobs[0], "", ())
+    return client.time_roofline(*whose, over, points, **subject)

@@ -9,6 +9,7 @@ import typer
 from ..step_range import parse_steps
 from .options import (
     DEFAULT_SERVER,
+    OVER,
     ExperimentOption,
     FormatOption,
     JobsOption,
@@ -16,13 +17,11 @@ from .options import (
     ServerOption,
     StepsOption,
     check_format,
+    check_jobs,
     show,
 )
 
-OverOption = Annotated[
-    str,
-    typer.Option("--over", help="a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"),
-]
+OverOption = Annotated[str, typer.Option("--over", help=OVER)]
 
 
 def trajectory(
@@ -44,9 +43,3 @@ def trajectory(
     with connect(server) as client:
         found = client.trajectory(experiment, job or (), over, role or (), first, last)
     show(output, found, trajectories)
-
-
-def check_jobs(experiment: str, jobs: list[str] | None) -> None:
-    """Of which jobs must be said once. Raises BadParameter."""
-    if bool(experiment) == bool(jobs):
-        raise typer.BadParameter("give either --experiment NAME or --job, once for each job")

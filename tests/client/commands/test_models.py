@@ -155,6 +155,16 @@ def test_questions_arrive_as_asked(site: Asked) -> None:
     )
 
 
+def test_time_of_an_experiment_is_asked_for(site: Asked) -> None:
+    given = ("roofline", "--kind", "time", "--experiment", "conv2d", "--over", "batch", "--steps", "5:")
+    for form in ("text", "json", "csv"):
+        done = asking(site, *given, "--format", form)
+        assert done.returncode == 0 and done.stdout
+        assert site.requests[-1] == pb.GetTimeRooflineRequest(
+            subject=pb.Subject(first_step=5), experiment="conv2d", over="batch", points="kernel"
+        )
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -163,6 +173,12 @@ def test_questions_arrive_as_asked(site: Asked) -> None:
         ("roofline", "--job", "42", "--points", "layer"),
         ("roofline", "--job", "42", "--kind", "time", "--points", "role"),
         ("roofline", "--job", "42", "--kind", "network", "--points", "kernel"),
+        ("roofline", "--job", "1", "--job", "2"),
+        ("roofline", "--experiment", "a", "--over", "batch"),
+        ("roofline", "--job", "42", "--over", "batch"),
+        ("roofline", "--kind", "time", "--experiment", "a"),
+        ("roofline", "--kind", "time", "--job", "1", "--job", "2"),
+        ("roofline", "--kind", "time", "--job", "1", "--experiment", "a", "--over", "batch"),
         ("breakdown", "--job", "42", "--by", "node"),
         ("trajectory", "--over", "nodes"),
         ("trajectory", "--over", "nodes", "--experiment", "a", "--job", "42"),
