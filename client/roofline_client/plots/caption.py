@@ -19,7 +19,7 @@ LONGEST_NOTE = 400
 def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = ()) -> list[str]:
     """The paragraphs under a picture; key: what numbers in it stand for."""
     told = list(dict.fromkeys(clean(note) for some in notes for note in some if note))
-    shown = [shortened(note, LONGEST_NOTE) for note in told[:MOST_NOTES]]
+    shown = [_cut(note) for note in told[:MOST_NOTES]]
     if len(told) > MOST_NOTES:
         more = len(told) - MOST_NOTES
         shown.append(f"{more} more note{'s' if more > 1 else ''}: see the report.")
@@ -32,6 +32,21 @@ def title(what: str, about: About | None, where: str = "") -> str:
     whose = f"experiment {clean(about.experiment)}" if about and about.experiment else _jobs(jobs)
     place = f" on {clean(where)}" if where else ""
     return f"{what} of {whose}{place}" if whose else f"{what}{place}"
+
+
+def joined(said: Sequence[str]) -> str:
+    """Sentences as one: "no PMU here; vm has no ceilings: run ..."."""
+    return "; ".join(clean(one).strip().removesuffix(".") for one in said if one.strip())
+
+
+def _cut(prose: str, longest: int = LONGEST_NOTE) -> str:
+    """A long text without its end, cut at a word."""
+    if len(prose) <= longest:
+        return prose
+    kept = prose[: longest - 1]
+    if not prose[longest - 1].isspace():
+        kept = kept.rpartition(" ")[0] or kept
+    return f"{kept.rstrip(' ,;:.')}…"
 
 
 def _about(about: About | None) -> list[str]:
@@ -89,13 +104,13 @@ def _when(about: About) -> str:
     begin, end = _moment(about.begin_ns), _moment(about.end_ns or about.begin_ns)
     if begin[:10] == end[:10]:
         end = end[11:]
-    return f"{begin} UTC" if begin.endswith(end) else f"{begin} to {end} UTC"
+    return f"ran {begin} UTC" if begin.endswith(end) else f"ran {begin} to {end} UTC"
 
 
 def _clocks(about: About) -> str:
     if about.alignment.value is None:
         why = clean(about.alignment.reason) or "nothing was heard of it"
-        return f"alignment of the clocks unknown ({shortened(why, 80)})"
+        return f"alignment of the clocks unknown ({_cut(why, 80)})"
     against = f", shortest median step {units.show(about.step_time)}"
     return f"clocks within {units.show(about.alignment)}" + (against if about.step_time.value else "")
 

@@ -22,7 +22,8 @@ from . import style
 from .places import Place, Places, along_level, along_rising, round_a_point
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top; pixels
-LONGEST = 40  # letters of a label
+LONGEST = 40  # letters of a name
+LONGEST_LABEL = 48
 CROSSING = 40.0  # points further is better than across a line
 LEADER = 11.0  # points from which on a line leads from the label to what it names
 
@@ -93,7 +94,7 @@ class Labels(Artist):
         made = Text(
             0,
             0,
-            shortened(clean(text)),
+            shortened(clean(text), LONGEST_LABEL),
             fontsize=style.SMALL,
             color=colour,
             ha="center",

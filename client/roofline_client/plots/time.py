@@ -17,12 +17,11 @@ from ..errors import ClientError
 from ..model_records import TimePanel, TimePoint, TimeRoofline
 from ..names import clean, short_hosts
 from . import caption, sheet, style
-from .labels import Labels, shortened
-from .marks import LONGEST_KEY, level_name
+from .labels import Labels
+from .marks import level_name
 from .scales import Frame, around, is_drawable, set_plane, shaped, tick
+from .time_points import bar, complexity, draw_points, has_place, has_time, took
 
-MOST_NAMED = 9
-LONGEST_NAME = 22
 WIDTHS = {1: 5.7, 2: 3.35}
 NARROW = 2.95
 FLATTEST, STEEPEST = 0.6, 0.95
@@ -38,10 +37,11 @@ def figure(record: TimeRoofline) -> Figure:
     boxes = sheet.rows(len(panels), columns, width, width * ratio, titled=len(panels) > 1)
     with sheet.settings():
         made, axes = sheet.blank(boxes)
-        handles, key, notes = _draw(axes, panels, [frame] * len(panels))
+        handles, key, notes = _draw(axes, record, panels, [frame] * len(panels))
         sheet.share_sides(axes, columns)
         where = sheet.only_title(axes)
-        title = caption.title("Time-based roofline", record.about, where)
+        what = "Time-based roofline" + (f" over {clean(record.over)}" if record.over else "")
+        title = caption.title(what, record.about, where)
         sheet.finish(made, boxes, title, handles, caption.of(record.about, notes, record.notes, key=key))
     return made
 
@@ -52,41 +52,29 @@ def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
     given = sheet.given(axes, len(panels), "nodes, devices or precisions")
     frames = [shaped(_frame(p), *[sheet.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with sheet.settings():
-        handles, _, _ = _draw(given, panels, frames)
+        handles, _, _ = _draw(given, record, panels, frames)
         sheet.legend_on(given[0], handles)
 
 
 def _panels(record: TimeRoofline) -> list[TimePanel]:
-    found = [panel for panel in record.panels if any(map(_has_place, panel.points))]
+    found = [panel for panel in record.panels if any(map(has_place, panel.points))]
     if not found:
         why = [*record.notes, *(note for panel in record.panels for note in _missing(panel.points))]
-        said = " ".join(why[:3]) or "no kernel or step has FLOPs, bytes and a time"
+        said = caption.joined(why[:3]) or "no kernel or step has FLOPs, bytes and a time"
         raise ClientError(f"nothing to draw: {clean(said)}")
     return found
 
 
-def _has_place(point: TimePoint) -> bool:
-    return is_drawable(point.flops.value, point.bytes.value)
-
-
-def _has_time(point: TimePoint) -> bool:
-    return is_drawable(point.time_bytes, point.time_flops)
-
-
-def _complexity(point: TimePoint) -> tuple[float, float]:
-    return point.bytes.value or 0.0, point.flops.value or 0.0
-
-
 def _frame(panel: TimePanel) -> Frame:
-    shown = [point for point in panel.points if _has_place(point)]
-    places = [_complexity(p) for p in shown] + [(p.time_bytes, p.time_flops) for p in shown if _has_time(p)]
+    shown = [point for point in panel.points if has_place(point)]
+    places = [*map(complexity, shown), *(time for p in shown if has_time(p) for time in [took(p), *bar(p)])]
     places += [(box.bytes, box.flops) for box in panel.boxes if is_drawable(box.bytes, box.flops)]
     across, up = zip(*places, strict=True)
     return Frame(min(across) / 5, max(across) * 8, min(up) / 5, max(up) * 5)
 
 
 def _draw(
-    axes: Sequence[Axes], panels: Sequence[TimePanel], frames: Sequence[Frame]
+    axes: Sequence[Axes], record: TimeRoofline, panels: Sequence[TimePanel], frames: Sequence[Frame]
 ) -> tuple[list[Artist], list[str], list[str]]:
     """The entries of the legend, the key to numbers, and notes."""
     hosts = short_hosts(list(dict.fromkeys(clean(panel.host) for panel in panels)))
@@ -102,7 +90,8 @@ def _draw(
         _boxes(axis, labels, panel, frame)
         _balance(axis, labels, panel, frame)
         _isocurves(axis, labels, panel, frame)
-        key += _points(axis, labels, [p for p in panel.points if _has_place(p)], len(key) + 1)
+        shown = [p for p in panel.points if has_place(p)]
+        key += draw_points(axis, labels, shown, record.over, len(key) + 1)
         notes += [*_missing(panel.points), *_without_flops(panel, title if len(panels) > 1 else "")]
     return _explained(panels), key, notes
 
@@ -152,100 +141,26 @@ def _isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> No
         labels.at_point(*corner, units.number(curve.seconds, "s"), style.FAINT, mark=False)
 
 
-def _points(axis: Axes, labels: Labels, points: Sequence[TimePoint], start: int) -> list[str]:
-    """Symbols, what joins them, and names; the key to the names that became numbers or letters."""
-    for point in points:
-        _symbols(axis, point)
-        labels.keep_off(*_complexity(point))
-        if _has_time(point):
-            labels.keep_off(point.time_bytes, point.time_flops)
-    chains = _sweeps(points)
-    for chain in chains:
-        _sweep(axis, labels, chain)
-    key: list[str] = []
-    # The points come worth most time first.
-    for chain in chains[:MOST_NAMED]:
-        point = chain[-1]
-        name = clean(f"{point.label} {point.at}" if len(chain) > 1 else point.label)
-        if len(name) > LONGEST_NAME:
-            name = _sign(start + len(key), len(chain) > 1)
-            key.append(f"{name} {_worth(point)}")
-        labels.at_point(*_complexity(point), name, style.colour(point.role))
-    return key
-
-
-def _sign(number: int, swept: bool) -> str:
-    """What stands for a long name: a letter where numbers are values of the parameter."""
-    return chr(ord("A") + number - 1) if swept and number <= 26 else f"{number}"
-
-
-def _worth(point: TimePoint) -> str:
-    launches = f"{point.launches:,} launch{'es' if point.launches != 1 else ''}"
-    told = f"{shortened(clean(point.label), LONGEST_KEY)} ({units.show(point.time)} in {launches}"
-    bound = f", {clean(point.bound)}" if point.bound else ""
-    return f"{told}{bound})"
-
-
-def _symbols(axis: Axes, point: TimePoint) -> None:
-    colour = style.colour(point.role)
-    looks: dict[str, Any] = {"linestyle": "", "marker": style.marker(point.role), "zorder": 5}
-    looks["markeredgecolor"] = colour
-    half: dict[str, Any] = {"fillstyle": "left"} if point.incomplete else {}
-    axis.plot(*([v] for v in _complexity(point)), markerfacecolor=colour, markersize=5.5, **looks, **half)
-    if not _has_time(point):
-        return
-    x, y = point.time_bytes, point.time_flops
-    axis.plot([x], [y], markerfacecolor="white", markersize=6.5, markeredgewidth=1.1, **looks)
-    line: dict[str, Any] = {"color": colour, "linewidth": 0.7, "alpha": 0.7, "zorder": 3}
-    axis.plot(*zip(_complexity(point), (x, y), strict=True), **line)
-    spread = point.time_spread
-    # A call that takes longer lies further along the diagonal.
-    if spread and is_drawable(spread.p5, spread.p50, spread.p95):
-        low, high = spread.p5 / spread.p50, spread.p95 / spread.p50
-        axis.plot((x * low, x * high), (y * low, y * high), color=colour, linewidth=1.6, alpha=0.5, zorder=4)
-
-
-def _sweeps(points: Sequence[TimePoint]) -> list[list[TimePoint]]:
-    """The same kernel or step at every value of the parameter, in its order."""
-    chains: dict[tuple[str, str, str], list[TimePoint]] = {}
-    for at, point in enumerate(points):
-        chains.setdefault((point.label, point.role, point.rank if point.at else str(at)), []).append(point)
-    return [sorted(chain, key=_order) for chain in chains.values()]
-
-
-def _order(point: TimePoint) -> tuple[bool, float, str]:
-    try:
-        return False, float(point.at), ""
-    except ValueError:
-        return True, 0.0, point.at
-
-
-def _sweep(axis: Axes, labels: Labels, chain: Sequence[TimePoint]) -> None:
-    if len(chain) < 2:
-        return
-    colour = style.colour(chain[0].role)
-    looks: dict[str, Any] = {"color": colour, "linewidth": 1.0, "zorder": 3.5}
-    axis.plot(*zip(*map(_complexity, chain), strict=True), **looks)
-    timed = [(p.time_bytes, p.time_flops) for p in chain if _has_time(p)]
-    if len(timed) > 1:
-        axis.plot(*zip(*timed, strict=True), **looks, linestyle=(0, (3, 1.5)))
-    for point in chain[:-1]:
-        labels.at_point(*_complexity(point), clean(point.at), colour, farthest=12.0)
-
-
 def _missing(points: Sequence[TimePoint]) -> list[str]:
     lacking: dict[str, list[str]] = {}
     for point in points:
-        if not _has_place(point):
+        if not has_place(point):
             absent = next((v for v in (point.flops, point.bytes) if not is_drawable(v.value)), point.flops)
             number = f"{tick(absent.value or 0.0)} {absent.unit}"
             why = absent.reason or f"{number} has no place on a logarithmic axis"
             lacking.setdefault(f"not drawn ({why})", []).append(point.label)
         elif point.incomplete:
             lacking.setdefault(f"incomplete ({point.incomplete})", []).append(point.label)
-        elif not _has_time(point):
-            lacking.setdefault("no time, complexity alone", []).append(point.label)
+        elif not has_time(point):
+            lacking.setdefault(f"{_timeless(point)}: its complexity alone is drawn", []).append(point.label)
     return [f"{_few(labels)}: {what}." for what, labels in lacking.items()]
+
+
+def _timeless(point: TimePoint) -> str:
+    """Why it has no open symbol."""
+    if is_drawable(point.time.value):
+        return "its time has no place without ceilings of compute and memory"
+    return f"no time ({point.time.reason or 'nobody measured it'})"
 
 
 def _few(labels: Sequence[str]) -> str:
@@ -263,7 +178,7 @@ def _without_flops(panel: TimePanel, where: str) -> list[str]:
 
 
 def _explained(panels: Sequence[TimePanel]) -> list[Artist]:
-    shown = [p for panel in panels for p in panel.points if _has_place(p)]
+    shown = [p for panel in panels for p in panel.points if has_place(p)]
     handles: list[Artist] = []
     for role in dict.fromkeys(point.role for point in shown):
         own = [p for p in shown if p.role == role]
@@ -273,15 +188,15 @@ def _explained(panels: Sequence[TimePanel]) -> list[Artist]:
         looks: dict[str, Any] = {"color": style.colour(role), "marker": style.marker(role), "linestyle": ""}
         handles.append(Line2D([], [], label=told, **looks))
     grey: dict[str, Any] = {"color": style.DIM, "linestyle": "", "marker": "o", "markersize": 6}
-    handles += [
-        Line2D([], [], label="complexity: bytes and FLOPs", **grey),
-        Line2D([], [], label="time: as bytes and FLOPs at peak", markerfacecolor="white", **grey),
-    ]
+    handles.append(Line2D([], [], label="complexity: bytes and FLOPs", **grey))
+    if any(map(has_time, shown)):
+        told = "time: as bytes and FLOPs at peak"
+        handles.append(Line2D([], [], label=told, markerfacecolor="white", **grey))
     if any(p.incomplete for p in shown):
         handles.append(Line2D([], [], label="half filled: incomplete counts", fillstyle="left", **grey))
-    if any(p.time_spread for p in shown):
-        bar = Line2D([], [], color=style.DIM, alpha=0.5, linewidth=1.6, label="5 to 95 % of launches")
-        handles.append(bar)
+    if any(map(bar, shown)):
+        told = "5 to 95 % of launches"
+        handles.append(Line2D([], [], color=style.DIM, alpha=0.5, linewidth=1.6, label=told))
     if any(panel.isocurves for panel in panels):
         handles.append(Line2D([], [], color="#B8B8B8", linewidth=0.8, label="equal time"))
     if any(panel.boxes for panel in panels):

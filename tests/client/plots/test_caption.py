@@ -17,7 +17,7 @@ def first(**more: object) -> str:
 def test_job_machine_date_and_clocks() -> None:
     assert first() == (
         "Job 42 · node1: Intel(R) Xeon(R) Gold 6126 CPU @ 2.60GHz, 24 CPUs · ceilings of 2025-10-08 · "
-        "2025-10-09 08:53 to 08:58 UTC · clocks within 25 us, shortest median step 65.2 ms · nodes=4"
+        "ran 2025-10-09 08:53 to 08:58 UTC · clocks within 25 us, shortest median step 65.2 ms · nodes=4"
     )
 
 
@@ -53,6 +53,21 @@ def test_notes_are_said_once_and_not_all_of_many() -> None:
     told = caption.of(about(), ["a", "b"], ["a", "", *(f"note {n}" for n in range(20))])
     assert told[1:4] == ["a", "b", "note 0"]
     assert told[-1] == "16 more notes: see the report." and len(told) == 1 + caption.MOST_NOTES + 1
+
+
+def test_prose_is_cut_at_its_end_at_a_word() -> None:
+    words = " ".join(["measured"] * 60)
+    (told,) = caption.of(None, [words])
+    assert told.endswith(" measured…") and len(told) <= caption.LONGEST_NOTE
+    assert caption.of(None, ["x" * 500]) == ["x" * 399 + "…"]
+    assert caption.of(None, ["short, "]) == ["short, "]
+
+
+def test_sentences_are_joined_by_semicolons() -> None:
+    assert (
+        caption.joined(["ps:0: no PMU.", "", "vm has no ceilings: run x"])
+        == "ps:0: no PMU; vm has no ceilings: run x"
+    )
 
 
 def test_title_names_the_experiment_or_the_job() -> None:

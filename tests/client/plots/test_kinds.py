@@ -189,31 +189,6 @@ def test_levels_of_one_thing_are_joined() -> None:
     assert len({line.get_marker() for line in markers(figure.axes[0])}) == 3
 
 
-# -- time -------------------------------------------------------------------------------------------
-
-
-def test_complexity_is_closed_and_time_is_open() -> None:
-    one = models.time_point()
-    figure, _ = drawn(models.time_roofline(models.v100([one])), "time")
-    closed, opened = sorted(markers(figure.axes[0]), key=lambda line: line.get_markerfacecolor() == "white")
-    assert (closed.get_xdata()[0], closed.get_ydata()[0]) == (one.bytes.value, one.flops.value)  # type: ignore[index]
-    assert (opened.get_xdata()[0], opened.get_ydata()[0]) == (one.time_bytes, one.time_flops)  # type: ignore[index]
-
-
-def test_sweep_is_joined_in_order_of_its_parameter() -> None:
-    points = [models.time_point("step", 1e11 * n, 1e9 * n, 0.01 * n, at=str(n)) for n in (10, 9, 1)]
-    figure, texts = drawn(models.time_roofline(models.v100(points)), "time")
-    assert any(list(line.get_xdata()) == [1e9, 9e9, 10e9] for line in figure.axes[0].lines)  # type: ignore[arg-type]
-    assert "step 10" in texts
-
-
-def test_kernels_without_flops_are_told() -> None:
-    gone = models.time_point("memset", flops=0.0)
-    _, texts = drawn(models.time_roofline(models.v100([models.time_point(), gone])), "time")
-    assert seen_text(texts, "1,234 launches without FLOPs, 12.3 ms")
-    assert seen_text(texts, "memset: not drawn (0 FLOP has no place")
-
-
 # -- trajectories -----------------------------------------------------------------------------------
 
 
