@@ -36,7 +36,7 @@ app = typer.Typer(
     "  roofline-agent doctor                            what works here, and why not\n\n"
     "  roofline-agent import --job 42 perf.csv          send what another tool recorded\n\n"
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 wrong configuration, 4 server unreachable, "
-    "6 a directory, socket or lock cannot be had.",
+    "6 a directory, socket, lock or idle node cannot be had.",
 )
 
 MAX_OFFSET_S = 100 * 365 * 86_400.0
@@ -204,6 +204,7 @@ def calibrate(
         typer.Option(metavar="PATH", help="Python that has torch or cupy, and numpy for --compare tools"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    force: Annotated[bool, typer.Option("--force", help="also beside a training; too low then")] = False,
 ) -> None:
     """Measure this node's ceilings and keep them for the daemon, which takes them up while it runs.
 
@@ -226,8 +227,8 @@ def calibrate(
       roofline-agent calibrate --json > node.json
 
     A file to compare with is told by its content. What is kept is replaced when all is measured: Ctrl-C
-    leaves it as it was. What each ceiling is: docs/ceilings.md. Exit code 1: nothing could be measured or
-    kept, or the file to compare with holds no ceiling.
+    leaves it as it was. What each ceiling is: docs/ceilings.md. Exit codes: 1 nothing could be measured or
+    kept, or the file to compare with holds no ceiling; 6 a training runs on this node (see --force).
     """
     from .calibrate import command
     from .config import default_state
@@ -238,7 +239,7 @@ def calibrate(
     config = _load(context.obj[0], **context.obj[1])
     state = Path(config.state) if config.state else default_state()
     effort = "full" if full else "quick" if quick else "normal"
-    order = command.Order(ceilings_path(state), effort, compare, python, as_json)
+    order = command.Order(ceilings_path(state), effort, compare, python, as_json, force)
     command.carry_out(order, sys.stdout, lambda line: print(line, file=sys.stderr))
 
 

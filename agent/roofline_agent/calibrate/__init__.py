@@ -27,8 +27,12 @@ __all__ = ["Calibration", "CalibrationError", "Ceiling", "SweepPoint", "calibrat
 _TIMEOUTS_S = {"quick": 60.0, "normal": 150.0, "full": 600.0}
 
 
-def calibrate(progress: Callable[[Ceiling], None] | None = None, effort: str = "normal") -> Calibration:
+def calibrate(
+    progress: Callable[[Ceiling], None] | None = None, effort: str = "normal", prefer: bool = True
+) -> Calibration:
     """Measures this node's CPUs in child processes for some 20 s, keeping them all busy.
+
+    prefer: before all other processes, where we may (root); not for a node that others need meanwhile.
 
     `progress` hears of each ceiling as it is done. effort "full" takes a minute or two and measures also what
     makes no roof; "quick" takes a second and is too rough for anything but tests. Raises CalibrationError if
@@ -37,7 +41,7 @@ def calibrate(progress: Callable[[Ceiling], None] | None = None, effort: str = "
     machine = this_machine()
     listen = progress or (lambda ceiling: None)
     before = cpu_times(machine.cpus)
-    parts = [_run(part, effort, listen) for part in PARTS]
+    parts = [_run(part, effort, listen, prefer) for part in PARTS]
     notes = [note for part in parts for note in (*part.notes, part.error) if note]
     measured = tuple(ceiling for part in parts for ceiling in part.ceilings)
     if not measured:
@@ -60,11 +64,11 @@ def calibrate(progress: Callable[[Ceiling], None] | None = None, effort: str = "
     )
 
 
-def _run(part: str, effort: str, progress: Callable[[Ceiling], None]) -> Part:
+def _run(part: str, effort: str, progress: Callable[[Ceiling], None], prefer: bool) -> Part:
     command = [sys.executable, "-m", "roofline_agent.calibrate", part, "--effort", effort]
     # With -m, Python looks for modules in the working directory first: the child runs this very package.
     packages = Path(__file__).resolve().parents[2]
-    return run_child(command, progress, packages, _TIMEOUTS_S[effort])
+    return run_child(command, progress, packages, _TIMEOUTS_S[effort], prefer)
 
 
 def _part(machine: Machine) -> tuple[str, ...]:

@@ -79,9 +79,15 @@ class _Heard:
 
 
 def run_child(
-    command: Sequence[str], progress: Callable[[Ceiling], None], directory: Path, timeout_s: float
+    command: Sequence[str],
+    progress: Callable[[Ceiling], None],
+    directory: Path,
+    timeout_s: float,
+    preferred: bool = True,
 ) -> Part:
     """What the command measures, started in `directory`. Leaves no process behind, however it ends.
+
+    preferred: it comes before all others that share the CPUs, where we may have that done.
 
     Its `error` says so if the command fails, is killed, or takes longer than `timeout_s`; raises
     CalibrationError if it says something that makes no sense.
@@ -89,7 +95,10 @@ def run_child(
     heard = _Heard(progress)
     # Standard error goes to a file: a pipe that nobody reads could fill up and block the child.
     with tempfile.TemporaryFile() as complaints:
-        with _running(command, directory, complaints) as child, _deadline(child, timeout_s) as passed:
+        with (
+            _running(command, directory, complaints, preferred) as child,
+            _deadline(child, timeout_s) as passed,
+        ):
             assert child.stdout
             heard.follow(child.stdout)
             status = child.wait()
@@ -108,7 +117,7 @@ def run_child(
 
 @contextmanager
 def _running(
-    command: Sequence[str], directory: Path, complaints: IO[bytes]
+    command: Sequence[str], directory: Path, complaints: IO[bytes], preferred: bool
 ) -> Iterator[subprocess.Popen[str]]:
     """The process, killed if it still runs at the end, as when an interrupt breaks off the wait for it."""
     with subprocess.Popen(
@@ -121,7 +130,8 @@ def _running(
         encoding="utf-8",
         start_new_session=True,
     ) as child:
-        prefer(child.pid)
+        if preferred:
+            prefer(child.pid)
         try:
             yield child
         finally:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from roofline_agent.calibrate import calibrate, store, text
+from roofline_agent.calibrate.busy import Busy, named, refuse_beside, running_ranks
 from roofline_agent.calibrate.compare import files, table, tools
 from roofline_agent.calibrate.compare.table import Row, Theirs
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import this_machine
 from roofline_agent.calibrate.records import Calibration, Ceiling, to_json
+from roofline_agent.records import Rank
 
 TOOLS = "tools"
 
@@ -27,19 +29,25 @@ class Order(NamedTuple):
     compare: str | None  # a file, or "tools"
     python: str | None  # that has torch, cupy or numpy
     as_json: bool
+    force: bool = False  # also beside a training, and on GPUs that others use
 
 
 def carry_out(order: Order, out: IO[str], say: Callable[[str], None]) -> None:
-    """Do it; what is kept is replaced at the end alone. Raises CalibrationError.
+    """Do it; what is kept is replaced at the end alone. Raises CalibrationError, and Busy beside a training.
 
     say: hears what is not the result (which round of a comparison it is).
     """
+    ranks = running_ranks()
+    if not order.force:
+        refuse_beside(ranks)
+    elif ranks and order.compare == TOOLS:
+        raise Busy(f"tools are not compared beside a training, also not with --force: {named(ranks)}")
     # What cannot be compared is better said before the measurement than after it.
     theirs = files.read_theirs(order.compare) if order.compare not in (None, TOOLS) else ()
     show = _nothing if order.as_json else lambda ceiling: _print(out, text.row(ceiling))
     if not order.as_json:
         _print(out, text.HEADER)
-    result = _measure(order, show)
+    result = _measure(order, show, ranks)
     store.save(result, order.path)
     compared = _compare(order, result, theirs, say)
     if order.as_json:
@@ -52,22 +60,23 @@ def _nothing(ceiling: Ceiling) -> None:
     pass
 
 
-def _measure(order: Order, show: Callable[[Ceiling], None]) -> Calibration:
+def _measure(order: Order, show: Callable[[Ceiling], None], ranks: Sequence[Rank]) -> Calibration:
     """CPUs, then GPUs and the framework's dispatch; a failure of either costs the other nothing."""
     from roofline_agent.calibrate.gpu import measure_gpus
 
     why: CalibrationError | None = None
     try:
-        result = calibrate(show, order.effort)
+        result = calibrate(show, order.effort, prefer=not ranks)
     except CalibrationError as error:
         why, result = error, Calibration(platform.node(), "", 0, time.time_ns(), (), (str(error),))
     try:
-        ceilings, notes = measure_gpus(show, order.python, order.effort == "quick")
+        ceilings, notes = measure_gpus(show, order.python, order.effort == "quick", order.force)
     except CalibrationError as error:
         ceilings, notes = (), (str(error),)
     if why is not None and not ceilings:
         raise why
-    return result._replace(ceilings=(*result.ceilings, *ceilings), notes=(*result.notes, *notes))
+    beside = (f"measured beside a training, which makes it too low: {named(ranks)}",) if ranks else ()
+    return result._replace(ceilings=(*result.ceilings, *ceilings), notes=(*beside, *result.notes, *notes))
 
 
 def _compare(

@@ -192,7 +192,7 @@ PEAK = Ceiling("peak.f32.256", "compute", "", "f32", 256, 2e11, "FLOP/s", 0.03, 
 
 
 def parts(found: dict[str, Part]) -> Callable[..., Part]:
-    return lambda part, effort, progress: found.get(part, Part())
+    return lambda part, effort, progress, prefer: found.get(part, Part())
 
 
 def test_part_that_fails_does_not_cost_the_others(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +237,21 @@ def test_threads_are_the_cpus_used_whatever_the_node_has(machine: Machine) -> No
     for ceiling in ceilings:
         assert (ceiling.threads, ceiling.name.endswith(".one")) == (1, False)
         assert "1 thread on 1 of 128 CPUs" in ceiling.method
+
+
+@pytest.mark.parametrize("prefer", [True, False])
+def test_every_part_is_told_if_it_comes_before_others(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, prefer: bool
+) -> None:
+    told: list[bool] = []
+
+    def run(command: list[str], progress: object, packages: Path, timeout_s: float, preferred: bool) -> Part:
+        told.append(preferred)
+        return Part((PEAK,))
+
+    monkeypatch.setattr(package, "run_child", run)
+    calibrate(prefer=prefer)
+    assert told == [prefer] * 3
 
 
 def test_child_stops_quietly_when_nobody_listens_any_more(machine: Machine) -> None:

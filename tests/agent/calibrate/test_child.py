@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from roofline_agent.calibrate import child as child_module
 from roofline_agent.calibrate.child import Part, explain_exit, run_child
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.records import Ceiling, SweepPoint
@@ -105,3 +106,13 @@ def test_unknown_signal_is_given_by_number() -> None:
     assert (
         explain_exit(-63, None, "") == "the measuring process was killed by signal 63 before its first result"
     )
+
+
+@pytest.mark.parametrize("preferred", [True, False])
+def test_child_comes_before_others_only_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preferred: bool
+) -> None:
+    raised: list[int] = []
+    monkeypatch.setattr(child_module, "prefer", raised.append)
+    run_child([sys.executable, "-c", SAY_END], lambda ceiling: None, tmp_path, 60.0, preferred)
+    assert len(raised) == preferred

@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 from roofline_agent.calibrate import command, store
 from roofline_agent.calibrate import gpu as gpu_package
+from roofline_agent.calibrate.busy import Busy
 from roofline_agent.calibrate.command import Order, carry_out
 from roofline_agent.calibrate.compare.table import Row
 from roofline_agent.calibrate.compare.tools import Compared
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import this_machine
 from roofline_agent.calibrate.records import Calibration, Ceiling, from_json
+from roofline_agent.records import Rank
 
 PEAK = Ceiling("peak.f32.512", "compute", "", "f32", 512, 4e11, "FLOP/s", 0.03, "AVX-512", 7)
 HBM = Ceiling("hbm.triad", "memory", "hbm", "", 0, 3e12, "byte/s", 0.0, "torch", 8, device="gpu 0")
@@ -28,12 +30,13 @@ MEASURED = Calibration("node1", "a CPU", 2, 9, (PEAK,), ("the node was busy",))
 
 @pytest.fixture
 def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
-    def measure(progress: Callable[[Ceiling], None], effort: str) -> Calibration:
+    def measure(progress: Callable[[Ceiling], None], effort: str, prefer: bool) -> Calibration:
         progress(PEAK)
         return MEASURED
 
     monkeypatch.setattr(command, "calibrate", measure)
-    monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick: ((), ()))
+    monkeypatch.setattr(command, "running_ranks", lambda: ())
+    monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick, force: ((), ()))
     return Order(tmp_path / "ceilings.json", "normal", None, None, False)
 
 
@@ -57,15 +60,15 @@ def test_ceilings_of_gpus_are_kept_with_those_of_the_cpus(
     asked = []
 
     def measure(
-        progress: Callable[[Ceiling], None], python: str | None, quick: bool
+        progress: Callable[[Ceiling], None], python: str | None, quick: bool, force: bool
     ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-        asked.append((python, quick))
+        asked.append((python, quick, force))
         progress(HBM)
         return (HBM,), ("gpu 1: no driver",)
 
     monkeypatch.setattr(gpu_package, "measure_gpus", measure)
     printed = carried_out(order._replace(python="/opt/python", effort="quick"))
-    assert asked == [("/opt/python", True)]
+    assert asked == [("/opt/python", True, False)]
     assert "gpu 0 hbm.triad" in printed
     kept = store.load(order.path)
     assert kept is not None
@@ -76,14 +79,14 @@ def test_ceilings_of_gpus_are_kept_with_those_of_the_cpus(
 def test_gpus_of_a_node_whose_cpus_cannot_be_measured_are_kept(
     order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(progress: object, effort: str) -> Calibration:
+    def refuse(progress: object, effort: str, prefer: bool) -> Calibration:
         raise CalibrationError("aarch64 is not supported yet")
 
     monkeypatch.setattr(command, "calibrate", refuse)
     with pytest.raises(CalibrationError, match="aarch64"):
         carried_out(order)  # no GPU either
     assert not order.path.exists()
-    monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick: ((HBM,), ()))
+    monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick, force: ((HBM,), ()))
     assert "note: aarch64 is not supported yet" in carried_out(order)
     kept = store.load(order.path)
     assert kept is not None
@@ -106,7 +109,7 @@ def test_file_is_compared_and_the_table_printed(order: Order, tmp_path: Path) ->
 def test_file_that_cannot_be_compared_is_refused_before_anything_is_measured(
     order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(progress: object, effort: str) -> Calibration:
+    def never(progress: object, effort: str, prefer: bool) -> Calibration:
         raise AssertionError("measured")
 
     monkeypatch.setattr(command, "calibrate", never)
@@ -128,7 +131,7 @@ def test_tools_are_compared_and_what_is_missing_is_said(
 def test_interrupted_measurement_keeps_the_old_file(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     store.save(MEASURED._replace(host="before"), order.path)
 
-    def interrupt(progress: object, effort: str) -> Calibration:
+    def interrupt(progress: object, effort: str, prefer: bool) -> Calibration:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "calibrate", interrupt)
@@ -137,6 +140,43 @@ def test_interrupted_measurement_keeps_the_old_file(order: Order, monkeypatch: p
     kept = store.load(order.path)
     assert kept is not None
     assert kept.host == "before"
+
+
+RANKS = (Rank("42", "ps", 0, 123), Rank("42", "worker", 0, 124))
+
+
+def test_nothing_is_measured_beside_a_training(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*arguments: object, **more: object) -> Calibration:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(command, "running_ranks", lambda: RANKS)
+    monkeypatch.setattr(command, "calibrate", never)
+    monkeypatch.setattr(gpu_package, "measure_gpus", never)
+    with pytest.raises(Busy, match=r"job 42 ps 0 \(pid 123\), job 42 worker 0 \(pid 124\)"):
+        carried_out(order)
+    assert not order.path.exists()
+    with pytest.raises(Busy, match="also not with --force"):
+        carried_out(order._replace(force=True, compare="tools"))
+
+
+@pytest.mark.parametrize(("ranks", "preferred"), [(RANKS, False), ((), True)])
+def test_forced_calibration_leaves_a_training_its_priority_and_says_so(
+    order: Order, monkeypatch: pytest.MonkeyPatch, ranks: tuple[Rank, ...], preferred: bool
+) -> None:
+    asked = []
+
+    def measure(progress: object, effort: str, prefer: bool) -> Calibration:
+        asked.append(prefer)
+        return MEASURED
+
+    monkeypatch.setattr(command, "running_ranks", lambda: ranks)
+    monkeypatch.setattr(command, "calibrate", measure)
+    printed = carried_out(order._replace(force=True))
+    assert asked == [preferred]
+    assert ("measured beside a training" in printed) == bool(ranks)
+    kept = store.load(order.path)
+    assert kept is not None
+    assert any("job 42 worker 0 (pid 124)" in note for note in kept.notes) == bool(ranks)
 
 
 @pytest.fixture
@@ -152,7 +192,7 @@ COMMAND = [sys.executable, "-m", "roofline_agent"]
 
 def test_ctrl_c_leaves_no_process_and_the_old_file(able: None, tmp_path: Path) -> None:
     store.save(MEASURED, tmp_path / "ceilings.json")
-    arguments = [*COMMAND, "--state", str(tmp_path), "calibrate", "--full"]
+    arguments = [*COMMAND, "--state", str(tmp_path), "calibrate", "--full", "--force"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as agent:
         assert agent.stdout
         assert agent.stderr

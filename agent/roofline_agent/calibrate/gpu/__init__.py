@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..records import Ceiling
 from .child import Heard, listen
@@ -28,12 +29,13 @@ _UNWANTED = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUDA_L
 
 
 def measure_gpus(
-    progress: Callable[[Ceiling], None], python: str | None = None, quick: bool = False
+    progress: Callable[[Ceiling], None], python: str | None = None, quick: bool = False, force: bool = False
 ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
     """(ceilings, notes that say what could not be measured, why, and what to do).
 
     python: with it is measured; None: our own, or one on PATH that has a framework. `progress` hears of each
-    ceiling as it is done. quick: too rough for anything but tests.
+    ceiling as it is done. quick: too rough for anything but tests. force: also GPUs that others compute on,
+    in a small part of their free memory.
     """
     environ = dict(os.environ)
     chosen, why = choose(python, environ)
@@ -42,14 +44,16 @@ def measure_gpus(
     if chosen:
         heard.append(run(chosen.path, "dispatch", _without_gpus(environ)))
     # Without a framework much can still be measured by the driver alone.
-    heard.append(run(chosen.path if chosen else sys.executable, "gpus", _for_gpus(environ)))
+    gpus = run(chosen.path if chosen else sys.executable, "gpus", _for_gpus(environ), shared=force)
+    heard.append(gpus)
     heard.append(run(sys.executable, "facts", environ))
     ceilings = [ceiling for one in heard for ceiling in one.ceilings]
-    said, why_not = by_ncu(heard[-1].gpus, ceilings, _for_gpus(environ))
+    whole = [facts for facts in heard[-1].gpus if not facts.get("mig")]
+    said, why_not = by_ncu(_for_ncu(whole, force, environ), ceilings, _for_gpus(environ))
     for ceiling in said:
         progress(ceiling)
         ceilings.append(ceiling)
-    for facts in heard[-1].gpus:
+    for facts in whole:
         for ceiling in theoretical(facts, time.time_ns()):
             progress(ceiling)
             ceilings.append(ceiling)
@@ -59,10 +63,22 @@ def measure_gpus(
 
 
 def _run(
-    python: str, what: str, environ: dict[str, str], quick: bool, progress: Callable[[Ceiling], None]
+    python: str,
+    what: str,
+    environ: dict[str, str],
+    quick: bool,
+    progress: Callable[[Ceiling], None],
+    shared: bool = False,
 ) -> Heard:
-    options = ["--quick"] if quick else []
+    options = ["--quick"] * quick + ["--shared"] * shared
     return listen([python, str(BENCH), what, *options], environ, progress, SILENCE_S)
+
+
+def _for_ncu(gpus: list[dict[str, Any]], force: bool, environ: dict[str, str]) -> list[dict[str, Any]]:
+    """GPU 0, if Nsight Compute would see it as the first and nobody else is on it: it holds the clocks."""
+    if environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() != "0":
+        return []
+    return [facts for facts in gpus if facts.get("number") == 0 and (force or not facts.get("users"))]
 
 
 def _without_gpus(environ: dict[str, str]) -> dict[str, str]:

@@ -16,13 +16,15 @@ import pytest
 from roofline_agent.calibrate import gpu
 from roofline_agent.calibrate.gpu import measure_gpus
 from roofline_agent.calibrate.gpu.bench import ptx
+from roofline_agent.calibrate.gpu.bench.libraries import array_bytes, sizes
+from roofline_agent.calibrate.gpu.bench.timing import FULL
 from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.records import Provenance
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 BLOCKS = 4 * 24
 KERNEL_S = 1e-3
-DRIVER, NVML = Path(__file__).with_name("fake_cuda.c"), Path(__file__).parents[2] / "sources" / "fake_nvml.c"
+DRIVER, NVML = (Path(__file__).with_name(name) for name in ("fake_cuda.c", "fake_nvml_shared.c"))
 NAMES = {"hbm.read", "hbm.copy", "hbm.triad", "l2.read", "peak.f32", "peak.f64", "launch"}
 
 
@@ -37,13 +39,13 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Measured = tuple[dict[str, Ceiling], tuple[str, ...], list[list[str]]]
 
 
-def measure(monkeypatch: pytest.MonkeyPatch, libraries: Path, log: Path) -> Measured:
+def measure(monkeypatch: pytest.MonkeyPatch, libraries: Path, log: Path, force: bool = False) -> Measured:
     """Ceilings by name, notes, and the kernels that were launched."""
     monkeypatch.setenv("LD_LIBRARY_PATH", str(libraries))
     monkeypatch.setenv("FAKE_CUDA_LOG", str(log))
     log.touch()
     seen: list[Ceiling] = []
-    ceilings, notes = measure_gpus(seen.append, sys.executable, quick=True)
+    ceilings, notes = measure_gpus(seen.append, sys.executable, quick=True, force=force)
     assert tuple(seen) == ceilings
     lines = [line.split() for line in log.read_text().splitlines()]
     return {ceiling.name: ceiling for ceiling in ceilings}, notes, lines
@@ -114,6 +116,61 @@ def test_full_memory_costs_what_needs_it(
     assert any(
         "hbm.read was not measured: DriverError: cuMemAlloc_v2: out of memory" in note for note in notes
     )
+
+
+def test_gpu_that_others_compute_on_is_left_out_with_a_note(
+    monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_USER", "4321")
+    found, notes, lines = measure(monkeypatch, libraries, tmp_path / "log")
+    assert lines == [], "no kernel runs on it"
+    assert {one.provenance for one in found.values()} == {Provenance.ANALYTIC}
+    (note,) = [note for note in notes if note.startswith("gpu 0")]
+    assert "other processes compute on it (pid 4321, 4322)" in note and "--force" in note
+
+
+def test_gpu_that_others_compute_on_is_measured_in_little_memory_if_forced(
+    monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_USER", "4321")
+    found, notes, _ = measure(monkeypatch, libraries, tmp_path / "log", force=True)
+    assert set(found) >= NAMES
+    assert any("gpu 0: measured beside other processes (pid 4321, 4322)" in note for note in notes)
+
+
+def test_free_memory_of_a_shared_gpu_is_left_to_the_others() -> None:
+    free, plan = 9000 << 20, FULL
+    assert array_bytes(plan, free, 1 << 30) == 1000 << 20
+    assert array_bytes(plan.sharing(), free, 1 << 30) == 100 << 20
+    assert list(sizes(plan, free)) == [2048, 4096, 8192]
+    assert list(sizes(plan.sharing(), free)) == [2048, 4096]
+
+
+def test_part_of_a_gpu_is_not_measured_for_the_whole(
+    monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_MIG", "1")
+    found, notes, lines = measure(monkeypatch, libraries, tmp_path / "log", force=True)
+    assert (found, lines) == ({}, []), "nor its theory, which is the whole's"
+    assert any("a part of a GPU (MIG), as MIG is on for GPU 0" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("facts", "force", "visible", "asked"),
+    [
+        ({"number": 0}, False, None, True),
+        ({"number": 0}, False, "0,1", True),
+        ({"number": 0}, False, "3", False),  # it would be asked about GPU 3
+        ({"number": 1}, False, None, False),
+        ({"number": 0, "users": [7]}, False, None, False),
+        ({"number": 0, "users": [7]}, True, None, True),
+    ],
+)
+def test_nsight_compute_is_asked_about_a_free_first_gpu_alone(
+    facts: dict[str, object], force: bool, visible: str | None, asked: bool
+) -> None:
+    environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert gpu._for_ncu([facts], force, environ) == ([facts] if asked else [])
 
 
 def test_node_without_a_gpu_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,10 +49,10 @@ class Library(Protocol):
 
 
 def array_bytes(plan: Plan, free_bytes: int, l2_bytes: int | None) -> int:
-    """Of one array that shall not fit into the L2; three of them fill a third of the free memory at most."""
+    """Of one array that shall not fit into the L2; three fill a third of the memory for us at most."""
     least, most = plan.array_bytes
     wanted = max(least, min(most, TIMES_L2 * (l2_bytes or 0)))
-    return min(wanted, free_bytes // 9) // MIB * MIB
+    return min(wanted, int(plan.memory * free_bytes) // 9) // MIB * MIB
 
 
 def described(size: int, l2_bytes: int | None) -> str:
@@ -63,7 +63,8 @@ def described(size: int, l2_bytes: int | None) -> str:
 
 def sizes(plan: Plan, free_bytes: int) -> Iterator[int]:
     """Of square matrices of 8 bytes an element, three of which fit into half of the memory; at least one."""
-    return (size for size in plan.sizes if size == plan.sizes[0] or 24 * size * size < free_bytes // 2)
+    most = int(plan.memory * free_bytes) // 2
+    return (size for size in plan.sizes if size == plan.sizes[0] or 24 * size * size < most)
 
 
 def timed_by_host(run: Callable[[], object], units: int) -> tuple[float, float | None]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 _SM, _MEMORY = 1, 2  # nvmlClockType_t: NVML_CLOCK_SM, NVML_CLOCK_MEM
 _MHZ = 1e6
 BUSY = 0.1  # what a GPU that nobody uses may show
+_MOST_PROCESSES = 1024
 _TEXT = 96  # NVML_DEVICE_NAME_V2_BUFFER_SIZE and NVML_DEVICE_UUID_V2_BUFFER_SIZE
 
 
@@ -27,6 +28,19 @@ class Facts(NamedTuple):
     sm_clock_hz: float | None  # the highest
     memory_clock_hz: float | None  # the highest
     bus_bits: int | None
+    mig: bool = False  # cut into parts (Multi-Instance GPU): a program has one of these, never the whole
+    users: tuple[int, ...] = ()  # pids of those that compute on it, as the driver knows them
+
+
+class _Process(ctypes.Structure):
+    """nvmlProcessInfo_t (nvml.h), since version 2 of the calls that fill it."""
+
+    _fields_: ClassVar = [
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
 
 
 class Driver:
@@ -82,7 +96,23 @@ class Driver:
             self._highest_clock(handle, _SM),
             self._highest_clock(handle, _MEMORY),
             self.number(handle, "nvmlDeviceGetMemoryBusWidth"),
+            self.is_mig(handle),
+            self.users(handle),
         )
+
+    def is_mig(self, handle: Any) -> bool:
+        now, pending = ctypes.c_uint(), ctypes.c_uint()
+        answered = self._ask("nvmlDeviceGetMigMode", handle, ctypes.byref(now), ctypes.byref(pending))
+        return answered and now.value == 1  # NVML_DEVICE_MIG_ENABLE
+
+    def users(self, handle: Any) -> tuple[int, ...]:
+        """Pids of the processes that compute on it; none where the driver does not say."""
+        for version in ("v3", "v2"):
+            found, count = (_Process * _MOST_PROCESSES)(), ctypes.c_uint(_MOST_PROCESSES)
+            call = f"nvmlDeviceGetComputeRunningProcesses_{version}"
+            if self._ask(call, handle, ctypes.byref(count), found):
+                return tuple(found[k].pid for k in range(min(count.value, _MOST_PROCESSES)))
+        return ()
 
     def _highest_clock(self, handle: Any, kind: int) -> float | None:
         mhz = self.number(handle, "nvmlDeviceGetMaxClockInfo", kind)
@@ -113,16 +143,35 @@ def opened() -> Iterator[Driver | None]:
         driver.close()
 
 
+class PartOfGpu(Exception):
+    """A library's device is no whole GPU; the text says by what it is known."""
+
+
 def index_of(driver: Driver | None, at: int, uuid: str, environ: Mapping[str, str]) -> int:
     """NVML's number of a library's device `at`: by its UUID, else by CUDA_VISIBLE_DEVICES, else the same.
 
-    The agent's samples name GPUs by NVML's number, which CUDA_VISIBLE_DEVICES does not change.
+    The agent's samples name GPUs by NVML's number, which CUDA_VISIBLE_DEVICES does not change. Raises
+    PartOfGpu for a part of a GPU (MIG): its ceilings would pass for those of the whole.
     """
-    for index in range(driver.count()) if driver and uuid else ():
-        facts = driver.facts(index) if driver else None
-        if facts and facts.uuid.lower().replace("gpu-", "") == uuid.lower().replace("gpu-", ""):
-            return index
     visible = [word.strip() for word in environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    if uuid.upper().startswith("MIG-"):
+        raise PartOfGpu(f"its UUID is {uuid}")
+    if any(word.upper().startswith("MIG-") for word in visible):
+        raise PartOfGpu(f"CUDA_VISIBLE_DEVICES names {visible[0]}")
+    all_facts = [driver.facts(index) for index in range(driver.count())] if driver else []
+    index = _index(at, uuid, visible, [facts.uuid if facts else "" for facts in all_facts])
+    facts = all_facts[index] if index < len(all_facts) else None
+    if facts and facts.mig:
+        raise PartOfGpu(f"MIG is on for GPU {index}")
+    return index
+
+
+def _index(at: int, uuid: str, visible: list[str], uuids: list[str]) -> int:
+    bare = [one.lower().replace("gpu-", "") for one in uuids]
+    if uuid and uuid.lower().replace("gpu-", "") in bare:
+        return bare.index(uuid.lower().replace("gpu-", ""))
+    if uuid and bare and all(bare):
+        raise PartOfGpu(f"its UUID {uuid} is that of no GPU")
     return int(visible[at]) if at < len(visible) and visible[at].isdigit() else at
 
 

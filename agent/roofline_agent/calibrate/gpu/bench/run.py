@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import dispatch, gpus, nvml, words
@@ -26,10 +27,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("what", choices=("gpus", "dispatch", "facts"))
     parser.add_argument("--quick", action="store_true", help="a rough look, for tests")
+    parser.add_argument("--shared", action="store_true", help="also GPUs that others compute on")
     asked = parser.parse_args(arguments)
     words.keep_output()
     plan = QUICK if asked.quick else FULL
-    {"dispatch": dispatch.measure, "gpus": measure_gpus, "facts": say_facts}[asked.what](plan)
+    todo: dict[str, Callable[[Plan], None]] = {
+        "dispatch": dispatch.measure,
+        "gpus": partial(measure_gpus, shared=asked.shared),
+        "facts": say_facts,
+    }
+    todo[asked.what](plan)
     words.say({"done": True})
     return 0
 
@@ -43,6 +50,9 @@ def say_facts(plan: Plan) -> None:
                 words.say({"gpu": facts._asdict()})
 
 
+_NAMED = 4  # processes
+
+
 class Found(NamedTuple):
     """What sees GPUs, and how many."""
 
@@ -51,22 +61,55 @@ class Found(NamedTuple):
     open: Callable[[int, Clock], Library]
 
 
-def measure_gpus(plan: Plan) -> None:
-    """Each GPU that something here sees, with all that sees it."""
+def measure_gpus(plan: Plan, shared: bool) -> None:
+    """Each GPU that something here sees, with all that sees it; if `shared` those too that others use."""
     if not _may_be_there():
         words.note("no GPU was measured: neither NVIDIA's nor AMD's driver is loaded here")
         return
-    ways = [found for found in (_framework(), _driver()) if found]
     with nvml.opened() as driver:
+        users = _users(driver)  # before a framework makes us one of them
+        ways = [found for found in (_framework(), _driver()) if found]
         for at in range(max((way.devices for way in ways), default=0)):
             seeing = [way for way in ways if at < way.devices]
-            uuid = next((known for way in seeing if (known := way.uuid(at))), "")
-            index = nvml.index_of(driver, at, uuid, os.environ)
+            index = _named(driver, at, seeing)
+            if index is None or not _is_ours(index, users.get(index, ()), shared):
+                continue
             _say_if_busy(driver, index)
             clock = nvml.clock_of(driver, index)
             libraries = [library for way in seeing if (library := _open(way, at, clock))]
             if libraries:
-                gpus.measure(index, libraries, plan)
+                gpus.measure(index, libraries, plan.sharing() if users.get(index) else plan)
+
+
+def _users(driver: nvml.Driver | None) -> dict[int, tuple[int, ...]]:
+    """NVML's number of each GPU -> the processes that compute on it."""
+    handles = {index: driver.handle(index) for index in range(driver.count())} if driver else {}
+    return {index: driver.users(handle) for index, handle in handles.items() if driver and handle}
+
+
+def _named(driver: nvml.Driver | None, at: int, seeing: list[Found]) -> int | None:
+    """NVML's number of a GPU; None for a part of one, which a note tells."""
+    uuid = next((known for way in seeing if (known := way.uuid(at))), "")
+    try:
+        return nvml.index_of(driver, at, uuid, os.environ)
+    except nvml.PartOfGpu as part:
+        words.note(
+            f"device {at} of CUDA was not measured: it is a part of a GPU (MIG), as {part}; what it can do "
+            "is not what the GPU can. Measure with MIG off"
+        )
+        return None
+
+
+def _is_ours(index: int, users: tuple[int, ...], shared: bool) -> bool:
+    pids = ", ".join(str(pid) for pid in users[:_NAMED]) + (", ..." if len(users) > _NAMED else "")
+    if users and shared:
+        words.note(f"gpu {index}: measured beside other processes (pid {pids}), in little memory: too low")
+    elif users:
+        words.note(
+            f"gpu {index} was not measured: other processes compute on it (pid {pids}); calibrate when they "
+            "have ended, or with --force"
+        )
+    return shared or not users
 
 
 def _may_be_there() -> bool:

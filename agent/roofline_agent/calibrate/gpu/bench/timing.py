@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     Timed = Callable[[int], tuple[float, float | None]]  # units -> (seconds, SM clock in Hz where known)
 MOST_UNITS = 1 << 20
+_SHARE_BESIDE_OTHERS = 0.1
 
 
 class Plan(NamedTuple):
@@ -25,6 +26,11 @@ class Plan(NamedTuple):
     longest_s: float  # a unit of work that takes longer is left out
     array_bytes: tuple[int, int]  # least and most of one array that shall not fit into the caches
     launches: int  # of a run that times launches
+    memory: float = 1.0  # share of the free memory that counts as free
+
+    def sharing(self) -> Plan:
+        """For a GPU that others use: its free memory is mostly left to them."""
+        return self._replace(memory=_SHARE_BESIDE_OTHERS)
 
 
 FULL = Plan(0.05, 0.2, 7, (2048, 4096, 8192, 16384), 0.5, (256 << 20, 2 << 30), 10_000)
