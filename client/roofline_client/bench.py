@@ -82,7 +82,7 @@ def _results(title: str, members: Sequence[NetResult]) -> Columns:
 def _ceilings(found: NetBench) -> Columns:
     heads = [
         Column(""),
-        Column("best", right=True),
+        Column("ceiling", right=True),
         Column("median", right=True),
         Column("spread", right=True),
     ]
@@ -90,8 +90,8 @@ def _ceilings(found: NetBench) -> Columns:
     table = Columns(title, [*heads, Column("how", folds=True)])
     for ceiling in found.ceilings:
         median = "-" if ceiling.median is None else units.number(ceiling.median, ceiling.unit)
-        best = units.number(ceiling.value, ceiling.unit)
-        table.add(f"  {ceiling.name}", best, median, f"{ceiling.spread:.1%}", ceiling.method)
+        value = units.number(ceiling.value, ceiling.unit)
+        table.add(f"  {ceiling.name}", value, median, f"{ceiling.spread:.1%}", ceiling.method)
     return table
 
 

@@ -12,7 +12,7 @@ import grpc
 
 from .errors import NetBenchError
 from .payloads import Payload
-from .rates import REPEATS
+from .rates import REPEATS, Rates, over
 from .rpc import KEY, OPTIONS, Mode, sizes_as_bytes
 from .tcp import MIN_TRIPS, PATIENCE, WARM, repeat
 
@@ -55,7 +55,7 @@ class Caller:
         message = self._mode.payload(payload.sizes)
         return repeat(lambda: self._call("Echo", message), seconds)
 
-    def pushes(self, payload: Payload, seconds: float) -> list[float]:
+    def pushes(self, payload: Payload, seconds: float) -> Rates:
         """Pushes a second in each of some bursts, of which one more, not counted, is the first."""
         message = self._mode.payload(payload.sizes)
         pipeline = _Pipeline(in_flight(payload.message_bytes))
@@ -68,7 +68,7 @@ class Caller:
         found = [pipeline.burst(push, (1 - WARM) * seconds / REPEATS)]
         while len(found) < REPEATS and time.monotonic() < stop:
             found.append(pipeline.burst(push, (1 - WARM) * seconds / REPEATS))
-        return found
+        return over(found)
 
     def work(self, payload: Payload, seconds: float) -> list[int]:
         """When each pull and each push of a worker had ended, ns: variables there, gradients back."""
@@ -100,8 +100,8 @@ class _Pipeline:
         self._room = threading.Semaphore(most)
         self._failure: grpc.RpcError | None = None
 
-    def burst(self, call: Callable[[], Any], seconds: float) -> float:
-        """Calls a second, from the first that begins to the last that ends.
+    def burst(self, call: Callable[[], Any], seconds: float) -> tuple[int, float]:
+        """How many calls, in how many seconds, from the first that begins to the last that ends.
 
         Counted so, none is on its way at either end: calls that overlap end in bunches, and a window between
         two ends would hold more of them than the network carried in it.
@@ -121,7 +121,7 @@ class _Pipeline:
             self._room.release()
         if self._failure is not None:
             raise _failed(self._failure)
-        return count / passed
+        return count, passed
 
     def _done(self, future: Any) -> None:
         self._failure = self._failure or future.exception()

@@ -19,22 +19,31 @@ DISTURBED = 0.4  # over loopback of an idle virtual machine up to a third was se
 class Measured(NamedTuple):
     result: Result
     repeats: tuple[float, ...]  # value of each
+    whole: float | None = None  # of a bandwidth: over all repeats together
 
 
 def ceilings(measured: Sequence[Measured], peer: str, loopback: bool) -> tuple[Ceiling, ...]:
-    """Of each transport the highest bandwidth in one direction, and the shortest round trip."""
+    """Of each transport the highest bandwidth in one direction, and the shortest round trip.
+
+    A bandwidth is that of the whole measurement: in a single window there may be more than the network
+    carried meanwhile.
+    """
     where = f" over loopback, as {peer} is this node" if loopback else f" to {peer}"
     found = []
     for name, begin in BANDWIDTHS.items():
         candidates = [m for m in measured if m.result.name.startswith(begin)]
         if candidates:
-            best = max(candidates, key=lambda m: m.result.value)
-            found.append(_ceiling(name, "network", best, max(best.repeats), peer, where))
+            best = max(candidates, key=_whole)
+            found.append(_ceiling(name, "network", best, _whole(best), peer, where))
     for name, of in LATENCIES.items():
         found += [
             _ceiling(name, "latency", m, min(m.repeats), peer, where) for m in measured if m.result.name == of
         ]
     return tuple(found)
+
+
+def _whole(measured: Measured) -> float:
+    return measured.result.value if measured.whole is None else measured.whole
 
 
 def _ceiling(name: str, kind: str, from_: Measured, value: float, peer: str, where: str) -> Ceiling:

@@ -54,8 +54,7 @@ class Listener:
             self._room.release()
 
     def _answer(self, connection: socket.socket) -> None:
-        connection.settimeout(talk.HELLO_S)
-        hello = talk.hear(connection)
+        hello = talk.hear(connection, talk.HELLO_S)
         if not hmac.compare_digest(str(hello.get("key")).encode(), self._key.encode()):
             return
         talk.prepare(connection)

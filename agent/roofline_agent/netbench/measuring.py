@@ -105,8 +105,8 @@ class Session:
         except (OSError, talk.Closed) as error:
             raise NetBenchError(f"TCP: {error}") from None
         streams = "1 stream" if step.streams == 1 else f"{step.streams} streams"
-        method = f"{streams} of TCP, counted by the receiver in {len(found)} windows"
-        return _measured(step, found, "byte/s", method)
+        method = f"{streams} of TCP, counted by the receiver in {len(found.each)} windows"
+        return _measured(step, found.each, "byte/s", method, found.whole)
 
     def _echoes(self, step: Step) -> Measured:
         assert step.payload
@@ -117,8 +117,9 @@ class Session:
         assert step.payload
         calls = self._callers[step.serialized].pushes(step.payload, self._seconds)
         at_once = in_flight(step.message_bytes)
-        method = f"{_what(step)} in one direction, {at_once} calls on their way, {len(calls)} bursts"
-        return _measured(step, [rate * step.message_bytes for rate in calls], "byte/s", method)
+        method = f"{_what(step)} in one direction, {at_once} calls on their way, {len(calls.each)} bursts"
+        found = [rate * step.message_bytes for rate in calls.each]
+        return _measured(step, found, "byte/s", method, calls.whole * step.message_bytes)
 
     def _server(self, step: Step) -> list[Measured]:
         """The parameter server's calls a second, and bytes a second, over all workers."""
@@ -151,7 +152,9 @@ def _of(times: Sequence[float]) -> str:
     return f", median of {len(times)} in {min(REPEATS, len(times))} groups"
 
 
-def _measured(step: Step, values: Sequence[float], unit: str, method: str) -> Measured:
+def _measured(
+    step: Step, values: Sequence[float], unit: str, method: str, whole: float | None = None
+) -> Measured:
     over = spread(values)
     payload = step.payload
     result = Result(
@@ -169,4 +172,4 @@ def _measured(step: Step, values: Sequence[float], unit: str, method: str) -> Me
         method=method,
         time_ns=time.time_ns(),
     )
-    return Measured(result, tuple(values))
+    return Measured(result, tuple(values), whole)

@@ -6,10 +6,28 @@ import bisect
 import itertools
 import statistics
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .records import Spread
 
 REPEATS = 5
+
+
+class Rates(NamedTuple):
+    """Something a second. each: of consecutive windows; whole: of all of them together.
+
+    What a window is handed by the one before it, as when the receiver stood still for a moment and then reads
+    what had piled up, is in the whole but once.
+    """
+
+    each: list[float]
+    whole: float
+
+
+def over(windows: Sequence[tuple[float, float]]) -> Rates:
+    """Rates of (amount, seconds) of each window, of which there is at least one."""
+    amount, seconds = (sum(column) for column in zip(*windows, strict=True))
+    return Rates([one / passed for one, passed in windows], amount / seconds)
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -26,10 +26,10 @@ from .payloads import BUFFERS
 SERVICE = "roofline.v1.NetBench"
 KEY = "roofline-key"  # metadata of every call
 THREADS = 16
-MAX_BUFFERS, MAX_BYTES = 4 * BUFFERS, 64 << 20  # of a payload that is asked for
+MAX_BUFFERS, MAX_BYTES = 4 * BUFFERS, 64 << 20  # of a payload
 OPTIONS = (
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", MAX_BYTES),
     ("grpc.enable_http_proxy", 0),
     ("grpc.so_reuseport", 0),
     # Each channel has a connection of its own, as each worker of a training has.
@@ -66,7 +66,7 @@ MODES = (Mode(False), Mode(True))
 def serve(key: str) -> tuple[grpc.Server, int]:
     """A running server at a port of the system's choice, on all addresses. Raises OSError."""
     server = grpc.server(ThreadPoolExecutor(THREADS), options=OPTIONS)
-    server.add_generic_rpc_handlers(tuple(_handler(mode, key) for mode in MODES))
+    server.add_generic_rpc_handlers((_Keyed(key),))
     for address in ("[::]:0", "0.0.0.0:0"):
         try:
             port = server.add_insecure_port(address)
@@ -77,40 +77,38 @@ def serve(key: str) -> tuple[grpc.Server, int]:
     raise OSError("gRPC finds no port to listen at")
 
 
-def _handler(mode: Mode, key: str) -> Any:
+class _Keyed:
+    """The methods of a service, for who shows the key: others are refused before their message is taken."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key.encode()
+        self._methods = {f"/{SERVICE}/{name}": m for mode in MODES for name, m in _methods(mode).items()}
+
+    def service(self, details: Any) -> Any:
+        """As gRPC asks a GenericRpcHandler: the method, None where there is none."""
+        shown = next((value for name, value in details.invocation_metadata if name == KEY), "")
+        if not hmac.compare_digest(str(shown).encode(), self._key):
+            # Of a stream no message is read unless somebody asks for it.
+            return grpc.stream_stream_rpc_method_handler(_refuse)
+        return self._methods.get(details.method)
+
+
+def _refuse(_: Any, context: Any) -> Any:
+    context.abort(grpc.StatusCode.UNAUTHENTICATED, "this port serves one network benchmark")
+
+
+def _methods(mode: Mode) -> dict[str, Any]:
     held = functools.lru_cache(4)(mode.payload)  # what was asked for lately
-
-    def echo(request: Any, context: Any) -> Any:
-        _check(context, key)
-        return request
-
-    def push(request: Any, context: Any) -> bytes:
-        _check(context, key)
-        return b""
-
-    def pull(request: bytes, context: Any) -> Any:
-        _check(context, key)
-        return held(_sizes(request, context))
-
     methods = {
-        "Echo": _method(echo, mode.unpack, mode.pack),
-        "Push": _method(push, mode.unpack, None),
-        "Pull": _method(pull, None, mode.pack),
+        "Echo": _method(lambda request, _: request, mode.unpack, mode.pack),
+        "Push": _method(lambda *_: b"", mode.unpack, None),
+        "Pull": _method(lambda request, context: held(_sizes(request, context)), None, mode.pack),
     }
-    # One service in two halves: a half that does not know a method leaves it to the other.
-    return grpc.method_handlers_generic_handler(
-        SERVICE, {f"{name}{mode.suffix}": method for name, method in methods.items()}
-    )
+    return {f"{name}{mode.suffix}": method for name, method in methods.items()}
 
 
 def _method(work: Callable[[Any, Any], Any], unpack: Any, pack: Any) -> Any:
     return grpc.unary_unary_rpc_method_handler(work, request_deserializer=unpack, response_serializer=pack)
-
-
-def _check(context: Any, key: str) -> None:
-    shown = next((value for name, value in context.invocation_metadata() if name == KEY), "")
-    if not hmac.compare_digest(str(shown).encode(), key.encode()):
-        context.abort(grpc.StatusCode.UNAUTHENTICATED, "this port serves one network benchmark")
 
 
 def sizes_as_bytes(sizes: Sequence[int]) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import Any
 
 MAX_LINE = 4096  # bytes
@@ -39,7 +40,7 @@ def connect(address: str, port: int, key: str, timeout_s: float, **what: Any) ->
     try:
         prepare(connection)
         say(connection, {"key": key, **what})
-        if not hear(connection).get("ok"):
+        if not hear(connection, timeout_s).get("ok"):
             raise Closed("it does not know the key")
         connection.settimeout(None)
     except BaseException:
@@ -52,10 +53,19 @@ def say(connection: socket.socket, message: dict[str, Any]) -> None:
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 
-def hear(connection: socket.socket) -> dict[str, Any]:
-    """The next line. Raises Closed for an end, for a line that is too long, and for one that is not JSON."""
+def hear(connection: socket.socket, within_s: float | None = None) -> dict[str, Any]:
+    """The next line. Raises Closed for an end, for a line that is too long, and for one that is not JSON.
+
+    within_s: for all of it, else TimeoutError; without, the connection's own timeout holds for each byte.
+    """
     line = bytearray()
+    deadline = None if within_s is None else time.monotonic() + within_s
     while not line.endswith(b"\n"):
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            connection.settimeout(left)
         # One by one: what follows the line belongs to somebody else.
         byte = connection.recv(1)
         if not byte or len(line) >= MAX_LINE:

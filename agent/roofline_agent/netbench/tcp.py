@@ -14,7 +14,7 @@ from typing import Any
 
 from . import talk
 from .errors import NetBenchError
-from .rates import REPEATS
+from .rates import REPEATS, Rates, over
 
 CONNECT_S = 3.0
 WARM = 0.25  # share of a measurement that is not counted: slow start, and what a shaper lets through at first
@@ -109,7 +109,7 @@ def repeat(work: Callable[[], object], seconds: float) -> list[float]:
     return times
 
 
-def bandwidth(peer: Peer, streams: int, seconds: float) -> list[float]:
+def bandwidth(peer: Peer, streams: int, seconds: float) -> Rates:
     """Bytes a second that the other end received over so many connections, in consecutive windows.
 
     It counts and looks at its own clock, so what waits in a queue on the way is in no window.
@@ -129,7 +129,7 @@ def bandwidth(peer: Peer, streams: int, seconds: float) -> list[float]:
     if broken := next((sender.error for sender in senders if sender.error), ""):
         raise NetBenchError(f"a stream broke: {broken}")
     pairs = itertools.pairwise(found)
-    return [(after[0] - before[0]) / (after[1] - before[1]) * 1e9 for before, after in pairs]
+    return over([(after[0] - before[0], (after[1] - before[1]) / 1e9) for before, after in pairs])
 
 
 class _Sender(threading.Thread):

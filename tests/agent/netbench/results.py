@@ -14,4 +14,4 @@ def measured(name: str, *repeats: float, time_ns: int = 5) -> Measured:
     result = Result(
         name, transport, pattern, "", "", 0, 1, False, over.p50, unit, over, f"how {name}", time_ns
     )
-    return Measured(result, repeats)
+    return Measured(result, repeats, sum(repeats) / len(repeats) if unit == "byte/s" else None)

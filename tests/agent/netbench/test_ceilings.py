@@ -33,10 +33,16 @@ def found(loopback: bool = False) -> dict[str, Ceiling]:
 
 def test_the_best_number_of_streams_is_the_roof() -> None:
     roof = found()["net.tcp"]
-    assert (roof.value, roof.median, roof.unit, roof.peer) == (12.0, 11.0, "byte/s", "node2")
+    assert (roof.value, roof.median, roof.unit, roof.peer) == (10.0, 11.0, "byte/s", "node2")
     assert roof.spread == pytest.approx(5 / 12)
     assert (roof.kind, roof.level, roof.device) == ("network", "network", "")
     assert "tcp.bandwidth.4" in roof.method and "node2" in roof.method
+
+
+def test_what_piled_up_in_a_stall_is_no_ceiling() -> None:
+    """A link of 60, of which the receiver read nothing for a while, and then what had piled up."""
+    (roof,) = ceilings([measured("tcp.bandwidth", 60.0, 35.0, 85.0, 60.0, 60.0)], "node2", False)
+    assert (roof.value, roof.median) == (60.0, 60.0)
 
 
 def test_a_parameter_server_moves_both_ways_and_makes_no_roof() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import grpc
@@ -74,6 +75,25 @@ def test_who_does_not_show_the_key_gets_nothing(listener: Listener, ended: Ended
     assert not listener.controlled.is_set() and not ended.times
 
 
+def test_who_shows_a_key_byte_by_byte_has_no_more_time(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talk, "HELLO_S", 0.3)
+    stop = time.monotonic() + 10
+    with socket.create_connection(("127.0.0.1", listener.port), 5) as connection:
+        connection.settimeout(0.05)
+        closed = False
+        while not closed and time.monotonic() < stop:
+            try:
+                connection.sendall(b" ")
+                closed = connection.recv(1) == b""
+            except TimeoutError:
+                continue
+            except OSError:
+                closed = True
+    assert closed, "a byte in time is no line in time"
+
+
 def test_the_key_opens_what_it_names_and_nothing_else(listener: Listener) -> None:
     ok = b'{"ok": true}\n'
     for what in ({"for": "shell"}, {}, {"for": "echo", "size": 0}, {"for": "echo", "size": 1 << 40}):
@@ -129,7 +149,8 @@ def test_round_trips_and_bandwidth(listener: Listener) -> None:
     assert len(times) >= tcp.MIN_TRIPS and all(0 < one < 5 for one in times)
     for streams in (1, 3):
         found = tcp.bandwidth(peer, streams, 0.2)
-        assert len(found) == 5 and max(found) > 1e6
+        assert len(found.each) == 5
+        assert 1e6 < found.whole <= max(found.each)
     peer.bye()
 
 
@@ -152,6 +173,31 @@ def test_calls_without_the_key_are_refused(
         with pytest.raises(grpc.RpcError) as refused:
             channel.unary_unary(f"/{rpc.SERVICE}/{name}")(b"", metadata=shown, timeout=10)
         assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_the_key_is_looked_at_before_the_message_is_taken(target: str) -> None:
+    over = threading.Event()
+
+    def never() -> Iterator[bytes]:
+        over.wait()
+        yield from ()
+
+    with grpc.insecure_channel(target) as channel:
+        call = channel.stream_unary(f"/{rpc.SERVICE}/PushRaw")
+        try:
+            with pytest.raises(grpc.RpcError) as refused:
+                call(never(), metadata=((rpc.KEY, "secrex"),), timeout=10)
+        finally:
+            over.set()
+    assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_message_longer_than_any_payload_is_refused(target: str) -> None:
+    with grpc.insecure_channel(target, options=rpc.OPTIONS) as channel:
+        with pytest.raises(grpc.RpcError) as refused:
+            push = channel.unary_unary(f"/{rpc.SERVICE}/PushRaw")
+            push(bytes(rpc.MAX_BYTES + 1), metadata=((rpc.KEY, KEY),), timeout=30)
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 @pytest.mark.parametrize("mode", rpc.MODES, ids=["raw", "serialized"])

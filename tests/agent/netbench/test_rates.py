@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.netbench.rates import medians, rates, spread
+from roofline_agent.netbench.rates import medians, over, rates, spread
 
 SECOND = 1_000_000_000
 
@@ -53,6 +53,11 @@ def test_windows_hold_all_that_ended_in_them(steps: list[list[int]]) -> None:
     assert whole <= sum(len(one) for one in ends) + 1e-6
     if len(ends) == 1:
         assert whole == pytest.approx(len(ends[0]) - 1)
+
+
+def test_the_whole_counts_once_what_a_window_hands_to_the_next() -> None:
+    found = over([(0.0, 0.5), (90.0, 0.5), (60.0, 1.0)])
+    assert found == ([0.0, 180.0, 60.0], 75.0)
 
 
 def test_medians_of_groups() -> None:
