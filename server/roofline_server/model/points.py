@@ -242,11 +242,13 @@ def plain(
     flops: float,
     moved: float,
     lasted: float,
-    limits: Limits,
+    limits: Sequence[Limits],
     gpu: bool,
     spread: Spread | None = None,
 ) -> RoofPoint:
-    """A point of bare numbers: FLOP, bytes, seconds. gpu: a profiler counted its FLOPs; spread: of FLOP/s."""
+    """A point of bare numbers: FLOP, bytes, seconds. gpu: a profiler counted its FLOPs; spread: of FLOP/s.
+
+    limits: as of `against`, at least one."""
     counted = Provenance.MEASURED if gpu else Provenance.ANALYTIC
     origin = counted if level == MINIMUM else Provenance.MEASURED
     x = flops / moved if moved else None
@@ -258,13 +260,13 @@ def plain(
         who,
         Level(level, intensity),
         reached,
-        [limits],
+        limits,
         value(lasted, "s", Provenance.MEASURED, Scope.PROCESS),
         spreads=(None, spread),
     )
     if made.words or made.headroom.value is None or x is None:
         return made
-    return made._replace(words=verdicts.of_work(made.headroom.value, x, level, limits))
+    return made._replace(words=verdicts.of_work(made.headroom.value, x, level, limits[0]))
 
 
 def _scaled(found: Value, by: float) -> Value:

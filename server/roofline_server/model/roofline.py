@@ -4,14 +4,15 @@ Classic (Williams, Waterman, Patterson 2009): attainable(I) = min(peak FLOP/s, I
 byte of main memory. Hierarchical (Yang, Kurth, Williams 2020): the same for each level of memory, with the
 intensity over the bytes of that level. Network: the same over the bytes communicated.
 
-Only what was measured or reported binds: a theoretical ceiling is drawn beside, and what a part of the CPUs
-reaches is no ceiling of the node where more were measured together.
+Only what was measured or reported binds: a theoretical ceiling is drawn beside, and stands in alone for a GPU
+of which nothing else is known. What a part of the CPUs reaches is no ceiling of the node where more were
+measured together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..records import Ceiling
@@ -20,6 +21,7 @@ from .values import Provenance
 
 LOWEST_INTENSITY, HIGHEST_INTENSITY = 2.0**-6, 2.0**12
 MINIMUM, NETWORK = "minimum", "network"  # levels that are none of a memory
+THEORY = "theoretical ceilings: nobody measured any of this GPU"
 CACHES = ("l1", "l2", "l3")
 WITHOUT_FMA = "mul_add"
 NAMES = {"f64": "FP64", "f32": "FP32", "tf32": "TF32", "f16": "FP16", "bf16": "BF16"}
@@ -101,7 +103,9 @@ def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, 
 
     cpus: logical CPUs of the node; 0: not known.
     """
-    known = [c for c in of_node(ceilings) if counts(c)]
+    every = of_node(ceilings)
+    can = _can_bind(every)
+    known = [c for c in every if can(c)]
     compute = [c for c in known if c.kind == "compute" and c.precision == precision]
     slopes: dict[str, Ceiling] = {}
     for c in known:
@@ -110,7 +114,7 @@ def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, 
     launch = min((c for c in known if c.kind == "overhead"), key=_value, default=None)
     top = max(compute, key=_value, default=None)
     part = part_of([c for c in (top, *slopes.values()) if c], cpus)
-    return Limits(host, device, precision, top, slopes, launch, part=part)
+    return Limits(host, device, precision, top, slopes, launch, "" if can is counts else THEORY, part=part)
 
 
 def part_of(ceilings: Iterable[Ceiling], cpus: int) -> str:
@@ -123,6 +127,16 @@ def part_of(ceilings: Iterable[Ceiling], cpus: int) -> str:
 def counts(ceiling: Ceiling) -> bool:
     """Whether a ceiling can bind: a number above zero, measured or reported, not of one core of several."""
     return _drawable(ceiling) and ceiling.provenance != Provenance.ANALYTIC
+
+
+def is_theory_alone(ceilings: Iterable[Ceiling]) -> bool:
+    """Whether of a GPU no compute or memory ceiling was measured or reported, but theory is known."""
+    gpu = [c for c in ceilings if c.device and c.kind in ("compute", "memory") and _drawable(c)]
+    return bool(gpu) and not any(counts(c) for c in gpu)
+
+
+def _can_bind(ceilings: Iterable[Ceiling]) -> Callable[[Ceiling], bool]:
+    return _drawable if is_theory_alone(ceilings) else counts
 
 
 def _drawable(ceiling: Ceiling) -> bool:
@@ -155,33 +169,36 @@ def lines(
     bandwidths of a level (read, copy, triad) the highest is drawn, of a precision's theoretical peaks too.
     """
     some = of_node(ceilings)
+    can = _can_bind(some)
     slopes = _highest((c.level, c.provenance == Provenance.ANALYTIC, c) for c in some if _slope(c))
-    flats = _flats([c for c in some if c.kind == "compute"], precisions)
-    top = max((c.value for c in flats if counts(c)), default=max(map(_value, flats), default=None))
-    steepest = max((c.value for c in slopes if counts(c)), default=max(map(_value, slopes), default=None))
-    roof = {id(c) for c in _highest((c.precision, "", c) for c in flats if counts(c)) if precisions}
+    flats = _flats([c for c in some if c.kind == "compute"], precisions, can)
+    top = max((c.value for c in flats if can(c)), default=max(map(_value, flats), default=None))
+    steepest = max((c.value for c in slopes if can(c)), default=max(map(_value, slopes), default=None))
+    roof = {id(c) for c in _highest((c.precision, "", c) for c in flats if can(c)) if precisions}
     drawn = []
     for c in slopes:
         span = [LOWEST_INTENSITY, max(top / c.value, 2 * LOWEST_INTENSITY) if top else HIGHEST_INTENSITY]
-        drawn.append(_line(c, span, [i * c.value for i in span], counts(c) and c.level in binding))
+        drawn.append(_line(c, span, [i * c.value for i in span], can(c) and c.level in binding))
     for c in flats:
         begin = min(c.value / steepest, HIGHEST_INTENSITY / 2) if steepest else LOWEST_INTENSITY
         drawn.append(_line(c, [begin, HIGHEST_INTENSITY], [c.value, c.value], id(c) in roof))
     return drawn
 
 
-def _flats(compute: Sequence[Ceiling], precisions: Collection[str]) -> list[Ceiling]:
+def _flats(
+    compute: Sequence[Ceiling], precisions: Collection[str], can: Callable[[Ceiling], bool]
+) -> list[Ceiling]:
     """Compute ceilings to be drawn: of each precision one per width, the highest also without FMA, and one
     theoretical."""
     if not precisions:
-        return _highest((c.precision, "", c) for c in compute if counts(c))
+        return _highest((c.precision, "", c) for c in compute if can(c))
     mine = [c for c in compute if c.precision in precisions]
-    fused = [c for c in mine if counts(c) and c.operation != WITHOUT_FMA and not c.name.endswith(WITHOUT_FMA)]
-    measured = [c for c in mine if counts(c)]
+    fused = [c for c in mine if can(c) and c.operation != WITHOUT_FMA and not c.name.endswith(WITHOUT_FMA)]
+    measured = [c for c in mine if can(c)]
     widths = _highest((c.precision, (c.width, c.operation == "amx"), c) for c in (fused or measured))
     tops = _highest((c.precision, "", c) for c in widths)
     inner = [c for c in measured if any(c.name == f"{top.name}.{WITHOUT_FMA}" for top in tops)]
-    theory = _highest((c.precision, "", c) for c in mine if not counts(c))
+    theory = _highest((c.precision, "", c) for c in mine if not can(c))
     return [*widths, *inner, *theory]
 
 

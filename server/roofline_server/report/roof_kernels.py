@@ -68,7 +68,7 @@ def _kernels(
         first = max(totals, key=lambda t: t.time_ns)
         limits = roofs.of_rank(view, first.rank, precision, first.on_gpu)
         who = Named(label, "kernel", role, "", limits.host)
-        made += _of_sum(who, _summed(totals), limits, kind)
+        made += _of_sum(who, _summed(totals), [limits], kind)
     notes = [f"the {MOST_POINTS} kernels that took most time are shown"] * (len(ordered) > MOST_POINTS)
     return made, [*notes, *_left_out(found.totals), *_pooled(view, found, evidence)]
 
@@ -124,11 +124,11 @@ def _summed(totals: Sequence[KernelTotal]) -> _Sum:
     return _Sum(time_ns, calls, add(t.flops for t in totals), levels, gpu, spread, 0)
 
 
-def _of_sum(who: Named, summed: _Sum, limits: Limits, kind: str) -> Iterable[RoofPoint]:
+def _of_sum(who: Named, summed: _Sum, limits: Sequence[Limits], kind: str) -> Iterable[RoofPoint]:
     if not summed.flops:
         return
     known = [(level, moved) for level, moved in summed.bytes.items() if moved is not None]
-    main = [pair for pair in known if pair[0] == main_memory(limits.device)]
+    main = [pair for pair in known if pair[0] == main_memory(limits[0].device)]
     wanted = known if kind == "hierarchical" else (main or known[:1])
     rates = _rates(summed)
     for level, moved in wanted:
@@ -145,7 +145,7 @@ def _of_sum(who: Named, summed: _Sum, limits: Limits, kind: str) -> Iterable[Roo
             missing="it took no time",
         )
         lasted = value(summed.time_ns / NS, "s", Provenance.MEASURED, Scope.PROCESS)
-        yield point(who, Level(MINIMUM, why), reached, [limits], lasted)
+        yield point(who, Level(MINIMUM, why), reached, limits, lasted)
 
 
 def _rates(summed: _Sum) -> Spread | None:
@@ -168,7 +168,7 @@ def _phases(
     made: list[RoofPoint] = []
     for (number, phase), totals in grouped.items():
         rank = evidence[number]
-        limits = roofs.of_rank(view, number, dominant_precision([rank]), on_gpu([rank]))
+        limits = roofs.everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
         known = [t for t in totals if t.flops is not None and t.bytes is not None] or totals
         lacking = sum(t.calls for t in totals if t.flops is None)
         summed = _summed(known)._replace(spread=None, lacking=lacking)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def of_steps(
     each = max(2, MOST_POINTS // max(1, len(known)) // (LEVELS if kind == "hierarchical" else 1))
     found: list[RoofPoint] = []
     for number, rank in known.items():
-        limits = roofs.of_rank(view, number, dominant_precision([rank]), on_gpu([rank]))
+        limits = roofs.everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
         found += _steps_of(rank, limits, kind, each)
     most = max((int(r.kernels.complete.sum()) for r in known.values() if r.kernels), default=0)
     if most > each:
@@ -41,13 +41,13 @@ def of_steps(
     return found, notes
 
 
-def _steps_of(rank: RankEvidence, limits: Limits, kind: str, most: int) -> Iterable[RoofPoint]:
+def _steps_of(rank: RankEvidence, limits: Sequence[Limits], kind: str, most: int) -> Iterable[RoofPoint]:
     k = rank.kernels
     if k is None or not k.has_flops:
         return
     rates = step_rates(k)
     at = np.flatnonzero(k.complete)[_thinned(rates, most)]
-    for level, column in _columns(k, limits.device, kind):
+    for level, column in _columns(k, limits[0].device, kind):
         for row in at.tolist():
             flops, moved, lasted = int(k.flops[row]), int(column[row]), k.duration_ns[row] / NS
             if moved != ABSENT:

@@ -103,13 +103,13 @@ def _groups(
     view: JobView, evidence: Mapping[int, RankEvidence], every: Mapping[int, RankEvidence], points: str
 ) -> list[Group]:
     places = roofs.places(view, every)
-    crowd = Counter(places.values())
+    crowd = Counter((place.host, place.device) for mine in places.values() for place in mine)
     found = []
     for who, ranks in _named(evidence, points):
         limits = roofs.of_ranks(view, ranks)
         scope = Scope.ROLE if points == "role" else Scope.PROCESS
-        sharing = max(crowd[places[number]] for number in ranks)
-        mates = sum(place.host == who.host for place in places.values())
+        sharing = max(crowd[place.host, place.device] for number in ranks for place in places[number])
+        mates = sum(mine[0].host == who.host for mine in places.values())
         if len(limits) > 1:
             who = who._replace(label=f"{who.label}, mean of {len(limits)} GPUs")
         found.append(

@@ -8,7 +8,18 @@ from typing import NamedTuple
 from ..correlate.parts import PartTotal
 from ..model.evidence import RankEvidence
 from ..model.records import Roof
-from ..model.roofline import CACHES, NETWORK, Limits, counts, lines, main_memory, of_node, part_of
+from ..model.roofline import (
+    CACHES,
+    NETWORK,
+    THEORY,
+    Limits,
+    counts,
+    is_theory_alone,
+    lines,
+    main_memory,
+    of_node,
+    part_of,
+)
 from ..model.roofline import limits as limits_of
 from ..model.summary import on_gpu
 from ..model.values import Provenance
@@ -21,6 +32,7 @@ ROOFING = ("compute", "memory")  # kinds that calibrate measures; the network is
 ALIKE = 0.1  # GPUs whose measured ceilings differ by no more are one as good as the other
 GPU_SETS = ("gpu", "dcgm")  # counter sets whose parts are GPUs
 NIC, LOOPBACK = "net.nic", "lo"
+CONSTRAINED = ", which counts from 0 where a job sees only its own GPUs (Slurm's ConstrainDevices)"
 VISIBLE = "setting.CUDA_VISIBLE_DEVICES"
 
 
@@ -60,38 +72,54 @@ def of_rank(view: JobView, number: int, precision: str, gpu: bool = False) -> Li
 def _limits_at(view: JobView, place: Place, precision: str) -> Limits:
     if place.device is None:
         return Limits(place.host, "gpu", precision, None, {}, nowhere=place.note)
-    return limits(view, place.host, place.device, precision)._replace(note=place.note)
+    found = limits(view, place.host, place.device, precision)
+    return found._replace(note="; ".join(filter(None, (place.note, found.note))))
 
 
 def of_ranks(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
     """What binds where these ranks compute, in the precision of most of their FLOPs; each place once."""
     precision = dominant_precision(list(ranks.values()))
     found: dict[tuple[str, str | None], Limits] = {}
-    for number, rank in ranks.items():
-        place = _place(view, number, rank.host, on_gpu([rank]))
-        if rank.host and (place.host, place.device) not in found:
-            found[place.host, place.device] = _limits_at(view, place, precision)
+    for found_places in places(view, ranks).values():
+        for place in found_places:
+            if place.host and (place.host, place.device) not in found:
+                found[place.host, place.device] = _limits_at(view, place, precision)
     return list(found.values())
 
 
-def places(view: JobView, ranks: Mapping[int, RankEvidence]) -> dict[int, Place]:
+def everywhere(view: JobView, number: int, precision: str, gpu: bool) -> list[Limits]:
+    """As `of_rank`, of every GPU that a rank computes on: its steps and phases are theirs together."""
+    return [_limits_at(view, place, precision) for place in _places(view, number, host_of(view, number), gpu)]
+
+
+def places(view: JobView, ranks: Mapping[int, RankEvidence]) -> dict[int, list[Place]]:
     """Where each of these ranks computes."""
-    return {number: _place(view, number, rank.host, on_gpu([rank])) for number, rank in ranks.items()}
+    return {number: _places(view, number, rank.host, on_gpu([rank])) for number, rank in ranks.items()}
 
 
 def place_of(view: JobView, number: int, gpu: bool = False) -> Place:
     """Host and device of a rank: of GPUs the one whose counters carry the rank, or the only one that it was
-    let see, else one of those that are alike, each rank another."""
-    return _place(view, number, host_of(view, number), gpu)
+    let see, else one of those that are alike, each rank another. Of several that carry it the first."""
+    return _places(view, number, host_of(view, number), gpu)[0]
 
 
-def _place(view: JobView, number: int, host: str, gpu: bool) -> Place:
+def _places(view: JobView, number: int, host: str, gpu: bool) -> list[Place]:
+    """All of a rank whose counters several GPUs carry."""
     if not gpu:
-        return Place(host, "")
+        return [Place(host, "")]
     known = [device for device in devices(view, host) if device]
-    told = _told(view, number)
-    if told and (told in known or not known):
-        return Place(host, told)
+    told = [device for device in _carrying(view, number) if device in known or not known]
+    if told:
+        note = f"its counters are on {len(told)} GPUs, which are taken to share its work" * (len(told) > 1)
+        return [Place(host, device, note) for device in told]
+    return [_guessed(view, number, host, known)]
+
+
+def _guessed(view: JobView, number: int, host: str, known: Sequence[str]) -> Place:
+    """Of a rank on a GPU whose counters do not say on which. known: those with ceilings."""
+    visible = _visible(view, number)
+    if visible and (visible in known or not known):
+        return Place(host, visible, f"{visible} by CUDA_VISIBLE_DEVICES{CONSTRAINED}")
     if not known:
         return Place(host, None, f"its kernels ran on a GPU, and no GPU of {host} has ceilings")
     if len(known) == 1:
@@ -116,8 +144,8 @@ def hosts(view: JobView) -> list[str]:
 
 
 def devices(view: JobView, host: str) -> list[str]:
-    """ "" for the CPUs, then the GPUs that have ceilings."""
-    found = {c.device for c in ceilings(view, host) if c.device and counts(c)}
+    """ "" for the CPUs, then the GPUs that have ceilings, be they theoretical."""
+    found = {c.device for c in ceilings(view, host) if c.device and c.kind in ROOFING}
     return ["", *sorted(found, key=lambda device: (len(device), device))]
 
 
@@ -157,7 +185,10 @@ def _roof(view: JobView, host: str, device: str, precisions: Sequence[str], kind
 
 def _note(view: JobView, host: str, device: str) -> str:
     if device:
-        return f"{device} of {host}; the whole GPU, shared by all ranks on it"
+        theory = is_theory_alone(c for c in ceilings(view, host) if c.device == device)
+        return "; ".join(
+            (f"{device} of {host}", *[THEORY] * theory, "the whole GPU, shared by all ranks on it")
+        )
     machine = _machines(view, host)[-1]
     part = part_of(of_node(ceilings(view, host)), _cpus(view, host))
     what = f"measured on {part}" if part else "the whole node"
@@ -212,11 +243,14 @@ def _network_note(view: JobView, host: str, network: Sequence[Ceiling]) -> str:
 # -- GPUs ---------------------------------------------------------------------------------------------------
 
 
-def _told(view: JobView, number: int) -> str:
-    """The GPU whose counters carry the rank, or the only one that it was let see; "": not known."""
+def _carrying(view: JobView, number: int) -> list[str]:
+    """The GPUs whose counters carry the rank."""
     seen = {p.instance for p in view.parts if p.rank == number and _is_gpu(p)}
-    if len(seen) == 1:
-        return seen.pop()
+    return sorted(seen, key=lambda device: (len(device), device))
+
+
+def _visible(view: JobView, number: int) -> str:
+    """The only GPU that the rank was let see, if the job counts as the node does; "": not known."""
     visible = view.facts.get(number, {}).get(VISIBLE, "")
     return f"gpu {int(visible)}" if visible.isdecimal() else ""
 
@@ -226,9 +260,14 @@ def _is_gpu(part: PartTotal) -> bool:
 
 
 def _alike(view: JobView, host: str, known: Sequence[str]) -> bool:
-    """Whether what all of these GPUs were measured for differs little."""
-    by_name: dict[str, list[float]] = {}
-    for c in ceilings(view, host):
-        if c.device in known and c.kind in ("compute", "memory") and counts(c):
-            by_name.setdefault(c.name, []).append(c.value)
-    return all(len(v) == len(known) and min(v) >= (1 - ALIKE) * max(v) for v in by_name.values())
+    """Whether what several of these GPUs were measured for differs little, and each was for some of it. Where
+    one was not measured at all their theoretical ceilings are compared."""
+    some = [c for c in ceilings(view, host) if c.device in known and c.kind in ROOFING]
+    measured = [c for c in some if counts(c) and c.provenance != Provenance.REPORTED]
+    by_name: dict[str, dict[str, float]] = {}
+    theory = [c for c in some if c.provenance == Provenance.ANALYTIC]
+    for c in measured if {c.device for c in measured} == set(known) else theory:
+        by_name.setdefault(c.name, {})[c.device] = c.value
+    shared = [by_device for by_device in by_name.values() if len(by_device) > 1]
+    compared = set().union(*shared)
+    return compared == set(known) and all(min(v.values()) >= (1 - ALIKE) * max(v.values()) for v in shared)

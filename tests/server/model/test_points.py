@@ -263,17 +263,17 @@ def test_of_several_gpus_a_point_is_what_one_reached_in_the_mean() -> None:
     ],
 )
 def test_point_of_nonsense_says_what_is_wrong(flops: float, moved: float, lasted: float, why: str) -> None:
-    found = plain(WHO, "minimum", flops, moved, lasted, NODE1, False)
+    found = plain(WHO, "minimum", flops, moved, lasted, [NODE1], False)
     assert (found.words, found.bound, found.headroom.value) == (why, "", None)
     assert found.time.value == lasted
 
 
 def test_point_of_numbers_has_its_roof_and_words() -> None:
-    found = plain(WHO, "dram", 1e10, 1e10, 1.0, NODE1, gpu=True)
+    found = plain(WHO, "dram", 1e10, 1e10, 1.0, [NODE1], gpu=True)
     assert (found.intensity.value, found.flops_per_second.value, found.attainable.value) == (1, 1e10, 1e11)
     assert (found.precision, found.bound, found.level) == ("f32", "dram.triad", "dram")
     assert found.words == "memory-bound on DRAM, 10x below the roof: raise intensity (larger batch, fusion)"
     assert found.flops_per_second.provenance == Provenance.MEASURED
-    least = plain(WHO, "minimum", 1e10, 1e10, 1.0, NODE1, gpu=False)
+    least = plain(WHO, "minimum", 1e10, 1e10, 1.0, [NODE1], gpu=False)
     assert least.intensity.provenance == Provenance.ANALYTIC
     assert "at most 10x below" in least.words
