@@ -8,6 +8,7 @@ from .compose import Column, Part, apart, of_counters, per_step, profiled, watch
 from .evidence import RankEvidence, reason_of
 from .rates import coverage_of
 from .values import Provenance, Scope, Value, value
+from .wording import many
 
 CACHE_LINE = 64  # bytes that one access to DRAM moves
 SECTOR = 32  # bytes that one access to a GPU's memory moves
@@ -95,6 +96,6 @@ def work_and_memory(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
         moved, words = least(ranks, scope), f"least traffic over {line} bytes: no fewer than this"
     accesses = moved._replace(unit="1", value=None if moved.value is None else moved.value / line)
     if flops.value is not None and accesses.value:
-        words += f"; {flops.value / accesses.value:.3g} FLOPs an access"
+        words += f"; {many(flops.value / accesses.value, 'FLOP')} an access"
     told = {"memory accesses": words} if accesses.value is not None else {}
     return apart({"FLOPs": flops, "memory accesses": accesses}, told)

@@ -1,7 +1,7 @@
 """What a path under a roof says, in one sentence: how its numbers change from the first stop to the last.
 
 Read as by Ibrahim, Williams, Oliker (2018): a point that sinks at the same intensity uses less of the
-machine; one that goes to the left moves more bytes for the same work.
+machine; one that goes to the left moves more bytes for the same work. Also how numbers stand in any sentence.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _of_throughput(over: str, stops: Sequence[Stop]) -> str:
     first, last = stops[0], stops[-1]
     if last.speedup.value is None:
         return ""
-    begin, end = (f"{_number(s.throughput.value or 0.0)} {s.throughput.unit}" for s in (first, last))
+    begin, end = (f"{number(s.throughput.value or 0.0)} {s.throughput.unit}" for s in (first, last))
     said = f"throughput goes from {begin} to {end}, {last.speedup.value:.3g}x"
     if last.efficiency.value is None:
         return said
@@ -76,16 +76,16 @@ def _change(numbers: Sequence[tuple[str, float]], unit: str) -> str:
     first, last = numbers[0][1], numbers[-1][1]
     trend = _trend(first, last)
     if trend == 0:
-        said = f"stays at {_quantity(first, unit)}"
+        said = f"stays at {quantity(first, unit)}"
     else:
-        said = f"{'rises' if trend > 0 else 'falls'} from {_quantity(first, unit)} to {_quantity(last, unit)}"
+        said = f"{'rises' if trend > 0 else 'falls'} from {quantity(first, unit)} to {quantity(last, unit)}"
     inner = numbers[1:-1]
     top, low = max(inner, key=_second, default=None), min(inner, key=_second, default=None)
     turns = []
     if top and _trend(max(first, last), top[1]) > 0:
-        turns.append(f"over {_quantity(top[1], unit)} at {top[0]}")
+        turns.append(f"over {quantity(top[1], unit)} at {top[0]}")
     if low and _trend(min(first, last), low[1]) < 0:
-        turns.append(f"through {_quantity(low[1], unit)} at {low[0]}")
+        turns.append(f"through {quantity(low[1], unit)} at {low[0]}")
     return " ".join((said, *turns))
 
 
@@ -100,13 +100,22 @@ def _trend(before: float, after: float) -> int:
     return 1 if after > before else -1
 
 
-def _quantity(amount: float, unit: str) -> str:
+def quantity(amount: float, unit: str) -> str:
+    """An amount with its unit: "50.4 GFLOP/s", "57.9 FLOP/byte"."""
     if unit == "FLOP/s":
         scale, prefix = next(((s, p) for s, p in _PREFIXES if abs(amount) >= s), (1.0, ""))
-        return f"{_number(amount / scale)} {prefix}{unit}"
-    return f"{_number(amount)} {unit}"
+        return f"{number(amount / scale)} {prefix}{unit}"
+    return f"{number(amount)} {unit}"
 
 
-def _number(amount: float) -> str:
+def number(amount: float) -> str:
     """Three digits, never a power of ten."""
-    return f"{amount:.3g}" if 1e-4 <= abs(amount) < 1000 else f"{amount:,.0f}" if abs(amount) >= 1000 else "0"
+    if abs(amount) >= 999.5:
+        return f"{amount:,.0f}"
+    return f"{amount:.3g}" if abs(amount) >= 1e-4 else "0"
+
+
+def many(amount: float, what: str) -> str:
+    """ "1 launch", "1.5 launches", "12,000 launches": what: the singular."""
+    said = number(amount)
+    return f"{said} {what}" if said == "1" else f"{said} {what}{'es' if what.endswith('ch') else 's'}"

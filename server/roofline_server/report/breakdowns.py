@@ -13,6 +13,7 @@ from ..model.evidence import RankEvidence, reason_of
 from ..model.flop_parts import Executed
 from ..model.records import Breakdown, BreakdownPart
 from ..model.values import Provenance, Scope, value
+from ..model.wording import many, quantity
 from ..store.store import Store
 from ..store.view import JobView
 from .about import about
@@ -149,7 +150,7 @@ def _by_time(one: _Of) -> list[Part]:
     if rest:
         name = f"{len(rest)} other kinds"
         seconds[name] = sum(kind.seconds for kind in rest)
-        words[name] = f"{sum(kind.launches for kind in rest):.3g} launches"
+        words[name] = many(sum(kind.launches for kind in rest), "launch")
     values = {
         name: value(taken, "s", Provenance.MEASURED, one.scope, reason=note)
         for name, taken in seconds.items()
@@ -171,10 +172,9 @@ def _by_name(one: _Of) -> list[_Kind]:
 
 
 def _words(kind: _Kind) -> str:
-    launches = f"{kind.launches:.3g} launches"
+    launches = many(kind.launches, "launch")
     if kind.flops is None:
         return f"{launches}; its FLOPs are not known"
     if not kind.flops:
         return f"{launches}; it only moves data: no FLOPs"
-    rate = kind.flops / kind.seconds / 1e9 if kind.seconds > 0 else None
-    return launches if rate is None else f"{launches} at {rate:.3g} GFLOP/s"
+    return f"{launches} at {quantity(kind.flops / kind.seconds, 'FLOP/s')}" if kind.seconds > 0 else launches

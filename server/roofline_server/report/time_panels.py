@@ -10,6 +10,7 @@ from ..model.records import Isocurve, OverheadBox, TimePanel, TimePoint
 from ..model.roofline import Limits
 from ..model.time_roofline import Machine, Work
 from ..model.values import Provenance, Scope, Value, value
+from ..model.wording import many
 from .time_works import Found
 
 MOST_POINTS = 100
@@ -204,9 +205,8 @@ def _only_without_flops(limits: Limits, nothing: Sequence[Drawn]) -> list[str]:
         return []
     launches, seconds = (sum(d.found.launches for d in nothing), sum(d.found.seconds for d in nothing))
     where = f"{limits.host} {limits.device}".strip()
-    return [
-        f"{where}: {launches:.3g} kernels without FLOPs took {seconds * 1e3:.3g} ms, and there are no others"
-    ]
+    told = f"{many(launches, 'kernel')} without FLOPs took {seconds * 1e3:.3g} ms"
+    return [f"{where}: {told}, and there are no others"]
 
 
 # -- what is drawn beside -----------------------------------------------------------------------------------

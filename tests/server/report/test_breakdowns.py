@@ -49,7 +49,7 @@ def test_kernels_by_time_are_means_a_step_and_add_up(tmp_path: Path) -> None:
         "reorder": (pytest.approx(10e-6), pytest.approx(0.125)),
     }
     said = words(found, "kernels_by_time")
-    assert "2 launches at 2e+03 GFLOP/s" in said["matmul"]
+    assert "2 launches at 2 TFLOP/s" in said["matmul"]
     assert "no FLOPs" in said["reorder"]
     assert "not known" in said["softmax"]
 
