@@ -15,7 +15,6 @@ from .. import units
 from ..errors import ClientError
 from ..model_records import Breakdown, BreakdownPart
 from ..names import clean
-from ..records import Value
 from . import caption, sheet, style
 from .labels import shortened
 from .scales import tick, unit_for
@@ -61,8 +60,7 @@ def figure(record: Breakdown) -> Figure:
             top = boxes[-1].top + boxes[-1].height + UNDER
         made, axes = sheet.blank(boxes)
         for axis, panel, box, key in zip(axes, panels, boxes, keys, strict=True):
-            _draw(axis, panel, pad=key.height * 72 + 9)
-            sheet.legend_above(axis, _handles(panel), key.columns, 3 / 72 / box.height)
+            _draw_with_key(axis, panel, key, box.height)
         title = caption.title("Breakdown", record.about)
         under = caption.of(record.about, notes, record.notes)
         sheet.finish(made, boxes, title, [], under, below=UNDER)
@@ -73,9 +71,16 @@ def draw_on(axes: Axes | Sequence[Axes], record: Breakdown) -> None:
     """Draw on these axes, one for each kind of breakdown. Errors as of `figure`."""
     panels, _ = _panels(record)
     with sheet.settings():
-        for axis, panel in zip(sheet.given(axes, len(panels), "breakdowns"), panels, strict=True):
-            _draw(axis, panel)
-            sheet.legend_on(axis, _handles(panel))
+        given = sheet.given(axes, len(panels), "each kind of breakdown")
+        for axis, panel in zip(given, panels, strict=True):
+            width, height = sheet.size(axis)
+            _draw_with_key(axis, panel, sheet.measured(_handles(panel), width), height)
+
+
+def _draw_with_key(axis: Axes, panel: Panel, key: sheet.Size, height: float) -> None:
+    """The legend stands above the axes: inside it would cover bars; height: of the axes, inches."""
+    _draw(axis, panel, pad=key.height * 72 + 9)
+    sheet.legend_above(axis, _handles(panel), key.columns, 3 / 72 / height)
 
 
 def _panels(record: Breakdown) -> tuple[list[Panel], list[str]]:
@@ -84,7 +89,7 @@ def _panels(record: Breakdown) -> tuple[list[Panel], list[str]]:
     found = [panel for kind in kinds if (panel := _panel(kind, record.parts, notes))]
     notes += _absent(record.parts)
     if not found:
-        said = " ".join([*notes, *record.notes][:3]) or "nothing was counted and no step was timed"
+        said = caption.joined([*notes, *record.notes][:3]) or "nothing was counted and no step was timed"
         raise ClientError(f"nothing to draw: {clean(said)}")
     return found, notes
 
@@ -165,7 +170,7 @@ def _draw(axis: Axes, panel: Panel, pad: float = 4.0) -> None:
         else:
             _beside(axis, panel, bar, row, scales, max(ends))
     axis.set_ylim(len(panel.bars) - 0.5, -0.5)
-    axis.set_xlim(0, max(ends) * (1.02 if stacked else 1.19))
+    axis.set_xlim(0, max(ends) * (1.02 if stacked else 1.22))
     _set_subjects(axis, panel)
     _set_amounts(axis, panel, max(ends))
     axis.tick_params(labelsize=style.TICK)
@@ -228,14 +233,16 @@ def _beside(axis: Axes, panel: Panel, bar: Bar, row: int, scales: dict[str, floa
         up = row - 0.39 + (order + 0.5) * height
         width = (part.value.value or 0.0) / scales[part.value.unit]
         axis.barh(up, width, height * 0.9, color=panel.colours[part.part], linewidth=0, zorder=2)
-        _write(axis, width + 0.01 * longest, up, _amount(part.value), "left", style.DIM)
+        _write(axis, width + 0.01 * longest, up, _amount(part), "left", style.DIM)
 
 
-def _amount(value: Value) -> str:
+def _amount(part: BreakdownPart) -> str:
+    value = part.value
     if value.unit != "1" or value.value is None:
         return units.show(value)
     scale, prefix = unit_for("", value.value)
-    return f"{value.value / scale:.4g} {prefix}".strip()
+    counted = "accesses" if "access" in part.part else ""
+    return " ".join(word for word in (f"{value.value / scale:.4g}", prefix, counted) if word)
 
 
 def _write(axis: Axes, x: float, y: float, text: str, side: str, ink: str) -> None:

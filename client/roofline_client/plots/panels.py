@@ -69,7 +69,7 @@ def figure(kind: Kind, record: Roofline) -> Figure:
 def draw_on(kind: Kind, axes: Axes | Sequence[Axes], record: Roofline) -> None:
     """Draw on axes of somebody else, one for each panel. Raises ClientError when their number differs."""
     panels, _ = panels_of(record)
-    given = sheet.given(axes, len(panels), "nodes or devices")
+    given = sheet.given(axes, len(panels), "each node or device")
     frames = [shaped(_frame(p), *[sheet.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with sheet.settings():
         handles, _, _ = _draw(kind, given, panels, frames)
@@ -157,5 +157,5 @@ def _top(lines: Sequence[RoofLine]) -> float:
 
 def _nothing(record: Roofline) -> str:
     said = [*marks.missing(record.points), *record.notes]
-    why = " ".join(said[:3]) or "no ceilings were measured and no FLOPs counted"
+    why = caption.joined(said[:3]) or "no ceilings were measured and no FLOPs counted"
     return f"nothing to draw: {clean(why)}"

@@ -139,15 +139,36 @@ def legend_on(axis: Axes, handles: Sequence[Artist]) -> None:
         _is_text(legend)
 
 
-def given(axes: Axes | Sequence[Axes], count: int, what: str) -> list[Axes]:
-    """The axes of somebody else as a list. Raises ClientError when there are not `count`."""
-    found = [axes] if isinstance(axes, Axes) else list(axes)
+def given(axes: Any, count: int, what: str) -> list[Axes]:
+    """The axes of somebody else as a list: Axes, a list of them, or an array as `subplots` makes it.
+
+    Raises ClientError when they are something else, or not `count`: one for `what`.
+    """
+    found = [axes] if isinstance(axes, Axes) else list(getattr(axes, "flat", _each(axes)))
+    wanted = f"{count} Axes (one for {what})"
+    wrong = [one for one in found if not isinstance(one, Axes)]
+    if wrong:
+        raise ClientError(f"no place to draw: {_kind(wrong[0])} is no matplotlib Axes; give {wanted}")
     if len(found) != count:
         raise ClientError(
-            f"{count} {what} need {count} pairs of axes, not {len(found)}; "
-            "give as many, or none to have a figure made"
+            f"this picture needs {wanted}, not {len(found)}; give as many, or none to have a figure made"
         )
     return found
+
+
+def _each(axes: Any) -> list[Any]:
+    return list(axes) if isinstance(axes, (list, tuple)) else [axes]
+
+
+def _kind(something: Any) -> str:
+    return f"{type(something).__name__} {clean(repr(something))[:40]}"
+
+
+def size(axis: Axes) -> tuple[float, float]:
+    """Width and height of axes, inches."""
+    box = axis.get_window_extent()
+    dpi = axis.get_figure(root=True).dpi  # type: ignore[union-attr]
+    return box.width / dpi, box.height / dpi
 
 
 def ratio(axis: Axes) -> float:
@@ -177,6 +198,15 @@ def legend_above(axis: Axes, handles: Sequence[Artist], columns: int, gap: float
         handles=list(handles), loc="lower left", bbox_to_anchor=(0, 1 + gap), ncols=columns, **_looks(False)
     )
     _is_text(legend)
+
+
+def legend_over(axis: Axes, handles: Sequence[Artist], name: str, colour: str) -> None:
+    """The legend of axes in a figure of somebody else, above them, and their name above it."""
+    width, height = size(axis)
+    key = measured(handles, width)
+    if handles:
+        legend_above(axis, handles, key.columns, 3 / 72 / height)
+        name_panel(axis, name, key.height * 72 + 9, colour)
 
 
 def name_panel(axis: Axes, text: str, pad: float = 4.0, colour: str = style.INK) -> None:

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from .. import units
 from ..errors import ClientError
@@ -29,6 +29,7 @@ from .scales import unit_for
 MOST_RANKS = 6  # with more, roles are drawn as bands
 MOST_PLACES = 240  # steps drawn side by side
 LONG = 3.0  # steps that many times as long as nearly all others would press those to the ground: they are cut
+FEW = 8  # steps
 WIDTH, HEIGHT, BAND = 6.3, 1.15, 1.9  # inches
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
 
@@ -67,10 +68,10 @@ def figure(record: Steps) -> Figure:
 def draw_on(axes: Axes | Sequence[Axes], record: Steps) -> None:
     """Draw on these axes, one for each rank or role. Errors as of `figure`."""
     panels, _ = _panels(record)
-    given = sheet.given(axes, len(panels), "ranks or roles")
+    given = sheet.given(axes, len(panels), "each rank or role")
     with sheet.settings():
         handles, _ = _draw(given, panels)
-        sheet.legend_on(given[0], handles)
+        sheet.legend_over(given[0], handles, panels[0].name, style.colour(panels[0].role))
 
 
 def _is_single(panels: Sequence[Panel]) -> bool:
@@ -83,7 +84,7 @@ def _is_single(panels: Sequence[Panel]) -> bool:
 def _panels(record: Steps) -> tuple[list[Panel], list[str]]:
     ranks, notes = _read(record.chunks)
     if not ranks:
-        why = " ".join(notes[:3]) or "no step was marked or seen"
+        why = caption.joined(notes[:3]) or "no step was marked or seen"
         raise ClientError(f"nothing to draw: job {clean(record.job)} has no steps: {clean(why)}")
     if len(ranks) <= MOST_RANKS:
         return [Panel(r, _role(r), {r: ranks[r]}) for r in sorted(ranks, key=_order)], notes
@@ -264,14 +265,19 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _dress(axis: Axes, across: tuple[int, int], unit: str, last: bool) -> None:
-    axis.set_xlim(*across)
+    first, end = across
+    few = end - first <= FEW
+    # A single step has its place in the middle.
+    axis.set_xlim(first - (end - first == 1), end + (end - first == 1))
     axis.set_ylabel(f"Step time ({unit})", fontsize=style.LABEL)
     axis.set_axisbelow(True)
     axis.grid(True, axis="y", linewidth=0.5, color=style.GRID)
     axis.tick_params(labelsize=style.TICK, labelbottom=last)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.xaxis.set_major_locator(MaxNLocator(8, integer=True, prune="upper"))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
+    # The number of a step stands under its middle where steps are wide, else where it begins.
+    middles = FixedLocator([number + 0.5 for number in range(first, end)])
+    axis.xaxis.set_major_locator(middles if few else MaxNLocator(8, integer=True, prune="upper"))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{math.floor(x)}"))
     axis.yaxis.set_major_locator(MaxNLocator(4))
     if last:
         axis.set_xlabel("Step", fontsize=style.LABEL)
@@ -302,7 +308,7 @@ def _handles(panels: Sequence[Panel], phases: Sequence[str], width: int) -> list
         return [*handles, grey, Patch(facecolor=style.DIM, alpha=0.18, label="all")]
     named: list[Artist] = [Patch(facecolor=style.PARTS[name], label=name) for name in phases]
     if phases:
-        named.append(Patch(facecolor=style.PARTS["other"], label="none of these"))
+        named.append(Patch(facecolor=style.PARTS["other"], label="other"))
     for role in dict.fromkeys(p.role for p in panels if not _phases_of(p)):
         told = f"{clean(role)}: step, phases not seen".replace("_", "-")
         named.append(Patch(facecolor=style.colour(role), alpha=0.4, label=told))

@@ -49,7 +49,7 @@ def figure(record: TimeRoofline) -> Figure:
 def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
     """Draw on these axes, one for each node, device and precision. Errors as of `figure`."""
     panels = _panels(record)
-    given = sheet.given(axes, len(panels), "nodes, devices or precisions")
+    given = sheet.given(axes, len(panels), "each node, device and precision")
     frames = [shaped(_frame(p), *[sheet.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with sheet.settings():
         handles, _, _ = _draw(given, record, panels, frames)

@@ -49,7 +49,7 @@ def figure(record: Trajectory) -> Figure:
 
 def draw_on(axes: Axes | Sequence[Axes], record: Trajectory) -> None:
     """Draw the plane alone on these axes. Errors as of `figure`."""
-    (axis,) = sheet.given(axes, 1, "trajectory")
+    (axis,) = sheet.given(axes, 1, "the plane")
     lines, frame = _plane(record)
     frame, _ = shaped(frame, *[sheet.ratio(axis)] * 2)
     with sheet.settings():
@@ -63,7 +63,9 @@ def _shown(path: Path) -> list[Stop]:
 def _plane(record: Trajectory) -> tuple[list[RoofLine], Frame]:
     stops = [stop for path in record.paths for stop in _shown(path)]
     if not stops:
-        said = " ".join([*_missing(record), *record.notes][:3]) or "no job has FLOPs and bytes of a role"
+        said = (
+            caption.joined([*_missing(record), *record.notes][:3]) or "no job has FLOPs and bytes of a role"
+        )
         raise ClientError(f"nothing to draw: {clean(said)}")
     lines = _lines(record)
     return lines, roofs.frame_of(lines, (place for stop in stops for place in marks.extent(stop.point)))

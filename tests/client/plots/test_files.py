@@ -148,7 +148,7 @@ NOTHING = {
     "roofline": models.roofline([models.no_point()]),
     "hierarchical": models.roofline(notes=["no level was counted: no PMU here"]),
     "network": models.roofline([models.no_point(reason="no PMU")], [], "network"),
-    "time": TimeRoofline(models.about(), [], ["no kernels: run with --ncu; no PMU"]),
+    "time": TimeRoofline(models.about(), [], ["no kernels: run with --ncu.", "no PMU"]),
     "trajectory": Trajectory(models.about(), "nodes", [], [], ["no job has the tag nodes: no PMU"]),
     "breakdown": Breakdown(models.about(), [], ["no PMU"]),
     "steps": Steps("42", [chunks.chunk("steps", {"rank": []}, ["no PMU"])]),
@@ -201,8 +201,32 @@ def test_axes_of_somebody_else(kind: str) -> None:
     plots.draw_on(axes if count > 1 else axes[0], kind, plain(kind))
     figure.draw_without_rendering()
     assert all(axis.has_data() for axis in axes)
-    with pytest.raises(ClientError, match="not 9"):
+    with pytest.raises(ClientError, match=rf"needs {count} Axes \(one for .*\), not 9; give as many"):
         plots.draw_on([axes[0]] * 9, kind, plain(kind))
+
+
+@pytest.mark.parametrize("wrong", ["x", 3, ["x"], [None]])
+def test_what_is_no_axes(wrong: Any) -> None:
+    with pytest.raises(ClientError, match=r"is no matplotlib Axes; give 1 Axes \(one for the plane\)"):
+        plots.draw_on(wrong, "trajectory", plain("trajectory"))
+
+
+def test_axes_as_subplots_makes_them() -> None:
+    axes = Figure(figsize=(9, 9)).subplots(2, 2)
+    plots.draw_on(axes, "breakdown", models.breakdown())
+    assert all(axis.has_data() for axis in axes.flat)
+
+
+@pytest.mark.parametrize("kind", ["breakdown", "steps"])
+def test_legend_on_axes_of_somebody_else_covers_no_bar(kind: str) -> None:
+    record = models.breakdown(kinds=["time"]) if kind == "breakdown" else models.steps()
+    figure = Figure(figsize=(6, 3))
+    axis = figure.subplots()
+    plots.draw_on(axis, kind, record)
+    figure.draw_without_rendering()
+    legend, place = axis.get_legend().get_window_extent(), axis.get_window_extent()
+    assert legend.y0 >= place.y1
+    assert axis._left_title.get_window_extent().y0 >= legend.y1  # type: ignore[attr-defined]
 
 
 def test_roofline_of_a_report(tmp_path: Path) -> None:

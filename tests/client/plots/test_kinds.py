@@ -239,6 +239,23 @@ def test_absent_parts_are_named() -> None:
     assert seen_text(texts, "FLOPs by vector width (input) of worker absent: no PMU here.")
 
 
+def test_memory_accesses_have_their_word() -> None:
+    part = models.breakdown("worker", kinds=["time"]).parts[0]._replace(kind="work_and_memory")
+    parts = [
+        part._replace(part="FLOPs", value=seen(4e9, "FLOP"), share=absent("1")),
+        part._replace(part="memory accesses", value=seen(119_900.0, "1"), share=absent("1")),
+    ]
+    _, texts = drawn(models.breakdown()._replace(parts=parts), "breakdown")
+    assert {"4 GFLOP", "119.9 k accesses"} <= texts
+
+
+def test_a_single_step_stands_in_the_middle_over_its_number() -> None:
+    figure, _ = drawn(models.steps(models.rank_steps("worker:0", [7])), "steps")
+    (axis,) = figure.axes
+    assert axis.get_xlim() == (6, 9)
+    assert [(t.get_position()[0], t.get_text()) for t in axis.get_xticklabels()] == [(7.5, "7")]
+
+
 def test_steps_nobody_saw_leave_a_hole() -> None:
     numbers = [n for n in range(60) if not 20 <= n < 30]
     figure, texts = drawn(models.steps(models.rank_steps("worker:0", numbers)), "steps")
@@ -252,7 +269,7 @@ def test_phases_reach_up_to_the_step() -> None:
     shapes = [patch.get_data() for patch in figure.axes[0].patches]  # type: ignore[attr-defined]
     assert len(shapes) == 5 and all((b.baseline == a.values).all() for a, b in pairwise(shapes))
     assert shapes[-1].values[0] == pytest.approx(100, rel=0.05)
-    assert {"input", "forward", "backward", "communicate", "none of these"} <= texts
+    assert {"input", "forward", "backward", "communicate", "other"} <= texts
 
 
 def test_a_step_far_longer_than_the_others_does_not_press_them_to_the_ground() -> None:
