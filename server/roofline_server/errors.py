@@ -12,6 +12,10 @@ ServerError
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+KNOWN_SHOWN = 5  # of jobs that are named
+
 
 class ServerError(Exception):
     """Base of all errors the server reports; the text says what, why and what next."""
@@ -25,6 +29,14 @@ class ConfigError(ServerError):
 
 class UnknownJob(ServerError):
     pass
+
+
+def unknown_job(job: str, known: Collection[str]) -> UnknownJob:
+    """Names some of the jobs that there are: an id is easily mistyped."""
+    some = ", ".join(sorted(known, reverse=True)[:KNOWN_SHOWN])
+    return UnknownJob(
+        f"this server has no job {job!r}; {f'known are {some}' if some else 'it has no jobs yet'}"
+    )
 
 
 class UnknownRank(UnknownJob):

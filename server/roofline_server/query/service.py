@@ -11,7 +11,7 @@ import grpc
 from roofline.v1 import models_pb2
 
 from ..chunks import Chunk
-from ..errors import BadRequest, UnknownHost, UnknownJob
+from ..errors import BadRequest, UnknownHost, UnknownJob, unknown_job
 from ..ingest.commands import Agents
 from ..report import (
     breakdowns,
@@ -163,9 +163,7 @@ class QueryService:
         return raw
 
     def _unknown(self, job: str) -> UnknownJob:
-        known = sorted(self._store.jobs(), reverse=True)
-        hint = f"known are {', '.join(known[:5])}" if known else "it has no jobs yet"
-        return UnknownJob(f"this server has no job {job!r}; {hint}")
+        return unknown_job(job, self._store.jobs())
 
 
 def _subject(message: Any) -> Subject:

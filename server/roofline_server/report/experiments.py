@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import BadRequest, UnknownJob
+from ..errors import BadRequest, UnknownJob, unknown_job
 from ..model.evidence import RankEvidence
 from ..records import ABSENT
 from ..store.store import Store
@@ -40,7 +40,7 @@ def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
             f"`roofline-agent run --experiment {experiment}`, or name them one by one"
         )
     if unknown := sorted(set(found) - store.jobs()):
-        raise UnknownJob(f"this server has no job {unknown[0]!r}")
+        raise unknown_job(unknown[0], store.jobs())
     if len(found) > MOST_JOBS:
         raise BadRequest(f"{len(found)} jobs in one answer; at most {MOST_JOBS}: name some of them")
     return found

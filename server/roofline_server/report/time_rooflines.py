@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..errors import BadRequest, UnknownJob
+from ..errors import BadRequest, unknown_job
 from ..model.records import TimePanel, TimeRoofline
 from ..model.trajectory import in_order
 from ..store.store import Needed, Store
@@ -87,7 +87,7 @@ def _job(store: Store, name: str, asked: Asked, points: str) -> _Job:
     whole = points == "step" or asked.over == "batch"
     view = store.view(name, OF_REPORT if whole else OF_KERNELS)
     if view is None:
-        raise UnknownJob(f"this server has no job {name!r}")
+        raise unknown_job(name, store.jobs())
     subject = asked.subject._replace(job=name)
     ranks = evidence(view, subject) if whole else {}
     notes = list(view.machine_notes)

@@ -289,7 +289,7 @@ def test_tag_of_which_ranks_differ_is_noted(scaled: Store) -> None:
     ("asked", "error", "says"),
     [
         (Asked("nothing", (), "nodes"), UnknownJob, "no job is tagged experiment='nothing'"),
-        (Asked("", ("1", "x"), "nodes"), UnknownJob, "no job 'x'"),
+        (Asked("", ("1", "x"), "nodes"), UnknownJob, "no job 'x'; known are uneven, torn, "),
         (Asked("", (), "nodes"), BadRequest, "of which jobs"),
         (Asked("scaling", ("1",), "nodes"), BadRequest, "of which jobs"),
         (
