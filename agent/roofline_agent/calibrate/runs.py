@@ -127,19 +127,16 @@ def _uneven(values: Sequence[float]) -> bool:
 
 
 def clock_of_fastest(seen: Sequence[tuple[float, Sequence[float | None]]]) -> float | None:
-    """The mean over the cores of each one's median clock in the faster half of some runs (rate, clocks).
+    """The mean over the cores of each one's clock in the faster half of some runs (rate, clocks).
 
-    None where no clock was seen.
-
-    An interruption makes a clock look lower, and a core taken away between its work and the look at its clock
-    may have sped up again; such runs are seldom among the fastest.
+    Of a core the upper quartile counts: an interruption makes a clock look lower, often. A core taken away
+    between its work and the look at its clock may have sped up again, but such runs are seldom among the
+    fastest. None where no clock was seen.
     """
     fastest = sorted(seen, key=lambda run: run[0], reverse=True)[: (len(seen) + 1) // 2]
-    of_cores = [
-        [clock for clock in core if clock] for core in zip(*(clocks for _, clocks in fastest), strict=True)
-    ]
-    known = [statistics.median(core) for core in of_cores if core]
-    return statistics.fmean(known) if known else None
+    cores = zip(*(clocks for _, clocks in fastest), strict=True)
+    known = [sorted(clocks) for core in cores if (clocks := [clock for clock in core if clock])]
+    return statistics.fmean(clocks[(3 * len(clocks) - 1) // 4] for clocks in known) if known else None
 
 
 def run_seconds(plan: Plan, cpus: Sequence[int]) -> float:
