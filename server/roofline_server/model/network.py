@@ -16,6 +16,7 @@ from .evidence import RankEvidence, reason_of
 from .records import Crossing
 from .roofline import NETWORK, Limits
 from .values import Provenance, Scope, Value, value
+from .work import mean_flops
 
 LEAST_SHARE = 0.5  # of the collectives' bytes that TCP must have carried to be what carried them
 MODEL = "FLOPs of a step grow with the batch, bytes communicated do not"
@@ -124,11 +125,15 @@ def _factor(kind: str, world: int) -> float:
     return FACTORS.get(kind, 0) * (world - 1) / world if world > 1 and kind in FACTORS else 1.0
 
 
-def intensity(values: Mapping[str, Value], moved: Value, scope: Scope) -> Value:
+def intensity(
+    ranks: Sequence[RankEvidence], values: Mapping[str, Value], moved: Value, scope: Scope
+) -> Value:
     """FLOP per byte communicated. moved: of `communicated`."""
-    name = "flops_per_second" if moved.unit == "byte/s" else "flops_per_step"
-    counted = values[name].value is None and values[f"{name}.measured"].value is not None
-    flops = values[f"{name}.measured" if counted else name]
+    flops = mean_flops(ranks, values)
+    if moved.unit == "byte/s":
+        flops = values["flops_per_second"]
+        if flops.value is None and values["flops_per_second.measured"].value is not None:
+            flops = values["flops_per_second.measured"]
     if flops.value is None or moved.value is None:
         return Value(None, "FLOP/byte", reason=flops.reason if flops.value is None else moved.reason)
     if not moved.value > 0:

@@ -10,6 +10,7 @@ from ..records import ABSENT
 from .evidence import RankEvidence, reason_of
 from .rates import counter_rate, median, per_window, pool, rate, ratio, total_of
 from .values import Provenance, Scope, Value, value
+from .work import mean_flops
 
 _MEASURED = Provenance.MEASURED
 
@@ -31,9 +32,7 @@ def of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, V
 
     stepping = any(len(r.steps.step) for r in ranks)
     moved, used = (per_window(c, ranks, 1) if stepping else None for c in (dram, energy))
-    work = values[
-        "flops_per_step" if values["flops_per_step"].value is not None else "flops_per_step.measured"
-    ]
+    work = mean_flops(ranks, values)
     no_work = work.reason or "no FLOPs were counted"
     flops = work.value
     return {

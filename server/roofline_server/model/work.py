@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .evidence import NS, KernelEvidence, RankEvidence, reason_of
 from .rates import counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio, total_of
@@ -61,6 +61,19 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
             no_steps,
         ),
     }
+
+
+def mean_flops(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> Value:
+    """FLOPs a step, the mean over steps: what goes with bytes and joules a step, which are means, too.
+
+    values: of `work` and `counted_flops` for these ranks; of recorded kernels, else by counters.
+    """
+    found = values["flops_per_step"]
+    if found.value is None:
+        counted = values["flops_per_step.measured"]
+        return found if counted.value is None else counted
+    known = [r.kernels for r in ranks if r.kernels is not None and len(r.steps.step) and r.kernels.has_flops]
+    return found._replace(value=mean(pool([k.flops[k.complete] for k in known]), 1))
 
 
 def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:

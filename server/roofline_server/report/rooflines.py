@@ -189,7 +189,7 @@ def _levels(group: Group, kind: str) -> list[Level]:
 
 def _network(group: Group) -> Level:
     moved = network.communicated(group.evidence, group.values, group.scope, group.world, group.inside)
-    return Level(NETWORK, network.intensity(group.values, moved, group.scope))
+    return Level(NETWORK, network.intensity(group.evidence, group.values, moved, group.scope))
 
 
 def _words(group: Group, made: RoofPoint) -> str:

@@ -31,7 +31,7 @@ def moved(*ranks: RankEvidence) -> Value:
 
 def intensity(*ranks: RankEvidence) -> Value:
     values = summarize(ranks, [], Scope.PROCESS).values
-    return network.intensity(values, moved(*ranks), Scope.PROCESS)
+    return network.intensity(ranks, values, moved(*ranks), Scope.PROCESS)
 
 
 def reducing(size: int, **more: Any) -> RankEvidence:
@@ -142,6 +142,12 @@ def test_rank_without_flops_has_no_intensity_and_says_why() -> None:
 def test_rank_without_steps_is_known_by_its_rates() -> None:
     rank = evidence(steps=NONE, kernels=kernels([5000], seconds=2), sent=tcp(50), received=tcp(20))
     assert number(intensity(rank)) == pytest.approx(2500 / 50)
+
+
+def test_flops_a_step_are_a_mean_as_the_bytes_are() -> None:
+    # A long step among nine short ones: a median would lose it, the bytes a step do not.
+    rank = evidence(kernels=kernels([100] * 9 + [9100]), sent=tcp(10), received=tcp(1))
+    assert number(intensity(rank)) == pytest.approx(1000 / 10)
 
 
 # -- ridge and crossing -----------------------------------------------------------------------------------

@@ -395,6 +395,13 @@ def test_node_traffic_is_labelled_as_shared() -> None:
     assert "CPU time" in found["bytes_per_step.dram"].reason
 
 
+def test_flops_over_bytes_and_joules_are_means_as_these_are() -> None:
+    shared = CounterEvidence(1000.0, 10.0, 10, 100.0)
+    found = of(evidence(kernels=kernels([100] * 9 + [9100]), dram=shared, energy=shared))
+    assert (number(found["intensity.dram"]), number(found["flops_per_joule"])) == (10, 10)
+    assert number(found["flops_per_step"]) == 100
+
+
 def test_kernels_of_a_gpu_are_measured_and_held_against_its_memory() -> None:
     on_gpu = evidence(kernels=kernels([10**10], dram=ints(10**9), on_gpu=True))
     found = of(on_gpu)
