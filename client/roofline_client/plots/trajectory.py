@@ -1,5 +1,6 @@
 """Roofline scaling trajectories (Ibrahim, Williams, Oliker 2018; Javed, Ibrahim, Lu 2019): where each role
-goes under the roofs as a parameter grows, and beside it what that does to throughput and efficiency."""
+goes under the roofs as a parameter grows, and beside it what that does to throughput and to efficiency, or to
+speedup where the parameter is no amount of machine that an efficiency could be reckoned by."""
 
 from __future__ import annotations
 
@@ -33,17 +34,20 @@ def figure(record: Trajectory) -> Figure:
     lines, frame = _plane(record)
     frame, ratio = shaped(frame, FLATTEST, STEEPEST)
     series = _series(record.paths)
+    second = _second(series)
     boxes = [sheet.Box(sheet.LEFT, sheet.TOP, WIDTH, WIDTH * ratio)]
     if series:
         left, height = sheet.LEFT + WIDTH + 0.85, (WIDTH * ratio - 0.45) / 2
-        boxes += [sheet.Box(left, sheet.TOP + k * (height + 0.45), SIDE, height) for k in (0, 1)]
+        count = 2 if second else 1
+        boxes += [sheet.Box(left, sheet.TOP + k * (height + 0.45), SIDE, height) for k in range(count)]
     with sheet.settings():
         made, axes = sheet.blank(boxes)
         handles = _draw_plane(axes[0], record, lines, frame)
         if series:
-            handles += _draw_sides(axes[1], axes[2], series, record.over)
+            handles += _draw_sides(axes[1:], series, record.over, second)
+        said = [*_missing(record), *_precisions(record, lines), *_without_efficiency(series, second)]
         title = caption.title(f"Trajectory over {clean(record.over)}", record.about)
-        sheet.finish(made, boxes, title, handles, caption.of(record.about, _missing(record), record.notes))
+        sheet.finish(made, boxes, title, handles, caption.of(record.about, said, record.notes))
     return made
 
 
@@ -145,27 +149,67 @@ def _is_number(value: Value) -> bool:
     return value.value is not None and 0 < value.value < math.inf
 
 
-def _draw_sides(top: Axes, bottom: Axes, series: Sequence[Series], over: str) -> list[Artist]:
-    unit = series[0][2][0].throughput.unit
+def _second(series: Sequence[Series]) -> str:
+    """The field of a stop that the lower panel draws; "": neither is known."""
+    stops = [stop for _, _, stops in series for stop in stops]
+    if any(_is_number(stop.efficiency) for stop in stops):
+        return "efficiency"
+    return "speedup" if any(_is_number(stop.speedup) for stop in stops) else ""
+
+
+def _without_efficiency(series: Sequence[Series], second: str) -> list[str]:
+    """Why no efficiency is drawn, or not even a speedup."""
+    stops = [stop for _, _, stops in series for stop in stops]
+    absent = {"efficiency": [], "speedup": ["efficiency"], "": ["efficiency", "speedup"]}[second]
+    told = []
+    for field in absent if stops else []:
+        reasons = dict.fromkeys(getattr(stop, field).reason for stop in stops)
+        why = caption.joined([reason for reason in reasons if reason]) or "nothing was heard of it"
+        told.append(f"No {'scaling efficiency' if field == 'efficiency' else field}: {why}.")
+    return told
+
+
+def _draw_sides(axes: Sequence[Axes], series: Sequence[Series], over: str, second: str) -> list[Artist]:
+    """Throughput, and under it where there is one the efficiency or the speedup."""
     across = _positions([stop.at for _, _, stops in series for stop in stops])
+    _draw_throughput(axes[0], across, series)
+    if second:
+        _dress_side(axes[0], across, "", axes[0].get_ylabel())
+        axes[0].tick_params(labelbottom=False)
+        _draw_second(axes[1], across, series, second)
+    names = {"efficiency": "Scaling efficiency", "speedup": "Speedup"}
+    _dress_side(axes[-1], across, clean(over), names.get(second, axes[-1].get_ylabel()))
+    axes[0].set_ylim(0, 1.05 * axes[0].get_ylim()[1])
+    if second != "efficiency":
+        return []
+    return [Line2D([], [], color=style.DIM, linewidth=0.9, linestyle="--", label="ideal scaling")]
+
+
+def _draw_throughput(axis: Axes, across: dict[str, float], series: Sequence[Series]) -> None:
+    """And dashed what it would be at an efficiency of 1."""
     for _, role, stops in series:
-        looks: dict[str, Any] = {"color": style.colour(role), "marker": style.marker(role)}
-        looks |= {"markersize": 5, "linewidth": 1.2}
-        top.plot([across[s.at] for s in stops], [s.throughput.value or 0.0 for s in stops], **looks)
+        axis.plot([across[s.at] for s in stops], [s.throughput.value or 0.0 for s in stops], **_looks(role))
         known = [s for s in stops if _is_number(s.efficiency)]
-        bottom.plot([across[s.at] for s in known], [s.efficiency.value or 0.0 for s in known], **looks)
-        # What the throughput would be at an efficiency of 1.
         best = [(s.throughput.value or 0.0) / (s.efficiency.value or 1.0) for s in known]
         if known:
             thin: dict[str, Any] = {"linewidth": 0.9, "linestyle": "--"}
-            top.plot([across[s.at] for s in known], best, color=style.colour(role), **thin)
-    bottom.axhline(1.0, color=style.FAINT, linewidth=0.9, linestyle="--", zorder=1)
-    _dress_side(top, across, "", f"Throughput ({unit})")
-    _dress_side(bottom, across, clean(over), "Scaling efficiency")
-    top.set_ylim(0, 1.05 * top.get_ylim()[1])
-    bottom.set_ylim(0, max(1.1, 1.05 * bottom.get_ylim()[1]))
-    top.tick_params(labelbottom=False)
-    return [Line2D([], [], color=style.DIM, linewidth=0.9, linestyle="--", label="ideal scaling")]
+            axis.plot([across[s.at] for s in known], best, color=style.colour(role), **thin)
+    axis.set_ylabel(f"Throughput ({series[0][2][0].throughput.unit})")
+
+
+def _draw_second(axis: Axes, across: dict[str, float], series: Sequence[Series], field: str) -> None:
+    """Efficiency or speedup over the parameter, and where it would be 1."""
+    for _, role, stops in series:
+        found = [(across[s.at], getattr(s, field)) for s in stops]
+        known = [(at, value.value or 0.0) for at, value in found if _is_number(value)]
+        if known:
+            axis.plot(*zip(*known, strict=True), **_looks(role))
+    axis.axhline(1.0, color=style.FAINT, linewidth=0.9, linestyle="--", zorder=1)
+    axis.set_ylim(0, max(1.1, 1.05 * axis.get_ylim()[1]))
+
+
+def _looks(role: str) -> dict[str, Any]:
+    return {"color": style.colour(role), "marker": style.marker(role), "markersize": 5, "linewidth": 1.2}
 
 
 def _positions(values: Sequence[str]) -> dict[str, float]:
@@ -213,3 +257,25 @@ def _missing(record: Trajectory) -> list[str]:
             where = f" at {record.over} {stop.at}" if stop in lost and len(lost) < len(path.stops) else ""
             points.append(stop.point._replace(label=f"{path.role}{where}"))
     return [*(f"{path.role}: {path.words}" for path in record.paths if path.words), *marks.missing(points)]
+
+
+def _precisions(record: Trajectory, lines: Sequence[RoofLine]) -> list[str]:
+    """Which stop belongs under which roof, where stops differ in their precision."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for path in record.paths:
+        for stop in _shown(path):
+            found.setdefault(stop.point.precision, {}).setdefault(path.role, []).append(stop.at)
+    if len(found) < 2:
+        return []
+    told = []
+    for precision, roles in found.items():
+        whose = " and ".join(f"{role} at {', '.join(values)}" for role, values in roles.items())
+        own = [
+            x
+            for x in lines
+            if x.precision == precision and not roofs.is_slanting(x) and not roofs.is_theory(x)
+        ]
+        top = max(own, key=roofs.height, default=None)
+        under = f"under {top.label}" if top else "has no ceiling here"
+        told.append(f"{precision or 'of unknown precision'} ({whose}) {under}")
+    return [f"Stops differ in precision: {'; '.join(told)}."]

@@ -215,6 +215,28 @@ def test_stop_without_flops_is_named() -> None:
     assert list(throughput.get_ydata()) == [100.0, 190.0]  # type: ignore[arg-type]
 
 
+def test_where_efficiency_has_no_meaning_speedup_is_drawn_and_the_reason_said() -> None:
+    why = absent("1", "a larger batch is no more of the machine")
+    stops = [models.stop(f"{n}", point(), 120.0 * n, None)._replace(efficiency=why) for n in (1, 4)]
+    figure, texts = drawn(models.trajectory(Path("worker", stops, ""), over="batch"), "trajectory")
+    assert [axis.get_ylabel() for axis in figure.axes[1:]] == ["Throughput (examples/s)", "Speedup"]
+    assert list(figure.axes[2].lines[0].get_ydata()) == [1.0, 4.0]  # type: ignore[arg-type]
+    assert "ideal scaling" not in texts
+    assert seen_text(texts, "No scaling efficiency: a larger batch is no more of the machine.")
+    alone = [stop._replace(speedup=why) for stop in stops]
+    figure, texts = drawn(models.trajectory(Path("worker", alone, ""), over="batch"), "trajectory")
+    assert len(figure.axes) == 2 and figure.axes[1].get_xlabel() == "batch"
+
+
+def test_stops_of_several_precisions_tell_their_roofs() -> None:
+    stops = [models.stop("1", point(), 1.0, 1.0), models.stop("2", point(precision="bf16"), 2.0, 1.0)]
+    _, texts = drawn(models.trajectory(Path("worker", stops, "")), "trajectory")
+    assert seen_text(
+        texts, "Stops differ in precision: f32 (worker at 1) under FP32 512-bit FMA 1214.2 GFLOP/s;"
+    )
+    assert seen_text(texts, "bf16 (worker at 2) has no ceiling here.")
+
+
 def test_ideal_is_the_throughput_at_full_efficiency() -> None:
     stops = [models.stop(str(n), point(), 100.0 * n * e, e) for n, e in ((1, 1.0), (4, 0.5))]
     top, bottom = drawn(models.trajectory(Path("worker", stops, "")), "trajectory")[0].axes[1:]
