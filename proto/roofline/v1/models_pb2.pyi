@@ -403,16 +403,18 @@ class MachineVersion(_message.Message):
     def __init__(self, machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., version: _Optional[int] = ..., since_ns: _Optional[int] = ..., until_ns: _Optional[int] = ..., jobs: _Optional[_Iterable[str]] = ..., connected: bool = ..., agent: _Optional[str] = ...) -> None: ...
 
 class BenchNetRequest(_message.Message):
-    __slots__ = ("from_host", "to_host", "seconds", "quick")
+    __slots__ = ("from_host", "to_host", "seconds", "quick", "force")
     FROM_HOST_FIELD_NUMBER: _ClassVar[int]
     TO_HOST_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     QUICK_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     from_host: str
     to_host: str
     seconds: float
     quick: bool
-    def __init__(self, from_host: _Optional[str] = ..., to_host: _Optional[str] = ..., seconds: _Optional[float] = ..., quick: bool = ...) -> None: ...
+    force: bool
+    def __init__(self, from_host: _Optional[str] = ..., to_host: _Optional[str] = ..., seconds: _Optional[float] = ..., quick: bool = ..., force: bool = ...) -> None: ...
 
 class BenchNetEvent(_message.Message):
     __slots__ = ("progress", "result", "summary")
