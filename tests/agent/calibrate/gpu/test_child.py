@@ -12,6 +12,8 @@ from pathlib import Path
 from roofline_agent.calibrate.gpu.child import Heard, listen
 from roofline_agent.calibrate.records import Ceiling, ceiling_to_json
 
+from tests.fakes import wait_for
+
 CEILING = Ceiling("launch", "overhead", "", "", 0, 4.2e-6, "s", 0.0, "how", 5, device="gpu 0")
 SAY = "import json, os, sys, time\ndef say(m): print(json.dumps(m), flush=True)\n"
 
@@ -61,8 +63,15 @@ def test_silence_ends_it_and_all_that_it_started(tmp_path: Path) -> None:
     assert time.monotonic() - began < 60
     assert heard.ceilings == (CEILING,)
     assert heard.notes == ("the measurement was stopped: nothing new for 1 s after launch",)
-    state = Path(f"/proc/{pid.read_text()}/stat")
-    assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    wait_for(lambda: _has_ended(int(pid.read_text())), "the end of what it started")
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return state.rsplit(")", 1)[1].split()[0] in "ZX"
 
 
 def test_lines_of_others_are_noted_and_passed_over() -> None:
