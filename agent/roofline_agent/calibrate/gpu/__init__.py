@@ -49,7 +49,7 @@ def measure_gpus(
     heard.append(run(sys.executable, "facts", environ))
     ceilings = [ceiling for one in heard for ceiling in one.ceilings]
     whole = [facts for facts in heard[-1].gpus if not facts.get("mig")]
-    said, why_not = by_ncu(_for_ncu(whole, force, environ), ceilings, _for_gpus(environ))
+    said, why_not = by_ncu(_for_ncu(whole, environ), ceilings, _for_gpus(environ))
     for ceiling in said:
         progress(ceiling)
         ceilings.append(ceiling)
@@ -74,11 +74,11 @@ def _run(
     return listen([python, str(BENCH), what, *options], environ, progress, SILENCE_S)
 
 
-def _for_ncu(gpus: list[dict[str, Any]], force: bool, environ: dict[str, str]) -> list[dict[str, Any]]:
+def _for_ncu(gpus: list[dict[str, Any]], environ: dict[str, str]) -> list[dict[str, Any]]:
     """GPU 0, if Nsight Compute would see it as the first and nobody else is on it: it holds the clocks."""
     if environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() != "0":
         return []
-    return [facts for facts in gpus if facts.get("number") == 0 and (force or not facts.get("users"))]
+    return [facts for facts in gpus if facts.get("number") == 0 and not facts.get("users")]
 
 
 def _without_gpus(environ: dict[str, str]) -> dict[str, str]:

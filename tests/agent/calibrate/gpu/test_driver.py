@@ -156,21 +156,20 @@ def test_part_of_a_gpu_is_not_measured_for_the_whole(
 
 
 @pytest.mark.parametrize(
-    ("facts", "force", "visible", "asked"),
+    ("facts", "visible", "asked"),
     [
-        ({"number": 0}, False, None, True),
-        ({"number": 0}, False, "0,1", True),
-        ({"number": 0}, False, "3", False),  # it would be asked about GPU 3
-        ({"number": 1}, False, None, False),
-        ({"number": 0, "users": [7]}, False, None, False),
-        ({"number": 0, "users": [7]}, True, None, True),
+        ({"number": 0}, None, True),
+        ({"number": 0}, "0,1", True),
+        ({"number": 0}, "3", False),  # it would be asked about GPU 3
+        ({"number": 1}, None, False),
+        ({"number": 0, "users": [7]}, None, False),
     ],
 )
 def test_nsight_compute_is_asked_about_a_free_first_gpu_alone(
-    facts: dict[str, object], force: bool, visible: str | None, asked: bool
+    facts: dict[str, object], visible: str | None, asked: bool
 ) -> None:
     environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert gpu._for_ncu([facts], force, environ) == ([facts] if asked else [])
+    assert gpu._for_ncu([facts], environ) == ([facts] if asked else [])
 
 
 def test_node_without_a_gpu_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
