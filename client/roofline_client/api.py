@@ -201,16 +201,16 @@ class Client:
         return Machines(answers.record(model_records.MachineVersion, m) for m in answer.machines)
 
     def bench_net(
-        self, from_host: str, to_host: str, seconds: float = 0.0, quick: bool = False
+        self, from_host: str, to_host: str, seconds: float = 0.0, quick: bool = False, force: bool = False
     ) -> Iterator[str | model_records.NetResult | model_records.NetSummary]:
         """Have two agents measure the network between them: texts of progress, results as they come, and a
-        summary at last. seconds: of each measurement, 0 the default; quick: latency and bandwidth alone.
+        summary at last. seconds: of each measurement, 0 the default; quick: latency and bandwidth alone;
+        force: also while a job runs there, which it slows down.
 
         Raises, when it is iterated, NotFound for a host, Refused when it cannot be done, Unreachable.
         """
-        request = _request(
-            models_pb2.BenchNetRequest, from_host=from_host, to_host=to_host, seconds=seconds, quick=quick
-        )
+        asked = {"seconds": seconds, "quick": quick, "force": force}
+        request = _request(models_pb2.BenchNetRequest, from_host=from_host, to_host=to_host, **asked)
         for event in self._stream(self._query.BenchNet, request):
             kind = event.WhichOneof("kind")
             if kind == "progress":

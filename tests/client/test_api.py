@@ -162,7 +162,8 @@ def test_every_event_of_a_benchmark_arrives() -> None:
         ),
     ]
     with serving(BenchNet=chunks(*events)) as asked, connect(asked.address) as client:
-        progress, *others = client.bench_net("a", "b")
+        progress, *others = client.bench_net("a", "b", 0.5, force=True)
+    assert asked.requests == [models_pb2.BenchNetRequest(from_host="a", to_host="b", seconds=0.5, force=True)]
     assert progress == "pings"
     assert set(arrived("", others)) == {*sent(result), *sent(summary)}
 

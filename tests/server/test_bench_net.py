@@ -14,6 +14,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2, models_pb2
 from roofline_server.ingest.commands import Agents, Busy, Link, alone
 
+from .builders import UNIX, Node, S, batch, rank
 from .services import PATIENCE_S, Agent, Served, serving
 
 SERVING = pb.NetServing(addresses=["10.0.0.2", "fd00::2"], tcp_port=41, grpc_port=42)
@@ -132,6 +133,26 @@ def test_times_that_cannot_be(tmp_path: Path, seconds: float) -> None:
         code, text = await refused(made.ask(seconds=seconds))
         assert code == grpc.StatusCode.INVALID_ARGUMENT and "0.1 to 10" in text
         assert not made.b.all("command")
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("host", ["a", "b", "c"])
+def test_a_running_job_is_left_alone_unless_forced(tmp_path: Path, host: str) -> None:
+    async def scenario(made: Nodes) -> None:
+        node = Node(f"other {host}", host=host)
+        node.greet(made.served.store)
+        now_ns = made.served.store.now_ns() - UNIX
+        node.put(made.served.store, batch(1, now_ns - S, now_ns, ranks=[rank("42")]))
+        if host != "c":
+            code, text = await refused(made.ask())
+            assert code == grpc.StatusCode.FAILED_PRECONDITION
+            assert "job 42 runs on a or b" in text and "--force" in text
+            assert not made.b.all("command")
+        asking = asyncio.create_task(_all(made.ask(force=host != "c")))
+        await made.command(made.b, "serve_net")
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
 
     run(tmp_path, scenario)
 

@@ -15,9 +15,9 @@ EXAMPLES = (
     "Examples:\n\n"
     "  roofline-client bench net --from node1 --to node2\n\n"
     "  roofline-client bench net --from node1 --to node2 --quick --format json | jq .ceilings\n\n"
-    "Exit codes: 0 measured; 1 failed; 2 usage; 3 it cannot be done now, or was broken off (an agent is not "
-    "connected, busy, too old, or went away; the nodes cannot reach each other); 4 no server answers; 5 no "
-    "such host; 130 Ctrl-C, at which both agents stop."
+    "Exit codes: 0 measured; 1 failed; 2 usage; 3 it cannot be done now, or was broken off (a job runs "
+    "there, an agent is not connected, busy, too old, or went away; the nodes cannot reach each other); 4 no server "
+    "answers; 5 no such host; 130 Ctrl-C, at which both agents stop."
 )
 
 
@@ -38,6 +38,9 @@ def net(
             show_default="0.9, with --quick 0.6",
         ),
     ] = 0.0,
+    force: Annotated[
+        bool, typer.Option("--force", help="also while a job runs on these nodes, which it slows down")
+    ] = False,
 ) -> None:
     """Measure the network between two nodes: plain TCP, and gRPC as a training uses it.
 
@@ -51,6 +54,6 @@ def net(
 
     progress = Progress(f"network from {source} to {target}")
     with connect(server) as client, progress:
-        events = client.bench_net(source, target, seconds, quick)
+        events = client.bench_net(source, target, seconds, quick, force)
         found = form.gathered(source, target, events, progress.say)
     show(output, found, form)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import grpc
@@ -12,6 +12,8 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import models_pb2
 
 from ..ingest.commands import Agents, Busy, Link, alone
+from ..report.members import is_running
+from ..store.store import Store
 
 MOST_S = 600.0  # the whole benchmark
 LEAST_SECONDS, MOST_SECONDS = 0.1, 10.0  # of one measurement
@@ -30,10 +32,13 @@ class CannotBench(Exception):
         self.code = code
 
 
-async def bench_net(agents: Agents, known: Iterable[str], request: Any) -> AsyncGenerator[Any, None]:
+async def bench_net(
+    agents: Agents, known: Iterable[str], request: Any, running: Callable[[Collection[str]], list[str]]
+) -> AsyncGenerator[Any, None]:
     """Events for the client. Raises CannotBench. However it ends, both agents end their parts.
 
-    known: hosts of which an agent was ever connected.
+    known: hosts of which an agent was ever connected. running: jobs that run on some hosts;
+    called in a thread.
     """
     seconds = request.seconds
     if seconds and not LEAST_SECONDS <= seconds <= MOST_SECONDS:
@@ -43,6 +48,9 @@ async def bench_net(agents: Agents, known: Iterable[str], request: Any) -> Async
             "default; there are some 40 of them",
         )
     sender, receiver = (_link(agents, known, host) for host in (request.from_host, request.to_host))
+    hosts = {sender.host, receiver.host}
+    if not request.force and (jobs := await asyncio.to_thread(running, hosts)):
+        raise CannotBench(grpc.StatusCode.FAILED_PRECONDITION, _in_use(hosts, jobs))
     try:
         with alone((sender, receiver), f"a network benchmark ({sender.host} to {receiver.host})"):
             run = _Run(sender, receiver)
@@ -53,6 +61,24 @@ async def bench_net(agents: Agents, known: Iterable[str], request: Any) -> Async
                 run.stop()
     except Busy as busy:
         raise CannotBench(grpc.StatusCode.FAILED_PRECONDITION, str(busy)) from None
+
+
+def running_on(store: Store, hosts: Collection[str]) -> list[str]:
+    """Jobs of which a rank runs on one of these hosts."""
+    now_ns, found = store.now_ns(), []
+    for job in sorted(store.jobs()):
+        view = store.overview(job)
+        there = {who: life for who, life in view.lives.items() if view.machines[who.node].host in hosts}
+        found += [job] if is_running(view._replace(lives=there), now_ns) else []
+    return found
+
+
+def _in_use(hosts: Collection[str], jobs: Sequence[str]) -> str:
+    are = f"job {jobs[0]} runs" if len(jobs) == 1 else f"jobs {', '.join(jobs)} run"
+    return (
+        f"{are} on {' or '.join(sorted(hosts))}: a network benchmark takes all of the network there and "
+        "would both slow it down and be slowed down by it; try again when it has ended, or force it (--force)"
+    )
 
 
 def _link(agents: Agents, known: Iterable[str], host: str) -> Link:

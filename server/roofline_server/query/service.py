@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import grpc
@@ -31,7 +32,7 @@ from ..store.export import RawData
 from ..store.store import Needed, Store
 from ..store.view import JobView
 from . import machines, messages
-from .bench_net import CannotBench, bench_net
+from .bench_net import CannotBench, bench_net, running_on
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class QueryService:
 
     async def BenchNet(self, request: Any, context: Any) -> AsyncIterator[Any]:
         known = {machine.host for machine in self._store.numbers.machines().values()}
-        events = bench_net(self._agents, known, request)
+        events = bench_net(self._agents, known, request, partial(running_on, self._store))
         try:
             async for event in events:
                 yield event

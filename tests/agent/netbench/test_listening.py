@@ -103,7 +103,7 @@ def test_the_key_opens_what_it_names_and_nothing_else(listener: Listener) -> Non
 
 def test_sinks_are_counted_and_the_end_of_control_is_the_end(listener: Listener, ended: Ended) -> None:
     peer = tcp.Peer("127.0.0.1", listener.port, KEY)
-    assert peer.is_here and listener.controlled.is_set()
+    assert peer.is_here and listener.controlled.wait(10)
     before, at = peer.count()
     with peer.connect("sink") as sink:
         sink.sendall(bytes(100_000))
