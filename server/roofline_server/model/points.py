@@ -245,16 +245,22 @@ def plain(
     limits: Sequence[Limits],
     gpu: bool,
     spread: Spread | None = None,
+    more: float = 0.0,
 ) -> RoofPoint:
     """A point of bare numbers: FLOP, bytes, seconds. gpu: a profiler counted its FLOPs; spread: of FLOP/s.
 
-    limits: as of `against`, at least one."""
+    limits: as of `against`, at least one. more: FLOPs done in this time whose bytes are not known: they count
+    for the rate alone."""
     counted = Provenance.MEASURED if gpu else Provenance.ANALYTIC
-    origin = counted if level == MINIMUM else Provenance.MEASURED
+    origin = counted if level == MINIMUM or gpu else Provenance.ESTIMATED
     x = flops / moved if moved else None
     intensity = value(x, "FLOP/byte", origin, Scope.PROCESS, missing="it moved no bytes that anybody counted")
     reached = value(
-        flops / lasted if lasted else None, "FLOP/s", counted, Scope.PROCESS, missing="it took no time"
+        (flops + more) / lasted if lasted else None,
+        "FLOP/s",
+        counted,
+        Scope.PROCESS,
+        missing="it took no time",
     )
     made = point(
         who,

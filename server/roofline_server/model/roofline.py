@@ -23,7 +23,9 @@ LOWEST_INTENSITY, HIGHEST_INTENSITY = 2.0**-6, 2.0**12
 MINIMUM, NETWORK = "minimum", "network"  # levels that are none of a memory
 THEORY = "theoretical ceilings: nobody measured any of this GPU"
 CACHES = ("l1", "l2", "l3")
+UNMEASURED = ("l1", "l3")  # levels of a GPU that nothing here measures
 WITHOUT_FMA = "mul_add"
+REVERSE = "reverse"  # of a network: measured by the peer, which sent
 NAMES = {"f64": "FP64", "f32": "FP32", "tf32": "TF32", "f16": "FP16", "bf16": "BF16"}
 
 
@@ -92,6 +94,10 @@ class Limits(NamedTuple):
             return "no precision has most of its FLOPs, so no compute ceiling is its roof"
         if self.compute is None:
             return f"no compute ceiling of {where} was measured in {title(self.precision)}: {advice}"
+        if slope is None and self.device and level in UNMEASURED:
+            return (
+                f"{level.upper()} bandwidth of a GPU is not measured: `roofline-agent calibrate` knows no way"
+            )
         if slope is None:
             level = main_memory(self.device) if level == MINIMUM else level
             return f"no {level.upper()} bandwidth of {where} was measured: {advice}"
@@ -222,7 +228,7 @@ def _line(c: Ceiling, intensity: list[float], flops: list[float], binding: bool)
 def label(c: Ceiling) -> str:
     """A ceiling for people: "DRAM triad 100.0 GB/s", "FP32 512-bit without FMA 2000.0 GFLOP/s"."""
     if c.kind == "network":
-        to = f" to {c.peer}" if c.peer else ""
+        to = f" {'from' if c.operation == REVERSE else 'to'} {c.peer}" if c.peer else ""
         return f"network {c.name.partition('.')[2].upper()}{to} {c.value / 1e9:.3g} GB/s"
     if c.kind == "memory":
         what = c.operation or c.name.partition(".")[2]

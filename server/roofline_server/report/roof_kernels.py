@@ -36,6 +36,8 @@ class _Sum(NamedTuple):
     on_gpu: bool
     spread: Spread | None  # of a call's time, s; None: of several kinds or ranks
     lacking: int  # calls whose FLOPs nobody can tell, of kernels that were left out of the sums
+    more: float = 0.0  # FLOPs of kernels whose bytes nobody knows, beside `flops`
+    unsized: int = 0  # calls of these
 
 
 def of_kernels(
@@ -129,12 +131,13 @@ def _of_sum(who: Named, summed: _Sum, limits: Sequence[Limits], kind: str) -> It
         return
     known = [(level, moved) for level, moved in summed.bytes.items() if moved is not None]
     main = [pair for pair in known if pair[0] == main_memory(limits[0].device)]
-    wanted = known if kind == "hierarchical" else (main or known[:1])
+    least = [pair for pair in known if pair[0] == MINIMUM]
+    wanted = known if kind == "hierarchical" else (main or least)
     rates = _rates(summed)
     for level, moved in wanted:
-        made = plain(who, level, summed.flops, moved, summed.time_ns / NS, limits, summed.on_gpu, rates)
-        lacking = f"{summed.lacking} kernel calls are not modelled" if summed.lacking else ""
-        yield made._replace(incomplete=lacking)
+        lasted = summed.time_ns / NS
+        made = plain(who, level, summed.flops, moved, lasted, limits, summed.on_gpu, rates, summed.more)
+        yield made._replace(incomplete=_incomplete(summed))
     if not wanted:
         why = Value(None, "FLOP/byte", reason="nobody counted its bytes")
         reached = value(
@@ -144,8 +147,14 @@ def _of_sum(who: Named, summed: _Sum, limits: Sequence[Limits], kind: str) -> It
             Scope.PROCESS,
             missing="it took no time",
         )
-        lasted = value(summed.time_ns / NS, "s", Provenance.MEASURED, Scope.PROCESS)
-        yield point(who, Level(MINIMUM, why), reached, limits, lasted)
+        took = value(summed.time_ns / NS, "s", Provenance.MEASURED, Scope.PROCESS)
+        yield point(who, Level(MINIMUM, why), reached, limits, took, incomplete=_incomplete(summed))
+
+
+def _incomplete(summed: _Sum) -> str:
+    said = [f"{summed.lacking} kernel calls are not modelled"] * bool(summed.lacking)
+    told = f"of {summed.unsized} kernel calls no bytes are known: the intensity is that of the others"
+    return "; ".join([*said, *[told] * bool(summed.unsized)])
 
 
 def _rates(summed: _Sum) -> Spread | None:
@@ -169,9 +178,7 @@ def _phases(
     for (number, phase), totals in grouped.items():
         rank = evidence[number]
         limits = roofs.everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
-        known = [t for t in totals if t.flops is not None and t.bytes is not None] or totals
-        lacking = sum(t.calls for t in totals if t.flops is None)
-        summed = _summed(known)._replace(spread=None, lacking=lacking)
+        summed = _of_phase(totals)
         who = Named(f"{rank.key} {phase or OUTSIDE}", "phase", rank.role, rank.key, rank.host)
         lasted = _phase_ns(rank, phase)
         for one in _of_sum(who, summed._replace(time_ns=lasted or summed.time_ns), limits, kind):
@@ -181,6 +188,22 @@ def _phases(
     if not any(total.phase for total in found.totals):
         notes.append("no hook tells the phases of its steps: all kernels are outside any phase")
     return made, notes
+
+
+def _of_phase(totals: Sequence[KernelTotal]) -> _Sum:
+    """All kernels whose FLOPs are known; those without bytes count for the rate."""
+    known = [t for t in totals if t.flops is not None]
+    sized = [t for t in known if t.bytes is not None]
+    sized = sized if any(t.flops for t in sized) else []  # copies alone have no intensity
+    unsized = [t for t in known if t.bytes is None] if sized else []
+    more = sum(t.flops or 0.0 for t in unsized)
+    return _summed(sized or known or totals)._replace(
+        time_ns=sum(t.time_ns for t in known or totals),
+        spread=None,
+        lacking=sum(t.calls for t in totals if t.flops is None),
+        more=more,
+        unsized=sum(t.calls for t in unsized if t.flops),
+    )
 
 
 def _phase_ns(rank: RankEvidence, phase: str) -> int | None:

@@ -31,7 +31,10 @@ def of_steps(
     found: list[RoofPoint] = []
     for number, rank in known.items():
         limits = roofs.everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
-        found += _steps_of(rank, limits, kind, each)
+        made = list(_steps_of(rank, limits, kind, each))
+        if not made:
+            notes.append(f"{rank.key}: of no step both FLOPs and bytes are known")
+        found += made
     most = max((int(r.kernels.complete.sum()) for r in known.values() if r.kernels), default=0)
     if most > each:
         notes.append(
@@ -71,4 +74,4 @@ def _columns(k: KernelEvidence, device: str, kind: str) -> list[tuple[str, Ints]
     every += [(name, k.levels[name]) for name in CACHES if name in k.levels]
     counted = not np.any(k.dram[k.complete] == ABSENT)
     every += [(main_memory(device), k.dram)] * counted
-    return every if kind == "hierarchical" else every[-1:] if counted else every[:1]
+    return every if kind == "hierarchical" else every[-1:] if counted else every[: k.has_bytes]

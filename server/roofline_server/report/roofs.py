@@ -11,6 +11,7 @@ from ..model.records import Roof
 from ..model.roofline import (
     CACHES,
     NETWORK,
+    REVERSE,
     THEORY,
     Limits,
     counts,
@@ -199,12 +200,23 @@ def _note(view: JobView, host: str, device: str) -> str:
 
 
 def _network(view: JobView, host: str, every: Sequence[Ceiling]) -> list[Ceiling]:
-    """To the nodes the job ran on, where these were measured; what a job of one node sends leaves no node, so
-    there it is the host's to itself. Where nothing was measured, the speed that the NIC's driver says."""
+    """To the nodes the job ran on, where these were measured, else what these nodes sent to it; what a job of
+    one node sends leaves no node, so there it is the host's to itself. Where nothing was measured, the speed
+    that the NIC's driver says."""
     known = [c for c in every if c.kind == "network" and counts(c)]
-    others = set(hosts(view)) - {host} if known or view.parts else set()
-    near = [c for c in known if c.peer in (others or {host})]
+    others = set(hosts(view)) - {host}
+    near = [c for c in known if c.peer in (others or {host})] or _reverse(view, host)
     return near or ([c for c in known if c.peer != host] or _nic(view, host) if others else [])
+
+
+def _reverse(view: JobView, host: str) -> list[Ceiling]:
+    """What the job's other nodes measured when they sent to this one."""
+    return [
+        c._replace(peer=other, operation=REVERSE)
+        for other in hosts(view)
+        for c in ceilings(view, other)
+        if other != host and c.kind == "network" and c.peer == host and counts(c)
+    ]
 
 
 def _nic(view: JobView, host: str) -> list[Ceiling]:
@@ -234,6 +246,9 @@ def _network_note(view: JobView, host: str, network: Sequence[Ceiling]) -> str:
     if any(c.name == NIC for c in network):
         return f"{network[0].method}: nobody measured it, `roofline-client bench net` does"
     peers = {c.peer for c in network if c.peer}
+    if any(c.operation == REVERSE for c in network):
+        from_ = f"the network was measured from {', '.join(sorted(peers))} to {host}, not the other way"
+        return f"{from_}: `roofline-client bench net --from {host}` does"
     others = set(hosts(view)) - {host} if peers else set()
     if not others or not peers or peers & others:
         return ""

@@ -274,6 +274,11 @@ def test_point_of_numbers_has_its_roof_and_words() -> None:
     assert (found.precision, found.bound, found.level) == ("f32", "dram.triad", "dram")
     assert found.words == "memory-bound on DRAM, 10x below the roof: raise intensity (larger batch, fusion)"
     assert found.flops_per_second.provenance == Provenance.MEASURED
+    shapes = plain(WHO, "dram", 1e10, 1e10, 1.0, [NODE1], gpu=False)
+    assert (shapes.flops_per_second.provenance, shapes.intensity.provenance) == (
+        Provenance.ANALYTIC,
+        Provenance.ESTIMATED,
+    )
     least = plain(WHO, "minimum", 1e10, 1e10, 1.0, [NODE1], gpu=False)
     assert least.intensity.provenance == Provenance.ANALYTIC
     assert "at most 10x below" in least.words

@@ -215,6 +215,14 @@ def test_ceilings_of_the_node_are_those_of_most_cpus() -> None:
     assert limits("n", "", [few, theory, memory(1e11)], "f32", cpus=128).compute == few
 
 
+def test_cache_of_a_gpu_that_nothing_measures_is_said_to_be() -> None:
+    gpu = [PEAK_F32._replace(device="gpu 0"), memory(1e12, "hbm")._replace(device="gpu 0")]
+    found = limits("n", "gpu 0", gpu, "f32")
+    assert "L1 bandwidth of a GPU is not measured" in found.lacks("l1")
+    assert "run `roofline-agent calibrate`" in found.lacks("l2")
+    assert "run `roofline-agent calibrate`" in limits("n", "", [PEAK_F32, DRAM], "f32").lacks("l1")
+
+
 def test_launch_overhead_is_the_least() -> None:
     launch = Ceiling("launch", "overhead", "", "", 0, 4.2e-6, "s", 0, "", 0)
     slow = launch._replace(value=9e-6)

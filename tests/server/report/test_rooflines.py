@@ -205,13 +205,13 @@ def test_mixed_precisions_of_one_rank_are_said(store: Store) -> None:
     assert "70% of its FLOPs are FP32, whose roof this is" in point.words
 
 
-def more_calls(kernel_number: int) -> list[pb.Batch]:
+def more_calls(kernel_number: int, other: pb.Kernel | None = None) -> list[pb.Batch]:
     """A second call in every step of the first worker, at two thirds of it."""
     sent = []
     for at, one in enumerate(training(WORKERS[:1], stepping=(0,), first_sequence=20)):
         begins = one_starts(one)
         again = pb.Batch(sequence=20 + at, begin_ns=one.begin_ns, end_ns=one.end_ns, ranks=WORKERS[:1])
-        again.kernels.extend([kernel(7 * 10**9, 10**8), kernel(3 * 10**9, 10**8, "f64")])
+        again.kernels.extend([kernel(7 * 10**9, 10**8), other or kernel(3 * 10**9, 10**8, "f64")])
         again.calls.rank = (0).to_bytes(8, "little") * len(begins)
         again.calls.kernel = kernel_number.to_bytes(8, "little") * len(begins)
         again.calls.start_ns = b"".join((t + 10 * MS).to_bytes(8, "little") for t in begins)
@@ -379,6 +379,29 @@ def test_phase_is_held_against_the_roof_by_its_time(store: Store) -> None:
     # One kernel in each of the 50 steps with this phase of 0.35 s.
     assert same(forward.flops_per_second.value, 1e10 / 0.35) and same(forward.time.value, 50 * 0.35)
     assert found["worker:0 outside any phase"]
+
+
+def test_flops_without_bytes_count_for_the_rate_of_a_phase(store: Store) -> None:
+    filled(store, [kernel(7 * 10**9, 10**8), kernel(3 * 10**9, None, "f64")])
+    A.put(store, *more_calls(kernel_number=1, other=kernel(3 * 10**9, None, "f64")))
+    point = by_label(asked(store, points="phase"))["worker:0 outside any phase"]
+    assert same(point.intensity.value, 70) and same(point.flops_per_second.value, 1e10 / 0.63)
+    assert point.incomplete == "of 57 kernel calls no bytes are known: the intensity is that of the others"
+
+
+def l1_alone() -> pb.Kernel:
+    made = kernel(10**10, None)
+    made.l1_bytes = 10**8
+    return made
+
+
+@pytest.mark.parametrize("points", ["phase", "kernel", "step"])
+def test_bytes_of_a_cache_are_none_of_the_classic_roofline(store: Store, points: str) -> None:
+    filled(store, [l1_alone()])
+    found = asked(store, points=points)
+    assert not any(p.level == "l1" or p.intensity.value for p in found.points)
+    assert found.points or any("of no step both FLOPs and bytes are known" in note for note in found.notes)
+    assert {p.level for p in asked(store, "hierarchical", points).points} == {"l1"}
 
 
 def test_without_phases_all_kernels_are_outside_and_it_is_said(store: Store) -> None:

@@ -136,6 +136,18 @@ def test_network_ceiling_is_that_to_the_nodes_of_the_job(store: Store) -> None:
     assert found.network_note == "the network was measured to hostz, where the job has no rank"
 
 
+def test_network_that_only_the_peer_measured_is_taken_the_other_way_round(store: Store) -> None:
+    view = job_on(store, A, B, ceilings=(PEAK_F32, DRAM, NETWORK))
+    found = roofs.limits(view, "hostb", "", "f32")
+    slope = found.bandwidth("network")
+    assert slope and (slope.value, slope.peer, found.lacks("network")) == (1e9, "hosta", "")
+    assert "from hosta to hostb, not the other way" in found.network_note
+    (line,) = [x for x in roofs.roofs(view, "f32", kind="network")[1].lines if x.kind == "network"]
+    assert "from hosta" in line.label
+    own = roofs.limits(view, "hosta", "", "f32")
+    assert (own.bandwidth("network"), own.network_note) == (NETWORK, "")
+
+
 def test_what_stays_on_one_node_is_held_against_the_node_itself(store: Store) -> None:
     itself = NETWORK._replace(peer="hosta", value=9e9)
     view = job_on(store, A, ceilings=(PEAK_F32, NETWORK, itself))
