@@ -16,8 +16,8 @@ EXAMPLES = (
     "  roofline-client bench net --from node1 --to node2\n\n"
     "  roofline-client bench net --from node1 --to node2 --quick --format json | jq .ceilings\n\n"
     "Exit codes: 0 measured; 1 failed; 2 usage; 3 it cannot be done now, or was broken off (a job runs "
-    "there, an agent is not connected, busy, too old, or went away; the nodes cannot reach each other); 4 no server "
-    "answers; 5 no such host; 130 Ctrl-C, at which both agents stop."
+    "there, an agent is not connected, busy, too old, or went away; the nodes cannot reach each other); 4 no "
+    "server answers; 5 no such host; 130 Ctrl-C, at which both agents stop."
 )
 
 
