@@ -139,8 +139,8 @@ class Store:
         self._tail.append(TailBatch(entry.id, len(entry.data), decoded))
         self.unsealed_bytes += len(entry.data)
         self._lives.take(node, decoded)
-        self._tags.take(decoded, entry.received_ns)
         self._clocks.arrived(node, decoded.end_ns, entry.received_ns)
+        self._tags.take(decoded, lambda: self._clocks.clocks()[node])
 
     def add_knot(self, node: int, knot: Knot) -> None:
         """Take a clock exchange of a node; it becomes durable with the next sealing."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from ..clock import NodeClock
 from ..ingest.decode import Decoded
 from ..records import NODE_JOB, EventKind, Table, rows
 from .catalog import Catalog
@@ -38,20 +40,23 @@ class Tags:
         for job, name, value, said_ns in catalog.tags():
             self._jobs.setdefault(job, {}).setdefault(name, {})[value] = said_ns
 
-    def take(self, decoded: Decoded, received_ns: int) -> None:
-        """Remember what a batch says; the same batch again changes nothing."""
+    def take(self, decoded: Decoded, clock: Callable[[], NodeClock]) -> None:
+        """Remember what a batch says; the same batch again changes nothing. clock: of the node that says it.
+
+        A saying is as old as its event, however late the batch comes: it may have lain in the agent's spool.
+        """
         for frame in decoded.frames:
             if frame.dataset == "events" and frame.job != NODE_JOB:
-                # As if it had come at once: the clock of a new node is not known yet.
-                self._take(frame.job, frame.base, received_ns - decoded.end_ns)
+                self._take(frame.job, frame.base, clock)
 
-    def _take(self, job: str, events: Table, offset_ns: int) -> None:
+    def _take(self, job: str, events: Table, clock: Callable[[], NodeClock]) -> None:
         if not rows(events):
             return
         for at in np.flatnonzero(events["kind"] == EventKind.FACT):
             found = TAG.fullmatch(str(events["text"][at]))
             if found and found[2].isprintable():
-                self._say(_Saying(job, *found.groups()), int(events["time_ns"][at]) + offset_ns)
+                (said_ns,) = clock().to_server(events["time_ns"][at : at + 1]).tolist()
+                self._say(_Saying(job, *found.groups()), said_ns)
 
     def _say(self, what: _Saying, said_ns: int) -> None:
         with self._lock:

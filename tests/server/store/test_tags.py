@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
+from roofline_server.ingest.service import decode_entry
 from roofline_server.report.build import build
 from roofline_server.store.store import Store
 from roofline_server.store.tags import MAX_TAGS, MAX_VALUES
@@ -16,9 +17,15 @@ SEQUENCE = itertools.count(1)
 
 
 def say(
-    store: Store, *texts: str, job: str = "job", index: int = 0, at_s: int = 10, node: Node = A
+    store: Store,
+    *texts: str,
+    job: str = "job",
+    index: int = 0,
+    at_s: int = 10,
+    node: Node = A,
+    late_s: int = 0,
 ) -> pb.Batch:
-    """A rank says these facts."""
+    """A rank says these facts, which come so much later."""
     at_ns = at_s * S + UNIX - node.offset_ns
     event = {"kind": pb.EVENT_KIND_FACT, "rank": 0, "begin_ns": at_ns, "end_ns": at_ns}
     sent = batch(
@@ -28,7 +35,9 @@ def say(
         ranks=[rank(job, index=index, pid=100 + index)],
         events=[pb.Event(text=text, **event) for text in texts],
     )
-    node.put(store, sent)
+    entry = node.entry(store, sent)
+    entry = entry._replace(received_ns=entry.received_ns + late_s * S)
+    store.commit([(entry, decode_entry(entry, store.numbers))])
     return sent
 
 
@@ -88,6 +97,15 @@ def test_what_was_said_last_holds_and_a_note_says_so(store: Store, newest_first:
     assert report.tags == {"nodes": "4"}
     assert "tag nodes differs: '8' (worker:0), '4' (worker:1); '4', said last, holds" in report.notes
     assert not [fact for fact in report.facts if fact.name.startswith("tag.")]
+
+
+def test_what_comes_late_is_as_old_as_it_is(store: Store) -> None:
+    """The agent was cut off and sends what lies in its spool."""
+    for node in (A, B):
+        node.greet(store)
+    say(store, "tag.nodes=4", at_s=112)
+    say(store, "tag.nodes=8", index=1, at_s=110, node=B, late_s=90)
+    assert store.tags("job") == {"nodes": "4"}
 
 
 @pytest.mark.parametrize(
