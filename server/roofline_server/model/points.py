@@ -10,7 +10,7 @@ import numpy as np
 from ..records import ABSENT, Floats, Ints
 from . import verdicts
 from .evidence import NS, KernelEvidence, RankEvidence
-from .rates import pool, ratio, total_of
+from .rates import over_counted, pool, ratio, total_of
 from .records import RoofPoint, Spread
 from .roofline import CACHES, MINIMUM, NETWORK, Limits, main_memory
 from .values import Provenance, Scope, Value, value
@@ -44,7 +44,7 @@ def against(intensity: Value, reached: Value, level: str, limits: Sequence[Limit
     if why or intensity.value is None or reached.value is None:
         return _unknown(why)
     x = intensity.value
-    together = _nodes(limits) if level == NETWORK else limits
+    together = nodes(limits) if level == NETWORK else limits
     attainable = sum(limit.attainable(x, level) or 0.0 for limit in together)
     bound = dict.fromkeys(c.name for c in (limit.binding(x, level) for limit in together) if c is not None)
     notes = (n for limit in limits for n in (limit.note, limit.network_note * (level == NETWORK)) if n)
@@ -61,7 +61,7 @@ def against(intensity: Value, reached: Value, level: str, limits: Sequence[Limit
     )
 
 
-def _nodes(limits: Sequence[Limits]) -> list[Limits]:
+def nodes(limits: Sequence[Limits]) -> list[Limits]:
     """Each host once, with the peaks of its places added up: they share its one network."""
     found: dict[str, Limits] = {}
     for limit in limits:
@@ -133,9 +133,8 @@ def _cache_intensity(ranks: Sequence[RankEvidence], caches: Sequence[Ints | None
     flops = total_of(pool([k.flops[k.complete] for k, _ in pairs]))
     moved = total_of(pool([column[k.complete] for k, column in pairs if column is not None]))
     why = "as the profiler counted it, kernel by kernel"
-    return value(
-        ratio(flops, moved), "FLOP/byte", Provenance.MEASURED, Scope.PROCESS, reason=why, missing=why
-    )
+    origin = over_counted(k for k, _ in pairs)
+    return value(ratio(flops, moved), "FLOP/byte", origin, Scope.PROCESS, reason=why, missing=why)
 
 
 # -- spread over steps ------------------------------------------------------------------------------------

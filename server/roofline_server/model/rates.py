@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from ..records import Ints
 from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence
+from .values import Provenance
 
 
 def pool(parts: list[Ints]) -> Ints:
@@ -39,6 +40,11 @@ def rate(counted: Sequence[KernelEvidence], field: str) -> float | None:
     ]
     known = [rate for rate in rates if rate is not None]
     return sum(known) if known else None
+
+
+def over_counted(known: Iterable[KernelEvidence]) -> Provenance:
+    """What FLOPs over counted bytes are: an estimate where the FLOPs come from shapes, the bytes of what ran."""
+    return Provenance.MEASURED if all(k.on_gpu for k in known) else Provenance.ESTIMATED
 
 
 def counter_rate(counters: Sequence[CounterEvidence], scale: float) -> float | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..records import ABSENT
 from .evidence import RankEvidence, reason_of
-from .rates import counter_rate, median, per_window, pool, rate, ratio, total_of
+from .rates import counter_rate, median, over_counted, per_window, pool, rate, ratio, total_of
 from .values import Provenance, Scope, Value, value
 from .work import mean_flops
 
@@ -66,11 +66,13 @@ def _profiled(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     moved = pool([k.dram[k.complete] for k in full])
     flops = pool([k.flops[k.complete] for k in full])
 
-    def measured(number: float | None, unit: str, missing: str) -> Value:
-        return value(number, unit, _MEASURED, scope, reason=why, missing=missing)
+    def measured(number: float | None, unit: str, missing: str, origin: Provenance = _MEASURED) -> Value:
+        return value(number, unit, origin, scope, reason=why, missing=missing)
 
     return {
         "bytes_per_step.dram": measured(median(moved) if steps else None, "byte", "no steps"),
         "dram_bytes_per_second": measured(rate(full, "dram"), "byte/s", "no time"),
-        "intensity.dram": measured(ratio(total_of(flops), total_of(moved)), "FLOP/byte", "no DRAM traffic"),
+        "intensity.dram": measured(
+            ratio(total_of(flops), total_of(moved)), "FLOP/byte", "no DRAM traffic", over_counted(full)
+        ),
     }

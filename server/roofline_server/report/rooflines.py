@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..errors import BadRequest
 from ..model import network, verdicts
 from ..model.evidence import RankEvidence
-from ..model.points import Level, Named, flops_spread, intensity_spread, levels, point
+from ..model.points import Level, Named, flops_spread, intensity_spread, levels, nodes, point
 from ..model.records import Crossing, Roof, RoofLine, Roofline, RoofPoint
 from ..model.roofline import NETWORK, Limits
 from ..model.summary import placed, summarize
@@ -199,7 +199,7 @@ def _words(group: Group, made: RoofPoint) -> str:
         made.headroom.value,
         made.intensity.value,
         made.level,
-        group.limits[0],
+        (nodes(group.limits) if made.level == NETWORK else group.limits)[0],
         group.evidence,
         group.values,
         group.mates if made.level == NETWORK else group.sharing,

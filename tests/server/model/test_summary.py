@@ -364,7 +364,10 @@ def test_profiled_traffic_is_measured_and_puts_the_rank_on_the_roof() -> None:
     found = of(profiled)
     assert number(found["bytes_per_step.dram"]) == 200
     assert number(found["intensity.dram"]) == 10
-    assert found["intensity.dram"].provenance == Provenance.MEASURED
+    assert found["bytes_per_step.dram"].provenance == Provenance.MEASURED
+    assert found["intensity.dram"].provenance == Provenance.ESTIMATED
+    on_gpu = of(evidence(kernels=kernels([1000, 3000], dram=ints(100, 300), on_gpu=True)))
+    assert on_gpu["intensity.dram"].provenance == Provenance.MEASURED
     assert placed([profiled], found)[0] == "dram"
 
 

@@ -242,7 +242,7 @@ def test_hierarchical_has_a_point_for_every_level(store: Store) -> None:
     assert [round(p.intensity.value or 0, 6) for p in found.points[:3]] == [100, 2.5, 10]
     assert [p.bound for p in found.points[:3]] == ["peak.f32.512", "l2.read", "dram.triad"]
     assert len({p.flops_per_second.value for p in found.points[:3]}) == 1
-    assert levels["dram"].intensity.provenance == Provenance.MEASURED
+    assert levels["dram"].intensity.provenance == levels["l2"].intensity.provenance == Provenance.ESTIMATED
     assert levels["l2"].intensity_spread and levels["l2"].intensity_spread.count == 57
     roof = found.roofs[0]
     assert {line.level for line in roof.lines if line.binding} == {"dram", "l2", "network", ""}
@@ -471,6 +471,21 @@ def test_role_on_gpus_is_the_mean_of_one(store: Store) -> None:
     point = by_label(asked(store, points="role", ceilings=(*gpu(0), *gpu(1))))["worker, mean of 2 GPUs"]
     assert same(point.flops_per_second.value, 1e10 / 0.63) and same(point.attainable.value, 1e13)
     assert same(point.headroom.value, 1e13 / (1e10 / 0.63))
+
+
+def test_gpus_of_a_node_are_bound_by_its_one_network_together(store: Store) -> None:
+    # Above the ridge of one GPU of 10 TFLOP/s and 1 GB/s, below that of the two.
+    on_gpu(store)
+    found = asked(store, "network", points="role", ceilings=(*gpu(0), *gpu(1), NET))
+    point = by_label(found)["worker, mean of 2 GPUs"]
+    x = point.intensity.value or 0.0
+    assert 1e4 < x < 2e4 and point.bound == "net.tcp"
+    assert same(point.attainable.value, x * 1e9 / 2)
+    assert "its roof (net.tcp)" in point.words and "the node's network is shared by 2 ranks" in point.words
+    (crossing,) = [c for c in found.crossings if c.role == "worker"]
+    assert same(crossing.ridge.value, 2e13 / 1e9)
+    rank = by_label(asked(store, "network", ceilings=(*gpu(0), *gpu(1), NET)))["worker:0"]
+    assert "network, which all its GPUs and ranks share" in rank.attainable.reason
 
 
 def test_gpus_that_differ_leave_a_rank_without_a_roof(store: Store) -> None:
