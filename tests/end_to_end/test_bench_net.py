@@ -139,9 +139,9 @@ def test_all_of_it_is_measured_and_becomes_the_ceilings_of_the_sender(nodes: Two
     ceilings = by_name(found, "ceilings")
     assert set(ceilings) == {"net.tcp", "net.grpc", "net.tcp.latency", "net.grpc.latency"}
     assert {one["peer"] for one in found["ceilings"]} == {B}
-    of_tcp = max(one["value"] for name, one in results.items() if name.startswith("tcp.bandwidth"))
-    assert ceilings["net.tcp"]["median"] == pytest.approx(of_tcp)
-    assert ceilings["net.tcp"]["value"] >= of_tcp
+    of_tcp = [one for name, one in results.items() if name.startswith("tcp.bandwidth")]
+    (best,) = [one for one in of_tcp if one["value"] == ceilings["net.tcp"]["median"]]
+    assert ceilings["net.tcp"]["value"] == pytest.approx(best["value"], rel=0.5), "the whole, not its best"
     assert {one["name"] for one in nodes.kept(A)} == set(ceilings)
     assert not (nodes.folder / B / "network.json").exists()
     wait_until(nodes.idle, what="both ends have ended")
@@ -235,9 +235,9 @@ def test_a_shaped_link_is_measured_as_it_is_shaped(nodes: TwoNodes) -> None:
     assert not [note for note in found["notes"] if "not measured" in note or "loopback" in note]
     assert results["tcp.bandwidth"]["value"] == pytest.approx(RATE, rel=0.1)
     assert results["tcp.bandwidth"]["value"] == pytest.approx(other, rel=0.1)
-    assert ceilings["net.tcp"]["median"] == pytest.approx(RATE, rel=0.1)
+    assert ceilings["net.tcp"]["value"] == pytest.approx(RATE, rel=0.1)
     # gRPC gets through what TCP does, and never more.
-    assert RATE / 2 < ceilings["net.grpc"]["median"] < 1.1 * RATE
+    assert RATE / 2 < ceilings["net.grpc"]["value"] < 1.1 * RATE
     # A message leaves no faster than the link takes it, at once but for a burst; there and back.
     large = results["grpc.latency.uniform.large"]
     assert large["value"] >= 2 * (large["message_bytes"] - BURST) / RATE
