@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -11,13 +11,13 @@ from rich.text import Text
 from . import units
 from .errors import ClientError
 from .model_records import About
-from .names import clean
+from .names import clean, natural
 from .records import Value
 from .tables import plain, when
 
 VERSION = 1
 REASONS_SHOWN = 12
-NAMES_SHOWN = 4  # of one reason
+NAMES_SHOWN, NAME_SHOWN = 4, 40  # of one reason, characters of each
 ABSENT = "'-' is absent, not zero."
 
 
@@ -35,9 +35,10 @@ def head(about: About, what: str) -> Text:
 
 
 def _whose(about: About) -> str:
+    listed = _listed(sorted(about.jobs, key=natural))
     if about.experiment:
-        return f"Experiment {about.experiment} ({_listed(about.jobs)})"
-    return ("Job " if len(about.jobs) == 1 else "Jobs ") + (_listed(about.jobs) or "-")
+        return f"Experiment {about.experiment} ({listed})"
+    return ("Job " if len(about.jobs) == 1 else "Jobs ") + (listed or "-")
 
 
 def jobs(about: About) -> str:
@@ -68,19 +69,32 @@ def notes(lines: Sequence[str]) -> list[Any]:
     return ["", Text("Notes", style="bold"), *(Text(clean(f"  - {line}")) for line in lines)]
 
 
-def reasons(values: Iterable[tuple[str, Value]]) -> list[Any]:
-    """Why values are absent, each reason once: (what it is of, value)."""
-    found: dict[str, dict[str, None]] = {}
-    for name, value in values:
+def reasons(values: Iterable[tuple[str, str, Value]]) -> list[Any]:
+    """Why values are absent, each reason once: (column, whose it is, value)."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for title, subject, value in values:
         if value.value is None and value.reason:
-            found.setdefault(value.reason, {})[name] = None
-    lines = [f"  - {_listed(list(names))}: {reason}" for reason, names in found.items()]
+            found.setdefault(value.reason, {}).setdefault(subject, {})[title] = None
+    lines = [f"  - {_lacking(titles_of)}: {reason}" for reason, titles_of in found.items()]
     if len(lines) > REASONS_SHOWN:
         more = f"  and {len(lines) - REASONS_SHOWN} more: --format json has all of them"
         lines = [*lines[:REASONS_SHOWN], more]
     return (
         ["", Text("Absent, because", style="bold"), *(Text(clean(line)) for line in lines)] if lines else []
     )
+
+
+def _lacking(titles_of: Mapping[str, Iterable[str]]) -> str:
+    """ "FLOP/byte, headroom of ps:0, ps:1": those that lack the same, together."""
+    together: dict[str, dict[str, None]] = {}
+    for subject, titles in titles_of.items():
+        together.setdefault(", ".join(titles), {})[_short(subject)] = None
+    return "; ".join(f"{titles} of {_listed(list(subjects))}" for titles, subjects in together.items())
+
+
+def _short(name: str) -> str:
+    """A kernel has its shapes in its name; the table has all of it."""
+    return name if len(name) <= NAME_SHOWN else f"{name[: NAME_SHOWN - 1].rstrip()}…"
 
 
 def legend(values: Iterable[tuple[str, Value]]) -> Text:

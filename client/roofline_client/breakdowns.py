@@ -23,6 +23,7 @@ TITLES = {
     "kernels_by_time": "kernels by time",
     "time": "time of a step",
 }
+OF_WHAT = "Values are means of a step; of ranks without steps they are of the whole run."
 BAR = 20  # cells of a whole
 EIGHTHS = " ▏▎▍▌▋▊▉"
 PARTS_SHOWN = 24  # of a kind and subject
@@ -33,9 +34,9 @@ def as_text(found: Breakdown) -> Group:
     parts: list[Any] = [about.head(found.about, "breakdown")]
     for (subject, kind), members in groupby(found.parts, lambda part: (part.subject, part.kind)):
         parts += ["", *_whole(subject, kind, list(members))]
-    parts += about.reasons((f"{p.part} of {p.subject} ({_title(p.kind)})", p.value) for p in found.parts)
+    parts += about.reasons((p.part, f"{p.subject} ({_title(p.kind)})", p.value) for p in found.parts)
     parts += about.notes(found.notes)
-    return Group(*parts, "", about.legend(_legend(found.parts)))
+    return Group(*parts, "", Text(OF_WHAT, style="dim"), about.legend(_legend(found.parts)))
 
 
 def _title(kind: str) -> str:

@@ -17,7 +17,7 @@ from .errors import ClientError, NotFound
 from .model_records import MachineVersion
 from .names import clean
 from .records import Ceiling, Machine
-from .tables import SCHEMA_VERSION, plain, when
+from .tables import SCHEMA_VERSION, THEORETICAL, plain, when
 
 HEADS = (
     "version",
@@ -34,7 +34,6 @@ HEADS = (
 )
 RIGHT = ("version", "CPUs", "f64", "f32", "memory", "network", "jobs")
 OF_MACHINE = ("cpu_model", "sockets", "cores", "cpus", "memory_bytes", "kernel")
-THEORETICAL = "analytic"
 
 
 class Compared(NamedTuple):
@@ -87,8 +86,12 @@ def _ceilings(machine: Machine, device: str) -> list[str]:
         _highest(c for c in whole if c.kind == "compute" and c.precision == "f32"),
         _highest(c for c in whole if c.kind == "memory" and c.level == level),
         _highest(c for c in mine if c.kind == "network"),
-        when(max((c.time_ns for c in mine), default=0), "%Y-%m-%d %H:%M"),
+        _newest(mine) if mine else "never",
     ]
+
+
+def _newest(ceilings: Iterable[Ceiling]) -> str:
+    return when(max(c.time_ns for c in ceilings), "%Y-%m-%d %H:%M")
 
 
 def _highest(ceilings: Iterable[Ceiling]) -> str:
@@ -174,18 +177,19 @@ def comparison_text(machines: Sequence[MachineVersion]) -> Group:
         cells = ["-" if v is None else units.number(v, row.unit) for v in row.values]
         ratios = ["-" if r is None else f"x{r:.3g}" for r in row.ratios]
         beside = [cell for pair in zip(cells[1:], ratios[1:], strict=True) for cell in pair]
-        name = f"{row.device} {row.name}".strip() + (" (theory)" if row.provenance == THEORETICAL else "")
+        name = f"{row.device} {row.name}".strip()
+        if row.provenance == THEORETICAL and not name.endswith(".theory"):
+            name += " (theory)"
         table.add(name, cells[0], *beside)
     return Group(*(_hardware(one) for one in machines), "", table, "", Text(_legend(machines), style="dim"))
 
 
 def _hardware(one: MachineVersion) -> Text:
     machine = one.machine
-    measured = when(max((c.time_ns for c in machine.ceilings), default=0), "%Y-%m-%d %H:%M")
+    mine = [c for c in machine.ceilings if c.provenance != THEORETICAL]
+    measured = f"measured {_newest(mine)}" if mine else "never calibrated"
     memory = units.number(machine.memory_bytes, "byte") if machine.memory_bytes else "-"
-    line = (
-        f"{label(one)}: {machine.cpu_model or '-'}, {machine.cpus or '-'} CPUs, {memory}, measured {measured}"
-    )
+    line = f"{label(one)}: {machine.cpu_model or '-'}, {machine.cpus or '-'} CPUs, {memory}, {measured}"
     return Text(clean(line))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
 # Control characters, direction marks, line separators, halves of surrogate pairs.
+_DIGITS = re.compile("([0-9]+)")
 _UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
@@ -21,6 +23,11 @@ def short_hosts(hosts: Sequence[str]) -> dict[str, str]:
     short = {host: host.partition(".")[0] for host in hosts}
     clear = len(set(short.values())) == len(short) and not any(name.isdigit() for name in short.values())
     return short if clear else {host: host for host in hosts}
+
+
+def natural(name: str) -> tuple[str | int, ...]:
+    """A key that sorts worker:2 before worker:10: text and numbers by turns."""
+    return tuple(int(piece) if at % 2 else piece for at, piece in enumerate(_DIGITS.split(name)))
 
 
 def several(names: str | Iterable[object]) -> list[str]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from . import about, flat, units
 from .columns import Column, Columns
 from .model_records import Crossing, Roofline, RoofPoint, Spread
-from .names import clean
+from .names import clean, natural
 from .records import Ceiling, Roof, RoofLine, Value
 
 POINTS_SHOWN = 60
@@ -22,27 +22,38 @@ VALUES = {
     "FLOP/s": "flops_per_second",
     "attainable": "attainable",
     "headroom": "headroom",
-    "time": "time",
+    "total time": "time",
     "FLOP/J": "flops_per_joule",
 }
 ONLY_KNOWN = ("FLOP/J",)  # columns that are there when a point has a value in them
 
 
 def as_text(found: Roofline) -> Group:
-    """The points worth most time first, what holds each back, and what is missing."""
-    shown = found.points[:POINTS_SHOWN]
+    """The points worth most time, what holds each back, and what is missing."""
+    shown = in_order(found.points[:POINTS_SHOWN])
     parts: list[Any] = [about.head(found.about, f"{found.kind} roofline")]
     parts += _roofs(found.roofs)
     if shown:
         parts += ["", _points(shown)]
     if more := len(found.points) - len(shown):
-        parts.append(Text(f"and {more:,} more: --format csv has all of them"))
+        parts.append(Text(f"and {more:,} more that took less time: --format csv has all of them"))
     parts += _words(shown)
     if found.crossings:
         parts += ["", _crossings(found.crossings), *_sentences((c.label, c.words) for c in found.crossings)]
     parts += about.reasons(_values(found.points))
     parts += about.notes(found.notes)
     return Group(*parts, "", about.legend(_legend(shown)))
+
+
+def in_order(points: Iterable[RoofPoint]) -> list[RoofPoint]:
+    """Roles, ranks and steps by their names; phases of a rank and kernels as they came, by time."""
+    return sorted(points, key=_place_in_order)
+
+
+def _place_in_order(point: RoofPoint) -> tuple[str | int, ...]:
+    if point.kind == "kernel":
+        return ()
+    return natural(point.rank if point.kind == "phase" else point.label)
 
 
 def _roofs(roofs: Sequence[Roof]) -> list[Text]:
@@ -66,8 +77,9 @@ def _points(points: Sequence[RoofPoint]) -> Columns:
     known = [t for t, f in VALUES.items() if t not in ONLY_KNOWN or any(getattr(p, f).value for p in points)]
     spread = any(p.flops_spread for p in points)
     heads = [Column(""), Column("bytes"), *(Column(title, right=True) for title in known)]
-    heads += [Column("FLOP/s of 5 % to 95 %", right=True)] if spread else []
-    table = Columns("Points", [*heads, Column("bound by"), Column("precision")])
+    one = "a launch" if points[0].kind == "kernel" else "a step"
+    heads += [Column(f"FLOP/s of {one}, 5 to 95 %", right=True)] if spread else []
+    table = Columns("Points", [*heads, Column("roof"), Column("precision")])
     for point in points:
         cells = [cell(title, getattr(point, VALUES[title])) for title in known]
         cells += [between(point.flops_spread, "FLOP/s")] if spread else []
@@ -115,16 +127,13 @@ def _crossings(crossings: Sequence[Crossing]) -> Columns:
     return table
 
 
-def _values(points: Iterable[RoofPoint]) -> Iterator[tuple[str, Value]]:
+def _values(points: Iterable[RoofPoint]) -> Iterator[tuple[str, str, Value]]:
     """Of the optional columns nobody is told why they are not there."""
     for point in points:
         for title, field in VALUES.items():
             if title not in ONLY_KNOWN:
                 level = LEVELS.get(point.level, point.level)
-                yield (
-                    f"{title} of {point.label}" + (f" ({level})" if point.level else ""),
-                    getattr(point, field),
-                )
+                yield title, point.label + (f" ({level})" if point.level else ""), getattr(point, field)
 
 
 def _legend(points: Iterable[RoofPoint]) -> Iterator[tuple[str, Value]]:

@@ -62,7 +62,7 @@ def as_text(found: Stragglers) -> Group:
             parts += _cause(number, cause)
     if found.ranks:
         rows = [(rank.rank, rank.host, rank.values) for rank in found.ranks]
-        parts += ["", _table("Where the time of a step goes", RANK_TITLES, rows)]
+        parts += ["", _table("Where the time of a step goes (means)", RANK_TITLES, rows)]
     if found.imbalance:
         parts += ["", _over_time(found.imbalance)]
     if any(v.value is not None for server in found.servers for v in server.values.values()):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 1
+ROOFLINE_TITLE = "Roofline (each rank against its whole node; FLOPs and bytes of a step: medians)"
+THEORETICAL = "analytic"  # provenance of a ceiling that nobody measured
 PARTS_SHOWN, PART_VALUES = 24, 12  # rows, and values in a row, of the table of parts
 FACTS_SHOWN, FACT_RANKS, FACT_WIDTH = 40, 6, 120  # lines, ranks in one, characters of a value
 UNBOUNDED = 1 << 20  # a width, columns, that no line reaches
@@ -46,7 +48,7 @@ CSV_COLUMNS = (
 # Column title -> metric; the order of the text report.
 TIME_COLUMNS = (
     ("steps", "steps"),
-    ("step time", "step_time_median"),
+    ("step time (median)", "step_time_median"),
     ("p95", "step_time_p95"),
     ("examples/s", "examples_per_second"),
 )
@@ -88,13 +90,13 @@ def report_text(report: Report) -> Group:
     parts: list[Any] = [_head(report), ""]
     parts += [_table("Steps", TIME_COLUMNS, report, _no_extra), ""]
     if phases := _known(PHASE_COLUMNS, report):
-        parts += [_table("Where the time of a step goes", phases, report, _no_extra), ""]
+        parts += [_table("Where the time of a step goes (means)", phases, report, _no_extra), ""]
     parts += [
-        _table("Roofline (each rank against its whole node)", _roofline_columns(report), report, _roof_extra),
+        _table(ROOFLINE_TITLE, _roofline_columns(report), report, _roof_extra),
         "",
     ]
     resources = (*RESOURCE_COLUMNS, *_known(ENERGY_COLUMNS, report))
-    parts += [_table("Resources", resources, report, _no_extra), ""]
+    parts += [_table("Resources (of a step: means)", resources, report, _no_extra), ""]
     if report.parts:
         parts += [_parts(report), ""]
     parts += [_ceilings(report), ""]
@@ -171,7 +173,7 @@ def _roof_extra(summary: Summary) -> list[str]:
 def _table(title: str, columns: Sequence[tuple[str, str]], report: Report, extra: Any) -> Columns:
     names = [Column(name, right=True) for name, _ in columns]
     if extra is _roof_extra:
-        names += [Column("of roof", right=True), Column("bound by")]
+        names += [Column("of roof", right=True), Column("roof")]
     table = Columns(title, [Column(""), *names])
     for role in report.roles:
         cells = (*_cells(role.summary, columns), *extra(role.summary))
@@ -192,7 +194,8 @@ def _ceilings(report: Report) -> Columns:
     for roof in report.roofs:
         for c in roof.ceilings:
             measured = when(c.time_ns, "%Y-%m-%d %H:%M")
-            table.add(roof.host, c.name, units.number(c.value, c.unit), f"{c.spread:.1%}", measured)
+            spread = "-" if c.provenance == THEORETICAL else f"{c.spread:.1%}"
+            table.add(roof.host, c.name, units.number(c.value, c.unit), spread, measured)
     if not any(roof.ceilings for roof in report.roofs):
         table.add("-", "none measured", "-", "-", "-")
     return table

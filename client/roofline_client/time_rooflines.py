@@ -16,6 +16,7 @@ from .records import Ceiling, Value
 from .rooflines import LEVELS, between, place
 
 POINTS_SHOWN = 40  # of a panel
+OF_SHOWN = 3  # ways in which numbers came about
 # Title in the text -> the field of a point.
 VALUES = {
     "FLOPs": "flops",
@@ -30,24 +31,37 @@ def as_text(found: TimeRoofline) -> Group:
     """A panel after the other: what the machine can, where each kernel's time goes, what launches cost."""
     parts: list[Any] = [about.head(found.about, "time-based roofline")]
     for panel in found.panels:
-        parts += ["", *_panel(panel)]
+        parts += ["", *_panel(panel, found.over)]
     every = [value for panel in found.panels for value in _values(panel)]
     parts += about.reasons(every)
     parts += about.notes(found.notes)
     return Group(*parts, "", about.legend(_legend(found)))
 
 
-def _panel(panel: TimePanel) -> list[Any]:
+def _panel(panel: TimePanel, over: str) -> list[Any]:
     shown = panel.points[:POINTS_SHOWN]
     parts: list[Any] = [_machine(panel)]
     if shown:
-        parts.append(_points(panel, shown))
+        parts.append(_points(shown, over))
     if more := len(panel.points) - len(shown):
         parts.append(Text(f"and {more:,} more: --format csv has all of them"))
-    parts += [Text(clean(f"  {line}")) for line in _launches(panel)]
-    told = dict.fromkeys((point.label, point.words) for point in shown if point.words)
-    parts += [Text(clean(f"  {label}: {words}")) for label, words in told]
+    parts += [Text(clean(f"  {line}")) for line in (*_of_what(shown), *_launches(panel))]
+    told = dict.fromkeys((_subject(point, over), point.words) for point in shown if point.words)
+    parts += [Text(clean(f"  {subject}: {words}")) for subject, words in told]
     return parts
+
+
+def _subject(point: TimePoint, over: str) -> str:
+    """In a sweep a kernel is there once for each value of the parameter."""
+    return f"{point.label} at {f'{over} '.lstrip()}{point.at}" if point.at else point.label
+
+
+def _of_what(points: list[TimePoint]) -> Iterator[str]:
+    """What the numbers are of: a mean or median step, or the whole run."""
+    said = list(dict.fromkeys(point.time.reason for point in points if point.time.reason))
+    if said:
+        more = f", and {len(said) - OF_SHOWN} more" if len(said) > OF_SHOWN else ""
+        yield f"launches, FLOPs, bytes and times are of: {'; or '.join(said[:OF_SHOWN])}{more}"
 
 
 def _machine(panel: TimePanel) -> Text:
@@ -62,11 +76,15 @@ def _ceiling(ceiling: Ceiling) -> str:
     return f"{ceiling.name} {units.number(ceiling.value, ceiling.unit)}"
 
 
-def _points(panel: TimePanel, points: list[TimePoint]) -> Columns:
+def _points(points: list[TimePoint], over: str) -> Columns:
     swept, spread = any(p.at for p in points), any(p.time_spread for p in points)
-    heads = [Column(""), *([Column("at")] if swept else []), Column("rank")]
-    heads += [Column("launches", right=True), *(Column(title, right=True) for title in VALUES)]
-    heads += [Column("one of 5 % to 95 %", right=True)] if spread else []
+    heads = [Column(""), *([Column(over or "at")] if swept else []), Column("rank")]
+    heads += [
+        Column("launches", right=True),
+        *(Column(_title(title, points), right=True) for title in VALUES),
+    ]
+    one = "a launch" if points[0].kind == "kernel" else "a step"
+    heads += [Column(f"{one}, 5 to 95 %", right=True)] if spread else []
     table = Columns("", [*heads, Column("bytes of"), Column("bound by")])
     for point in points:
         cells = [point.label + (" (incomplete)" if point.incomplete else ""), *([point.at] if swept else [])]
@@ -77,6 +95,13 @@ def _points(panel: TimePanel, points: list[TimePoint]) -> Columns:
     return table
 
 
+def _title(title: str, points: list[TimePoint]) -> str:
+    """Without steps the server counts over the whole run, and says so with each number."""
+    if title != "time" or any("whole run" in point.time.reason for point in points):
+        return title
+    return "time of a step"
+
+
 def _launches(panel: TimePanel) -> Iterator[str]:
     """What launches alone cost, and what is no point because it has no FLOPs."""
     for box in panel.boxes:
@@ -84,18 +109,19 @@ def _launches(panel: TimePanel) -> Iterator[str]:
         yield f"overhead of {box.label}: hides {flops} or {moved}"
     if panel.no_flop_launches.value:
         took = f", {units.show(panel.no_flop_time)}" if panel.no_flop_time.value is not None else ""
-        yield f"{units.show(panel.no_flop_launches)} launches without FLOPs{took}: not in the table"
+        launches = "launch" if panel.no_flop_launches.value == 1 else "launches"
+        yield f"{units.show(panel.no_flop_launches)} {launches} without FLOPs{took}: not in the table"
     lacks = dict.fromkeys(point.incomplete for point in panel.points if point.incomplete)
     yield from (f"incomplete: {lack}" for lack in lacks)
 
 
-def _values(panel: TimePanel) -> Iterator[tuple[str, Value]]:
+def _values(panel: TimePanel) -> Iterator[tuple[str, str, Value]]:
     where = place(panel.host, panel.device)
-    yield f"balance of {where}", panel.balance
-    yield f"launch overhead of {where}", panel.launch_overhead
+    yield "balance", where, panel.balance
+    yield "launch overhead", where, panel.launch_overhead
     for point in panel.points:
         for title, field in VALUES.items():
-            yield f"{title} of {point.label}", getattr(point, field)
+            yield title, point.label, getattr(point, field)
 
 
 def _legend(found: TimeRoofline) -> Iterator[tuple[str, Value]]:

@@ -21,7 +21,7 @@ OF_STOP = {
     "throughput": "throughput",
     "speedup": "speedup",
     "efficiency": "efficiency",
-    "step time": "step_time",
+    "step time (median)": "step_time",
 }
 
 
@@ -32,7 +32,7 @@ def as_text(found: Trajectory) -> Group:
         parts += ["", _path(found.over, path)]
         parts += [Text(clean(f"  {path.words}"))] if path.words else []
     every = [named for path in found.paths for named in _values(path)]
-    parts += about.reasons((f"{title} of {subject}", value) for title, subject, value in every)
+    parts += about.reasons(every)
     parts += about.notes(found.notes)
     return Group(*parts, "", about.legend((title, value) for title, _, value in every))
 
@@ -40,7 +40,7 @@ def as_text(found: Trajectory) -> Group:
 def _path(over: str, path: Path) -> Columns:
     heads = [Column(over or "at"), Column("jobs", folds=True)]
     heads += [Column(title, right=True) for title in (*OF_POINT, *OF_STOP)]
-    table = Columns(path.role, [*heads, Column("bytes"), Column("bound by")])
+    table = Columns(path.role, [*heads, Column("bytes"), Column("roof")])
     for stop in path.stops:
         cells = [cell(title, getattr(stop.point, field)) for title, field in OF_POINT.items()]
         cells += [_of_stop(title, getattr(stop, field)) for title, field in OF_STOP.items()]

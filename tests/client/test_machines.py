@@ -71,8 +71,10 @@ def test_list_shows_the_highest_measured_of_the_whole_machine() -> None:
     assert [cell.strip() for cell in row(text, "  gpu 0")][:4] == ["-", "60 TFLOP/s", "4 TB/s", "-"]
 
 
-def test_machine_that_was_never_calibrated_is_all_dashes() -> None:
-    assert [cell.strip() for cell in row(form.as_text([made("a", 1)]), "a ")][4:9] == ["-"] * 5
+def test_machine_that_was_never_calibrated_says_so() -> None:
+    never = made("a", 1)
+    assert [cell.strip() for cell in row(form.as_text([never]), "a ")][4:9] == [*["-"] * 4, "never"]
+    assert rendered(form.comparison_text([never, OTHER])).splitlines()[0].endswith(", never calibrated")
 
 
 def test_states() -> None:
@@ -100,6 +102,9 @@ def test_theory_is_not_compared_with_what_was_measured() -> None:
     found = form.compared([made("a", 1, peak(1e12), theory), made("b", 1, peak(2e12))])
     assert [(c.provenance, c.ratios) for c in found] == [("measured", [1, 2]), ("analytic", [1, None])]
     assert "peak.f32.512 (theory)" in rendered(form.comparison_text([made("a", 1, theory), OTHER]))
+    named = theory._replace(name="peak.f32.512.theory")
+    text = rendered(form.comparison_text([made("a", 1, named), OTHER]))
+    assert "peak.f32.512.theory" in text and "(theory)" not in text
 
 
 def test_zero_has_no_ratio() -> None:

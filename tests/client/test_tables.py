@@ -65,7 +65,7 @@ def test_values_stand_below_their_titles(piped: Any) -> None:
     text = piped(tables.report_text(report()))
     titles = next(line for line in text.splitlines() if "step time" in line)
     values = next(line for line in text.splitlines() if "worker:0" in line)
-    for title, value in (("steps", "60"), ("step time", "65.2 ms"), ("examples/s", "245.4")):
+    for title, value in (("steps", "60"), ("step time (median)", "65.2 ms"), ("examples/s", "245.4")):
         assert titles.index(title) + len(title) == values.index(value) + len(value)
 
 
@@ -180,6 +180,14 @@ def test_every_number_is_whole_on_any_terminal(width: int) -> None:
 def test_ceiling_that_nobody_dated(piped: Any) -> None:
     own = roof()._replace(ceilings=[ceiling("dram.triad", "memory", 4e10, time_ns=0)])
     assert row(piped(tables.report_text(report(roofs=[own]))), "node1  dram.triad")[-1].strip() == "-"
+
+
+def test_ceiling_that_nobody_measured_has_no_spread(piped: Any) -> None:
+    theory = ceiling("peak.f32.512.theory", "compute", 2e12, provenance="analytic")
+    own = roof()._replace(ceilings=[ceiling("peak.f32.512", "compute", 1e12), theory])
+    text = piped(tables.report_text(report(roofs=[own])))
+    assert row(text, "node1  peak.f32.512 ")[3].strip().endswith("%")
+    assert row(text, "node1  peak.f32.512.theory")[3].strip() == "-"
 
 
 def test_jobs(piped: Any) -> None:
