@@ -43,7 +43,7 @@ def rate(counted: Sequence[KernelEvidence], field: str) -> float | None:
 
 
 def over_counted(known: Iterable[KernelEvidence]) -> Provenance:
-    """What FLOPs over counted bytes are: an estimate where the FLOPs come from shapes, the bytes of what ran."""
+    """What FLOPs over counted bytes are: an estimate where the FLOPs are those of shapes."""
     return Provenance.MEASURED if all(k.on_gpu for k in known) else Provenance.ESTIMATED
 
 

@@ -14,6 +14,7 @@ from roofline_server.model.points import (
     flops_spread,
     intensity_spread,
     levels,
+    nodes,
     plain,
     point,
     spread,
@@ -148,6 +149,8 @@ def test_gpus_of_a_node_share_its_one_network() -> None:
     assert number(held.attainable) == pytest.approx(2e12)
     assert (held.bound, number(held.headroom)) == ("net.tcp", pytest.approx(2))
     assert "share" in held.attainable.reason
+    (together,) = nodes(one_node)
+    assert together.ridge("network") == pytest.approx(8e4)
     two = against(x, reached, "network", [*one_node, gpu("m", 0)])
     assert number(two.attainable) == pytest.approx(2e12 + 2e12)
     flat = against(seen(1e6, "FLOP/byte"), reached, "network", one_node)
