@@ -16,12 +16,22 @@ from .panels import Drawn, Kind, Panel
 
 def figure(record: model_records.Roofline) -> Figure:
     """A panel for each node and device. Raises ClientError when there is nothing to draw."""
-    return panels.figure(KIND, record)
+    return panels.figure(KIND, record._replace(notes=[*_uncounted(record), *record.notes]))
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None:
     """Draw on these axes, one for each node and device. Errors as of `figure`."""
     panels.draw_on(KIND, axes, record)
+
+
+def _uncounted(record: model_records.Roofline) -> list[str]:
+    """Levels of memory that have a ceiling where something ran, and over which nothing is drawn."""
+    shown = [point for point in record.points if marks.can_be_drawn(point)]
+    places = {(point.host, point.device) for point in shown}
+    lines = [line for roof in record.roofs if (roof.host, roof.device) in places for line in roof.lines]
+    levels = {line.level for line in lines if line.kind == "memory"} - {point.level for point in shown}
+    order = [level for level in style.LEVEL_MARKERS if level in levels]
+    return [f"Bytes of {', '.join(level.upper() for level in order)}: nobody counted them."] if order else []
 
 
 def _draw(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:

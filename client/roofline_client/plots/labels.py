@@ -19,7 +19,7 @@ from matplotlib.transforms import Bbox, IdentityTransform
 
 from ..names import clean
 from . import style
-from .places import Place, Places, along_level, along_rising, round_a_point
+from .places import BELOW, BOTH, Place, Places, along_level, along_rising, round_a_point
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top; pixels
 LONGEST = 40  # letters of a name
@@ -68,10 +68,11 @@ class Labels(Artist):
         places: Places = round_a_point(x, y, style.MARKER / 2 if mark else 0.0)
         self._labels.append(Label(self._text(text, colour, 0.0), places, leader, (x, y), None, farthest))
 
-    def at_line(self, line: Line2D, text: str, colour: str, rising: bool) -> None:
-        """A text along a line of two points, level or rising by 45 degrees."""
+    def at_line(self, line: Line2D, text: str, colour: str, rising: bool, below: bool = False) -> None:
+        """A text along a line of two points, level or rising by 45 degrees; below: never above it."""
         angle = 45.0 if rising else 0.0
-        places: Places = along_rising(line) if rising else along_level(line)
+        sides = BELOW if below else BOTH
+        places: Places = along_rising(line, sides) if rising else along_level(line, sides)
         self._labels.append(Label(self._text(text, colour, angle), places, None, None, line, math.inf))
 
     def draw(self, renderer: Any) -> None:

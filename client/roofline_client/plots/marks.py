@@ -95,12 +95,14 @@ def _bars(axis: Axes, point: RoofPoint, alpha: float) -> None:
                 axis.plot(across, up, color=colour, linewidth=width, alpha=alpha, zorder=4, **caps)
 
 
-def arrows(axis: Axes, labels: Labels, spots: Sequence[Spot]) -> bool:
-    """From few points up to what they could reach; whether there are any."""
+def arrows(axis: Axes, labels: Labels, spots: Sequence[Spot], start: int = 1) -> bool:
+    """From few points up to what they could reach; whether there are any. Of several each has the name that
+    `name_points` gives it, counted from `start`."""
     shown = [spot.middle for spot in spots if spot.middle.kind != "step"]
     worth = [point for point in shown if (point.headroom.value or 0.0) >= LEAST_HEADROOM]
     if len(spots) > MOST_ARROWS or not all(is_drawable(p.attainable.value, p.headroom.value) for p in worth):
         return False
+    signs = {spot.middle: sign for spot, sign, _ in _signed(spots, start)} if len(worth) > 1 else {}
     for point in worth:
         x, y = place(point)
         top = point.attainable.value or y
@@ -113,6 +115,8 @@ def arrows(axis: Axes, labels: Labels, spots: Sequence[Spot]) -> bool:
         axis.add_line(Line2D((x, x), (y, top), color=style.colour(point.role), linewidth=0.8, zorder=2.9))
         factor = point.headroom.value or 0.0
         told = f"{factor:.1f}×" if factor < 10 else f"{tick(round(factor))}×"
+        sign = signs.get(point, "")
+        told = f"{sign}{':' if sign.isdecimal() else ''} {told}".strip()
         labels.at_point(x, math.sqrt(y * top), told, style.colour(point.role), mark=False)
     return bool(worth)
 
@@ -123,17 +127,23 @@ def name_points(
     """Write names beside spots; long names become numbers: the key to them, counted from `start`."""
     for point in points:
         labels.keep_off(*place(point))
-    named = _named(spots)
-    long = [spot for spot in named if len(clean(spot.name)) > LONGEST_NAME]
-    key: list[str] = []
-    for spot in named:
-        name = clean(spot.name)
-        if spot in long:
-            number = f"{start + len(key)}"
-            key.append(f"{number} {shortened(name, LONGEST_KEY)}")
-            name = number
-        labels.at_point(*place(spot.middle), name, style.colour(spot.middle.role))
-    return key
+    signed = _signed(spots, start)
+    for spot, sign, _ in signed:
+        labels.at_point(*place(spot.middle), sign, style.colour(spot.middle.role))
+    return [key for _, _, key in signed if key]
+
+
+def _signed(spots: Sequence[Spot], start: int) -> list[tuple[Spot, str, str]]:
+    """Spots that have a name, what is written beside them, and the key to it where that is a number."""
+    found: list[tuple[Spot, str, str]] = []
+    number = start
+    for spot in _named(spots):
+        name, key = clean(spot.name), ""
+        if len(name) > LONGEST_NAME:
+            name, key = f"{number}", f"{number} {shortened(name, LONGEST_KEY)}"
+            number += 1
+        found.append((spot, name, key))
+    return found
 
 
 def _named(spots: Sequence[Spot]) -> list[Spot]:

@@ -3,6 +3,7 @@ ridge between them, and the batch size at which a rank crosses it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +20,21 @@ from .panels import Drawn, Kind, Panel
 
 def figure(record: model_records.Roofline) -> Figure:
     """A panel for each node. Raises ClientError when there is nothing to draw."""
-    said = [*(crossing.words for crossing in record.crossings), *record.notes]
+    said = [*_words(record.crossings), *record.notes]
     return panels.figure(_kind(record), record._replace(notes=said))
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None:
     """Draw on these axes, one for each node. Errors as of `figure`."""
     panels.draw_on(_kind(record), axes, record)
+
+
+def _words(crossings: Sequence[Crossing]) -> list[str]:
+    """What is said of each rank, of those with the same words once."""
+    ranks: dict[str, list[str]] = {}
+    for crossing in crossings:
+        ranks.setdefault(crossing.words, []).append(crossing.label)
+    return [f"{marks.names_of(labels)}: {words}" for words, labels in ranks.items() if words]
 
 
 def _kind(record: Roofline) -> Kind:
@@ -74,7 +83,10 @@ def _cross(axis: Axes, labels: Labels, panel: Panel, crossing: Crossing, ridge: 
     looks = {"color": style.colour(points[0].role), "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
     arrow = {"arrowstyle": "->,head_width=0.15,head_length=0.3", "shrinkA": 5.0, "shrinkB": 0.0, **looks}
     axis.annotate("", (ridge, y), (x, y), arrowprops=arrow, zorder=3).set_in_layout(False)
-    told = f"at batch {units.number(batch, '1')}"
+    # The shaft again, as a line that labels keep off.
+    axis.add_line(Line2D((x, ridge), (y, y), alpha=0.0))
+    # Examples are whole; the factor is for what floats make of a whole number.
+    told = f"at batch {math.ceil(batch * (1 - 1e-9)):,}"
     labels.at_point(ridge, y, told, style.colour(points[0].role), mark=False)
     return True
 

@@ -30,6 +30,7 @@ class Panel(NamedTuple):
     title: str
     lines: list[RoofLine]
     points: list[RoofPoint]
+    hidden: Sequence[str] = ()  # labels of ceilings that lie too near to others
 
 
 class Drawn(NamedTuple):
@@ -89,14 +90,19 @@ def _draw(
         roofs.draw_roof(axis, labels, panel.lines, frame)
         drawn.append(kind.draw(axis, labels, panel, len(key) + 1))
         key += drawn[-1].key
-    bare = [f"{p.title}: no roof, no ceilings were measured there." for p in panels if not p.lines]
+    notes = [f"{p.title}: no roof, no ceilings were measured there." for p in panels if not p.lines]
     points = [point for panel in panels for point in panel.points]
     handles = [
         *marks.explained(points, any(d.arrows for d in drawn), kind.by_level),
         *({str(h.get_label()): h for d in drawn for h in d.more}.values()),
         *roofs.explained(line for panel in panels for line in panel.lines),
     ]
-    return handles, key, bare
+    notes += [
+        f"{p.title}: not drawn, as they would lie on others: {', '.join(p.hidden)}."
+        for p in panels
+        if p.hidden
+    ]
+    return handles, key, notes
 
 
 def _frame(panel: Panel) -> Frame:
@@ -107,6 +113,7 @@ def panels_of(record: Roofline) -> tuple[list[Panel], list[str]]:
     """What to draw, and what is said of what cannot be drawn. Raises ClientError when nothing can."""
     points = [p for p in record.points if marks.can_be_drawn(p)]
     lines = {(roof.host, roof.device): roofs.drawable(roof) for roof in record.roofs}
+    hidden = {(roof.host, roof.device): roofs.hidden(roof) for roof in record.roofs}
     keys = [key for key, drawn in lines.items() if drawn]
     keys = list(dict.fromkeys([*keys, *((p.host, p.device) for p in points)]))
     if not keys:
@@ -121,7 +128,8 @@ def panels_of(record: Roofline) -> tuple[list[Panel], list[str]]:
     for host, device in keys:
         own = [p for p in points if (p.host, p.device) == (host, device)]
         title = ", ".join(part for part in (names[clean(host)], clean(device)) if part)
-        panels.append(Panel(title, lines.get((host, device), []), own))
+        key = host, device
+        panels.append(Panel(title, lines.get(key, []), own, hidden.get(key, [])))
     return panels, notes
 
 

@@ -55,7 +55,11 @@ def _visible(line: Line2D, axis: Axes) -> tuple[float, float, float, float]:
     return begin, y0 + (begin - x0) * slope, end, y0 + (end - x0) * slope
 
 
-def along_level(line: Line2D) -> Places:
+BOTH, BELOW = ((1, 0.0), (-1, 5.0)), ((-1, 0.0),)  # sides of a line, and what each costs, points
+Sides = tuple[tuple[int, float], ...]
+
+
+def along_level(line: Line2D, sides: Sides = BOTH) -> Places:
     """Above or under the line, from its right end on leftwards."""
 
     def places(axis: Axes, width: float, height: float, scale: float) -> Iterator[Place]:
@@ -64,13 +68,13 @@ def along_level(line: Line2D) -> Places:
             x = end - width / 2 - step * 10 * scale
             if x - width / 2 < begin and step:
                 return
-            for side, more in ((1, 0.0), (-1, 5.0)):
+            for side, more in sides:
                 yield Place(x, y + side * (height / 2 + 0.3 * scale), step * 4 + more)
 
     return places
 
 
-def along_rising(line: Line2D) -> Places:
+def along_rising(line: Line2D, sides: Sides = BOTH) -> Places:
     """Above or under the line, from where it comes into the picture on."""
 
     def places(axis: Axes, width: float, height: float, scale: float) -> Iterator[Place]:
@@ -80,7 +84,7 @@ def along_rising(line: Line2D) -> Places:
             on = (width / 2 + 4 * scale) * math.sqrt(0.5) + step * 8 * scale
             if begin + on + width / 2 * math.sqrt(0.5) > end and step:
                 return
-            for side, more in ((1, 0.0), (-1, 5.0)):
+            for side, more in sides:
                 yield Place(begin + on - side * aside, y + on + side * aside, step * 4 + more)
 
     return places

@@ -30,7 +30,7 @@ def draw_points(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
     spots = marks.spots_of(panel.points)
     marks.draw_points(axis, panel.points, lambda point: style.marker(point.role))
     key = marks.name_points(labels, panel.points, spots, start)
-    return Drawn(key, marks.arrows(axis, labels, spots))
+    return Drawn(key, marks.arrows(axis, labels, spots, start))
 
 
 def across_of(points: Sequence[RoofPoint]) -> str:

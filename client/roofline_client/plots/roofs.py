@@ -15,12 +15,26 @@ from .scales import Frame, is_drawable
 
 TOLD_APART = 0.8  # a ceiling higher than this share of its upper neighbour would hide behind it
 THEORY_APART = 0.98  # a dashed line may be nearer
+LABEL_APART = 1.3  # a label has no room between a line and one nearer above it than this factor
 THEORY = "analytic"
 
 
 def drawable(roof: Roof) -> list[RoofLine]:
     """What is drawn of a roof."""
-    return worth_drawing([x for x in roof.lines if len(x.flops) > 1 and is_drawable(*x.flops, *x.intensity)])
+    return worth_drawing([line for line in roof.lines if _has_place(line)])
+
+
+def hidden(roof: Roof) -> list[str]:
+    """Labels of the highest ceilings of levels of memory that have no line, as all lie on others."""
+    drawn = drawable(roof)
+    levels = dict.fromkeys(line.level for line in roof.lines if line.kind == "memory" and line.level)
+    lost = [level for level in levels if not any(line.level == level for line in drawn)]
+    found = [[x for x in roof.lines if x.level == level and _has_place(x)] for level in lost]
+    return [max(same, key=height).label for same in found if same]
+
+
+def _has_place(line: RoofLine) -> bool:
+    return len(line.flops) > 1 and is_drawable(*line.flops, *line.intensity)
 
 
 def worth_drawing(lines: Sequence[RoofLine]) -> list[RoofLine]:
@@ -82,11 +96,20 @@ def frame_of(lines: Sequence[RoofLine], placed: Iterable[tuple[float, float]]) -
 
 def draw_roof(axis: Axes, labels: Labels, lines: Sequence[RoofLine], frame: Frame) -> None:
     # Those that make the roof have the first choice of places for their labels.
+    ridged = any(map(is_slanting, lines))
     for line in sorted(lines, key=lambda x: (not x.binding, is_theory(x))):
-        _draw_line(axis, labels, line, frame, any(map(is_slanting, lines)))
+        drawn = _draw_line(axis, line, frame, ridged)
+        colour = style.INK if line.binding else style.DIM
+        labels.at_line(drawn, line.label, colour, is_slanting(line), _is_under_theory(line, lines))
 
 
-def _draw_line(axis: Axes, labels: Labels, line: RoofLine, frame: Frame, ridged: bool) -> None:
+def _is_under_theory(line: RoofLine, lines: Sequence[RoofLine]) -> bool:
+    """Whether a dashed line lies so near above that a label between the two would stand on it."""
+    above = (x for x in lines if is_theory(x) and is_slanting(x) == is_slanting(line))
+    return not is_theory(line) and any(1 <= height(x) / height(line) < LABEL_APART for x in above)
+
+
+def _draw_line(axis: Axes, line: RoofLine, frame: Frame, ridged: bool) -> Line2D:
     """A ceiling from its ridge to the edge of the picture; without one from edge to edge."""
     if is_slanting(line):
         slope = height(line)
@@ -99,7 +122,7 @@ def _draw_line(axis: Axes, labels: Labels, line: RoofLine, frame: Frame, ridged:
         (left, right), up, **_looks(line), solid_capstyle="butt", zorder=2 + (0.1 if line.binding else 0)
     )
     axis.add_line(drawn)
-    labels.at_line(drawn, line.label, style.INK if line.binding else style.DIM, is_slanting(line))
+    return drawn
 
 
 def _looks(line: RoofLine) -> dict[str, Any]:

@@ -10,9 +10,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.text import Annotation
 from roofline_client import plots
-from roofline_client.model_records import Path, RoofPoint
+from roofline_client.model_records import RoofPoint
 from roofline_client.names import short_hosts
 from roofline_client.plots.marks import names_of, spots_of
 
@@ -91,6 +90,37 @@ def test_headroom_of_few_points() -> None:
     assert "5.4×" in texts and "headroom to the roof" in texts
     many = [point(f"worker:{n}", 1.5**n, 1e9 * 2**n) for n in range(8)]
     assert "headroom to the roof" not in drawn(roofline(many, [xeon_roof()]))[1]
+
+
+def test_headroom_of_several_points_tells_whose_it_is() -> None:
+    long = "convolution backward_weights of 64x56x56x64"
+    points = [point("worker:0", 4.2, 1e11), point("chief:0", 4.4, 3e10), point(long, 4.0, 1e10, role="ddp")]
+    _, texts = drawn(roofline(points, [xeon_roof()]))
+    assert {"worker:0 5.4×", "chief:0 19×", "1: 51×"} <= texts
+
+
+def test_measured_label_keeps_off_the_theoretical_line_just_above() -> None:
+    figure, _ = drawn(PLANES["roofline"])
+    axis = figure.axes[0]
+    places = {t.get_text(): t.get_position()[1] for t in axis.texts if t.get_visible()}
+    measured, theory = (
+        next(at for text, at in places.items() if text.startswith(f"FP32 512-bit {word}"))
+        for word in ("FMA", "theoretical")
+    )
+    low, high = (
+        axis.transData.transform((1.0, peak))[1] for peak in (models.PEAK_512 * 0.93, models.PEAK_512)
+    )
+    assert measured < low < high < theory
+
+
+def test_level_whose_ceiling_lies_on_another_is_named() -> None:
+    roof = xeon_roof()
+    near = models.line("l3.read", "L3 read 140.0 GB/s", "memory", 140e9, models.PEAK_512 * 0.93)
+    other = near._replace(name="dram.read", label="DRAM read 130.0 GB/s", level="dram")
+    _, texts = drawn(roofline([point()], [roof._replace(lines=[*roof.lines, near, other])]))
+    assert seen_text(texts, "node1: not drawn, as they would lie on others: L3 read 140.0 GB/s.")
+    assert not seen_text(texts, "DRAM read 130.0")  # the triad tells of DRAM
+    assert not seen_text(drawn(roofline([point()], [roof]))[1], "would lie on others")
 
 
 def test_many_ranks_have_the_names_of_the_slowest_and_fastest() -> None:
@@ -189,59 +219,32 @@ def test_levels_of_one_thing_are_joined() -> None:
     assert len({line.get_marker() for line in markers(figure.axes[0])}) == 3
 
 
-# -- trajectories -----------------------------------------------------------------------------------
+def test_levels_nobody_counted_are_named() -> None:
+    record = roofline([point(level="minimum")], [xeon_roof(hierarchical=True)], "hierarchical")
+    _, texts = drawn(record, "hierarchical")
+    assert seen_text(texts, "Bytes of L1, L2, L3, DRAM: nobody counted them.")
+    counted = roofline([point(level="dram"), point(level="l1", intensity=1.0)], record.roofs, "hierarchical")
+    assert seen_text(drawn(counted, "hierarchical")[1], "Bytes of L2, L3: nobody counted them.")
 
 
-def test_trajectory_has_an_arrow_from_stop_to_stop() -> None:
-    figure, _ = drawn(models.vgg16(), "trajectory")
-    arrows = [a for a in figure.axes[0].texts if isinstance(a, Annotation) and a.arrow_patch]
-    assert len(arrows) == 3 * 5
-    assert len(figure.axes) == 3
+# -- network ----------------------------------------------------------------------------------------
 
 
-def test_trajectory_without_throughput_is_the_plane_alone() -> None:
-    path = Path("worker", [models.stop("1", point(), None, None), models.stop("2", point(), None, None)], "")
-    assert len(drawn(models.trajectory(path), "trajectory")[0].axes) == 1
+def test_batch_that_hides_the_network_is_whole_examples() -> None:
+    found = point(level="network", intensity=190.0)
+    for at, told in ((102.01, "at batch 103"), (188.0000000001, "at batch 188")):
+        record = roofline([found], [models.network_roof()], "network", crossings=[models.crossing(at=at)])
+        assert told in drawn(record, "network")[1]
 
 
-def test_stop_without_flops_is_named() -> None:
-    stops = [
-        models.stop("1", point(), 100.0, 1.0),
-        models.stop("2", models.no_point("worker:0"), 190.0, 0.95),
+def test_sentences_on_crossings_name_their_ranks() -> None:
+    said = [
+        models.crossing(f"worker:{n}")._replace(words=words)
+        for n, words in enumerate(("same", "same", "own"))
     ]
-    figure, texts = drawn(models.trajectory(Path("worker", stops, "")), "trajectory")
-    assert seen_text(texts, "worker at nodes 2: not drawn (no FLOP/s")
-    throughput = figure.axes[1].lines[0]
-    assert list(throughput.get_ydata()) == [100.0, 190.0]  # type: ignore[arg-type]
-
-
-def test_where_efficiency_has_no_meaning_speedup_is_drawn_and_the_reason_said() -> None:
-    why = absent("1", "a larger batch is no more of the machine")
-    stops = [models.stop(f"{n}", point(), 120.0 * n, None)._replace(efficiency=why) for n in (1, 4)]
-    figure, texts = drawn(models.trajectory(Path("worker", stops, ""), over="batch"), "trajectory")
-    assert [axis.get_ylabel() for axis in figure.axes[1:]] == ["Throughput (examples/s)", "Speedup"]
-    assert list(figure.axes[2].lines[0].get_ydata()) == [1.0, 4.0]  # type: ignore[arg-type]
-    assert "ideal scaling" not in texts
-    assert seen_text(texts, "No scaling efficiency: a larger batch is no more of the machine.")
-    alone = [stop._replace(speedup=why) for stop in stops]
-    figure, texts = drawn(models.trajectory(Path("worker", alone, ""), over="batch"), "trajectory")
-    assert len(figure.axes) == 2 and figure.axes[1].get_xlabel() == "batch"
-
-
-def test_stops_of_several_precisions_tell_their_roofs() -> None:
-    stops = [models.stop("1", point(), 1.0, 1.0), models.stop("2", point(precision="bf16"), 2.0, 1.0)]
-    _, texts = drawn(models.trajectory(Path("worker", stops, "")), "trajectory")
-    assert seen_text(
-        texts, "Stops differ in precision: f32 (worker at 1) under FP32 512-bit FMA 1214.2 GFLOP/s;"
-    )
-    assert seen_text(texts, "bf16 (worker at 2) has no ceiling here.")
-
-
-def test_ideal_is_the_throughput_at_full_efficiency() -> None:
-    stops = [models.stop(str(n), point(), 100.0 * n * e, e) for n, e in ((1, 1.0), (4, 0.5))]
-    top, bottom = drawn(models.trajectory(Path("worker", stops, "")), "trajectory")[0].axes[1:]
-    assert [list(line.get_ydata()) for line in top.lines] == [[100.0, 200.0], [100.0, 400.0]]  # type: ignore[arg-type]
-    assert list(bottom.lines[0].get_ydata()) == [1.0, 0.5]  # type: ignore[arg-type]
+    points = [point(f"worker:{n}", 190.0 + n, level="network") for n in range(3)]
+    _, texts = drawn(roofline(points, [models.network_roof()], "network", crossings=said), "network")
+    assert seen_text(texts, "worker:0-1: same") and seen_text(texts, "worker:2: own")
 
 
 # -- breakdowns and steps ---------------------------------------------------------------------------
