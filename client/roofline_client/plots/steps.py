@@ -21,24 +21,16 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from .. import units
 from ..errors import ClientError
 from ..names import clean
-from ..records import TableChunk
 from . import Steps, caption, sheet, style
 from .marks import names_of
 from .scales import unit_for
+from .step_rows import PHASES, Step, read
 
 MOST_RANKS = 6  # with more, roles are drawn as bands
 MOST_PLACES = 240  # steps drawn side by side
 LONG = 3.0  # steps that many times as long as nearly all others would press those to the ground: they are cut
 FEW = 8  # steps
 WIDTH, HEIGHT, BAND = 6.3, 1.15, 1.9  # inches
-PHASES = ("input", "forward", "backward", "communicate", "optimizer")
-
-
-class Step(NamedTuple):
-    """One step of a rank, seconds; phases: those that were seen."""
-
-    time: float
-    phases: dict[str, float]
 
 
 class Panel(NamedTuple):
@@ -82,7 +74,7 @@ def _is_single(panels: Sequence[Panel]) -> bool:
 
 
 def _panels(record: Steps) -> tuple[list[Panel], list[str]]:
-    ranks, notes = _read(record.chunks)
+    ranks, notes = read(record.chunks)
     if not ranks:
         why = caption.joined(notes[:3]) or "no step was marked or seen"
         raise ClientError(f"nothing to draw: job {clean(record.job)} has no steps: {clean(why)}")
@@ -101,32 +93,6 @@ def _role(rank: str) -> str:
 def _order(rank: str) -> tuple[str, int, str]:
     role, _, index = rank.rpartition(":")
     return role, int(index) if index.isdecimal() else 0, index
-
-
-def _read(chunks: Iterable[TableChunk]) -> tuple[dict[str, dict[int, Step]], list[str]]:
-    """Rank -> step number -> step. Of a step done again (after a restart) the last counts."""
-    ranks: dict[str, dict[int, Step]] = {}
-    notes: list[str] = []
-    again = 0
-    for chunk in chunks:
-        notes += chunk.notes
-        for row in chunk.records():
-            rank, number, took = row.get("rank"), row.get("step"), row.get("duration_ns")
-            if not rank or not isinstance(number, int) or not isinstance(took, (int, float)) or took <= 0:
-                continue
-            steps = ranks.setdefault(str(rank), {})
-            again += number in steps
-            steps[number] = Step(took / 1e9, _phases(row))
-    if again:
-        notes.append(
-            f"{again:,} steps were done again, or are windows of several workers: the last is drawn."
-        )
-    return ranks, notes
-
-
-def _phases(row: dict[str, Any]) -> dict[str, float]:
-    found = {name: row.get(f"{name}_time") for name in PHASES}
-    return {name: float(v) for name, v in found.items() if isinstance(v, (int, float)) and 0 < v < math.inf}
 
 
 # -- drawing ------------------------------------------------------------------------------------------
