@@ -30,7 +30,7 @@ def test_unknown_job(site: Site) -> None:
 
 def test_no_server_at_the_address(site: Site) -> None:
     one_line(site.ask("report", "--job", "42", "--server", "127.0.0.1:9"), 4, "127.0.0.1:9")
-    one_line(site.ask("jobs", "--server", "nonsense"), 3, "HOST:PORT")
+    one_line(site.ask("jobs", "--server", "nonsense"), 2, "HOST:PORT")
 
 
 def test_port_in_use(site: Site) -> None:
@@ -70,4 +70,4 @@ def test_picture_that_cannot_be_written(site: Site) -> None:
 
 
 def test_step_range_that_cannot_be(site: Site) -> None:
-    one_line(site.ask("report", "--job", "42", "--steps", "a:b"), 3, "FIRST:LAST")
+    one_line(site.ask("report", "--job", "42", "--steps", "a:b"), 2, "FIRST:LAST")
