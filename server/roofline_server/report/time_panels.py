@@ -193,7 +193,8 @@ def _without_flops(nothing: Sequence[Drawn], points: str) -> tuple[Value, Value]
         why = "counted where points are kernels"
         return Value(None, "1", reason=why), Value(None, "s", reason=why)
     launches, seconds = (sum(d.found.launches for d in nothing), sum(d.found.seconds for d in nothing))
-    per = nothing[0].found.per if nothing else ""
+    jobs = len({d.job for d in nothing})
+    per = (f"{jobs} jobs added up; of each " if jobs > 1 else "") + (nothing[0].found.per if nothing else "")
     return (
         value(launches, "1", Provenance.MEASURED, Scope.ROLE, reason=per),
         value(seconds, "s", Provenance.MEASURED, Scope.ROLE, reason=per),

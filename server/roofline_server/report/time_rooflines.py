@@ -111,10 +111,10 @@ def _job(store: Store, name: str, asked: Asked, points: str) -> _Job:
 
 
 def _joined(job: _Job) -> _Job:
-    """Kernels by name without shapes, of each the one that took most time."""
+    """Points by name without shapes, of each the one that took most time; what is no point stays as it is."""
     best: dict[tuple[object, ...], Found] = {}
     for one in job.found:
-        key = (one.place, one.precision, one.role, one.name, one.is_drawable)
+        key = (one.place, one.precision, one.role, one.name, None if one.is_drawable else one.label)
         if key not in best or one.seconds > best[key].seconds:
             best[key] = one
     others = len(job.found) - len(best)

@@ -182,7 +182,8 @@ def test_kernels_of_several_jobs_are_joined_by_name_in_order_of_the_parameter(tm
             kernel("matmul", flops * size, 1000 * size, problem=f"{size}x{flops}") for flops in (10**6, 10**5)
         )
         facts = [f"tag.batch={size}", "tag.experiment=size"]
-        called = [Call(large, 1, 20 * US * size), Call(small, 1, 10 * US)]
+        moves = [Call(kernel("reorder", 0, 1000, problem=f"{size}x{n}"), 1, 5 * US) for n in (1, 2)]
+        called = [Call(large, 1, 20 * US * size), Call(small, 1, 10 * US), *moves]
         run(store, host, called, f"j{size}", facts=facts, first=number)
     found = ask(store, job="", experiment="size", over="batch")
     points = only(found).points
@@ -190,6 +191,10 @@ def test_kernels_of_several_jobs_are_joined_by_name_in_order_of_the_parameter(tm
     assert sorted((p.job, p.at, p.flops.value) for p in points) == [("j16", "16", 16e6), ("j2", "2", 2e6)]
     assert [p.at for p in points] == ["2", "16"]
     assert any("shapes alone" in note and note.endswith("; 1 is left out") for note in found.notes)
+    # What has no FLOPs is no point that could be joined: all of it counts.
+    assert only(found).no_flop_launches.value == 4
+    assert only(found).no_flop_time.value == pytest.approx(20e-6)
+    assert "2 jobs added up" in only(found).no_flop_time.reason
     assert found.over == "batch"
     assert found.about.experiment == "size"
     both = ask(store, job="", jobs=("j2", "j16"))
