@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -236,6 +237,9 @@ def calibrate(
 
     if full and quick:
         raise typer.BadParameter("not together with --quick", param_hint="--full")
+    if python is not None and shutil.which(python) is None:
+        # Before anything is measured: what an earlier run found with it would be replaced by nothing.
+        raise typer.BadParameter(f"{python!r} is no program that can be run", param_hint="--python")
     config = _load(context.obj[0], **context.obj[1])
     state = Path(config.state) if config.state else default_state()
     effort = "full" if full else "quick" if quick else "normal"
