@@ -16,6 +16,7 @@ from .evidence import RankEvidence, reason_of
 from .records import Crossing
 from .roofline import NETWORK, Limits
 from .values import Provenance, Scope, Value, value
+from .wording import number
 from .work import mean_flops
 
 LEAST_SHARE = 0.5  # of the collectives' bytes that TCP must have carried to be what carried them
@@ -190,7 +191,9 @@ def _batch(ranks: Sequence[RankEvidence]) -> Value:
 
 
 def _words(batch: float, at: float, found: float, balance: float) -> str:
-    here = f"{found:.3g} FLOP a byte at {batch:.0f} examples a step, the node balances at {balance:.3g}"
+    here = (
+        f"{number(found)} FLOP a byte at {batch:.0f} examples a step, the node balances at {number(balance)}"
+    )
     if at > batch:
         return (
             f"bound by the network at its peak rate: {here}; computing takes longer from {at:.0f} examples on"

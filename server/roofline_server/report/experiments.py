@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..store.view import JobView
 from .members import host_of
 
 MOST_JOBS = 256
+MOST_NAMED = 4  # jobs in one note
 THREADS = "setting.OMP_NUM_THREADS"
 NOT_TRAINING = ("ps", "evaluator")
 QUANTITIES = ("nodes", "ranks", "ps", "batch", "threads", "ranks_per_node")
@@ -44,6 +45,24 @@ def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
     if len(found) > MOST_JOBS:
         raise BadRequest(f"{len(found)} jobs in one answer; at most {MOST_JOBS}: name some of them")
     return found
+
+
+def pooled(notes: Iterable[str]) -> list[str]:
+    """Notes "job NAME: TEXT" of the same text as one, "jobs NAME, NAME: TEXT", at the place of the first."""
+    whose: dict[tuple[bool, str], list[str]] = {}
+    for note in notes:
+        name, colon, text = note.removeprefix("job ").partition(": ")
+        mine = note.startswith("job ") and bool(colon)
+        whose.setdefault((mine, text if mine else note), []).append(name)
+    return [_told(names, text) if mine else text for (mine, text), names in whose.items()]
+
+
+def _told(names: Sequence[str], text: str) -> str:
+    known = list(dict.fromkeys(names))
+    if len(known) == 1:
+        return f"job {known[0]}: {text}"
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    return f"jobs {', '.join(known[:MOST_NAMED])}{more}: {text}"
 
 
 def slim(view: JobView) -> JobView:

@@ -13,6 +13,7 @@ from ..store.view import JobView
 from .about import about
 from .evidence import NEEDED as OF_REPORT
 from .experiments import check_parameter, jobs_of, parameter, slim
+from .experiments import pooled as pooled_notes
 from .kernel_totals import NEEDED as OF_KERNELS
 from .kernel_totals import kernel_totals
 from .records import Subject
@@ -67,7 +68,7 @@ def time_roofline(store: Store, asked: Asked) -> TimeRoofline:
         jobs = [_joined(job) for job in jobs]
     panels, notes = _panels(jobs, points)
     shared = [note for job in jobs for note in job.notes]
-    said = list(dict.fromkeys([*shared, *notes]))
+    said = pooled_notes(dict.fromkeys([*shared, *notes]))
     return TimeRoofline(about([job.view for job in jobs], asked.experiment), panels, said, asked.over)
 
 

@@ -22,6 +22,7 @@ from .about import about
 from .build import gather
 from .evidence import NEEDED
 from .experiments import QUANTITIES, check_parameter, jobs_of, parameter, slim
+from .experiments import pooled as pooled_notes
 from .members import is_running, role_order
 from .notes import tag_notes
 from .records import ALL_STEPS, Steps
@@ -69,7 +70,7 @@ def trajectory(store: Store, asked: Asked) -> Trajectory:
         asked.over,
         paths,
         _roofs(jobs),
-        notes,
+        pooled_notes(notes),
     )
 
 

@@ -10,6 +10,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest, UnknownJob
 from roofline_server.model.records import Trajectory
 from roofline_server.records import Ceiling
+from roofline_server.report.experiments import pooled
 from roofline_server.report.records import Steps
 from roofline_server.report.trajectories import Asked, trajectory
 from roofline_server.store.store import Store
@@ -311,3 +312,10 @@ def test_answer_survives_sealing(scaled: Store) -> None:
     before = ask(scaled)
     scaled.seal()
     assert numbers(ask(scaled)) == numbers(before) == EXPECTED
+
+
+def test_what_is_said_of_several_jobs_is_said_once() -> None:
+    torn = [f"job c{n}: torn" for n in range(6)]
+    notes = ["job a: busy: one", "no job", "job b: busy: one", "job a: late", *torn]
+    told = ["jobs a, b: busy: one", "no job", "job a: late", "jobs c0, c1, c2, c3 and 2 more: torn"]
+    assert pooled(notes) == told
