@@ -59,7 +59,8 @@ def _kind(record: Roofline) -> Kind:
             style.DIM,
             mark=False,
         )
-        crossed = [_cross(axis, labels, panel, crossing, at) for crossing in here]
+        told: set[str] = set()
+        crossed = [_cross(axis, labels, panel, crossing, at, told) for crossing in here]
         return drawn._replace(more=[_explained()] if any(crossed) else [])
 
     return Kind("Network roofline", _across, draw)
@@ -71,8 +72,10 @@ def _ridge(crossings: Sequence[Crossing]) -> float | None:
     return known.pop() if len(known) == 1 else None
 
 
-def _cross(axis: Axes, labels: Labels, panel: Panel, crossing: Crossing, ridge: float) -> bool:
-    """An arrow from the point to the ridge with the batch size at which it gets there."""
+def _cross(
+    axis: Axes, labels: Labels, panel: Panel, crossing: Crossing, ridge: float, said: set[str]
+) -> bool:
+    """An arrow from the point to the ridge with the batch size at which it gets there; said: such sizes."""
     batch = crossing.crossing.value
     points = [p for p in panel.points if p.label == crossing.label]
     if not points or batch is None:
@@ -87,7 +90,9 @@ def _cross(axis: Axes, labels: Labels, panel: Panel, crossing: Crossing, ridge: 
     axis.add_line(Line2D((x, ridge), (y, y), alpha=0.0))
     # Examples are whole; the factor is for what floats make of a whole number.
     told = f"at batch {math.ceil(batch * (1 - 1e-9)):,}"
-    labels.at_point(ridge, y, told, style.colour(points[0].role), mark=False)
+    if told not in said:
+        labels.at_point(ridge, y, told, style.colour(points[0].role), mark=False)
+        said.add(told)
     return True
 
 

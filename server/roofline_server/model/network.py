@@ -6,6 +6,7 @@ link carries both directions at once and its ceiling is measured in one, so the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -195,9 +196,8 @@ def _words(batch: float, at: float, found: float, balance: float) -> str:
         f"{number(found)} FLOP a byte at {batch:.0f} examples a step, the node balances at {number(balance)}"
     )
     if at > batch:
-        return (
-            f"bound by the network at its peak rate: {here}; computing takes longer from {at:.0f} examples on"
-        )
+        most = f"computing takes longer from {math.ceil(at):,} examples on"
+        return f"bound by the network at its peak rate: {here}; {most}"
     return (
         f"not bound by the network even at its peak rate: {here}; communicating takes longer below {at:.0f}"
     )
