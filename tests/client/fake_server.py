@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import grpc
+from roofline.v1 import models_pb2, query_pb2_grpc
 from roofline.v1 import query_pb2 as pb
-from roofline.v1 import query_pb2_grpc
 
 Script = Callable[[Any, grpc.ServicerContext], Any]
 
@@ -48,6 +48,7 @@ def serving(
     scripts = {
         "GetReport": report or answer(pb.Report()),
         "ListJobs": jobs or answer(pb.ListJobsResponse()),
+        "GetRoofline": answer(models_pb2.Roofline()),
         **others,
     }
 

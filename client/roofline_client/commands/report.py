@@ -41,6 +41,7 @@ def report(
 
     with connect(server) as client:
         found = client.report(job, first, last)
+        drawn = None if plot is None else client.roofline(job, first_step=first, last_step=last)
     with reader_may_leave():
         if output == "json":
             print(tables.as_json(found))
@@ -49,7 +50,7 @@ def report(
         else:
             tables.show(tables.report_text(found))
     if plot is not None:
-        from ..plots import draw_roofline
+        from ..plots import draw
 
-        draw_roofline(found, plot)
+        draw("roofline", drawn, plot)
         print(f"roofline written to {plot}", file=sys.stderr)

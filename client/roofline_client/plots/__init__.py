@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import ClientError
 from ..model_records import About
 from ..names import clean
-from ..records import Report, TableChunk
+from ..records import TableChunk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,10 +89,3 @@ def _module(kind: str) -> Any:
     if kind not in KINDS:
         raise ClientError(f"no picture of the kind {clean(kind)!r}; there are {', '.join(KINDS)}")
     return import_module(f".{kind}", __name__)
-
-
-def draw_roofline(report: Report, path: Path) -> None:
-    """The roofline of a report, as far as the report has it. Errors as of `draw`."""
-    from .of_report import roofline_of
-
-    draw("roofline", roofline_of(report), path)

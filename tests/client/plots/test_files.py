@@ -12,11 +12,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from roofline_client import ClientError, plots
-from roofline_client.model_records import Breakdown, TimeRoofline, Trajectory
+from roofline_client.model_records import Breakdown, MachineAbout, TimeRoofline, Trajectory
 from roofline_client.plots import Steps, style
 
 from .. import chunks
-from ..reports import point, report, roof
+from ..reports import roof
 from . import models
 
 ROOT = Path(__file__).parents[3]
@@ -229,10 +229,11 @@ def test_legend_on_axes_of_somebody_else_covers_no_bar(kind: str) -> None:
     assert axis._left_title.get_window_extent().y0 >= legend.y1  # type: ignore[attr-defined]
 
 
-def test_roofline_of_a_report(tmp_path: Path) -> None:
-    plots.draw_roofline(
-        report(roofs=[roof()], points=[point(), point("ps:0", flops=1e9)]), tmp_path / "x.svg"
-    )
+def test_roofline_in_a_file_names_lines_ranks_machine_and_alignment(tmp_path: Path) -> None:
+    points = [models.point("worker:0"), models.point("ps:0", flops=1e9)]
+    machine = MachineAbout("node1", "a made-up CPU", 8, 1)
+    record = models.roofline(points, [roof()])._replace(about=models.about(machines=[machine]))
+    plots.draw("roofline", record, tmp_path / "x.svg")
     text = (tmp_path / "x.svg").read_text()
     assert all(
         words in text for words in ("DRAM triad 40.0 GB/s", "worker:0", "ps:0", "a made-up CPU", "25 us")
