@@ -88,11 +88,9 @@ class Child:
     def _give_order(self) -> None:
         role = "serve" if isinstance(self._order, Serve) else "measure"
         assert self._process.stdin
-        try:
+        with contextlib.suppress(OSError):  # it has ended; its exit status says why
             self._process.stdin.write(json.dumps({"role": role, **self._order._asdict()}) + "\n")
             self._process.stdin.flush()
-        except OSError:  # it has ended; its exit status says why
-            pass
 
     def _heard(self) -> Any:
         assert self._process.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +14,9 @@ from .result import R, Result
 class _Model(Result[R]):
     """Of a module with `as_text` and `tables`."""
 
+    @abstractmethod
     def _form(self) -> Any:
-        raise NotImplementedError
+        """The module that knows this answer's text and tables."""
 
     def text(self) -> Any:
         return self._form().as_text(self.record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Shown:
+class Shown(ABC):
     """Shows itself as the text that a command prints, and in a notebook as HTML."""
 
+    @abstractmethod
     def text(self) -> Any:
         """What is shown, as a rich renderable."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         from ..text import rendered
@@ -35,12 +36,12 @@ class Shown:
         return html(self.text())
 
 
-class Framed:
+class Framed(ABC):
     """Becomes DataFrames: one for each of its tables."""
 
+    @abstractmethod
     def _tables(self) -> Mapping[str, Table]:
         """Name -> table; the first is the default."""
-        raise NotImplementedError
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -97,5 +97,6 @@ def test_stop_needs_the_key(commanded: Commanded) -> None:
 def test_a_lost_server_stops_the_child(commanded: Commanded) -> None:
     commanded.say(MEASURE)
     child = wait_for(lambda: commanded.children and commanded.children[0])
+    assert not child.stopped
     commanded.script.say(None)  # the server ends the stream
     wait_for(lambda: child.stopped)
