@@ -108,6 +108,10 @@ def _point(p: Any) -> Point:
     return Point(**{**_fields(p, Point), "provenance": provenance})
 
 
+def _rank(r: Any) -> RankReport:
+    return RankReport(**{**_fields(r, RankReport), "pid": r.pid or None, "summary": _summary(r.summary)})
+
+
 def report(r: Any) -> Report:
     return Report(
         job=r.job,
@@ -118,7 +122,7 @@ def report(r: Any) -> Report:
         first_step=r.first_step if r.HasField("first_step") else None,
         last_step=r.last_step if r.HasField("last_step") else None,
         roles=[RoleReport(x.role, x.ranks, list(x.hosts), _summary(x.summary)) for x in r.roles],
-        ranks=[RankReport(**{**_fields(x, RankReport), "summary": _summary(x.summary)}) for x in r.ranks],
+        ranks=[_rank(x) for x in r.ranks],
         roofs=[record(Roof, x) for x in r.roofs],
         points=[_point(x) for x in r.points],
         alignment=[Alignment(x.host, _value(x.error)) for x in r.alignment],

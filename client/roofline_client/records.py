@@ -28,7 +28,7 @@ class RankReport(NamedTuple):
     role: str
     index: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
     host: str
-    pid: int
+    pid: int | None
     name: str
     windows: str
     summary: Summary

@@ -288,6 +288,12 @@ def test_number_that_is_none() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_rank_without_a_process_has_no_pid(server: Asked) -> None:
+    done = run("report", "--job", "42", "--server", server.address, "--format", "json")
+    [found] = json.loads(done.stdout)["ranks"]
+    assert found["pid"] is None
+
+
 # -- steps, stragglers, timeline, export ---------------------------------------------------------------------
 
 QUESTIONS = {

@@ -5,6 +5,7 @@ Everything a batch says is checked before any of it is kept: a batch is taken wh
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ class Decoded(NamedTuple):
     frames: list[Frame]
     incarnations: list[Incarnation]  # the same object while the node's ranks are the same
     exited: list[Incarnation]
+    ranks: Collection[int]  # numbers of all it speaks of, also of those only another rank spoke for
 
 
 def parse(data: bytes) -> Any:
@@ -74,7 +76,7 @@ def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
     exited = [
         ranks.incarnations[e.rank] for e in batch.events if e.kind == EventKind.RANK_EXITED and e.rank >= 0
     ]
-    return Decoded(batch.sequence, batch.begin_ns, batch.end_ns, frames, ranks.present, exited)
+    return Decoded(batch.sequence, batch.begin_ns, batch.end_ns, frames, ranks.present, exited, ranks.numbers)
 
 
 def _events(batch: Any, ranks: Ranks) -> Table:

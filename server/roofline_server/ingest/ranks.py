@@ -39,6 +39,7 @@ class Ranks:
         self.keys = [key for key, _ in described]
         self.incarnations = [who for _, who in described]
         self.present: list[Incarnation] = []  # without those that only a coordinator spoke of
+        self.numbers: frozenset[int] = frozenset()
         self._starts = np.array([who.start_ns for who in self.incarnations] + [0], np.int64)
         self._jobs = np.array([key.job for key in self.keys] + [NODE_JOB], object)
         self._only_job = self.keys[0].job if len({key.job for key in self.keys}) == 1 else None
@@ -51,6 +52,7 @@ class Ranks:
             named = zip(ids, self.incarnations, strict=True)
             self.incarnations = [who._replace(rank=number, node=self.node) for number, who in named]
             self.present = [who for who in self.incarnations if who.pid or who.framework == RECORDED]
+            self.numbers = frozenset(ids)
             self._ids = np.array([*ids, -1], np.int64)
 
     def column(self, data: bytes, what: str, least: int = 0) -> Ints:

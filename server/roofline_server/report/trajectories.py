@@ -56,7 +56,7 @@ def trajectory(store: Store, asked: Asked) -> Trajectory:
     names = jobs_of(store, asked.experiment, asked.jobs)
     tags = {name: store.tags(name) for name in names}
     check_parameter(asked.over, list(tags.values()))
-    _check_roles(asked.roles, {k.role for name in names for k in store.numbers.ranks_of(name).values()})
+    _check_roles(asked.roles, {k.role for name in names for k in store.ranks_of(name).values()})
     jobs = [job for name in names if (job := _job(store, name, asked)) is not None]
     roles = sorted({role for job in jobs for role in job.readings}, key=role_order)
     readings = {role: [j.readings[role] for j in jobs if role in j.readings] for role in roles}

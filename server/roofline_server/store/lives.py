@@ -12,8 +12,10 @@ from .catalog import Life
 class LifeBook:
     """All incarnations ever heard of. The caller sees to it that one thread at a time writes."""
 
-    def __init__(self, known: dict[Incarnation, Life]) -> None:
+    def __init__(self, known: dict[Incarnation, Life], ranks: Iterable[int]) -> None:
+        """known, ranks: what the catalog has of earlier batches; ranks also those no agent watches."""
         self._lives = known
+        self._heard = set(ranks)
         self._present: dict[int, list[Incarnation]] = {}  # node -> its ranks in the newest batch
         # node -> node time it has reported up to
         self.through: dict[int, int] = {}
@@ -25,6 +27,7 @@ class LifeBook:
         if decoded.incarnations is not self._present.get(node):
             self._lives = self.now()
             self._present[node] = decoded.incarnations
+            self._heard.update(decoded.ranks)
             for who in decoded.incarnations:
                 self._lives.setdefault(who, Life(decoded.begin_ns, decoded.end_ns, False))
         for who in decoded.exited:
@@ -39,6 +42,10 @@ class LifeBook:
             for who in present:
                 lives[who] = lives[who]._replace(last_ns=max(lives[who].last_ns, self.through[node]))
         return lives
+
+    def has_heard(self, rank: int) -> bool:
+        """Whether a batch that was kept spoke of this rank: it has a number before that."""
+        return rank in self._heard
 
     def of(self, ranks: Collection[int]) -> dict[Incarnation, Life]:
         """The lives of some ranks, by their numbers."""

@@ -87,6 +87,10 @@ class Numbers:
         """What the numbers of kernels stand for."""
         return {number: kind for kind, number in list(self._kernels.items())}
 
+    def ranks(self) -> list[int]:
+        """The numbers of all ranks."""
+        return list(self._ranks.values())
+
     def ranks_of(self, job: str) -> dict[int, RankKey]:
         return dict(self._by_job.get(job, {}))
 

@@ -31,6 +31,7 @@ from ..records import (
     Knot,
     Machine,
     NodeKey,
+    RankKey,
     Table,
     concatenate,
     rows,
@@ -93,7 +94,7 @@ class Store:
         self._deltas = Deltas(self.numbers, self._reader, self._members)
         self._clocks = ClockBook(self._catalog, self.numbers)
         self.now_ns = server_time(self._catalog)
-        self._lives = LifeBook(self._catalog.lives())
+        self._lives = LifeBook(self._catalog.lives(), self.numbers.ranks())
         self._tags = Tags(self._catalog)
         self.machines = Machines(self._catalog, self.numbers.nodes(), self._began)
         self._tail: list[TailBatch] = []
@@ -245,7 +246,7 @@ class Store:
         )
 
     def _members(self, job: str) -> list[Incarnation]:
-        ranks = self.numbers.ranks_of(job)
+        ranks = self.ranks_of(job)
         with self._lock:
             return self._lives.members(ranks)
 
@@ -264,7 +265,12 @@ class Store:
 
     def jobs(self) -> set[str]:
         """All jobs ever heard of."""
-        return self.numbers.jobs()
+        return {job for job in self.numbers.jobs() if self.ranks_of(job)}
+
+    def ranks_of(self, job: str) -> dict[int, RankKey]:
+        """The ranks of a job of which something is kept, by their numbers."""
+        numbered = self.numbers.ranks_of(job)
+        return {number: key for number, key in numbered.items() if self._lives.has_heard(number)}
 
     def tags(self, job: str) -> dict[str, str]:
         """What a job is said to be, by name."""
@@ -276,7 +282,7 @@ class Store:
 
     def machine_versions(self) -> list[Version]:
         """All versions of all machines with the jobs reported against them; by host, newest first."""
-        homes = {number: job for job in self.jobs() for number in self.numbers.ranks_of(job)}
+        homes = {number: job for job in self.jobs() for number in self.ranks_of(job)}
         with self._lock:
             lives = self._lives.now()
         by_job: dict[str, dict[Incarnation, Life]] = {}
@@ -287,7 +293,7 @@ class Store:
 
     def overview(self, job: str) -> JobView:
         """Who takes part in a job and since when, without its data."""
-        ranks = self.numbers.ranks_of(job)
+        ranks = self.ranks_of(job)
         with self._lock:
             lives = self._lives.of(ranks)
         machines, tags = self.numbers.machines(), self.tags(job)
@@ -299,12 +305,12 @@ class Store:
         needed: which step tables are wanted and which of their columns beside the keys (None: all of them);
         default everything.
         """
-        if not self.numbers.ranks_of(job):
+        if not self.ranks_of(job):
             return None
         clocks = self.clocks()
         with self._lock:
             # After this a rank may come of which the snapshot holds nothing, never the other way about.
-            ranks = self.numbers.ranks_of(job)
+            ranks = self.ranks_of(job)
             snapshot = self._snapshot(job)
             nodes = self._snapshot(NODE_JOB)
             lives = self._lives.of(ranks)
@@ -336,7 +342,7 @@ class Store:
 
     def raw(self, job: str) -> RawData | None:
         """Where the raw data of a job lies now; None when nobody has heard of it."""
-        ranks = self.numbers.ranks_of(job)
+        ranks = self.ranks_of(job)
         if not ranks:
             return None
         clocks = self.clocks()

@@ -359,6 +359,22 @@ def test_crash_after_commit_keeps_the_batch(tmp_path: Path) -> None:
     again.close()
 
 
+def test_rank_is_known_once_its_batch_is_kept(store: Store) -> None:
+    greet(store)
+    A.put(store, batch(1, ranks=[rank(index=0)]))
+    entry = A.entry(
+        store, batch(2, ranks=[rank(index=0), rank(index=1, pid=101), rank(job="other", pid=102)])
+    )
+    decoded = decode_entry(entry, store.numbers)  # as of a batch that is not on the disk yet
+    assert [key.index for key in store.ranks_of(JOB).values()] == [0]
+    assert store.view(JOB).ranks == store.overview(JOB).ranks == store.ranks_of(JOB)
+    assert store.jobs() == {JOB}
+    assert store.view("other") is None and store.raw("other") is None
+    store.commit([(entry, decoded)])
+    assert [key.index for key in store.view(JOB).ranks.values()] == [0, 1]
+    assert {who.pid for who in store.view("other").lives} == {102}
+
+
 # -- full disk, bad directories --------------------------------------------------------------------
 
 
@@ -371,6 +387,7 @@ def test_full_disk_takes_nothing_of_a_group_and_leaves_earlier_data_whole(store:
         A.put(store, *OF_A[1:])
     assert store.acked("a") == 1
     assert raw_rows(store) == said([(A, OF_A[0])])
+    assert [key.index for key in store.ranks_of(JOB).values()] == [0, 1]
     store._inbox._db.execute("pragma max_page_count = 1000000")
     A.put(store, *OF_A[1:])
     assert steps(store) == all_at_once(store, [(A, one) for one in OF_A])
