@@ -68,16 +68,27 @@ def correlate(
     found = {"steps": windows}
     keys = {name: windows[name] for name in ("rank", "window", "step", "begin_ns", "end_ns")}
     for name, samples in job.samples.items():
-        if not rows(samples) or name not in metrics:
-            continue
-        if rows(mine := _of_ranks(samples)):
-            found[f"steps_{name}"] = counters.cut(keys, mine, list(metrics[name]))
-        if name in NODE_SETS and rows(theirs := of_nodes(samples)):
-            found[f"steps_node_{name}"] = counters.cut_node(keys, job.homes, theirs, metrics[name])
+        if name in metrics:
+            found |= counted(keys, name, samples, job.homes, metrics[name])
     found["steps_kernels"] = kernels.total(keys, _calls(job.calls), coverage(job.events))
     told = concatenate([job.spans, spans.of_marks(job.marks)])
     found["steps_spans"] = spans.total(take(keys, keys["window"] == OWN), told)
     return {name: table for name, table in found.items() if rows(table)}
+
+
+def counted(
+    windows: Table, name: str, samples: Table, homes: Mapping[int, int], metrics: Sequence[Metric]
+) -> dict[str, Table]:
+    """`steps_SET` and `steps_node_SET`, as in `correlate`, of one counter set in these windows.
+
+    The rows of `steps_SET` do not depend on which of the metrics are given.
+    """
+    found: dict[str, Table] = {}
+    if rows(mine := _of_ranks(samples)):
+        found[f"steps_{name}"] = counters.cut(windows, mine, list(metrics))
+    if name in NODE_SETS and rows(theirs := of_nodes(samples)):
+        found[f"steps_node_{name}"] = counters.cut_node(windows, homes, theirs, metrics)
+    return found
 
 
 def by_time(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
