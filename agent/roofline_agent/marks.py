@@ -147,7 +147,7 @@ class Intake:
                 "a wrapper from another PID namespace: start the agent in the same one or on the host"
             )
         else:
-            sender.wrapped_pid = self._discovery.child_called(pid, peer.pid) or UNKNOWN
+            sender.wrapped_pid = self._discovery.processes.child_called(pid, peer.pid) or UNKNOWN
 
     def _records(self, sender: _Sender, peer: Peer, data: bytes) -> None:
         """Marks and spans behind one another; what is wrong costs itself and what follows."""

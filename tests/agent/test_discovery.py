@@ -12,7 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.discovery import Candidate, Discovery, Identity, choose, identify, is_launcher
+from roofline_agent.discovery import LOOK_AGAIN_SCANS, YOUNG_SCANS, Candidate, Discovery, choose
+from roofline_agent.identity import Identity, identify, may_name_a_rank
+from roofline_agent.launchers import is_launcher
 from roofline_agent.records import Rank
 
 from tests.fakes import add_process, clean_environ, ended, wait_for
@@ -138,6 +140,25 @@ def test_slurm_names_the_job_of_other_launchers() -> None:
 @pytest.mark.parametrize("text", ["", "-1", "one", "1.0", "1 ", "٣", "99999999999"])
 def test_rank_that_is_no_number_is_no_rank(text: str) -> None:
     assert identify({"HOROVOD_RANK": text, "HOROVOD_SIZE": "2"}) is None
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        tf_config(),
+        {"HOROVOD_RANK": "1"},
+        {"OMPI_COMM_WORLD_RANK": "1"},
+        TORCHRUN,
+        {"PMIX_RANK": "1"},
+        SLURM,
+        {"ROOFLINE_ROLE": "ps"},
+        {"ROOFLINE_RANK": "1"},
+        {"ROOFLINE_WRAPPED": "1"},
+    ],
+)
+def test_no_rank_is_ruled_out_unread(environ: dict[str, str]) -> None:
+    assert identify(environ) is not None
+    assert may_name_a_rank(b"".join(f"{name}={value}\0".encode() for name, value in environ.items()))
 
 
 def test_user_goes_before_launcher() -> None:
@@ -270,6 +291,43 @@ def test_process_that_changes_while_young_is_looked_at_again(tmp_path: Path) -> 
     add_process(tmp_path, 11, RANK)
     ((rank,), _) = discovery.scan()
     assert rank.pid == 11
+
+
+def test_grown_process_that_becomes_a_rank_is_found_in_time(tmp_path: Path) -> None:
+    for pid in range(100, 140):
+        add_process(tmp_path, pid, {})
+    discovery = Discovery(str(tmp_path))
+    for _ in range(YOUNG_SCANS):
+        discovery.scan()
+    for pid in range(100, 140):
+        add_process(tmp_path, pid, {**RANK, "ROOFLINE_RANK": str(pid)})
+    found = [len(discovery.scan()[0]) for _ in range(LOOK_AGAIN_SCANS)]
+    assert sum(found) == 40
+    assert max(found) <= 3, "not all at once"
+
+
+def test_threads_of_the_kernel_are_looked_at_once(tmp_path: Path) -> None:
+    # Real ones: their variables are empty, and stay so; a made-up one that gets some shows that nobody looks.
+    add_process(tmp_path, 2, b"", (), name="kthreadd")
+    stat = (tmp_path / "2" / "stat").read_text().split(" ")
+    stat[8] = str(0x00208040)
+    (tmp_path / "2" / "stat").write_text(" ".join(stat))
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    (tmp_path / "2" / "environ").write_bytes(b"ROOFLINE_RANK=0\0")
+    for _ in range(LOOK_AGAIN_SCANS + YOUNG_SCANS):
+        assert discovery.scan() == ([], [])
+    (tmp_path / "2").rename(tmp_path / "gone")
+    discovery.scan()
+    add_process(tmp_path, 2, RANK)
+    assert [rank.pid for rank in discovery.scan()[0]] == [2]
+
+
+def test_variables_that_fill_more_than_one_reading_are_read_to_the_end(tmp_path: Path) -> None:
+    for pid, size in ((11, 1 << 15), (12, (1 << 15) - 9), (13, 100_000)):
+        add_process(tmp_path, pid, {"FILL": "x" * size, **RANK, "ROOFLINE_RANK": str(pid)})
+    discovery = Discovery(str(tmp_path))
+    assert sorted(rank.index for rank in discovery.scan()[0]) == [11, 12, 13]
 
 
 def test_shell_that_waits_before_it_becomes_the_rank_is_found(tmp_path: Path) -> None:

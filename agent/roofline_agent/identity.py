@@ -1,0 +1,139 @@
+"""Which rank of which job a process is, from the variables its launcher has set. No I/O.
+
+Names are matched exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+MAX_NAME = 128
+MAX_INDEX = 2**31 - 1
+SLURM_FIRST_SPECIAL_STEP = 0xFFFFFFF0  # batch, extern and interactive steps lie above it
+# Without one of these an environment names no rank: `identify` needs not be asked.
+_TELLING = tuple(
+    f"{name}=".encode()
+    for name in (
+        "TF_CONFIG",
+        "HOROVOD_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "MASTER_ADDR",
+        "PMIX_RANK",
+        "SLURM_PROCID",
+        "ROOFLINE_ROLE",
+        "ROOFLINE_RANK",
+        "ROOFLINE_WRAPPED",
+    )
+)
+
+
+class Identity(NamedTuple):
+    """Which rank of which job a set of environment variables describes."""
+
+    job: str
+    role: str
+    index: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
+    world: int
+    framework: str
+    name: str = ""
+
+
+def may_name_a_rank(environ: bytes) -> bool:
+    """Whether a look at the variables in /proc/PID/environ is worth it: most processes are ruled out so."""
+    return any(name in environ for name in _TELLING)
+
+
+def identify(environ: Mapping[str, str], default_job: str = "") -> Identity | None:
+    """The rank these variables describe, or None. Malformed values describe nothing."""
+    for reader in (_from_tf_config, _from_horovod, _from_openmpi, _from_torchrun, _from_pmix, _from_slurm):
+        found = reader(environ)
+        if found is not None:
+            break
+    else:
+        found = None
+    return _override(environ, found, default_job)
+
+
+def _override(environ: Mapping[str, str], found: Identity | None, default_job: str) -> Identity | None:
+    # What the user says about a rank goes before what a launcher says.
+    said = "ROOFLINE_ROLE" in environ or "ROOFLINE_RANK" in environ or "ROOFLINE_WRAPPED" in environ
+    if found is None and not said:
+        return None
+    base = found or Identity("", "worker", 0, 0, "roofline")
+    index = _number(environ.get("ROOFLINE_RANK"))
+    job = environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job or base.job or "default"
+    return base._replace(
+        job=job[:MAX_NAME],
+        role=(environ.get("ROOFLINE_ROLE") or base.role)[:MAX_NAME],
+        index=base.index if index is None else index,
+        name=environ.get("ROOFLINE_NAME", "")[:MAX_NAME],
+    )
+
+
+def _scheduler_job(environ: Mapping[str, str]) -> str:
+    if environ.get("SLURM_JOB_ID"):
+        return environ["SLURM_JOB_ID"]
+    run_id = environ.get("TORCHELASTIC_RUN_ID", "")
+    # torchrun's default for a job nobody named.
+    if run_id and run_id != "none":
+        return run_id
+    return environ.get("PMIX_NAMESPACE", "")
+
+
+def _from_tf_config(environ: Mapping[str, str]) -> Identity | None:
+    try:
+        config = json.loads(environ.get("TF_CONFIG", "null"))
+        role, index = str(config["task"]["type"]), int(config["task"]["index"])
+        cluster = config.get("cluster", {})
+        world = len(cluster.get(role, ()))
+        job = f"tf-{zlib.crc32(json.dumps(cluster, sort_keys=True).encode()):08x}"
+        role.encode()  # half a surrogate pair is valid JSON and no text
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+    if not 0 <= index <= MAX_INDEX:
+        return None
+    return Identity(job, "chief" if role == "master" else role, index, world, "tf_config")
+
+
+def _from_horovod(environ: Mapping[str, str]) -> Identity | None:
+    port = environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT", "")
+    return _numbered(environ, "HOROVOD_RANK", "HOROVOD_SIZE", "horovod", "horovod", f"horovod-{port}")
+
+
+def _from_openmpi(environ: Mapping[str, str]) -> Identity | None:
+    return _numbered(environ, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "horovod", "openmpi", "openmpi")
+
+
+def _from_torchrun(environ: Mapping[str, str]) -> Identity | None:
+    # RANK alone is a common word; torch's launchers always set the meeting point too.
+    if "MASTER_ADDR" not in environ or "WORLD_SIZE" not in environ:
+        return None
+    meeting = f"ddp-{environ['MASTER_ADDR']}-{environ.get('MASTER_PORT', '')}"
+    return _numbered(environ, "RANK", "WORLD_SIZE", "ddp", "torchrun", meeting)
+
+
+def _from_pmix(environ: Mapping[str, str]) -> Identity | None:
+    return _numbered(environ, "PMIX_RANK", "PMIX_SIZE", "horovod", "pmix", "pmix")
+
+
+def _from_slurm(environ: Mapping[str, str]) -> Identity | None:
+    step = _number(environ.get("SLURM_STEP_ID"))
+    if step is None or step >= SLURM_FIRST_SPECIAL_STEP:
+        return None
+    return _numbered(environ, "SLURM_PROCID", "SLURM_NTASKS", "worker", "slurm", "slurm")
+
+
+def _numbered(
+    environ: Mapping[str, str], rank: str, size: str, role: str, framework: str, job: str
+) -> Identity | None:
+    index = _number(environ.get(rank))
+    if index is None:
+        return None
+    return Identity(job, role, index, _number(environ.get(size)) or 0, framework)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
