@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
 
 from . import units
-from .errors import ClientError
+from .documents import document
 from .model_records import About
-from .names import clean, natural
+from .names import clean, natural, tagged
 from .records import Value
-from .tables import plain, when
 
-VERSION = 1
 REASONS_SHOWN = 12
 NAMES_SHOWN, NAME_SHOWN = 4, 40  # of one reason, characters of each
 ABSENT = "'-' is absent, not zero."
@@ -26,7 +23,7 @@ def head(about: About, what: str) -> Text:
     text = Text()
     text.append(clean(f"{_whose(about)}: {what}"), style="bold")
     for machine in about.machines:
-        measured = when(machine.calibrated_ns, "%Y-%m-%d %H:%M")
+        measured = units.when(machine.calibrated_ns, "%Y-%m-%d %H:%M")
         ceilings = "never calibrated" if measured == "-" else f"ceilings of {measured}"
         line = f"{machine.host}: {machine.cpu_model or '-'}, {machine.cpus} CPUs, {ceilings}"
         text.append("\n" + clean(line))
@@ -53,12 +50,12 @@ def _listed(names: Sequence[str]) -> str:
 
 def _circumstances(about: About) -> list[str]:
     seconds = (about.end_ns - about.begin_ns) / 1e9
-    told = [f"{when(about.begin_ns, '%Y-%m-%d %H:%M:%S')}, {units.number(seconds, 's')}"]
+    told = [f"{units.when(about.begin_ns, '%Y-%m-%d %H:%M:%S')}, {units.number(seconds, 's')}"]
     if about.alignment.value is not None:
         step = units.show(about.step_time)
         told.append(f"clocks within {units.show(about.alignment)} (shortest median step {step})")
     if about.tags:
-        told.append("tags " + " ".join(f"{name}={value}" for name, value in about.tags.items()))
+        told.append("tags " + tagged(about.tags))
     return told
 
 
@@ -109,9 +106,4 @@ def legend(values: Iterable[tuple[str, Value]]) -> Text:
 
 def as_json(model: str, record: Any) -> str:
     """An answer as JSON (docs/models.schema.json). Raises ClientError for a number that JSON cannot hold."""
-    try:
-        return json.dumps({"version": VERSION, "model": model, **plain(record)}, indent=2, allow_nan=False)
-    except ValueError:
-        raise ClientError(
-            "the answer holds NaN or an infinity, which JSON cannot say; --format csv shows where"
-        ) from None
+    return document(model=model, **record._asdict())

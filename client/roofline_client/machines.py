@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,11 +12,11 @@ from rich.text import Text
 
 from . import units
 from .columns import Column, Columns
-from .errors import ClientError, NotFound
+from .documents import document
+from .errors import NotFound
 from .model_records import MachineVersion
 from .names import clean
-from .records import Ceiling, Machine
-from .tables import SCHEMA_VERSION, THEORETICAL, plain, when
+from .records import THEORETICAL, Ceiling, Machine
 
 HEADS = (
     "version",
@@ -69,7 +68,7 @@ def as_text(machines: Sequence[MachineVersion]) -> Group:
 def _rows(one: MachineVersion) -> list[list[str]]:
     machine = one.machine
     state = "connected" if one.connected else "replaced" if one.until_ns else "not connected"
-    since = when(one.since_ns, "%Y-%m-%d %H:%M")
+    since = units.when(one.since_ns, "%Y-%m-%d %H:%M")
     hardware = [str(one.version), since, machine.cpu_model or "-", str(machine.cpus or "-")]
     whole = [machine.host, *hardware, *_ceilings(machine, ""), state, str(len(one.jobs))]
     gpus = sorted({c.device for c in machine.ceilings if c.device}, key=lambda name: (len(name), name))
@@ -91,7 +90,7 @@ def _ceilings(machine: Machine, device: str) -> list[str]:
 
 
 def _newest(ceilings: Iterable[Ceiling]) -> str:
-    return when(max(c.time_ns for c in ceilings), "%Y-%m-%d %H:%M")
+    return units.when(max(c.time_ns for c in ceilings), "%Y-%m-%d %H:%M")
 
 
 def _highest(ceilings: Iterable[Ceiling]) -> str:
@@ -101,7 +100,7 @@ def _highest(ceilings: Iterable[Ceiling]) -> str:
 
 def as_json(machines: Sequence[MachineVersion]) -> str:
     """Raises ClientError for a number that JSON cannot hold."""
-    return _json({"machines": plain(list(machines))})
+    return document(machines=list(machines))
 
 
 def as_csv(machines: Sequence[MachineVersion]) -> str:
@@ -201,7 +200,7 @@ def _legend(machines: Sequence[MachineVersion]) -> str:
 
 def comparison_json(machines: Sequence[MachineVersion]) -> str:
     """Raises ClientError for a number that JSON cannot hold."""
-    return _json({"compared": [label(m) for m in machines], "ceilings": plain(compared(machines))})
+    return document(compared=[label(m) for m in machines], ceilings=compared(machines))
 
 
 def comparison_csv(machines: Sequence[MachineVersion]) -> str:
@@ -213,15 +212,6 @@ def comparison_csv(machines: Sequence[MachineVersion]) -> str:
     ]
     head = ("device", "ceiling", "unit", "provenance", "host", "version", "value", "ratio_to_first")
     return _csv(head, rows)
-
-
-def _json(thing: dict[str, Any]) -> str:
-    try:
-        return json.dumps({"version": SCHEMA_VERSION, **thing}, indent=2, allow_nan=False)
-    except ValueError:
-        raise ClientError(
-            "a ceiling is NaN or infinite, which JSON cannot say; --format csv shows it"
-        ) from None
 
 
 def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 # Control characters, direction marks, line separators, halves of surrogate pairs.
 _DIGITS = re.compile("([0-9]+)")
@@ -23,6 +23,11 @@ def short_hosts(hosts: Sequence[str]) -> dict[str, str]:
     short = {host: host.partition(".")[0] for host in hosts}
     clear = len(set(short.values())) == len(short) and not any(name.isdigit() for name in short.values())
     return short if clear else {host: host for host in hosts}
+
+
+def tagged(tags: Mapping[str, str]) -> str:
+    """A job's tags in one line."""
+    return ", ".join(f"{name}={value}" for name, value in tags.items())
 
 
 def natural(name: str) -> tuple[str | int, ...]:

@@ -54,6 +54,9 @@ class RoofLine(NamedTuple):
     provenance: str
 
 
+THEORETICAL = "analytic"  # provenance of a ceiling that nobody measured
+
+
 class Ceiling(NamedTuple):
     """One limit of a machine; None: not said. Names: docs/ceilings.md."""
 

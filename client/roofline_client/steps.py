@@ -12,12 +12,11 @@ from rich.text import Text
 
 from . import units
 from .columns import Column, Columns
+from .documents import VERSION
 from .errors import ClientError
 from .names import clean
 from .records import TableChunk, TableColumn
-from .tables import moment
 
-VERSION = 1
 # Column of the answer -> title in the text; of the others CSV and JSON tell.
 TITLES = {
     "rank": "rank",
@@ -113,7 +112,7 @@ def _cell(column: TableColumn, value: Any) -> str:
     if value is None:
         return "-"
     if column.name == "begin_ns":
-        return moment(value)
+        return units.moment(value)
     if column.name == "duration_ns":
         return units.number(value / 1e9, "s")
     if isinstance(value, str) or column.name == "step":

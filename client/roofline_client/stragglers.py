@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,12 +12,10 @@ from rich.text import Text
 
 from . import units
 from .columns import Column, Columns
-from .errors import ClientError
+from .documents import document
 from .names import clean
 from .records import Cause, Imbalance, Stragglers, Value
-from .tables import moment, plain
 
-VERSION = 1
 BARS = "▁▂▃▄▅▆▇█"
 # Of the values of ranks and servers: titles, in order; others follow under their names.
 RANK_TITLES = {
@@ -122,7 +119,7 @@ def _over_time(stretches: Sequence[Imbalance]) -> Columns:
     )
     most = max((s.wait.value or 0.0 for s in stretches), default=0.0)
     for s in stretches:
-        steps = (str(s.first_step), str(s.last_step), moment(s.begin_ns))
+        steps = (str(s.first_step), str(s.last_step), units.moment(s.begin_ns))
         table.add(_bar(s.wait, most), *steps, units.show(s.wait), s.last or "-", units.share(s.share))
     return table
 
@@ -136,12 +133,7 @@ def _bar(wait: Value, most: float) -> str:
 
 def as_json(found: Stragglers) -> str:
     """JSON (docs/stragglers.schema.json). Raises ClientError for a number that JSON cannot hold."""
-    try:
-        return json.dumps({"version": VERSION, **plain(found)}, indent=2, allow_nan=False)
-    except ValueError:
-        raise ClientError(
-            "the answer holds an infinity, which JSON cannot say; --format csv shows where"
-        ) from None
+    return document(**found._asdict())
 
 
 def rows(found: Stragglers) -> Iterator[tuple[Any, ...]]:

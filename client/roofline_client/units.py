@@ -1,8 +1,9 @@
-"""Numbers as people read them: 4.32 GFLOP, 65.2 ms, 20.6 min, 1.2 MiB."""
+"""Numbers and moments as people read them: 4.32 GFLOP, 65.2 ms, 20.6 min, 1.2 MiB, 14:03:59.120."""
 
 from __future__ import annotations
 
 import math
+import time
 
 from .records import Value
 
@@ -45,6 +46,22 @@ def number(amount: float, unit: str) -> str:
 def share(value: Value | None) -> str:
     """A fraction in percent; "-" when absent."""
     return "-" if value is None or value.value is None else f"{value.value:.1%}"
+
+
+def when(time_ns: int, form: str) -> str:
+    """A UNIX time as local time; "-" for one that nobody set or that no calendar knows."""
+    if not time_ns:
+        return "-"
+    try:
+        return time.strftime(form, time.localtime(time_ns / 1e9))
+    except (OverflowError, OSError, ValueError):
+        return "-"
+
+
+def moment(time_ns: int) -> str:
+    """A UNIX time as local time of day, to the millisecond."""
+    clock = when(time_ns, "%H:%M:%S")
+    return clock if clock == "-" else f"{clock}.{time_ns // 1_000_000 % 1000:03d}"
 
 
 def _dimensionless(amount: float) -> str:

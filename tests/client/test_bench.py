@@ -8,10 +8,11 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from roofline_client import bench, flat, tables
+from roofline_client import bench, flat
 from roofline_client.errors import ClientError, Refused
 from roofline_client.model_records import NetResult, NetSummary, Spread
 from roofline_client.records import Ceiling
+from roofline_client.text import show
 
 SPREAD = Spread(1.0, 2.0, 3.0, 4.0, 5.0, 5)
 LATENCY = NetResult(
@@ -60,7 +61,7 @@ def test_what_breaks_it_off_is_not_swallowed() -> None:
 
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.show(bench.as_text(found()))
+    show(bench.as_text(found()))
     out = capsys.readouterr().out
     assert "Network from a to b" in out and "Bandwidth" not in out
     latency, server = (

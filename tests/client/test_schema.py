@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from roofline_agent.calibrate.records import Calibration, Ceiling
 from roofline_agent.calibrate.store import save
-from roofline_client import records, tables
+from roofline_client import records, reports
 
 from ..end_to_end.conftest import Site, wait_until
 from .reports import UNITS, empty_summary, point, rank, report, roof, summary
@@ -90,7 +90,7 @@ def made_up() -> Any:
     one = report(
         [rank("ps:0", what=empty_summary()), rank(what=summary("peak.f32.512"))], [roof()], [point()]
     )
-    return json.loads(tables.as_json(one))
+    return json.loads(reports.as_json(one))
 
 
 def test_made_up_reports_are_like_real_ones(with_ceilings: Any) -> None:

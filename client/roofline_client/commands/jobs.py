@@ -8,15 +8,16 @@ from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, r
 def jobs(server: ServerOption = DEFAULT_SERVER, output: FormatOption = "text") -> None:
     """List the jobs the server has heard of, newest first."""
     check_format(output, ("text", "json"))
-    from .. import tables
+    from .. import jobs as form
+    from .. import text
     from ..api import connect
 
     with connect(server) as client:
         found = client.jobs()
     with reader_may_leave():
         if output == "json":
-            print(tables.jobs_json(found))
+            print(form.as_json(found))
         elif found:
-            tables.show(tables.jobs_text(found))
+            text.show(form.as_text(found))
         else:
             print("no jobs yet: start `roofline-agent` on the nodes and a training")

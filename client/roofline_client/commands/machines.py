@@ -33,7 +33,7 @@ def machines(
     check_format(output)
     asked = _asked(compare, more, host)
     from .. import machines as form
-    from .. import tables
+    from .. import text
     from ..api import connect
 
     with connect(server) as client:
@@ -45,7 +45,7 @@ def machines(
         elif output == "csv":
             print(safe(form.comparison_csv(found) if asked else form.as_csv(found)), end="")
         elif found:
-            tables.show(form.comparison_text(found) if asked else form.as_text(found))
+            text.show(form.comparison_text(found) if asked else form.as_text(found))
         else:
             print("no machines yet: start `roofline-agent` on the nodes")
 

@@ -64,7 +64,7 @@ def check_ending(picture: Path, option: str) -> None:
 
 def show(output: str, found: Any, form: Any) -> None:
     """Print an answer as text, JSON or CSV. form: the module with its as_text, as_json and tables."""
-    from .. import flat, tables
+    from .. import flat, text
 
     with reader_may_leave():
         if output == "json":
@@ -75,7 +75,7 @@ def show(output: str, found: Any, form: Any) -> None:
             for note in found.notes:
                 print(f"roofline-client: {clean(f'note: {note}')}", file=sys.stderr)
         else:
-            tables.show(form.as_text(found))
+            text.show(form.as_text(found))
 
 
 def safe(text: str) -> str:

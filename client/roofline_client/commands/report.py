@@ -36,7 +36,7 @@ def report(
     first, last = parse_steps(steps)
     if plot is not None:
         check_ending(plot, "--plot")
-    from .. import tables
+    from .. import reports, text
     from ..api import connect
 
     with connect(server) as client:
@@ -44,11 +44,11 @@ def report(
         drawn = None if plot is None else client.roofline(job, first_step=first, last_step=last)
     with reader_may_leave():
         if output == "json":
-            print(tables.as_json(found))
+            print(reports.as_json(found))
         elif output == "csv":
-            print(safe(tables.as_csv(found)), end="")
+            print(safe(reports.as_csv(found)), end="")
         else:
-            tables.show(tables.report_text(found))
+            text.show(reports.as_text(found))
     if plot is not None:
         from ..plots import draw
 

@@ -40,7 +40,7 @@ def steps(
     checked(first, last)
     from .. import export as exporting
     from .. import steps as table
-    from .. import tables
+    from .. import text
     from ..api import connect
 
     with connect(server) as client, reader_may_leave():
@@ -52,4 +52,4 @@ def steps(
                 for line in table.told(chunk.notes):
                     print(f"roofline-client: {line}", file=sys.stderr)
         else:
-            tables.show(table.as_text(job, table.newest(chunks, newest)))
+            text.show(table.as_text(job, table.newest(chunks, newest)))

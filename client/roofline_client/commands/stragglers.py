@@ -27,7 +27,7 @@ def stragglers(
     check_format(output)
     checked(first, last)
     from .. import stragglers as waits
-    from .. import tables
+    from .. import text
     from ..api import connect
 
     with connect(server) as client:
@@ -38,4 +38,4 @@ def stragglers(
         elif output == "csv":
             print(safe(waits.as_csv(found)), end="")
         else:
-            tables.show(waits.as_text(found))
+            text.show(waits.as_text(found))

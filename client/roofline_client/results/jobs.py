@@ -21,9 +21,9 @@ class Jobs(list[Job], Shown, Framed):
     """Jobs, newest first: a list of `records.Job`. Table: jobs."""
 
     def text(self) -> Any:
-        from .. import tables
+        from .. import jobs
 
-        return tables.jobs_text(self)
+        return jobs.as_text(self)
 
     def _tables(self) -> Mapping[str, Table]:
         return {"jobs": flat.table(Job, self)}
@@ -34,15 +34,15 @@ class ReportResult(Result[Report]):
     with scope and coverage), ceilings, roofs (a row per vertex), facts, gaps, sources."""
 
     def text(self) -> Any:
-        from .. import tables
+        from .. import reports
 
-        return tables.report_text(self.record)
+        return reports.as_text(self.record)
 
     def _tables(self) -> Mapping[str, Table]:
-        from .. import rooflines, tables
+        from .. import reports, rooflines
 
         found = self.record
-        values = Table(tables.CSV_COLUMNS, list(tables.rows(found)), {"coverage": "1"})
+        values = Table(reports.CSV_COLUMNS, list(reports.rows(found)), {"coverage": "1"})
         return {
             "ranks": wide([_rank(rank) for rank in found.ranks], RANK),
             "roles": wide([_role(role) for role in found.roles], ROLE),

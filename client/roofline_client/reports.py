@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
 from . import units
 from .columns import Column, Columns
-from .errors import ClientError
-from .names import clean
-from .records import Job, Part, RankReport, Report, RoleReport, Summary, Value
+from .documents import document
+from .names import clean, tagged
+from .records import THEORETICAL, Part, RankReport, Report, RoleReport, Summary, Value
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-SCHEMA_VERSION = 1
 ROOFLINE_TITLE = "Roofline (each rank against its whole node; FLOPs and bytes of a step: medians)"
-THEORETICAL = "analytic"  # provenance of a ceiling that nobody measured
 PARTS_SHOWN, PART_VALUES = 24, 12  # rows, and values in a row, of the table of parts
 FACTS_SHOWN, FACT_RANKS, FACT_WIDTH = 40, 6, 120  # lines, ranks in one, characters of a value
-UNBOUNDED = 1 << 20  # a width, columns, that no line reaches
 CSV_COLUMNS = (
     "job",
     "subject",
@@ -85,7 +76,7 @@ RESOURCE_COLUMNS = (
 )
 
 
-def report_text(report: Report) -> Group:
+def as_text(report: Report) -> Group:
     """The whole report for a terminal."""
     parts: list[Any] = [_head(report), ""]
     parts += [_table("Steps", TIME_COLUMNS, report, _no_extra), ""]
@@ -109,7 +100,7 @@ def report_text(report: Report) -> Group:
 
 
 def _head(report: Report) -> Text:
-    begin = when(report.begin_ns, "%Y-%m-%d %H:%M:%S")
+    begin = units.when(report.begin_ns, "%Y-%m-%d %H:%M:%S")
     state = "running" if report.running else "ended"
     mode = f", {clean(report.mode)}" if report.mode else ""
     text = Text()
@@ -117,7 +108,7 @@ def _head(report: Report) -> Text:
     seconds = (report.end_ns - report.begin_ns) / 1e9
     text.append(f"  {state}, since {begin}, {seconds:.1f} s, {_count(len(report.ranks), 'rank')}{mode}")
     if report.tags:
-        text.append("\n" + clean(_tags(report.tags)))
+        text.append("\n" + clean(tagged(report.tags)))
     if report.first_step is not None or report.last_step is not None:
         text.append(f"\nsteps {_bound(report.first_step)} to {_bound(report.last_step)} only")
     for alignment in report.alignment:
@@ -126,10 +117,6 @@ def _head(report: Report) -> Text:
         line = f"{alignment.host}: {known} (shortest median step {_shortest_step(report)})"
         text.append("\n" + clean(line))
     return text
-
-
-def _tags(tags: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in tags.items())
 
 
 def _count(number: int, what: str) -> str:
@@ -193,7 +180,7 @@ def _ceilings(report: Report) -> Columns:
     table = Columns("Ceilings", [*names, Column("measured")])
     for roof in report.roofs:
         for c in roof.ceilings:
-            measured = when(c.time_ns, "%Y-%m-%d %H:%M")
+            measured = units.when(c.time_ns, "%Y-%m-%d %H:%M")
             spread = "-" if c.provenance == THEORETICAL else f"{c.spread:.1%}"
             table.add(roof.host, c.name, units.number(c.value, c.unit), spread, measured)
     if not any(roof.ceilings for roof in report.roofs):
@@ -245,22 +232,6 @@ def _quantity(metric: str) -> str:
     return head if unit in ("ns", "bytes", "joules", "hz", "watts", "celsius") and head else name
 
 
-def when(time_ns: int, form: str) -> str:
-    """A UNIX time as local time; "-" for one that nobody set or that no calendar knows."""
-    if not time_ns:
-        return "-"
-    try:
-        return time.strftime(form, time.localtime(time_ns / 1e9))
-    except (OverflowError, OSError, ValueError):
-        return "-"
-
-
-def moment(time_ns: int) -> str:
-    """A UNIX time as local time of day, to the millisecond."""
-    clock = when(time_ns, "%H:%M:%S")
-    return clock if clock == "-" else f"{clock}.{time_ns // 1_000_000 % 1000:03d}"
-
-
 def _legend(report: Report) -> str:
     """Where the shown values come from, one line."""
     found: dict[str, set[str]] = {}
@@ -272,55 +243,9 @@ def _legend(report: Report) -> str:
     return f"'-' is absent, not zero. {known}"
 
 
-def jobs_text(jobs: Sequence[Job]) -> Columns:
-    names = [Column("job"), Column("state"), Column("since"), Column("seconds", right=True)]
-    table = Columns("", [*names, *(Column(name, folds=True) for name in ("ranks", "nodes", "tags"))])
-    for job in jobs:
-        since = when(job.begin_ns, "%Y-%m-%d %H:%M:%S")
-        roles = " ".join(f"{role}x{count}" for role, count in job.roles.items())
-        seconds = f"{(job.end_ns - job.begin_ns) / 1e9:.0f}"
-        state = "running" if job.running else "ended"
-        table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts), _tags(job.tags))
-    return table
-
-
-def show(what: Any, colour: bool | None = None) -> None:
-    """Print to stdout: colours and the terminal's width only on a terminal, else lines as long as they are.
-
-    Raises BrokenPipeError when nobody reads on.
-    """
-    plain: dict[str, Any] = {"emoji": False, "highlight": False, "markup": False}
-    console = Console(no_color=colour is False, **plain)
-    if not console.is_terminal:
-        console = Console(width=UNBOUNDED, color_system=None, **plain)
-    # Captured and written here: rich itself ends the program when nobody reads on.
-    with console.capture() as captured:
-        console.print(what)
-    sys.stdout.write("".join(f"{line.rstrip(' ')}\n" for line in captured.get().splitlines()))
-
-
 def as_json(report: Report) -> str:
-    """The report as JSON (docs/report.schema.json). Raises ClientError for a number that JSON cannot hold."""
-    try:
-        return json.dumps({"version": SCHEMA_VERSION, **plain(report)}, indent=2, allow_nan=False)
-    except ValueError:
-        raise ClientError(
-            "the report holds NaN or an infinity, which JSON cannot say; --format csv shows where"
-        ) from None
-
-
-def jobs_json(jobs: Sequence[Job]) -> str:
-    return json.dumps({"version": SCHEMA_VERSION, "jobs": plain(list(jobs))}, indent=2)
-
-
-def plain(thing: Any) -> Any:
-    if hasattr(thing, "_asdict"):
-        return {name: plain(value) for name, value in thing._asdict().items()}
-    if isinstance(thing, dict):
-        return {name: plain(value) for name, value in thing.items()}
-    if isinstance(thing, list):
-        return [plain(value) for value in thing]
-    return thing
+    """JSON (docs/report.schema.json). Raises ClientError for a number that JSON cannot hold."""
+    return document(**report._asdict())
 
 
 def rows(report: Report) -> Iterator[tuple[Any, ...]]:
@@ -360,12 +285,3 @@ def as_csv(report: Report) -> str:
     writer.writerow(CSV_COLUMNS)
     writer.writerows(rows(report))
     return out.getvalue()
-
-
-def to_dataframe(report: Report) -> pd.DataFrame:
-    """The report as a tidy pandas DataFrame with the columns of the CSV form."""
-    import pandas as pd
-
-    frame = pd.DataFrame.from_records(list(rows(report)), columns=list(CSV_COLUMNS))
-    # Without any number in them these columns would be of objects.
-    return frame.astype({"value": float, "coverage": float})

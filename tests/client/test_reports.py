@@ -15,8 +15,11 @@ from typing import Any
 import pandas as pd
 import pytest
 from rich.console import Console
-from roofline_client import ClientError, tables
+from roofline_client import ClientError, jobs, reports
+from roofline_client.documents import VERSION
 from roofline_client.records import Job, Summary
+from roofline_client.results.jobs import ReportResult
+from roofline_client.text import show
 
 from .reports import BEGIN, SECOND, UNITS, absent, ceiling, empty_summary, rank, report, roof, seen, summary
 
@@ -35,13 +38,13 @@ JOB = Job("42", BEGIN, BEGIN + 12 * SECOND, 3, {"ps": 1, "worker": 2}, ["node1",
 
 @pytest.fixture
 def piped(capsys: pytest.CaptureFixture[str]) -> Any:
-    """What `tables.show` prints where stdout is no terminal."""
+    """What `show` prints where stdout is no terminal."""
 
-    def show(what: Any) -> str:
-        tables.show(what)
+    def shown(what: Any) -> str:
+        show(what)
         return capsys.readouterr().out
 
-    return show
+    return shown
 
 
 def row(text: str, begin: str) -> list[str]:
@@ -51,18 +54,18 @@ def row(text: str, begin: str) -> list[str]:
 
 
 def test_absent_is_a_dash_never_a_zero(piped: Any) -> None:
-    text = piped(tables.report_text(report([rank(what=empty_summary())])))
+    text = piped(reports.as_text(report([rank(what=empty_summary())])))
     assert {cell.strip() for cell in row(text, "worker:0 @node1")[1:]} == {"-"}
     assert {cell.strip() for cell in row(text, "worker x1")[1:]} == {"-"}
 
 
 def test_zero_is_shown_as_zero(piped: Any) -> None:
-    text = piped(tables.report_text(report([rank(what=summary(steps=0.0, step_time_median=None))])))
+    text = piped(reports.as_text(report([rank(what=summary(steps=0.0, step_time_median=None))])))
     assert [cell.strip() for cell in row(text, "worker:0 @node1")[1:3]] == ["0", "-"]
 
 
 def test_values_stand_below_their_titles(piped: Any) -> None:
-    text = piped(tables.report_text(report()))
+    text = piped(reports.as_text(report()))
     titles = next(line for line in text.splitlines() if "step time" in line)
     values = next(line for line in text.splitlines() if "worker:0" in line)
     for title, value in (("steps", "60"), ("step time (median)", "65.2 ms"), ("examples/s", "245.4")):
@@ -70,21 +73,21 @@ def test_values_stand_below_their_titles(piped: Any) -> None:
 
 
 def test_counted_flops_have_columns_where_somebody_counted(piped: Any) -> None:
-    assert "counted/s" not in piped(tables.report_text(report()))
+    assert "counted/s" not in piped(reports.as_text(report()))
     counted = summary(flops_per_second__measured=6e10, flops_per_step__measured=4e9)
-    text = piped(tables.report_text(report([rank(what=counted), rank("worker:1")])))
+    text = piped(reports.as_text(report([rank(what=counted), rank("worker:1")])))
     assert "counted/s" in text and "60 GFLOP/s" in text
 
 
 def test_notes_are_shown_whole_and_in_order(piped: Any) -> None:
     notes = [f"note {i}: " + "why it is so, " * 20 for i in range(3)]
-    text = piped(tables.report_text(report(notes=notes)))
+    text = piped(reports.as_text(report(notes=notes)))
     assert [" ".join(note.split()) in " ".join(text.split()) for note in notes] == [True] * 3
     assert text.index("note 0") < text.index("note 1") < text.index("note 2")
 
 
 def test_head_says_mode_state_range_and_clock(piped: Any) -> None:
-    text = piped(tables.report_text(report(first_step=10, running=True)))
+    text = piped(reports.as_text(report(first_step=10, running=True)))
     assert "running" in text and "synchronous" in text and "12.0 s" in text
     assert "steps 10 to … only" in text
     assert "node1: clock aligned to within 25 us (shortest median step 65.2 ms)" in text
@@ -92,42 +95,42 @@ def test_head_says_mode_state_range_and_clock(piped: Any) -> None:
 
 def test_tags_stand_in_the_head_and_beside_each_job(piped: Any) -> None:
     tags = {"nodes": "4", "note": "a\x1b[2Jb"}
-    assert "\nnodes=4, note=a?[2Jb\n" in piped(tables.report_text(report(tags=tags)))
-    listed = piped(tables.jobs_text([JOB._replace(tags=tags)])).splitlines()
+    assert "\nnodes=4, note=a?[2Jb\n" in piped(reports.as_text(report(tags=tags)))
+    listed = piped(jobs.as_text([JOB._replace(tags=tags)])).splitlines()
     assert "tags" in listed[0] and "nodes=4, note=a?[2Jb" in listed[1]
-    without = piped(tables.report_text(report(tags={})))
+    without = piped(reports.as_text(report(tags={})))
     assert without.splitlines()[1].startswith("node1: clock")
 
 
 def test_clock_nobody_knows_says_why(piped: Any) -> None:
     unknown = report().alignment[0]._replace(error=absent("s", "no ping was answered yet"))
-    assert "node1: clock: no ping was answered yet" in piped(tables.report_text(report(alignment=[unknown])))
+    assert "node1: clock: no ping was answered yet" in piped(reports.as_text(report(alignment=[unknown])))
 
 
 def test_report_without_anybody(piped: Any) -> None:
-    text = piped(tables.report_text(report(roles=[], alignment=[], notes=[])._replace(ranks=[])))
+    text = piped(reports.as_text(report(roles=[], alignment=[], notes=[])._replace(ranks=[])))
     assert "0 ranks" in text and "none measured" in text and "Notes" not in text
 
 
 def test_legend_says_where_values_come_from(piped: Any) -> None:
-    text = " ".join(piped(tables.report_text(report())).split())
+    text = " ".join(piped(reports.as_text(report())).split())
     assert "'-' is absent, not zero." in text
     assert "measured: " in text and "step_time_median" in text.split("measured: ")[1]
-    assert "step_time_median" not in tables._legend(report([rank(what=empty_summary())]))
+    assert "step_time_median" not in reports._legend(report([rank(what=empty_summary())]))
 
 
 def test_no_escape_codes_when_piped(piped: Any) -> None:
-    assert "\x1b" not in piped(tables.report_text(report(roofs=[roof()])))
-    assert "\x1b" not in piped(tables.jobs_text([JOB]))
+    assert "\x1b" not in piped(reports.as_text(report(roofs=[roof()])))
+    assert "\x1b" not in piped(jobs.as_text([JOB]))
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_never_markup(piped: Any, name: str) -> None:
     hostile = rank(name=name, host=name)._replace(rank=name, role=name)
-    shown = piped(tables.report_text(report([hostile], [roof(name)], job=name, notes=[name], mode=name)))
+    shown = piped(reports.as_text(report([hostile], [roof(name)], job=name, notes=[name], mode=name)))
     assert shown.count(name.partition("\n")[0]) >= 6
-    jobs = piped(tables.jobs_text([JOB._replace(job=name, hosts=[name])]))
-    assert jobs.count(name.partition("\n")[0]) == 2
+    listed = piped(jobs.as_text([JOB._replace(job=name, hosts=[name])]))
+    assert listed.count(name.partition("\n")[0]) == 2
 
 
 @pytest.mark.parametrize("where", ["ceiling", "bound", "role"])
@@ -135,20 +138,20 @@ def test_no_name_from_the_wire_is_markup(piped: Any, where: str) -> None:
     name = "[/bold]"
     if where == "ceiling":
         own = roof()._replace(ceilings=[ceiling(name, "compute", 1e12)])
-        assert name in piped(tables.report_text(report(roofs=[own])))
+        assert name in piped(reports.as_text(report(roofs=[own])))
     elif where == "bound":
-        assert name in piped(tables.report_text(report([rank(what=summary(bound=name))])))
+        assert name in piped(reports.as_text(report([rank(what=summary(bound=name))])))
     else:
-        assert name in piped(tables.jobs_text([JOB._replace(roles={name: 1})]))
+        assert name in piped(jobs.as_text([JOB._replace(roles={name: 1})]))
 
 
 def test_names_cannot_steer_the_terminal(piped: Any) -> None:
     name = "x\x1b[2Jy\x1b]0;title\x07"
-    assert "\x1b" not in piped(tables.report_text(report([rank(host=name)], job=name, notes=[name])))
+    assert "\x1b" not in piped(reports.as_text(report([rank(host=name)], job=name, notes=[name])))
 
 
 def test_names_are_no_emoji(piped: Any) -> None:
-    assert "a:warning:b" in piped(tables.report_text(report([rank(host="a:warning:b")])))
+    assert "a:warning:b" in piped(reports.as_text(report([rank(host="a:warning:b")])))
 
 
 def long_names() -> Any:
@@ -156,21 +159,21 @@ def long_names() -> Any:
 
 
 def test_nothing_is_cut_when_piped(piped: Any) -> None:
-    text = piped(tables.report_text(long_names()))
+    text = piped(reports.as_text(long_names()))
     assert "…" not in text and "cluster.example.org" in text
 
 
 def test_no_number_is_cut_on_a_narrow_terminal() -> None:
     counted = summary("peak.f32.512", flops_per_second__measured=6e10, attainable_flops_per_second=2e12)
     console = Console(width=80, file=io.StringIO(), color_system=None)
-    console.print(tables.report_text(report([rank(host="node-0123.cluster", what=counted)])))
+    console.print(reports.as_text(report([rank(host="node-0123.cluster", what=counted)])))
     assert "…" not in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_number_is_whole_on_any_terminal(width: int) -> None:
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(tables.report_text(long_names()))
+    console.print(reports.as_text(long_names()))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, text.splitlines())) <= width
     for number in ("65.2 ms", "245.4", "4.32 GFLOP", "66 GFLOP/s", "1373.3", "3 MiB"):
@@ -179,19 +182,19 @@ def test_every_number_is_whole_on_any_terminal(width: int) -> None:
 
 def test_ceiling_that_nobody_dated(piped: Any) -> None:
     own = roof()._replace(ceilings=[ceiling("dram.triad", "memory", 4e10, time_ns=0)])
-    assert row(piped(tables.report_text(report(roofs=[own]))), "node1  dram.triad")[-1].strip() == "-"
+    assert row(piped(reports.as_text(report(roofs=[own]))), "node1  dram.triad")[-1].strip() == "-"
 
 
 def test_ceiling_that_nobody_measured_has_no_spread(piped: Any) -> None:
     theory = ceiling("peak.f32.512.theory", "compute", 2e12, provenance="analytic")
     own = roof()._replace(ceilings=[ceiling("peak.f32.512", "compute", 1e12), theory])
-    text = piped(tables.report_text(report(roofs=[own])))
+    text = piped(reports.as_text(report(roofs=[own])))
     assert row(text, "node1  peak.f32.512 ")[3].strip().endswith("%")
     assert row(text, "node1  peak.f32.512.theory")[3].strip() == "-"
 
 
 def test_jobs(piped: Any) -> None:
-    text = piped(tables.jobs_text([JOB, JOB._replace(job="41", running=False)]))
+    text = piped(jobs.as_text([JOB, JOB._replace(job="41", running=False)]))
     assert (
         row(text, "42")[0] == "42" and "running" in text.splitlines()[1] and "ended" in text.splitlines()[2]
     )
@@ -206,14 +209,14 @@ def full() -> Any:
 
 
 def test_csv_is_the_rows() -> None:
-    read = list(csv.reader(io.StringIO(tables.as_csv(full()))))
-    assert tuple(read[0]) == tables.CSV_COLUMNS
-    wanted = [["" if cell is None else str(cell) for cell in line] for line in tables.rows(full())]
+    read = list(csv.reader(io.StringIO(reports.as_csv(full()))))
+    assert tuple(read[0]) == reports.CSV_COLUMNS
+    wanted = [["" if cell is None else str(cell) for cell in line] for line in reports.rows(full())]
     assert read[1:] == wanted
 
 
 def test_every_role_and_rank_has_every_value_once() -> None:
-    lines = [dict(zip(tables.CSV_COLUMNS, line, strict=True)) for line in tables.rows(full())]
+    lines = [dict(zip(reports.CSV_COLUMNS, line, strict=True)) for line in reports.rows(full())]
     assert sum(x["subject"] != "part" for x in lines) == (2 + 3) * len(UNITS)
     assert len({(x["subject"], x["role"], x["rank"], x["metric"]) for x in lines}) == len(lines)
     for line in lines:
@@ -222,41 +225,41 @@ def test_every_role_and_rank_has_every_value_once() -> None:
 
 def test_parts_show_what_moved_and_leave_out_zeros(piped: Any) -> None:
     assert re.search(
-        r"node1 · eth0 +network +nic_sent 41.7 MB/s$", piped(tables.report_text(report())), re.MULTILINE
+        r"node1 · eth0 +network +nic_sent 41.7 MB/s$", piped(reports.as_text(report())), re.MULTILINE
     )
-    lines = [dict(zip(tables.CSV_COLUMNS, line, strict=True)) for line in tables.rows(report())]
+    lines = [dict(zip(reports.CSV_COLUMNS, line, strict=True)) for line in reports.rows(report())]
     parts = {x["metric"]: x["value"] for x in lines if x["subject"] == "part"}
     assert parts["nic_dropped.per_second"] == 0.0
     assert {(x["source"], x["instance"]) for x in lines if x["subject"] == "part"} == {("network", "eth0")}
 
 
 def test_without_parts_there_is_no_table_of_them(piped: Any) -> None:
-    assert "Nodes and parts" not in piped(tables.report_text(report(parts=[])))
+    assert "Nodes and parts" not in piped(reports.as_text(report(parts=[])))
 
 
 def test_dataframe_is_the_csv() -> None:
-    frame = tables.to_dataframe(full())
-    text = {name: str for name in tables.CSV_COLUMNS if name not in ("value", "coverage")}
+    frame = ReportResult(full()).to_pandas("values")
+    text = {name: str for name in reports.CSV_COLUMNS if name not in ("value", "coverage")}
     read = pd.read_csv(
-        io.StringIO(tables.as_csv(full())),
+        io.StringIO(reports.as_csv(full())),
         dtype=text,
         keep_default_na=False,
         na_values={"value": [""], "coverage": [""]},
     )
     pd.testing.assert_frame_equal(frame, read, check_dtype=False)
     assert frame["value"].dtype == frame["coverage"].dtype == float
-    assert frame["value"].isna().sum() == sum(line[6] is None for line in tables.rows(full()))
+    assert frame["value"].isna().sum() == sum(line[6] is None for line in reports.rows(full()))
 
 
 @pytest.mark.parametrize("ranks", [[], [rank(what=empty_summary())]])
 def test_dataframe_has_the_same_types_whatever_was_seen(ranks: Any) -> None:
-    frame = tables.to_dataframe(report(ranks, roles=[])._replace(ranks=ranks))
+    frame = ReportResult(report(ranks, roles=[])._replace(ranks=ranks)).to_pandas("values")
     assert frame["value"].dtype == frame["coverage"].dtype == float
 
 
 def test_json_is_the_report() -> None:
-    whole = json.loads(tables.as_json(full()))
-    assert whole["version"] == tables.SCHEMA_VERSION
+    whole = json.loads(reports.as_json(full()))
+    assert whole["version"] == VERSION
     assert set(whole) == {"version", *full()._fields}
     assert whole["ranks"][0]["summary"]["values"]["steps"] == absent("1")._asdict()
     assert whole["roofs"][0]["lines"][0]["intensity"] == full().roofs[0].lines[0].intensity
@@ -265,17 +268,17 @@ def test_json_is_the_report() -> None:
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_json_never_holds_what_json_cannot(number: float) -> None:
     with pytest.raises(ClientError, match="JSON"):
-        tables.as_json(report([rank(what=Summary({"steps": seen(number, "1")}, "", ""))]))
+        reports.as_json(report([rank(what=Summary({"steps": seen(number, "1")}, "", ""))]))
 
 
 def test_jobs_json() -> None:
-    whole = json.loads(tables.jobs_json([JOB]))
-    assert whole == {"version": tables.SCHEMA_VERSION, "jobs": [JOB._asdict()]}
+    whole = json.loads(jobs.as_json([JOB]))
+    assert whole == {"version": VERSION, "jobs": [JOB._asdict()]}
 
 
 def test_pandas_and_matplotlib_are_loaded_by_those_who_need_them() -> None:
     code = (
-        "import roofline_client.cli, roofline_client.tables, sys;"
+        "import roofline_client.cli, roofline_client.reports, sys;"
         "print({'pandas', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run(
