@@ -208,9 +208,13 @@ def concatenate(tables: list[Table]) -> Table:
 def _column(table: Table, name: str, tables: list[Table]) -> NDArray[np.generic]:
     if name in table:
         return table[name]
-    kind = next(t[name].dtype for t in tables if name in t)
+    return absent(next(t[name].dtype for t in tables if name in t), rows(table))
+
+
+def absent(kind: np.dtype[Any], count: int) -> NDArray[Any]:
+    """A column without any value: NaN, ABSENT or empty text."""
     if kind.kind == "f":
-        return np.full(rows(table), np.nan)
+        return np.full(count, np.nan)
     if kind.kind == "i":
-        return np.full(rows(table), ABSENT, np.int64)
-    return np.full(rows(table), "", object)
+        return np.full(count, ABSENT, np.int64)
+    return np.full(count, "", object)

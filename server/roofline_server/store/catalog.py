@@ -7,7 +7,7 @@ the progress of the step deltas, and the inbox rows they replace, all or nothing
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -72,8 +72,8 @@ class Life(NamedTuple):
 class Sealing(NamedTuple):
     """Everything one sealing changes."""
 
-    segments: Sequence[Segment]
-    replaced: Sequence[str]  # paths of step segments that a rebuild made obsolete
+    segments: list[Segment]
+    replaced: list[str]  # paths of step segments that a rebuild made obsolete
     progress: dict[str, Progress]
     lives: dict[Incarnation, Life]
     through_id: int

@@ -141,6 +141,11 @@ class ClockBook:
         return node in self._kept or node in self._fresh
 
 
+def moment(clock: NodeClock, node_ns: int) -> int:
+    """Server time of one moment of a node's time."""
+    return int(clock.to_server(np.array([node_ns], np.int64))[0])
+
+
 def server_time(catalog: Catalog) -> ServerTime:
     """The time in which all of a data root's servers on this boot of this machine speak."""
     name = f"clock {boot()}"

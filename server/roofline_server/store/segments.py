@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -11,7 +13,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..records import Table, rows
+from ..records import Table, concatenate, rows
 
 MAX_FILE_NAME = 180
 ROWS_PER_GROUP = 1 << 17
@@ -37,16 +39,25 @@ def directory_name(job: str) -> str:
     return name[:100] + "-" + hashlib.sha256(job.encode()).hexdigest()[:32]
 
 
-def write(
-    root: Path, job: str, dataset: str, number: int, table: Table, begin_ns: int, end_ns: int
-) -> Segment:
-    """Write a segment durably: temporary file, fsync, rename, fsync of the directory. Raises OSError."""
+class Piece(NamedTuple):
+    """Some rows of a segment to be, and the server times they span."""
+
+    table: Table
+    begin_ns: int
+    end_ns: int
+
+
+def write(root: Path, job: str, dataset: str, number: int, pieces: Iterable[Piece]) -> Segment:
+    """Write a segment durably: temporary file, fsync, rename, fsync of the directory. Raises OSError.
+
+    pieces: at least one, all with the same columns; one of them is in memory at a time.
+    """
     relative = Path("segments", directory_name(job), dataset, f"{number:012d}.parquet")
     final = root / relative
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = final.with_suffix(".tmp")
     try:
-        _write_parquet(table, temporary)
+        count, begin_ns, end_ns = _write_parquet(pieces, temporary)
         _fsync(temporary)
         size = temporary.stat().st_size
         temporary.rename(final)
@@ -54,25 +65,56 @@ def write(
         temporary.unlink(missing_ok=True)
         raise
     _fsync(final.parent)
-    return Segment(job, dataset, str(relative), rows(table), size, begin_ns, end_ns)
+    return Segment(job, dataset, str(relative), count, size, begin_ns, end_ns)
 
 
-def _write_parquet(table: Table, path: Path) -> None:
-    arrow = pa.table({name: pa.array(column) for name, column in table.items()})
+def _write_parquet(pieces: Iterable[Piece], path: Path) -> tuple[int, int, int]:
+    """Rows, and the times they span."""
+    count, begins, ends = 0, [], []
+    file: pq.ParquetWriter | None = None
+    with contextlib.ExitStack() as stack:
+        for table, begin_ns, end_ns in pieces:
+            if file is None:
+                file = stack.enter_context(_writer(table, path))
+            file.write_table(_arrow(table), row_group_size=ROWS_PER_GROUP)
+            count += rows(table)
+            begins.append(begin_ns)
+            ends.append(end_ns)
+            del table  # before the next is made
+    return count, min(begins), max(ends)
+
+
+def _arrow(table: Table) -> pa.Table:
+    texts = pa.string()
+    return pa.table({n: pa.array(c, texts if c.dtype.kind == "O" else None) for n, c in table.items()})
+
+
+def _writer(table: Table, path: Path) -> pq.ParquetWriter:
+    """For tables with the columns of this one."""
     encodings = {
         name: "DELTA_BINARY_PACKED" if column.dtype.kind == "i" else "BYTE_STREAM_SPLIT"
         for name, column in table.items()
         if column.dtype.kind in "if"
     }
     texts = [name for name, column in table.items() if column.dtype.kind == "O"]
-    pq.write_table(
-        arrow,
+    return pq.ParquetWriter(
         path,
+        _arrow({name: column[:0] for name, column in table.items()}).schema,
         compression="zstd",
         use_dictionary=texts or False,
         column_encoding=encodings,
-        row_group_size=ROWS_PER_GROUP,
     )
+
+
+def read(root: Path, segments: Iterable[Segment], columns: Container[str]) -> Table:
+    """These columns of all rows of segments of one dataset; one that some segments lack is absent there."""
+    return concatenate([_read(root / segment.path, columns) for segment in segments])
+
+
+def _read(path: Path, columns: Container[str]) -> Table:
+    with pq.ParquetFile(path) as file:
+        found = file.read([name for name in file.schema_arrow.names if name in columns])
+    return {name: found.column(name).to_numpy() for name in found.schema.names}
 
 
 def _fsync(path: Path) -> None:

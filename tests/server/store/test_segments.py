@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.records import ABSENT, Table
 from roofline_server.store.reader import Reader
-from roofline_server.store.segments import Segment, directory_name, sweep, write
+from roofline_server.store.segments import Piece, Segment, directory_name, sweep, write
 
 ALL_KINDS: Table = {
     "time_ns": np.array([1, 2, 2**62], np.int64),
@@ -37,7 +37,7 @@ ODD_JOBS = [
 def put(
     root: Path, job: str = "job", number: int = 1, table: Table = ALL_KINDS, name: str = "marks"
 ) -> Segment:
-    return write(root, job, name, number, table, 0, 9)
+    return write(root, job, name, number, [Piece(table, 0, 9)])
 
 
 def read(root: Path, *segments: Segment) -> Table:

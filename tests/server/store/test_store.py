@@ -15,8 +15,9 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import Unavailable
 from roofline_server.ingest.service import decode_entry
 from roofline_server.records import ABSENT, Knot, rows
-from roofline_server.store import store as store_module
-from roofline_server.store.store import SILENT_NS, Store
+from roofline_server.store import sealing
+from roofline_server.store.sealed_steps import SILENT_NS
+from roofline_server.store.store import Store
 
 from tests.fakes import wait_for
 
@@ -74,7 +75,9 @@ def all_at_once(store: Store, sent: list[tuple[Node, pb.Batch]]) -> dict[str, li
 def raw_rows(store: Store, dataset: str = "marks", job: str = JOB) -> int:
     """How many rows of a dataset there are, sealed and not."""
     sealed = sum(s.rows for s in store._catalog.segments(job) if s.dataset == dataset)
-    frames = [f for b in store._tail for f in b.decoded.frames if (f.job, f.dataset) == (job, dataset)]
+    frames = [
+        f for b in store._tail.now().batches for f in b.decoded.frames if (f.job, f.dataset) == (job, dataset)
+    ]
     return sealed + sum(rows(f.table) for f in frames)
 
 
@@ -283,9 +286,9 @@ def _after(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, turn: int 
 
 
 CRASHES: dict[str, Callable[[pytest.MonkeyPatch, Store], None]] = {
-    "before the first segment": lambda m, s: _before(m, store_module, "write"),
-    "after the first segment": lambda m, s: _after(m, store_module, "write"),
-    "between segments": lambda m, s: _after(m, store_module, "write", 4),
+    "before the first segment": lambda m, s: _before(m, sealing, "write"),
+    "after the first segment": lambda m, s: _after(m, sealing, "write"),
+    "between segments": lambda m, s: _after(m, sealing, "write", 4),
     "before a segment has its name": lambda m, s: _before(m, Path, "rename", 2),
     "before the catalog": lambda m, s: _before(m, s._catalog, "seal"),
     "after the catalog": lambda m, s: _after(m, s._catalog, "seal"),
@@ -401,7 +404,7 @@ def test_disk_that_is_full_while_sealing_loses_nothing(store: Store, monkeypatch
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(store_module, "write", full)
+        patched.setattr(sealing, "write", full)
         with pytest.raises(OSError, match="No space"):
             store.seal()
     assert store.seal() == len(OF_A)
@@ -673,7 +676,7 @@ def test_one_bad_name_does_not_stop_sealing_of_other_jobs(store: Store) -> None:
         assert any(s.job == JOB for s in store._catalog.segments(JOB))
     finally:
         # Let the fixture close it: what cannot be sealed stays in the inbox.
-        store._tail.clear()
+        store._tail.forget(store._tail.now().batches)
 
 
 def test_exchange_that_overflows_the_clock_is_refused(tmp_path: Path) -> None:
@@ -769,7 +772,7 @@ def test_node_that_says_hello_during_a_view_does_no_harm(
 ) -> None:
     A.greet(store)
     A.put(store, *OF_A)
-    real = store.clocks
+    real = store._clocks.clocks
 
     def clocks() -> Any:
         found = real()
@@ -777,7 +780,7 @@ def test_node_that_says_hello_during_a_view_does_no_harm(
         B.put(store, *OF_B)
         return found
 
-    monkeypatch.setattr(store, "clocks", clocks)
+    monkeypatch.setattr(store._clocks, "clocks", clocks)
     assert store.view(JOB)
 
 
@@ -818,7 +821,7 @@ def test_job_that_cannot_be_understood_keeps_no_other_from_being_sealed(
             raise ValueError("odd data")
         return real(tables, *more)
 
-    before = len(list(store._tail))
+    before = len(store._tail.now().batches)
     with monkeypatch.context() as patched:
         patched.setattr(store._deltas, "fresh", fresh)
         assert store.seal() == before
