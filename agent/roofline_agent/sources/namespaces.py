@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from .listing import Listing
 from .sock_diag import Connection, Diag, list_connections
 
 _AGAIN_S = 10.0  # after a list that could not be had
@@ -39,12 +41,16 @@ class Lists:
     def __init__(self, proc: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._proc, self._clock = proc, clock
         self._own = namespace_of("/proc", os.getpid())
-        self._diags: dict[int, Diag] = {}
+        self._ours = Listing("/proc/net/snmp", lambda: list_connections(), _ask_ours)
+        self._diags: dict[int, tuple[Diag, Listing]] = {}
         self._again: dict[int, float] = {}  # when to try one that failed again
         self.listed: set[int] = set()  # the namespaces of the last answer
 
-    def connections(self, places: Mapping[int, int]) -> dict[int, Connection]:
-        """By inode, which no two sockets of a machine share. places: namespace -> a process in it.
+    def connections(
+        self, places: Mapping[int, int], owned: Collection[int] | None = None
+    ) -> dict[int, Connection]:
+        """By inode, which no two sockets of a machine share. places: namespace -> a process in it. owned: the
+        inodes whose counts must be of now; None: of all.
 
         Raises OSError when our own cannot be listed.
         """
@@ -55,29 +61,44 @@ class Lists:
         self.listed = set()
         # Our own comes last and wins: what another one's owner may have a say in cannot stand for ours.
         for namespace, pid in sorted(places.items(), key=lambda place: place[0] == self._own):
-            listed = list_connections() if namespace == self._own else self._elsewhere(namespace, pid)
+            ours = namespace == self._own
+            listed = self._ours.connections(owned) if ours else self._elsewhere(namespace, pid, owned)
             if listed is not None:
                 self.listed.add(namespace)
-                found.update((connection.inode, connection) for connection in listed if connection.inode)
+                found.update(listed)
         return found
 
-    def _elsewhere(self, namespace: int, pid: int) -> list[Connection] | None:
+    def _elsewhere(
+        self, namespace: int, pid: int, owned: Collection[int] | None
+    ) -> dict[int, Connection] | None:
         if self._clock() < self._again.get(namespace, 0.0):
             return None
         try:
             if namespace not in self._diags:
-                self._diags[namespace] = Diag(f"{self._proc}/{pid}/ns/net")
-            return self._diags[namespace].connections()
+                self._diags[namespace] = self._opened(pid)
+            return self._diags[namespace][1].connections(owned)
         except OSError:
             self._drop(namespace)
             self._again[namespace] = self._clock() + _AGAIN_S
             return None
 
+    def _opened(self, pid: int) -> tuple[Diag, Listing]:
+        diag = Diag(f"{self._proc}/{pid}/ns/net")
+        snmp = f"{self._proc}/{pid}/net/snmp"
+        return diag, Listing(snmp, lambda: diag.connections(), lambda known: diag.ask(known))
+
     def _drop(self, namespace: int) -> None:
-        diag = self._diags.pop(namespace, None)
-        if diag is not None:
+        if namespace in self._diags:
+            diag, listing = self._diags.pop(namespace)
             diag.close()
+            listing.close()
 
     def close(self) -> None:
+        self._ours.close()
         for namespace in list(self._diags):
             self._drop(namespace)
+
+
+def _ask_ours(known: Sequence[Connection]) -> list[Connection] | None:
+    with contextlib.closing(Diag()) as diag:
+        return diag.ask(known)

@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .peers import Address, address
@@ -19,23 +19,30 @@ from .peers import Address, address
 _NETLINK_SOCK_DIAG = 4
 _KERNEL = (0, 0)  # port and groups
 _TCPDIAG_GETSOCK = 18  # the older request, which lists IPv4 and IPv6 in one walk through the kernel's table
-_REQUEST_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
+_BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY, here for one socket at a time
+_REQUEST, _REQUEST_DUMP = 0x1, 0x301  # NLM_F_REQUEST, and that with NLM_F_DUMP
 _DONE, _ERROR = 3, 2
 _INET_DIAG_INFO = 2
-# TCP_ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING: the states with bytes of someone's.
-_STATES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11
+ESTABLISHED, SYN_SENT, CLOSE_WAIT = 1, 2, 8  # net/tcp_states.h
+# These, FIN_WAIT1, FIN_WAIT2, LAST_ACK and CLOSING: whatever has bytes of someone's, or will have.
+_STATES = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _HEADER = struct.Struct("=IHHII")
-_REQUEST = struct.Struct("=BBBB48xII")
+_DUMP = struct.Struct("=BBBB48xII")
+_ASK = struct.Struct("=BBBxI48s")  # struct inet_diag_req_v2
 _ATTRIBUTE = struct.Struct("=HH")
 _BYTES = struct.Struct("=QQ")
 _DIAG_SIZE, _INODE_AT = 72, 68
 _ENDS_AT, _ENDS_END = 4, 40  # of struct inet_diag_sockid: two ports, two addresses of up to 16 bytes
+_ID_END = 52  # of it all: behind them an interface and what tells a socket from a later one with these ends
+_STATE_AT = 1
 _BYTES_ACKED_AT = 120  # in struct tcp_info; bytes_received follows
 _BUSY_AT = 168  # in microseconds; rwnd_limited follows; both from Linux 4.10 on
 _UNREAD_AT = 56  # idiag_rqueue
 _PATIENCE_S = 2.0  # for a whole list
 _MAX_ROWS = 200_000
+_ANSWER = 1 << 13  # bytes at most, to one question
+MAX_ASKED = 64  # at a time: the answers have room in a socket's buffer
 
 
 class Connection(NamedTuple):
@@ -46,6 +53,8 @@ class Connection(NamedTuple):
     unread: int = 0  # bytes that have come and that the process has not taken yet
     busy_ns: int | None = None  # in which data were on their way or waited to be; None: an old kernel
     limited_ns: int | None = None  # of it, in which the far end had no room for more
+    state: int = ESTABLISHED
+    mark: bytes = b""  # with `ends` the kernel's name for it
 
     def addresses(self) -> tuple[Address, Address]:
         """The rank's own end and the far one."""
@@ -93,7 +102,8 @@ def _connection(data: bytes, begin: int, end: int) -> Iterator[Connection]:
             ends = data[begin : begin + 1] + data[begin + _ENDS_AT : begin + _ENDS_END]
             unread = int.from_bytes(data[begin + _UNREAD_AT : begin + _UNREAD_AT + 4], "little")
             busy, limited = _times(data[at + 4 : at + length])
-            yield Connection(inode, sent, received, ends, unread, busy, limited)
+            state, mark = data[begin + _STATE_AT], data[begin + _ENDS_END : begin + _ID_END]
+            yield Connection(inode, sent, received, ends, unread, busy, limited, state, mark)
         at += max(4, (length + 3) & ~3)
 
 
@@ -123,7 +133,7 @@ class Diag:
         found: list[Connection] = []
         self._sequence += 1
         until = time.monotonic() + _PATIENCE_S
-        body = _REQUEST.pack(socket.AF_UNSPEC, 0, 0, 1 << (_INET_DIAG_INFO - 1), _STATES, 0)
+        body = _DUMP.pack(socket.AF_UNSPEC, 0, 0, 1 << (_INET_DIAG_INFO - 1), _STATES, 0)
         size = _HEADER.size + len(body)
         header = _HEADER.pack(size, _TCPDIAG_GETSOCK, _REQUEST_DUMP, self._sequence, 0)
         self._link.sendto(header + body, _KERNEL)
@@ -134,6 +144,29 @@ class Diag:
             if len(found) > _MAX_ROWS:
                 raise OSError(errno.E2BIG, f"more than {_MAX_ROWS} connections")
         return found
+
+    def ask(self, known: Sequence[Connection]) -> list[Connection] | None:
+        """At most MAX_ASKED connections as they are now, without a walk through the kernel's table; None when
+        it does not tell each of them: one has gone, or it keeps still. After an OSError as `connections`."""
+        first = self._sequence + 1
+        self._sequence += len(known)
+        self._link.sendto(b"".join(map(_question, known, range(first, self._sequence + 1))), _KERNEL)
+        self._link.setblocking(False)  # the kernel has answered by now
+        found: list[Connection] = []
+        for sequence in range(
+            first, self._sequence + 1
+        ):  # all, for what is left over would be taken for others
+            found += self._told(sequence)
+        return found if len(found) == len(known) else None
+
+    def _told(self, sequence: int) -> list[Connection]:
+        """The answer to one question, of several; nothing when the kernel refuses."""
+        while True:
+            data, (port, _) = self._link.recvfrom(_ANSWER)
+            if port == _KERNEL[0] and _HEADER.unpack_from(data)[3] == sequence:
+                with contextlib.suppress(OSError):
+                    return parse_dump(data, sequence)[0]
+                return []
 
     def _answer(self, until: float) -> bytes:
         """What the kernel says next; any process of the namespace may send here, too."""
@@ -146,6 +179,12 @@ class Diag:
 
     def close(self) -> None:
         self._link.close()
+
+
+def _question(known: Connection, sequence: int) -> bytes:
+    family, name = known.ends[0], known.ends[1:] + known.mark
+    body = _ASK.pack(family, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _STATES, name)
+    return _HEADER.pack(_HEADER.size + len(body), _BY_FAMILY, _REQUEST, sequence, 0) + body
 
 
 def _socket() -> socket.socket:

@@ -34,8 +34,8 @@ METRICS = (
 Values = tuple[int, int, int, int, int | None, int | None]  # as METRICS has them
 
 _OWNERS_EVERY_NS = 5_000_000_000
-# Listing walks a table of the kernel's whose size follows the machine's memory: about 1 ms of CPU each time.
-# Four times a second it is a thousandth of a core, and steps of some tenths of a second have their own bytes.
+# Steps of some tenths of a second have their own bytes; more often it would cost too much while connections
+# are being opened (listing.py).
 _EVERY_NS = 230_000_000
 _MAX_PEERS = 256
 OTHER = "other"  # all peers of a rank beyond so many
@@ -79,7 +79,8 @@ class _Traffic:
     def __init__(self) -> None:
         self.namespace = 0
         self.inodes: set[int] = set()
-        self.looked_ns = 0
+        self.looked_ns = 0  # when its files were listed
+        self.seen = False  # and whether they could be
         self.names: dict[bytes, str] = {}  # ends of a connection -> peer
         self.peers: dict[str, _Moved] = {}
         self._last: dict[int, Connection] = {}
@@ -159,17 +160,14 @@ class TcpSource:
         self._sampled_ns = began
         self._place(ranks)
         places = {traffic.namespace: pid for (pid, _), traffic in self._traffic.items() if traffic.namespace}
-        live = self._lists.connections(places)
+        look = any(began - traffic.looked_ns > _OWNERS_EVERY_NS for traffic in self._traffic.values())
+        live = self._lists.connections(places, None if look else self._owned())
         now = time.monotonic_ns()
-        unknown = live.keys() - self._known
+        look = look or not live.keys() <= self._known
         self._known = set(live)
         self._peers.know(ranks)
-        seen = []
-        for rank in ranks:
-            traffic = self._traffic[rank.pid, rank.start_ns]
-            if traffic.namespace in self._lists.listed and self._look(rank, traffic, bool(unknown), now):
-                seen.append((rank, traffic))
-        if any(traffic.looked_ns == now for _, traffic in seen):
+        seen = self._look(ranks, look, now)
+        if look:
             self._name_anew(seen, live)
         return [row for rank, traffic in seen for row in self._rows(rank, traffic, live, now)]
 
@@ -192,18 +190,24 @@ class TcpSource:
         for peer, moved in traffic.peers.items():
             yield Sample(rank, now, moved.values(), peer)
 
-    def _look(self, rank: Rank, traffic: _Traffic, unknown: bool, now: int) -> bool:
-        # Listing a process's files costs more than all the rest, so only when a new connection showed up,
-        # and now and then in case it changed hands.
-        age = now - traffic.looked_ns
-        if traffic.looked_ns and not (unknown or age > _OWNERS_EVERY_NS):
-            return True
-        try:
-            traffic.inodes = set(self._sockets(rank.pid)) | (traffic.inodes & self._known)
-        except OSError:
-            return False
-        traffic.looked_ns = now
-        return True
+    def _owned(self) -> set[int]:
+        """The sockets of all ranks, of whatever kind."""
+        return set().union(*(traffic.inodes for traffic in self._traffic.values()))
+
+    def _look(self, ranks: Sequence[Rank], look: bool, now: int) -> list[tuple[Rank, _Traffic]]:
+        """The ranks whose connections can be told, and what is known of them; look: list their files anew."""
+        # It costs more than the rest, so only when a new connection showed up, and now and then in case it
+        # changed hands.
+        for rank in ranks if look else ():
+            traffic = self._traffic[rank.pid, rank.start_ns]
+            traffic.looked_ns = now
+            try:
+                traffic.inodes = set(self._sockets(rank.pid)) | (traffic.inodes & self._known)
+                traffic.seen = True
+            except OSError:
+                traffic.seen = False
+        found = [(rank, self._traffic[rank.pid, rank.start_ns]) for rank in ranks]
+        return [one for one in found if one[1].seen and one[1].namespace in self._lists.listed]
 
     def _sockets(self, pid: int) -> Iterator[int]:
         directory = f"{self._proc}/{pid}/fd"
