@@ -1,10 +1,10 @@
-"""The list of jobs as text and as JSON."""
+"""The list of jobs as text, as JSON and as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import units
+from . import flat, units
 from .columns import Column, Columns
 from .documents import document
 from .names import tagged
@@ -21,6 +21,11 @@ def as_text(jobs: Sequence[Job]) -> Columns:
         state = "running" if job.running else "ended"
         table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts), tagged(job.tags))
     return table
+
+
+def tables(jobs: Sequence[Job]) -> dict[str, flat.Table]:
+    """jobs: a row each."""
+    return {"jobs": flat.table(Job, jobs)}
 
 
 def as_json(jobs: Sequence[Job]) -> str:

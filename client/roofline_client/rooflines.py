@@ -15,6 +15,7 @@ from .names import clean, natural
 from .records import Ceiling, Roof, RoofLine, Value
 
 POINTS_SHOWN = 60
+SENTENCES_SHOWN, SHARERS_SHOWN = 12, 3  # sentences of one kind, points named before one
 LEVELS = {"": "-", "minimum": "least", "l1": "L1", "l2": "L2", "l3": "L3", "dram": "DRAM", "hbm": "HBM"}
 # Title in the text -> the field of a point.
 VALUES = {
@@ -39,7 +40,7 @@ def as_text(found: Roofline) -> Group:
         parts.append(Text(f"and {more:,} more that took less time: --format csv has all of them"))
     parts += _words(shown)
     if found.crossings:
-        parts += ["", _crossings(found.crossings), *_sentences((c.label, c.words) for c in found.crossings)]
+        parts += ["", _crossings(found.crossings), *sentences((c.label, c.words) for c in found.crossings)]
     parts += about.reasons(_values(found.points))
     parts += about.notes(found.notes)
     return Group(*parts, "", about.legend(_legend(shown)))
@@ -108,15 +109,28 @@ def _label(point: RoofPoint) -> str:
 
 
 def _words(points: Sequence[RoofPoint]) -> list[Any]:
-    """A sentence a point; of its levels with the same words once. Then what incomplete counts lack."""
-    told = _sentences((point.label, point.words) for point in points)
-    lack = _sentences((point.label, point.incomplete) for point in points)
+    """A sentence a point; what is true of several once. Then what incomplete counts lack."""
+    told = sentences((point.label, point.words) for point in points)
+    lack = sentences((point.label, point.incomplete) for point in points)
     parts: list[Any] = ["", Text("What holds them back", style="bold"), *told] if told else []
     return [*parts, "", Text("Incomplete counts", style="bold"), *lack] if lack else parts
 
 
-def _sentences(pairs: Iterable[tuple[str, str]]) -> list[Text]:
-    return [Text(clean(f"  {label}: {words}")) for label, words in dict.fromkeys(pairs) if words]
+def sentences(pairs: Iterable[tuple[str, str]]) -> list[Text]:
+    """Lines of (label, words): the first ones, and the same words once for all of whom they are true."""
+    labels: dict[str, list[str]] = {}
+    for label, words in dict.fromkeys(pairs):
+        if words:
+            labels.setdefault(words, []).append(label)
+    lines = [f"  {_whose(mine)}: {words}" for words, mine in labels.items()]
+    if (more := len(lines) - SENTENCES_SHOWN) > 1:
+        lines[SENTENCES_SHOWN:] = [f"  and {more} more such sentences: --format csv has all of them"]
+    return [Text(clean(line)) for line in lines]
+
+
+def _whose(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - SHARERS_SHOWN} more" if len(labels) > SHARERS_SHOWN else ""
+    return ", ".join(labels[:SHARERS_SHOWN]) + more
 
 
 def _crossings(crossings: Sequence[Crossing]) -> Columns:

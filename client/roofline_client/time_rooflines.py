@@ -13,7 +13,7 @@ from .columns import Column, Columns
 from .model_records import Isocurve, OverheadBox, TimePanel, TimePoint, TimeRoofline
 from .names import clean
 from .records import Ceiling, Value
-from .rooflines import LEVELS, between, place
+from .rooflines import LEVELS, between, place, sentences
 
 POINTS_SHOWN = 40  # of a panel
 OF_SHOWN = 3  # ways in which numbers came about
@@ -46,9 +46,7 @@ def _panel(panel: TimePanel, over: str) -> list[Any]:
     if more := len(panel.points) - len(shown):
         parts.append(Text(f"and {more:,} more: --format csv has all of them"))
     parts += [Text(clean(f"  {line}")) for line in (*_of_what(shown), *_launches(panel))]
-    told = dict.fromkeys((_subject(point, over), point.words) for point in shown if point.words)
-    parts += [Text(clean(f"  {subject}: {words}")) for subject, words in told]
-    return parts
+    return [*parts, *sentences((_subject(point, over), point.words) for point in shown)]
 
 
 def _subject(point: TimePoint, over: str) -> str:
@@ -78,7 +76,9 @@ def _ceiling(ceiling: Ceiling) -> str:
 
 def _points(points: list[TimePoint], over: str) -> Columns:
     swept, spread = any(p.at for p in points), any(p.time_spread for p in points)
-    heads = [Column(""), *([Column(over or "at")] if swept else []), Column("rank")]
+    several = len({p.job for p in points}) > 1
+    heads = [Column(""), *([Column(over or "at")] if swept else []), *([Column("job")] if several else [])]
+    heads.append(Column("rank"))
     heads += [
         Column("launches", right=True),
         *(Column(_title(title, points), right=True) for title in VALUES),
@@ -88,6 +88,7 @@ def _points(points: list[TimePoint], over: str) -> Columns:
     table = Columns("", [*heads, Column("bytes of"), Column("bound by")])
     for point in points:
         cells = [point.label + (" (incomplete)" if point.incomplete else ""), *([point.at] if swept else [])]
+        cells += [point.job] if several else []
         cells += [point.rank or point.role, f"{point.launches:,}"]
         cells += [units.show(getattr(point, field)) for field in VALUES.values()]
         cells += [between(point.time_spread, "s")] if spread else []

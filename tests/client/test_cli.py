@@ -79,9 +79,13 @@ def test_report_in_all_forms(server: Asked) -> None:
 
 
 def test_jobs_in_all_forms(server: Asked) -> None:
-    text, whole = (run("jobs", "--server", server.address, "--format", form) for form in ("text", "json"))
+    text, table, whole = (
+        run("jobs", "--server", server.address, "--format", form) for form in ("text", "csv", "json")
+    )
     assert "workerx1" in text.stdout
     assert json.loads(whole.stdout)["jobs"][0]["job"] == "42"
+    heads, values = (line.split(",") for line in table.stdout.splitlines())
+    assert dict(zip(heads, values, strict=True))["job"] == "42"
 
 
 def test_no_jobs_say_what_to_do() -> None:
@@ -147,7 +151,7 @@ def test_nothing_to_draw(server: Asked, tmp_path: Path) -> None:
     [
         ("report",),
         ("report", "--job", "42", "--format", "yaml"),
-        ("jobs", "--format", "csv"),
+        ("jobs", "--format", "xml"),
         ("jobs", "--no-such-option"),
         ("no-such-command",),
     ],

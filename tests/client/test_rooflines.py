@@ -67,6 +67,30 @@ def test_sentences_of_a_sweep_say_where_in_it() -> None:
     assert "  convolution forward at batch 64: memory takes the time" in text
 
 
+def test_jobs_of_a_sweep_are_told_apart() -> None:
+    first, second = KERNEL._replace(job="conv-a"), KERNEL._replace(job="conv-b")
+    assert "conv-a" not in times(first)
+    assert "conv-a" in times(first, second) and "conv-b" in times(first, second)
+
+
+def said(*pairs: tuple[str, str]) -> list[str]:
+    return [str(line) for line in rooflines.sentences(pairs)]
+
+
+def test_what_is_true_of_several_is_said_once() -> None:
+    steps = [(f"step {n}", "it waits") for n in range(80)]
+    assert said(*steps, ("step 80", "it computes"), ("step 81", "")) == [
+        "  step 0, step 1, step 2 and 77 more: it waits",
+        "  step 80: it computes",
+    ]
+
+
+def test_sentences_that_are_too_many_are_counted() -> None:
+    lines = said(*((f"step {n}", f"{n}x below its roof") for n in range(80)))
+    assert len(lines) == 13 and lines[-1] == "  and 68 more such sentences: --format csv has all of them"
+    assert len(said(*((f"step {n}", f"{n}x below its roof") for n in range(13)))) == 13
+
+
 def test_one_launch_is_no_plural() -> None:
     one = TIMES.panels[0].no_flop_launches._replace(value=1.0)
     assert "  1 launch without FLOPs" in times(KERNEL, no_flop_launches=one)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, reader_may_leave
+from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, reader_may_leave, safe
 
 
 def jobs(server: ServerOption = DEFAULT_SERVER, output: FormatOption = "text") -> None:
     """List the jobs the server has heard of, newest first."""
-    check_format(output, ("text", "json"))
+    check_format(output)
+    from .. import flat, text
     from .. import jobs as form
-    from .. import text
     from ..api import connect
 
     with connect(server) as client:
@@ -17,6 +17,8 @@ def jobs(server: ServerOption = DEFAULT_SERVER, output: FormatOption = "text") -
     with reader_may_leave():
         if output == "json":
             print(form.as_json(found))
+        elif output == "csv":
+            print(safe(flat.as_csv(form.tables(found)["jobs"])), end="")
         elif found:
             text.show(form.as_text(found))
         else:

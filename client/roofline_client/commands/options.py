@@ -31,6 +31,7 @@ RolesOption = Annotated[
 FromOption = Annotated[int | None, typer.Option("--from", help="from step K on")]
 ToOption = Annotated[int | None, typer.Option("--to", help="up to step K, inclusive")]
 StepsOption = Annotated[str, typer.Option("--steps", help="only steps FIRST:LAST, either may be left out")]
+FORMATS = ("text", "json", "csv")
 FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
 OVER = "a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"
 EXIT_CODES = (
@@ -39,8 +40,8 @@ EXIT_CODES = (
 )
 
 
-def check_format(output: str, known: tuple[str, ...] = ("text", "json", "csv")) -> None:
-    check_choice(output, known, "--format")
+def check_format(output: str) -> None:
+    check_choice(output, FORMATS, "--format")
 
 
 def check_choice(given: str, known: tuple[str, ...], option: str) -> None:

@@ -26,7 +26,9 @@ class Jobs(list[Job], Shown, Framed):
         return jobs.as_text(self)
 
     def _tables(self) -> Mapping[str, Table]:
-        return {"jobs": flat.table(Job, self)}
+        from .. import jobs
+
+        return jobs.tables(self)
 
 
 class ReportResult(Result[Report]):
