@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from roofline.v1 import ingest_pb2 as pb
@@ -74,7 +75,9 @@ def encode(batch: Batch, sequence: int) -> bytes:
     ranks, sets, kernels, phases, instances = _Table(), _Table(), _Table(), _Table(), _Table()
     for rank in batch.ranks:
         ranks(rank)
-    message = pb.Batch(sequence=sequence, begin_ns=batch.begin_ns, end_ns=batch.end_ns)
+    whole = pb.AgentMessage()
+    message = whole.batch
+    message.sequence, message.begin_ns, message.end_ns = sequence, batch.begin_ns, batch.end_ns
     message.samples.extend(
         _samples(block, sets(block.counter_set), ranks, instances) for block in batch.samples
     )
@@ -104,7 +107,7 @@ def encode(batch: Batch, sequence: int) -> bytes:
     message.kernels.extend(_kernel(shape) for shape in kernels.numbers)
     message.ranks.extend(_rank(rank) for rank in ranks.numbers)
     message.instances.extend(printable(name) for name in instances.numbers)
-    return bytes(pb.AgentMessage(batch=message).SerializeToString())
+    return bytes(whole.SerializeToString())
 
 
 def encode_within(batch: Batch, sequence: int, limit: int = MAX_BATCH) -> bytes:
@@ -121,10 +124,12 @@ def encode_within(batch: Batch, sequence: int, limit: int = MAX_BATCH) -> bytes:
 
 def _samples(block: SampleBlock, number: int, ranks: _Table, instances: _Table) -> pb.Samples:
     rows: list[Sample] = block.rows
-    columns = []
-    for at, metric in enumerate(block.counter_set.metrics):
-        column = (row.values[at] for row in rows)
-        columns.append(doubles(column) if metric.is_double else ints(column))  # type: ignore[arg-type]
+    metrics = block.counter_set.metrics
+    values = list(zip(*(row.values for row in rows), strict=True)) or [()] * len(metrics)
+    columns = [
+        doubles(column) if metric.is_double else ints(column)
+        for metric, column in zip(metrics, values, strict=True)
+    ]
     parts = any(row.instance for row in rows)
     return pb.Samples(
         counter_set=number,
@@ -165,6 +170,7 @@ def _spans(spans: Sequence[Span], ranks: _Table) -> pb.Spans:
     return message
 
 
+@lru_cache(maxsize=64)  # told with every batch
 def _counter_set(counter_set: CounterSet) -> pb.CounterSet:
     return pb.CounterSet(
         name=counter_set.name,
@@ -187,6 +193,7 @@ def _kernel(shape: KernelShape) -> pb.Kernel:
     return pb.Kernel(**{name: value for name, value in shape._asdict().items() if value is not None})
 
 
+@lru_cache(maxsize=4096)
 def _rank(rank: Rank) -> pb.Rank:
     return pb.Rank(
         # From environment variables, which may hold anything; the server wants names that can be read.

@@ -137,7 +137,64 @@ def test_ack_survives_a_full_disk(spool: Spool) -> None:
     fill(spool, 1)
     spool._db.execute("pragma query_only = on")
     spool.ack(1)
-    assert [p.sequence for p in spool.pending(0, 10)] == [1], "kept, and sent once more"
+    assert (sequences(spool), spool.bytes_waiting) == ([], 0), "not sent again, though it stays on the disk"
+    fill(spool, 1)
+    spool._db.execute("pragma query_only = off")
+    fill(spool, 1)
+    assert sequences(spool) == [2, 3]
+    assert on_disk(spool) == [3]
+
+
+def on_disk(spool: Spool) -> list[int]:
+    return [sequence for (sequence,) in spool._db.execute("select sequence from batch order by sequence")]
+
+
+def test_acked_batches_leave_the_disk_with_the_next_one(spool: Spool) -> None:
+    fill(spool, 3)
+    spool.ack(2)
+    fill(spool, 1)
+    assert on_disk(spool) == [3, 4]
+    spool.ack(4)
+    assert (sequences(spool), spool.bytes_waiting) == ([], 0)
+    fill(spool, 2, 300)
+    assert (on_disk(spool), spool.bytes_waiting, spool.dropped) == ([5, 6], 600, 0)
+
+
+def test_acked_batches_are_not_counted_as_dropped_when_the_spool_is_full(spool: Spool) -> None:
+    fill(spool, 3, 300)
+    spool.ack(3)
+    fill(spool, 4, 300)
+    assert (sequences(spool), spool.dropped) == ([5, 6, 7], 1)
+
+
+def test_agent_killed_before_it_forgets_sends_again_and_loses_no_number(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    killed = Spool(path)
+    fill(killed, 3)
+    killed.ack(3)
+    second = Spool(path)  # the first one never closed
+    assert (second.next_sequence(), sequences(second)) == (4, [1, 2, 3])
+    second.ack(3)  # the server's welcome
+    assert (sequences(second), second.bytes_waiting) == ([], 0)
+    fill(second, 1)
+    assert on_disk(second) == [4]
+    second.close()
+    killed._db.close()
+
+
+def test_newest_is_told_whatever_happened_before_it(spool: Spool) -> None:
+    fill(spool, 2)
+    assert spool.pending(1, 10) == [(2, b"\2")]
+    assert spool.pending(2, 10) == []
+    assert spool.pending(1, 0) == []
+    spool.reject(2)
+    assert spool.pending(1, 10) == []
+    spool._db.execute("pragma query_only = on")
+    fill(spool, 1)
+    assert sequences(spool, 2) == [3]
+    spool._db.execute("pragma query_only = off")
+    fill(spool, 1)
+    assert (sequences(spool, 2), sequences(spool, 3)) == ([3, 4], [4])
 
 
 def test_identity_is_kept(tmp_path: Path) -> None:
