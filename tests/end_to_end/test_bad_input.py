@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from .conftest import COMMANDS, Site, wait_until
 
@@ -23,9 +26,19 @@ def one_line(done: subprocess.CompletedProcess[str], code: int, *words: str) -> 
         assert word in lines[0]
 
 
-def test_unknown_job(site: Site) -> None:
-    site.server()
-    one_line(site.ask("report", "--job", "nope"), 5, "nope", "roofline-client jobs")
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site with a server that several tests ask."""
+    made = Site(tmp_path_factory.mktemp("served"))
+    try:
+        made.server()
+        yield made
+    finally:
+        made.stop()
+
+
+def test_unknown_job(served: Site) -> None:
+    one_line(served.ask("report", "--job", "nope"), 5, "nope", "roofline-client jobs")
 
 
 def test_no_server_at_the_address(site: Site) -> None:
@@ -33,10 +46,9 @@ def test_no_server_at_the_address(site: Site) -> None:
     one_line(site.ask("jobs", "--server", "nonsense"), 2, "HOST:PORT")
 
 
-def test_port_in_use(site: Site) -> None:
-    site.server()
-    other = run(site, "roofline-server", "-q", "--listen", site.address, "--data", site.folder / "other")
-    one_line(other, 6, site.address, "in use")
+def test_port_in_use(served: Site, tmp_path: Path) -> None:
+    other = run(served, "roofline-server", "-q", "--listen", served.address, "--data", tmp_path / "other")
+    one_line(other, 6, served.address, "in use")
 
 
 def test_data_directory_that_cannot_be_written(site: Site) -> None:
@@ -58,14 +70,13 @@ def test_malformed_agent_configuration(site: Site) -> None:
     one_line(run(site, "roofline-agent", "--config", config), 3, "intervall", "interval")
 
 
-def test_picture_that_cannot_be_written(site: Site) -> None:
-    site.server()
-    site.agent()
-    assert site.rank("worker", 0, 50, 0.03, 1).wait(timeout=60) == 0
-    wait_until(lambda: site.steps("worker:0") == 50)
-    done = site.ask("report", "--job", "42", "--plot", Path("/proc/nowhere/x.png"))
+def test_picture_that_cannot_be_written(served: Site) -> None:
+    served.agent()
+    assert served.rank("worker", 0, 10, 0.03, 1).wait(timeout=60) == 0
+    wait_until(lambda: served.steps("worker:0") == 10)
+    done = served.ask("report", "--job", "42", "--plot", Path("/proc/nowhere/x.png"))
     one_line(done, 1, "/proc/nowhere/x.png")
-    wrong_ending = site.ask("report", "--job", "42", "--plot", "x.bmp")
+    wrong_ending = served.ask("report", "--job", "42", "--plot", "x.bmp")
     assert wrong_ending.returncode == 2 and ".png" in wrong_ending.stderr
 
 

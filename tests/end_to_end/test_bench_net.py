@@ -16,11 +16,13 @@ from typing import Any
 import psutil
 import pytest
 
+from ..fakes import ended
 from .conftest import COMMANDS, Site, wait_until
 
 WITNESS = Path(__file__).with_name("plain_stream.py")
 A, B = "bench-node-a", "bench-node-b"
 HEAD, NODE = "10.98.77.1", "10.98.77.2"
+GONE_S = 60  # until whatever was told to end, or lost its other end, must have ended
 RATE, BURST = 25e6, 32 << 10  # byte/s and bytes of the shaped link
 SHAPED = "tbf rate 200mbit burst 32kb latency 50ms"
 
@@ -31,17 +33,30 @@ class TwoNodes(Site):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.networks: dict[str, list[str]] = {A: [], B: []}  # commands that enter them
+        self.head: subprocess.Popen[bytes] | None = None
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.clients: list[subprocess.Popen[str]] = []
 
     def up(self) -> None:
-        self.start(
+        """Server and agents, those that do not run already."""
+        alive = [host for host, agent in self.agents.items() if agent.poll() is None]
+        if self.head is None or self.head.poll() is not None:
+            before = {host: self.connections(host) for host in alive}
+            self._serve()
+            for host in alive:
+                self._wait_for(host, before[host])
+        for host in (A, B):
+            if host not in alive:
+                self.node(host)
+
+    def _serve(self) -> None:
+        begun = self.log("server.log").count(" at ") if self.head else 0
+        self.head = self.start(
             [*self.networks[A], COMMANDS / "roofline-server", "--listen", self.address, "--insecure"],
             "server.log",
             ROOFLINE_DATA=str(self.folder / "data"),
         )
-        wait_until(lambda: " at " in self.log("server.log"), what="the server listens")
-        for host in (A, B):
-            self.node(host)
+        wait_until(lambda: self.log("server.log").count(" at ") > begun, what="the server listens")
 
     def node(self, host: str) -> None:
         """An agent on a host of this name."""
@@ -53,6 +68,9 @@ class TwoNodes(Site):
             f"{host}.log",
             ROOFLINE_SOCKET=str(self.folder / f"{host}.s"),
         )
+        self._wait_for(host, before)
+
+    def _wait_for(self, host: str, before: int) -> None:
         wait_until(lambda: self.connections(host) > before, 60, what=f"{host} is connected")
 
     def connections(self, host: str) -> int:
@@ -66,7 +84,8 @@ class TwoNodes(Site):
         client = [COMMANDS / "roofline-client", "bench", "net", "--force", "--from", source, "--to", target]
         command = [str(part) for part in (*self.networks[A], *client, *options)]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, env=self.environ, text=True, **pipes)
+        self.clients.append(subprocess.Popen(command, env=self.environ, text=True, **pipes))
+        return self.clients[-1]
 
     def measured(self, *options: Any, **hosts: str) -> dict[str, Any]:
         """A benchmark that is done."""
@@ -91,6 +110,14 @@ class TwoNodes(Site):
     def idle(self) -> bool:
         return not self.ends(A) and not self.ends(B)
 
+    def settle(self) -> None:
+        """No client is left, and both ends see to it that nothing is measured any more."""
+        for client in self.clients:
+            with ended(client):
+                pass
+        self.clients.clear()
+        wait_until(self.idle, GONE_S, what="both ends have ended")
+
     def kept(self, host: str) -> list[dict[str, Any]]:
         return json.loads((self.folder / host / "network.json").read_text())["ceilings"]
 
@@ -101,17 +128,33 @@ def _measures(process: psutil.Process) -> bool:
     return False
 
 
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[TwoNodes]:
+@contextlib.contextmanager
+def two_nodes(folder: Path) -> Iterator[TwoNodes]:
     if os.getuid():
         pytest.skip("two hostnames on one machine need root")
     if missing := [tool for tool in ("unshare", "hostname") if not shutil.which(tool)]:
         pytest.skip(f"not installed: {', '.join(missing)}")
     if subprocess.run(["unshare", "--uts", "hostname", A], capture_output=True, check=False).returncode:
         pytest.skip("this machine gives no UTS namespaces")
-    made = TwoNodes(tmp_path)
-    yield made
-    made.stop()
+    made = TwoNodes(folder)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
+    with two_nodes(tmp_path_factory.mktemp("nodes")) as made:
+        yield made
+
+
+@pytest.fixture
+def nodes(standing: TwoNodes) -> Iterator[TwoNodes]:
+    """Server and agents at work that measure nothing, whatever a test before killed."""
+    standing.up()
+    yield standing
+    standing.settle()
 
 
 def by_name(found: dict[str, Any], what: str) -> dict[str, Any]:
@@ -122,7 +165,6 @@ def by_name(found: dict[str, Any], what: str) -> dict[str, Any]:
 
 
 def test_all_of_it_is_measured_and_becomes_the_ceilings_of_the_sender(nodes: TwoNodes) -> None:
-    nodes.up()
     found = nodes.measured("--seconds", "0.1")
     results = by_name(found, "results")
     for scheme in ("uniform.small", "uniform.medium", "uniform.large", "uniform.mixed", "random", "skewed"):
@@ -148,7 +190,6 @@ def test_all_of_it_is_measured_and_becomes_the_ceilings_of_the_sender(nodes: Two
 
 
 def test_ceilings_reach_the_server_and_outlive_the_agent(nodes: TwoNodes) -> None:
-    nodes.up()
     first = by_name(nodes.measured("--quick", "--seconds", "0.1"), "ceilings")
     here = nodes.measured("--quick", "--seconds", "0.1", target=A)
     assert any("loopback" in note for note in here["notes"])
@@ -159,7 +200,7 @@ def test_ceilings_reach_the_server_and_outlive_the_agent(nodes: TwoNodes) -> Non
     kept = [(one["name"], one["peer"]) for one in nodes.kept(A)]
     assert sorted(kept) == sorted((name, peer) for name in first for peer in (A, B))
     nodes.agents[A].send_signal(signal.SIGTERM)
-    nodes.agents[A].wait(15)
+    nodes.agents[A].wait(GONE_S)
     nodes.node(A)
 
     done = nodes.ask("machines", "--host", A, "--format", "json")
@@ -170,12 +211,10 @@ def test_ceilings_reach_the_server_and_outlive_the_agent(nodes: TwoNodes) -> Non
 
 
 def test_text_and_csv(nodes: TwoNodes) -> None:
-    nodes.up()
-    text = nodes.begin("--quick", "--seconds", "0.1").communicate(timeout=60)[0]
+    text = nodes.begin("--quick", "--seconds", "0.1").communicate(timeout=GONE_S)[0]
     assert f"Network ceilings of {A}" in text and "grpc.bandwidth.skewed" in text
-    rows = (
-        nodes.begin("--quick", "--seconds", "0.1", "--format", "csv").communicate(timeout=60)[0].splitlines()
-    )
+    written = nodes.begin("--quick", "--seconds", "0.1", "--format", "csv").communicate(timeout=GONE_S)[0]
+    rows = written.splitlines()
     assert rows[0].startswith("from_host,to_host,name,") and rows[1].startswith(f"{A},{B},tcp.latency,")
 
 
@@ -222,14 +261,13 @@ def witnessed(networks: dict[str, list[str]]) -> float:
         return float(receiving.stdout.readline())
 
 
-def test_a_shaped_link_is_measured_as_it_is_shaped(nodes: TwoNodes) -> None:
-    with shaped_link() as networks:
+def test_a_shaped_link_is_measured_as_it_is_shaped(tmp_path: Path) -> None:
+    with shaped_link() as networks, two_nodes(tmp_path) as nodes:
         nodes.networks = networks
         nodes.address = nodes.environ["ROOFLINE_SERVER"] = f"{HEAD}:7642"
         nodes.up()
-        found = nodes.measured("--quick", "--seconds", "2")
+        found = nodes.measured("--quick", "--seconds", "1")
         other = witnessed(networks)
-        nodes.stop()
     results, ceilings = by_name(found, "results"), by_name(found, "ceilings")
     print({name: (one["value"], one["unit"]) for name, one in results.items()}, "witness", other)
     assert not [note for note in found["notes"] if "not measured" in note or "loopback" in note]
@@ -247,67 +285,63 @@ def test_a_shaped_link_is_measured_as_it_is_shaped(nodes: TwoNodes) -> None:
 
 
 def test_ctrl_c_at_the_client_ends_it_everywhere(nodes: TwoNodes) -> None:
-    nodes.up()
     client = nodes.begin()
     nodes.running()
     client.send_signal(signal.SIGINT)
-    client.communicate(timeout=20)
+    client.communicate(timeout=GONE_S)
     assert client.returncode == 130
-    wait_until(nodes.idle, seconds=10, what="both ends have ended")
+    wait_until(nodes.idle, GONE_S, what="both ends have ended")
 
 
 @pytest.mark.parametrize("host", [A, B])
 def test_a_killed_agent_ends_it_at_the_other_end(nodes: TwoNodes, host: str) -> None:
-    nodes.up()
     client = nodes.begin()
     ends = nodes.running()
     nodes.agents[host].kill()
-    complaint = client.communicate(timeout=30)[1]
+    complaint = client.communicate(timeout=GONE_S)[1]
     assert client.returncode == 3
     assert "broken off" in complaint and host in complaint
-    psutil.wait_procs(ends, timeout=10)
+    psutil.wait_procs(ends, timeout=GONE_S)
     assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in ends)
 
 
 @pytest.mark.parametrize("host", [A, B])
 def test_a_killed_measuring_process_is_said_and_costs_the_agent_nothing(nodes: TwoNodes, host: str) -> None:
-    nodes.up()
     client = nodes.begin()
     ends = dict(zip((A, B), nodes.running(), strict=True))
     ends[host].kill()
-    complaint = client.communicate(timeout=30)[1]
+    complaint = client.communicate(timeout=GONE_S)[1]
     assert client.returncode == 3
     assert "broken off" in complaint and ("SIGKILL" in complaint or "has gone" in complaint)
-    wait_until(nodes.idle, seconds=10, what="the other end has ended")
+    wait_until(nodes.idle, GONE_S, what="the other end has ended")
     assert nodes.measured("--quick", "--seconds", "0.1")["ceilings"]
 
 
 def test_a_lost_server_ends_both_ends(nodes: TwoNodes) -> None:
-    nodes.up()
     client = nodes.begin()
     nodes.running()
-    nodes._running[0].kill()
-    client.communicate(timeout=30)
+    assert nodes.head
+    nodes.head.kill()
+    client.communicate(timeout=GONE_S)
     assert client.returncode == 4
-    wait_until(nodes.idle, seconds=10, what="both ends have ended")
+    wait_until(nodes.idle, GONE_S, what="both ends have ended")
 
 
 # -- what cannot be ----------------------------------------------------------------------------------
 
 
 def test_who_cannot_measure_says_why(nodes: TwoNodes) -> None:
-    nodes.up()
     first = nodes.begin()
     nodes.running()
     second = nodes.ask("bench", "net", "--from", B, "--to", A)
     assert second.returncode == 3 and "is busy with a network benchmark" in second.stderr
     first.send_signal(signal.SIGINT)
-    first.communicate(timeout=20)
+    first.communicate(timeout=GONE_S)
     unknown = nodes.ask("bench", "net", "--from", A, "--to", "nowhere")
     assert unknown.returncode == 5 and "'nowhere'" in unknown.stderr and A in unknown.stderr
     long = nodes.ask("bench", "net", "--from", A, "--to", B, "--seconds", "900")
     assert long.returncode == 3 and "0.1 to 10" in long.stderr
     nodes.agents[B].send_signal(signal.SIGTERM)
-    nodes.agents[B].wait(15)
+    nodes.agents[B].wait(GONE_S)
     gone = nodes.ask("bench", "net", "--from", A, "--to", B)
     assert gone.returncode == 3 and "not connected" in gone.stderr and "start `roofline-agent`" in gone.stderr

@@ -11,20 +11,19 @@ from typing import Any
 
 import pytest
 
+from ..fakes import ended
 from .conftest import COMMANDS, Site, wait_until
 
-# The agent sees all ranks of the machine: those of another run of these tests are not ours.
-JOB = f"containers-{os.getpid()}"
 PIDS = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 NETWORK = ("unshare", "--net")
 
-# Marks 40 steps as itself, or for workers that are threads of it, then waits to be ended.
+# Marks 20 steps as itself, or for workers that are threads of it, then waits to be ended.
 TRAINING = """
 import sys, threading, time
 import roofline_step
 
 def train(of):
-    for k in range(40):
+    for k in range(20):
         begin = time.monotonic_ns()
         end = time.thread_time() + 0.04
         while time.thread_time() < end: sum(range(1000))
@@ -70,15 +69,31 @@ def needs(words: tuple[str, ...]) -> None:
 started: list[subprocess.Popen[bytes]] = []
 
 
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site whose agent is at work; the tests have jobs of their own there."""
+    made = Site(tmp_path_factory.mktemp("node"))
+    try:
+        made.server("--seal", "0.5")
+        made.agent()
+        wait_until(lambda: "connected to server" in made.log("agent.log"), what="the agent at work")
+        yield made
+    finally:
+        made.stop()
+
+
 @pytest.fixture
-def node(site: Site) -> Iterator[Site]:
-    """A site whose agent is at work."""
-    site.server("--seal", "0.5")
-    site.agent()
-    wait_until(lambda: "connected to server" in site.log("agent.log"), what="the agent at work")
-    yield site
+def node(standing: Site) -> Iterator[Site]:
+    yield standing
     while started:
-        started.pop().kill()
+        with ended(started.pop()):
+            pass
+
+
+@pytest.fixture
+def job(request: pytest.FixtureRequest) -> str:
+    """The agent sees all ranks of the machine: those of another test, or another run of it, are not ours."""
+    return f"{request.node.name}-{os.getpid()}"
 
 
 def start(site: Site, log: str, command: Sequence[Any], **environ: str) -> None:
@@ -95,18 +110,9 @@ def config(role: str, index: int) -> str:
     return json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
 
 
-def ranks(site: Site, job: str) -> dict[str, dict[str, Any]]:
-    """Values of each rank of a job by metric; nothing before the server knows the job."""
-    done = site.ask("report", "--job", job, "--format", "json")
-    if done.returncode:
-        return {}
-    found = json.loads(done.stdout)["ranks"]
-    return {r["rank"]: {n: v["value"] for n, v in r["summary"]["values"].items()} for r in found}
-
-
-def wait_for_steps(site: Site, job: str, rank: str, count: int = 40) -> dict[str, Any]:
+def wait_for_steps(site: Site, job: str, rank: str, count: int = 20) -> dict[str, Any]:
     def seen() -> dict[str, Any] | None:
-        values = ranks(site, job).get(rank, {})
+        values = site.seen(job).get(rank, {})
         complete = (values.get("steps") or 0) >= count and values.get("cpu_time_per_step") is not None
         return values if complete else None
 
@@ -114,57 +120,57 @@ def wait_for_steps(site: Site, job: str, rank: str, count: int = 40) -> dict[str
     return found
 
 
-def test_rank_in_a_pid_namespace_of_its_own(node: Site) -> None:
+def test_rank_in_a_pid_namespace_of_its_own(node: Site, job: str) -> None:
     needs(PIDS)
-    start(node, "rank.log", [*PIDS, *python(TRAINING, 0)], TF_CONFIG=config("worker", 1), ROOFLINE_JOB=JOB)
-    values = wait_for_steps(node, JOB, "worker:1")
-    assert values["steps"] == 40
+    start(node, "rank.log", [*PIDS, *python(TRAINING, 0)], TF_CONFIG=config("worker", 1), ROOFLINE_JOB=job)
+    values = wait_for_steps(node, job, "worker:1")
+    assert values["steps"] == 20
     # Its CPU time was read under the number it has outside.
     assert 0.03 < values["cpu_time_per_step"] < 0.08
-    assert set(ranks(node, JOB)) == {"worker:1"}
+    assert set(node.seen(job)) == {"worker:1"}
 
 
-def test_wrapper_in_a_pid_namespace_speaks_of_its_own_child(node: Site) -> None:
+def test_wrapper_in_a_pid_namespace_speaks_of_its_own_child(node: Site, job: str) -> None:
     needs(PIDS)
-    code = "import time\nfor k in range(41): print('step', k); time.sleep(0.05)\ntime.sleep(600)"
+    code = "import time\nfor k in range(21): print('step', k); time.sleep(0.05)\ntime.sleep(600)"
     wrapped = ["--step-regex", r"step (?P<step>\d+)", "--", sys.executable, "-c", code]
-    command = [*PIDS, COMMANDS / "roofline-agent", "run", "--job", JOB, *wrapped]
+    command = [*PIDS, COMMANDS / "roofline-agent", "run", "--job", job, *wrapped]
     start(node, "rank.log", command, TF_CONFIG=config("worker", 1))
-    assert wait_for_steps(node, JOB, "worker:1")["steps"] == 40
-    assert set(ranks(node, JOB)) == {"worker:1"}
+    assert wait_for_steps(node, job, "worker:1")["steps"] == 20
+    assert set(node.seen(job)) == {"worker:1"}
 
 
-def test_two_jobs_on_one_node_stay_apart(node: Site) -> None:
-    for job in (f"{JOB}-left", f"{JOB}-right"):
+def test_two_jobs_on_one_node_stay_apart(node: Site, job: str) -> None:
+    for one in (f"{job}-left", f"{job}-right"):
         for index in range(2):
-            environ = {"TF_CONFIG": config("worker", index), "ROOFLINE_JOB": job}
-            start(node, f"{job}{index}.log", python(TRAINING, 0), **environ)
-    for job in (f"{JOB}-left", f"{JOB}-right"):
+            environ = {"TF_CONFIG": config("worker", index), "ROOFLINE_JOB": one}
+            start(node, f"{one}{index}.log", python(TRAINING, 0), **environ)
+    for one in (f"{job}-left", f"{job}-right"):
         for index in range(2):
-            values = wait_for_steps(node, job, f"worker:{index}")
-            assert (values["steps"], values["examples_per_second"] > 0) == (40, True)
-        assert set(ranks(node, job)) == {"worker:0", "worker:1"}
+            values = wait_for_steps(node, one, f"worker:{index}")
+            assert (values["steps"], values["examples_per_second"] > 0) == (20, True)
+        assert set(node.seen(one)) == {"worker:0", "worker:1"}
 
 
-def test_ranks_that_are_threads_of_one_process(node: Site) -> None:
-    start(node, "chief.log", python(TRAINING, 2), TF_CONFIG=config("chief", 0), ROOFLINE_JOB=JOB)
+def test_ranks_that_are_threads_of_one_process(node: Site, job: str) -> None:
+    start(node, "chief.log", python(TRAINING, 2), TF_CONFIG=config("chief", 0), ROOFLINE_JOB=job)
 
     def both() -> dict[str, dict[str, Any]] | None:
-        found = ranks(node, JOB)
+        found = node.seen(job)
         steps = [found.get(f"worker:{index}", {}).get("steps") for index in range(2)]
-        return found if steps == [40, 40] else None
+        return found if steps == [20, 20] else None
 
-    found = wait_until(both, what="40 steps of both workers")
+    found = wait_until(both, what="20 steps of both workers")
     assert set(found) == {"chief:0", "worker:0", "worker:1"}
     # Nobody can tell which thread's CPU time a worker's is.
     assert found["worker:0"].get("cpu_time_per_step") is None
 
 
-def test_traffic_in_a_network_namespace_of_its_own(node: Site) -> None:
+def test_traffic_in_a_network_namespace_of_its_own(node: Site, job: str) -> None:
     needs(NETWORK)
-    start(node, "rank.log", [*NETWORK, *python(TALKING)], TF_CONFIG=config("worker", 0), ROOFLINE_JOB=JOB)
-    values = wait_for_steps(node, JOB, "worker:0", 39)
-    sent = wait_until(lambda: ranks(node, JOB)["worker:0"].get("sent_bytes_per_step"))
+    start(node, "rank.log", [*NETWORK, *python(TALKING)], TF_CONFIG=config("worker", 0), ROOFLINE_JOB=job)
+    values = wait_for_steps(node, job, "worker:0", 39)
+    sent = wait_until(lambda: node.seen(job)["worker:0"].get("sent_bytes_per_step"))
     # Exact counts are test_tcp.py's; steps of 0.1 s on counts of each second are not.
     assert sent > 1 << 17
     assert values["steps"] == 39

@@ -6,13 +6,13 @@ import json
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from .conftest import COMMANDS, Site, wait_until
 
 SENT = 40 << 20
+COUNTED = ("tcp_received_bytes", "tcp_sent_bytes")
 
 # A server rank that reads whatever comes, and a worker rank that sends it once it is told to.
 SERVER = """
@@ -34,12 +34,10 @@ time.sleep(600)
 """
 
 
-def parts(report: dict[str, Any]) -> dict[tuple[str, str, str], dict[str, float | None]]:
-    """(rank, instance, source) -> value by metric."""
-    return {
-        (p["rank"], p["instance"], p["source"]): {name: v["value"] for name, v in p["values"].items()}
-        for p in report["parts"]
-    }
+def parts(site: Site) -> dict[tuple[str, str, str], dict[str, float | None]]:
+    """(rank, instance, source) -> value by metric; nothing before the server knows the job."""
+    told = known.parts if (known := site.known()) else []
+    return {(p.rank, p.instance, p.source): {name: v.value for name, v in p.values.items()} for p in told}
 
 
 @pytest.fixture
@@ -69,19 +67,15 @@ def test_traffic_of_a_parameter_server_is_known_by_worker(site: Site, port: int)
     wait_until(answers, what="the server rank listens")
     rank(site, "worker", WORKER, port, go)
 
-    def seen() -> dict[tuple[str, str, str], dict[str, float | None]]:
-        done = site.ask("report", "--job", "42", "--format", "json")
-        return parts(json.loads(done.stdout)) if done.returncode == 0 else {}
-
     both = (("ps:0", "worker:0", "tcp"), ("worker:0", "ps:0", "tcp"))
-    wait_until(lambda: all(key in seen() for key in both), what="each sees the other")
+    wait_until(lambda: all(key in parts(site) for key in both), what="each sees the other")
     go.touch()
 
     def moved() -> bool:
-        return (seen()[both[0]]["tcp_received_bytes"] or 0) >= SENT
+        return all((parts(site)[one][what] or 0) >= SENT for one, what in zip(both, COUNTED, strict=True))
 
     wait_until(moved, what="all bytes are counted")
-    found = seen()
+    found = parts(site)
     assert found[both[0]]["tcp_received_bytes"] == pytest.approx(SENT, rel=0.01)
     assert found[both[1]]["tcp_sent_bytes"] == pytest.approx(SENT, rel=0.01)
     node = found["", "", "node"]

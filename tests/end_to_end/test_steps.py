@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,10 @@ class Finished:
         return pd.read_csv(self.folder / f"{dataset}.csv")
 
 
-@pytest.fixture(scope="module", params=["unsealed", "sealed"])
-def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
-    """unsealed: nothing has been written to segments. sealed: all has, and the server was started again."""
-    folder = tmp_path_factory.mktemp(request.param)
-    site = Site(folder)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, subprocess.Popen[bytes]]]:
+    """A site whose job is over, and its server, which has written nothing to segments."""
+    site = Site(tmp_path_factory.mktemp("trained"))
     try:
         server = site.server("--seal", "600")
         agent = site.agent()
@@ -61,17 +61,28 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             lambda: all(site.steps(f"worker:{i}", JOB) == STEPS for i in range(2)), what="all steps arrive"
         )
         serving.send_signal(signal.SIGTERM)
-        serving.wait(timeout=10)
+        serving.wait(timeout=60)
         # Without an agent no clock gets better between two questions.
         agent.send_signal(signal.SIGTERM)
-        agent.wait(timeout=15)
-        if request.param == "sealed":
-            server.send_signal(signal.SIGTERM)
-            server.wait(timeout=15)
-            site.server("--seal", "600")
-        yield Finished(site, folder)
+        agent.wait(timeout=60)
+        yield site, server
     finally:
         site.stop()
+
+
+@pytest.fixture(scope="module", params=["unsealed", "sealed"])
+def finished(
+    request: pytest.FixtureRequest,
+    trained: tuple[Site, subprocess.Popen[bytes]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Finished:
+    """unsealed: nothing has been written to segments. sealed: all has, and the server was started again."""
+    site, server = trained
+    if request.param == "sealed":
+        server.send_signal(signal.SIGTERM)
+        server.wait(timeout=60)
+        site.server("--seal", "600")
+    return Finished(site, tmp_path_factory.mktemp(request.param))
 
 
 # -- the reckoning: pandas and nothing else ------------------------------------------------------------------

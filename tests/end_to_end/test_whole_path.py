@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
 import signal
 import sqlite3
+from collections.abc import Iterator
 
 import pytest
 
-from .conftest import Site, values, wait_until
+from .conftest import COMMANDS, Site, values, wait_until
 
 FLOPS = 2 * 512**3
 LEAST_BYTES = 3 * 512 * 512 * 4
@@ -22,17 +24,26 @@ def printed_rate(text: str) -> float:
     return float(found[1])
 
 
-def test_report_agrees_with_what_the_ranks_did(site: Site) -> None:
-    site.server("--seal", "0.5")
-    site.agent()
-    server_rank = site.serving_rank()
-    workers = [site.rank("worker", i, 60, 0.03, 16) for i in range(2)]
-    assert [w.wait(timeout=60) for w in workers] == [0, 0]
-    wait_until(lambda: site.steps("worker:0") == 60 and site.steps("worker:1") == 60, what="all steps arrive")
-    server_rank.send_signal(signal.SIGTERM)
-    assert server_rank.wait(timeout=10) == -signal.SIGTERM
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site whose job is over: a parameter server, and two workers of 60 steps."""
+    site = Site(tmp_path_factory.mktemp("trained"))
+    try:
+        site.server("--seal", "0.5")
+        site.agent()
+        server_rank = site.serving_rank()
+        workers = [site.rank("worker", i, 60, 0.03, 16) for i in range(2)]
+        assert [w.wait(timeout=60) for w in workers] == [0, 0]
+        wait_until(lambda: [site.steps(f"worker:{i}") for i in range(2)] == [60, 60], what="all steps arrive")
+        server_rank.send_signal(signal.SIGTERM)
+        assert server_rank.wait(timeout=60) == -signal.SIGTERM
+        yield site
+    finally:
+        site.stop()
 
-    report = site.report()
+
+def test_report_agrees_with_what_the_ranks_did(trained: Site) -> None:
+    site, report = trained, trained.report()
     assert [role["role"] for role in report["roles"]] == ["ps", "worker"]
     for index in range(2):
         seen = values(report, f"worker:{index}")
@@ -119,34 +130,33 @@ def test_agent_that_starts_late_picks_up_a_running_rank(site: Site) -> None:
 def test_full_spool_drops_the_oldest_and_says_so(site: Site) -> None:
     """The server is away and the spool is tiny: what is lost is counted and reported."""
     agent = site.start(
-        ["roofline-agent", "--interval", "0.01", "--state", site.folder / "agent"],
+        [COMMANDS / "roofline-agent", "--interval", "0.1", "--state", site.folder / "agent"],
         "agent.log",
         ROOFLINE_SPOOL_MB="1",
-        PATH=f"{site.folder}:{_commands()}",
     )
     wait_until(site.listens)
-    ranks = [site.rank("worker", i, 400, 0.02, 16) for i in range(2)]
-    spool = sqlite3.connect(site.folder / "agent" / "spool.db")
-    filled = "select coalesce(sum(length(data)), 0) from batch"
-    wait_until(lambda: spool.execute(filled).fetchone()[0] > 0)
-    [rank.wait(timeout=60) for rank in ranks]
+    rank = site.rank("worker", 0, 1_000_000, 0.0002, 16)
+    with contextlib.closing(sqlite3.connect(site.folder / "agent" / "spool.db")) as spool:
+        oldest = "select min(sequence) from batch"
+        wait_until(lambda: (spool.execute(oldest).fetchone()[0] or 0) > 1, what="the first batch is dropped")
+    rank.send_signal(signal.SIGTERM)
+    rank.wait(timeout=60)
     site.server()
-    wait_until(lambda: site.steps("worker:0") > 0, what="the spool is sent once the server is there")
-    spool.close()
+
+    def lost() -> int:
+        notes = " ".join(known.notes) if (known := site.known()) else ""
+        found = re.search(r"lost: (\d+) batch(?:es)? \(spool full\)", notes)
+        return int(found[1]) if found else 0
+
+    assert wait_until(lost, what="the report says what was lost") >= 1
+    wait_until(lambda: site.steps("worker:0") > 0, what="the rest is sent")
+    first = site.ask("steps", "--job", "42", "--format", "csv").stdout.splitlines()[1]
+    assert int(first.split(",")[1]) > 0, "the oldest step was among what is lost"
     assert agent.poll() is None
 
 
-def _commands() -> str:
-    from .conftest import COMMANDS
-
-    return str(COMMANDS)
-
-
-def test_report_as_text_csv_and_picture(site: Site) -> None:
-    site.server()
-    site.agent()
-    assert site.rank("worker", 0, 30, 0.02, 16).wait(timeout=60) == 0
-    wait_until(lambda: site.steps("worker:0") == 30)
+def test_report_as_text_csv_and_picture(trained: Site) -> None:
+    site = trained
     text = site.ask("report", "--job", "42")
     assert "worker:0" in text.stdout and "\x1b[" not in text.stdout
     table = list(csv.DictReader(io.StringIO(site.ask("report", "--job", "42", "--format", "csv").stdout)))
