@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Sequence
 
 from roofline_agent.recorded.collect import Collector
@@ -35,3 +36,14 @@ def _read(reader: Reader, text: Text) -> Collector:
 def said(found: Collector, words: str) -> bool:
     """Whether a warning has these words."""
     return any(words in warning.text for warning in found.warnings)
+
+
+def numbers_in(text: str) -> set[float]:
+    """Every number that can be made out in a text; a comma may group digits or part numbers."""
+    found = set()
+    for word in re.findall(r"[\d.,eE+-]+", text):
+        parts = [word.replace(",", ""), *word.split(",")]
+        found |= {
+            float(one) for part in parts for one in re.findall(r"\d*\.?\d+(?:[eE][+-]?\d+)?|\d+\.?", part)
+        }
+    return found

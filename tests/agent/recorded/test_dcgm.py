@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -211,17 +212,34 @@ def test_text_is_told_by_its_names() -> None:
     assert dcgm.sniff("DCGM_FI_DEV_GPU_TEMP 41\n") == 95
 
 
-@given(st.text(alphabet='DCGM_FI{}=",\\ \n0123456789.eENaInf+-gpu#', max_size=200), st.integers(0, 300))
-def test_any_damage_is_survived(noise: str, at: int) -> None:
-    content = f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} 60\nDCGM_FI_DEV_FB_USED{{{GPU}}} 61 1700000000500\n"
-    got = found(content[:at] + noise + content[at:])
-    assert all(one.event.lower().startswith("dcgm_") for one in got.counters)
+SAMPLES = st.tuples(
+    st.sampled_from(["DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_PROF_SM_ACTIVE"]),
+    st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8),  # of which GPU
+    st.floats(0, 1),
+    st.none() | st.integers(1_600_000_000_000, 1_900_000_000_000),  # ms
+)
+DAMAGE = st.text(alphabet='DCGM_FI{}=",\\ 0123456789.eENaInf+-gpu#', max_size=60).map(
+    lambda noise: "?" + noise
+)
 
 
-@given(st.text())
-def test_any_text_is_survived(content: str) -> None:
-    if content.strip() and not any(ord(char) < 32 or ord(char) in range(0xD800, 0xE000) for char in content):
-        found(f"DCGM_FI_DEV_GPU_TEMP{{{content}}} {content}\n{content} 1")
+def exposed(name: str, gpu: str, value: float, at_ms: int | None) -> str:
+    escaped = gpu.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{name}{{gpu="{escaped}",UUID="}}"}} {value!r} {"" if at_ms is None else at_ms}'
+
+
+@given(st.lists(SAMPLES | DAMAGE, min_size=1, max_size=8))
+def test_what_was_exposed_is_read_and_damage_costs_its_own_line(written: list[Any]) -> None:
+    got = found("\n".join(one if isinstance(one, str) else exposed(*one) for one in written))
+    samples = [one for one in written if not isinstance(one, str)]
+    seen = [(one.event, one.scope, one.value) for one in got.counters]
+    assert seen == [(name, f"gpu {gpu}", value) for name, gpu, value, _ in samples]
+    zero = next((at for *_, at in samples if at is not None), None)
+    times = [None if at is None or zero is None else (at - zero) / 1e3 for *_, at in samples]
+    assert [one.t_s for one in got.counters] == pytest.approx(times, abs=1e-6)
+    (damaged,) = [one for one in got.warnings if "not a line" in one.text] or [None]
+    lines = [at for at, one in enumerate(written, 1) if isinstance(one, str)]
+    assert (damaged and (damaged.line, damaged.times)) == ((lines[0], len(lines)) if lines else None)
 
 
 # dcgmi dmon

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.text import Text
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
-from .reading import read_file, read_text, said
+from .reading import numbers_in, read_file, read_text, said
 
 METADATA = ["MPI_PROCS      2", "OPENMP_THREADS 8", "ERT_VERSION  1.1.0", "HOSTNAME  ('box', [], ['::1'])",
             "TIMESTAMP_DATA  1000.5"]  # fmt: skip
@@ -171,21 +172,35 @@ def test_zero_is_no_ceiling() -> None:
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=300)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.one_of(TEXT, TEXT.map(lambda text: "{" + text)))
-def test_any_text_is_read_without_raising(text: str) -> None:
-    ert.sniff(text)
-    with contextlib.suppress(RecordedError):
-        read(text)
+LEVELS = ["L1", "L2", "L3", "DRAM", "HBM"]
+RATES = st.floats(-1e9, 1e9, allow_subnormal=False) | st.just(0.0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100)
+@given(
+    st.dictionaries(st.sampled_from(LEVELS), RATES),
+    st.lists(TEXT | st.lists(TEXT) | st.integers(), max_size=3),
+)
+def test_each_rate_is_a_ceiling_or_left_out_by_name(rates: dict[str, float], others: list[Any]) -> None:
+    """Whatever else stands between the pairs."""
+    pairs = [*others, *map(list, rates.items()), *others]
+    found = read(json.dumps({"empirical": {"gbytes": {"data": pairs}}}))
+    good = {f"{name.lower()}.ert": rate * 1e9 for name, rate in rates.items() if rate > 0}
+    assert ceilings(found) == good
+    assert all(said(found, f"{name} is {rate:g}: left out") for name, rate in rates.items() if rate <= 0)
+    assert bool(good) != said(found, "no bandwidth and no FLOP rate was found")
+
+
+@settings(max_examples=150)
 @given(
     st.sampled_from([JSON, SUM, MAX]),
     st.integers(0, 1500),
     st.integers(0, 1500),
     st.text('0.9e[]{}",:-', max_size=5),
 )
-def test_mutated_output_never_raises_and_gives_no_zero(good: str, start: int, end: int, put: str) -> None:
+def test_of_damaged_output_every_rate_stands_in_it(good: str, start: int, end: int, put: str) -> None:
+    damaged = good[:start] + put + good[end:]
     with contextlib.suppress(RecordedError):
-        assert all(one.value > 0 for one in read(good[:start] + put + good[end:]).ceilings)
+        rates = [one.value for one in read(damaged).ceilings]
+        assert all(rate > 0 for rate in rates)
+        assert set(rates) <= {number * 1e9 for number in numbers_in(damaged)}

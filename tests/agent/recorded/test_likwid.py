@@ -15,7 +15,7 @@ from roofline_agent.recorded.likwid.metrics import event, metric
 from roofline_agent.recorded.text import Text
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
-from .reading import read_file, read_text, said
+from .reading import numbers_in, read_file, read_text, said
 
 
 def read(content: str, companions: tuple[str, ...] = ()) -> Collector:
@@ -423,17 +423,32 @@ GOOD = TABLE + CSV + HEADER + "1 3 2 1.0 1.0 1.0 2 3 0.5 0\n1 3 2 2.0 1.0 1.0 4 
 quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+WORDS = st.text(st.characters(exclude_categories=["Cc", "Cs"])).map(lambda text: "a program says " + text)
+RATES = st.tuples(st.integers(0, 10**6), st.integers(0, 10**6))  # of both threads
+
+
 @quick
-@given(TEXT)
-def test_any_text_is_read_without_raising(text: str) -> None:
-    likwid.sniff(text)
-    with contextlib.suppress(RecordedError):
-        read(text)
+@given(st.lists(RATES | WORDS, max_size=6), st.sampled_from([" ", ","]))
+def test_time_line_is_read_as_written_whatever_a_program_says_between(
+    lines: list[tuple[int, int] | str], sep: str
+) -> None:
+    rows = [one for one in lines if not isinstance(one, str)]
+    written = [HEADER.replace("|", sep if sep == "," else "|").rstrip("\n")]
+    for at, one in enumerate(lines, 1):
+        text = (
+            one if isinstance(one, str) else f"1 3 2 {at}.0 1.0 1.0 {one[0]} {one[1]} 0.5 0".replace(" ", sep)
+        )
+        written.append(text)
+    found = read("\n".join(written) + "\n")
+    assert values(found, "flops_per_s.f64") == [rate * 1e6 for row in rows for rate in row]
+    assert values(found, "dram_bytes") == [0.5e9, 0.0] * len(rows)
 
 
 @quick
 @given(st.integers(0, len(GOOD)), st.integers(0, len(GOOD)), st.text("|,-+\n 0#nan", max_size=5))
-def test_mutated_output_never_raises_and_gives_no_silent_zero(start: int, end: int, put: str) -> None:
+def test_of_damaged_output_every_value_stands_in_it(start: int, end: int, put: str) -> None:
+    damaged = GOOD[:start] + put + GOOD[end:]
     with contextlib.suppress(RecordedError):
-        found = read(GOOD[:start] + put + GOOD[end:])
+        found = read(damaged)
         assert all(c.value != 0 or c.printed == 0 for c in found.counters)
+        assert {abs(c.printed) for c in found.counters if c.printed is not None} <= numbers_in(damaged)

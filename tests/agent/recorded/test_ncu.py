@@ -157,14 +157,22 @@ WIDE = (
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc")) | st.sampled_from("\n\r\t"))
 
 
-@given(TEXT | st.text(alphabet='",=PROFID\n0123456789.%(){}- nae/'))
-def test_any_text_is_read(text: str) -> None:
-    found = read_text(text.encode("utf-8", "replace") + b" x")
-    ncu.sniff(text)
-    assert all(kernel.launches > 0 for kernel in found.kernels)
+LINE = TEXT.map(lambda text: "a program says " + "".join(text.splitlines()))
+SOURCES = st.sampled_from([GOOD, WIDE])
 
 
-@given(st.integers(1, max(len(GOOD), len(WIDE))), st.sampled_from([GOOD, WIDE]))
+@given(SOURCES, st.lists(st.tuples(st.integers(0, 99), LINE), max_size=4))
+def test_what_a_program_says_between_the_rows_costs_none_of_them(
+    good: str, said: list[tuple[int, str]]
+) -> None:
+    lines = good.splitlines()
+    for at, line in said:
+        lines.insert(at % (len(lines) + 1), line)
+    assert read_text("\n".join(lines)).kernels == read_text(good).kernels
+    assert len(read_text(good).launches) == 2
+
+
+@given(st.integers(1, max(len(GOOD), len(WIDE))), SOURCES)
 def test_a_file_cut_anywhere_holds_only_true_values(at: int, good: str) -> None:
     for kernel in read_text(good[:at]).kernels:
         mean = {level: value / kernel.launches for level, value in kernel.bytes.items()}
@@ -173,9 +181,14 @@ def test_a_file_cut_anywhere_holds_only_true_values(at: int, good: str) -> None:
         assert kernel.time_s is None or kernel.time_s > 1e-6
 
 
-@given(st.sampled_from([GOOD, WIDE]), st.integers(0, 2000), st.integers(0, 40), TEXT)
-def test_a_damaged_file_is_read(good: str, at: int, length: int, junk: str) -> None:
+@given(SOURCES, st.integers(0, 2000), st.integers(0, 40), TEXT)
+def test_a_damaged_file_has_no_time_of_zero_and_no_launch_too_many(
+    good: str, at: int, length: int, junk: str
+) -> None:
     damaged = good[:at] + junk + good[at + length :]
-    for kernel in read_text(damaged.encode("utf-8", "replace")).kernels:
+    found = read_text(damaged.encode("utf-8", "replace"))
+    assert len(found.launches) == sum(kernel.launches for kernel in found.kernels) <= 2 + damaged.count("\n")
+    for kernel in found.kernels:
+        assert kernel.launches > 0
         assert kernel.time_s is None or kernel.time_s > 0
         assert kernel.flops is None or kernel.flops >= 0

@@ -328,7 +328,9 @@ def test_a_damaged_file_is_read(at: int, length: int, junk: str) -> None:
     assert all(kernel.launches > 0 for kernel in found.kernels)
 
 
-@given(TEXT | st.text(alphabet='",=NVPROF1234\n%.():ms -', min_size=1))
-def test_any_text_is_read(text: str) -> None:
-    read_text("x" + text)
-    nvprof.sniff(text)
+@given(st.lists(st.tuples(st.integers(0, 99), TEXT), max_size=4))
+def test_what_a_program_says_between_the_rows_costs_none_of_them(said: list[tuple[int, str]]) -> None:
+    lines = GOOD.splitlines()
+    for at, text in said:
+        lines.insert(at % (len(lines) + 1), "a program says " + "".join(text.splitlines()))
+    assert read_text("\n".join(lines)).kernels == read_text(GOOD).kernels

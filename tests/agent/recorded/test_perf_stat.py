@@ -19,7 +19,7 @@ from roofline_agent.recorded.records import Counter
 from roofline_agent.recorded.text import Text
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
-from .reading import read_file, read_text, said
+from .reading import numbers_in, read_file, read_text, said
 
 MIB = 2**20
 
@@ -725,21 +725,36 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+COUNTS = st.tuples(st.sampled_from(["cycles", "instructions"]), st.integers(0, 10**12) | st.none())
+WORDS = st.text(st.characters(exclude_categories=["Cc", "Cs"])).map(lambda text: "a program says " + text)
+
+
 @quick
-@given(TEXT)
-def test_any_text_is_read_without_raising(text: str) -> None:
-    perf_stat.sniff(text)
-    with contextlib.suppress(RecordedError):
-        read(text)
+@given(st.lists(COUNTS | WORDS, min_size=1, max_size=8))
+def test_counts_are_read_as_printed_whatever_a_program_says_between(
+    lines: list[tuple[str, int | None] | str],
+) -> None:
+    written = ""
+    for at, one in enumerate(lines, 1):
+        if isinstance(one, str):
+            written += f"{one}\n"
+        else:
+            name, count = one
+            written += f"{at}.000000000,{'<not counted>' if count is None else count},,{name},1000,100.00,,\n"
+    found = read(written)
+    counts = [one for one in lines if not isinstance(one, str)]
+    assert [(c.event, c.value) for c in found.counters] == counts
 
 
 @quick
 @given(st.integers(0, len(GOOD)), st.integers(0, len(GOOD)), st.text(max_size=5))
-def test_mutated_output_never_raises_and_gives_no_silent_zero(start: int, end: int, put: str) -> None:
+def test_of_damaged_output_every_value_stands_in_it(start: int, end: int, put: str) -> None:
+    damaged = GOOD[:start] + put.replace("\0", "") + GOOD[end:]
     try:
-        found = read(GOOD[:start] + put.replace("\0", "") + GOOD[end:])
+        found = read(damaged)
     except RecordedError:
         return
     for counter in found.counters:
         assert counter.value != 0 or (counter.printed is not None and counter.printed == 0)
+        assert counter.printed is None or counter.printed in numbers_in(damaged)
     assert found.run is None or found.run.flops != 0 or any(c.printed == 0 for c in found.counters)

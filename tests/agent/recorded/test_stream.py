@@ -15,7 +15,7 @@ from roofline_agent.recorded.text import Text
 from roofline_agent.records import Provenance
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
-from .reading import read_file, read_text, said
+from .reading import numbers_in, read_file, read_text, said
 
 STREAM = """\
 STREAM version $Revision: 5.10 $
@@ -205,19 +205,35 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 GOOD = STREAM + BABEL + SWEEP + BABEL_CSV
 
 
-@settings(max_examples=100, deadline=None)
-@given(TEXT)
-def test_any_text_is_read_without_raising(text: str) -> None:
-    stream.sniff(text)
-    with contextlib.suppress(RecordedError):
-        read(text)
+UNITS = {"MB/s": 1e6, "GB/s": 1e9, "MiB/s": 2.0**20}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
+@given(
+    st.sampled_from([*UNITS]),
+    st.lists(
+        st.tuples(st.sampled_from(["Copy", "Scale", "Add", "Triad"]), st.integers(1, 10**9)), min_size=1
+    ),
+    TEXT.filter(lambda text: "\n" not in text),
+)
+def test_rates_of_a_table_are_counters_and_the_best_are_ceilings(
+    unit: str, rows: list[tuple[str, int]], other: str
+) -> None:
+    table = "".join(f"{kernel}: {rate / 1000} \n" for kernel, rate in rows)
+    found = read(f"# {other}\nFunction    Best Rate {unit}  Avg time\n{table}# {other}\nTriad: 1e12\n")
+    rates = [(f"dram.{kernel.lower()}", rate / 1000 * UNITS[unit]) for kernel, rate in rows]
+    assert [(one.metric, one.value) for one in found.counters] == rates
+    assert ceilings(found) == {name: max(rate for one, rate in rates if one == name) for name, _ in rates}
+
+
+@settings(max_examples=100)
 @given(st.integers(0, len(GOOD)), st.integers(0, len(GOOD)), st.text("0.9e+-:\n inf", max_size=5))
-def test_mutated_output_never_raises_and_gives_no_zero(start: int, end: int, put: str) -> None:
+def test_of_damaged_output_every_rate_stands_in_it(start: int, end: int, put: str) -> None:
+    damaged = GOOD[:start] + put + GOOD[end:]
     with contextlib.suppress(RecordedError):
-        assert all(one.value > 0 for one in read(GOOD[:start] + put + GOOD[end:]).ceilings)
+        found = read(damaged)
+        assert all(one.value > 0 for one in found.ceilings)
+        assert {one.printed for one in found.counters} <= numbers_in(damaged)
 
 
 def test_rates_go_to_the_server_as_reported_not_as_measured_by_us() -> None:

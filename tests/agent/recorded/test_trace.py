@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.recorded import text as text_module
 from roofline_agent.recorded.collect import Collector
-from roofline_agent.recorded.errors import NotText
 from roofline_agent.recorded.traces.tensors import element_bytes, element_count
 from roofline_agent.recorded.traces.trace import Trace, arguments, number
 
@@ -127,23 +126,30 @@ def test_sizes_of_tensors() -> None:
     assert element_bytes("tensor") is element_bytes(4) is None
 
 
-@given(st.text(max_size=300))
-def test_any_text_ends_without_an_error(content: str) -> None:
-    if content.strip() and "\0" not in content:
-        for start in ("", "[", '[{"ph": "X"', '{"traceEvents": ['):
-            try:
-                events, _, _ = read((start + content).encode("utf-8", "replace"))
-            except NotText:
-                continue
-            assert all(isinstance(event, dict) for event in events)
+# Without a quote or a bracket, damage takes no good event into itself and ends no array.
+DAMAGE = st.text("{}:, \\truefalsnINy0123456789-.", max_size=30)
+
+
+@given(st.lists(DAMAGE, max_size=6), st.sampled_from(["[", '{"n": 1, "traceEvents": [']))
+def test_damage_between_events_costs_none_of_them(damage: list[str], start: str) -> None:
+    good = [{"ph": "X", "name": f"n{n}", "ts": n} for n in range(len(damage) + 1)]
+    between = [f", {one}," for one in damage] + [""]
+    content = start + "".join(json.dumps(event) + noise for event, noise in zip(good, between, strict=True))
+    assert [event for event in read(content)[0] if event.get("name")] == good
 
 
 @given(
-    st.recursive(st.none() | st.floats() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c))
+    st.recursive(
+        st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["ph", "name"]), inner),
+    )
 )
-def test_any_json_ends_without_an_error(value: Any) -> None:
-    for content in (value, [value, EVENTS[0]], {"traceEvents": [value, EVENTS[0]]}, {"x": value}):
-        events, _, _ = read(json.dumps(content) + " ")
-        assert (
-            isinstance(content, dict) or not isinstance(content, list) or events or EVENTS[0] not in content
-        )
+def test_values_that_are_no_events_are_said_and_cost_no_event(value: Any) -> None:
+    is_event = isinstance(value, dict) and ("ph" in value or "name" in value)
+    expected = [value, EVENTS[0]] if is_event else EVENTS[:1]
+    for content in ([value, EVENTS[0]], {"traceEvents": [value, EVENTS[0]]}):
+        events, _, found = read(json.dumps(content))
+        assert events == expected
+        assert warned(found, "is no event") == (not is_event and value != {})
+    events, trace, found = read(json.dumps({"x": value, "traceEvents": EVENTS}))
+    assert (events, trace.values, found.warnings) == (EVENTS, {"x": value}, [])

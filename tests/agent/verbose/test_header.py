@@ -92,10 +92,37 @@ def test_a_lines_end_is_its_time() -> None:
     assert header.seconds_of("create,1e300") is None
 
 
-@given(st.text(max_size=80))
-def test_no_text_raises(text: str) -> None:
-    for prefix in ("", "onednn_verbose,v1,info,", "MKL_VERBOSE oneMKL 20", "onednn_verbose,"):
-        header.onednn_info(prefix + text)
-        header.mkl_info(prefix + text)
-        header.kind_of(prefix + text)
-        header.seconds_of(prefix + text)
+WORD = st.from_regex(r"[a-z]+(_[a-z]+)?", fullmatch=True)
+TEXT = st.text(st.characters(exclude_characters="_"), max_size=40)  # which begins no line of theirs
+
+
+@given(
+    TEXT, st.from_regex(r"[0-9][0-9a-z.+-]{0,9}", fullmatch=True), st.from_regex("[0-9a-f]+", fullmatch=True)
+)
+def test_a_version_is_told_whatever_ran_into_its_line(before: str, version: str, commit: str) -> None:
+    line = f"onednn_verbose,v1,info,oneDNN v{version} (commit {commit})"
+    assert header.onednn_info(before + line) == {"version": version, "commit": commit}
+    assert header.mkl_info(f"{before}MKL_VERBOSE oneMKL {version[0]}.0, ") == {
+        "mkl_version": f"{version[0]}.0"
+    }
+
+
+@given(TEXT, WORD, WORD, WORD, TEXT)
+def test_a_kind_is_told_whatever_stands_around(
+    before: str, component: str, operation: str, kind: str, after: str
+) -> None:
+    known = "primitive" if len(component) % 2 else "graph"
+    line = f"{before}dnnl_verbose,v1,{known},{operation}:{kind},{after}"
+    assert header.kind_of(line) == (known, operation, kind)
+    assert header.kind_of(line.replace(f":{kind}", "", 1)) == (known, operation, "")
+
+
+@given(TEXT, st.floats(0, 1e9))
+def test_a_time_at_the_end_is_the_one_that_was_printed(before: str, milliseconds: float) -> None:
+    assert header.seconds_of(f"{before},{milliseconds}") == milliseconds / 1e3
+
+
+@given(TEXT)
+def test_other_text_tells_nothing(text: str) -> None:
+    assert header.onednn_info(text) == header.mkl_info(text) == {}
+    assert header.kind_of(text) == ("", "", "")

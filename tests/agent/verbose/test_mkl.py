@@ -186,13 +186,23 @@ def test_a_garbled_size_is_not_a_count_that_cannot_travel() -> None:
             "FFT",
         ]
     ),
-    st.text("TN,0123456789x{}() *", max_size=60),
+    st.text("TN,0123456789{}() *", max_size=60),
 )
-def test_no_arguments_raise(routine: str, arguments: str) -> None:
-    mkl.parse(f"MKL_VERBOSE {routine}({arguments}) 1.5us CNR:OFF")
+def test_a_call_of_odd_arguments_is_a_call_with_them(routine: str, arguments: str) -> None:
+    """Its time counts, whatever is made of its sizes: all of its work is known, or none."""
+    call = mkl.parse(f"MKL_VERBOSE {routine}({arguments}) 1.5us CNR:OFF")
+    assert call is not None
+    assert (call.duration_ns, call.shape.implementation, call.shape.problem) == (1500, routine, arguments)
+    assert (call.shape.flops is None) == (call.shape.bytes is None)
+    assert call.shape.flops is None or 0 <= call.shape.flops < 2**63
 
 
-@given(st.text(max_size=80))
-def test_no_text_raises(text: str) -> None:
-    mkl.parse("MKL_VERBOSE " + text)
-    mkl.parse(text)
+@given(st.text(max_size=80), st.sampled_from(["us", "ns", "ms", "s"]), st.integers(0, 10**6))
+def test_a_call_is_read_whatever_ran_into_its_line(text: str, unit: str, time: int) -> None:
+    line = f"MKL_VERBOSE SGEMM(N,N,8,7,9,0x1) {time}{unit} CNR:OFF"
+    call = mkl.parse(text + line)
+    assert call == mkl.parse(line)
+    assert call is not None
+    scale = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[unit]
+    assert (call.shape.flops, call.duration_ns) == (2 * 8 * 7 * 9, time * scale)
+    assert mkl.parse(text) is None
