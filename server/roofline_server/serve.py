@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 DEFAULT_LISTEN = "127.0.0.1:7642"
 SEAL_S = 30.0
 SEAL_BYTES = 32 << 20
-LOOK_S = 1.0
+LOOK_S = 0.25
 GRACE_S = 2.0
 
 

@@ -31,12 +31,14 @@ MAX_BATCH_BYTES = 8 << 20
 MAX_STREAMS = 8192
 GROUP_BATCHES = 1024
 GROUP_BYTES = 32 << 20
-QUEUE_BATCHES = 4096
+QUEUE_BATCHES, QUEUE_BYTES = 4096, 32 << 20
+MAX_UNSEALED_BYTES = 160 << 20  # in memory until they are sealed; a few times what a sealing waits for
 # A few pings in a row: the fastest of them tells the most. At first often, so that there is a clock at once
 # and soon a baseline for its drift, then rarely: each wakes the agent.
 PINGS, PING_S = 4, 0.03
 FIRST_PINGS, PING_AGAIN_S, PING_EVERY_S = 8, 0.5, 10.0
 DISK_RETRY_S = 1.0
+ROOM_LOOK_S = 0.05
 MAX_PINGS = 64  # unanswered ones that are remembered
 
 
@@ -57,12 +59,19 @@ class Committer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(QUEUE_BATCHES)
+        self._queued_bytes = 0
+        self._taken = asyncio.Event()
         self._failing = False
+        self._full = False
         # Of its own: a commit must not queue behind questions and greetings.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
     async def put(self, waiting: _Waiting) -> None:
         """Queue a batch; waits while the disk is behind, and so holds the agent back."""
+        while self._queued_bytes >= QUEUE_BYTES:
+            self._taken.clear()
+            await self._taken.wait()
+        self._queued_bytes += len(waiting.entry.data)
         await self._queue.put(waiting)
 
     async def run(self) -> None:
@@ -72,9 +81,21 @@ class Committer:
             while not self._queue.empty() and len(group) < GROUP_BATCHES and size < GROUP_BYTES:
                 group.append(self._queue.get_nowait())
                 size += len(group[-1].entry.data)
+            await self._room()
             await self._commit(group)
+            self._queued_bytes -= size
+            self._taken.set()
             for _ in group:
                 self._queue.task_done()
+
+    async def _room(self) -> None:
+        """Wait while sealing is behind."""
+        while self._store.unsealed_bytes > MAX_UNSEALED_BYTES:
+            if not self._full:
+                log.warning("sealing is behind; agents wait")
+            self._full = True
+            await asyncio.sleep(ROOM_LOOK_S)
+        self._full = False
 
     async def drain(self) -> None:
         """Wait until all that is queued is durable."""
@@ -187,18 +208,21 @@ class IngestService:
 
     async def _take_all(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
         async for data in requests:
-            message = parse(data)
-            kind = message.WhichOneof("kind")
-            if kind == "batch":
-                await self._take(stream, message.batch, data)
-            elif kind == "pong":
-                self._pong(stream, message.pong)
-            elif kind == "result":
-                stream.link.take(message.result)
-            elif kind == "hello" and not _hello_problem(message.hello):
-                key = NodeKey(message.hello.agent, message.hello.boot)
-                await asyncio.to_thread(self._store.hello, key, decode_machine(message.hello))
-                stream.link.hello = message.hello
+            await self._take_one(stream, data)
+
+    async def _take_one(self, stream: _Stream, data: bytes) -> None:
+        message = parse(data)
+        kind = message.WhichOneof("kind")
+        if kind == "batch":
+            await self._take(stream, message.batch, data)
+        elif kind == "pong":
+            self._pong(stream, message.pong)
+        elif kind == "result":
+            stream.link.take(message.result)
+        elif kind == "hello" and not _hello_problem(message.hello):
+            key = NodeKey(message.hello.agent, message.hello.boot)
+            await asyncio.to_thread(self._store.hello, key, decode_machine(message.hello))
+            stream.link.hello = message.hello
 
     async def _take(self, stream: _Stream, batch: Any, data: bytes) -> None:
         if batch.sequence <= stream.received:

@@ -275,8 +275,7 @@ class Catalog:
                 done = json.dumps([[*who, end_ns] for who, end_ns in progress.done.items()])
                 values = {**progress._asdict(), "done": done, "serving": json.dumps(progress.serving)}
                 db.execute(PROGRESS.insert().values(job=job, **values))
-            for who, life in sealing.lives.items():
-                _put_life(db, who, life)
+            _put_lives(db, sealing.lives)
             _put_state(db, "sealed_through", str(sealing.through_id))
 
 
@@ -289,13 +288,16 @@ def _put_state(db: sa.Connection, name: str, value: str) -> None:
     db.execute(STATE.insert().values(name=name, value=value))
 
 
-def _put_life(db: sa.Connection, who: Incarnation, life: Life) -> None:
-    c = INCARNATION.c
+def _put_lives(db: sa.Connection, lives: Mapping[Incarnation, Life]) -> None:
+    if not lives:
+        return
+    key = [column == sa.bindparam(f"_{column.name}") for column in INCARNATION.primary_key]
     db.execute(
-        INCARNATION.delete().where((c.rank == who.rank) & (c.node == who.node) & (c.start_ns == who.start_ns))
+        INCARNATION.delete().where(*key),
+        [{"_rank": who.rank, "_node": who.node, "_start_ns": who.start_ns} for who in lives],
     )
-    values = {**who._asdict(), **life._asdict(), "exited": int(life.exited)}
-    db.execute(INCARNATION.insert().values(values))
+    values = [{**who._asdict(), **life._asdict(), "exited": int(life.exited)} for who, life in lives.items()]
+    db.execute(INCARNATION.insert(), values)
 
 
 def _new_id(done: sa.CursorResult[Any]) -> int:

@@ -27,6 +27,9 @@ create table if not exists acked (agent text primary key, sequence integer not n
 """
 
 
+PAGE = 1024  # batches
+
+
 class Entry(NamedTuple):
     """A batch on its way in. `id` is 0 until it is stored."""
 
@@ -79,13 +82,17 @@ class Inbox:
             return stored
 
     def after(self, last_id: int) -> Iterator[Entry]:
-        """Everything with an id above `last_id`, in order."""
-        with self._lock:
-            rows = self._db.execute(
-                "select id, agent, sequence, node, received_ns, data from batch where id > ? order by id",
-                (last_id,),
-            ).fetchall()
-        return (Entry(*row) for row in rows)
+        """Everything with an id above `last_id`, in order; a page of it is in memory at once."""
+        query = (
+            "select id, agent, sequence, node, received_ns, data from batch where id > ? order by id limit ?"
+        )
+        while True:
+            with self._lock:
+                page = [Entry(*row) for row in self._db.execute(query, (last_id, PAGE))]
+            yield from page
+            if len(page) < PAGE:
+                return
+            last_id = page[-1].id
 
     def delete(self, through_id: int) -> None:
         """Forget what the catalog says is sealed."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from ..clock import NodeClock
@@ -20,8 +19,8 @@ from .catalog import Catalog, Progress
 from .clocks import ClockBook, Clocks, moment
 from .deltas import MADE, Deltas
 from .numbers import Numbers
-from .reader import on_server_clock
-from .segments import Segment, read
+from .reader import Reader, on_server_clock
+from .segments import Segment
 
 log = logging.getLogger(__name__)
 
@@ -58,15 +57,15 @@ class SealedSteps:
 
     def __init__(
         self,
-        root: Path,
         catalog: Catalog,
+        reader: Reader,
         numbers: Numbers,
         clocks: ClockBook,
         deltas: Deltas,
         members: Callable[[str], list[Incarnation]],
     ) -> None:
-        self._root, self._catalog, self._clocks, self._deltas = root, catalog, clocks, deltas
-        self._numbers, self._members = numbers, members
+        self._catalog, self._reader, self._numbers = catalog, reader, numbers
+        self._clocks, self._deltas, self._members = clocks, deltas, members
 
     def make(self, fresh: Fresh, put: Callable[[str, Table], Segment]) -> Made:
         """Step deltas of all windows that are complete by now and not stored yet. put: writes a dataset."""
@@ -137,8 +136,8 @@ class SealedSteps:
                 continue
             found: dict[str, Table] = {}
             for some in _shares(metrics[name], sum(s.rows for s in segments), name in NODE_SETS):
-                wanted = {*KEYS, *(metric.name for metric in some)}
-                samples = on_server_clock(read(self._root, segments, wanted), clocks)
+                wanted = [*KEYS, *(metric.name for metric in some)]
+                samples = on_server_clock(self._reader.read(segments, wanted), clocks)
                 for steps, table in counted(keys, name, samples, homes, some).items():
                     found.setdefault(steps, {}).update(table)
             yield from ((steps, table) for steps, table in found.items() if rows(table))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..records import Table, concatenate, rows
+from ..records import Table, rows
 
 MAX_FILE_NAME = 180
 ROWS_PER_GROUP = 1 << 17
@@ -104,17 +104,6 @@ def _writer(table: Table, path: Path) -> pq.ParquetWriter:
         use_dictionary=texts or False,
         column_encoding=encodings,
     )
-
-
-def read(root: Path, segments: Iterable[Segment], columns: Container[str]) -> Table:
-    """These columns of all rows of segments of one dataset; one that some segments lack is absent there."""
-    return concatenate([_read(root / segment.path, columns) for segment in segments])
-
-
-def _read(path: Path, columns: Container[str]) -> Table:
-    with pq.ParquetFile(path) as file:
-        found = file.read([name for name in file.schema_arrow.names if name in columns])
-    return {name: found.column(name).to_numpy() for name in found.schema.names}
 
 
 def _fsync(path: Path) -> None:

@@ -65,7 +65,9 @@ class Store:
         self._tags = Tags(self._catalog)
         self.machines = Machines(self._catalog, self.numbers.nodes(), self._began)
         self._deltas = Deltas(self.numbers, self._reader, self._members)
-        steps = SealedSteps(root, self._catalog, self.numbers, self._clocks, self._deltas, self._members)
+        steps = SealedSteps(
+            self._catalog, self._reader, self.numbers, self._clocks, self._deltas, self._members
+        )
         self._sealer = Sealer(root, self._catalog, self._inbox, self._tail, self._clocks, self._deltas, steps)
         self._views = Views(
             root,

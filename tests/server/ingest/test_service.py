@@ -144,6 +144,42 @@ def test_nothing_is_acknowledged_before_it_is_durable(
     run(work, tmp_path)
 
 
+def test_agents_wait_while_sealing_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_UNSEALED_BYTES", 0)
+    monkeypatch.setattr(service, "ROOM_LOOK_S", 0.001)
+
+    async def work(server: Served) -> None:
+        unsealed: list[int] = []
+        real = server.store.commit
+
+        def commit(batches: Any) -> None:
+            unsealed.append(server.store.unsealed_bytes)
+            real(batches)
+
+        monkeypatch.setattr(server.store, "commit", commit)
+        async with server.agent() as agent:
+            for sequence, one in enumerate(SENT, 1):
+                await agent.send(one)
+                await agent.until(lambda: server.store.unsealed_bytes == 0 or server.committer._full)
+                await asyncio.to_thread(server.store.seal)
+                await agent.until(lambda sequence=sequence: agent.acked == sequence)  # type: ignore[misc]
+        assert unsealed == [0] * len(SENT)
+
+    run(work, tmp_path)
+
+
+def test_queue_of_few_bytes_lets_all_batches_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "QUEUE_BYTES", 1)
+
+    async def work(server: Served) -> None:
+        async with server.agent() as one, server.agent("agent-b") as other:
+            await asyncio.gather(one.send(*SENT), other.send(*SENT))
+            await one.until(lambda: one.acked == len(SENT))
+            await other.until(lambda: other.acked == len(SENT))
+
+    run(work, tmp_path)
+
+
 def test_batches_sent_again_are_acknowledged_and_not_doubled(tmp_path: Path) -> None:
     async def work(server: Served) -> None:
         async with server.agent() as agent:
