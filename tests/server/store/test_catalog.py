@@ -28,7 +28,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 
 def sealing(*segments: Segment, through: int = 7, replaced: tuple[str, ...] = ()) -> Sealing:
-    return Sealing(segments, replaced, {"job": Progress(20, 15)}, {WHO: Life(1, 2, False)}, through)
+    return Sealing(list(segments), list(replaced), {"job": Progress(20, 15)}, {WHO: Life(1, 2, False)}, through)
 
 
 def test_new_catalog_is_empty(catalog: Catalog) -> None:
@@ -67,6 +67,12 @@ def test_life_is_brought_up_to_date(catalog: Catalog) -> None:
     catalog.seal(sealing(FIRST))
     catalog.seal(sealing(SECOND)._replace(lives={WHO: Life(1, 9, True)}))
     assert catalog.lives() == {WHO: Life(1, 9, True)}
+
+
+def test_process_told_of_in_two_ways_is_kept_as_it_was_last(catalog: Catalog) -> None:
+    known = WHO._replace(framework="known since")
+    catalog.seal(sealing(FIRST)._replace(lives={known: Life(1, 9, False), WHO: Life(1, 2, False)}))
+    assert catalog.lives() == {known: Life(1, 9, False)}
 
 
 def test_machine_comes_back_with_ceilings_and_sources(catalog: Catalog) -> None:
