@@ -7,17 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from roofline_server.clock import (
-    MOST_KNOTS,
-    RATE_LIMIT,
-    ROUNDING_NS,
-    STRETCH_NS,
-    WANDER,
-    NodeClock,
-    best,
-    exchange,
-    thin,
-)
+from roofline_server.clock import RATE_LIMIT, ROUNDING_NS, WANDER, NodeClock
+from roofline_server.knots import MOST_KNOTS, STRETCH_NS, best, exchange, thin
 from roofline_server.records import Ints, Knot
 
 from .builders import MS, UNIX, S

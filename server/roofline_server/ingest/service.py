@@ -13,8 +13,8 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 
 from .. import __version__
-from ..clock import exchange
 from ..errors import BadBatch
+from ..knots import exchange
 from ..records import NodeKey
 from ..store.inbox import Entry
 from ..store.numbers import Numbers

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ..clock import FIRST_KNOTS, NodeClock, best, thin
+from ..clock import NodeClock
 from ..ingest.columns import MAX_TIME_NS
+from ..knots import FIRST_KNOTS, best, thin
 from ..records import Ints, Knot, Table
 from ..server_time import ServerTime, boot
 from .catalog import Catalog
