@@ -177,7 +177,6 @@ def test_data_directory_of_any_name_can_be_read(tmp_path: Path, name: str) -> No
     same(read(root, put(root, table=table)), table)
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: DuckDB does not tell names of different case apart")
 def test_columns_whose_names_differ_in_case_only_come_back(tmp_path: Path) -> None:
     table: Table = {"time_ns": np.array([1]), "Load": np.array([1]), "load": np.array([2])}
     same(read(tmp_path, put(tmp_path, table=table)), table)
