@@ -133,19 +133,29 @@ def attempts(windows: Table, who: str, *keys: str) -> Ints:
 def joined(*columns: Ints) -> Ints:
     """One number per row, the same for the same values in all columns and in their order: sorting it is much
     cheaper than sorting by several columns."""
-    key = np.zeros(len(columns[0]), np.int64)
+    key, most = np.zeros(len(columns[0]), np.int64), 0
     for column in columns:
         low, span = int(column.min()), int(column.max()) - int(column.min()) + 1
-        if (int(key.max()) + 1) * span >= 2**62:
-            key = np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int64)
-            column = np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.int64)
-            low, span = 0, int(column.max()) + 1
-        key = key * span + (column - low)
+        if span == 1:
+            continue
+        if (most + 1) * span >= 2**62:
+            key, column = _numbered(key), _numbered(column)
+            low, span, most = 0, int(column.max()) + 1, int(key.max())
+        key *= span
+        key += column - low
+        most = (most + 1) * span - 1
     return key
+
+
+def _numbered(column: Ints) -> Ints:
+    """The place of each value among the distinct ones."""
+    return np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _again(key: Ints) -> bool:
     """Whether a number is there twice."""
+    if (key[1:] > key[:-1]).all():
+        return False
     ordered = np.sort(key)
     return bool((ordered[1:] == ordered[:-1]).any())
 
@@ -177,7 +187,7 @@ def synchronous(windows: Table) -> bool:
     """
     if not rows(windows) or bool(np.any(windows["asynchronous"] != 0)):
         return False
-    if len(np.unique(windows["rank"])) == 1:
+    if (windows["rank"] == windows["rank"][0]).all():
         return True
     key = joined(windows["step"], attempts(windows, "rank", "step"))
     order = np.argsort(key, kind="stable")

@@ -34,8 +34,7 @@ class _Mean(Protocol):
 
 def breakdown(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     """Mean times a step of these ranks, s. Phases do not overlap; `other` is what none of them has."""
-    steps = [durations(r.steps) for r in ranks]
-    count = sum(map(len, steps))
+    count = sum(len(r.steps.step) for r in ranks)
     missing = reason_of(ranks, "phases", "no hook tells the phases of its steps")
     found: dict[str, Value] = {}
 
@@ -98,8 +97,8 @@ def _other(ranks: Sequence[RankEvidence], found: dict[str, Value], mean: _Mean, 
     # Who waits at a join has ended its part of the step: that wait is not in its window.
     inside = (v for name, v in found.items() if name != "wait_time_per_step" or not _joins(ranks))
     named = [v.value for v in inside if v.value is not None]
-    step = mean([durations(r.steps) for r in ranks], missing)
-    if not named or step.value is None:
+    step = mean([durations(r.steps) for r in ranks], missing) if named else None
+    if step is None or step.value is None:
         return Value(None, "s", reason=missing)
     estimated = any(v.provenance == Provenance.ESTIMATED for v in found.values())
     return step._replace(

@@ -40,7 +40,8 @@ def durations(steps: StepEvidence) -> Floats:
 
 def times(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     missing = reason_of(ranks, "steps", "no step marks were received")
-    times = np.concatenate([durations(r.steps) for r in ranks])
+    # Sorted once for all its quantiles: numpy sorts faster than it selects.
+    times = np.sort(np.concatenate([durations(r.steps) for r in ranks]))
     count = len(times)
     note = "windows of the workers it serves" if any(r.serving for r in ranks) and count else ""
 
@@ -49,10 +50,25 @@ def times(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 
     return {
         "steps": value(count, "1", _MEASURED, scope, reason=note if count else missing),
-        "step_time_median": of_times(float(np.median(times)) if count else None),
-        "step_time_p95": of_times(float(np.percentile(times, 95)) if count else None),
+        "step_time_median": of_times(_median(times) if count else None),
+        "step_time_p95": of_times(_quantile(times, 0.95) if count else None),
         "examples_per_second": _throughput(ranks, scope, missing),
     }
+
+
+def _median(ordered: Floats) -> float:
+    middle = len(ordered) // 2
+    return float(ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
+
+
+def _quantile(ordered: Floats, share: float) -> float:
+    """Of sorted numbers, between the two that are nearest (definition 7 of Hyndman and Fan, 1996)."""
+    at = share * (len(ordered) - 1)
+    below = int(at)
+    low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+    part = at - below
+    # From the nearer of the two, so that nothing is lost to rounding.
+    return float(low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part))
 
 
 def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Value:
@@ -73,4 +89,4 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
 
 def _with_examples(steps: StepEvidence) -> StepEvidence:
     said = steps.examples != ABSENT
-    return StepEvidence(*(column[said] for column in steps))
+    return steps if said.all() else StepEvidence(*(column[said] for column in steps))

@@ -100,8 +100,8 @@ def _facts(view: JobView) -> list[Fact]:
 def mode_of(view: JobView) -> str:
     """How the ranks that train step: judged by all their steps, whichever are asked for."""
     own = where(view.steps.get("steps", {}), "window", OWN)
-    training = [number for number, key in view.ranks.items() if key.role != "evaluator"]
-    own = take(own, np.isin(own["rank"], training)) if rows(own) else own
+    aside = [number for number, key in view.ranks.items() if key.role == "evaluator"]
+    own = take(own, ~np.isin(own["rank"], aside)) if rows(own) and aside else own
     if not rows(own):
         return ""
     return "synchronous" if step_windows.synchronous(own) else "asynchronous"

@@ -12,12 +12,12 @@ from ..correlate.steps import OWN, union
 from ..model.breakdown import COMMUNICATE, PHASES
 from ..model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
 from ..model.values import Provenance
-from ..records import ABSENT, PRECISIONS, Ints, Metric, Table, rows, take
+from ..records import ABSENT, PRECISIONS, Bools, Ints, Metric, Table, rows, take
 from ..store.view import JobView
 from .members import host_of
 from .node_counters import BUSY, DRAM, ENERGY
 from .reasons import reasons_of
-from .records import Steps
+from .records import ALL_STEPS, Steps
 
 WIDTHS = ("scalar", "128", "256", "512", "all")
 FLOPS = [f"flops.{precision}.{width}" for precision in ("f16", "f32", "f64") for width in WIDTHS]
@@ -37,7 +37,7 @@ NEEDED = {
     "steps_kernels": [
         *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", *OF_PRECISIONS),
         *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls", "first_ns", "last_ns"),
-        *("l1", "l1_calls", "l2", "l2_calls"),
+        *("l1", "l1_calls", "l2", "l2_calls", "unsized_flops", "idle_bytes"),
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
@@ -56,11 +56,11 @@ def by_rank(tables: Mapping[str, Table]) -> dict[int, dict[str, Table]]:
     for name, table in tables.items():
         if not rows(table):
             continue
-        changes = np.diff(table["rank"])
-        if np.any(changes < 0):
-            table = take(table, np.argsort(table["rank"], kind="stable"))
-            changes = np.diff(table["rank"])
-        edges = [0, *(np.flatnonzero(changes) + 1).tolist(), rows(table)]
+        ranks = table["rank"]
+        if np.any(ranks[1:] < ranks[:-1]):
+            table = take(table, np.argsort(ranks, kind="stable"))
+            ranks = table["rank"]
+        edges = [0, *(np.flatnonzero(ranks[1:] != ranks[:-1]) + 1).tolist(), len(ranks)]
         for begin, end in pairwise(edges):
             rank = int(table["rank"][begin])
             found.setdefault(rank, {})[name] = {n: column[begin:end] for n, column in table.items()}
@@ -68,27 +68,31 @@ def by_rank(tables: Mapping[str, Table]) -> dict[int, dict[str, Table]]:
 
 
 def within(table: Table, steps: Steps) -> Table:
-    if not rows(table):
+    """The rows of these steps."""
+    if not rows(table) or steps == ALL_STEPS:
         return table
     wanted = np.ones(rows(table), bool)
     if steps.first is not None:
         wanted &= table["step"] >= steps.first
     if steps.last is not None:
         wanted &= table["step"] <= steps.last
-    return table if wanted.all() else take(table, wanted)
+    return picked(table, wanted)
 
 
 def where(table: Table, column: str, wanted: int) -> Table:
-    return take(table, table[column] == wanted) if rows(table) else table
+    return picked(table, table[column] == wanted) if rows(table) else table
+
+
+def picked(table: Table, wanted: Bools) -> Table:
+    """The wanted rows; the table itself where these are all."""
+    return table if wanted.all() else take(table, wanted)
 
 
 def unite(table: Table) -> Table:
-    if not rows(table):
+    """The table with the windows of serving ranks as synchronous steps."""
+    if not rows(table) or (own := table["window"] == OWN).all():
         return table
-    served = take(table, table["window"] != OWN)
-    if not rows(served):
-        return table
-    parts = (take(table, table["window"] == OWN), union(served))
+    parts = (take(table, own), union(take(table, ~own)))
     return {name: np.concatenate([part[name] for part in parts]) for name in table}
 
 
@@ -159,10 +163,10 @@ def _steps(table: Table) -> StepEvidence:
     if not rows(table):
         none: Ints = np.zeros(0, np.int64)
         return StepEvidence(none, none, none, none)
-    table = take(table, np.argsort(table["end_ns"], kind="stable"))
-    return StepEvidence(
-        *(table[name].astype(np.int64) for name in ("step", "begin_ns", "end_ns", "examples"))
-    )
+    columns = {name: table[name].astype(np.int64, copy=False) for name in StepEvidence._fields}
+    if np.any(np.diff(columns["end_ns"]) < 0):
+        columns = take(columns, np.argsort(columns["end_ns"], kind="stable"))
+    return StepEvidence(**columns)
 
 
 def _kernels(table: Table) -> KernelEvidence | None:
@@ -191,6 +195,8 @@ def _kernels(table: Table) -> KernelEvidence | None:
         step=table["step"].astype(np.int64),
         levels={name: _level(column, name) for name in LEVELS if column(f"{name}_calls").any()},
         calls=column("calls"),
+        unsized_flops=column("unsized_flops"),
+        idle_bytes=column("idle_bytes"),
     )
 
 
@@ -208,23 +214,22 @@ def counter(table: Table, name: str) -> CounterEvidence | None:
     """A cumulative counter over the windows of a step table of one rank; None where it has no reading."""
     if not rows(table) or f"{name}.begin" not in table:
         return None
-    begin, end = table[f"{name}.begin"], table[f"{name}.end"]
-    both = ~(np.isnan(begin) | np.isnan(end))
-    if not both.any():
+    begin, end = f"{name}.begin", f"{name}.end"
+    read = {n: table[n] for n in (begin, end, "begin_ns", "end_ns", "start_ns")}
+    read = picked(read, ~(np.isnan(read[begin]) | np.isnan(read[end])))
+    if not rows(read):
         return None
     total = seconds = 0.0
-    read = {n: table[n] for n in (f"{name}.begin", f"{name}.end", "begin_ns", "end_ns", "start_ns")}
-    for one in _lives_of_counter(read if both.all() else take(read, both), name):
-        total += float(one[f"{name}.end"].max() - one[f"{name}.begin"].min())
+    for one in _lives_of_counter(read, name):
+        total += float(one[end].max() - one[begin].min())
         seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
-    mean = float((end[both] - begin[both]).mean())
-    return CounterEvidence(total, seconds, int(both.sum()), mean)
+    return CounterEvidence(total, seconds, rows(read), float((read[end] - read[begin]).mean()))
 
 
 def _lives_of_counter(table: Table, name: str) -> list[Table]:
     """The windows cut where the counter began anew: with its process, or with the agent that counts."""
     at_begin, starts = table[f"{name}.begin"], table["start_ns"]
-    if starts[0] == starts.min() == starts.max() and not np.any(np.diff(at_begin) < 0):
+    if (starts == starts[0]).all() and not (at_begin[1:] < at_begin[:-1]).any():
         return [table]
     table = take(table, np.lexsort((table["begin_ns"], starts)))
     starts = table["start_ns"]

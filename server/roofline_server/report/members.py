@@ -19,12 +19,10 @@ def nodes_of(view: JobView) -> set[int]:
 
 def latest_life(view: JobView, number: int) -> Incarnation | None:
     """The process that was this rank last; a recorded file only where there was no process."""
-    mine = [
-        (who.pid > 0, on_clock(view, who, life)[1], who)
-        for who, life in view.lives.items()
-        if who.rank == number
-    ]
-    return max(mine)[2] if mine else None
+    mine = [who for who in view.lives if who.rank == number]
+    if len(mine) < 2:
+        return mine[0] if mine else None
+    return max(mine, key=lambda who: (who.pid > 0, on_clock(view, who, view.lives[who])[1], who))
 
 
 def host_of(view: JobView, number: int) -> str:

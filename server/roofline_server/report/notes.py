@@ -87,7 +87,8 @@ def _origin_notes(view: JobView) -> list[str]:
 
 
 def _hole_notes(view: JobView) -> list[str]:
-    own = where(view.steps.get("steps", {}), "window", OWN)
+    every = view.steps.get("steps", {})
+    own = where({name: every[name] for name in ("rank", "step", "window")} if every else {}, "window", OWN)
     notes = []
     for number, tables in by_rank({"steps": own}).items():
         steps = np.sort(tables["steps"]["step"])
