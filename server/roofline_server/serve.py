@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,6 +135,9 @@ async def _until_stopped(server: grpc.aio.Server, store: Store, committer: Commi
 async def _seal_for_ever(store: Store, seal_s: float) -> None:
     waited = 0.0
     failing = False
+    loop = asyncio.get_running_loop()
+    # Always the same thread: what one sealing took of the allocator's memory, the next one uses again.
+    thread = ThreadPoolExecutor(1, thread_name_prefix="seal")
     while True:
         await asyncio.sleep(min(LOOK_S, seal_s))
         waited += min(LOOK_S, seal_s)
@@ -141,7 +145,7 @@ async def _seal_for_ever(store: Store, seal_s: float) -> None:
             continue
         waited = 0.0
         try:
-            await asyncio.to_thread(store.seal)
+            await loop.run_in_executor(thread, store.seal)
             failing = False
         except Exception as error:
             # Nothing is lost: all of it is still in the inbox.
