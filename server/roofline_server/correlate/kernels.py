@@ -38,6 +38,7 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero. A sum
     of FLOPs or bytes is over the `flop_calls`, `byte_calls`, `dram_calls`, `l1_calls`, ... that have them.
     l1, l2, and FLOPs of a precision (`flops_bf16`) are absent where no call of the rank has any.
+    `unsized_flops` are those of calls without bytes, `idle_bytes` those of calls without FLOPs: absent alike.
     `first_ns` is when the first of a window's calls began, `last_ns` when the last had ended; ABSENT if none.
     """
     parts = []
@@ -70,6 +71,12 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
         "kernel_ns": calls["duration_ns"],
         "unmodelled": (no_flops | (no_bytes & (dram == ABSENT))).astype(np.int64),
     }
+    # Rare, or worth telling: absent where there are none.
+    unsized, idle = no_bytes & ~no_flops, (no_flops | (calls["flops"] == 0)) & ~no_bytes
+    if unsized.any():
+        known["unsized_flops"] = np.where(unsized, calls["flops"], 0)
+    if idle.any():
+        known["idle_bytes"] = np.where(idle, calls["bytes"], 0)
     for name in LEVELS:
         if name in calls:
             counted = calls[name] != ABSENT

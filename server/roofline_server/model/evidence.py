@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from ..records import Bools, Floats, Ints
 
 NS = 1e9
@@ -36,6 +38,16 @@ class KernelEvidence(NamedTuple):
     step: Ints | None = None  # number of the window's step; None: not known
     levels: Mapping[str, Ints] = {}  # as `dram`, of levels that a profiler counted somewhere: "l1", "l2"
     calls: Ints | None = None  # how many kernels; None: not known
+    unsized_flops: Ints | None = None  # of `flops` those of calls whose bytes nobody knows; None: none
+    idle_bytes: Ints | None = None  # of `bytes` those of calls without FLOPs that anybody counts; None: none
+    profiled: bool = False  # of runs that a profiler drew out: `duration_ns` is that of the other steps
+
+    @property
+    def sized_flops(self) -> Ints:
+        """FLOPs that go with `bytes`: of calls of which both are known."""
+        if not self.has_bytes:
+            return np.zeros_like(self.flops)
+        return self.flops if self.unsized_flops is None else self.flops - self.unsized_flops
 
 
 class CounterEvidence(NamedTuple):
@@ -84,6 +96,7 @@ class RankEvidence(NamedTuple):
     wait: Floats | None = None
     barrier: str = ""
     energy_of: str = ""  # what `energy` is of where it is not the node's shared out
+    has_gpu_energy: bool = False  # that of the GPUs it alone used is in `energy`
 
 
 def reason_of(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:

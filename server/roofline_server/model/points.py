@@ -35,6 +35,7 @@ class Level(NamedTuple):
     name: str
     intensity: Value
     steps: Sequence[Ints | None] = ()  # per rank, as its KernelEvidence; None: of single steps not known
+    flops: Sequence[Ints] = ()  # that go with `steps`
 
 
 def against(intensity: Value, reached: Value, level: str, limits: Sequence[Limits]) -> Held:
@@ -108,12 +109,15 @@ def _of_what(limits: Sequence[Limits], level: str) -> str:
 
 def levels(ranks: Sequence[RankEvidence], values: Mapping[str, Value], device: str) -> list[Level]:
     """Of every level whose bytes are known, from the least there can be to the main memory."""
-    found = [Level(MINIMUM, values["intensity.minimum"], [k.bytes for k in _kernels(ranks)])]
+    known = _kernels(ranks)
+    flops = [k.flops for k in known]
+    sized = [k.sized_flops for k in known]
+    found = [Level(MINIMUM, values["intensity.minimum"], [k.bytes for k in known], sized)]
     for name in CACHES:
-        caches = [k.levels.get(name) for k in _kernels(ranks)]
-        found.append(Level(name, _cache_intensity(ranks, caches), caches))
-    dram = [k.dram if _whole(k, k.dram) else None for k in _kernels(ranks)]
-    found.append(Level(main_memory(device), values["intensity.dram"], dram))
+        caches = [k.levels.get(name) for k in known]
+        found.append(Level(name, _cache_intensity(ranks, caches), caches, flops))
+    dram = [k.dram if _whole(k, k.dram) else None for k in known]
+    found.append(Level(main_memory(device), values["intensity.dram"], dram, flops))
     return [level for level in found if level.intensity.value is not None]
 
 
@@ -149,12 +153,15 @@ def spread(numbers: Floats) -> Spread | None:
     return Spread(p5, p25, p50, p75, p95, len(numbers))
 
 
-def intensity_spread(ranks: Sequence[RankEvidence], steps: Sequence[Ints | None]) -> Spread | None:
-    """Over the completely watched steps of all ranks. steps: of a Level."""
+def intensity_spread(
+    ranks: Sequence[RankEvidence], steps: Sequence[Ints | None], flops: Sequence[Ints] = ()
+) -> Spread | None:
+    """Over the completely watched steps of all ranks. steps, flops: of a Level; no flops: all."""
     each = []
-    for k, column in zip(_kernels(ranks), steps, strict=False):
+    known = _kernels(ranks)
+    for k, column, done in zip(known, steps, flops or [k.flops for k in known], strict=False):
         if column is not None and k.has_flops:
-            flops, moved = k.flops[k.complete].astype(np.float64), column[k.complete]
+            flops, moved = done[k.complete].astype(np.float64), column[k.complete]
             each.append(flops[moved > 0] / moved[moved > 0])
     return spread(np.concatenate(each)) if each else None
 

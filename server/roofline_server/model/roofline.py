@@ -22,6 +22,8 @@ from .values import Provenance
 LOWEST_INTENSITY, HIGHEST_INTENSITY = 2.0**-6, 2.0**12
 MINIMUM, NETWORK = "minimum", "network"  # levels that are none of a memory
 THEORY = "theoretical ceilings: nobody measured any of this GPU"
+# What the bytes of level MINIMUM are: those of reorders and element-wise kernels among them.
+TENSOR_BYTES = "every kernel's tensors once, nothing kept in caches between kernels"
 CACHES = ("l1", "l2", "l3")
 UNMEASURED = ("l1", "l3")  # levels of a GPU that nothing here measures
 WITHOUT_FMA = "mul_add"
@@ -57,7 +59,7 @@ class Limits(NamedTuple):
     part: str = ""  # of the node that was measured: "4 of 128 CPUs"; "": all of it, as far as is known
 
     def bandwidth(self, level: str = MINIMUM) -> Ceiling | None:
-        """The ceiling of bytes of this level; the least traffic there can be is held against main memory."""
+        """The ceiling of bytes of this level; that of its tensors is held against main memory."""
         return self.slopes.get(main_memory(self.device) if level == MINIMUM else level)
 
     def attainable(self, intensity: float, level: str = MINIMUM) -> float | None:

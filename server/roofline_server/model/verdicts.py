@@ -10,6 +10,8 @@ from .evidence import RankEvidence
 from .rates import total_of
 from .roofline import MINIMUM, NETWORK, Limits, main_memory, title
 from .values import Value
+from .wording import many
+from .work import without_bytes
 
 AT_ROOF, ABOVE = 1.1, 0.95  # headroom below which something is at its roof, and above it
 FAR = 10  # headroom above which it is not the roof that holds something back
@@ -66,15 +68,14 @@ def of_work(headroom: float, intensity: float, level: str, limits: Limits, parts
         advice = "fewer bytes (larger batch, compression) or a faster network"
         return f"network-bound, {_below(headroom)}: {advice}"
     where = main_memory(limits.device).upper() if level == MINIMUM else level.upper()
-    least = " even with the least traffic there can be" * (level == MINIMUM)
-    most = "at most " * (level == MINIMUM)
-    return f"memory-bound on {where}{least}, {_below(headroom, most)}: raise intensity (larger batch, fusion)"
+    if_ = " if its tensors come from there" * (level == MINIMUM)
+    return f"memory-bound on {where}{if_}, {_below(headroom)}: raise intensity (larger batch, fusion)"
 
 
-def _below(headroom: float, most: str = "") -> str:
+def _below(headroom: float) -> str:
     if headroom < AT_ROOF:
         return f"at the roof ({1 / headroom:.0%} of it)"
-    return f"{most}{_times(headroom)} below the roof"
+    return f"{_times(headroom)} below the roof"
 
 
 def _times(headroom: float) -> str:
@@ -185,11 +186,16 @@ def incomplete(ranks: Sequence[RankEvidence], values: Mapping[str, Value], level
     return "; ".join((*_of_kernels(ranks), *_of_counters(ranks, values), *_of_bytes(ranks, level)))
 
 
+def not_modelled(calls: int) -> str:
+    verb = "is" if calls == 1 else "are"
+    return f"{many(calls, 'kernel call')} {verb} not modelled (pooling, normalisation, element-wise)"
+
+
 def _of_kernels(ranks: Sequence[RankEvidence]) -> list[str]:
     known = [r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops]
     found = []
     if unmodelled := sum(int(k.unmodelled.sum()) for k in known):
-        found.append(f"{unmodelled} kernel calls are not modelled (pooling, normalisation, element-wise)")
+        found.append(not_modelled(unmodelled))
     windows = sum(len(k.complete) for k in known)
     cut = windows - sum(int(k.complete.sum()) for k in known)
     if cut:
@@ -217,5 +223,5 @@ def _of_bytes(ranks: Sequence[RankEvidence], level: str) -> list[str]:
         return ["DRAM bytes are cache misses, a lower bound"]
     if level not in (MINIMUM, NETWORK):
         return []
-    lacking = any(r.kernels is not None and r.kernels.has_flops and not r.kernels.has_bytes for r in ranks)
-    return ["of some ranks no traffic is known"] * (lacking and level == MINIMUM)
+    lacking = without_bytes([r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops])
+    return [f"{lacking}: the intensity is that of the others"] * (bool(lacking) and level == MINIMUM)

@@ -1,4 +1,4 @@
-"""FLOPs and least traffic of the recorded kernels, and FLOPs that hardware counted."""
+"""FLOPs and tensor bytes of the recorded kernels, and FLOPs that hardware counted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from .evidence import NS, KernelEvidence, RankEvidence, reason_of
 from .rates import counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio, total_of
+from .roofline import TENSOR_BYTES
 from .values import Provenance, Scope, Value, value
 
+MUCH = 0.1  # of tensor bytes, worth a word
 _MEASURED, _ANALYTIC = Provenance.MEASURED, Provenance.ANALYTIC
 
 
@@ -33,6 +35,8 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     kernel_time = pool([k.kernel_ns[k.complete] for k in stepping])
     per_step = pool([k.flops[k.complete] for k in stepping if k.has_flops])
     moved_per_step = pool([k.bytes[k.complete] for k in stepping if k.has_bytes])
+    sized = pool([k.sized_flops[k.complete] for k in counted])
+    tensors = _tensors(counted)
 
     origin = _MEASURED if any(k.on_gpu for k in counted) else _ANALYTIC
 
@@ -41,15 +45,14 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 
     no_traffic = "its kernels have FLOPs but no known traffic" if len(flops) else missing
 
-    minimum = "each tensor touched once; caches make it no less, real traffic is more"
     return {
         "flops_per_step": analytic(median(per_step), "FLOP", without=no_steps),
         "flops_per_second": analytic(rate(counted, "flops"), "FLOP/s"),
         "bytes_per_step.minimum": analytic(
-            median(moved_per_step), "byte", minimum, no_traffic if stepping and len(flops) else no_steps
+            median(moved_per_step), "byte", tensors, no_traffic if stepping and len(flops) else no_steps
         ),
         "intensity.minimum": analytic(
-            ratio(total_of(flops), total_of(moved)), "FLOP/byte", minimum, no_traffic
+            ratio(total_of(sized), total_of(moved)), "FLOP/byte", _sized(counted, tensors), no_traffic
         ),
         "kernel_time_per_step": value(
             mean(kernel_time, NS),
@@ -101,6 +104,33 @@ def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Valu
         "flops_per_step.measured": counted(per_step, "FLOP", no_steps),
         "flops_per_second.measured": counted(counter_rate(counters, 1), "FLOP/s"),
     }
+
+
+def _tensors(counted: Sequence[KernelEvidence]) -> str:
+    """What tensor bytes are, and how many of them no FLOPs go with, where that is much."""
+    idle = sum(total_of(k.idle_bytes[k.complete]) for k in counted if k.idle_bytes is not None)
+    moved = sum(total_of(k.bytes[k.complete]) for k in counted)
+    if idle <= MUCH * moved:
+        return TENSOR_BYTES
+    without = "kernels without FLOPs (reorders, copies, element-wise)"
+    return f"{TENSOR_BYTES}; {idle / moved:.0%} of it by {without}"
+
+
+def _sized(counted: Sequence[KernelEvidence], tensors: str) -> str:
+    lacking = without_bytes(counted)
+    return "; ".join((f"over {tensors}", *[f"{lacking}: left out"] * bool(lacking)))
+
+
+def without_bytes(counted: Sequence[KernelEvidence]) -> str:
+    """How many of the FLOPs have no bytes to go with them; "": all have."""
+    flops = sum(total_of(k.flops[k.complete]) for k in counted)
+    sized = sum(total_of(k.sized_flops[k.complete]) for k in counted)
+    return no_bytes_of(1 - sized / flops) if flops > sized > 0 else ""
+
+
+def no_bytes_of(share: float) -> str:
+    how_many = f"{share:.0%}" if share >= 0.01 else "less than 1%"
+    return f"of kernels with {how_many} of the FLOPs no bytes are known"
 
 
 def _unmodelled_note(counted: Sequence[KernelEvidence]) -> str:

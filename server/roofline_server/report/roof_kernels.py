@@ -191,14 +191,14 @@ def _phases(
 
 
 def _of_phase(totals: Sequence[KernelTotal]) -> _Sum:
-    """All kernels whose FLOPs are known; those without bytes count for the rate."""
-    known = [t for t in totals if t.flops is not None]
+    """All kernels; those without bytes count for the rate, those without FLOPs for the bytes."""
+    known = [t._replace(flops=t.flops or 0.0) for t in totals]
     sized = [t for t in known if t.bytes is not None]
     sized = sized if any(t.flops for t in sized) else []  # copies alone have no intensity
     unsized = [t for t in known if t.bytes is None] if sized else []
     more = sum(t.flops or 0.0 for t in unsized)
-    return _summed(sized or known or totals)._replace(
-        time_ns=sum(t.time_ns for t in known or totals),
+    return _summed(sized or known)._replace(
+        time_ns=sum(t.time_ns for t in totals),
         spread=None,
         lacking=sum(t.calls for t in totals if t.flops is None),
         more=more,

@@ -11,7 +11,8 @@ from ..model.points import Named, plain, step_rates
 from ..model.records import RoofPoint
 from ..model.roofline import CACHES, MINIMUM, Limits, main_memory
 from ..model.summary import on_gpu
-from ..model.work import dominant_precision
+from ..model.verdicts import not_modelled
+from ..model.work import dominant_precision, no_bytes_of
 from ..records import ABSENT, Floats, Ints
 from ..store.view import JobView
 from . import roofs
@@ -51,12 +52,23 @@ def _steps_of(rank: RankEvidence, limits: Sequence[Limits], kind: str, most: int
     rates = step_rates(k)
     at = np.flatnonzero(k.complete)[_thinned(rates, most)]
     for level, column in _columns(k, limits[0].device, kind):
+        sized = k.sized_flops if level == MINIMUM else k.flops
         for row in at.tolist():
-            flops, moved, lasted = int(k.flops[row]), int(column[row]), k.duration_ns[row] / NS
+            flops, moved, lasted = int(sized[row]), int(column[row]), k.duration_ns[row] / NS
             if moved != ABSENT:
                 number = "" if k.step is None else f" step {k.step[row]}"
                 who = Named(f"{rank.key}{number}", "step", rank.role, rank.key, rank.host)
-                yield plain(who, level, flops, moved, lasted, limits, k.on_gpu)
+                more = int(k.flops[row]) - flops
+                made = plain(who, level, flops, moved, lasted, limits, k.on_gpu, more=more)
+                yield made._replace(incomplete=_incomplete(k, row, more))
+
+
+def _incomplete(k: KernelEvidence, row: int, more: int) -> str:
+    """What the counts of a step lack."""
+    said = [not_modelled(int(k.unmodelled[row]))] * bool(k.unmodelled[row])
+    if more:
+        said.append(f"{no_bytes_of(more / int(k.flops[row]))}: the intensity is that of the others")
+    return "; ".join(said)
 
 
 def _thinned(rates: Floats, most: int) -> Ints:

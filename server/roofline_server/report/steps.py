@@ -12,6 +12,7 @@ from ..correlate.spans import BUSY, EXPOSED
 from ..correlate.steps import LIFE, OWN
 from ..errors import BadRequest, UnknownRank
 from ..model.evidence import NS
+from ..model.roofline import TENSOR_BYTES
 from ..model.values import Provenance
 from ..records import ABSENT, Bools, Floats, Ints, Table, rows, take
 from ..store.view import JobView
@@ -224,19 +225,24 @@ def _work(table: Table, duration: Ints) -> list[Column]:
     traffic = _of_kernels(table, "bytes", "byte_calls", own)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(duration > 0, flops / (duration / NS), np.nan)
-        intensity = np.where(traffic > 0, flops / traffic, np.nan)
+        intensity = np.where(traffic > 0, (flops - _unsized(table)) / traffic, np.nan)
     on_gpu = "gpu_calls" in table and bool((table["gpu_calls"] > 0).any())
     origin = _MEASURED if on_gpu else Provenance.ANALYTIC
-    least = "each tensor touched once: real traffic is more"
     some = bool((table["unmodelled"] > 0).any())
     why = "pooling, normalisation and element-wise operations are not counted" if some else ""
     found += [
         Column("flops", flops, "FLOP", origin, why),
         Column("flops_per_second", rate, "FLOP/s", origin, why),
-        Column("bytes.minimum", traffic, "byte", origin, least),
-        Column("intensity.minimum", intensity, "FLOP/byte", origin, least),
+        Column("bytes.minimum", traffic, "byte", origin, TENSOR_BYTES),
+        Column("intensity.minimum", intensity, "FLOP/byte", origin, f"over {TENSOR_BYTES}"),
     ]
     return found
+
+
+def _unsized(table: Table) -> Ints:
+    """FLOPs of kernels whose bytes nobody knows."""
+    unsized = table.get("unsized_flops", np.zeros(rows(table), np.int64))
+    return np.where(unsized == ABSENT, 0, unsized)
 
 
 def _of_kernels(table: Table, name: str, calls: str, watched: Bools) -> Floats:

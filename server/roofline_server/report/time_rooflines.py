@@ -53,7 +53,7 @@ def time_roofline(store: Store, asked: Asked) -> TimeRoofline:
     """The answer to GetTimeRoofline. Raises UnknownJob, UnknownRank, BadRequest.
 
     A point is a kind of kernel by the ranks of one role on one node, in a step (the mean of its steps), or
-    the median step of a rank. Of several jobs joined over a parameter, kernels go by their names without
+    the mean step of a rank. Of several jobs joined over a parameter, kernels go by their names without
     shapes, and of those of one name the one that took most time stands for it.
     """
     points = asked.points or "kernel"

@@ -12,8 +12,8 @@ from ..model.evidence import NS, KernelEvidence, RankEvidence
 from ..model.records import Spread
 from ..model.roofline import MINIMUM, main_memory
 from ..model.values import Provenance
-from ..model.work import dominant_precision
-from ..records import ABSENT, Bools, Floats, KernelKind
+from ..model.work import dominant_precision, without_bytes
+from ..records import ABSENT, Bools, Floats, Ints, KernelKind
 from ..store.view import JobView
 from .kernel_totals import Kernels
 from .roofs import Place, place_of
@@ -150,7 +150,7 @@ def pooled(spreads: Sequence[Spread]) -> Spread | None:
 
 
 def steps(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Found]:
-    """The median step of each rank that has steps and FLOPs."""
+    """The mean step of each rank that has steps and FLOPs: of numbers that are divided the means."""
     found = []
     for number, rank in ranks.items():
         one = _of_kernels(view, number, rank) or _of_counters(view, number, rank)
@@ -166,7 +166,7 @@ def _of_kernels(view: JobView, number: int, rank: RankEvidence) -> Found | None:
     place = place_of(view, number, k.on_gpu)
     moved, level, origin = _traffic(rank, k, place)
     seconds = k.duration_ns[k.complete] / NS
-    lacks = "FLOPs of some kernels (pooling, normalisation, ...) are not counted"
+    flops = k.sized_flops if level == MINIMUM and k.has_bytes else k.flops
     return Found(
         place,
         dominant_precision([rank]),
@@ -174,31 +174,39 @@ def _of_kernels(view: JobView, number: int, rank: RankEvidence) -> Found | None:
         rank.key,
         rank.role,
         rank.key,
-        float(np.median(k.flops[k.complete])),
+        float(np.mean(flops[k.complete])),
         moved,
         level,
-        float(np.median(seconds)),
-        float(np.median(k.calls[k.complete])) if k.calls is not None else 0.0,
+        float(np.mean(seconds)),
+        float(np.mean(k.calls[k.complete])) if k.calls is not None else 0.0,
         spread(seconds),
         Provenance.MEASURED if k.on_gpu else Provenance.ANALYTIC,
         origin,
-        f"median of {len(seconds):,} steps" if len(seconds) > 1 else "of one step",
-        lacks if k.unmodelled[k.complete].any() else "",
+        f"mean of {len(seconds):,} steps" if len(seconds) > 1 else "of one step",
+        _lacking(k, flops),
     )
 
 
+def _lacking(k: KernelEvidence, flops: Ints) -> str:
+    said = ["FLOPs of some kernels (pooling, normalisation, ...) are not counted"] * bool(
+        k.unmodelled[k.complete].any()
+    )
+    lacking = without_bytes([k]) if flops is not k.flops else ""
+    return "; ".join([*said, *[f"{lacking}: left out"] * bool(lacking)])
+
+
 def _traffic(rank: RankEvidence, k: KernelEvidence, place: Place) -> tuple[float | None, str, Provenance]:
-    """Bytes of a step: of main memory where they were counted, else the least there can be."""
+    """Bytes of a step: of main memory where they were counted, else that of its tensors."""
     known: Bools = k.complete & (k.dram != ABSENT)
     if known.any() and known.sum() == k.complete.sum():
         return (
-            float(np.median(k.dram[known])),
+            float(np.mean(k.dram[known])),
             main_memory("gpu" if k.on_gpu else place.device or ""),
             Provenance.MEASURED,
         )
     if not k.on_gpu and rank.dram is not None and not rank.dram_is_bound and rank.dram.per_window > 0:
         return rank.dram.per_window, main_memory(""), Provenance.ESTIMATED
-    return float(np.median(k.bytes[k.complete])) if k.has_bytes else None, MINIMUM, Provenance.ANALYTIC
+    return float(np.mean(k.bytes[k.complete])) if k.has_bytes else None, MINIMUM, Provenance.ANALYTIC
 
 
 def _of_counters(view: JobView, number: int, rank: RankEvidence) -> Found | None:
@@ -217,12 +225,12 @@ def _of_counters(view: JobView, number: int, rank: RankEvidence) -> Found | None
         counted.counter.per_window,
         moved,
         main_memory(""),
-        float(np.median(seconds)),
+        float(np.mean(seconds)),
         0.0,
         spread(seconds),
         Provenance.ESTIMATED if counted.estimated else Provenance.MEASURED,
         Provenance.ESTIMATED,
-        f"FLOPs the mean, time the median of {len(seconds):,} steps",
+        f"mean of {len(seconds):,} steps",
         "AMX FLOPs are not counted" if counted.amx_busy else "",
     )
 

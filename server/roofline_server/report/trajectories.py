@@ -117,7 +117,7 @@ def _reading(
     time = _time(ranks)
 
     def made(level: Level) -> RoofPoint:
-        spreads = intensity_spread(ranks, level.steps), flops_spread(ranks)
+        spreads = intensity_spread(ranks, level.steps, level.flops), flops_spread(ranks)
         joule = values["flops_per_joule"]
         lacks = incomplete(ranks, values, level.name)
         found = point(
@@ -194,7 +194,7 @@ def _comparison_notes(role: str, readings: Sequence[Reading]) -> list[str]:
     level = level_of(readings)
     if level == MINIMUM and any(set(r.points) - {MINIMUM} for r in readings):
         notes.append(
-            f"{role}: main memory's traffic was not counted in every job: intensity is over least bytes"
+            f"{role}: main memory's traffic was not counted in every job: intensity is over tensor bytes"
         )
     origins = {p.flops_per_second.provenance for r in readings for p in r.points.values()}
     if len(origins) > 1:

@@ -25,7 +25,7 @@ from roofline_server.model.values import Provenance, Scope, Value
 from roofline_server.records import ABSENT, Ceiling
 
 from ..builders import DRAM, PEAK_F32
-from .test_summary import evidence, ints, kernels, number
+from .test_summary import evidence, ints, kernels, number, of
 
 GIB = 2.0**30
 NODE1 = limits("node1", "", [PEAK_F32, DRAM], "f32")
@@ -238,6 +238,13 @@ def test_intensity_of_ranks_is_pooled() -> None:
     assert intensity_spread(ranks, [None, None]) is None
 
 
+def test_intensity_over_tensor_bytes_is_of_the_flops_that_have_bytes() -> None:
+    ranks = [evidence(kernels=kernels([100, 400], [10, 10], unsized_flops=ints(0, 300)))]
+    (least,) = levels(ranks, of(*ranks), "")
+    found = intensity_spread(ranks, least.steps, least.flops)
+    assert found and (found.p5, found.p95, least.intensity.value) == (10, 10, 10)
+
+
 # -- points -----------------------------------------------------------------------------------------------
 
 
@@ -284,4 +291,4 @@ def test_point_of_numbers_has_its_roof_and_words() -> None:
     )
     least = plain(WHO, "minimum", 1e10, 1e10, 1.0, [NODE1], gpu=False)
     assert least.intensity.provenance == Provenance.ANALYTIC
-    assert "at most 10x below" in least.words
+    assert "if its tensors come from there, 10x below" in least.words

@@ -210,6 +210,17 @@ def test_flops_per_second_of_a_role_is_the_sum_of_its_ranks() -> None:
     assert number(of(*ranks)["flops_per_step"]) == 100
 
 
+def test_flops_without_bytes_raise_no_intensity() -> None:
+    known = evidence(kernels=kernels([10**10] * 10, [10**9] * 10))
+    unknown = evidence(
+        key="worker:1", kernels=kernels([10**10] * 10, has_bytes=False)._replace(bytes=ints(*[0] * 10))
+    )
+    found = of(known, unknown, scope=Scope.ROLE)
+    assert number(found["intensity.minimum"]) == 10
+    assert "with 50% of the FLOPs no bytes are known: left out" in found["intensity.minimum"].reason
+    assert number(found["flops_per_second"]) == 2 * 10**10
+
+
 def test_flops_of_a_long_job_do_not_overflow() -> None:
     # 9e12 FLOPs a step, 1.1 million steps over all ranks.
     found = of(evidence(kernels=kernels([9 * 10**18, 9 * 10**18], [10**9, 10**9])))

@@ -59,7 +59,7 @@ def busy(share: float, **more: Any) -> RankEvidence:
             3.1,
             1,
             "minimum",
-            "memory-bound on DRAM even with the least traffic there can be, at most 3.1x below the roof: "
+            "memory-bound on DRAM if its tensors come from there, 3.1x below the roof: "
             "raise intensity (larger batch, fusion)",
         ),
         (

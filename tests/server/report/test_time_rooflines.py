@@ -5,15 +5,18 @@ from pathlib import Path
 
 import pytest
 from roofline_server.errors import BadRequest, UnknownJob, UnknownRank
+from roofline_server.model.evidence import CountedFlops, CounterEvidence
 from roofline_server.model.records import About, TimePanel, TimePoint, TimeRoofline
 from roofline_server.model.values import Provenance
-from roofline_server.report import time_rooflines
+from roofline_server.report import time_rooflines, time_works
+from roofline_server.report.evidence import NEEDED as OF_REPORT
 from roofline_server.report.records import ALL_STEPS, Steps, Subject
 from roofline_server.report.time_rooflines import Asked, time_roofline
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
 from ..builders import MS, PEAK_F64, batch, open_store, rank
+from ..model.test_summary import evidence, kernels, steps
 from .work import CPU, GPU_F32, HBM, LAUNCH, Call, Host, kernel, run, store_of
 
 US = 1000
@@ -153,7 +156,7 @@ def test_kernels_of_a_gpu_have_its_roof_and_counted_bytes(tmp_path: Path) -> Non
     assert "calibrate --python" in panel.launch_overhead.reason
 
 
-def test_steps_are_placed_by_their_median(tmp_path: Path) -> None:
+def test_steps_are_placed_by_their_mean(tmp_path: Path) -> None:
     store = store_of(tmp_path, Call(GEMM, 2, 20 * US), Call(REORDER, 1, US), ranks=2)
     panel = only(ask(store, "step"))
     assert [(p.label, p.rank, p.kind) for p in panel.points] == [
@@ -164,6 +167,26 @@ def test_steps_are_placed_by_their_median(tmp_path: Path) -> None:
     assert step.time.value == pytest.approx(0.1)
     assert step.time_spread is not None and step.time_spread.count == 10
     assert panel.no_flop_launches.value is None and "kernels" in panel.no_flop_launches.reason
+
+
+def test_uneven_steps_keep_their_intensity(tmp_path: Path) -> None:
+    """Six steps of 1 GFLOP and four of 10, each FLOP with a byte of DRAM."""
+    view = store_of(tmp_path, Call(GEMM, 1, US)).view("job", OF_REPORT)
+    assert view is not None
+    counted = kernels([10**9] * 6 + [10**10] * 4)
+    rank = evidence(kernels=counted, dram=CounterEvidence(4.6e10, 10, 10, 4.6e9), dram_is_bound=False)
+    (found,) = time_works.steps(view, {0: rank})
+    assert found.flops == found.bytes == 4.6e9
+
+
+def test_mean_flops_of_counters_go_with_the_mean_time(tmp_path: Path) -> None:
+    """Three short steps and a long one, all at 1 TFLOP/s."""
+    view = store_of(tmp_path, Call(GEMM, 1, US)).view("job", OF_REPORT)
+    assert view is not None
+    some = steps(*((k, 2.0 * k, 2.0 * k + (0.1 if k % 4 else 1.7)) for k in range(8)))
+    counted = CountedFlops(CounterEvidence(4e12, 16, 8, 5e11))
+    (found,) = time_works.steps(view, {0: evidence(steps=some, counted_flops=counted)})
+    assert found.flops is not None and found.flops / found.seconds == pytest.approx(1e12)
 
 
 def test_range_of_steps_is_respected(tmp_path: Path) -> None:
