@@ -180,6 +180,7 @@ def test_wire_is_known_at_the_edges_only() -> None:
     edges = (
         "agent/roofline_agent/encoding.py",
         "agent/roofline_agent/exporter.py",
+        "agent/roofline_agent/quiet_grpc.py",
         "agent/roofline_agent/netbench/",
         "server/roofline_server/ingest/",
         "server/roofline_server/query/",

@@ -232,7 +232,7 @@ class Daemon:
         """Load ceilings.json when it is new; True when it was."""
         path = ceilings_path(self.state)
         try:
-            modified = path.stat().st_mtime
+            modified = os.stat(path).st_mtime
         except OSError:
             return False
         if modified == self._ceilings_seen:

@@ -21,6 +21,7 @@ from .records import Rank
 YOUNG_SCANS = 4
 # A shell may set the variables itself and then become the training: all are looked at again now and then.
 LOOK_AGAIN_SCANS = 16
+LIST_AGAIN_SCANS = 8  # though nothing seems to have begun
 
 
 class Candidate(NamedTuple):
@@ -57,6 +58,7 @@ class Discovery:
         self._socket = socket
         self._default_job = default_job
         self._scans = 0
+        self._newest: bytes | None = None  # process at the last listing
         self._young: dict[int, int] = {}  # pid -> how often it was looked at
         self._grown: set[int] = set()
         self._of_kernel: set[int] = set()
@@ -87,13 +89,24 @@ class Discovery:
         """Look at processes that are new, young, launchers or due again, and forget those that have gone."""
         self._scans += 1
         self._forget_changed()
-        pids = self.processes.pids()
-        self._forget((self._young.keys() | self._grown | self._of_kernel | self._candidates.keys()) - pids)
+        new = self._new()
         for pid in self._due_again():
             self._look(pid)
-        for pid in pids - self._grown - self._of_kernel:
+        for pid in (*self._young, *new):
             self._look_at_young(pid)
         self._update()
+
+    def _new(self) -> set[int]:
+        """Processes that were not there at the last listing; those that have gone are forgotten."""
+        newest = self.processes.newest()
+        # Seldom for nothing: a number may be given out again, and whoever has gone is not to stay for ever.
+        if newest is not None and newest == self._newest and self._scans % LIST_AGAIN_SCANS:
+            return set()
+        self._newest = newest
+        pids = self.processes.pids()
+        known = self._young.keys() | self._grown | self._of_kernel | self._candidates.keys()
+        self._forget(known - pids)
+        return pids - self._young.keys() - self._grown - self._of_kernel
 
     def _forget(self, pids: Iterable[int]) -> None:
         for pid in pids:

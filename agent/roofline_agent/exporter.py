@@ -6,7 +6,6 @@ has, and sending continues behind it.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import queue
 import random
@@ -15,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import grpc
 from roofline.v1 import ingest_pb2 as pb
 
 from .encoding import Greeting, encode_hello
 from .netbench import wire as net_wire
 from .netbench.bench import NetBench
+from .quiet_grpc import CHANNEL_OPTIONS as QUIET
+from .quiet_grpc import grpc, wait_quietly
 from .spool import Spool
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ CHANNEL_OPTIONS = (
     # Loopback and cluster networks are reached directly, whatever http_proxy says.
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", 1 << 20),
+    *QUIET,
 )
 
 
@@ -72,7 +73,7 @@ class Exporter(threading.Thread):
         return self._acked
 
     def run(self) -> None:
-        _wait_quietly()
+        wait_quietly()
         delay, said = RETRY_S[0], False
         while not self._halt.is_set():
             began = time.monotonic()
@@ -209,17 +210,6 @@ class Exporter(threading.Thread):
         if self._call is not None:
             self._call.cancel()
         self.join(timeout=3)
-
-
-def _wait_quietly() -> None:
-    """Have gRPC wake a waiting thread less often.
-
-    Its Python wakes ten times a second to let signals through, a fifth of what an idle agent costs; no signal
-    comes to this thread. Where a newer gRPC names it otherwise, nothing changes.
-    """
-    common = importlib.import_module("grpc._common")
-    if hasattr(common, "MAXIMUM_WAIT_TIMEOUT"):
-        setattr(common, "MAXIMUM_WAIT_TIMEOUT", 5.0)  # noqa: B010
 
 
 def _drain(outgoing: queue.SimpleQueue[bytes | None]) -> Iterator[bytes]:

@@ -34,6 +34,16 @@ class Processes:
         """All that there are now."""
         return {int(name) for name in os.listdir(self._proc) if name.isdigit()}
 
+    def newest(self) -> bytes | None:
+        """The number that was given out last (proc_loadavg(5)): while it stands still no process has begun.
+        None where it is not known, as in a container that shows its host's processes."""
+        try:
+            if os.readlink(f"{self._proc}/self") != str(os.getpid()):
+                return None
+            return self._at(f"{self._proc}/loadavg").split()[4]
+        except (OSError, IndexError):
+            return None
+
     def status(self, pid: int) -> Status | None:
         """None if it has gone or is a zombie."""
         try:
@@ -91,7 +101,10 @@ class Processes:
         return [int(word) for line in lines if line.startswith(b"NSpid:") for word in line.split()[1:]]
 
     def _read(self, pid: int, name: str) -> bytes:
-        descriptor = os.open(f"{self._proc}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        return self._at(f"{self._proc}/{pid}/{name}")
+
+    def _at(self, path: str) -> bytes:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             data = part = os.read(descriptor, _CHUNK)
             while len(part) == _CHUNK:

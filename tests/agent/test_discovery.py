@@ -12,9 +12,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.discovery import LOOK_AGAIN_SCANS, YOUNG_SCANS, Candidate, Discovery, choose
+from roofline_agent.discovery import (
+    LIST_AGAIN_SCANS,
+    LOOK_AGAIN_SCANS,
+    YOUNG_SCANS,
+    Candidate,
+    Discovery,
+    choose,
+)
 from roofline_agent.identity import Identity, identify, may_name_a_rank
 from roofline_agent.launchers import is_launcher
+from roofline_agent.processes import Processes
 from roofline_agent.records import Rank
 
 from tests.fakes import add_process, clean_environ, ended, wait_for
@@ -321,6 +329,39 @@ def test_threads_of_the_kernel_are_looked_at_once(tmp_path: Path) -> None:
     discovery.scan()
     add_process(tmp_path, 2, RANK)
     assert [rank.pid for rank in discovery.scan()[0]] == [2]
+
+
+def test_processes_are_listed_only_when_one_has_begun(tmp_path: Path) -> None:
+    (tmp_path / "self").symlink_to(str(os.getpid()))
+    loadavg = tmp_path / "loadavg"
+    loadavg.write_text("0.1 0.1 0.1 1/99 500\n")
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    add_process(tmp_path, 11, RANK)
+    assert discovery.scan() == ([], []), "nobody has begun"
+    loadavg.write_text("0.1 0.1 0.1 1/99 501\n")
+    assert [rank.pid for rank in discovery.scan()[0]] == [11]
+    add_process(tmp_path, 12, {**RANK, "ROOFLINE_RANK": "1"})
+    found = [rank.pid for _ in range(LIST_AGAIN_SCANS) for rank in discovery.scan()[0]]
+    assert found == [12], "now and then all the same"
+    (tmp_path / "11").rename(tmp_path / "gone")
+    assert [rank.pid for rank in discovery.scan()[1]] == [11], "who ends is seen without"
+
+
+def test_numbers_of_another_pid_namespace_say_nothing(tmp_path: Path) -> None:
+    (tmp_path / "self").symlink_to("1")
+    (tmp_path / "loadavg").write_text("0.1 0.1 0.1 1/99 500\n")
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    add_process(tmp_path, 11, RANK)
+    assert [rank.pid for rank in discovery.scan()[0]] == [11]
+
+
+def test_real_processes_show_in_the_newest_number() -> None:
+    before = Processes().newest()
+    assert before is not None
+    subprocess.run(["true"], check=True)
+    assert Processes().newest() != before
 
 
 def test_variables_that_fill_more_than_one_reading_are_read_to_the_end(tmp_path: Path) -> None:
