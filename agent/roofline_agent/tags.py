@@ -50,15 +50,20 @@ def said_by(environ: Mapping[str, str]) -> Said:
     """The tags in an environment; what cannot be one is left out and named."""
     tags: dict[str, str] = {}
     problems: list[str] = []
+
+    def say(where: str, name: str, value: str) -> None:
+        if tags.get(name, value) != value:
+            problems.append(f"{where}: {_twice(name, tags[name], value)}; the last one counts")
+        tags[name] = value
+
     for piece in filter(str.strip, _PIECE.findall(environ.get(TAGS, ""))):
         try:
-            name, value = parse(_ESCAPED.sub(r"\1", piece).lstrip())
-            tags[name] = value
+            say(TAGS, *parse(_ESCAPED.sub(r"\1", piece).lstrip()))
         except TagError as error:
             problems.append(f"{TAGS}: {error}")
     if experiment := environ.get(EXPERIMENT):
         try:
-            tags["experiment"] = checked("experiment", experiment)
+            say(EXPERIMENT, "experiment", checked("experiment", experiment))
         except TagError:
             problems.append(f"{EXPERIMENT}: must be 1 to {MAX_VALUE} printable characters")
     if len(tags) > MAX_TAGS:
@@ -74,10 +79,14 @@ def given(options: Iterable[str], experiment: str | None) -> dict[str, str]:
     tags: dict[str, str] = {}
     for name, value in said:
         if tags.setdefault(name, value) != value:
-            raise TagError(f"tag {name} is given twice, as {tags[name]!r} and as {value!r}")
+            raise TagError(_twice(name, tags[name], value))
     if len(tags) > MAX_TAGS:
         raise TagError(f"{len(tags)} tags; at most {MAX_TAGS}")
     return tags
+
+
+def _twice(name: str, first: str, second: str) -> str:
+    return f"tag {name} is given twice, as {first!r} and as {second!r}"
 
 
 def as_environ(tags: Mapping[str, str]) -> dict[str, str]:

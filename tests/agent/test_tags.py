@@ -52,6 +52,18 @@ def test_environment_as_people_write_it() -> None:
     }
 
 
+def test_tag_that_an_environment_gives_twice_is_named_and_the_last_counts() -> None:
+    found = said_by({TAGS: "a=1,b=3,a=2,b=3"})
+    assert found.tags == {"a": "2", "b": "3"}
+    assert found.problems == [f"{TAGS}: tag a is given twice, as '1' and as '2'; the last one counts"]
+    assert said_by({TAGS: "experiment=x", EXPERIMENT: "x"}).problems == []
+    found = said_by({TAGS: "experiment=x", EXPERIMENT: "y"})
+    assert found.tags == {"experiment": "y"}
+    assert found.problems == [
+        f"{EXPERIMENT}: tag experiment is given twice, as 'x' and as 'y'; the last one counts"
+    ]
+
+
 def test_part_of_an_environment_that_is_no_tag_is_named_and_left_out() -> None:
     found = said_by({TAGS: "Nodes=4,batch,ok=1,=5,x=", EXPERIMENT: "a\nb"})
     assert found.tags == {"ok": "1"}
