@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from roofline_step._sender import ABSENT, FACT, HEADER, MAX_SPANS, Span, pack_fact, pack_spans, trusted
 
-from .marks import CALLS, KERNEL, WRAPPED
+from .packets import CALLS, KERNEL, WRAPPED
 from .records import MarkKind
 from .verbose import TimedCall
 from .verbose.records import KernelShape

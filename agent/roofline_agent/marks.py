@@ -6,42 +6,24 @@ They come over the socket of `listener`, which knows who sent them: nobody marks
 from __future__ import annotations
 
 import json
-import os
-import re
 import socket
 import struct
 import time
 from collections.abc import Callable
 
-from roofline_step._sender import ABSENT, FACT, HEADER, MAX_FACT, SPAN_VALUES, SPANS
+from roofline_step._sender import FACT, MAX_FACT
 
-from .bounds import (
-    CALL_BYTES,
-    EVENT_BYTES,
-    MARK_BYTES,
-    MAX_BYTES,
-    MAX_COUNT,
-    MAX_TIME_NS,
-    SPAN_BYTES,
-    Room,
-    is_time,
-    printable,
-)
+from .bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, Room, printable
 from .discovery import Discovery
 from .listener import Listener, Peer
-from .records import Call, Event, EventKind, Mark, MarkKind, Rank, Span
+from .packets import KERNEL, WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans
+from .records import Call, Event, EventKind, Mark, Rank, Span
 from .verbose.records import KernelShape
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
 UNKNOWN = -1  # the pid of a wrapped process that cannot be told
 MAX_FACTS = 256  # that wait until it is known whose they are
-SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
-COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")
-# Packets of the wrapper (wrapper.py sends them): who is wrapped, a kernel's description, executed kernels.
-WRAPPED = struct.Struct("<sxxxi")
-KERNEL = struct.Struct("<sxxxI")
-CALLS = struct.Struct("<sxxxIqq")
 
 
 class _Sender:
@@ -163,49 +145,33 @@ class Intake:
 
     def _mark(self, rank: Rank, data: bytes) -> int:
         """Take the mark that stands first; returns its size."""
-        _, kind, flags, role_size, phase_size, dropped, index, step, examples, time_ns = HEADER.unpack_from(
-            data
-        )
-        text = data[HEADER.size :]
-        role = text[:role_size].decode()
-        phase = printable(text[role_size : role_size + phase_size].decode())
-        if not MarkKind.BEGIN <= kind <= MarkKind.PHASE_END:
-            raise ValueError(kind)
-        size = int(HEADER.size + role_size + phase_size)
-        if not is_time(time_ns, step) or examples > MAX_BYTES:
+        said = parse_mark(data)
+        if not said.in_range:
             self._refuse("a mark with a step, examples or time out of range")
-            return size
-        if not self._room.rows(MARK_BYTES + phase_size + (EVENT_BYTES if dropped else 0)):
+            return said.size
+        size, dropped, time_ns = MARK_BYTES + len(said.phase.encode()), said.dropped, said.time_ns
+        if not self._room.rows(size + (EVENT_BYTES if dropped else 0)):
             self._room.lose(rank, "marks", 1 + dropped)
-            return size
+            return said.size
         if dropped:
             self._events.append(Event(EventKind.LOST, time_ns, time_ns, rank, dropped, "marks"))
-        whose = self._named(rank, role, index) if role else rank
+        whose = self._named(rank, said.role, said.index) if said.role else rank
         if whose is not None:
-            said = None if examples == ABSENT or examples < 0 else examples
-            self._marks.append(Mark(whose, rank, kind, step, said, time_ns, phase, bool(flags & 1)))
-        return size
+            whole = (said.kind, said.step, said.examples, time_ns, said.phase, bool(said.flags & 1))
+            self._marks.append(Mark(whose, rank, *whole))
+        return said.size
 
     def _stretches(self, rank: Rank, data: bytes) -> int:
         """Take the spans that stand first, all or none; returns the size of their record."""
-        _, size, count = SPANS.unpack_from(data)
-        names = data[SPANS.size : SPANS.size + size].decode().split("\0")
-        if not all(SPAN_NAME.fullmatch(name) and len(name) <= 64 for name in names):
-            raise ValueError("a name of a span")
-        values = struct.unpack_from(f"<{SPAN_VALUES * count}q", data, SPANS.size + size)
-        known = [self._room.span_name(name) for name in names]
-        found = []
-        for at in range(0, len(values), SPAN_VALUES):
-            name, begin, end, handled, number = values[at : at + SPAN_VALUES]
-            if not (0 <= name < len(names) and -MAX_TIME_NS < begin <= end < MAX_TIME_NS):
-                raise ValueError("a span that cannot be")
-            if not 0 <= number < MAX_COUNT or handled > MAX_BYTES:
-                raise ValueError("a span of too much")
-            some = None if handled == ABSENT or handled < 0 else handled
-            if known[name]:
-                found.append(Span(rank, names[name], begin, end, some, number))
-        self._keep(rank, found, count)
-        return int(SPANS.size + size + 8 * SPAN_VALUES * count)
+        said = parse_spans(data)
+        known = [self._room.span_name(name) for name in said.names]
+        found = [
+            Span(rank, said.names[name], begin, end, handled, count)
+            for name, begin, end, handled, count in said.spans
+            if known[name]
+        ]
+        self._keep(rank, found, len(said.spans))
+        return said.size
 
     def _keep(self, rank: Rank, spans: list[Span], of: int) -> None:
         """Take what there is room for of a record's spans."""
@@ -276,25 +242,22 @@ class Intake:
         rank = self._wrapped(sender, peer)
         if rank is None:
             return
-        _, count, begin, through = CALLS.unpack_from(data)
-        columns = struct.unpack_from(f"<{3 * count}q", data, CALLS.size)
-        kernels, starts, durations = columns[:count], columns[count : 2 * count], columns[2 * count :]
-        if not is_time(begin, through, *starts) or any(not 0 <= d < MAX_TIME_NS // 2 for d in durations):
-            raise ValueError("kernels out of time")
-        shapes = [sender.shapes[kernel] for kernel in kernels]
+        said = parse_calls(data)
+        begin, count = said.begin, len(said.kernels)
+        shapes = [sender.shapes[kernel] for kernel in said.kernels]
         new = set(shapes) - self._shapes
         if not self._room.rows(EVENT_BYTES + CALL_BYTES * count + sum(map(_size, new))):
             self._room.lose(rank, "kernels", count)
             return  # nor is their time claimed
         self._shapes |= new
-        for shape, start, duration in zip(shapes, starts, durations, strict=True):
+        for shape, start, duration in zip(shapes, said.starts, said.durations, strict=True):
             self._calls.append(Call(rank, shape, start, duration))
         before = self._covered.get(rank)
         if before is not None and before[1] == begin:
             begin = before[0]
         elif before is not None:
             self._events.append(Event(EventKind.KERNELS_COVERED, *before, rank))
-        self._covered[rank] = (begin, through)
+        self._covered[rank] = (begin, said.through)
 
     def _wrapped(self, sender: _Sender, peer: Peer) -> Rank | None:
         # A wrapped script may run one program after another: the rank is asked for anew when it has gone.
@@ -320,7 +283,7 @@ class Intake:
 
     def _owner(self, pid: int) -> int | None:
         try:
-            return os.stat(f"{self._discovery.proc}/{pid}").st_uid
+            return self._discovery.processes.owner(pid)
         except OSError:
             return None
 
@@ -328,18 +291,3 @@ class Intake:
 def _size(shape: KernelShape) -> int:
     """Bytes of a description on the wire, at most."""
     return len(json.dumps(shape))
-
-
-def parse_shape(data: bytes) -> KernelShape:
-    """A kernel's description from a wrapper. Raises ValueError or TypeError for anything else."""
-    shape = KernelShape(*json.loads(data))
-    for name, value in shape._asdict().items():
-        right = (int, type(None)) if name in COUNTS else (str,)
-        if not isinstance(value, right) or isinstance(value, bool):
-            raise ValueError(f"{name} of a kernel is {type(value).__name__}")
-        if isinstance(value, str):
-            value.encode()  # half a surrogate pair is valid JSON and no text
-    counts = (getattr(shape, name) for name in COUNTS)
-    if any(value is not None and not 0 <= value < 2**63 for value in counts):
-        raise ValueError("a kernel's counts are out of range")
-    return shape

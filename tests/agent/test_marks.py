@@ -20,7 +20,8 @@ from roofline_agent.discovery import Discovery
 from roofline_agent.encoding import encode
 from roofline_agent.errors import Unavailable
 from roofline_agent.listener import Listener
-from roofline_agent.marks import CALLS, KERNEL, LOOK_AGAIN_NS, MAX_FACTS, WRAPPED, Intake
+from roofline_agent.marks import LOOK_AGAIN_NS, MAX_FACTS, Intake
+from roofline_agent.packets import CALLS, KERNEL, WRAPPED
 from roofline_agent.records import Batch, Call, Event, EventKind, Mark, Rank
 from roofline_agent.verbose.records import KernelShape
 from roofline_server.ingest import columns, service

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.marks import CALLS, KERNEL, WRAPPED
+from roofline_agent.packets import CALLS, KERNEL, WRAPPED
 from roofline_agent.rank_environment import ONEDNN_SWITCHES, Naming, kept, rank_environment
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
