@@ -1,68 +1,150 @@
-"""DRAM traffic and energy: a rank's share of its node's, or what a profiler counted of its kernels."""
+"""DRAM traffic and energy: a rank's share of its node's, or what a profiler counted of its kernels.
+
+What is divided by them are the FLOPs of the same ranks, done where the bytes and joules were: a GPU's FLOPs
+are never held against the traffic or the energy of the node's CPUs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..records import ABSENT
-from .evidence import RankEvidence, reason_of
-from .rates import counter_rate, median, over_counted, per_window, pool, rate, ratio, total_of
+from .evidence import CounterEvidence, KernelEvidence, RankEvidence, reason_of
+from .rates import counter_rate, mean, median, over_counted, per_window, pool, rate, ratio, total_of
 from .values import Provenance, Scope, Value, value
-from .work import mean_flops
 
 _MEASURED = Provenance.MEASURED
+BY_CPU = "the node's, shared out by CPU time"
+BOUND = "a lower bound: misses of the last cache, 64 bytes each, without prefetches and write-backs"
+NO_HBM = "its kernels ran on a GPU, and nothing counted the traffic of its memory: `run --ncu` does"
+NO_GPU_ENERGY = "its kernels ran on a GPU whose energy nothing reads, or which it does not have alone"
+CPUS_ALONE = "the CPUs' of its node alone, shared out by CPU time: its GPU's is not known"
+
+Counter = Callable[[RankEvidence], CounterEvidence | None]
+
+
+class Over(NamedTuple):
+    """FLOPs over what a counter counted, of the ranks of which both are known. number None: `why`.
+
+    which: which ranks these are, where not all."""
+
+    number: float | None
+    which: str = ""
+    why: str = ""
 
 
 def of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Values made of counters that speak for sockets: each rank's part of them, by CPU time."""
-    no_dram = reason_of(ranks, "dram", "no DRAM counter was read")
-    no_energy = reason_of(ranks, "energy", "no energy counter was read")
-    dram = [r.dram for r in ranks if r.dram is not None]
-    energy = [r.energy for r in ranks if r.energy is not None]
+    """Values made of counters that speak for sockets: each rank's part of them, by CPU time. values: of
+    `work` and `counted_flops` for these ranks."""
+    return _dram(ranks, scope, values) | _energy(ranks, scope, values) | _profiled(ranks, scope)
 
-    by_cpu = "the node's, shared out by CPU time"
-    energy_of = "; ".join(dict.fromkeys(r.energy_of or by_cpu for r in ranks if r.energy is not None))
-    bound = "a lower bound: misses of the last cache, 64 bytes each, without prefetches and write-backs"
-    how = bound if any(r.dram_is_bound for r in ranks) else by_cpu
 
-    def shared(number: float | None, unit: str, missing: str, why: str = by_cpu) -> Value:
-        return value(number, unit, Provenance.ESTIMATED, scope, reason=why, missing=missing)
-
-    stepping = any(len(r.steps.step) for r in ranks)
-    moved, used = (per_window(c, ranks, 1) if stepping else None for c in (dram, energy))
-    work = mean_flops(ranks, values)
-    no_work = work.reason or "no FLOPs were counted"
-    flops = work.value
+def _dram(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
+    missing = reason_of(ranks, "dram", "no DRAM counter was read")
+    counters = [r.dram for r in ranks if r.dram is not None]
+    how = BOUND if any(r.dram_is_bound for r in ranks) else BY_CPU
+    moved = per_window(counters, ranks, 1) if _stepping(ranks) else None
+    found = Over(None, why=NO_HBM)
+    if not any(on_gpu(r) for r in ranks):
+        found = over(ranks, values, lambda r: r.dram)
+    words = "over a lower bound of the bytes, so an upper bound" if how is BOUND else BY_CPU
     return {
-        "bytes_per_step.dram": shared(moved, "byte", no_dram, how),
-        "dram_bytes_per_second": shared(counter_rate(dram, 1), "byte/s", no_dram, how),
-        "intensity.dram": shared(
-            flops / moved if flops is not None and moved else None,
+        "bytes_per_step.dram": _shared(moved, "byte", scope, missing, how),
+        "dram_bytes_per_second": _shared(counter_rate(counters, 1), "byte/s", scope, missing, how),
+        "intensity.dram": _shared(
+            found.number,
             "FLOP/byte",
-            no_dram if moved is None else no_work,
-            "over a lower bound of the bytes, so an upper bound" if how is bound else by_cpu,
+            scope,
+            missing if moved is None else found.why,
+            words + found.which,
         ),
-        "energy_per_step": shared(used, "J", no_energy, energy_of),
-        "power": shared(counter_rate(energy, 1), "W", no_energy, energy_of),
-        "flops_per_joule": shared(
-            flops / used if flops is not None and used else None,
-            "FLOP/J",
-            no_energy if used is None else no_work,
-            energy_of,
+    }
+
+
+def _energy(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
+    missing = reason_of(ranks, "energy", "no energy counter was read")
+    counters = [r.energy for r in ranks if r.energy is not None]
+    how = "; ".join(dict.fromkeys(_energy_of(r) for r in ranks if r.energy is not None))
+    used = per_window(counters, ranks, 1) if _stepping(ranks) else None
+    found = Over(None, why=NO_GPU_ENERGY)
+    if not any(on_gpu(r) and not r.has_gpu_energy for r in ranks):
+        found = over(ranks, values, lambda r: r.energy)
+    return {
+        "energy_per_step": _shared(used, "J", scope, missing, how),
+        "power": _shared(counter_rate(counters, 1), "W", scope, missing, how),
+        "flops_per_joule": _shared(
+            found.number, "FLOP/J", scope, missing if used is None else found.why, how + found.which
         ),
-    } | _profiled(ranks, scope)
+    }
+
+
+def _energy_of(rank: RankEvidence) -> str:
+    return rank.energy_of or (CPUS_ALONE if on_gpu(rank) else BY_CPU)
+
+
+def _stepping(ranks: Sequence[RankEvidence]) -> bool:
+    return any(len(r.steps.step) for r in ranks)
+
+
+def _shared(number: float | None, unit: str, scope: Scope, missing: str, why: str) -> Value:
+    return value(number, unit, Provenance.ESTIMATED, scope, reason=why, missing=missing)
+
+
+def on_gpu(rank: RankEvidence) -> bool:
+    """Whether some of its kernels ran on a GPU."""
+    return rank.kernels is not None and rank.kernels.on_gpu
+
+
+def over(ranks: Sequence[RankEvidence], values: Mapping[str, Value], counter: Counter) -> Over:
+    """FLOPs a step over what is counted a step, both of the same ranks; a rank weighs as many steps as its
+    counter saw. values: of `work` and `counted_flops`: FLOPs of kernels, where any rank has them."""
+    recorded = values["flops_per_step"].value is not None
+    flops = counted = 0.0
+    both, some = 0, 0
+    for rank in ranks:
+        done, found = _flops(rank, recorded), counter(rank)
+        used = None if found is None else per_window([found], [rank], 1)
+        some += done is not None or used is not None
+        if done is not None and used is not None and found is not None:
+            both += 1
+            flops, counted = flops + found.windows * done, counted + found.windows * used
+    which = f"; of the {both} of {some} ranks of which both are known" if both < some else ""
+    no_work = values["flops_per_step"].reason or "no FLOPs were counted"
+    return Over(ratio(flops, counted) if both else None, which, no_work)
+
+
+def _flops(rank: RankEvidence, recorded: bool) -> float | None:
+    """FLOPs of a step of a rank, the mean: of recorded kernels, or by counters."""
+    if not recorded:
+        return per_window([rank.counted_flops.counter], [rank], 1) if rank.counted_flops else None
+    k = rank.kernels
+    return mean(k.flops[k.complete], 1) if k is not None and k.has_flops and len(rank.steps.step) else None
+
+
+# -- what a profiler counted ------------------------------------------------------------------------------
+
+
+def _in_full(ranks: Sequence[RankEvidence]) -> list[KernelEvidence]:
+    """Kernels of the ranks, where a profiler counted the traffic of every one on every rank that has any."""
+    known = [r.kernels for r in ranks if r.kernels is not None]
+    full = [k for k in known if k.complete.any() and not np.any(k.dram[k.complete] == ABSENT)]
+    return full if len(full) == len(known) else []
+
+
+def is_bound(ranks: Sequence[RankEvidence]) -> bool:
+    """Whether their DRAM traffic is no more than a lower bound."""
+    return any(r.dram_is_bound for r in ranks) and not _in_full(ranks)
 
 
 def _profiled(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     """DRAM traffic where a profiler counted it, kernel by kernel, on every rank; else nothing."""
-    known = [r.kernels for r in ranks if r.kernels is not None]
-    full = [k for k in known if k.complete.any() and not np.any(k.dram[k.complete] == ABSENT)]
-    if not full or len(full) < len(known):
+    full = _in_full(ranks)
+    if not full:
         return {}
     why = "as the profiler counted it, kernel by kernel"
-    steps = any(len(r.steps.step) for r in ranks)
     moved = pool([k.dram[k.complete] for k in full])
     flops = pool([k.flops[k.complete] for k in full])
 
@@ -70,7 +152,7 @@ def _profiled(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         return value(number, unit, origin, scope, reason=why, missing=missing)
 
     return {
-        "bytes_per_step.dram": measured(median(moved) if steps else None, "byte", "no steps"),
+        "bytes_per_step.dram": measured(median(moved) if _stepping(ranks) else None, "byte", "no steps"),
         "dram_bytes_per_second": measured(rate(full, "dram"), "byte/s", "no time"),
         "intensity.dram": measured(
             ratio(total_of(flops), total_of(moved)), "FLOP/byte", "no DRAM traffic", over_counted(full)

@@ -14,7 +14,8 @@ from .evidence import RankEvidence
 from .points import against
 from .resources import resources
 from .roofline import Limits
-from .shares import of_nodes
+from .shares import is_bound, of_nodes
+from .shares import on_gpu as computes_on_gpu
 from .times import times
 from .values import Scope, Value
 from .work import counted_flops, work
@@ -27,8 +28,8 @@ class Summary(NamedTuple):
 
 
 def summarize(ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Scope) -> Summary:
-    """The values of docs/metrics.md for these ranks (one, or all of a role). limits: what binds where they
-    computed, in the precision of most of their FLOPs; each place once."""
+    """The values of docs/metrics.md for these ranks (one, or all of a role). limits: what binds where those
+    computed whose FLOPs are known, in the precision of most of these; each place once."""
     values = {
         **times(ranks, scope),
         **breakdown(ranks, scope),
@@ -39,17 +40,37 @@ def summarize(ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Sc
     values |= of_nodes(ranks, scope, values)
     level, intensity, reached = placed(ranks, values)
     held = against(intensity, reached, level, limits)
-    values |= {"attainable_flops_per_second": held.attainable, "roof_share": held.share}
+    known = sum(has_flops(ranks))
+    part = f"of the {known} of {len(ranks)} ranks whose FLOPs are known" if 0 < known < len(ranks) else ""
+    for name, found in (("attainable_flops_per_second", held.attainable), ("roof_share", held.share)):
+        values[name] = _noted(found, part)
     return Summary(values, held.bound, held.why)
+
+
+def _noted(found: Value, note: str) -> Value:
+    return found._replace(reason="; ".join(filter(None, (note, found.reason))))
+
+
+def has_flops(ranks: Sequence[RankEvidence]) -> list[bool]:
+    """Of each rank, whether its FLOPs are among those that are summed: of recorded kernels, where any rank
+    has them, else those that hardware counted."""
+    recorded = [_recorded(rank) for rank in ranks]
+    return recorded if any(recorded) else [r.counted_flops is not None for r in ranks]
+
+
+def _recorded(rank: RankEvidence) -> bool:
+    k = rank.kernels
+    return k is not None and k.has_flops and bool((k.duration_ns[k.complete] > 0).any())
 
 
 def placed(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> tuple[str, Value, Value]:
     """Where the classic roofline puts them: (level of the bytes, intensity, FLOP/s).
 
-    Traffic of main memory that was counted goes before the least there can be, FLOPs known from kernels
-    before those that hardware counted.
+    Traffic of main memory that was counted goes before the bytes of tensors, FLOPs known from kernels before
+    those that hardware counted. Cache misses leave out what was prefetched: they go before the bytes of
+    tensors only where they are more.
     """
-    known = "dram" if values["intensity.dram"].value is not None else "minimum"
+    known = "dram" if _counted_says_more(ranks, values) else "minimum"
     counted = (
         values["flops_per_second"].value is None and values["flops_per_second.measured"].value is not None
     )
@@ -58,6 +79,13 @@ def placed(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> tuple[
     return level, values[f"intensity.{known}"], values[flops]
 
 
+def _counted_says_more(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> bool:
+    counted, least = values["intensity.dram"].value, values["intensity.minimum"].value
+    if counted is None or least is None:
+        return counted is not None
+    return counted <= least or not is_bound(ranks)
+
+
 def on_gpu(ranks: Sequence[RankEvidence]) -> bool:
     """Whether some of their kernels ran on a GPU."""
-    return any(r.kernels is not None and r.kernels.on_gpu for r in ranks)
+    return any(map(computes_on_gpu, ranks))

@@ -43,6 +43,7 @@ def _added(rank: RankEvidence, watts: float) -> RankEvidence:
     if known is None:
         lasted = float(steps.end_ns.max() - steps.begin_ns.min()) / NS if len(steps.step) else 1.0
         made = CounterEvidence(watts * lasted, lasted, len(steps.step), watts * step)
-        return rank._replace(energy=made, energy_of=GPU_ALONE)
+        return rank._replace(energy=made, energy_of=GPU_ALONE, has_gpu_energy=True)
     total, each = known.total + watts * known.seconds, known.per_window + watts * step
-    return rank._replace(energy=known._replace(total=total, per_window=each), energy_of=BOTH)
+    both = known._replace(total=total, per_window=each)
+    return rank._replace(energy=both, energy_of=BOTH, has_gpu_energy=True)

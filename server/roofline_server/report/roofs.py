@@ -22,7 +22,7 @@ from ..model.roofline import (
     part_of,
 )
 from ..model.roofline import limits as limits_of
-from ..model.summary import on_gpu
+from ..model.summary import has_flops, on_gpu
 from ..model.values import Provenance
 from ..model.work import dominant_precision
 from ..records import NODE_RANK, Ceiling, Machine
@@ -78,14 +78,22 @@ def _limits_at(view: JobView, place: Place, precision: str) -> Limits:
 
 
 def of_ranks(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
-    """What binds where these ranks compute, in the precision of most of their FLOPs; each place once."""
+    """What binds where these ranks did the FLOPs that are known of them, in the precision of most of these;
+    each place once."""
     precision = dominant_precision(list(ranks.values()))
     found: dict[tuple[str, str | None], Limits] = {}
-    for found_places in places(view, ranks).values():
+    for found_places in places(view, computing(ranks)).values():
         for place in found_places:
             if place.host and (place.host, place.device) not in found:
                 found[place.host, place.device] = _limits_at(view, place, precision)
     return list(found.values())
+
+
+def computing(ranks: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
+    """Those of these ranks whose FLOPs are known; all where none are. Nobody knows where else the others
+    compute, nor how much: a roof of theirs is none of these FLOPs'."""
+    known = has_flops(list(ranks.values()))
+    return {n: rank for (n, rank), has in zip(ranks.items(), known, strict=True) if has or not any(known)}
 
 
 def everywhere(view: JobView, number: int, precision: str, gpu: bool) -> list[Limits]:

@@ -10,7 +10,7 @@ from ..model.evidence import RankEvidence
 from ..model.points import Level, Named, flops_spread, intensity_spread, levels, point
 from ..model.records import Roof, RoofPoint, Trajectory
 from ..model.roofline import MINIMUM, Limits, main_memory
-from ..model.summary import placed, summarize
+from ..model.summary import has_flops, placed, summarize
 from ..model.times import runs, union_seconds
 from ..model.trajectory import Reading, in_order, level_of, path
 from ..model.values import Provenance, Scope, Value, value
@@ -138,7 +138,7 @@ def _words(
     headroom, intensity = found.headroom.value, found.intensity.value
     if headroom is None or intensity is None:
         return found.words
-    sharing = -(-len(ranks) // len(limits))
+    sharing = -(-(sum(has_flops(ranks)) or len(ranks)) // len(limits))
     return sentence(headroom, intensity, found.level, limits[0], ranks, values, sharing)
 
 
