@@ -178,24 +178,23 @@ def test_broken_gzip_stream_gives_what_is_before_the_break(tmp_path: Path) -> No
 NAMES = ["ALLREDUCE", "NEGOTIATE_ALLREDUCE", "QUEUE", "MEMCPY_IN_FUSION_BUFFER"]
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(NAMES), st.integers(1, 3), st.integers(0, 50)), max_size=12), st.data()
-)
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 500)), max_size=12), st.data())
 def test_activities_add_up_and_those_cut_off_are_counted(
-    made: list[tuple[str, int, int]], data: st.DataObject
+    made: list[tuple[str, int]], data: st.DataObject
 ) -> None:
-    """However tensors take turns and wherever the file ends: what had ended counts, and nothing else."""
-    events: list[dict[str, Any]] = []
-    for at, (name, pid, lasts) in enumerate(made):
-        events += [begin(name, 100 * at, pid), end(100 * at + lasts, pid)]
-    kept = data.draw(st.integers(0, len(events)))
-    got = found_in("[" + ",\n".join(map(json.dumps, events[:kept])), horovod.read)
-    done = made[: kept // 2]
-    sums = {name: sum(lasts for one, _, lasts in done if one == name) for name, _, _ in done}
+    """However tensors overlap and wherever the file ends: what had ended counts, and nothing else."""
+    ends = [100 * at + lasts for at, (_, lasts) in enumerate(made)]
+    begun = [begin(name, 100 * at, pid=at) for at, (name, _) in enumerate(made)]
+    events = sorted([*begun, *(end(us, pid=at) for at, us in enumerate(ends))], key=lambda one: one["ts"])
+    kept = events[: data.draw(st.integers(0, len(events)))]
+    got = found_in("[" + ",\n".join(map(json.dumps, kept)), horovod.read)
+    done = [made[one["pid"]] for one in kept if one["ph"] == "E"]
+    sums = {name: sum(lasts for one, lasts in done if one == name) for name, _ in done}
     assert {one.name: round(one.time_s * 1e6) for one in got.phases} == sums
     assert sum(one.count for one in got.phases) == len(done)
-    assert warned(got, "1 activities had not ended") == (kept % 2 == 1)
-    assert got.facts["events"] == kept
+    unfinished = len(kept) - 2 * len(done)
+    assert warned(got, f"{unfinished} activities had not ended") == (unfinished > 0)
+    assert got.facts["events"] == len(kept)
 
 
 ODD = st.none() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=2) | st.booleans()
@@ -208,7 +207,8 @@ FIELDS = {
 
 @given(st.lists(st.fixed_dictionaries({}, optional=FIELDS), max_size=8))
 def test_fields_of_any_type_cost_no_other_activity(events: list[dict[str, Any]]) -> None:
-    got = found([*events, begin("ALLREDUCE", 1, 41), end(3, 41, dtype="float32", shape="[4]")])
+    mine = 7654321
+    got = found([begin("ALLREDUCE", 1, mine), *events, end(3, mine, dtype="float32", shape="[4]")])
     assert phases(got)["ALLREDUCE"] == (1, 2e-6, 16.0)
     assert got.facts["events"] == len(events) + 2
     assert all(one.time_s >= 0 and one.count > 0 for one in got.phases)

@@ -197,12 +197,15 @@ def test_a_call_of_odd_arguments_is_a_call_with_them(routine: str, arguments: st
     assert call.shape.flops is None or 0 <= call.shape.flops < 2**63
 
 
-@given(st.text(max_size=80), st.sampled_from(["us", "ns", "ms", "s"]), st.integers(0, 10**6))
-def test_a_call_is_read_whatever_ran_into_its_line(text: str, unit: str, time: int) -> None:
+TORN = st.sampled_from(["", "MKL_VERBOSE ", "MKL_VERBOSE SGEMM(N,N,2,3"])
+
+
+@given(TORN, st.text(max_size=80), st.sampled_from(["us", "ns", "ms", "s"]), st.integers(0, 10**6))
+def test_a_call_is_read_whatever_ran_into_its_line(torn: str, text: str, unit: str, time: int) -> None:
     line = f"MKL_VERBOSE SGEMM(N,N,8,7,9,0x1) {time}{unit} CNR:OFF"
-    call = mkl.parse(text + line)
+    call = mkl.parse(torn + text + line)
     assert call == mkl.parse(line)
     assert call is not None
     scale = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[unit]
     assert (call.shape.flops, call.duration_ns) == (2 * 8 * 7 * 9, time * scale)
-    assert mkl.parse(text) is None
+    assert mkl.parse(torn + text) is None
