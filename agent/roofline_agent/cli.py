@@ -232,8 +232,8 @@ def calibrate(
     kept, or the file to compare with holds no ceiling; 6 a training runs on this node (see --force).
     """
     from .calibrate import command
+    from .ceilings import ceilings_path
     from .config import default_state
-    from .daemon import ceilings_path
 
     if full and quick:
         raise typer.BadParameter("not together with --quick", param_hint="--full")

@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import __version__
-from .calibrate import store
-from .calibrate.errors import CalibrationError
 from .calibrate.records import Ceiling
+from .ceilings import Ceilings
 from .config import Config, default_socket, default_state
 from .discovery import Discovery
 from .encoding import Greeting, encode_within
@@ -26,7 +25,6 @@ from .exporter import Exporter
 from .listener import Listener
 from .machine import boot_id, read_machine
 from .marks import Intake
-from .netbench import kept as net_kept
 from .netbench.bench import NetBench
 from .records import Batch, CounterSet, Event, EventKind, SampleBlock, Settings, Source
 from .sampler import Sampler
@@ -71,9 +69,7 @@ class Daemon:
         self._machine = read_machine()
         self._instance = uuid.uuid4().hex
         self._agent = self._spool.identity(uuid.uuid4().hex)
-        self._ceilings_seen = 0.0
-        self._ceilings: tuple[Ceiling, ...] = ()
-        self._net_ceilings: tuple[Ceiling, ...] = ()
+        self._ceilings = Ceilings(self.state, self._machine)
         self._exporter = Exporter(
             config.server,
             self._spool,
@@ -99,8 +95,6 @@ class Daemon:
 
     def run(self) -> None:
         """Work until stopped, then hand over what is left."""
-        self._read_ceilings()
-        self._read_net_ceilings()
         self._announce()
         self._exporter.start()
         now = self._begin_ns
@@ -194,7 +188,7 @@ class Daemon:
             lost = Event(EventKind.LOST, batch.begin_ns, end, None, 1, f"batches (not encodable: {error})")
             self._events.append(lost)
         self._exporter.push()
-        if self._read_ceilings() or self._sampler.changed:
+        if self._ceilings.read() or self._sampler.changed:
             self._sampler.changed = False
             self._exporter.greet_again()
 
@@ -219,7 +213,7 @@ class Daemon:
             boot_id(),
             __version__,
             self._machine,
-            (*self._ceilings, *self._net_ceilings),
+            self._ceilings.all(),
             self._sampler.statuses,
             self._sampling.period_ns,
         )
@@ -228,33 +222,8 @@ class Daemon:
         self._sampling.change(max(10_000_000, min(60_000_000_000, interval_ns)), time.monotonic_ns())
         self._exporter.greet_again()
 
-    def _read_ceilings(self) -> bool:
-        """Load ceilings.json when it is new; True when it was."""
-        path = ceilings_path(self.state)
-        try:
-            modified = os.stat(path).st_mtime
-        except OSError:
-            return False
-        if modified == self._ceilings_seen:
-            return False
-        self._ceilings_seen = modified
-        try:
-            calibration = store.load(path)
-        except CalibrationError as error:
-            log.warning("ceilings are not used: %s", error)
-            return False
-        self._ceilings = calibration.ceilings if calibration else ()
-        return True
-
-    def _read_net_ceilings(self) -> None:
-        try:
-            self._net_ceilings = net_kept.load(self.state)
-        except CalibrationError as error:
-            log.warning("network ceilings are not used: %s", error)
-
     def _keep_net_ceilings(self, new: Sequence[Ceiling]) -> None:
-        """Of a benchmark that has ended. Called from another thread: what it changes is replaced whole."""
-        self._net_ceilings = net_kept.keep(self.state, self._machine, new)
+        self._ceilings.keep_net(new)
         self._exporter.greet_again()
 
     def _announce(self) -> None:
@@ -262,13 +231,8 @@ class Daemon:
         for status in self._sampler.statuses:
             if not status.works:
                 log.info("source %s is off: %s", status.name, status.reason)
-        if not self._ceilings:
+        if not self._ceilings.measured:
             log.info("no ceilings yet: run `roofline-agent calibrate` once on this node, when it is idle")
-
-
-def ceilings_path(state: Path) -> Path:
-    """Where `calibrate` keeps this node's ceilings and the daemon looks for them."""
-    return state / "ceilings.json"
 
 
 def make_sources(config: Config, environ: Mapping[str, str]) -> dict[str, Source]:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from .calibrate import store
 from .calibrate.errors import CalibrationError
+from .ceilings import ceilings_path
 from .config import Config, default_socket, default_state
-from .daemon import ceilings_path, make_sources
+from .daemon import make_sources
 from .ncu import command, diagnosis
 from .records import Provenance, SourceStatus
 from .sampler import Sampler
