@@ -14,6 +14,8 @@ from .values import Provenance, Scope, Value, value
 
 PHASES = ("input", "forward", "backward", "optimizer")
 COMMUNICATE = "communicate"
+TOLD = ("input", "forward", "backward", COMMUNICATE, "optimizer")  # by hooks, in the order of a step
+NAMED = 8  # ranks at most
 # How it was seen that ranks wait for each other, and how sure that is.
 BARRIERS = {
     "communicate": ("by when each rank was blocked in communication", Provenance.MEASURED),
@@ -35,7 +37,7 @@ class _Mean(Protocol):
 def breakdown(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     """Mean times a step of these ranks, s. Phases do not overlap; `other` is what none of them has."""
     count = sum(len(r.steps.step) for r in ranks)
-    missing = reason_of(ranks, "phases", "no hook tells the phases of its steps")
+    missing = reason_of(ranks, "phases", untold(ranks))
     found: dict[str, Value] = {}
 
     def mean(
@@ -51,6 +53,31 @@ def breakdown(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     found |= _held(ranks, mean, missing)
     found["other_time_per_step"] = _other(ranks, found, mean, missing)
     return found
+
+
+def untold(ranks: Sequence[RankEvidence]) -> str:
+    """Why a phase of the steps of these ranks is not known; ranks that differ are named."""
+    whose: dict[tuple[str, ...], list[str]] = {}
+    for rank in ranks:
+        whose.setdefault(tuple(name for name in TOLD if _is_told(rank, name)), []).append(rank.key)
+    if len(whose) < 2:
+        return _only(next(iter(whose), ()), "its steps")
+    return "; ".join(_only(told, f"the steps of {_names(keys)}") for told, keys in sorted(whose.items()))
+
+
+def _only(told: Sequence[str], steps: str) -> str:
+    if not told:
+        return f"no hook tells the phases of {steps}"
+    return f"of the phases of {steps} hooks tell only {', '.join(told)}"
+
+
+def _names(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:NAMED]) + ", ..." * (len(keys) > NAMED)
+
+
+def _is_told(rank: RankEvidence, name: str) -> bool:
+    column = rank.columns.get(f"phase.{name}.ns")
+    return column is not None and bool((column != ABSENT).any())
 
 
 def phase(rank: RankEvidence, name: str) -> Floats | None:

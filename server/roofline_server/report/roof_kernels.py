@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..correlate.kernel_totals import KernelTotal
+from ..model.breakdown import untold
 from ..model.evidence import NS, RankEvidence
 from ..model.points import Level, Named, plain, point
 from ..model.records import RoofPoint, Spread
@@ -19,6 +20,7 @@ from ..records import ABSENT
 from ..store.store import Store
 from ..store.view import JobView
 from . import roofs
+from .crowds import Crowd, sharing
 from .kernel_totals import Kernels, kernel_totals
 from .records import Steps
 
@@ -47,18 +49,19 @@ def of_kernels(
     steps: Steps,
     kind: str,
     points: str,
+    there: Crowd,
 ) -> tuple[list[RoofPoint], list[str]]:
-    """A point for each kind of kernel of a role, or for each phase of a rank."""
+    """A point for each kind of kernel of a role, or for each phase of a rank. there: of the whole job."""
     found = kernel_totals(store, view, steps, list(evidence), by_phase=points == "phase")
     if not found.totals:
         return [], ["no kernels were recorded in these steps: start the ranks with `roofline-agent run`"]
     if points == "phase":
-        return _phases(view, evidence, found, kind)
-    return _kernels(view, evidence, found, kind)
+        return _phases(view, evidence, found, kind, there)
+    return _kernels(view, evidence, found, kind, there)
 
 
 def _kernels(
-    view: JobView, evidence: Mapping[int, RankEvidence], found: Kernels, kind: str
+    view: JobView, evidence: Mapping[int, RankEvidence], found: Kernels, kind: str, there: Crowd
 ) -> tuple[list[RoofPoint], list[str]]:
     pooled: dict[tuple[str, str, str], list[KernelTotal]] = {}
     for total in found.totals:
@@ -70,7 +73,9 @@ def _kernels(
         first = max(totals, key=lambda t: t.time_ns)
         limits = roofs.of_rank(view, first.rank, precision, first.on_gpu)
         who = Named(label, "kernel", role, "", limits.host)
-        made += _of_sum(who, _summed(totals), [limits], kind)
+        # Kernels of a GPU run one after another, each on all of it.
+        mates = 1 if first.on_gpu else sharing(there, [limits])
+        made += _of_sum(who, _summed(totals), [limits], kind, mates)
     notes = [f"the {MOST_POINTS} kernels that took most time are shown"] * (len(ordered) > MOST_POINTS)
     return made, [*notes, *_left_out(found.totals), *_pooled(view, found, evidence)]
 
@@ -126,7 +131,7 @@ def _summed(totals: Sequence[KernelTotal]) -> _Sum:
     return _Sum(time_ns, calls, add(t.flops for t in totals), levels, gpu, spread, 0)
 
 
-def _of_sum(who: Named, summed: _Sum, limits: Sequence[Limits], kind: str) -> Iterable[RoofPoint]:
+def _of_sum(who: Named, summed: _Sum, limits: Sequence[Limits], kind: str, mates: int) -> Iterable[RoofPoint]:
     if not summed.flops:
         return
     known = [(level, moved) for level, moved in summed.bytes.items() if moved is not None]
@@ -136,7 +141,9 @@ def _of_sum(who: Named, summed: _Sum, limits: Sequence[Limits], kind: str) -> It
     rates = _rates(summed)
     for level, moved in wanted:
         lasted = summed.time_ns / NS
-        made = plain(who, level, summed.flops, moved, lasted, limits, summed.on_gpu, rates, summed.more)
+        made = plain(
+            who, level, summed.flops, moved, lasted, limits, summed.on_gpu, rates, summed.more, mates
+        )
         yield made._replace(incomplete=_incomplete(summed))
     if not wanted:
         why = Value(None, "FLOP/byte", reason="nobody counted its bytes")
@@ -168,7 +175,7 @@ def _rates(summed: _Sum) -> Spread | None:
 
 
 def _phases(
-    view: JobView, evidence: Mapping[int, RankEvidence], found: Kernels, kind: str
+    view: JobView, evidence: Mapping[int, RankEvidence], found: Kernels, kind: str, there: Crowd
 ) -> tuple[list[RoofPoint], list[str]]:
     """FLOPs of the kernels of a phase over the time of the phase."""
     grouped: dict[tuple[int, str], list[KernelTotal]] = {}
@@ -181,12 +188,13 @@ def _phases(
         summed = _of_phase(totals)
         who = Named(f"{rank.key} {phase or OUTSIDE}", "phase", rank.role, rank.key, rank.host)
         lasted = _phase_ns(rank, phase)
-        for one in _of_sum(who, summed._replace(time_ns=lasted or summed.time_ns), limits, kind):
+        summed = summed._replace(time_ns=lasted or summed.time_ns)
+        for one in _of_sum(who, summed, limits, kind, sharing(there, limits)):
             alone = "over the time of its kernels alone: " if lasted is None else ""
             made.append(one._replace(words=alone + one.words))
     notes = _left_out(found.totals)
     if not any(total.phase for total in found.totals):
-        notes.append("no hook tells the phases of its steps: all kernels are outside any phase")
+        notes.append(f"{untold(list(evidence.values()))}: all kernels are outside any phase")
     return made, notes
 
 

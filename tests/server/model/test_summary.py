@@ -98,6 +98,15 @@ def test_step_times_are_median_and_95th_percentile() -> None:
     assert number(found["step_time_p95"]) == pytest.approx(95.05)
 
 
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=50))
+def test_quantiles_of_step_times_are_numpys(lasted: list[int]) -> None:
+    ends = ints(*lasted)
+    some = StepEvidence(ints(*range(len(ends))), ends * 0, ends, ends * 0)
+    values = of(evidence(steps=some))
+    assert values["step_time_median"].value == np.median(ends / 1e9)
+    assert values["step_time_p95"].value == np.percentile(ends / 1e9, 95)
+
+
 def test_no_steps_is_zero_steps_and_no_step_time() -> None:
     found = of(evidence(steps=NONE, reasons={"steps": "it was not asked"}))
     assert found["steps"].value == 0

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from roofline_server.model.breakdown import breakdown, untold
+from roofline_server.model.evidence import RankEvidence
+from roofline_server.model.values import Scope
+from roofline_server.records import ABSENT
+
+from .test_summary import TEN, evidence, ints
+
+
+def rank(index: int = 0, *told: str) -> RankEvidence:
+    """A rank of which hooks tell these phases, 0.1 s of each step in each."""
+    columns = {f"phase.{name}.ns": ints(*[100_000_000] * 10) for name in told}
+    return evidence(key=f"worker:{index}", steps=TEN, columns=columns)
+
+
+def test_phase_that_no_hook_tells_says_which_are_told() -> None:
+    found = breakdown([rank(0, "backward", "optimizer")], Scope.PROCESS)
+    assert found["backward_time_per_step"].value
+    assert found["input_time_per_step"].value is None
+    why = "of the phases of its steps hooks tell only backward, optimizer"
+    assert found["input_time_per_step"].reason == found["communicate_time_per_step"].reason == why
+
+
+def test_without_any_phase_no_hook_tells_them() -> None:
+    found = breakdown([rank(0), rank(1)], Scope.ROLE)
+    assert {v.value for v in found.values()} == {None}
+    assert found["forward_time_per_step"].reason == "no hook tells the phases of its steps"
+    assert found["other_time_per_step"].reason == "no hook tells the phases of its steps"
+
+
+def test_ranks_that_differ_are_named() -> None:
+    found = breakdown([rank(0, "input"), rank(1), rank(2, "input")], Scope.ROLE)
+    assert found["input_time_per_step"].value
+    assert found["forward_time_per_step"].reason == (
+        "no hook tells the phases of the steps of worker:1; "
+        "of the phases of the steps of worker:0, worker:2 hooks tell only input"
+    )
+
+
+def test_many_ranks_are_not_all_named() -> None:
+    assert untold([rank(0, "input"), *(rank(n) for n in range(1, 20))]).count("worker") == 8 + 1
+
+
+def test_phase_that_only_others_of_the_job_have_is_not_told() -> None:
+    mine = evidence(steps=TEN, columns={"phase.input.ns": ints(*[ABSENT] * 10)})
+    assert untold([mine]) == "no hook tells the phases of its steps"
+
+
+def test_reason_that_is_known_goes_before() -> None:
+    found = breakdown([rank(0)._replace(reasons={"phases": "no step is in the range"})], Scope.PROCESS)
+    assert found["input_time_per_step"].reason == "no step is in the range"
