@@ -12,6 +12,7 @@ import time
 import tty
 from collections.abc import Callable
 
+from .hooks import STREAM_SIGNAL
 from .verbose import VerboseFilter
 
 PIPE_BYTES = 1 << 20
@@ -42,6 +43,8 @@ class Output:
             self.source, self.child_end = os.pipe()
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        if taken_out is not None:
+            _sign(self.child_end)
         # Above this much at once more is on its way, and waiting would hold the rank up.
         self._patience = 2048 if self.is_tty else READ_BYTES // 4
         self._coalesce_s = COALESCE_TTY_S if self.is_tty or not taken_out else COALESCE_S
@@ -130,6 +133,12 @@ class Output:
             except OSError:
                 self._deaf = self.ended = True
                 os.close(self.source)
+
+
+def _sign(descriptor: int) -> None:
+    """Let the hooks in the rank know the stream by one cheap call (hooks/__init__.py); it changes nothing."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, STREAM_SIGNAL)
 
 
 def same_file(one: int, other: int) -> bool:

@@ -31,7 +31,8 @@ def rank_environment(
             env[f"ROOFLINE_{key.upper()}"] = str(value)
     if steps:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hooks), environ.get("PYTHONPATH", "")]))
-        env["ROOFLINE_STDOUT"] = stdout_id
+    if kernels and steps:
+        env["ROOFLINE_STDOUT"] = stdout_id  # where MKL's lines go, to which borders are noted
     if kernels:
         # Someone who set a switch wants just that; their lines are also left in the output (`kept`).
         if not any(name in environ for name in ONEDNN_SWITCHES):

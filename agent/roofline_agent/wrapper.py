@@ -23,6 +23,7 @@ from roofline_step._sender import Span, socket_paths
 
 from . import launch, step_log, tags
 from .link import AgentLink
+from .notes import Notes
 from .output import Output, same_file
 from .pump import TURN_S, pump
 from .rank_environment import Naming, kept, rank_environment, records_everything
@@ -150,6 +151,7 @@ class _Running:
         self._mask = launch.hold_signals()
         self._session: Session | None = None
         self._recording = False
+        self._notes = Notes()
         self._outputs: list[Output] = []
         self._troubles: set[str] = set()  # that were said
         self.told_to_end = threading.Event()  # by a key or a signal
@@ -164,6 +166,7 @@ class _Running:
         if self._log is not None:
             # Lines that wait in a buffer of the command's would all seem to be written at one moment.
             env.update({"PYTHONUNBUFFERED": "1", **env, **step_log.ENVIRON})
+        env.update(self._notes.environ)
         for watcher in self._watchers:
             env.update(watcher.environ)
         words = self._command
@@ -232,6 +235,8 @@ class _Running:
             self.link.send_calls(calls, time.monotonic_ns() if stdout.ended else stdout.through_ns)
             if missed:
                 self.link.give_up_until(time.monotonic_ns())
+        if not self._notes.want(self._stdout.notes_alone):
+            self._stdout.forget_time()
 
     def _look_after(self) -> None:
         """Keep an eye on ncu and on what the watchers watch, and the agent informed."""
@@ -254,7 +259,9 @@ class _Running:
         """A last look, for the command has ended."""
         if self._log is not None:
             self._safely(self._log.finish, self._tell_steps)
-        self._safely(self._look_at_watchers, *(watcher.close for watcher in self._watchers))
+        self._safely(
+            self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._notes.close
+        )
 
     def resize(self) -> None:
         for output in self._outputs:

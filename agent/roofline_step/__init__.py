@@ -19,6 +19,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Optional, Sequence, Tuple, Type
 
+from ._layout import Layout, layout
 from ._sender import Mark, Sender, Span
 
 __all__ = ["BEGIN", "BORDER", "END", "mark", "phase", "step"]
@@ -88,6 +89,11 @@ def send_step(marks: Sequence[Mark], spans: Sequence[Span]) -> None:
     asynchronous) each as `send_mark` takes them, and the spans that lay before them."""
     if not _agent.off(len(marks), len(spans)):
         _agent.send_step(marks, spans)
+
+
+def step_layout(kinds: Sequence[int], names: Sequence[str], places: Sequence[int]) -> Layout:
+    """For steps that are alike: what `send_step` does, in a quarter of the time (see _layout.py)."""
+    return layout(_agent, kinds, names, places)
 
 
 def send_fact(name: str, value: object) -> None:

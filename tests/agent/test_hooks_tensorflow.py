@@ -268,6 +268,9 @@ class Recorder:
         self.windows: list[tuple[int, int, int, int | None]] = []
         self.phases: list[tuple[str, int, int]] = []
 
+    def layout(self, *_: Any) -> None:
+        """Every step is told by itself."""
+
     def window(self, number: int, begin_ns: int, end_ns: int, examples: int | None = None) -> None:
         self.windows.append((number, begin_ns, end_ns, examples))
 
@@ -291,6 +294,53 @@ def test_step_goes_from_the_end_of_the_last_to_the_end_of_its_call(recorder: Any
     chain.ended(recorder, key, 52, 60, None)
     assert recorder.windows == [(0, 10, 15, 4), (1, 15, 60, 4)]
     assert recorder.phases == [("phase.call", 10, 15), ("phase.input", 40, 50), ("phase.call", 52, 60)]
+
+
+class AlikeRecorder(Recorder):
+    """Takes steps that are alike as what they stand for."""
+
+    alikes = 0
+
+    def layout(self, marks: int, names: Any, places: Any) -> Any:  # type: ignore[override]
+        assert marks == 2
+        return names, places
+
+    def alike(self, layout: Any, number: int, examples: int | None, times: list[int]) -> bool:
+        names, places = layout
+        first, last, *of_spans = (times[place] for place in places)
+        self.phases += zip(names, of_spans[::2], of_spans[1::2], strict=True)
+        self.window(number, first, last, examples)
+        self.alikes += 1
+        return True
+
+
+@given(st.lists(st.tuples(st.sampled_from(["take", "call", "other", "break", "inside"]), st.integers(1, 9))))
+def test_steps_that_are_alike_tell_what_they_would_tell_otherwise(acts: list[tuple[str, int]]) -> None:
+    told = []
+    for recorder in (Recorder(), AlikeRecorder()):
+        chain, key, other, now = Steps(), Key(), Key(), 0
+        for act, after in acts:
+            now += after
+            if act == "take":
+                chain.took("it", after, now, now + 2)
+            elif act == "break":
+                chain.broken()
+            else:
+                if act == "inside":
+                    chain.took("it", after, now + 1, now + 2)
+                chain.ended(recorder, other if act == "other" else key, now, now + 5)  # type: ignore[arg-type]
+            now += 5
+        told.append((recorder.windows, recorder.phases))
+    assert told[0] == told[1]
+
+
+def test_step_with_its_input_before_it_is_told_at_once() -> None:
+    recorder, chain, key = AlikeRecorder(), Steps(), Key()
+    for at in range(0, 300, 100):
+        chain.took("it", 4, at + 1, at + 9)
+        chain.ended(recorder, key, at + 10, at + 90)  # type: ignore[arg-type]
+    assert recorder.alikes == 2, "the first begins with its own input"
+    assert recorder.windows == [(0, 1, 90, 4), (1, 90, 190, 4), (2, 190, 290, 4)]
 
 
 def test_after_a_break_a_step_begins_with_its_own_input(recorder: Any) -> None:

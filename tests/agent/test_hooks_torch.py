@@ -50,6 +50,9 @@ class Heard:
         self.facts: dict[str, object] = {}
         self.notes = 0
 
+    def layout(self, *_: Any) -> None:
+        """Every step is told by itself."""
+
     def border(self, number: int, examples: int | None = None, time_ns: int | None = None) -> None:
         self.borders.append((number, examples, time_ns))
 
@@ -207,6 +210,84 @@ def test_phases_never_overlap(acts: list[tuple[str, int]]) -> None:
     record.stepped(now)
     spans = heard.phases
     assert all(before[2] <= after[1] for before, after in pairwise(spans))
+
+
+class HeardAlike(Heard):
+    """Takes steps that are alike as what they stand for."""
+
+    alikes = 0
+
+    def layout(self, marks: int, names: Any, places: Any) -> Any:  # type: ignore[override]
+        def say(number: int, examples: int | None, times: list[int]) -> bool:
+            at, *of_spans = (times[place] for place in places)
+            pairs = zip(of_spans[::2], of_spans[1::2], strict=True)
+            self.spans([(name, *pair, None, 1) for name, pair in zip(names, pairs, strict=True)])
+            self.border(number, examples, at)
+            return True
+
+        assert marks == 1
+        return say
+
+    def alike(self, layout: Any, number: int, examples: int | None, times: list[int]) -> bool:
+        self.alikes += 1
+        return layout(number, examples, times)  # type: ignore[no-any-return]
+
+
+def act_out(record: Recorder, acts: list[str], now: int) -> int:
+    """Acts of one step from `now` on, with time between them; when it ended."""
+    names = {"input": INPUT, "backward": BACKWARD, "optimizer": OPTIMIZER, "wait": COMMUNICATE}
+    for act in acts:
+        now += 7
+        if act in names:
+            record.enter(names[act], now)
+        elif act == "forward":
+            record.forward(now)
+        elif act == "collective":
+            record.collective("asked.send", now, now + 1, 8)
+        elif act == "turn":
+            record.turn(BACKWARD, COMMUNICATE, now)
+        elif act == "abandon":
+            record.abandon()
+        else:
+            record.leave(now)
+    record.stepped(now + 3)
+    return now + 3
+
+
+ANY_ACT = st.sampled_from(
+    ["input", "forward", "backward", "optimizer", "wait", "turn", "collective", "abandon", *["leave"] * 6]
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(ANY_ACT, max_size=12), min_size=1, max_size=3), st.lists(st.integers(0, 2)))
+def test_steps_of_a_known_order_tell_what_they_would_tell_otherwise(
+    orders: list[list[str]], turns: list[int]
+) -> None:
+    one, other = Heard(), HeardAlike()
+    for heard in (one, other):
+        record, now = Recorder(heard), 0  # type: ignore[arg-type]
+        for turn in turns:
+            now = act_out(record, orders[turn % len(orders)], now)
+    assert (one.borders, one.steps) == (other.borders, other.steps)
+
+
+def test_a_plain_step_is_told_at_once_from_its_third_time_on() -> None:
+    heard = HeardAlike()
+    record = recorder(heard)  # type: ignore[arg-type]
+    for at in range(0, 500, 100):
+        step(record, at)
+    assert heard.alikes == 3
+    assert heard.steps[4] == [(n, b + 400, e + 400, s, c) for n, b, e, s, c in heard.steps[0]]
+
+
+def test_event_cut_short_costs_its_step_and_no_other(record: Recorder, heard: Heard) -> None:
+    step(record, 100)
+    record.event(1)  # a signal's handler raised before its time was noted
+    step(record, 200)
+    step(record, 300)
+    assert [len(spans) for spans in heard.steps] == [4, 0, 4]
+    assert [border[0] for border in heard.borders] == [0, 1, 2]
 
 
 def test_step_0_begins_with_the_fetch_of_its_batch(record: Recorder, heard: Heard) -> None:

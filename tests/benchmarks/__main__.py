@@ -8,14 +8,16 @@ import platform
 import sys
 from collections.abc import Callable
 
-from . import agent, models, recordings, server
+from . import agent, hooks, models, recordings, server
 from .site import Result
 
 
 def benchmarks(training_python: str) -> dict[str, Callable[[], Result]]:
     return {
         "mark": agent.mark_cost,
-        "hooks": agent.hook_cost,
+        "hooks-torch": hooks.torch_hooks,
+        "hooks-tensorflow": hooks.tensorflow_hooks,
+        "hooks-keras": hooks.keras_hooks,
         "agent-1hz": lambda: agent.agent_cost(1.0, 0.003),
         "agent-10hz": lambda: agent.agent_cost(0.1, 0.02),
         "slowdown": lambda: agent.slowdown(training_python),

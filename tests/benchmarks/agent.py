@@ -56,39 +56,6 @@ def mark_cost() -> Result:
     return Result("mark, median", "5 us", f"{mark:.2f} us", mark <= 5, beside)
 
 
-STEPPING = """
-import statistics, sys, time
-import roofline_step
-from roofline_agent.hooks import Marker
-from roofline_agent.hooks import torch_recorder as hooks
-now, marker = time.monotonic_ns, Marker(roofline_step, {})
-recorder, queue = hooks.recorder(marker), sys
-def step():
-    recorder.enter(hooks.INPUT, now()); recorder.leave(now())
-    recorder.batches.fetched(queue, 8, 0); recorder.forward(now())
-    recorder.batches.backward(); recorder.enter(hooks.BACKWARD, now()); recorder.leave(now())
-    recorder.enter(hooks.OPTIMIZER, now()); recorder.leave(now()); recorder.stepped(now())
-spent = []
-for count in range(int(sys.argv[1])):
-    begin = time.perf_counter_ns()
-    step()
-    spent.append(time.perf_counter_ns() - begin)
-    if count % 50 == 0:
-        time.sleep(0.02)
-print(statistics.median(spent) / 1e3, roofline_step._agent.dropped)
-"""
-
-
-def hook_cost() -> Result:
-    """What the hooks do in a step of PyTorch with four phases, without PyTorch."""
-    with node() as here, here.server(), here.agent(1.0):
-        command = [sys.executable, "-c", STEPPING, str(MARKS)]
-        printed = subprocess.run(command, env=here.environ, capture_output=True, text=True, check=True).stdout
-    cost, dropped = map(float, printed.split())
-    beside = f"input, forward, backward, optimizer and one packet; {dropped:.0f} dropped"
-    return Result("hooks, a step of PyTorch, median", "5 us", f"{cost:.2f} us", cost <= 5, beside)
-
-
 PSUTIL_LOOP = """
 import sys, time, psutil
 ranks = [psutil.Process(int(pid)) for pid in sys.argv[2:]]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import roofline_step
+from roofline_step._layout import layout
 from roofline_step._sender import (
     FACT,
     HEADER,
@@ -517,3 +518,47 @@ def test_step_that_cannot_be_packed_is_a_drop_and_no_exception(sender: Sender, a
     roofline_step.mark(1)
     roofline_step.send_step([(BORDER, "x", None, 5, None, False)], [])  # type: ignore[list-item]
     assert sender.dropped == 1
+
+
+SPANS_OF_A_STEP = [
+    ("phase.input", 1, 2, None, 1),
+    ("phase.call", 4, 9, None, 1),
+    ("phase.input", 10, 11, None, 1),
+]
+ITS_TIMES = [0, 1, 2, 4, 9, 10, 11, 12]
+
+
+@pytest.mark.parametrize("examples", [None, 8])
+def test_layout_says_what_send_step_says(sender: Sender, agent: FakeAgent, examples: int | None) -> None:
+    names = [span[0] for span in SPANS_OF_A_STEP]
+    border = layout(sender, (roofline_step.BORDER,), names, (7, 1, 2, 3, 4, 5, 6))
+    window = layout(sender, (BEGIN, END), (), (0, 7))
+    assert not sender.off()
+    sender.send_step([(roofline_step.BORDER, 5, examples, 12, None, False)], SPANS_OF_A_STEP)
+    ends = [(BEGIN, 0), (END, 12)]
+    sender.send_step([(kind, 5, examples, at, None, False) for kind, at in ends], ())
+    assert border(5, examples, ITS_TIMES)
+    assert window(5, examples, ITS_TIMES)
+    said = packets(agent, 8)
+    assert said[:4] == said[4:]
+
+
+def test_layout_leaves_losses_and_what_it_cannot_pack_to_others(sender: Sender, path: Path) -> None:
+    say = layout(sender, (roofline_step.BORDER,), (), (0,))
+    assert not say(1, None, [5]), "nobody has connected yet"
+    with FakeAgent(path):
+        assert not sender.off()
+        assert say(2, None, [5])
+        assert not say("2", None, [5])  # type: ignore[arg-type]
+        assert not say(2, None, [])
+        sender.dropped = 1
+        assert not say(2, None, [5]), "the next mark tells of it"
+
+
+def test_layout_counts_what_a_full_socket_does_not_take(sender: Sender, agent: FakeAgent) -> None:
+    say = layout(sender, (roofline_step.BORDER,), ("phase.call",), (0, 0, 0))
+    assert not sender.off()
+    said = 0
+    while say(said, None, [5]):
+        said += 1
+    assert (sender.dropped, sender.dropped_spans) == (1, 1)

@@ -13,7 +13,11 @@ import importlib.util
 import os
 import sys
 import time
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Optional, Tuple
+
+from .marker import NOTES, STREAM_SIGNAL, Marker
+
+__all__ = ["HOOKS", "NOTES", "STREAM_SIGNAL", "Marker", "batch_size", "install"]
 
 HOOKS = {
     "tensorflow.python.distribute.coordinator.cluster_coordinator": "tf_coordinator",
@@ -99,105 +103,6 @@ def _find_step(package_root: str) -> Any:
         sys.modules["roofline_step"] = module
         spec.loader.exec_module(module)
         return module
-
-
-Span = Tuple[str, int, int, Optional[int], int]
-MAX_HELD = 1000  # spans that wait for a mark
-
-
-class Marker:
-    """How hooks mark: not at all once the training marks steps itself, and into the verbose stream too."""
-
-    def __init__(self, step: Any, environ: Any = os.environ, profiler: Any = None) -> None:
-        self._step = step
-        self._profiler = profiler
-        # The training may have an older roofline_step of its own.
-        self._send_step = getattr(step, "send_step", None)
-        self._send_spans = getattr(step, "send_spans", None)
-        self._send_fact = getattr(step, "send_fact", None)
-        self._stdout = environ.get("ROOFLINE_STDOUT", "")
-        # Steps are read from the log (`run --step-regex`): marks as well would make each of them two.
-        self._silent = environ.get("ROOFLINE_STEPS") == "log"
-        self._start_anew()
-        os.register_at_fork(after_in_child=self._start_anew)  # what is held is the parent's to tell
-
-    def _start_anew(self) -> None:
-        self._held: Sequence[Span] = ()  # spans that go with the next mark
-
-    def border(self, number: int, examples: Optional[int] = None, time_ns: Optional[int] = None) -> None:
-        """This rank's step `number` ended, and the next began, at time_ns (monotonic; default now)."""
-        if not self._silent and not self._step.said_by_training():
-            self._note_in_stream()
-            now = time.monotonic_ns() if time_ns is None else time_ns
-            self._send(((self._step.BORDER, number, examples, now, None, False),))
-            if self._profiler is not None:
-                self._profiler.ended(number, now)
-
-    def window(
-        self,
-        number: int,
-        begin_ns: int,
-        end_ns: int,
-        examples: Optional[int] = None,
-        of: Optional[Tuple[str, int]] = None,
-        asynchronous: bool = False,
-    ) -> None:
-        """Step `number` of this rank, or of the rank `of`, went from begin_ns to end_ns (monotonic)."""
-        if self._silent or self._step.said_by_training():
-            return
-        if of is None:
-            self._note_in_stream()
-        step = self._step
-        begin = (step.BEGIN, number, examples, begin_ns, of, asynchronous)
-        self._send((begin, (step.END, number, examples, end_ns, of, asynchronous)))
-        if of is None and self._profiler is not None:
-            self._profiler.ended(number, end_ns)
-
-    def _send(
-        self, marks: Sequence[Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]]
-    ) -> None:
-        held, self._held = self._held, ()
-        if self._send_step is not None:
-            self._send_step(marks, held)
-            return
-        for mark in marks:
-            self._step.send_mark(*mark)
-        if held and self._send_spans is not None:
-            self._send_spans(held)
-
-    def spans(self, spans: Sequence[Span]) -> None:
-        """What this rank did when: (name, begin_ns, end_ns, bytes or None, count) each. Call it once a step,
-        just before border() or window(), with which they go; where the hooks do not mark they go at once.
-
-        name: "phase.input" (of the rank's main thread: input, forward, backward, communicate, optimizer),
-        "asked.KIND" (what the framework asked for), "engine.KIND" (what was executed for it).
-        """
-        together = [*self._held, *spans] if self._held else spans
-        if self._silent or self._step.said_by_training() or len(together) > MAX_HELD:
-            self._held = ()
-            if together and self._send_spans is not None:
-                self._send_spans(together)
-        else:
-            self._held = together
-
-    def fact(self, name: str, value: object) -> None:
-        """A setting or size of this rank: "gradient.bytes", "hook.NAME", ... The newest value counts."""
-        if self._send_fact is not None:
-            self._send_fact(name, value)
-
-    def note(self) -> None:
-        """Something begins here of which border() may say later that it was a border."""
-        self._note_in_stream()
-
-    def _note_in_stream(self) -> None:
-        # MKL's verbose lines carry no time; between two of these the wrapper knows their step all the same.
-        if self._stdout:
-            try:
-                status = os.fstat(1)
-                if "%d:%d" % (status.st_dev, status.st_ino) == self._stdout:
-                    os.write(1, b"roofline_verbose,mark,%d\n" % time.time_ns())
-            except OSError:
-                self._stdout = ""
 
 
 class _Watcher:

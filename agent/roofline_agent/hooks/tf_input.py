@@ -15,7 +15,7 @@ from . import Marker
 from .tf_function import examples_of, thread
 from .tf_steps import steps
 
-_now = time.monotonic_ns
+_now, _thread = time.monotonic_ns, threading.get_ident
 
 
 class _Taking:
@@ -36,7 +36,7 @@ def _patch(iterator: Any, name: str, module: Any) -> None:
     exhausted = getattr(getattr(module, "errors", None), "OutOfRangeError", StopIteration)
 
     def taken(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _Taking.now or threading.get_ident() != main:
+        if _Taking.now or _thread() != main:
             return take(self, *args, **kwargs)
         if (thread.inside or steps.quiet) and not executing_eagerly():  # traced, not taken
             return take(self, *args, **kwargs)
@@ -50,7 +50,7 @@ def _patch(iterator: Any, name: str, module: Any) -> None:
             _Taking.now = False
         end = _now()
         try:
-            steps.took(self, examples_of((batch,)), begin, end)
+            steps.took(self, examples_of(batch if type(batch) is tuple else (batch,)), begin, end)
         except Exception:
             return batch
         return batch

@@ -16,6 +16,7 @@ from . import Marker
 
 PATIENCE = 8  # calls of others after which the first thing trained is taken to be no longer trained
 MAX_SPANS, ROOM = 128, 32  # kept of one step, and where the last is something else
+MOST_ALIKE, MOST_LAYOUTS = 8, 64  # phases of a step, and kinds of steps, that are told at once
 INPUT = "phase.input"
 
 Phase = Tuple[str, int, int, Optional[int], int]
@@ -35,6 +36,7 @@ class Steps:
         self._batches: Dict[int, Optional[int]] = {}  # iterator -> examples taken from it since the last step
         self._leader: Any = _nobody
         self._others = 0
+        self._layouts: Dict[Tuple[str, ...], Any] = {}  # names of the phases of steps that are alike
 
     def note(self, name: str, begin_ns: int, end_ns: int) -> None:
         """This process was at phase `name` since its last step."""
@@ -77,18 +79,59 @@ class Steps:
         examples: None where the call does not tell; then those taken in Python count, if from one iterator.
         since_ns: when the step began at the latest, in case nothing earlier is known of it.
         """
-        leads = self._leads(key)
+        leads = self._leader() is key
+        if leads:
+            self._others = 0
+            if self._ended_alike(marker, begin_ns, end_ns, examples, phase):
+                return
+        else:
+            leads = self._leads(key)
         first = self._first_begin(begin_ns if since_ns is None else since_ns, begin_ns) if leads else 0
         self._note_call(phase, begin_ns, end_ns)
         if not leads:
             return
         self._number += 1
-        phases, batches = self._phases, list(self._batches.values())
+        phases, examples = self._phases, self._examples(examples)
         self._phases, self._batches, self._ended_ns = [], {}, end_ns
-        if examples is None and len(batches) == 1:
-            examples = batches[0]
         marker.spans([one for one in phases if one[1] >= first])
         marker.window(self._number, first, end_ns, examples)
+
+    def _examples(self, said: Optional[int]) -> Optional[int]:
+        if said is None and len(self._batches) == 1:
+            (said,) = self._batches.values()
+        return said
+
+    def _ended_alike(
+        self, marker: Marker, begin_ns: int, end_ns: int, examples: Optional[int], phase: str
+    ) -> bool:
+        """Tell a step as most are: it follows another one, and some input came before its call."""
+        phases, first = self._phases, self._ended_ns
+        if first is None or begin_ns < first or len(phases) > MOST_ALIKE or end_ns <= begin_ns:
+            return False
+        if phases and (phases[0][1] < first or phases[-1][2] > begin_ns):
+            return False
+        names, times = [], [first]
+        for name, began, ended, _, _ in phases:
+            names.append(name)
+            times += (began, ended)
+        times += (begin_ns, end_ns)
+        layout = self._layouts.get((*names, phase))
+        if layout is None:
+            layout = self._layout(marker, (*names, phase))
+        if not layout or not marker.alike(layout, self._number + 1, self._examples(examples), times):
+            return False
+        self._number += 1
+        self._ended_ns = end_ns
+        phases.clear()
+        self._batches.clear()
+        return True
+
+    def _layout(self, marker: Marker, names: Tuple[str, ...]) -> Any:
+        if len(self._layouts) >= MOST_LAYOUTS:
+            self._layouts.clear()
+        last = 2 * len(names)
+        made = self._layouts[names] = marker.layout(2, names, (0, last, *range(1, last + 1))) or False
+        return made
 
     def _leads(self, key: Any) -> bool:
         leader = self._leader()

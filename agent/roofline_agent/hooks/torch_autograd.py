@@ -8,26 +8,31 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import time
 from typing import Any, List
 
 from . import Marker
-from .torch_recorder import BACKWARD, COMMUNICATE, Recorder, recorder
+from .torch_phases import BACKWARD, BACKWARDS, COMMUNICATE, FORWARDS, LEAVES
+from .torch_recorder import MOST_EVENTS, Recorder, recorder
+
+_now, _thread = time.monotonic_ns, threading.get_ident
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.autograd."""
     run = module.backward
     passes = _Passes(recorder(marker), module)
+    begin, end = passes.begin, passes.end
 
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if not passes.begin(args, kwargs):
+        if not begin(args, kwargs):
             return run(*args, **kwargs)
         try:
             return run(*args, **kwargs)
         finally:
-            passes.end()
+            end()
 
     module.backward = backward
 
@@ -45,16 +50,19 @@ class _Passes:
     def begin(self, args: Any, kwargs: Any) -> bool:
         """Whether this is such a pass, which end() ends then."""
         record = self._record
-        if self._running or (record.started and not record.here()):
+        if self._running or (record.started and _thread() != record.thread):
             return False
-        now = time.monotonic_ns()
+        now = _now()
         self._running = True
         try:
             if not record.started:
                 record.begun(now)
                 _settings(record, sys.modules.get("torch"))
             record.batches.backward()
-            record.enter(BACKWARD, now)
+            record.event(BACKWARDS)
+            record.at(now)
+            if len(record.times) > MOST_EVENTS:
+                record.settle()
         except Exception:
             self._running = False
             return False
@@ -68,10 +76,11 @@ class _Passes:
                 for hook in self._hooks:
                     hook.remove()
                 self._hooks = []
-            now = time.monotonic_ns()
-            self._record.leave(now)
-            if self._record.batches.waiting():  # fetched ahead: the next forward follows at once
-                self._record.forward(now)
+            now, record = _now(), self._record
+            record.event(LEAVES)
+            record.at(now)
+            if record.batches.waiting():  # fetched ahead: the next forward follows at once
+                record.note(FORWARDS, now)
         except Exception:
             self._record.abandon()
         self._running = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Deque, Dict, List, Optional
+from typing import Any, Deque, Dict, Optional, Tuple
 
 MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
 
@@ -32,6 +32,7 @@ class Batches:
 
     def clear(self) -> None:
         self._queues: Dict[int, _Queue] = {}
+        self._all: Tuple[_Queue, ...] = ()
         self._examples: Optional[int] = None
         self._unknown = False
         self._passed: Optional[int] = None
@@ -42,6 +43,7 @@ class Batches:
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue(now)
+            self._all = tuple(self._queues.values())
             weakref.finalize(iterator, self._gone, key, queue).atexit = False
         queue.sizes.append(size)
 
@@ -54,12 +56,10 @@ class Batches:
         return queue.first_ns
 
     def _gone(self, key: int, queue: _Queue) -> None:
+        # A garbage collection may take away iterators at any time: whoever goes through `_all` keeps his own.
         if self._queues.get(key) is queue:
             del self._queues[key]
-
-    def _all(self) -> List[_Queue]:
-        # A garbage collection may take away iterators, and with them queues, at any time.
-        return list(self._queues.values())
+            self._all = tuple(self._queues.values())
 
     def passed(self, size: Optional[int]) -> None:
         """A wrapped module was called with `size` examples: counts where there is no DataLoader."""
@@ -67,17 +67,20 @@ class Batches:
 
     def first_ns(self) -> Optional[int]:
         """When the first of the batches that wait to be trained on was fetched."""
-        waiting = [q.first_ns for q in self._all() if q.sizes]
+        waiting = [q.first_ns for q in self._all if q.sizes]
         return min(waiting) if waiting else None
 
     def waiting(self) -> bool:
         """Whether a batch lies ready to be trained on."""
-        return any(queue.sizes for queue in self._all())
+        for queue in self._all:  # noqa: SIM110 - a generator costs more than all the rest
+            if queue.sizes:
+                return True
+        return False
 
     def backward(self) -> None:
         """A backward uses one batch of each queue."""
         used = False
-        for queue in self._all():
+        for queue in self._all:
             if queue.sizes:
                 used = queue.used = True
                 self._count(queue.sizes.popleft())
@@ -87,12 +90,13 @@ class Batches:
 
     def take(self) -> Optional[int]:
         """Examples of the step that is over; None if unknown."""
-        for queue in self._all():
+        for queue in self._all:
             if queue.sizes and queue.used:
                 self._surplus(queue)
-        examples, unknown = self._examples, self._unknown
-        self._examples, self._unknown = None, False
-        return None if unknown else examples
+        examples, self._examples = self._examples, None
+        if self._unknown:
+            self._unknown, examples = False, None
+        return examples
 
     def _surplus(self, queue: _Queue) -> None:
         # More lies ready than at the end of the first step: this step fetched several for one backward.
@@ -111,6 +115,11 @@ class Batches:
 
 def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
     """The first dimension of the first tensor in a batch of nested lists and mappings; None without one."""
+    if type(batch) is list:  # [images, labels], as most are
+        try:
+            return int(batch[0].shape[0])
+        except Exception:
+            pass
     if not isinstance(batch, (list, tuple)):
         shape = getattr(batch, "shape", None)
         if shape is not None:

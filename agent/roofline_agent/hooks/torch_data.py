@@ -7,56 +7,51 @@ its end without a backward.
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from typing import Any
 
 from . import Marker
 from .torch_batches import examples_in
-from .torch_recorder import INPUT, Recorder, recorder
+from .torch_phases import FETCHED, INPUT, INPUTS
+from .torch_recorder import MOST_EVENTS, Recorder, recorder
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.utils.data.dataloader."""
     owner, record = module._BaseDataLoaderIter, recorder(marker)
-    fetch, clock = owner.__next__, time.monotonic_ns
+    fetch, batches, event, at, times = owner.__next__, record.batches, record.event, record.at, record.times
+    clock, thread = time.monotonic_ns, threading.get_ident
 
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
         if not module.torch.is_grad_enabled():
             return fetch(self)
         begin = clock()
-        here = _begins(record, begin)
+        here = thread() == record.thread
+        if here:
+            event(INPUTS)
+            at(begin)
         try:
             batch = fetch(self)
         except BaseException as error:
             _ended(record, self, here, isinstance(error, StopIteration))
             raise
-        _fetched(record, self, batch, begin, here)
+        end = clock()
+        try:
+            batches.fetched(self, examples_in(batch), begin)
+            if here:
+                event(FETCHED)
+                at(end)
+                if len(times) > MOST_EVENTS:
+                    record.settle()
+            if not record.started:
+                record.seen("fetch", begin)
+        except Exception:
+            return batch
         return batch
 
     owner.__next__ = __next__
-
-
-def _begins(record: Recorder, now: int) -> bool:
-    try:
-        if record.here():
-            record.enter(INPUT, now)
-            return True
-    except Exception:
-        return False
-    return False
-
-
-def _fetched(record: Recorder, iterator: Any, batch: Any, begin: int, here: bool) -> None:
-    try:
-        if here:
-            record.leave(time.monotonic_ns())
-        record.batches.fetched(iterator, examples_in(batch), begin)
-        record.seen("fetch", begin)
-        if here:
-            record.forward(time.monotonic_ns())
-    except Exception:
-        return
 
 
 def _ended(record: Recorder, iterator: Any, here: bool, at_its_end: bool) -> None:

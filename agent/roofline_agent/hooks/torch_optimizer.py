@@ -8,12 +8,16 @@ made `broadcast_optimizer_state` steps a plain one, to have a state to send: no 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import weakref
 from typing import Any
 
 from . import Marker
-from .torch_recorder import OPTIMIZER, Recorder, recorder
+from .torch_phases import LEAVES, OPTIMIZES
+from .torch_recorder import Recorder, recorder
+
+_now, _thread = time.monotonic_ns, threading.get_ident
 
 
 def patch(module: Any, marker: Marker) -> None:
@@ -26,34 +30,39 @@ def patch(module: Any, marker: Marker) -> None:
 class _Steps:
     def __init__(self, record: Recorder) -> None:
         self._record = record
-        self._first: Any = None
+        self._first: Any = _nobody
         self._inside: Any = []
 
     def begin(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         try:
-            if self._first is None or self._first() is None:
+            if self._first() is None:
                 self._first = weakref.ref(optimizer)
             record = self._record
-            if not record.here():
+            if _thread() != record.thread:
                 return
-            key = id(optimizer)
-            if key in self._inside and not record.by_horovod:  # its last step raised
-                self._inside = []
+            if self._inside and id(optimizer) in self._inside and not record.by_horovod:
+                self._inside = []  # its last step raised
                 record.abandon()
-            self._inside.append(key)
-            record.enter(OPTIMIZER, time.monotonic_ns())
+            self._inside.append(id(optimizer))
+            record.event(OPTIMIZES)
+            record.at(_now())
         except Exception:
             return
 
     def end(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         try:
-            record, now = self._record, time.monotonic_ns()
-            if self._inside and record.here():
+            record, now = self._record, _now()
+            if self._inside and _thread() == record.thread:
                 self._inside.pop()
-                record.leave(now)
+                record.event(LEAVES)
+                record.at(now)
             if record.by_horovod or (not record.started and "horovod.torch" in sys.modules):
                 record.flush()
-            elif self._first is not None and self._first() is optimizer:
+            elif self._first() is optimizer:
                 record.stepped(now)
         except Exception:
             return
+
+
+def _nobody() -> None:
+    return None

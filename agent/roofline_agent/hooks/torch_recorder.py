@@ -1,7 +1,8 @@
 """PyTorch: what a rank's training thread was at, step by step; fed by the other torch hooks.
 
-Phases never overlap: what begins inside another one is cut out of it. Forward is known for sure only when its
-backward begins, so until then it is kept aside. No torch in here, and no clock: whoever calls says when.
+Events are noted as they come, a byte and a time each, and are made into spans (torch_phases.py) at the border
+of their step: those of a step whose order was seen before all at once. No torch in here, and no clock:
+whoever calls says when.
 """
 
 from __future__ import annotations
@@ -9,21 +10,43 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 from . import Marker
 from .torch_batches import Batches
+from .torch_phases import (
+    ARRIVES,
+    BACKWARD,
+    COMMUNICATE,
+    FORWARD,
+    FORWARDS,
+    INPUT,
+    LEAVES,
+    MAX_SPANS,
+    OPTIMIZER,
+    PHASES,
+    Phases,
+    Span,
+    plan,
+    thinned,
+)
 
-Span = Tuple[str, int, int, Optional[int], int]
+__all__ = [
+    "BACKWARD",
+    "COMMUNICATE",
+    "FORWARD",
+    "INPUT",
+    "MAX_SPANS",
+    "OPTIMIZER",
+    "Recorder",
+    "recorder",
+    "thinned",
+]
 
-INPUT, FORWARD, BACKWARD = "phase.input", "phase.forward", "phase.backward"
-COMMUNICATE, OPTIMIZER = "phase.communicate", "phase.optimizer"
-
-MAX_SPANS = 200  # of one step
 MOST_SPANS = 4096  # that are kept; a process may fetch and communicate without ever stepping
+MOST_EVENTS = 2048  # likewise
 JOIN_NS = 50000  # collectives that follow each other so closely are told as one
-SHORTEST_NS = 20000  # a first guess at waits too short to tell, when there are too many
+MOST_LAYOUTS, LONGEST = 128, 64  # orders of steps that are known, and events of one
 
 _identity = threading.get_ident
 
@@ -36,6 +59,11 @@ class Recorder:
         self.batches = Batches()
         self._asks: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: it says when a step is over
+        # What happened since the last border (events of torch_phases), and when. Only ever these two objects:
+        # the hooks that run in every step append to both, the event first, and settle() when they are long.
+        self._events, self.times = bytearray(), []  # type: bytearray, List[int]
+        self.event, self.at = self._events.append, self.times.append
+        self._layouts: Dict[bytes, Any] = {}
         self._start_anew()
         os.register_at_fork(after_in_child=self._start_anew)
 
@@ -46,103 +74,71 @@ class Recorder:
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
         self._first: Dict[str, int] = {}
-        self._spans: List[Span] = []
         self._joined: Dict[str, Span] = {}
-        self._stack: List[List[Any]] = []
-        self._forward: Optional[int] = None
-        # What is told if the forward turns out to be one, and if not.
-        self._kept: Deque[Span] = deque(maxlen=MOST_SPANS)
-        self._instead: Deque[Span] = deque(maxlen=MOST_SPANS)
+        self._phases = Phases()
+        self._fresh = True  # nothing was open at the last border
+        self._drop_events()
         self.batches.clear()
 
     def here(self) -> bool:
         """Whether the caller is the thread that trains."""
         return _identity() == self.thread
 
+    def note(self, event: int, now: int) -> None:
+        """Something happened to the training thread (an event of torch_phases)."""
+        self.event(event)
+        self.at(now)
+        if len(self.times) > MOST_EVENTS:
+            self.settle()
+
     def enter(self, name: str, now: int) -> None:
         """The training thread begins `name`; leave() ends it. Not for forward."""
-        stack = self._stack
-        if name is BACKWARD:
-            self._settle_forward(now)
-        elif name is INPUT or (stack and name is OPTIMIZER):
-            self._drop_forward()
-        if self._forward is not None and name is COMMUNICATE:
-            self._keep(now)
-        elif stack:
-            self._cut(stack[-1], now)
-        stack.append([name, now])
+        self.note(PHASES[name], now)
 
     def leave(self, now: int) -> None:
         """What was entered last is over."""
-        if not self._stack:  # abandoned by another thread, or begun before a fork
-            return
-        name, since = self._stack.pop()
-        if now > since:
-            self._append((name, since, now, None, 1))
-        if name is OPTIMIZER:
-            self._drop_forward()
-        elif name is COMMUNICATE and self._forward is not None:
-            self._forward = now
-        if self._stack:
-            self._stack[-1][1] = now
+        self.note(LEAVES, now)
 
     def turn(self, name: str, other: str, now: int) -> None:
-        """What was entered last, if it is `name`, has become `other`."""
-        if self._stack and self._stack[-1][0] is name:
-            top = self._stack[-1]
-            self._cut(top, now)
-            top[0], top[1] = other, now
+        """What was entered last, if it is `name`, has become `other`: backward has become communicate."""
+        if (name, other) == (BACKWARD, COMMUNICATE):
+            self.note(ARRIVES, now)
 
     def forward(self, now: int) -> None:
         """A forward begins, if a backward follows; inside a backward it is a part of that (checkpoints)."""
-        if self._stack and self._stack[-1][0] is not OPTIMIZER:
-            return
-        self._drop_forward()
-        self._forward = now
+        self.note(FORWARDS, now)
 
-    def _keep(self, now: int) -> None:
-        # Inside an optimizer's step this was either its own work or the forward of a closure.
-        if now > self._forward:  # type: ignore[operator]
-            self._kept.append((FORWARD, self._forward, now, None, 1))  # type: ignore[arg-type]
-        if self._stack and now > self._stack[-1][1]:
-            self._instead.append((self._stack[-1][0], self._stack[-1][1], now, None, 1))
+    def _drop_events(self) -> None:
+        self._events.clear()
+        self.times.clear()
 
-    def _cut(self, top: List[Any], now: int) -> None:
-        if now > top[1]:
-            self._append((top[0], top[1], now, None, 1))
-
-    def _append(self, *spans: Span) -> None:
-        self._spans.extend(spans)
-        if len(self._spans) > MOST_SPANS:
+    def settle(self) -> None:
+        """Make spans of the events so far."""
+        phases = self._phases
+        if len(self._events) == len(self.times):
+            phases.happened(self._events, self.times)
+        else:  # cut short between two lines, by an exception of a signal's handler
+            phases.abandon()
+        self._drop_events()
+        self._fresh = False
+        if len(phases.spans) > MOST_SPANS:
             self.flush()
 
-    def _settle_forward(self, now: int) -> None:
-        if self._forward is None:
-            return
-        self._append(*self._kept)
-        if now > self._forward:
-            self._append((FORWARD, self._forward, now, None, 1))
-        if self._stack:  # a closure of the optimizer
-            self._stack[-1][1] = now
-        self._forward = None
-        self._kept.clear()
-        self._instead.clear()
-
-    def _drop_forward(self) -> None:
-        self._forward = None
-        if self._kept or self._instead:
-            self._append(*self._instead)
-            self._kept.clear()
-            self._instead.clear()
+    @property
+    def _spans(self) -> List[Span]:
+        return self._phases.spans
 
     def forget(self, name: str, since: int) -> None:
         """What was told as `name` since then was no part of training."""
-        self._spans = [span for span in self._spans if span[0] is not name or span[1] < since]
-        self._drop_forward()
+        self.settle()
+        phases = self._phases
+        phases.spans = [span for span in phases.spans if span[0] is not name or span[1] < since]
+        phases.drop_forward()
 
     def abandon(self) -> None:
         """What was entered was left by an exception."""
-        self._stack = []
+        self.settle()
+        self._phases.abandon()
 
     def blocked(self, begin: int, end: int) -> None:
         """The training thread waited for other ranks, and did nothing else meanwhile."""
@@ -157,7 +153,9 @@ class Recorder:
             self._joined[name] = (name, last[1], max(end, last[2]), both, count + last[4])
             return
         if last is not None:
-            self._append(last)
+            self._phases.spans.append(last)
+            if len(self._phases.spans) > MOST_SPANS:
+                self.flush()
         self._joined[name] = (name, begin, end, size, count)
 
     def fact(self, name: str, value: object) -> None:
@@ -181,21 +179,61 @@ class Recorder:
         begin = fetch if fetch is not None else self._first.get("wrapped", self._first.get("module", now))
         self._marker.border(-1, None, begin)
         # What was there before is of no step.
-        self._spans = [span for span in self._spans if span[2] > begin]
+        self.settle()
+        phases = self._phases
+        phases.spans = [span for span in phases.spans if span[2] > begin]
         self._joined = {name: span for name, span in self._joined.items() if span[2] > begin}
 
     def stepped(self, now: int) -> None:
         """An optimizer step is over: the border between two steps."""
-        for ask in self._asks:
-            _answer(ask, now)
-        _answer(self.flush)
-        self._marker.border(self.steps, _answer(self.batches.take), now)
+        if self._asks:
+            for ask in self._asks:
+                _answer(ask, now)
+        try:
+            examples = self.batches.take()
+        except Exception:
+            examples = None
+        events, times = bytes(self._events), self.times
+        layout = self._layouts.get(events)
+        # Of a known order, with nothing in it but its phases?
+        alike = layout and self._fresh and not (self._joined or self._phases.spans)
+        times.append(now)
+        if alike and self._marker.alike(layout, self.steps, examples, times):
+            self._events.clear()
+            times.clear()
+        else:
+            times.pop()
+            self._tell(now, examples, events, layout is None)
         self.steps += 1
         self.waits = 0
 
+    def _tell(self, now: int, examples: Optional[int], events: bytes, learn: bool) -> None:
+        """Tell a step as it is; learn: its order is to be known from the second time on."""
+        learn = learn and self._fresh and len(events) <= LONGEST
+        _answer(self.flush)
+        self._marker.border(self.steps, examples, now)
+        self._fresh = self._phases.clean()
+        if learn and self._fresh:
+            _answer(self._learn, events)
+
+    def _learn(self, events: bytes) -> None:
+        """The second step of one order makes it known. None: seen once. False: not to be told so."""
+        if events not in self._layouts:
+            if len(self._layouts) >= MOST_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[events] = None
+            return
+        self._layouts[events] = False
+        found = plan(events)
+        if found is not None and found.names:
+            places = (len(events), *found.places)  # the border's own time stands behind the events'
+            self._layouts[events] = self._marker.layout(1, found.names, places) or False
+
     def flush(self) -> None:
         """Give the spans of the step that is over to its border."""
-        spans, self._spans = self._spans, []
+        if self.times:
+            self.settle()
+        spans, self._phases.spans = self._phases.spans, []
         if self._joined:
             spans.extend(self._joined.values())
             self._joined = {}
@@ -208,36 +246,6 @@ def _answer(ask: Callable[..., Any], *args: Any) -> Any:
         return ask(*args)
     except Exception:
         return None
-
-
-def thinned(spans: List[Span], limit: int = MAX_SPANS) -> List[Span]:
-    """At most `limit` spans, as long as leaving out the shortest waits inside other phases does it.
-
-    A phase then goes on over a wait that was left out: the sum over all phases stays what it was.
-    """
-    shortest = SHORTEST_NS
-    while len(spans) > limit and shortest < 1000 * SHORTEST_NS:
-        spans = _without_waits(spans, shortest)
-        shortest *= 4
-    return spans
-
-
-def _without_waits(spans: List[Span], shortest: int) -> List[Span]:
-    phases = sorted((s for s in spans if s[0].startswith("phase.")), key=lambda span: span[1])
-    joined: List[Span] = []
-    for span in phases:
-        name, begin, end, size, count = span
-        if len(joined) > 1:
-            before, wait = joined[-2], joined[-1]
-            if (
-                before[0] == name
-                and (wait[0], wait[1], wait[2]) == (COMMUNICATE, before[2], begin)
-                and wait[2] - wait[1] < shortest
-            ):
-                joined[-2:] = [(name, before[1], end, size, count)]
-                continue
-        joined.append(span)
-    return joined + [s for s in spans if not s[0].startswith("phase.")]
 
 
 _of: Any = weakref.WeakKeyDictionary()

@@ -48,6 +48,7 @@ class VerboseFilter:
         self.lines_seen = 0
         self.lines_unparsed = 0
         self.calls_dropped = 0
+        self.notes_alone = 0  # notes of borders since the last line of MKL's, which need them
 
     def feed(self, chunk: bytes, arrival_ns: int) -> bytes:
         """Take in what arrived at `arrival_ns` (epoch); returns the bytes to pass on now."""
@@ -107,6 +108,8 @@ class VerboseFilter:
 
     def _take_piece(self, line: str) -> None:
         library = mkl if line.startswith("MKL") else onednn
+        if library is mkl:
+            self.notes_alone = 0
         call = library.parse(line)
         self.lines_seen += 1
         if call is not None:
@@ -123,6 +126,11 @@ class VerboseFilter:
         mark = _MARK.fullmatch(line)
         if mark:
             self._clock_ns = int(mark[1])
+            self.notes_alone += 1
+
+    def forget_time(self) -> None:
+        """No notes of borders come any longer: what has no time of its own is placed by its arrival."""
+        self._clock_ns = None
 
     def _take_call(self, call: KernelCall) -> None:
         start_ns = call.start_ns

@@ -194,3 +194,20 @@ def test_calls_that_nobody_takes_are_bounded_and_counted(monkeypatch: pytest.Mon
     verbose.feed(GEMM * 5, NOW)
     assert len(verbose.take()) == 2
     assert verbose.calls_dropped == 3
+
+
+def test_notes_since_the_last_line_that_needs_them_are_counted() -> None:
+    filtered = VerboseFilter()
+    note = b"roofline_verbose,mark,1700000000000000000\n"
+    filtered.feed(note * 3, 0)
+    assert filtered.notes_alone == 3
+    filtered.feed(b"MKL_VERBOSE SGEMM(N,N,4,4,4,0x1,0x2,4,0x3,4,0x4,0x5,4) 1.00us CNR:OFF\n" + note, 0)
+    assert filtered.notes_alone == 1
+
+
+def test_without_notes_a_line_of_mkls_is_placed_by_its_arrival() -> None:
+    filtered = VerboseFilter()
+    filtered.feed(b"roofline_verbose,mark,1000\n", 0)
+    filtered.forget_time()
+    filtered.feed(b"MKL_VERBOSE SGEMM(N,N,4,4,4,0x1,0x2,4,0x3,4,0x4,0x5,4) 1.00us CNR:OFF\n", 5000)
+    assert [call.start_ns for call in filtered.take()] == [5000]

@@ -1,0 +1,157 @@
+"""How hooks say what they found: to the agent, and where MKL's lines need it, in the rank's output."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Optional, Sequence, Tuple
+
+try:
+    from fcntl import fcntl
+except ImportError:  # a Python built without it
+    fcntl = None  # type: ignore[assignment]
+
+# The wrapper sets the signal of its end of the rank's output to what it is anyway where nobody set it: no
+# other open file says so.
+F_GETSIG, STREAM_SIGNAL = 11, 29  # of Linux; SIGIO
+
+NOTES = "ROOFLINE_NOTES"  # names a file whose first byte is 0 while the wrapper wants no notes
+
+Span = Tuple[str, int, int, Optional[int], int]
+MAX_HELD = 1000  # spans that wait for a mark
+
+
+class Marker:
+    """How hooks mark: not at all once the training marks steps itself, and into the verbose stream too."""
+
+    def __init__(self, step: Any, environ: Any = os.environ, profiler: Any = None) -> None:
+        self._step = step
+        self._said = step.said_by_training
+        self._profiler = profiler
+        # The training may have an older roofline_step of its own.
+        self._send_step = getattr(step, "send_step", None)
+        self._send_spans = getattr(step, "send_spans", None)
+        self._send_fact = getattr(step, "send_fact", None)
+        self._stdout = environ.get("ROOFLINE_STDOUT", "")
+        self._noting = _mapped(environ.get(NOTES)) if self._stdout else b"\0"
+        # Steps are read from the log (`run --step-regex`): marks as well would make each of them two.
+        self._silent = environ.get("ROOFLINE_STEPS") == "log"
+        self._start_anew()
+        os.register_at_fork(after_in_child=self._start_anew)  # what is held is the parent's to tell
+
+    def _start_anew(self) -> None:
+        self._held: Sequence[Span] = ()  # spans that go with the next mark
+
+    def border(self, number: int, examples: Optional[int] = None, time_ns: Optional[int] = None) -> None:
+        """This rank's step `number` ended, and the next began, at time_ns (monotonic; default now)."""
+        if not self._silent and not self._said():
+            self._note_in_stream()
+            now = time.monotonic_ns() if time_ns is None else time_ns
+            self._send(((self._step.BORDER, number, examples, now, None, False),))
+            if self._profiler is not None:
+                self._profiler.ended(number, now)
+
+    def window(
+        self,
+        number: int,
+        begin_ns: int,
+        end_ns: int,
+        examples: Optional[int] = None,
+        of: Optional[Tuple[str, int]] = None,
+        asynchronous: bool = False,
+    ) -> None:
+        """Step `number` of this rank, or of the rank `of`, went from begin_ns to end_ns (monotonic)."""
+        if self._silent or self._said():
+            return
+        if of is None:
+            self._note_in_stream()
+        step = self._step
+        begin = (step.BEGIN, number, examples, begin_ns, of, asynchronous)
+        self._send((begin, (step.END, number, examples, end_ns, of, asynchronous)))
+        if of is None and self._profiler is not None:
+            self._profiler.ended(number, end_ns)
+
+    def layout(self, marks: int, names: Sequence[str], places: Sequence[int]) -> Any:
+        """For `alike`: one mark (a border) or two (a window) and spans of these names, each of one thing
+        without bytes; places: where in `times` stand the marks' times, then begin and end of each span. None
+        where the training's own roofline_step is too old for it."""
+        make, step = getattr(self._step, "step_layout", None), self._step
+        kinds = (step.BORDER,) if marks == 1 else (step.BEGIN, step.END)
+        return None if make is None else make(kinds, names, places)
+
+    def alike(self, layout: Any, number: int, examples: Optional[int], times: Sequence[int]) -> bool:
+        """The same as spans() and border() or window(), for steps that differ in numbers only; False: say it
+        with those. times: as the layout was told, and last the time when the step ended."""
+        if self._held or self._silent or self._said():
+            return False
+        if not layout(number, examples, times):
+            return False
+        if self._noting[0]:
+            self._note_in_stream()
+        if self._profiler is not None:
+            self._profiler.ended(number, times[-1])
+        return True
+
+    def _send(
+        self, marks: Sequence[Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]]
+    ) -> None:
+        held, self._held = self._held, ()
+        if self._send_step is not None:
+            self._send_step(marks, held)
+            return
+        for mark in marks:
+            self._step.send_mark(*mark)
+        if held and self._send_spans is not None:
+            self._send_spans(held)
+
+    def spans(self, spans: Sequence[Span]) -> None:
+        """What this rank did when: (name, begin_ns, end_ns, bytes or None, count) each. Call it once a step,
+        just before border() or window(), with which they go; where the hooks do not mark they go at once.
+
+        name: "phase.input" (of the rank's main thread: input, forward, backward, communicate, optimizer),
+        "asked.KIND" (what the framework asked for), "engine.KIND" (what was executed for it).
+        """
+        together = [*self._held, *spans] if self._held else spans
+        if self._silent or self._said() or len(together) > MAX_HELD:
+            self._held = ()
+            if together and self._send_spans is not None:
+                self._send_spans(together)
+        else:
+            self._held = together
+
+    def fact(self, name: str, value: object) -> None:
+        """A setting or size of this rank: "gradient.bytes", "hook.NAME", ... The newest value counts."""
+        if self._send_fact is not None:
+            self._send_fact(name, value)
+
+    def note(self) -> None:
+        """Something begins here of which border() may say later that it was a border."""
+        self._note_in_stream()
+
+    def _note_in_stream(self) -> None:
+        # MKL's verbose lines carry no time; between two of these the wrapper knows their step all the same.
+        if self._stdout and self._noting[0]:
+            try:
+                # Whether the output still goes to the wrapper: a sign on the open file tells it soonest.
+                if (fcntl is not None and fcntl(1, F_GETSIG) == STREAM_SIGNAL) or self._is_stream():
+                    os.write(1, b"roofline_verbose,mark,%d\n" % time.time_ns())
+            except OSError:
+                self._stdout = ""
+
+    def _is_stream(self) -> bool:
+        status = os.fstat(1)
+        return bool("%d:%d" % (status.st_dev, status.st_ino) == self._stdout)
+
+
+def _mapped(path: Optional[str]) -> Any:
+    """The first byte of the file at `path`, as it is whenever it is looked at; 1 where there is none."""
+    try:
+        import mmap
+
+        file = os.open(path or "", os.O_RDONLY)
+        try:
+            return mmap.mmap(file, 1, prot=mmap.PROT_READ)
+        finally:
+            os.close(file)
+    except Exception:
+        return b"\1"
