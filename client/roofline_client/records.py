@@ -77,6 +77,7 @@ class Ceiling(NamedTuple):
     clock_hz: float | None
     peer: str
     operation: str
+    doubt: str  # why the machine may do better; "": nothing is known
 
 
 class Roof(NamedTuple):

@@ -161,6 +161,7 @@ class Ceiling(NamedTuple):
     clock_hz: float | None = None
     peer: str = ""
     operation: str = ""
+    doubt: str = ""
 
 
 class SourceStatus(NamedTuple):

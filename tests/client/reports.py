@@ -125,6 +125,7 @@ def ceiling(name: str, kind: str, value: float, **more: Any) -> Ceiling:
         None,
         "",
         "",
+        "",
     )
     return made._replace(**more)
 

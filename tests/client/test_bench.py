@@ -30,6 +30,7 @@ CEILING = Ceiling(
     clock_hz=None,
     peer="b",
     operation="",
+    doubt="",
 )
 
 

@@ -33,6 +33,7 @@ class Ceiling(NamedTuple):
     clock_hz: float | None = None  # of the cores, or of a GPU's SMs, while it ran
     peer: str = ""  # of a network: the hostname at the other end
     operation: str = ""  # "read", "copy", "triad"; "fma", "mul_add", "dot", "gemm"
+    doubt: str = ""  # why the machine may do better; "": nothing is known
 
 
 class SweepPoint(NamedTuple):
@@ -55,6 +56,7 @@ class Calibration(NamedTuple):
     ceilings: tuple[Ceiling, ...]
     notes: tuple[str, ...] = ()  # what could not be measured, and what may have disturbed the rest
     sweep: tuple[SweepPoint, ...] = ()  # by operation, stores, threads, each from small to large
+    effort: str = "normal"  # "quick", "normal", "full"
 
 
 def to_json(calibration: Calibration) -> dict[str, Any]:
@@ -81,6 +83,7 @@ def from_json(value: object) -> Calibration:
         # What follows is newer than the first files of this format.
         notes=tuple(_texts(value.get("notes", []))),
         sweep=tuple(map(point_from_json, _list(value.get("sweep", []), "sweep"))),
+        effort=_text(value, "effort", "normal"),
     )
 
 
@@ -124,6 +127,7 @@ def ceiling_from_json(value: object) -> Ceiling:
         clock_hz=_number(value, "clock_hz") if value.get("clock_hz") is not None else None,
         peer=_text(value, "peer", ""),
         operation=_text(value, "operation", ""),
+        doubt=_text(value, "doubt", ""),
     )
 
 

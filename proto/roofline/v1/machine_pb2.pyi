@@ -55,7 +55,7 @@ class Machine(_message.Message):
     def __init__(self, host: _Optional[str] = ..., cpu_model: _Optional[str] = ..., sockets: _Optional[int] = ..., cores: _Optional[int] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., kernel: _Optional[str] = ..., ceilings: _Optional[_Iterable[_Union[Ceiling, _Mapping]]] = ...) -> None: ...
 
 class Ceiling(_message.Message):
-    __slots__ = ("name", "kind", "level", "precision", "width", "value", "unit", "spread", "method", "time_ns", "device", "threads", "provenance", "median", "clock_hz", "peer", "operation")
+    __slots__ = ("name", "kind", "level", "precision", "width", "value", "unit", "spread", "method", "time_ns", "device", "threads", "provenance", "median", "clock_hz", "peer", "operation", "doubt")
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +73,7 @@ class Ceiling(_message.Message):
     CLOCK_HZ_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
+    DOUBT_FIELD_NUMBER: _ClassVar[int]
     name: str
     kind: str
     level: str
@@ -90,7 +91,8 @@ class Ceiling(_message.Message):
     clock_hz: float
     peer: str
     operation: str
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., level: _Optional[str] = ..., precision: _Optional[str] = ..., width: _Optional[int] = ..., value: _Optional[float] = ..., unit: _Optional[str] = ..., spread: _Optional[float] = ..., method: _Optional[str] = ..., time_ns: _Optional[int] = ..., device: _Optional[str] = ..., threads: _Optional[int] = ..., provenance: _Optional[_Union[Provenance, str]] = ..., median: _Optional[float] = ..., clock_hz: _Optional[float] = ..., peer: _Optional[str] = ..., operation: _Optional[str] = ...) -> None: ...
+    doubt: str
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., level: _Optional[str] = ..., precision: _Optional[str] = ..., width: _Optional[int] = ..., value: _Optional[float] = ..., unit: _Optional[str] = ..., spread: _Optional[float] = ..., method: _Optional[str] = ..., time_ns: _Optional[int] = ..., device: _Optional[str] = ..., threads: _Optional[int] = ..., provenance: _Optional[_Union[Provenance, str]] = ..., median: _Optional[float] = ..., clock_hz: _Optional[float] = ..., peer: _Optional[str] = ..., operation: _Optional[str] = ..., doubt: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
     __slots__ = ("name", "works", "reason", "advice", "fills")
