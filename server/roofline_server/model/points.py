@@ -159,10 +159,10 @@ def intensity_spread(
     """Over the completely watched steps of all ranks. steps, flops: of a Level; no flops: all."""
     each = []
     known = _kernels(ranks)
-    for k, column, done in zip(known, steps, flops or [k.flops for k in known], strict=False):
+    for k, column, counted in zip(known, steps, flops or [k.flops for k in known], strict=False):
         if column is not None and k.has_flops:
-            flops, moved = done[k.complete].astype(np.float64), column[k.complete]
-            each.append(flops[moved > 0] / moved[moved > 0])
+            done, moved = counted[k.complete].astype(np.float64), column[k.complete]
+            each.append(done[moved > 0] / moved[moved > 0])
     return spread(np.concatenate(each)) if each else None
 
 
@@ -252,11 +252,12 @@ def plain(
     gpu: bool,
     spread: Spread | None = None,
     more: float = 0.0,
+    sharing: int = 1,
 ) -> RoofPoint:
     """A point of bare numbers: FLOP, bytes, seconds. gpu: a profiler counted its FLOPs; spread: of FLOP/s.
 
     limits: as of `against`, at least one. more: FLOPs done in this time whose bytes are not known: they count
-    for the rate alone."""
+    for the rate alone. sharing: how many like it compute in these places at once."""
     counted = Provenance.MEASURED if gpu else Provenance.ANALYTIC
     origin = counted if level == MINIMUM or gpu else Provenance.ESTIMATED
     x = flops / moved if moved else None
@@ -278,7 +279,7 @@ def plain(
     )
     if made.words or made.headroom.value is None or x is None:
         return made
-    return made._replace(words=verdicts.of_work(made.headroom.value, x, level, limits[0]))
+    return made._replace(words=verdicts.of_work(made.headroom.value, x, level, limits[0], sharing))
 
 
 def _scaled(found: Value, by: float) -> Value:

@@ -21,6 +21,7 @@ from .records import Isocurve, OverheadBox
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
 MOST_DECADES = 12
 FAR = 0.1  # of the roof: what is lower is not said to be held back by it
+LOW = 0.2  # of the roof: up to here nobody knows what holds it back
 
 
 class Machine(NamedTuple):
@@ -78,8 +79,9 @@ def least_time(work: Work, machine: Machine) -> float:
     return max(work.flops / machine.flops, work.bytes / machine.bytes)
 
 
-def words(work: Work, machine: Machine, placed: Placed) -> str:
-    """What decides, how far it is from the roof, and what would help."""
+def words(work: Work, machine: Machine, placed: Placed, parts: float = 1) -> str:
+    """What decides, how far it is from the roof, and what would help. parts: of how many like it, which have
+    the peaks together, this is one."""
     share = least_time(work, machine) / work.seconds
     if placed.bound == OVERHEAD:
         return (
@@ -91,10 +93,17 @@ def words(work: Work, machine: Machine, placed: Placed) -> str:
             f"{_short(share)} times what the {peak} allows: caches save traffic that was counted, or the "
             "ceiling was measured too low"
         )
+    if parts > 1:
+        share, peak = min(1.0, share * parts), f"{peak} that it has as one of {parts:.3g}"
     if share < FAR:
         return f"{_short(1 / share)} times slower than the {peak} allows: something else holds it back"
     what = "computing" if placed.bound == COMPUTE else "moving data"
-    return f"bound by {what}, at {_short(100 * share)} % of the {peak}{_help(placed.bound, share)}"
+    said = f"bound by {what}, at {_short(100 * share)} % of the {peak}{_help(placed.bound, share)}"
+    return (
+        said
+        if share >= LOW
+        else f"at best {said}, if few threads, short calls or waiting do not hold it back"
+    )
 
 
 def _help(bound: str, share: float) -> str:

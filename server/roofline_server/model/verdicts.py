@@ -14,7 +14,9 @@ from .wording import many
 from .work import without_bytes
 
 AT_ROOF, ABOVE = 1.1, 0.95  # headroom below which something is at its roof, and above it
-FAR = 10  # headroom above which it is not the roof that holds something back
+NEAR = 5  # headroom up to which it is the roof that holds something back, as far as numbers can tell
+FAR = 10  # headroom above which it is not; between the two nobody knows
+CAUSES = "few threads, short calls or waiting"
 FILLED = 0.8  # share of its steps that kernels fill when it is they that matter
 NARROW = 0.3  # share of FLOPs in narrow vectors worth a word
 PURE = 0.95  # share of FLOPs in one precision above which the others need no word
@@ -38,12 +40,12 @@ def sentence(
 ) -> str:
     """limits: of the place that is said to hold it back. sharing: how many ranks compute there."""
     fill = filled(ranks)
-    if fill is not None and fill < FILLED and headroom > AT_ROOF:
-        said = _hardly_computing(headroom, fill, values)
+    parts = max(1.0, sharing / max(1, len(ranks)))
+    if fill is not None and fill < FILLED and headroom > AT_ROOF * parts:
+        said = _hardly_computing(headroom, fill, values, parts)
     else:
-        parts = sharing / max(1, len(ranks))
         said = of_work(headroom, intensity, level, limits, parts) + _narrow(
-            ranks, intensity, level, limits, headroom
+            ranks, intensity, level, limits, headroom / parts
         )
     return "; ".join(filter(None, (said, _mixed(ranks, limits), _shared(limits, sharing, level))))
 
@@ -58,35 +60,48 @@ def of_work(headroom: float, intensity: float, level: str, limits: Limits, parts
         return limits.lacks(level)
     if headroom < ABOVE:
         return _above(headroom, level, ceiling.kind)
-    if headroom > FAR * max(1, parts):
-        return _far(headroom, ceiling.name)
-    if ceiling.kind == "compute":
-        if headroom < AT_ROOF:
-            return f"compute-bound, {_below(headroom)}: only a cheaper precision or more machines help"
-        return f"compute-bound, {_below(headroom)}: larger batches or operations fill its units better"
-    if ceiling.kind == "network":
-        advice = "fewer bytes (larger batch, compression) or a faster network"
-        return f"network-bound, {_below(headroom)}: {advice}"
+    left = headroom / max(1.0, parts)
+    if left > FAR:
+        return _far(left, parts, ceiling.name)
+    what, advice = _bound(ceiling.kind, left, level, limits)
+    said = f"{what}, {_below(headroom, parts)}"
+    if left <= NEAR:
+        return f"{said}: {advice}"
+    return f"at best {said}: {CAUSES} may hold it back, else {advice}"
+
+
+def _bound(kind: str, left: float, level: str, limits: Limits) -> tuple[str, str]:
+    """What binds, and what helps."""
+    if kind == "compute":
+        if left < AT_ROOF:
+            return "compute-bound", "only a cheaper precision or more machines help"
+        return "compute-bound", "larger batches or operations fill its units better"
+    if kind == "network":
+        return "network-bound", "fewer bytes (larger batch, compression) or a faster network"
     where = main_memory(limits.device).upper() if level == MINIMUM else level.upper()
     if_ = " if its tensors come from there" * (level == MINIMUM)
-    return f"memory-bound on {where}{if_}, {_below(headroom)}: raise intensity (larger batch, fusion)"
+    return f"memory-bound on {where}{if_}", "raise intensity (larger batch, fusion)"
 
 
-def _below(headroom: float) -> str:
-    if headroom < AT_ROOF:
-        return f"at the roof ({1 / headroom:.0%} of it)"
-    return f"{_times(headroom)} below the roof"
+def _below(headroom: float, parts: float) -> str:
+    left = headroom / max(1.0, parts)
+    if left < AT_ROOF:
+        return f"at {_roof(parts)} ({1 / headroom:.0%} of it)" if parts <= 1 else f"at {_roof(parts)}"
+    return f"{_times(left)} below {_roof(parts)}"
+
+
+def _roof(parts: float) -> str:
+    return "the roof" if parts <= 1 else f"its part of the roof (1/{parts:.3g} of it)"
 
 
 def _times(headroom: float) -> str:
     return f"{headroom:.2g}x" if headroom < 10 else f"{headroom:,.0f}x"
 
 
-def _far(headroom: float, ceiling: str) -> str:
+def _far(left: float, parts: float, ceiling: str) -> str:
+    roof = "its roof" if parts <= 1 else "its part of the roof"
     causes = "few threads, short calls, waiting, or what else runs there"
-    return (
-        f"{_times(headroom)} below its roof ({ceiling}), which is not what holds it back: look for {causes}"
-    )
+    return f"{_times(left)} below {roof} ({ceiling}), which is not what holds it back: look for {causes}"
 
 
 def _above(headroom: float, level: str, kind: str) -> str:
@@ -96,10 +111,11 @@ def _above(headroom: float, level: str, kind: str) -> str:
     return f"{over}: the ceiling was measured too low (on a busy node?), or something is counted twice"
 
 
-def _hardly_computing(headroom: float, fill: float, values: Mapping[str, Value]) -> str:
-    reached = 1 / headroom / fill
+def _hardly_computing(headroom: float, fill: float, values: Mapping[str, Value], parts: float) -> str:
+    reached = parts / headroom / fill
+    roof = "the roof" if parts <= 1 else "their part of the roof"
     filling = f"but they fill only {fill:.0%}" if reached >= FILLED / 2 else f"and fill only {fill:.0%}"
-    said = f"its kernels reach {reached:.0%} of the roof, {filling} of the step"
+    said = f"its kernels reach {reached:.0%} of {roof}, {filling} of the step"
     return f"{said}: {_aside(values)}"
 
 

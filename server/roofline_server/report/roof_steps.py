@@ -16,23 +16,25 @@ from ..model.work import dominant_precision, no_bytes_of
 from ..records import ABSENT, Floats, Ints
 from ..store.view import JobView
 from . import roofs
+from .crowds import Crowd, sharing
 
 MOST_POINTS = 2000
 LEVELS = 3  # of a hierarchical roofline, about
 
 
 def of_steps(
-    view: JobView, evidence: Mapping[int, RankEvidence], kind: str
+    view: JobView, evidence: Mapping[int, RankEvidence], kind: str, there: Crowd
 ) -> tuple[list[RoofPoint], list[str]]:
     """A point for each completely watched step, of every level in a hierarchical roofline. Of too many steps
-    those that stand evenly in order of their FLOP/s, the slowest and the fastest among them."""
+    those that stand evenly in order of their FLOP/s, the slowest and the fastest among them. there: of the
+    whole job."""
     known = {n: r for n, r in evidence.items() if r.kernels is not None and r.kernels.complete.any()}
     notes = [f"{r.key}: no step is known whole with its FLOPs" for n, r in evidence.items() if n not in known]
     each = max(2, MOST_POINTS // max(1, len(known)) // (LEVELS if kind == "hierarchical" else 1))
     found: list[RoofPoint] = []
     for number, rank in known.items():
         limits = roofs.everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
-        made = list(_steps_of(rank, limits, kind, each))
+        made = list(_steps_of(rank, limits, kind, each, sharing(there, limits)))
         if not made:
             notes.append(f"{rank.key}: of no step both FLOPs and bytes are known")
         found += made
@@ -45,7 +47,9 @@ def of_steps(
     return found, notes
 
 
-def _steps_of(rank: RankEvidence, limits: Sequence[Limits], kind: str, most: int) -> Iterable[RoofPoint]:
+def _steps_of(
+    rank: RankEvidence, limits: Sequence[Limits], kind: str, most: int, mates: int
+) -> Iterable[RoofPoint]:
     k = rank.kernels
     if k is None or not k.has_flops:
         return
@@ -59,7 +63,7 @@ def _steps_of(rank: RankEvidence, limits: Sequence[Limits], kind: str, most: int
                 number = "" if k.step is None else f" step {k.step[row]}"
                 who = Named(f"{rank.key}{number}", "step", rank.role, rank.key, rank.host)
                 more = int(k.flops[row]) - flops
-                made = plain(who, level, flops, moved, lasted, limits, k.on_gpu, more=more)
+                made = plain(who, level, flops, moved, lasted, limits, k.on_gpu, more=more, sharing=mates)
                 yield made._replace(incomplete=_incomplete(k, row, more))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from ..store.view import JobView
 from . import roofs
 from .about import about
 from .build import gather
+from .crowds import crowd
 from .evidence import NEEDED as OF_REPORT
 from .inside import inside
 from .members import latest_life, role_order
@@ -71,9 +71,10 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
         groups = _groups(view, evidence, every, points)
         found = [made for group in groups for made in _points(group, kind)]
     elif points == "step":
-        found, notes = of_steps(view, evidence, kind)
+        found, notes = of_steps(view, evidence, kind, crowd(view, every))
     else:
-        found, notes = of_kernels(store, view, evidence, subject.steps, kind, points)
+        there = crowd(view, every)
+        found, notes = of_kernels(store, view, evidence, subject.steps, kind, points, there)
     drawn = _roofs(view, evidence, found, kind)
     return Roofline(
         about=about([view]),
@@ -103,12 +104,13 @@ def _groups(
     view: JobView, evidence: Mapping[int, RankEvidence], every: Mapping[int, RankEvidence], points: str
 ) -> list[Group]:
     places = roofs.places(view, every)
-    crowd = Counter((place.host, place.device) for mine in places.values() for place in mine)
+    there = crowd(view, every)
     found = []
     for who, ranks in _named(evidence, points):
         limits = roofs.of_ranks(view, ranks)
         scope = Scope.ROLE if points == "role" else Scope.PROCESS
-        sharing = max(crowd[place.host, place.device] for number in ranks for place in places[number])
+        known = roofs.computing(ranks)
+        sharing = max(there[place.host, place.device] for number in known for place in places[number])
         mates = sum(mine[0].host == who.host for mine in places.values())
         if len(limits) > 1:
             who = who._replace(label=f"{who.label}, mean of {len(limits)} GPUs")
@@ -155,6 +157,7 @@ def _points(group: Group, kind: str) -> list[RoofPoint]:
     time = _time(group)
     found = []
     for level in _levels(group, kind):
+        intensities = intensity_spread(group.evidence, level.steps, level.flops)
         made = point(
             group.who,
             level,
@@ -162,7 +165,7 @@ def _points(group: Group, kind: str) -> list[RoofPoint]:
             group.limits,
             time,
             incomplete=verdicts.incomplete(group.evidence, group.values, level.name),
-            spreads=(intensity_spread(group.evidence, level.steps), flops_spread(group.evidence)),
+            spreads=(intensities, flops_spread(group.evidence)),
             flops_per_joule=group.values["flops_per_joule"],
         )
         found.append(made._replace(words=made.words or _words(group, made)))

@@ -61,8 +61,11 @@ def panel(
     machine, lacks = _machine(limits)
     notes += [lacks] if lacks else []
     notes += [] if limits.launch or not machine else [_no_launch(limits)]
-    notes += _shared(limits, shown)
-    made = [_point(d, machine, lacks, points) for d in shown]
+    there = _crowd(drawn)
+    notes += _shared(limits, max(there.values(), default=0))
+    # Kernels of a GPU run one after another, each on all of it.
+    alone = points == "kernel" and bool(limits.device)
+    made = [_point(d, machine, lacks, points, 1 if alone else there[d.job]) for d in shown]
     return (
         TimePanel(
             limits.host,
@@ -107,15 +110,17 @@ def _machine(limits: Limits) -> tuple[Machine | None, str]:
     return Machine(limits.compute.value, memory.value, launch), ""
 
 
-def _shared(limits: Limits, shown: Sequence[Drawn]) -> list[str]:
-    """A word on ranks that have the peaks together."""
+def _crowd(drawn: Sequence[Drawn]) -> dict[str, int]:
+    """How many ranks of each job have the peaks together."""
     ranks: dict[tuple[str, str], int] = {}
-    for job, role in dict.fromkeys((d.job, d.found.role) for d in shown):
-        mine = [d.found for d in shown if (d.job, d.found.role) == (job, role)]
+    for job, role in dict.fromkeys((d.job, d.found.role) for d in drawn):
+        mine = [d.found for d in drawn if (d.job, d.found.role) == (job, role)]
         named = len({f.rank for f in mine if f.rank})
         ranks[job, role] = max(named, *(f.ranks for f in mine))
-    each = {job: sum(n for (j, _), n in ranks.items() if j == job) for job, _ in ranks}
-    most = max(each.values(), default=0)
+    return {job: sum(n for (j, _), n in ranks.items() if j == job) for job, _ in ranks}
+
+
+def _shared(limits: Limits, most: int) -> list[str]:
     where = f"{limits.host} {limits.device}".strip()
     return [f"{most} ranks share the peaks of {where}: one alone does not reach them"] if most > 1 else []
 
@@ -132,7 +137,7 @@ def _worth_most(drawn: Sequence[Drawn]) -> tuple[list[Drawn], list[str]]:
 # -- points -------------------------------------------------------------------------------------------------
 
 
-def _point(d: Drawn, machine: Machine | None, lacks: str, points: str) -> TimePoint:
+def _point(d: Drawn, machine: Machine | None, lacks: str, points: str, parts: int) -> TimePoint:
     f = d.found
     work = Work(f.flops or 0.0, f.bytes or 0.0, f.seconds, f.launches)
     placed = plane.place(work, machine) if machine is not None else None
@@ -159,7 +164,7 @@ def _point(d: Drawn, machine: Machine | None, lacks: str, points: str) -> TimePo
         bound=placed.bound if placed else "",
         time_spread=f.spread,
         incomplete=f.incomplete,
-        words=plane.words(work, machine, placed) if machine and placed else lacks,
+        words=plane.words(work, machine, placed, parts) if machine and placed else lacks,
         level=f.level,
     )
 

@@ -131,3 +131,17 @@ def test_without_a_time_above_zero_there_are_no_isocurves() -> None:
 def test_words_say_what_decides_and_how_far_it_is_from_the_roof(work: Work, said: str) -> None:
     machine = Machine(1e12, 1e11, 1e-5)
     assert said in words(work, machine, place(work, machine))
+
+
+def test_ranks_that_have_the_peaks_together_are_held_against_their_parts() -> None:
+    machine = Machine(1e12, 1e11)
+    work = Work(1e12, 1e6, 16.0, 1)
+    assert words(work, machine, place(work, machine)).startswith("16 times slower")
+    said = words(work, machine, place(work, machine), 16)
+    assert said.startswith("bound by computing, at 100 % of the peak FLOP/s that it has as one of 16:")
+
+
+def test_between_near_and_far_nobody_knows_what_holds_it_back() -> None:
+    machine = Machine(1e12, 1e11)
+    work = Work(1e12, 1e6, 9.0, 1)
+    assert words(work, machine, place(work, machine)).startswith("at best bound by computing, at 11 % of")

@@ -121,6 +121,21 @@ def test_what_is_far_below_its_roof_is_not_held_back_by_it(intensity: float, cei
     assert "-bound" in said(35.0, intensity, evidence(), sharing=4)
 
 
+def test_who_has_its_part_of_a_shared_roof_is_at_it() -> None:
+    whole = "only a cheaper precision or more machines help; the node's roof is shared by 16 ranks"
+    words = said(16.0, 2 * RIDGE, evidence(), sharing=16)
+    assert words == f"compute-bound, at its part of the roof (1/16 of it): {whole}"
+    assert "32x" not in said(32.0, 2 * RIDGE, evidence(), sharing=16)
+    assert "2x below its part of the roof" in said(32.0, 2 * RIDGE, evidence(), sharing=16)
+
+
+@pytest.mark.parametrize("headroom", [9.7, 11.0])
+def test_a_little_more_or_less_changes_what_is_said_a_little(headroom: float) -> None:
+    words = said(headroom, 2 * RIDGE, evidence())
+    assert "few threads, short calls" in words
+    assert not words.startswith("compute-bound")
+
+
 def test_level_without_ceiling_has_the_reason_for_words() -> None:
     assert "no L2 bandwidth of node1" in verdicts.of_work(2.0, 1.0, "l2", NODE)
 
@@ -135,7 +150,8 @@ def test_shared_gpu_is_said() -> None:
     gpu = limits("node1", "gpu 0", [PEAK_F32._replace(device="gpu 0"), hbm], "f32")
     words = said(3.0, 1, evidence(), level="hbm", sharing=2, where=gpu)
     assert (
-        words.startswith("memory-bound on HBM, 3x below") and "the GPU's roof is shared by 2 ranks" in words
+        words.startswith("memory-bound on HBM, 1.5x below its part of the roof (1/2 of it)")
+        and "the GPU's roof is shared by 2 ranks" in words
     )
 
 
