@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..clock import NodeClock
-from ..records import ABSENT, Frame, Table, columns, concatenate, rows, take
+from ..records import ABSENT, Frame, Ints, Table, columns, concatenate, rows, take
 from .segments import Segment
 
 # The rows of a rank follow each other in each segment. So few stretches are put together at half the cost of
 # sorting their rows.
 MOST_RUNS = 4096
+ROWS_FOR_THREADS = 20_000  # in a file of fewer, handing its columns to threads costs more than reading them
 
 
 class Reader:
@@ -43,7 +44,8 @@ class Reader:
     def _pieces(self, segment: Segment, wanted: frozenset[str] | None) -> list[Table]:
         with pq.ParquetFile(self._root / segment.path) as file:
             names = [name for name in file.schema_arrow.names if wanted is None or name in wanted]
-            return [plain(batch) for batch in file.read(names).to_batches()]
+            arrow = file.read(names, use_threads=segment.rows > ROWS_FOR_THREADS)
+            return [plain(batch) for batch in arrow.to_batches()]
 
     def close(self) -> None:
         """Let go."""
@@ -51,7 +53,7 @@ class Reader:
 
 def plain(arrow: Any) -> Table:
     """The columns of a record batch; what is null in one is absent."""
-    return {name: _plain(arrow.column(name)) for name in arrow.schema.names}
+    return {name: _plain(column) for name, column in zip(arrow.schema.names, arrow.columns, strict=True)}
 
 
 def _plain(column: Any) -> Any:
@@ -62,22 +64,22 @@ def _plain(column: Any) -> Any:
 
 def grouped_by_rank(tables: Sequence[Table]) -> Table:
     """All rows, by rank, and of each rank in order of the tables."""
-    runs = [run for table in tables for run in _runs(table)]
-    if len(runs) > MOST_RUNS:
-        table = concatenate(list(tables))
+    some = [table for table in tables if rows(table)]
+    edges = [_edges(table["rank"]) for table in some]
+    if sum(map(len, edges)) > MOST_RUNS:
+        table = concatenate(some)
         return take(table, np.argsort(table["rank"], kind="stable"))
+    runs = [
+        (int(table["rank"][begin]), {name: column[begin:end] for name, column in table.items()})
+        for table, at in zip(some, edges, strict=True)
+        for begin, end in pairwise(at)
+    ]
     return concatenate([run for _, run in sorted(runs, key=itemgetter(0))])
 
 
-def _runs(table: Table) -> list[tuple[int, Table]]:
-    """(rank, rows of it that follow each other)."""
-    if not rows(table):
-        return []
-    ranks = table["rank"]
-    edges = [0, *(np.flatnonzero(ranks[1:] != ranks[:-1]) + 1).tolist(), len(ranks)]
-    return [
-        (int(ranks[a]), {name: column[a:b] for name, column in table.items()}) for a, b in pairwise(edges)
-    ]
+def _edges(ranks: Ints) -> list[int]:
+    """Where rows of another rank begin, and the end."""
+    return [0, *(np.flatnonzero(ranks[1:] != ranks[:-1]) + 1).tolist(), len(ranks)]
 
 
 def ranks_in(table: Table) -> set[int]:
