@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -12,158 +12,57 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from .. import units
-from ..errors import ClientError
 from ..model_records import Breakdown, BreakdownPart
 from ..names import clean
-from . import caption, sheet, style
+from . import caption, legends, sheet, style
+from .breakdown_panels import Bar, Panel, adds_up, length, panels_of, title_of
 from .labels import shortened
 from .scales import tick, unit_for
 
-TITLES = {
-    "time": "Time",
-    "flops_by_width": "FLOPs by vector width",
-    "flops_by_precision": "FLOPs by precision",
-    "work_and_memory": "FLOPs and memory accesses",
-    "traffic_by_level": "Traffic by level",
-    "kernels_by_time": "Kernels by time",
-}
-MOST_BARS, MOST_PARTS = 16, 8
 REST = "the rest"
-BAR, WIDTH, LEFT = 0.27, 4.7, 1.3  # inches
+BAR, WIDTH = 0.27, 5.2  # inches
 TITLED, UNDER = 0.34, 0.34  # inches above and under the bars of a panel, without its legend
-
-
-class Bar(NamedTuple):
-    """The parts of one subject, in order."""
-
-    subject: str
-    role: str
-    parts: list[BreakdownPart]
-
-
-class Panel(NamedTuple):
-    """One question."""
-
-    kind: str
-    bars: list[Bar]
-    colours: dict[str, str]  # by part, in the order they are drawn
 
 
 def figure(record: Breakdown) -> Figure:
     """A panel for each kind of breakdown there is. Raises ClientError when there is none."""
-    panels, notes = _panels(record)
+    panels, notes = panels_of(record)
     with sheet.settings():
-        keys = [sheet.measured(_handles(panel), WIDTH) for panel in panels]
-        boxes, top = [], sheet.TOP
+        keys = [legends.measured(_handles(panel), WIDTH) for panel in panels]
+        left, boxes, top = _room_for_subjects(panels), list[sheet.Box](), sheet.TOP
         for panel, key in zip(panels, keys, strict=True):
-            boxes.append(sheet.Box(LEFT, top + TITLED + key.height, WIDTH, _height(panel)))
-            top = boxes[-1].top + boxes[-1].height + UNDER
+            boxes.append(sheet.Box(left, top + TITLED + key.height, WIDTH, _height(panel)))
+            # Bars with scales of their own have no numbers under them.
+            top = boxes[-1].top + boxes[-1].height + (UNDER if len(_scales(panel)) == 1 else UNDER / 3)
         made, axes = sheet.blank(boxes)
         for axis, panel, box, key in zip(axes, panels, boxes, keys, strict=True):
             _draw_with_key(axis, panel, key, box.height)
         title = caption.title("Breakdown", record.about)
         under = caption.of(record.about, notes, record.notes)
-        sheet.finish(made, boxes, title, [], under, below=UNDER)
+        sheet.finish(made, axes, boxes, title, [], under, below=UNDER)
     return made
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: Breakdown) -> None:
     """Draw on these axes, one for each kind of breakdown. Errors as of `figure`."""
-    panels, _ = _panels(record)
+    panels, _ = panels_of(record)
     with sheet.settings():
         given = sheet.given(axes, len(panels), "each kind of breakdown")
         for axis, panel in zip(given, panels, strict=True):
             width, height = sheet.size(axis)
-            _draw_with_key(axis, panel, sheet.measured(_handles(panel), width), height)
+            _draw_with_key(axis, panel, legends.measured(_handles(panel), width), height)
 
 
-def _draw_with_key(axis: Axes, panel: Panel, key: sheet.Size, height: float) -> None:
+def _draw_with_key(axis: Axes, panel: Panel, key: legends.Size, height: float) -> None:
     """The legend stands above the axes: inside it would cover bars; height: of the axes, inches."""
     _draw(axis, panel, pad=key.height * 72 + 9)
-    sheet.legend_above(axis, _handles(panel), key.columns, 3 / 72 / height)
-
-
-def _panels(record: Breakdown) -> tuple[list[Panel], list[str]]:
-    kinds = dict.fromkeys([*TITLES, *(part.kind for part in record.parts)])
-    notes: list[str] = []
-    found = [panel for kind in kinds if (panel := _panel(kind, record.parts, notes))]
-    notes += _absent(record.parts)
-    if not found:
-        said = caption.joined([*notes, *record.notes][:3]) or "nothing was counted and no step was timed"
-        raise ClientError(f"nothing to draw: {clean(said)}")
-    return found, notes
-
-
-def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> Panel | None:
-    own = [part for part in parts if part.kind == kind]
-    shown = [part for part in own if part.value.value is not None and part.value.value > 0]
-    if not shown:
-        return None
-    subjects = dict.fromkeys((part.subject, part.role) for part in shown)
-    bars = [Bar(name, role, [p for p in shown if p.subject == name]) for name, role in subjects]
-    if len(bars) > MOST_BARS:
-        bars.sort(key=_length, reverse=True)
-        notes.append(f"{_title(kind)}: the {MOST_BARS} longest of {len(bars)} bars.")
-    return Panel(kind, bars[:MOST_BARS], _colours(kind, shown))
-
-
-def _title(kind: str) -> str:
-    return TITLES.get(kind, clean(kind).replace("_", " "))
-
-
-def _absent(parts: Sequence[BreakdownPart]) -> list[str]:
-    """What is absent and why, reason by reason."""
-    reasons: dict[str, list[BreakdownPart]] = {}
-    for part in parts:
-        if part.value.value is None:
-            reasons.setdefault(part.value.reason or "nobody measured it", []).append(part)
-    return [f"{_lacking(own)} absent: {why}." for why, own in reasons.items()]
-
-
-def _lacking(parts: Sequence[BreakdownPart]) -> str:
-    """ "FLOPs by precision, FLOPs by vector width of chief, ps"."""
-    names = ", ".join(dict.fromkeys(clean(p.subject) for p in parts))
-    kinds = list(dict.fromkeys(_title(p.kind) for p in parts))
-    if len(kinds) == 1 and len({p.part for p in parts}) < 4:
-        kinds = [f"{kinds[0]} ({', '.join(dict.fromkeys(clean(p.part) for p in parts))})"]
-    return f"{', '.join(kinds)} of {shortened(names, 60)}"
-
-
-def _length(bar: Bar) -> float:
-    return sum(part.value.value or 0.0 for part in bar.parts)
-
-
-def _adds_up(bars: Sequence[Bar]) -> bool:
-    """Whether parts are shares of a whole: what passes one level passes the next, too."""
-    return any(part.share.value is not None for bar in bars for part in bar.parts)
-
-
-def _colours(kind: str, parts: Sequence[BreakdownPart]) -> dict[str, str]:
-    """Of many parts the largest have a colour, the rest one together."""
-    totals: dict[str, float] = {}
-    for part in parts:
-        totals[part.part] = totals.get(part.part, 0.0) + (part.value.value or 0.0)
-    names = list(totals)
-    if len(names) > MOST_PARTS:
-        largest = sorted(names, key=lambda name: -totals[name])[: MOST_PARTS - 1]
-        names = [name for name in names if name in largest]
-    if kind in ("flops_by_width", "flops_by_precision"):
-        told = sorted((name for name in names if "not told" not in name), key=_width)
-        shades = {name: style.shade(at, len(told)) for at, name in enumerate(told)}
-        return {**shades, **{name: style.PARTS["other"] for name in names if name not in shades}}
-    return {name: style.part_colour(name, at) for at, name in enumerate(names)}
-
-
-def _width(part: str) -> tuple[int, str]:
-    """Order from narrow to wide: scalar, then the bits that are said, then tiles."""
-    bits = [int(word) for word in part.replace("-", " ").split() if word.isdecimal()]
-    return (10_000 if "amx" in part.casefold() else max(bits, default=0)), part
+    legends.above(axis, _handles(panel), key.columns, 3 / 72 / height)
 
 
 def _draw(axis: Axes, panel: Panel, pad: float = 4.0) -> None:
-    stacked = _adds_up(panel.bars)
+    stacked = adds_up(panel.bars)
     scales = _scales(panel)
-    ends = [_length(bar) for bar in panel.bars] if stacked else [_largest(bar, scales) for bar in panel.bars]
+    ends = [length(bar) for bar in panel.bars] if stacked else [_largest(bar, scales) for bar in panel.bars]
     for row, bar in enumerate(panel.bars):
         if stacked:
             _stack(axis, panel, bar, row, max(ends))
@@ -177,7 +76,7 @@ def _draw(axis: Axes, panel: Panel, pad: float = 4.0) -> None:
     axis.tick_params(axis="y", length=0)
     axis.spines[["top", "right", "left"]].set_visible(False)
     own = " (each to its own scale)" if len(scales) > 1 else ""
-    sheet.name_panel(axis, f"{_title(panel.kind)}{own}", pad)
+    sheet.name_panel(axis, f"{title_of(panel.kind)}{own}", pad)
 
 
 def _scales(panel: Panel) -> dict[str, float]:
@@ -187,8 +86,18 @@ def _scales(panel: Panel) -> dict[str, float]:
     return found if len(found) > 1 else dict.fromkeys(found, 1.0)
 
 
+def _room_for_subjects(panels: Sequence[Panel]) -> float:
+    """Left of the axes, inches."""
+    names = [_subject(bar) for panel in panels for bar in panel.bars]
+    return 0.3 + max(sheet.width_of(name, style.TICK) for name in names)
+
+
+def _subject(bar: Bar) -> str:
+    return shortened(clean(bar.subject), 16)
+
+
 def _set_subjects(axis: Axes, panel: Panel) -> None:
-    axis.set_yticks(range(len(panel.bars)), [shortened(clean(bar.subject), 16) for bar in panel.bars])
+    axis.set_yticks(range(len(panel.bars)), [_subject(bar) for bar in panel.bars])
     for text, bar in zip(axis.get_yticklabels(), panel.bars, strict=True):
         text.set_color(style.colour(bar.role))
         text.set_parse_math(False)
@@ -266,5 +175,5 @@ def _part_name(name: str) -> str:
 
 def _height(panel: Panel) -> float:
     """Of its axes, inches."""
-    rows = 1 if _adds_up(panel.bars) else max(1.0, 0.55 * len(panel.colours))
+    rows = 1 if adds_up(panel.bars) else max(1.0, 0.55 * len(panel.colours))
     return BAR * rows * len(panel.bars) + 0.1

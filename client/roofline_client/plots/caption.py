@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from itertools import groupby
+from typing import NamedTuple
 
 from .. import units
 from ..model_records import About, MachineAbout
@@ -12,18 +14,27 @@ from ..names import clean
 from .labels import shortened
 
 MOST_NAMES = 4
-MOST_NOTES = 6
-LONGEST_NOTE = 400
+LONGEST_NOTE = 160
+_CLAUSE_ENDS = re.compile(r"[;.,)](?=\s)|\s(?=\()")  # where a sentence can end early
 
 
-def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = ()) -> list[str]:
-    """The paragraphs under a picture; key: what numbers in it stand for."""
-    told = list(dict.fromkeys(clean(note) for some in notes for note in some if note))
-    shown = [_cut(note) for note in told[:MOST_NOTES]]
-    if len(told) > MOST_NOTES:
-        more = len(told) - MOST_NOTES
-        shown.append(f"{more} more note{'s' if more > 1 else ''}: see the report.")
-    return [*_about(about), *(["; ".join(key) + "."] if key else []), *shown]
+class Caption(NamedTuple):
+    """The paragraphs under a picture, and what is said as far as there is room."""
+
+    about: list[str]
+    key: list[str]  # what numbers in the picture stand for
+    notes: list[str]
+
+
+def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = ()) -> Caption:
+    """Notes come the most important first; each is said once."""
+    told = dict.fromkeys(clean(note).strip() for some in notes for note in some if note.strip())
+    return Caption(_about(about), ["; ".join(key) + "."] if key else [], [cut(note) for note in told])
+
+
+def more(count: int) -> str:
+    """What stands in place of notes for which there is no room."""
+    return f"{count} more note{'s' if count > 1 else ''}: see the report."
 
 
 def title(what: str, about: About | None, where: str = "") -> str:
@@ -39,14 +50,16 @@ def joined(said: Sequence[str]) -> str:
     return "; ".join(clean(one).strip().removesuffix(".") for one in said if one.strip())
 
 
-def _cut(prose: str, longest: int = LONGEST_NOTE) -> str:
-    """A long text without its end, cut at a word."""
+def cut(prose: str, longest: int = LONGEST_NOTE) -> str:
+    """A long text without its end, cut where a clause ends, else at a word; brackets are closed."""
     if len(prose) <= longest:
         return prose
-    kept = prose[: longest - 1]
-    if not prose[longest - 1].isspace():
+    ends = [found.start() for found in _CLAUSE_ENDS.finditer(prose, longest // 2, longest)]
+    kept = prose[: ends[-1]] if ends else prose[: longest - 1]
+    if not ends and not prose[longest - 1].isspace():
         kept = kept.rpartition(" ")[0] or kept
-    return f"{kept.rstrip(' ,;:.')}…"
+    kept = kept.rstrip(" ,;:.(")
+    return f"{kept}…{')' * (kept.count('(') - kept.count(')'))}"
 
 
 def _about(about: About | None) -> list[str]:
@@ -110,7 +123,7 @@ def _when(about: About) -> str:
 def _clocks(about: About) -> str:
     if about.alignment.value is None:
         why = clean(about.alignment.reason) or "nothing was heard of it"
-        return f"alignment of the clocks unknown ({_cut(why, 80)})"
+        return f"alignment of the clocks unknown ({cut(why, 80)})"
     against = f", shortest median step {units.show(about.step_time)}"
     return f"clocks within {units.show(about.alignment)}" + (against if about.step_time.value else "")
 

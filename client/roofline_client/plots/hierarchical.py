@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from .. import model_records
 from ..model_records import RoofPoint
-from . import marks, panels, style
+from . import marks, panels, spots, style
 from .labels import Labels
 from .panels import Drawn, Kind, Panel
 
@@ -43,7 +43,7 @@ def _draw(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
     marks.draw_points(axis, panel.points, lambda point: style.level_marker(point.level))
     # One name for all levels: at the rightmost point, where there is most room.
     ends = [max(own, key=lambda p: marks.place(p)[0]) for own in _joined(panel.points)]
-    key = marks.name_points(labels, panel.points, marks.spots_of(ends), start)
+    key = spots.name_points(labels, panel.points, spots.spots_of(ends), start)
     return Drawn(key)
 
 

@@ -1,44 +1,35 @@
-"""Texts that stand where nothing else stands: each takes the first of its places that is free.
+"""Texts that stand where nothing else stands: each takes the best of its places that is free.
 
-Places are found whenever the picture is drawn, so that they fit the size it is drawn in. The search is ours:
-adjustText moves labels of points only, knows no labels along lines, and brings scipy along.
+Places are found whenever the picture is drawn, so that they fit the size it is drawn in. No text lies on
+another, on a marker, or across a line, but for faint ones in the background. The search is ours: adjustText
+moves labels of points only, knows no labels along lines, and brings scipy along.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox, IdentityTransform
+from matplotlib.transforms import IdentityTransform
 
 from ..names import clean
-from . import style
-from .places import BELOW, BOTH, Place, Places, along_level, along_rising, round_a_point
+from . import shapes, style
+from .places import along_level, along_rising, round_a_point
+from .settling import ACROSS, FAINTLY, Label, Surroundings, best, joined_by, pieces, show
+from .shapes import Array
 
-Box = tuple[float, float, float, float]  # left, bottom, right, top; pixels
 LONGEST = 40  # letters of a name
 LONGEST_LABEL = 48
-CROSSING = 40.0  # points further is better than across a line
-LEADER = 11.0  # points from which on a line leads from the label to what it names
-
-
-class Label(NamedTuple):
-    text: Text
-    places: Places
-    leader: Line2D | None
-    anchor: tuple[float, float] | None  # data
-    own: Line2D | None  # the line it stands at
-    farthest: float  # points; further off it is better left out
 
 
 class Labels(Artist):
-    """The labels of some axes. Drawn before them, it gives each its place; who has none is not shown."""
+    """The labels of some axes. Drawn before them, it gives each its place."""
 
     def __init__(self, axis: Axes) -> None:
         super().__init__()
@@ -46,11 +37,30 @@ class Labels(Artist):
         self.set_in_layout(False)
         self._labels: list[Label] = []
         self._marks: list[tuple[float, float]] = []
+        self._radii: list[float] = []
+        self._faint: list[Line2D] = []
+        self._insets: list[Axes] = []
+        self._lost: list[Label] = []
         axis.add_artist(self)
 
-    def keep_off(self, x: float, y: float) -> None:
-        """There is a marker here (data) that no text may cover."""
+    def keep_off(self, x: float, y: float, size: float = style.MARKER) -> None:
+        """There is a marker here (data) of this size (points) that no text may cover."""
         self._marks.append((x, y))
+        self._radii.append(size / 2 + 0.5)
+
+    def may_cross(self, line: Line2D) -> None:
+        """A faint line in the background."""
+        self._faint.append(line)
+
+    def keep_out(self, inset: Axes) -> None:
+        """Axes within the axes."""
+        self._insets.append(inset)
+
+    def apart(self, one: tuple[float, float], other: tuple[float, float]) -> float:
+        """How far two places (data) are from each other, points."""
+        axis = self._axis()
+        (x0, y0), (x1, y1) = axis.transData.transform([one, other])
+        return float(math.hypot(x1 - x0, y1 - y0)) * 72 / axis.get_figure(root=True).dpi  # type: ignore[union-attr]
 
     def at_point(
         self,
@@ -58,44 +68,104 @@ class Labels(Artist):
         y: float,
         text: str,
         colour: str = style.INK,
-        mark: bool = True,
+        size: float = style.MARKER,
         farthest: float = math.inf,
     ) -> None:
-        """A text beside a marker (or beside nothing); a line leads to it when it stands off."""
-        leader = Line2D([], [], color=style.FAINT, linewidth=0.6, zorder=2.6, transform=IdentityTransform())
+        """A text beside a marker of this size (points; 0: beside nothing); a line leads to it when it stands
+        off."""
+        leader = Line2D([], [], color=colour, linewidth=0.5, alpha=0.7, zorder=2.6)
         leader.set_in_layout(False)
         self._axis().add_line(leader)
-        places: Places = round_a_point(x, y, style.MARKER / 2 if mark else 0.0)
-        self._labels.append(Label(self._text(text, colour, 0.0), places, leader, (x, y), None, farthest))
+        leader.set_transform(IdentityTransform())
+        places = round_a_point(x, y, size / 2)
+        made = self._text(text, colour, 0.0)
+        self._labels.append(Label(made, places, leader, (x, y), size / 2, None, farthest))
 
-    def at_line(self, line: Line2D, text: str, colour: str, rising: bool, below: bool = False) -> None:
-        """A text along a line of two points, level or rising by 45 degrees; below: never above it."""
-        angle = 45.0 if rising else 0.0
-        sides = BELOW if below else BOTH
-        places: Places = along_rising(line, sides) if rising else along_level(line, sides)
-        self._labels.append(Label(self._text(text, colour, angle), places, None, None, line, math.inf))
+    def at_line(
+        self, line: Line2D, text: str, colour: str, rising: bool, longest: int = LONGEST_LABEL
+    ) -> None:
+        """A text along a line of two points, level or rising by 45 degrees."""
+        places = along_rising(line) if rising else along_level(line)
+        made = self._text(text, colour, 45.0 if rising else 0.0, longest)
+        self._labels.append(Label(made, places, None, None, 0.0, line, math.inf))
+
+    def abbreviate(self, renderer: Any, signs: Iterator[str]) -> tuple[list[str], list[str]]:
+        """Texts that find no room without crossing something: those that a sign stands for now, as the key to
+        it, and those that have no room even so. The latter are not shown from now on: say them elsewhere."""
+        key = []
+        for label in self._needed(self._settle(renderer, strictly=True)):
+            sign = next(signs)
+            key.append(f"{sign} {label.text.get_text()}")
+            label.text.set_text(sign)
+        if key:
+            self._lost = self._needed(self._settle(renderer, strictly=True))
+        lost = {label.text.get_text() for label in self._lost}
+        return (
+            [told for told in key if told.split(" ")[0] not in lost],
+            [told.split(" ", 1)[1] for told in key if told.split(" ")[0] in lost],
+        )
+
+    def _needed(self, labels: Sequence[Label]) -> list[Label]:
+        return [label for label in labels if label.farthest == math.inf]
 
     def draw(self, renderer: Any) -> None:
-        if not self.get_visible():
-            return
+        if self.get_visible():
+            self._settle(renderer, strictly=False)
+
+    def _settle(self, renderer: Any, strictly: bool) -> list[Label]:
+        """Give each label its place; those that have none."""
+        around = self._surroundings(renderer)
+        homeless = []
+        for label in self._labels:
+            may_cross = not strictly and label.farthest == math.inf
+            found = None if label in self._lost else best(self._axis(), label, around, may_cross)
+            show(label, found, self._axis())
+            if found is None:
+                homeless.append(label)
+            else:
+                around = joined_by(around, label, found)
+        return homeless
+
+    def _surroundings(self, renderer: Any) -> Surroundings:
         axis = self._axis()
         scale = axis.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
-        taken = [*self._markers(axis, scale), *_legend(axis, renderer)]
-        lines = [line for line in axis.lines if line.get_linestyle() not in ("None", "", " ")]
-        for label in self._labels:
-            others = [piece for line in lines if line is not label.own for piece in _pieces(line)]
-            taken += _settle(axis, renderer, label, taken, others, scale)
+        middles = axis.transData.transform(self._marks) if self._marks else np.empty((0, 2))
+        marks = [shapes.discs(middles[at : at + 1], radius * scale) for at, radius in enumerate(self._radii)]
+        taken = shapes.joined([*marks, *self._boxes(renderer, 2 * scale)])
+        lines, costs = self._lines()
+        box = axis.get_window_extent()
+        return Surroundings((box.x0, box.y0, box.x1, box.y1), taken, middles, lines, costs, scale)
+
+    def _boxes(self, renderer: Any, margin: float) -> list[Array]:
+        """Of the legend and of axes within the axes, with a margin."""
+        things = [thing for thing in (self._axis().get_legend(), *self._insets) if thing is not None]
+        found = [thing.get_tightbbox(renderer) for thing in things]
+        return [
+            shapes.box(b.x0 - margin, b.y0 - margin, b.x1 + margin, b.y1 + margin)
+            for b in found
+            if b is not None
+        ]
+
+    def _lines(self) -> tuple[Array, Array]:
+        own = {label.leader for label in self._labels}
+        shown = [x for x in self._axis().lines if x.get_linestyle() not in ("None", "", " ") and x not in own]
+        found = [pieces(line) for line in shown]
+        costs = [
+            np.full(len(some), FAINTLY if line in self._faint else ACROSS)
+            for line, some in zip(shown, found, strict=True)
+        ]
+        return np.concatenate([np.empty((0, 2, 2)), *found]), np.concatenate([np.empty(0), *costs])
 
     def _axis(self) -> Axes:
         axis = self.axes
         assert isinstance(axis, Axes)
         return axis
 
-    def _text(self, text: str, colour: str, angle: float) -> Text:
+    def _text(self, text: str, colour: str, angle: float, longest: int = LONGEST_LABEL) -> Text:
         made = Text(
             0,
             0,
-            shortened(clean(text), LONGEST_LABEL),
+            shortened(clean(text), longest),
             fontsize=style.SMALL,
             color=colour,
             ha="center",
@@ -104,19 +174,12 @@ class Labels(Artist):
             rotation_mode="anchor",
             parse_math=False,
             zorder=6,
-            transform=IdentityTransform(),
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.4},
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.4},
         )
         made.set_in_layout(False)
         self._axis().add_artist(made)
         made.set_transform(IdentityTransform())
         return made
-
-    def _markers(self, axis: Axes, scale: float) -> list[Box]:
-        half = (style.MARKER / 2 + 0.5) * scale
-        if not self._marks:
-            return []
-        return [(x - half, y - half, x + half, y + half) for x, y in axis.transData.transform(self._marks)]
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
@@ -125,112 +188,3 @@ def shortened(text: str, longest: int = LONGEST) -> str:
         return text
     front = (longest - 1) * 2 // 3
     return f"{text[:front]}…{text[front + 1 - longest :]}"
-
-
-def _settle(
-    axis: Axes, renderer: Any, label: Label, taken: Sequence[Box], lines: Sequence[Box], scale: float
-) -> list[Box]:
-    """Give a label its place; the boxes it takes then."""
-    width, height = _size(label.text, renderer, scale)
-    angle = math.radians(label.text.get_rotation())
-    place = _best(axis, label, width, height, angle, taken, lines, scale)
-    label.text.set_visible(place is not None)
-    if label.leader:
-        label.leader.set_visible(place is not None and place.far > LEADER)
-    if place is None:
-        return []
-    label.text.set_position((place.x, place.y))
-    if label.leader and label.anchor:
-        x, y = axis.transData.transform(label.anchor)
-        near_x = min(max(x, place.x - width / 2), place.x + width / 2)
-        near_y = min(max(y, place.y - height / 2), place.y + height / 2)
-        label.leader.set_data([x, near_x], [y, near_y])
-    return _footprint(place, width, height, angle)
-
-
-def _size(text: Text, renderer: Any, scale: float) -> tuple[float, float]:
-    """Width and height of a text as if it were level, with a margin; pixels."""
-    width, height, _ = renderer.get_text_width_height_descent(
-        text.get_text(), text.get_fontproperties(), ismath=False
-    )
-    return float(width) + 3 * scale, max(float(height), style.SMALL * scale) + 2.5 * scale
-
-
-def _best(
-    axis: Axes,
-    label: Label,
-    width: float,
-    height: float,
-    angle: float,
-    taken: Sequence[Box],
-    lines: Sequence[Box],
-    scale: float,
-) -> Place | None:
-    inside = axis.get_window_extent()
-
-    def is_free(box: Box) -> bool:
-        return _is_inside(box, inside) and not any(_touch(box, other) for other in taken)
-
-    best: tuple[float, Place] | None = None
-    for place in sorted(label.places(axis, width, height, scale), key=lambda p: p.far):
-        if place.far > label.farthest or (best and place.far >= best[0]):
-            break
-        boxes = _footprint(place, width, height, angle)
-        if not all(map(is_free, boxes)):
-            continue
-        cost = place.far + CROSSING * _crossings(boxes, lines)
-        if best is None or cost < best[0]:
-            best = cost, place
-    # A label that may be left out is not worth a crossing either.
-    return best[1] if best and (best[0] < CROSSING or label.farthest == math.inf) else None
-
-
-def _is_inside(box: Box, frame: Bbox) -> bool:
-    return bool(frame.x0 <= box[0] and box[2] <= frame.x1 and frame.y0 <= box[1] and box[3] <= frame.y1)
-
-
-def _pieces(line: Line2D) -> list[Box]:
-    """The straight pieces of a line by their ends, pixels."""
-    ends = [(float(x), float(y)) for x, y in line.get_transform().transform(line.get_xydata())]
-    return [(*begin, *end) for begin, end in pairwise(ends) if not any(map(math.isnan, (*begin, *end)))]
-
-
-def _crossings(boxes: Sequence[Box], lines: Sequence[Box]) -> int:
-    """How many pieces of lines go through a text; one that goes through all of it counts once."""
-    return sum(any(_cuts(line, box) for box in boxes) for line in lines)
-
-
-def _cuts(line: Box, box: Box) -> bool:
-    """Whether a piece of a line goes through a box: its corners are not all on one side of it."""
-    x0, y0, x1, y1 = line
-    left, bottom, right, top = box
-    if max(x0, x1) < left or min(x0, x1) > right or max(y0, y1) < bottom or min(y0, y1) > top:
-        return False
-    across, up = x1 - x0, y1 - y0
-    sides = [across * (y - y0) - up * (x - x0) for x in (left, right) for y in (bottom, top)]
-    return min(sides) <= 0 <= max(sides)
-
-
-def _touch(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def _footprint(place: Place, width: float, height: float, angle: float) -> list[Box]:
-    """What a text covers: one box, or of a slanting one a row of squares that hold it."""
-    if not angle:
-        across, up = width / 2, height / 2
-        return [(place.x - across, place.y - up, place.x + across, place.y + up)]
-    # A square of side 1.5 h about a point of the slanting middle line holds all of the text nearby.
-    half = 0.75 * height
-    count = max(2, math.ceil(width / (0.7 * height)))
-    offsets = [(k / (count - 1) - 0.5) * max(0.0, width - height) for k in range(count)]
-    middles = [(place.x + o * math.cos(angle), place.y + o * math.sin(angle)) for o in offsets]
-    return [(x - half, y - half, x + half, y + half) for x, y in middles]
-
-
-def _legend(axis: Axes, renderer: Any) -> list[Box]:
-    legend = axis.get_legend()
-    if legend is None:
-        return []
-    box = legend.get_window_extent(renderer)
-    return [(box.x0, box.y0, box.x1, box.y1)]

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from .. import model_records, units
 from ..model_records import Crossing, Roofline, RoofPoint
-from . import marks, panels, roofline, roofs, style
+from . import lacking, marks, panels, roofline, roofs, style
 from .labels import Labels
 from .panels import Drawn, Kind, Panel
 
@@ -30,11 +30,8 @@ def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None
 
 
 def _words(crossings: Sequence[Crossing]) -> list[str]:
-    """What is said of each rank, of those with the same words once."""
-    ranks: dict[str, list[str]] = {}
-    for crossing in crossings:
-        ranks.setdefault(crossing.words, []).append(crossing.label)
-    return [f"{marks.names_of(labels)}: {words}" for words, labels in ranks.items() if words]
+    """What is said of each rank; of those with the same words, but for numbers, once."""
+    return lacking.together([(crossing.label, crossing.words) for crossing in crossings if crossing.words])
 
 
 def _kind(record: Roofline) -> Kind:
@@ -52,12 +49,13 @@ def _kind(record: Roofline) -> Kind:
         ridge = Line2D((at, at), (axis.get_ylim()[0], top), color=style.FAINT, linewidth=0.8, linestyle=":")
         ridge.set_zorder(1.9)
         axis.add_line(ridge)
+        labels.may_cross(ridge)
         labels.at_point(
             at,
             axis.get_ylim()[0] * 1.6,
             f"ridge {whose}{units.number(at, 'FLOP/byte')} FLOP/byte",
             style.DIM,
-            mark=False,
+            size=0.0,
         )
         told: set[str] = set()
         crossed = [_cross(axis, labels, panel, crossing, at, told) for crossing in here]
@@ -91,7 +89,7 @@ def _cross(
     # Examples are whole; the factor is for what floats make of a whole number.
     told = f"at batch {math.ceil(batch * (1 - 1e-9)):,}"
     if told not in said:
-        labels.at_point(ridge, y, told, style.colour(points[0].role), mark=False)
+        labels.at_point(ridge, y, told, style.colour(points[0].role), size=0.0)
         said.add(told)
     return True
 

@@ -13,7 +13,7 @@ from ..errors import ClientError
 from ..model_records import Roofline, RoofPoint
 from ..names import clean, short_hosts
 from ..records import RoofLine
-from . import caption, marks, roofs, sheet
+from . import caption, lacking, legends, marks, roofs, sheet
 from .labels import Labels
 from .scales import Frame, around, set_plane, shaped
 
@@ -21,7 +21,7 @@ MOST_PANELS = 6
 UP = "Performance (GFLOP/s)"
 SIZES = {1: 5.7, 2: 3.35}  # width of a panel by the number of columns, inches
 NARROW = 2.95
-FLATTEST, STEEPEST = 0.55, 0.8  # height over width of a panel
+FLATTEST, STEEPEST = 0.55, 0.68  # height over width of a panel
 
 
 class Panel(NamedTuple):
@@ -62,8 +62,8 @@ def figure(kind: Kind, record: Roofline) -> Figure:
         handles, key, notes = _draw(kind, axes, panels, [frame] * len(panels))
         sheet.share_sides(axes, columns)
         where = sheet.only_title(axes)
-        under = caption.of(record.about, notes, left_out, record.notes, key=key)
-        sheet.finish(made, boxes, caption.title(kind.title, record.about, where), handles, under)
+        under = caption.of(record.about, left_out, notes, record.notes, key=key)
+        sheet.finish(made, axes, boxes, caption.title(kind.title, record.about, where), handles, under)
     return made
 
 
@@ -74,7 +74,7 @@ def draw_on(kind: Kind, axes: Axes | Sequence[Axes], record: Roofline) -> None:
     frames = [shaped(_frame(p), *[sheet.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with sheet.settings():
         handles, _, _ = _draw(kind, given, panels, frames)
-        sheet.legend_on(given[0], handles)
+        legends.on(given[0], handles)
 
 
 def _draw(
@@ -120,7 +120,7 @@ def panels_of(record: Roofline) -> tuple[list[Panel], list[str]]:
         raise ClientError(_nothing(record))
     used = [key for key in keys if any((p.host, p.device) == key for p in points)]
     keys = used or keys  # a GPU without points beside CPUs with some would be an empty panel
-    notes = marks.missing(record.points)
+    notes = lacking.missing(record.points)
     if len(keys) > MOST_PANELS:
         return _by_machine(record, keys, lines, points, notes)
     names = short_hosts(list(dict.fromkeys(clean(host) for host, _ in keys)))
@@ -164,6 +164,6 @@ def _top(lines: Sequence[RoofLine]) -> float:
 
 
 def _nothing(record: Roofline) -> str:
-    said = [*marks.missing(record.points), *record.notes]
+    said = [*lacking.missing(record.points), *record.notes]
     why = caption.joined(said[:3]) or "no ceilings were measured and no FLOPs counted"
     return f"nothing to draw: {clean(why)}"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from .. import model_records
 from ..model_records import RoofPoint
 from ..names import clean
-from . import marks, panels, style
+from . import marks, panels, spots, style
 from .labels import Labels
 from .panels import Drawn, Kind, Panel
 
@@ -27,10 +27,10 @@ def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None
 
 def draw_points(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
     """Markers, names and headroom of all points of a panel."""
-    spots = marks.spots_of(panel.points)
+    named = spots.spots_of(panel.points)
     marks.draw_points(axis, panel.points, lambda point: style.marker(point.role))
-    key = marks.name_points(labels, panel.points, spots, start)
-    return Drawn(key, marks.arrows(axis, labels, spots, start))
+    key = spots.name_points(labels, panel.points, named, start)
+    return Drawn(key, spots.arrows(axis, labels, named, start))
 
 
 def across_of(points: Sequence[RoofPoint]) -> str:

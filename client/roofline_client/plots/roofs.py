@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,12 +11,13 @@ from matplotlib.lines import Line2D
 
 from ..records import Roof, RoofLine
 from . import style
-from .labels import Labels
+from .labels import LONGEST_LABEL, Labels
 from .scales import Frame, is_drawable
 
 TOLD_APART = 0.8  # a ceiling higher than this share of its upper neighbour would hide behind it
-THEORY_APART = 0.98  # a dashed line may be nearer
-LABEL_APART = 1.3  # a label has no room between a line and one nearer above it than this factor
+THEORY_APART = 0.96  # a dashed line may be nearer
+ROOM = style.SMALL + 2.8  # points between two lines with a label between them
+LONGEST_JOINED = 90  # letters of a label of several lines
 THEORY = "analytic"
 
 
@@ -84,29 +86,53 @@ def frame_of(lines: Sequence[RoofLine], placed: Iterable[tuple[float, float]]) -
         across += [1.0, 16.0]
     up = [*(y for _, y in points), *peaks] or [1e9]
     slanting = [height(line) * min(across) for line in lines if is_slanting(line)]
-    bottom = min(up) / 4
+    bottom = min(up) / 3
     if slanting and not points:
         bottom = min(bottom, max(slanting) / 2)
     left, right = min(across) / 5, max(across) * 5
-    if ridges:
-        # A third of the width right of the last ridge, or labels of ceilings would lie on the roof.
-        right = max(right, max(ridges) * (max(ridges) / left) ** 0.5)
-    return Frame(left, right, bottom, max(up) * 2.5)
+    if peaks:
+        # A third of the width right of all of it, or labels of ceilings would lie on the roof or the points.
+        right = max(right, max(across) * (max(across) / left) ** 0.5)
+    return Frame(left, right, bottom, max(up) * 2.2)
 
 
 def draw_roof(axis: Axes, labels: Labels, lines: Sequence[RoofLine], frame: Frame) -> None:
-    # Those that make the roof have the first choice of places for their labels.
     ridged = any(map(is_slanting, lines))
-    for line in sorted(lines, key=lambda x: (not x.binding, is_theory(x))):
-        drawn = _draw_line(axis, line, frame, ridged)
-        colour = style.INK if line.binding else style.DIM
-        labels.at_line(drawn, line.label, colour, is_slanting(line), _is_under_theory(line, lines))
+    drawn = {id(line): _draw_line(axis, line, frame, ridged) for line in lines}
+    named = [group for slanting in (False, True) for group in _named(labels, lines, slanting)]
+    # Those that make the roof have the first choice of places for their labels.
+    for first, *others in sorted(named, key=lambda group: (not group[0].binding, is_theory(group[0]))):
+        colour = style.INK if first.binding else style.DIM
+        text = joined([first.label, *(line.label for line in others)])
+        longest = LONGEST_LABEL if not others else LONGEST_JOINED
+        labels.at_line(drawn[id(first)], text, colour, is_slanting(first), longest)
 
 
-def _is_under_theory(line: RoofLine, lines: Sequence[RoofLine]) -> bool:
-    """Whether a dashed line lies so near above that a label between the two would stand on it."""
-    above = (x for x in lines if is_theory(x) and is_slanting(x) == is_slanting(line))
-    return not is_theory(line) and any(1 <= height(x) / height(line) < LABEL_APART for x in above)
+def _named(labels: Labels, lines: Sequence[RoofLine], slanting: bool) -> list[list[RoofLine]]:
+    """Lines with a label each. Of several too close for a label between them the upper have one together,
+    above the highest, and the lowest has one below."""
+    ordered = sorted((x for x in lines if is_slanting(x) == slanting), key=height, reverse=True)
+    runs: list[list[RoofLine]] = []
+    for line in ordered:
+        if runs and _apart(labels, line, runs[-1][-1]) < ROOM:
+            runs[-1].append(line)
+        else:
+            runs.append([line])
+    return [group for run in runs for group in ([run] if len(run) == 1 else [run[:-1], run[-1:]])]
+
+
+def _apart(labels: Labels, one: RoofLine, other: RoofLine) -> float:
+    """Points between two parallel lines."""
+    upright = labels.apart((1.0, height(one)), (1.0, height(other)))
+    return upright * math.sqrt(0.5) if is_slanting(one) else upright
+
+
+def joined(names: Sequence[str]) -> str:
+    """ "L3 triad 57.8, DRAM copy 50.3 GB/s": a unit that all share is said once."""
+    units = {name.rpartition(" ")[2] for name in names}
+    if len(units) > 1:
+        return ", ".join(names)
+    return ", ".join([*(name.rpartition(" ")[0] or name for name in names[:-1]), names[-1]])
 
 
 def _draw_line(axis: Axes, line: RoofLine, frame: Frame, ridged: bool) -> Line2D:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import Formatter, LogLocator, NullFormatter
 
 from . import style
 
@@ -17,6 +17,7 @@ _STEPS = {
     "s": ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")),
     "byte": ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"), (1.0, "")),
 }
+PLAIN = 1e-3, 1e3  # an axis within these has plain numbers, one that goes beyond powers of ten
 LEAST_DECADES = 2.0  # what is narrower looks like a difference where there is none
 
 
@@ -82,7 +83,7 @@ def set_plane(axis: Axes, frame: Frame, across: str, up: str, unit_up: float = 1
         side.set_major_locator(LogLocator(10, subs, numticks=12))
         side.set_minor_locator(LogLocator(10, tuple(range(2, 10)), numticks=12))
         side.set_minor_formatter(NullFormatter())
-        side.set_major_formatter(FuncFormatter(lambda number, _, unit=unit: tick(number / unit)))
+        side.set_major_formatter(DecadeFormatter(unit))
     dress(axis, across, up)
     axis.grid(True, which="major", linewidth=0.5, color=style.GRID)
 
@@ -105,11 +106,32 @@ def unit_for(unit: str, largest: float) -> tuple[float, str]:
     return steps[-1][0], f"{steps[-1][1]}{'B' if unit == 'byte' else unit}"
 
 
+class DecadeFormatter(Formatter):
+    """Numbers at a logarithmic axis, all in one style: plain, or powers of ten."""
+
+    def __init__(self, unit: float = 1.0) -> None:
+        self._unit = unit
+
+    def __call__(self, number: float, pos: int | None = None) -> str:
+        return self.format_ticks([number])[0]
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        axis: Any = self.axis
+        low, high = sorted(axis.get_view_interval()) if axis is not None else (0.0, math.inf)
+        # matplotlib also asks for ticks just beyond the axis, which nobody sees.
+        seen = [number / self._unit for number in values if low * 0.999 <= number <= high * 1.001]
+        plain = all(PLAIN[0] * 0.999 <= number <= PLAIN[1] * 1.001 for number in seen)
+        return [f"{n / self._unit:.6g}" if plain else power(n / self._unit) for n in values]
+
+
 def tick(number: float) -> str:
-    """ "0.01", "500", "10⁻⁷"."""
-    if number == 0 or 1e-4 < abs(number) < 1e5:
-        return f"{number:.6g}"
+    """A number alone: "0.01", "500", "10⁻⁷"."""
+    return f"{number:.6g}" if number == 0 or 1e-4 < abs(number) < 1e5 else power(number)
+
+
+def power(number: float) -> str:
+    """ "10⁻⁷", "2·10⁸"."""
     factor, exponent = f"{number:.6e}".split("e")
-    power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+    told = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
     factor = factor.rstrip("0").rstrip(".")
-    return power if factor == "1" else f"{factor}·{power}"
+    return told if factor == "1" else f"{factor}·{told}"

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,16 +16,17 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 from ..errors import ClientError
 from ..files import placed
 from ..names import clean
-from . import style
-from .labels import shortened
+from . import legends, style
+from .caption import Caption, more
+from .labels import Labels, shortened
 
-LEFT, RIGHT, TOP, BELOW, GAP = 0.68, 0.16, 0.34, 0.52, 0.30  # inches; BELOW: ticks and name of an axis
+LEFT, RIGHT, TOP, BELOW, GAP = 0.68, 0.24, 0.34, 0.52, 0.36  # inches; BELOW: ticks and name of an axis
+MOST_LINES = 6  # of a caption, without the key to numbers
 LINE = 1.32  # height of a line of the caption, in sizes of its text
 
 
@@ -53,10 +55,15 @@ class Picture(Figure):
             super().savefig(*args, **kwargs)
 
 
+# The same picture is the same file, whenever it is written.
+_UNDATED: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
 def write(figure: Figure, path: Path) -> None:
     """The file has its name when it is whole. Raises ClientError when it cannot be written."""
+    ending = path.suffix.lower().removeprefix(".")
     with placed(path) as file:
-        figure.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=200)
+        figure.savefig(file, format=ending, dpi=200, metadata=_UNDATED.get(ending))
 
 
 def rows(count: int, columns: int, width: float, height: float, titled: bool = True) -> list[Box]:
@@ -69,44 +76,93 @@ def rows(count: int, columns: int, width: float, height: float, titled: bool = T
 
 
 def blank(boxes: Sequence[Box]) -> tuple[Figure, list[Axes]]:
+    """Axes of the size they will have, so that what is drawn can be fitted to it."""
     figure = Picture(figsize=(6, 4))
     FigureCanvasAgg(figure)
-    return figure, [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(at)) for at, _ in enumerate(boxes)]
+    axes = [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(at)) for at, _ in enumerate(boxes)]
+    _place(figure, axes, boxes, _right(boxes), max(box.top + box.height for box in boxes) + BELOW)
+    return figure, axes
 
 
 def finish(
     figure: Figure,
+    axes: Sequence[Axes],
     boxes: Sequence[Box],
     title: str,
     handles: Sequence[Artist],
-    caption: Sequence[str],
+    under: Caption,
     below: float = BELOW,
 ) -> None:
     """Put everything in its place and give the figure its size."""
-    width = max(box.left + box.width + RIGHT for box in boxes)
+    width = _right(boxes)
     bottom = max(box.top + box.height for box in boxes) + below
     left = min(min(box.left for box in boxes), LEFT) - 0.5
     room = width - left - RIGHT
-    legend = _legend(figure, handles, room)
-    legend_height = _inches(legend, figure)[1] if legend else 0.0
-    lines = [line for text in caption for line in wrapped(figure, text, room)]
+    legend = legends.under(figure, handles, room)
+    legend_height = legends.inches(legend, figure)[1] if legend else 0.0
+    lines = _lines(figure, _with_signs(figure, axes, under), room)
     line_height = style.CAPTION * LINE / 72
     height = bottom + legend_height + 0.08 + len(lines) * line_height + 0.06
-    figure.set_size_inches(width, height)
-    for axis, box in zip(figure.axes, boxes, strict=True):
-        up = height - box.top - box.height
-        axis.set_position((box.left / width, up / height, box.width / width, box.height / height))
+    _place(figure, axes, boxes, width, height)
+    for axis, box in zip(axes, boxes, strict=True):
         _fit(figure, axis.xaxis.label, box.width + 0.6 * GAP)
         _fit(figure, axis.yaxis.label, box.height + 0.2)
     if legend:
         legend.set_bbox_to_anchor((left / width, 1 - bottom / height), figure.transFigure)
-    told = {"parse_math": False, "va": "top", "ha": "left"}
+    told: dict[str, Any] = {"parse_math": False, "va": "top", "ha": "left"}
     size = min(style.TITLE, style.TITLE * room / max(room, _width(figure, title, style.TITLE)))
-    figure.text(left / width, 1 - 0.09 / height, clean(title), fontsize=max(7.0, size), **told)  # type: ignore[arg-type]
+    figure.text(left / width, 1 - 0.09 / height, clean(title), fontsize=max(7.0, size), **told)
     at = bottom + legend_height + 0.08
     for number, line in enumerate(lines):
         y = 1 - (at + number * line_height) / height
-        figure.text(left / width, y, line, fontsize=style.CAPTION, color=style.DIM, **told)  # type: ignore[arg-type]
+        figure.text(left / width, y, line, fontsize=style.CAPTION, color=style.DIM, **told)
+
+
+def _right(boxes: Sequence[Box]) -> float:
+    return max(box.left + box.width + RIGHT for box in boxes)
+
+
+def _place(figure: Figure, axes: Sequence[Axes], boxes: Sequence[Box], width: float, height: float) -> None:
+    figure.set_size_inches(width, height)
+    for axis, box in zip(axes, boxes, strict=True):
+        up = height - box.top - box.height
+        axis.set_position((box.left / width, up / height, box.width / width, box.height / height))
+
+
+def _with_signs(figure: Figure, axes: Sequence[Axes], under: Caption) -> Caption:
+    """What the caption says of labels for which the picture has no room."""
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    signs = map(_sign, count())
+    key: list[str] = []
+    lost: list[str] = []
+    for axis in axes:
+        axis.apply_aspect()
+        for labels in (artist for artist in axis.artists if isinstance(artist, Labels)):
+            signed, unseen = labels.abbreviate(renderer, signs)
+            key, lost = key + signed, lost + unseen
+    keys = [*under.key, *([f"{'; '.join(key)}."] if key else [])]
+    unsaid = [f"No room in the picture for {', '.join(dict.fromkeys(lost))}."] if lost else []
+    return under._replace(key=keys, notes=[*unsaid, *under.notes])
+
+
+def _sign(number: int) -> str:
+    """ "a" to "z", then "aa" and on."""
+    return (_sign(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+
+
+def _lines(figure: Figure, under: Caption, room: float) -> list[str]:
+    """All of what the picture is about and of its key, of notes as many as there is room for."""
+    about = [line for text in under.about for line in wrapped(figure, text, room)]
+    key = [line for text in under.key for line in wrapped(figure, text, room)]
+    notes = [wrapped(figure, text, room) for text in under.notes]
+    left = max(2, MOST_LINES - len(about))
+    shown: list[str] = []
+    for at, lines in enumerate(notes):
+        others = len(notes) - at - 1
+        if len(shown) + len(lines) + (1 if others else 0) > left:
+            return [*about, *key, *shown, more(others + 1)]
+        shown += lines
+    return [*about, *key, *shown]
 
 
 def share_sides(axes: Sequence[Axes], columns: int) -> None:
@@ -130,13 +186,6 @@ def _fit(figure: Figure, text: Text, room: float) -> None:
     """The name of an axis no longer than so many inches."""
     size = style.LABEL * min(1.0, room / max(room, _width(figure, text.get_text(), style.LABEL)))
     text.set_fontsize(size)
-
-
-def legend_on(axis: Axes, handles: Sequence[Artist]) -> None:
-    """The legend of axes in a figure of somebody else."""
-    if handles:
-        legend = axis.legend(handles=list(handles), loc="best", **_looks(True))
-        _is_text(legend)
 
 
 def given(axes: Any, count: int, what: str) -> list[Axes]:
@@ -177,35 +226,12 @@ def ratio(axis: Axes) -> float:
     return box.height / box.width
 
 
-class Size(NamedTuple):
-    """Of a legend: columns, and height in inches."""
-
-    columns: int
-    height: float
-
-
-def measured(handles: Sequence[Artist], room: float) -> Size:
-    """What a legend needs that is no wider than `room`, inches."""
-    scratch = Figure(figsize=(6, 4))
-    FigureCanvasAgg(scratch)
-    legend = _legend(scratch, handles, room)
-    return Size(legend._ncols, _inches(legend, scratch)[1]) if legend else Size(1, 0.0)  # type: ignore[attr-defined]
-
-
-def legend_above(axis: Axes, handles: Sequence[Artist], columns: int, gap: float) -> None:
-    """A legend between the axes and their title; gap: in heights of the axes."""
-    legend = axis.legend(
-        handles=list(handles), loc="lower left", bbox_to_anchor=(0, 1 + gap), ncols=columns, **_looks(False)
-    )
-    _is_text(legend)
-
-
 def legend_over(axis: Axes, handles: Sequence[Artist], name: str, colour: str) -> None:
     """The legend of axes in a figure of somebody else, above them, and their name above it."""
     width, height = size(axis)
-    key = measured(handles, width)
+    key = legends.measured(handles, width)
     if handles:
-        legend_above(axis, handles, key.columns, 3 / 72 / height)
+        legends.above(axis, handles, key.columns, 3 / 72 / height)
         name_panel(axis, name, key.height * 72 + 9, colour)
 
 
@@ -232,46 +258,15 @@ def _pieces(figure: Figure, word: str, room: float) -> list[str]:
     return [word[at : at + most] for at in range(0, len(word), most)]
 
 
+def width_of(text: str, size: float) -> float:
+    """Inches."""
+    scratch = Figure()
+    FigureCanvasAgg(scratch)
+    return _width(scratch, text, size)
+
+
 def _width(figure: Figure, text: str, size: float) -> float:
     renderer: Any = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     font = FontProperties(family=style.SETTINGS["font.family"], size=size)
     width, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / figure.dpi
-
-
-def _legend(figure: Figure, handles: Sequence[Artist], room: float) -> Legend | None:
-    """In as many columns as there is room for."""
-    if not handles:
-        return None
-    for columns in range(min(len(handles), 6), 0, -1):
-        legend = figure.legend(handles=list(handles), loc="upper left", ncols=columns, **_looks(False))
-        _is_text(legend)
-        if columns == 1 or _inches(legend, figure)[0] <= room + 0.1:
-            return legend
-        legend.remove()
-    return None
-
-
-def _looks(framed: bool) -> dict[str, Any]:
-    return {
-        "fontsize": style.SMALL,
-        "frameon": framed,
-        "framealpha": 0.9,
-        "edgecolor": "#CCCCCC",
-        "fancybox": False,
-        "borderpad": 0.4 if framed else 0.1,
-        "borderaxespad": 0.4 if framed else 0.0,
-        "columnspacing": 1.4,
-        "handlelength": 1.8,
-        "labelspacing": 0.35,
-    }
-
-
-def _is_text(legend: Legend) -> None:
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-
-
-def _inches(legend: Legend, figure: Figure) -> tuple[float, float]:
-    box = legend.get_window_extent(figure.canvas.get_renderer())  # type: ignore[attr-defined]
-    return box.width / figure.dpi, box.height / figure.dpi

@@ -22,8 +22,8 @@ from .. import units
 from ..errors import ClientError
 from ..names import clean
 from . import Steps, caption, sheet, style
-from .marks import names_of
 from .scales import unit_for
+from .spots import names_of
 from .step_rows import PHASES, Step, read
 
 MOST_RANKS = 6  # with more, roles are drawn as bands
@@ -53,7 +53,7 @@ def figure(record: Steps) -> Figure:
         made, axes = sheet.blank(boxes)
         handles, said = _draw(axes, panels)
         job = caption.title("Steps", record.about) if record.about else f"Steps of job {clean(record.job)}"
-        sheet.finish(made, boxes, job, handles, caption.of(record.about, said, notes))
+        sheet.finish(made, axes, boxes, job, handles, caption.of(record.about, said, notes))
     return made
 
 

@@ -1,7 +1,8 @@
 """How pictures look: a role has one colour and one marker in every kind of picture, a phase one colour.
 
-The colours can be told apart by colour-blind people: those of roles are Okabe and Ito's, those of parts Tol's
-"light" and "muted" ones, which no role has.
+The colours can be told apart by colour-blind people: those of roles are Okabe and Ito's, those of parts near
+Tol's "light" ones, which no role has. Parts side by side differ in brightness, too, so that they can be
+told apart on grey paper, where a role has its marker.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ LEVEL_MARKERS = {
     "minimum": "v",
 }
 PARTS = {
-    "input": "#DDCC77",
+    "input": "#AA9944",
     "forward": "#99DDFF",
-    "backward": "#77AADD",
-    "compute": "#77AADD",
-    "communicate": "#FFAABB",
-    "wait": "#EE8866",
+    "backward": "#6688BB",
+    "compute": "#6688BB",
+    "communicate": "#EE8899",
+    "wait": "#BB5566",
     "optimizer": "#BBCC33",
     "overhead": "#AAAA00",
     "other": "#DDDDDD",
@@ -43,6 +44,8 @@ PARTS = {
     "hbm": "#44AA99",
     "minimum": "#DDDDDD",
     "network": "#882255",
+    "network sent": "#882255",
+    "network received": "#AA4499",
 }
 MORE_PARTS = (
     "#77AADD", "#EEDD88", "#44BB99", "#FFAABB", "#BBCC33", "#99DDFF", "#EE8866", "#AAAA00",
@@ -57,6 +60,7 @@ MARKER = 7.5  # size of a marker, points
 SETTINGS: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "svg.fonttype": "none",
+    "svg.hashsalt": "roofline",
     "text.usetex": False,
     "font.family": ["DejaVu Sans"],
     "hatch.linewidth": 0.5,
@@ -86,6 +90,11 @@ def shade(at: int, count: int) -> str:
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on a colour (luminance of ITU-R BT.709)."""
+    """Black or white, whichever is read better on a colour."""
+    return "black" if brightness(colour) > 0.5 else "white"
+
+
+def brightness(colour: str) -> float:
+    """Of a colour on grey paper, 0 to 1 (luma of ITU-R BT.709)."""
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "white"
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -16,7 +16,7 @@ from .. import units
 from ..errors import ClientError
 from ..model_records import TimePanel, TimePoint, TimeRoofline
 from ..names import clean, short_hosts
-from . import caption, sheet, style
+from . import caption, legends, sheet, style
 from .labels import Labels
 from .marks import level_name
 from .scales import Frame, around, is_drawable, set_plane, shaped, tick
@@ -24,7 +24,7 @@ from .time_points import bar, complexity, draw_points, has_place, has_time, took
 
 WIDTHS = {1: 5.7, 2: 3.35}
 NARROW = 2.95
-FLATTEST, STEEPEST = 0.6, 0.95
+FLATTEST, STEEPEST = 0.6, 0.82
 SHADE = "#EFEFEF"
 
 
@@ -42,7 +42,9 @@ def figure(record: TimeRoofline) -> Figure:
         where = sheet.only_title(axes)
         what = "Time-based roofline" + (f" over {clean(record.over)}" if record.over else "")
         title = caption.title(what, record.about, where)
-        sheet.finish(made, boxes, title, handles, caption.of(record.about, notes, record.notes, key=key))
+        sheet.finish(
+            made, axes, boxes, title, handles, caption.of(record.about, notes, record.notes, key=key)
+        )
     return made
 
 
@@ -53,7 +55,7 @@ def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
     frames = [shaped(_frame(p), *[sheet.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with sheet.settings():
         handles, _, _ = _draw(given, record, panels, frames)
-        sheet.legend_on(given[0], handles)
+        legends.on(given[0], handles)
 
 
 def _panels(record: TimeRoofline) -> list[TimePanel]:
@@ -109,7 +111,8 @@ def _boxes(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
             color=style.FAINT, linewidth=0.7, zorder=0.6 + 0.01 * order,
         )  # fmt: skip
         axis.add_line(edge)
-        labels.at_point(box.bytes, box.flops, box.label, style.DIM, mark=False)
+        labels.may_cross(edge)
+        labels.at_point(box.bytes, box.flops, box.label, style.DIM, size=0.0)
 
 
 def _balance(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
@@ -137,8 +140,10 @@ def _isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> No
             or corner[1] == frame.bottom
         ):
             continue
-        axis.add_line(Line2D(across, up, color="#B8B8B8", linewidth=0.6, zorder=1))
-        labels.at_point(*corner, units.number(curve.seconds, "s"), style.FAINT, mark=False)
+        line = Line2D(across, up, color="#B8B8B8", linewidth=0.6, zorder=1)
+        axis.add_line(line)
+        labels.may_cross(line)
+        labels.at_point(*corner, units.number(curve.seconds, "s"), style.DIM, size=0.0, farthest=13.0)
 
 
 def _missing(points: Sequence[TimePoint]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,11 +13,12 @@ from ..model_records import TimePoint
 from ..names import clean
 from . import style
 from .labels import Labels, shortened
-from .marks import LONGEST_KEY
 from .scales import is_drawable
+from .spots import LONGEST_KEY
 
 MOST_NAMED = 9
 LONGEST_NAME = 22
+CLOSED, OPEN = 5.5, 6.5  # sizes of symbols, points
 SAME = 1.3  # symbols within this factor of each other are told once where they are told the same
 ROOM = 8.0  # points: a sign at an open symbol that finds no place so near is left out
 Place = tuple[float, float]  # bytes, FLOPs
@@ -28,6 +30,7 @@ class Told(NamedTuple):
     word: str
     colour: str
     place: Place
+    size: float  # of the symbol, points
 
 
 def has_place(point: TimePoint) -> bool:
@@ -64,43 +67,78 @@ def draw_points(
     """Symbols, what joins them, and names; the key to the names that became numbers or letters."""
     for point in points:
         _symbols(axis, point)
-        labels.keep_off(*complexity(point))
+        labels.keep_off(*complexity(point), CLOSED)
         if has_time(point):
-            labels.keep_off(*took(point))
+            labels.keep_off(*took(point), OPEN)
     chains = _sweeps(points)
-    told: list[Told] = []
     for chain in chains:
         _join(axis, chain)
-        for point in chain[:-1]:
-            _tell(labels, told, Told(clean(point.at), style.colour(point.role), complexity(point)), 12.0)
     key: list[str] = []
-    opened = []
     # The points come worth most time first.
-    for chain in chains[:MOST_NAMED]:
-        point, swept = chain[-1], len(chain) > 1
-        name = clean(point.label)
-        value = f" {clean(point.at)}" if swept else ""
-        if len(name + value) > LONGEST_NAME:
-            name = _sign(start + len(key), swept)
-            key.append(f"{name} {_worth(point, over if swept else '')}")
-        colour = style.colour(point.role)
-        labels.at_point(*complexity(point), name + value, colour)
-        opened.append((point, Told(name + value, colour, took(point))))
-        opened += [(p, Told(clean(p.at), colour, took(p))) for p in chain[:-1]]
-    told.clear()
+    named = [_named(chain, over, key, start) for chain in chains[:MOST_NAMED]]
+    values = [(p, clean(p.at)) for chain in chains for p in chain[:-1]]
+    _write(labels, [_closed(*sign) for sign in named], math.inf)
+    _write(labels, [_closed(*sign) for sign in values], 12.0)
     # Last, so that no closed symbol loses its place to the repetition.
-    for point, sign in opened:
-        if has_time(point) and not _near(complexity(point), sign.place):
-            _tell(labels, told, sign, ROOM)
+    _write(labels, [opened for sign in [*named, *values] if (opened := _opened(*sign))], ROOM)
     return key
 
 
-def _tell(labels: Labels, told: list[Told], sign: Told, farthest: float) -> None:
-    """Write a word, unless it stands nearby in the same colour."""
-    said = (sign.word, sign.colour)
-    if not any((other.word, other.colour) == said and _near(other.place, sign.place) for other in told):
-        labels.at_point(*sign.place, sign.word, sign.colour, farthest=farthest)
-        told.append(sign)
+def _named(chain: Sequence[TimePoint], over: str, key: list[str], start: int) -> tuple[TimePoint, str]:
+    """The last point of a sweep and its name, or the sign that the key explains."""
+    point, swept = chain[-1], len(chain) > 1
+    name = clean(point.label)
+    value = f" {clean(point.at)}" if swept else ""
+    if len(name + value) > LONGEST_NAME:
+        name = _sign(start + len(key), swept)
+        key.append(f"{name} {_worth(point, over if swept else '')}")
+    return point, name + value
+
+
+def _closed(point: TimePoint, word: str) -> Told:
+    return Told(word, style.colour(point.role), complexity(point), CLOSED)
+
+
+def _opened(point: TimePoint, word: str) -> Told | None:
+    """None: it has no open symbol, or that lies at the closed one."""
+    if not has_time(point) or _near(complexity(point), took(point)):
+        return None
+    return Told(word, style.colour(point.role), took(point), OPEN)
+
+
+def _write(labels: Labels, signs: Sequence[Told], farthest: float) -> None:
+    """Signs on one spot are written together, and the same word once."""
+    groups: list[list[Told]] = []
+    for sign in signs:
+        for group in groups:
+            first = group[0]
+            near = sign.colour == first.colour and _near(sign.place, first.place)
+            if (
+                near
+                and _swept(sign.word) == _swept(first.word)
+                and len(_joined([each.word for each in [*group, sign]])) <= LONGEST_NAME
+            ):
+                group.append(sign)
+                break
+        else:
+            groups.append([sign])
+    for group in groups:
+        word, (_, colour, place, size) = _joined([each.word for each in group]), group[0]
+        labels.at_point(*place, word, colour, size, farthest)
+
+
+def _swept(word: str) -> str:
+    """The value of the parameter in a sign with a name."""
+    return word.rpartition(" ")[2] if " " in word else ""
+
+
+def _joined(words: Sequence[str]) -> str:
+    """ "A, B 64" of "A 64" and "B 64"."""
+    words = list(dict.fromkeys(words))
+    split = [word.rpartition(" ") for word in words]
+    if len({last for _, _, last in split}) > 1 or not all(front for front, _, _ in split):
+        return ", ".join(words)
+    return f"{', '.join(front for front, _, _ in split)} {split[0][2]}"
 
 
 def _near(one: Place, other: Place) -> bool:
@@ -125,11 +163,11 @@ def _symbols(axis: Axes, point: TimePoint) -> None:
     looks: dict[str, Any] = {"linestyle": "", "marker": style.marker(point.role), "zorder": 5}
     looks["markeredgecolor"] = colour
     half: dict[str, Any] = {"fillstyle": "left"} if point.incomplete else {}
-    axis.plot(*([v] for v in complexity(point)), markerfacecolor=colour, markersize=5.5, **looks, **half)
+    axis.plot(*([v] for v in complexity(point)), markerfacecolor=colour, markersize=CLOSED, **looks, **half)
     if not has_time(point):
         return
     axis.plot(
-        *([v] for v in took(point)), markerfacecolor="white", markersize=6.5, markeredgewidth=1.1, **looks
+        *([v] for v in took(point)), markerfacecolor="white", markersize=OPEN, markeredgewidth=1.1, **looks
     )
     line: dict[str, Any] = {"color": colour, "linewidth": 0.7, "alpha": 0.7, "zorder": 3}
     axis.plot(*zip(complexity(point), took(point), strict=True), **line)

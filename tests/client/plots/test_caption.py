@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from roofline_client import plots
 from roofline_client.model_records import MachineAbout
-from roofline_client.plots import caption
+from roofline_client.plots import caption, lacking, sheet
 from roofline_client.plots.labels import shortened
 
 from ..reports import BEGIN, SECOND, absent
+from . import models
 from .models import XEON, about
 
 
 def first(**more: object) -> str:
-    return caption.of(about(**more))[0]
+    return caption.of(about(**more)).about[0]
 
 
 def test_job_machine_date_and_clocks() -> None:
@@ -49,18 +51,20 @@ def test_many_jobs_are_counted() -> None:
     assert first(jobs=["x" * 500]).startswith("Job " + "x" * 26 + "…")
 
 
-def test_notes_are_said_once_and_not_all_of_many() -> None:
-    told = caption.of(about(), ["a", "b"], ["a", "", *(f"note {n}" for n in range(20))])
-    assert told[1:4] == ["a", "b", "note 0"]
-    assert told[-1] == "16 more notes: see the report." and len(told) == 1 + caption.MOST_NOTES + 1
+def test_notes_are_said_once() -> None:
+    told = caption.of(about(), ["a", "b "], ["a", "", "c"], key=["1 x", "2 y"])
+    assert told.notes == ["a", "b", "c"] and told.key == ["1 x; 2 y."]
 
 
-def test_prose_is_cut_at_its_end_at_a_word() -> None:
+def test_prose_is_cut_where_a_clause_ends_else_at_a_word() -> None:
     words = " ".join(["measured"] * 60)
-    (told,) = caption.of(None, [words])
+    (told,) = caption.of(None, [words]).notes
     assert told.endswith(" measured…") and len(told) <= caption.LONGEST_NOTE
-    assert caption.of(None, ["x" * 500]) == ["x" * 399 + "…"]
-    assert caption.of(None, ["short, "]) == ["short, "]
+    assert caption.of(None, ["x" * 500]).notes == ["x" * (caption.LONGEST_NOTE - 1) + "…"]
+    assert caption.cut("ps:0: not drawn (no FLOP/s: nothing ran; no PMU: none in this machine).", 50) == (
+        "ps:0: not drawn (no FLOP/s: nothing ran…)"
+    )
+    assert caption.cut("short, ") == "short, "
 
 
 def test_sentences_are_joined_by_semicolons() -> None:
@@ -79,3 +83,22 @@ def test_title_names_the_experiment_or_the_job() -> None:
 def test_long_names_keep_both_ends() -> None:
     assert shortened("abcdefghij", 10) == "abcdefghij"
     assert shortened("abcdefghijk", 10) == "abcdef…ijk"
+
+
+def test_notes_have_six_lines_with_what_the_picture_is_about_and_the_rest_is_counted() -> None:
+    record = models.roofline([models.point()], [models.xeon_roof()], notes=[f"note {n}." for n in range(9)])
+    figure = plots.figure("roofline", record)
+    told = [text.get_text() for text in figure.texts][1:]
+    assert len(told) == sheet.MOST_LINES
+    assert told[-1] == "6 more notes: see the report." and told[-2] == "note 2."
+    long = " ".join(["measured"] * 17)
+    figure = plots.figure("roofline", record._replace(notes=[f"{n} {long}" for n in range(3)]))
+    assert [text.get_text() for text in figure.texts][-1] == "2 more notes: see the report."
+
+
+def test_what_differs_in_numbers_alone_is_said_once() -> None:
+    said = [("worker:0", "354 calls of 9"), ("worker:1", "1,366.5 calls of 9"), ("ps:0", "none")]
+    assert lacking.together(said) == ["worker:0-1: 354 to 1,366.5 calls of 9", "ps:0: none"]
+    # Numbers within names are no amounts.
+    names = [("a", "runs avx512 on node:1"), ("b", "runs avx256 on node:1"), ("c", "runs avx512 on node:2")]
+    assert len(lacking.together(names)) == 3

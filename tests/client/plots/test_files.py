@@ -102,6 +102,16 @@ def test_fonts_are_embedded(tmp_path: Path) -> None:
     assert b"/Type3" not in (tmp_path / "x.pdf").read_bytes()
 
 
+@pytest.mark.parametrize("suffix", plots.FORMATS)
+def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str) -> None:
+    for name in ("a", "b"):
+        plots.draw("time", plain("time"), tmp_path / f"{name}{suffix}")
+    first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("a", "b"))
+    assert first == second
+    # Written in another second it would differ by these.
+    assert b"CreationDate" not in first and b"<dc:date>" not in first
+
+
 def test_whoever_saves_a_figure_gets_text(tmp_path: Path) -> None:
     plots.figure("breakdown", models.breakdown(kinds=["time"])).savefig(tmp_path / "x.svg")
     assert ">forward</text>" in (tmp_path / "x.svg").read_text()

@@ -13,13 +13,13 @@ from roofline_client.model_records import TimePoint, TimeRoofline
 from ..reports import absent
 from . import models
 from .models import time_point, time_roofline, v100
-from .texts import outside, overlapping, written
+from .texts import faults, written
 
 
 def drawn(record: TimeRoofline) -> tuple[Figure, list[str]]:
     figure = plots.figure("time", record)
     found = written(figure)
-    assert overlapping(found) == [] and outside(figure, found) == []
+    assert faults(figure) == []
     return figure, [t.text for t in found]
 
 

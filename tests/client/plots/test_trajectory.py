@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from roofline_client.model_records import Path, Trajectory
@@ -19,9 +23,50 @@ def drawn(record: Trajectory) -> tuple[Figure, set[str]]:
 
 def test_trajectory_has_an_arrow_from_stop_to_stop() -> None:
     figure, _ = drawn(models.vgg16())
-    arrows = [a for a in figure.axes[0].texts if isinstance(a, Annotation) and a.arrow_patch]
-    assert len(arrows) == 3 * 5
+    plane = figure.axes[0]
+    (window,) = plane.child_axes
+    assert [arrows(plane), arrows(window)] == [2 * 5, 5]
     assert len(figure.axes) == 3
+
+
+def arrows(axis: Axes) -> int:
+    return sum(isinstance(a, Annotation) and a.arrow_patch is not None for a in axis.texts)
+
+
+def short(*at: str, factor: float = 1.04) -> Trajectory:
+    """A worker whose stops lie close to each other, and hide where it went."""
+    stops = [models.stop(n, point("worker:0", flops=3e11 * factor**k), None, None) for k, n in enumerate(at)]
+    return models.trajectory(Path("worker", stops, ""))
+
+
+def test_stops_that_hide_each_other_are_drawn_larger() -> None:
+    figure, texts = drawn(short("1", "2", "4"))
+    (window,) = figure.axes[0].child_axes
+    assert "worker 1 … 4" in texts and {"1", "2", "4"} <= texts
+    ((left, right), (bottom, top)) = window.get_xlim(), window.get_ylim()
+    assert right / left == pytest.approx(top / bottom)  # equal decades
+    (told,) = (text for text in texts if text.startswith("worker, "))
+    wide = figure.axes[0].get_window_extent().width / math.log(_ratio(figure.axes[0]))
+    larger = window.get_window_extent().width / math.log(_ratio(window)) / wide
+    assert told == f"worker, {larger:.2g}× larger"
+
+
+def _ratio(axis: Axes) -> float:
+    left, right = axis.get_xlim()
+    return right / left
+
+
+def test_stops_apart_or_on_one_spot_need_no_window() -> None:
+    assert not drawn(short("1", "2", factor=20))[0].axes[0].child_axes
+    assert not drawn(short("1", "2", factor=1))[0].axes[0].child_axes
+    assert not drawn(short("1"))[0].axes[0].child_axes
+
+
+def test_path_without_a_point_is_told_once() -> None:
+    gone = Path("ps", [models.stop("1", models.no_point("ps:0"), None, None)], "no stop has a point")
+    record = short("1", "2")
+    _, texts = drawn(record._replace(paths=[*record.paths, gone]))
+    assert seen_text(texts, "ps: not drawn (no FLOP/s") and not seen_text(texts, "no stop has a point")
 
 
 def test_trajectory_without_throughput_is_the_plane_alone() -> None:

@@ -1,0 +1,94 @@
+"""Legends: under a figure, above axes, or within the axes of somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+
+from . import style
+
+MOST_COLUMNS = 8
+
+
+def on(axis: Axes, handles: Sequence[Artist]) -> None:
+    """The legend of axes in a figure of somebody else."""
+    if handles:
+        legend = axis.legend(handles=list(handles), loc="best", **_looks(True))
+        _is_text(legend)
+
+
+class Size(NamedTuple):
+    """Of a legend: columns, and height in inches."""
+
+    columns: int
+    height: float
+
+
+def measured(handles: Sequence[Artist], room: float) -> Size:
+    """What a legend needs that is no wider than `room`, inches."""
+    scratch = Figure(figsize=(6, 4))
+    FigureCanvasAgg(scratch)
+    legend = under(scratch, handles, room)
+    return Size(legend._ncols, inches(legend, scratch)[1]) if legend else Size(1, 0.0)  # type: ignore[attr-defined]
+
+
+def above(axis: Axes, handles: Sequence[Artist], columns: int, gap: float) -> None:
+    """A legend between the axes and their title; gap: in heights of the axes."""
+    legend = axis.legend(
+        handles=_by_row(handles, columns),
+        loc="lower left",
+        bbox_to_anchor=(0, 1 + gap),
+        ncols=columns,
+        **_looks(False),
+    )
+    _is_text(legend)
+
+
+def under(figure: Figure, handles: Sequence[Artist], room: float) -> Legend | None:
+    """In as many columns as there is room for."""
+    if not handles:
+        return None
+    for columns in range(min(len(handles), MOST_COLUMNS), 0, -1):
+        ordered = _by_row(handles, columns)
+        legend = figure.legend(handles=ordered, loc="upper left", ncols=columns, **_looks(False))
+        _is_text(legend)
+        if columns == 1 or inches(legend, figure)[0] <= room + 0.1:
+            return legend
+        legend.remove()
+    return None
+
+
+def _by_row(handles: Sequence[Artist], columns: int) -> list[Artist]:
+    """The order that makes matplotlib, which fills column by column, write line by line."""
+    return [handle for column in range(columns) for handle in handles[column::columns]]
+
+
+def _looks(framed: bool) -> dict[str, Any]:
+    return {
+        "fontsize": style.SMALL,
+        "frameon": framed,
+        "framealpha": 0.9,
+        "edgecolor": "#CCCCCC",
+        "fancybox": False,
+        "borderpad": 0.4 if framed else 0.1,
+        "borderaxespad": 0.4 if framed else 0.0,
+        "columnspacing": 1.2,
+        "handlelength": 1.6,
+        "labelspacing": 0.35,
+    }
+
+
+def _is_text(legend: Legend) -> None:
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def inches(legend: Legend, figure: Figure) -> tuple[float, float]:
+    box = legend.get_window_extent(figure.canvas.get_renderer())  # type: ignore[attr-defined]
+    return box.width / figure.dpi, box.height / figure.dpi

@@ -1,0 +1,37 @@
+"""Numbers at logarithmic axes: one style at an axis, none cut off at its end."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.figure import Figure
+from roofline_client.plots.scales import Frame, set_plane
+
+
+def ticks(frame: Frame) -> tuple[list[str], list[str]]:
+    """Those that are seen, across and up."""
+    figure = Figure(figsize=(6, 4))
+    axis = figure.subplots()
+    set_plane(axis, frame, "x", "y", 1.0)
+    figure.draw_without_rendering()
+    return tuple(  # type: ignore[return-value]
+        [t.label1.get_text() for t in side.get_major_ticks() if low <= t.get_loc() <= high]
+        for side, low, high in (
+            (axis.xaxis, frame.left, frame.right),
+            (axis.yaxis, frame.bottom, frame.top),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        (0.5, 2000.0, ["1", "10", "100", "1000"]),
+        (0.01, 999.0, ["0.01", "0.1", "1", "10", "100"]),
+        (0.5, 20000.0, ["10⁰", "10¹", "10²", "10³", "10⁴"]),
+        (1e-4, 1.0, ["10⁻⁴", "10⁻³", "10⁻²", "10⁻¹", "10⁰"]),
+        (1e3, 2e5, ["10³", "2·10³", "5·10³", "10⁴", "2·10⁴", "5·10⁴", "10⁵", "2·10⁵"]),
+    ],
+)
+def test_an_axis_has_one_style(low: float, high: float, told: list[str]) -> None:
+    across, up = ticks(Frame(low, high, low, high))
+    assert across == told and up == told
