@@ -18,6 +18,7 @@ import grpc
 from roofline.v1 import query_pb2_grpc
 
 from . import __version__
+from .allocator import give_back
 from .errors import ConfigError, Unavailable
 from .ingest.commands import Agents
 from .ingest.service import MAX_BATCH_BYTES, Committer, IngestService, decode_entry
@@ -146,6 +147,7 @@ async def _seal_for_ever(store: Store, seal_s: float) -> None:
         waited = 0.0
         try:
             await loop.run_in_executor(thread, store.seal)
+            await loop.run_in_executor(thread, give_back)
             failing = False
         except Exception as error:
             # Nothing is lost: all of it is still in the inbox.

@@ -75,7 +75,8 @@ class SealedSteps:
             replaced = [s.path for s in stored if s.dataset.startswith("steps")]
             progress = Progress()
         through = self._complete_through(fresh)
-        if through <= progress.through_ns:
+        # Around what is new a margin on either side is read again: as much at least shall be new.
+        if through - progress.through_ns < self._deltas.margin_ns(fresh.job):
             return Made([], replaced, progress)
         needed = self._needed([*stored, *fresh.segments], self._since(fresh, progress))
         tables = self._told(fresh.job, needed, progress, fresh.clocks)

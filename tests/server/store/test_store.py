@@ -4,6 +4,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -836,3 +837,18 @@ def test_names_of_spans_of_a_job_are_bounded(store: Store) -> None:
     for job in ("a", "b"):
         assert [store.numbers.allows(job, f"phase.n{i}") for i in range(300)] == [i < 256 for i in range(300)]
         assert store.numbers.allows(job, "phase.n7")
+
+
+def test_step_deltas_wait_until_as_much_is_new_as_is_read_again(store: Store) -> None:
+    A.greet(store)
+    sent = training(WORKERS[:1], batches=30, batch_ns=S)
+    A.put(store, *sent[:20])
+    store.seal()
+    stored = [store._catalog.progress(JOB).through_ns]
+    for one in sent[20:]:
+        A.put(store, one)
+        store.seal()
+        stored.append(store._catalog.progress(JOB).through_ns)
+    # Batches of a second, a margin of five: at every fifth sealing.
+    assert [int(after > before) for before, after in pairwise(stored)] == [0, 0, 0, 0, 1] * 2
+    assert steps(store) == all_at_once(store, [(A, one) for one in sent])
