@@ -2,7 +2,8 @@
 
 A cumulative counter is read at a border by linear interpolation between the samples around it; a border that
 lies outside the samples has no value (NaN), nor has a window in which the counter began anew (its agent was
-started again). A gauge is the largest value seen during the window, a coverage the smallest.
+started again), or in some of which nothing counted: a coverage speaks for the time since the sample before,
+and 0 is a gap. A gauge is the largest value seen during the window, a coverage the smallest.
 """
 
 from __future__ import annotations
@@ -61,6 +62,29 @@ def largest(times: Ints, values: Floats, begin: Ints, end: Ints) -> Floats:
     return np.where(np.isneginf(found) | (behind == 0), np.nan, found)
 
 
+def uncounted(times: Ints, shares: Floats, begin: Ints, end: Ints) -> Bools:
+    """Whether some of a window lies in a gap: between a sample of coverage 0 and the one before it."""
+    first, last = _intervals(times, begin, end)
+    before = np.concatenate(([0], np.cumsum(shares == 0)))
+    found: Bools = before[last + 1] > before[first]
+    return found
+
+
+def least_share(times: Ints, shares: Floats, begin: Ints, end: Ints) -> Floats:
+    """Smallest coverage of the time of each window; NaN where it is not known."""
+    first, last = _intervals(times, begin, end)
+    padded = np.append(np.where(np.isnan(shares), np.inf, shares), np.inf)
+    found: Floats = np.minimum.reduceat(padded, np.column_stack((first, last + 1)).ravel())[::2]
+    return np.where(np.isinf(found), np.nan, found)
+
+
+def _intervals(times: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """First and last sample of those that end an interval which overlaps a window."""
+    most = len(times) - 1
+    first = np.minimum(np.searchsorted(times, begin, side="right"), most)
+    return first, np.maximum(first, np.minimum(np.searchsorted(times, end), most))
+
+
 def cut(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     """Counters of one counter set at the borders of windows; one row per window that any sample touches.
 
@@ -86,21 +110,31 @@ def cut_node(windows: Table, homes: Mapping[int, int], samples: Table, metrics: 
 
     homes: rank -> node. samples: node, instance, time_ns, a column per metric; the parts of a node (its
     sockets, its interfaces) are added up, and where one of them has no reading there is no sum. The result is
-    like that of `cut`, without gauges: of parts there is no common one.
+    like that of `cut`, of gauges with coverages alone: the smallest of all parts.
     """
     counted = [m for m in metrics if m.kind == MetricKind.CUMULATIVE and m.name in samples]
+    shares = [m for m in metrics if m.coverage_of and m.name in samples]
     each, which = np.unique(windows["rank"], return_inverse=True)
     nodes = np.array([homes.get(int(rank), -1) for rank in each], np.int64)[which]
     found: list[Table] = []
     for node in np.unique(samples["node"]):
         mine = take(windows, nodes == node)
         if rows(mine) and counted:
-            found.append(_cut_parts(mine, take(samples, samples["node"] == node), counted))
+            found.append(_cut_parts(mine, take(samples, samples["node"] == node), [*counted, *shares]))
     if not found:
         return {}
     table = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
     seen = np.any([~np.isnan(table[f"{m.name}.end"]) for m in counted], axis=0)
-    return take(table, seen)
+    return take(table, _between(table, seen))
+
+
+def _between(table: Table, seen: Bools) -> Bools:
+    """Windows that were seen, and those between them: that of these nothing is known is told by a row."""
+    begin, end = table["begin_ns"], table["end_ns"]
+    if not seen.any():
+        return seen
+    inside: Bools = (begin >= begin[seen].min()) & (end <= end[seen].max())
+    return seen | inside
 
 
 def _cut_parts(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
@@ -114,6 +148,9 @@ def _cut_parts(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     for part in parts[1:]:
         total["samples"] = np.minimum(total["samples"], part["samples"])
         for metric in metrics:
+            if metric.coverage_of:
+                total[metric.name] = np.fmin(total[metric.name], part[metric.name])
+                continue
             for border in (f"{metric.name}.begin", f"{metric.name}.end"):
                 total[border] = total[border] + part[border]
     return total
@@ -142,16 +179,22 @@ def _cut_one(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     result: Table = dict(windows)
     result["start_ns"] = np.full(len(begin), samples["start_ns"][0], np.int64)
     result["samples"] = inside.astype(np.int64)
+    shares = {
+        m.coverage_of: as_float(samples[m.name]) for m in metrics if m.coverage_of and m.name in samples
+    }
     for metric in metrics:
         if metric.name not in samples:
             continue
         values = as_float(samples[metric.name])
         if metric.kind == MetricKind.CUMULATIVE:
             broken = restarted(times, values, begin, end)
+            if metric.name in shares:
+                broken |= uncounted(times, shares[metric.name], begin, end)
             result[f"{metric.name}.begin"] = np.where(broken, np.nan, at_borders(times, values, begin))
             result[f"{metric.name}.end"] = np.where(broken, np.nan, at_borders(times, values, end))
         elif metric.coverage_of:
-            result[metric.name] = -largest(times, -values, begin, end)
+            gap = uncounted(times, values, begin, end)
+            result[metric.name] = np.where(gap, np.nan, least_share(times, values, begin, end))
         else:
             result[metric.name] = largest(times, values, begin, end)
     return result

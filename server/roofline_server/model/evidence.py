@@ -57,6 +57,7 @@ class CounterEvidence(NamedTuple):
     seconds: float  # length of that stretch
     windows: int  # windows that have a reading at both borders
     per_window: float  # mean over those windows; NaN: none
+    coverage: float | None = None  # share of their time in which it was counted; None: nobody said
 
 
 class CountedFlops(NamedTuple):

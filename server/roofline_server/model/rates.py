@@ -65,6 +65,13 @@ def per_window(
     return sum(c.per_window * c.windows for c in counters if c.windows) / windows / scale
 
 
+def counted_of(counters: Sequence[CounterEvidence], ranks: Sequence[RankEvidence]) -> float | None:
+    """Of steps, times the share of their time that the least covered counter counted; None: nobody said."""
+    shares = [c.coverage for c in counters if c.coverage is not None]
+    seen = coverage_of(counters, ranks)
+    return None if not shares else (1.0 if seen is None else seen) * min(shares)
+
+
 def coverage_of(counters: Sequence[CounterEvidence], ranks: Sequence[RankEvidence]) -> float | None:
     steps = sum(len(r.steps.step) for r in ranks)
     return min(1.0, sum(c.windows for c in counters) / steps) if steps else None

@@ -13,7 +13,18 @@ import numpy as np
 
 from ..records import ABSENT
 from .evidence import CounterEvidence, KernelEvidence, RankEvidence, reason_of
-from .rates import counter_rate, mean, median, over_counted, per_window, pool, rate, ratio, total_of
+from .rates import (
+    counted_of,
+    counter_rate,
+    mean,
+    median,
+    over_counted,
+    per_window,
+    pool,
+    rate,
+    ratio,
+    total_of,
+)
 from .values import Provenance, Scope, Value, value
 
 _MEASURED = Provenance.MEASURED
@@ -46,20 +57,22 @@ def _dram(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Valu
     missing = reason_of(ranks, "dram", "no DRAM counter was read")
     counters = [r.dram for r in ranks if r.dram is not None]
     how = BOUND if any(r.dram_is_bound for r in ranks) else BY_CPU
+    seen = counted_of(counters, ranks)
     moved = per_window(counters, ranks, 1) if _stepping(ranks) else None
     found = Over(None, why=NO_HBM)
     if not any(on_gpu(r) for r in ranks):
         found = over(ranks, values, lambda r: r.dram)
     words = "over a lower bound of the bytes, so an upper bound" if how is BOUND else BY_CPU
     return {
-        "bytes_per_step.dram": _shared(moved, "byte", scope, missing, how),
-        "dram_bytes_per_second": _shared(counter_rate(counters, 1), "byte/s", scope, missing, how),
+        "bytes_per_step.dram": _shared(moved, "byte", scope, missing, how, seen),
+        "dram_bytes_per_second": _shared(counter_rate(counters, 1), "byte/s", scope, missing, how, seen),
         "intensity.dram": _shared(
             found.number,
             "FLOP/byte",
             scope,
             missing if moved is None else found.why,
             words + found.which,
+            seen,
         ),
     }
 
@@ -89,8 +102,10 @@ def _stepping(ranks: Sequence[RankEvidence]) -> bool:
     return any(len(r.steps.step) for r in ranks)
 
 
-def _shared(number: float | None, unit: str, scope: Scope, missing: str, why: str) -> Value:
-    return value(number, unit, Provenance.ESTIMATED, scope, reason=why, missing=missing)
+def _shared(
+    number: float | None, unit: str, scope: Scope, missing: str, why: str, share: float | None = None
+) -> Value:
+    return value(number, unit, Provenance.ESTIMATED, scope, share, why, missing)
 
 
 def on_gpu(rank: RankEvidence) -> bool:

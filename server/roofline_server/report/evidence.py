@@ -44,7 +44,10 @@ NEEDED = {
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
     "steps_spans": [f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)],
     **{
-        f"steps_node_{counter_set}": _borders(*(name for names in sets for name in names))
+        f"steps_node_{counter_set}": [
+            *_borders(*(name for names in sets for name in names)),
+            *(f"{name}.coverage" for names in sets for name in names if counter_set in DRAM),
+        ]
         for counter_set, sets in {**DRAM, **ENERGY, **BUSY}.items()
     },
 }
@@ -216,14 +219,26 @@ def counter(table: Table, name: str) -> CounterEvidence | None:
         return None
     begin, end = f"{name}.begin", f"{name}.end"
     read = {n: table[n] for n in (begin, end, "begin_ns", "end_ns", "start_ns")}
-    read = picked(read, ~(np.isnan(read[begin]) | np.isnan(read[end])))
+    known = ~(np.isnan(read[begin]) | np.isnan(read[end]))
+    read = picked(read, known)
     if not rows(read):
         return None
     total = seconds = 0.0
-    for one in _lives_of_counter(read, name):
+    for one in [life for part in _apart(read, known) for life in _lives_of_counter(part, name)]:
         total += float(one[end].max() - one[begin].min())
         seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
     return CounterEvidence(total, seconds, rows(read), float((read[end] - read[begin]).mean()))
+
+
+def _apart(read: Table, known: Bools) -> list[Table]:
+    """The windows that were read, cut where between two of them some were not: what was counted there is not
+    known, and its time does not count. known: which of all windows these are."""
+    holes = np.flatnonzero(np.diff(np.flatnonzero(known)) > 1) + 1
+    if not len(holes):
+        return [read]
+    ended = np.maximum.accumulate(read["end_ns"])
+    edges = [0, *(at for at in holes.tolist() if read["begin_ns"][at] >= ended[at - 1]), rows(read)]
+    return [{n: column[a:b] for n, column in read.items()} for a, b in pairwise(edges)]
 
 
 def _lives_of_counter(table: Table, name: str) -> list[Table]:
@@ -246,12 +261,10 @@ def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | No
     if counted is None:
         return None
     amx = counter(table, AMX)
-    shares = [table[f"{name}.coverage"] for name in names if f"{name}.coverage" in table]
-    known = [float(np.nanmean(share)) for share in shares if not np.isnan(share).all()]
     estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
     each = {name.removeprefix("flops."): counter(table, name) for name in names}
     by = {name: one.total for name, one in each.items() if one is not None and one.total > 0}
-    return CountedFlops(counted, min(known, default=None), estimated, amx is not None and amx.total > 0, by)
+    return CountedFlops(counted, _coverage(table, names), estimated, amx is not None and amx.total > 0, by)
 
 
 def _shared(
@@ -264,8 +277,15 @@ def _shared(
             counted = counter(_added(table, names), "added")
             share = None if counted is None else _cpu_share(mine)
             if counted is not None and share is not None:
-                return counted._replace(total=counted.total * share, per_window=counted.per_window * share)
+                total, each = counted.total * share, counted.per_window * share
+                return counted._replace(total=total, per_window=each, coverage=_coverage(table, names))
     return None
+
+
+def _coverage(table: Table, names: Sequence[str]) -> float | None:
+    """Share of the time that the least covered of these counters counted, in windows in which it was read."""
+    shares = [table[f"{name}.coverage"] for name in names if f"{name}.coverage" in table]
+    return min((float(np.nanmean(share)) for share in shares if not np.isnan(share).all()), default=None)
 
 
 def _cpu_share(mine: Mapping[str, Table]) -> float | None:

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_server.correlate.counters import as_float, at_borders, cut, cut_node, largest
+from roofline_server.correlate.counters import (
+    as_float,
+    at_borders,
+    cut,
+    cut_node,
+    largest,
+    least_share,
+    uncounted,
+)
 from roofline_server.records import ABSENT, Floats, Ints, Table, rows
 
 from ..builders import GAUGE, UNIX, S, metric
@@ -175,6 +183,42 @@ def test_other_rank_has_other_counters() -> None:
     assert cut(windows((1, 0, 10), rank=2), sampled((3, 0, 0), (3, 10, 1)), [metric("cpu_ns")]) == {}
 
 
+COUNTED = [metric("cpu_ns"), metric("share", GAUGE, is_double=True)._replace(coverage_of="cpu_ns")]
+
+
+def test_window_with_a_gap_in_it_has_no_reading() -> None:
+    """Nothing counted between 10 and 20: the coverage of the sample behind a gap is 0."""
+    samples = sampled(
+        (3, 0, 0), (3, 10, 100), (3, 20, 100), (3, 30, 200), (3, 40, 300), share=[1.0, 0.5, 0.0, 1.0, 0.25]
+    )
+    table = cut(
+        windows((1, 2, 8), (2, 8, 11), (3, 12, 18), (4, 10, 20), (5, 20, 30), (6, 25, 35)), samples, COUNTED
+    )
+    delta = table["cpu_ns.end"] - table["cpu_ns.begin"]
+    assert np.isnan(delta[1:4]).all() and np.isnan(table["share"][1:4]).all()
+    assert delta[[0, 4, 5]] == pytest.approx([60, 100, 100])
+    assert table["share"][[0, 4, 5]].tolist() == [0.5, 1, 0.25], "of the time since the sample before"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.sampled_from([0.0, 0.5, 1.0])), min_size=2, max_size=12),
+    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=8),
+)
+def test_gaps_are_what_a_loop_over_intervals_finds(
+    found: list[tuple[int, float]], asked: list[tuple[int, int]]
+) -> None:
+    found = sorted(dict(found).items())
+    times, shares = ints(*(t for t, _ in found)), floats(*(v for _, v in found))
+    first, last = found[0][0], found[-1][0]
+    asked = [(b, e) for b, e in ((b, b + n) for b, n in asked) if first <= b and e <= last]
+    begin, end = ints(*(b for b, _ in asked)), ints(*(e for _, e in asked))
+    each = [
+        [share for (t0, _), (t1, share) in itertools.pairwise(found) if b < t1 and e > t0] for b, e in asked
+    ]
+    assert uncounted(times, shares, begin, end).tolist() == [0.0 in some for some in each]
+    assert least_share(times, shares, begin, end).tolist() == [min(some) for some in each]
+
+
 def test_metric_without_a_column_is_left_out() -> None:
     table = cut(windows((1, 0, 10)), sampled((3, 0, 0), (3, 10, 1)), [metric("cpu_ns"), metric("new", GAUGE)])
     assert "new" not in table
@@ -227,6 +271,16 @@ def test_node_has_no_sum_where_a_part_was_not_read() -> None:
     )
     assert np.isnan(deltas[1])
     assert deltas[2] == pytest.approx(36)
+
+
+def test_gap_of_a_part_is_a_gap_of_its_node() -> None:
+    samples = of_node(*((f"socket {n}", t, 10 * t) for t in (0, 10, 20, 30, 40) for n in (0, 1)))
+    samples["share"] = np.array([1.0, 1.0, 0.5, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.25])
+    table = cut_node(windows((1, 0, 10), (2, 10, 20), (3, 20, 30), (4, 30, 40)), {1: 7}, samples, COUNTED)
+    assert table["step"].tolist() == [1, 2, 3, 4], "what lies between is told to be unknown"
+    delta = table["cpu_ns.end"] - table["cpu_ns.begin"]
+    assert np.isnan(delta[1]) and delta[[0, 2, 3]].tolist() == [200, 200, 200]
+    assert table["share"][[0, 2, 3]].tolist() == [0.5, 1, 0.25]
 
 
 def test_node_nobody_read_in_a_window_has_no_row() -> None:
