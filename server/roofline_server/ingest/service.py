@@ -32,7 +32,7 @@ MAX_STREAMS = 8192
 GROUP_BATCHES = 1024
 GROUP_BYTES = 32 << 20
 QUEUE_BATCHES, QUEUE_BYTES = 4096, 32 << 20
-MAX_UNSEALED_BYTES = 160 << 20  # in memory until they are sealed; a few times what a sealing waits for
+MAX_UNSEALED_BYTES = 128 << 20  # in memory until they are sealed; a few times what a sealing waits for
 # A few pings in a row: the fastest of them tells the most. At first often, so that there is a clock at once
 # and soon a baseline for its drift, then rarely: each wakes the agent.
 PINGS, PING_S = 4, 0.03

@@ -28,7 +28,9 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 
 def sealing(*segments: Segment, through: int = 7, replaced: tuple[str, ...] = ()) -> Sealing:
-    return Sealing(list(segments), list(replaced), {"job": Progress(20, 15)}, {WHO: Life(1, 2, False)}, through)
+    return Sealing(
+        list(segments), list(replaced), {"job": Progress(20, 15)}, {WHO: Life(1, 2, False)}, through
+    )
 
 
 def test_new_catalog_is_empty(catalog: Catalog) -> None:
