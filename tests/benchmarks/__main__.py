@@ -8,11 +8,13 @@ import platform
 import sys
 from collections.abc import Callable
 
-from . import agent, hooks, models, recordings, server
-from .site import Result
+from . import agent, hooks, models, recordings, server, slowdown
+from .site import REPOSITORY, Result
+
+TORCH = REPOSITORY / ".venv-torch" / "bin" / "python"  # what `make` sets up
 
 
-def benchmarks(training_python: str) -> dict[str, Callable[[], Result]]:
+def benchmarks(tensorflow: str, torch: str, pairs: int) -> dict[str, Callable[[], Result]]:
     return {
         "mark": agent.mark_cost,
         "hooks-torch": hooks.torch_hooks,
@@ -20,7 +22,8 @@ def benchmarks(training_python: str) -> dict[str, Callable[[], Result]]:
         "hooks-keras": hooks.keras_hooks,
         "agent-1hz": lambda: agent.agent_cost(1.0, 0.003),
         "agent-10hz": lambda: agent.agent_cost(0.1, 0.02),
-        "slowdown": lambda: agent.slowdown(training_python),
+        "slowdown-torch": lambda: slowdown.slowdown(slowdown.TORCH, torch, pairs),
+        "slowdown-tensorflow": lambda: slowdown.slowdown(slowdown.TENSORFLOW, tensorflow, pairs),
         "ingest": server.durable_ingest,
         "streams": server.many_streams,
         "visible": agent.visible_after,
@@ -34,9 +37,12 @@ def benchmarks(training_python: str) -> dict[str, Callable[[], Result]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--training-python", default=sys.executable, help="interpreter that has TensorFlow")
+    parser.add_argument("--torch-python", default=str(TORCH), help="interpreter that has PyTorch")
+    parser.add_argument("--quick", action="store_true", help="fewer pairs of turns for the slowdown")
     parser.add_argument("--only", nargs="*", help="names of benchmarks to run")
     options = parser.parse_args()
-    known = benchmarks(options.training_python)
+    pairs = slowdown.QUICK if options.quick else slowdown.PAIRS
+    known = benchmarks(options.training_python, options.torch_python, pairs)
     chosen = options.only or list(known)
     print(
         f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, {agent.load()}\n"

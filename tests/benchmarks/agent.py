@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import socket
 import statistics
@@ -17,11 +16,10 @@ from collections.abc import Iterator
 
 import psutil
 
-from .site import COMMANDS, REPOSITORY, Node, Result, free_port, node, wait_until
+from .site import Node, Result, free_port, node, wait_until
 
 MARKS = 20_000
 WATCH_S = 20.0
-PAIRS = 5
 
 MARKING = """
 import socket, statistics, sys, time
@@ -141,35 +139,6 @@ def _cpu_seconds(process: psutil.Process) -> float:
 def _idle_rank(here: Node, index: int) -> subprocess.Popen[bytes]:
     config = json.dumps({"cluster": {"worker": ["h:1"] * 8}, "task": {"type": "worker", "index": index}})
     return here.start(sys.executable, "-c", "import time; time.sleep(600)", TF_CONFIG=config)
-
-
-def slowdown(training_python: str) -> Result:
-    """images/sec of the TensorFlow example, bare and wrapped in turn; agent at 10 Hz all the while."""
-    bare, wrapped = [], []
-    with node() as here, here.server(), here.agent(0.1):
-        for _ in range(PAIRS):
-            bare.append(_images_per_second(here, training_python, ""))
-            wrapped.append(
-                _images_per_second(here, training_python, f"{COMMANDS / 'roofline-agent'} run --job 1 --")
-            )
-    ratios = [b / w - 1 for b, w in zip(bare, wrapped, strict=True)]
-    loss = statistics.median(ratios)
-    spread = f"pairs {min(ratios):+.1%} to {max(ratios):+.1%}"
-    beside = (
-        f"bare {statistics.median(bare):.0f}, wrapped {statistics.median(wrapped):.0f} images/s; {spread}"
-    )
-    return Result(
-        f"slowdown of training, 10 Hz, wrapped, {PAIRS} pairs", "1 %", f"{loss:+.1%}", loss <= 0.01, beside
-    )
-
-
-def _images_per_second(here: Node, python: str, prefix: str) -> float:
-    launch = REPOSITORY / "examples" / "tensorflow_ps" / "launch.py"
-    command = [sys.executable, str(launch), "--python", python, "--steps", "100", "--prefix", prefix]
-    done = subprocess.run(command, env=here.environ, capture_output=True, text=True, timeout=300, check=True)
-    found = re.search(r"total images/sec: ([0-9.]+)", done.stdout)
-    assert found, done.stdout
-    return float(found[1])
 
 
 def visible_after() -> Result:
