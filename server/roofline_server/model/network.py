@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records import ABSENT
+from .collectives import moved_by
 from .evidence import RankEvidence, reason_of
 from .records import Crossing
 from .roofline import NETWORK, Limits
@@ -21,61 +22,67 @@ from .wording import number
 from .work import mean_flops
 
 LEAST_SHARE = 0.5  # of the collectives' bytes that TCP must have carried to be what carried them
+# The same where TCP's bytes are known by peer and no port for RDMA was seen to carry more: then what a ring
+# would move is the weaker of the two, unless TCP carried next to nothing.
+LEAST_SHARE_BY_PEER = 0.01
 MODEL = "FLOPs of a step grow with the batch, bytes communicated do not"
-# A ring of N ranks moves this times (N-1)/N of the tensor at each (Patarasuk, Yuan 2009: an allreduce is a
-# reducescatter and an allgather); other collectives are taken to move it once.
-FACTORS = {"allreduce": 2.0, "allgather": 1.0, "reducescatter": 1.0}
-FAMILIES = ("asked", "engine")
-NO_COLLECTIVES = (
-    "engine.busy",
-    "engine.exposed",
-    "engine.negotiate",
-    "engine.queue",
-    "engine.memcpy",
-    "engine.cycle",
-)
 
 
 class Inside(NamedTuple):
-    """Shares of the TCP bytes of ranks, over the whole job, that did not leave their node. note: where these
-    are not known."""
+    """Shares of the TCP bytes of ranks, over the whole job, that are left out, as they did not leave their
+    node. note: where these are not known."""
 
     sent: float = 0.0
     received: float = 0.0
     note: str = ""
+    what: str = "stayed inside the node"
 
 
 ALL_LEFT = Inside()
+
+
+class Layout(NamedTuple):
+    """How the ranks of a job lie on its nodes, and what is counted of what these say to each other."""
+
+    world: int = 0  # ranks that take part in a collective; 0: not known
+    mates: int = 1  # of these those on one node
+    alone: bool = False  # the job has one node
+    by_peer: bool = False  # TCP's bytes are known by peer
+    rdma: bool = False  # ports for RDMA were seen to carry more than TCP did
+
+
+APART = Layout()
 
 
 def communicated(
     ranks: Sequence[RankEvidence],
     values: Mapping[str, Value],
     scope: Scope,
-    world: int = 0,
+    layout: Layout = APART,
     inside: Inside = ALL_LEFT,
 ) -> Value:
-    """Bytes a step of one of these ranks: TCP's of the busier direction, or, where TCP carried little of what
-    collectives moved (shared memory, RDMA), those of the collectives. Of ranks without steps bytes a second.
-    values: of `summarize` for these ranks. world: ranks that take part in a collective; 0: not known. inside:
-    what the network between nodes did not carry."""
+    """Bytes a step of one of these ranks that leave its node: TCP's of the busier direction, or, where TCP
+    carried little of what collectives moved (RDMA), those of the collectives. Of a job on one node TCP's
+    alone: nothing measured what else carries bytes there. Of ranks without steps bytes a second.
+
+    values: of `summarize` for these ranks. inside: what the network between nodes did not carry.
+    """
     unit = "step" if any(len(r.steps.step) for r in ranks) else "second"
-    sent, received = values[f"sent_bytes_per_{unit}"], values[f"received_bytes_per_{unit}"]
-    known = [v for v in (sent, received) if v.value is not None]
-    busier = max(known, key=lambda v: v.value or 0.0, default=sent)
-    moved = collectives(ranks, world)
-    if moved is not None and (busier.value or 0.0) < LEAST_SHARE * moved:
-        what = f"bytes of its collectives as a ring of {world} ranks moves them"
-        if world < 2:
-            what = "payload of its collectives (of how many ranks is not known)"
-        how = f"{what}: TCP was not counted"
-        if busier.value is not None:
-            part = f"TCP carried {busier.value / moved:.0%} of them, shared memory or RDMA the rest"
-            how = f"{what}: {part}"
-        return value(moved, "byte", Provenance.ESTIMATED, scope, reason=how)
-    if busier.value is None:
-        return Value(None, "byte", reason=sent.reason)
-    return _between_nodes(sent, received, inside)
+    tcp = _between_nodes(values[f"sent_bytes_per_{unit}"], values[f"received_bytes_per_{unit}"], inside)
+    # On one node nothing crosses: what is compared with TCP's bytes is all that is moved.
+    moved = moved_by(ranks, layout.world, layout.mates, apart=layout.alone)
+    least = LEAST_SHARE_BY_PEER if layout.by_peer and not layout.rdma else LEAST_SHARE
+    if moved is None or (tcp.value or 0.0) >= moved.bytes * (LEAST_SHARE if layout.alone else least):
+        return tcp
+    part = "TCP was not counted"
+    if tcp.value is not None:
+        part = f"TCP carried {tcp.value / moved.bytes:.0%} of them"
+    if layout.alone:
+        other = "shared memory or NVLink, of which nothing measured a ceiling"
+        why = f"the job has one node, where its collectives go by {other}: {part}"
+        return Value(None, "byte", reason=why)
+    part += ", shared memory or RDMA the rest" * (tcp.value is not None)
+    return value(moved.bytes, "byte", Provenance.ESTIMATED, scope, reason=f"{moved.how}: {part}")
 
 
 def _between_nodes(sent: Value, received: Value, inside: Inside) -> Value:
@@ -85,46 +92,14 @@ def _between_nodes(sent: Value, received: Value, inside: Inside) -> Value:
         ("received", received, 1 - inside.received),
     )
     known = [(v.value * share, share, name, v) for name, v, share in left if v.value is not None]
+    if not known:
+        return Value(None, "byte", reason=sent.reason)
     moved, share, name, found = max(known, key=lambda one: one[0])
     how = [f"TCP bytes {name}, the busier direction", *[inside.note] * bool(inside.note)]
     if share < 1:
         found = found._replace(provenance=Provenance.ESTIMATED)
-        how.append(
-            f"without the {1 - share:.0%} that stayed inside the node, by its peers over the whole job"
-        )
+        how.append(f"without the {1 - share:.0%} that {inside.what}, by its peers over the whole job")
     return found._replace(value=moved, reason="; ".join(how))
-
-
-def collectives(ranks: Sequence[RankEvidence], world: int = 0) -> float | None:
-    """Mean bytes that the collectives of a step move at one rank, over the steps of which they were told.
-
-    None: of none. world: ranks that take part, as FACTORS has it; 0: not known, then the payload."""
-    for family in FAMILIES:
-        each = [total for total in (_of_family(rank, family, world) for rank in ranks) if total is not None]
-        if any(each):
-            return float(np.mean(each))
-    return None
-
-
-def _of_family(rank: RankEvidence, family: str, world: int) -> float | None:
-    columns = {
-        name.removesuffix(".bytes").removeprefix(f"{family}."): column
-        for name, column in rank.columns.items()
-        if name.startswith(f"{family}.")
-        and name.endswith(".bytes")
-        and name.removesuffix(".bytes") not in NO_COLLECTIVES
-    }
-    if not columns:
-        return None
-    told = np.any([column != ABSENT for column in columns.values()], axis=0)
-    moved = sum(_factor(kind, world) * np.where(c == ABSENT, 0.0, c) for kind, c in columns.items())
-    # A step without collectives (gradients are accumulated) communicates nothing: a zero among the others.
-    return float(np.asarray(moved)[told].mean()) if told.any() else None
-
-
-def _factor(kind: str, world: int) -> float:
-    """Bytes that a ring moves at one rank over those of the whole tensor."""
-    return FACTORS.get(kind, 0) * (world - 1) / world if world > 1 and kind in FACTORS else 1.0
 
 
 def intensity(
@@ -178,7 +153,8 @@ def crossing(
         absent = Value(None, "examples", reason=reason or "it did no FLOPs")
         return Crossing(label, role, batch, absent, f"no crossing is known: {absent.reason}", ridge)
     at = batch.value * balance / found.value
-    known = value(at, "examples", Provenance.ESTIMATED, Scope.NODE, reason=f"if {MODEL}")
+    how = f"if {MODEL}; intensity {found.reason}"
+    known = value(at, "examples", Provenance.ESTIMATED, Scope.NODE, reason=how)
     return Crossing(label, role, batch, known, _words(batch.value, at, found.value, balance), ridge)
 
 

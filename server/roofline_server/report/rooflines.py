@@ -21,8 +21,8 @@ from .about import about
 from .build import gather
 from .crowds import crowd
 from .evidence import NEEDED as OF_REPORT
-from .inside import inside
-from .members import latest_life, role_order
+from .inside import Peers
+from .members import role_order
 from .records import Subject
 from .roof_kernels import of_kernels
 from .roof_steps import of_steps
@@ -41,8 +41,9 @@ class Group(NamedTuple):
     values: Mapping[str, Value]
     sharing: int  # ranks of the job that compute in the same places
     mates: int  # ranks of the job on the same host
-    world: int  # ranks that its collectives are of; 0: not known
+    layout: network.Layout  # how those lie on nodes with whom it takes part in collectives
     inside: network.Inside  # of its TCP bytes
+    among: network.Inside  # the same, with what it exchanged with others than ranks
 
     @property
     def evidence(self) -> list[RankEvidence]:
@@ -104,7 +105,7 @@ def _groups(
     view: JobView, evidence: Mapping[int, RankEvidence], every: Mapping[int, RankEvidence], points: str
 ) -> list[Group]:
     places = roofs.places(view, every)
-    there = crowd(view, every)
+    there, peers = crowd(view, every), Peers(view)
     found = []
     for who, ranks in _named(evidence, points):
         limits = roofs.of_ranks(view, ranks)
@@ -122,16 +123,12 @@ def _groups(
                 summarize(list(ranks.values()), limits, scope).values,
                 sharing,
                 mates,
-                _world(view, ranks),
-                inside(view, ranks),
+                peers.layout(ranks),
+                peers.inside(ranks),
+                peers.among_ranks(ranks),
             )
         )
     return found
-
-
-def _world(view: JobView, ranks: Iterable[int]) -> int:
-    lives = (latest_life(view, number) for number in ranks)
-    return max((who.world for who in lives if who), default=0)
 
 
 def _named(
@@ -191,8 +188,12 @@ def _levels(group: Group, kind: str) -> list[Level]:
 
 
 def _network(group: Group) -> Level:
-    moved = network.communicated(group.evidence, group.values, group.scope, group.world, group.inside)
-    return Level(NETWORK, network.intensity(group.evidence, group.values, moved, group.scope))
+    return Level(NETWORK, _over_network(group, group.inside))
+
+
+def _over_network(group: Group, inside: network.Inside) -> Value:
+    moved = network.communicated(group.evidence, group.values, group.scope, group.layout, inside)
+    return network.intensity(group.evidence, group.values, moved, group.scope)
 
 
 def _words(group: Group, made: RoofPoint) -> str:
@@ -235,7 +236,7 @@ def _crossings(view: JobView, groups: Sequence[Group], every: Mapping[int, RankE
         mates = {n: r for n, r in every.items() if r.host == group.who.host and r.kernels is not None}
         node = roofs.of_ranks(view, mates) or group.limits
         lacks = next((limits.lacks(NETWORK) for limits in node if limits.lacks(NETWORK)), "")
-        intensity = _network(group).intensity
+        intensity = _over_network(group, group.among)
         found.append(
             network.crossing(
                 group.who.label, group.who.role, group.evidence, intensity, network.ridge(node), lacks

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_server.model import network
+from roofline_server.model.collectives import RINGS, Group, leaving, moved_by
 from roofline_server.model.evidence import CounterEvidence, RankEvidence
 from roofline_server.model.points import against
 from roofline_server.model.records import Crossing
@@ -23,6 +25,11 @@ NODE = limits("node1", "", [PEAK_F32, DRAM, NET], "f32")
 
 def tcp(per_step: float) -> CounterEvidence:
     return CounterEvidence(per_step * 10, 10.0, 10, per_step)
+
+
+def collectives(ranks: Sequence[RankEvidence], world: int = 0, mates: int = 1) -> float | None:
+    found = moved_by(ranks, world, mates)
+    return None if found is None else found.bytes
 
 
 def moved(*ranks: RankEvidence) -> Value:
@@ -79,9 +86,9 @@ def test_steps_that_accumulate_gradients_communicate_nothing() -> None:
     # One reduction in 4 steps: TCP, counted over all of them, agrees with it and stands.
     columns = {"asked.allreduce.bytes": ints(*[0, 0, 0, 4000] * 2, 0, 0)}
     rank = evidence(columns=columns, sent=tcp(800), received=tcp(800))
-    assert network.collectives([rank]) == pytest.approx(800)
+    assert collectives([rank]) == pytest.approx(800)
     assert moved(rank).reason == "TCP bytes sent, the busier direction"
-    assert network.collectives([evidence(columns={"asked.allreduce.bytes": ints(*[0] * 10)})]) is None
+    assert collectives([evidence(columns={"asked.allreduce.bytes": ints(*[0] * 10)})]) is None
 
 
 @pytest.mark.parametrize(
@@ -91,15 +98,18 @@ def test_steps_that_accumulate_gradients_communicate_nothing() -> None:
         ("allgather", 750),
         ("reducescatter", 750),
         ("broadcast", 1000),
-        ("alltoall", 1000),
+        ("alltoall", 750),
+        ("gather", 750),
+        ("scatter", 750),
+        ("reduce", 1000),
     ],
 )
 def test_ring_moves_what_its_kind_does(kind: str, bytes_moved: float) -> None:
     rank = evidence(columns={f"asked.{kind}.bytes": ints(*[1000] * 10)})
-    assert network.collectives([rank], world=4) == pytest.approx(bytes_moved)
-    assert network.collectives([rank], world=0) == network.collectives([rank], world=1) == 1000
+    assert collectives([rank], world=4) == pytest.approx(bytes_moved)
+    assert collectives([rank], world=0) == collectives([rank], world=1) == 1000
     values = summarize([rank], [], Scope.PROCESS).values
-    found = network.communicated([rank], values, Scope.PROCESS, world=4)
+    found = network.communicated([rank], values, Scope.PROCESS, network.Layout(4))
     assert (found.value, found.provenance) == (pytest.approx(bytes_moved), Provenance.ESTIMATED)
     assert "as a ring of 4 ranks moves them" in found.reason
 
@@ -118,8 +128,8 @@ def test_executed_collectives_count_where_none_were_asked_for() -> None:
     rank = evidence(
         columns={"engine.allreduce.bytes": ints(*[70] * 10), "engine.queue.bytes": ints(*[9] * 10)}
     )
-    assert network.collectives([rank]) == 70
-    assert network.collectives([evidence()]) is None
+    assert collectives([rank]) == 70
+    assert collectives([evidence()]) is None
 
 
 def test_bytes_nobody_counted_are_absent_with_the_reason() -> None:
@@ -220,3 +230,106 @@ def test_no_crossing_says_what_lacks() -> None:
     )
     assert "examples" in crossing(unsaid, 4000.0).words
     assert "no kernels" in crossing(evidence(sent=tcp(1), received=tcp(1)), 4000.0).words
+
+
+# -- collectives over nodes -------------------------------------------------------------------------------
+
+
+def asking(sent: float | None = None, **bytes_of: int) -> RankEvidence:
+    """A rank that asks in each step for collectives of so many bytes. kind: "allreduce__4_2" of a group."""
+    columns = {
+        f"asked.{kind.replace('__', '.').replace('_', '-')}.bytes": ints(*[size] * 10)
+        for kind, size in bytes_of.items()
+    }
+    tcp_sent = None if sent is None else tcp(sent)
+    return evidence(kernels=kernels([10**12] * 10), columns=columns, sent=tcp_sent, received=tcp_sent)
+
+
+def over(layout: network.Layout, *ranks: RankEvidence) -> Value:
+    values = summarize(ranks, [], Scope.ROLE).values
+    return network.communicated(ranks, values, Scope.ROLE, layout)
+
+
+def test_ring_leaves_a_node_once() -> None:
+    found = over(network.Layout(world=16, mates=8), *[asking(allreduce=10**9) for _ in range(8)])
+    assert number(found) == pytest.approx(2 * 15 / 16 * 1e9 / 8)
+    assert "as a ring of 16 ranks, 8 on a node, moves them" in found.reason
+
+
+@pytest.mark.parametrize(
+    "kind, leaves",
+    [
+        ("allreduce", 1.5 / 2),
+        ("allgather", 0.75 / 2),
+        ("reducescatter", 0.75 / 2),
+        ("broadcast", 1 / 2),
+        ("reduce", 1 / 2),
+        ("alltoall", 2 / 4),  # of four pieces two are of ranks elsewhere
+        ("gather", 2 / 4),
+        ("scatter", 2 / 4),
+        ("send", 1),
+    ],
+)
+def test_of_two_nodes_with_two_ranks_each_so_much_leaves_one(kind: str, leaves: float) -> None:
+    assert collectives([asking(**{kind: 1000})], 4, 2) == pytest.approx(1000 * leaves)
+
+
+@given(st.sampled_from(sorted(RINGS)), st.integers(1, 64), st.integers(1, 64))
+def test_of_a_ring_all_ranks_of_a_node_send_what_one_alone_would(kind: str, nodes: int, mates: int) -> None:
+    world = nodes * mates
+    together = mates * leaving(kind, Group(world, mates))
+    alone = leaving(kind, Group(world, 1)) if nodes > 1 else 0.0
+    assert together == pytest.approx(alone) or world == 1
+
+
+def test_tcp_of_one_rank_of_a_node_is_what_leaves_for_all() -> None:
+    # As NCCL does it: of eight ranks one sends what crosses, the others use NVLink.
+    ranks = [asking(sent, allreduce=10**9) for sent in (1.875e9, *[0.0] * 7)]
+    found = over(network.Layout(world=16, mates=8), *ranks)
+    assert (number(found), found.provenance) == (pytest.approx(1.875e9 / 8), Provenance.MEASURED)
+    assert found.reason.startswith("TCP bytes sent")
+
+
+def test_tcp_known_by_peer_goes_before_what_a_ring_would_move() -> None:
+    # Most is reduced within the nodes, of which the collectives do not tell.
+    layout = network.Layout(world=16, mates=8, by_peer=True)
+    assert number(over(layout, asking(1e7, allreduce=10**9))) == 1e7
+    carried = over(layout._replace(rdma=True), asking(1e7, allreduce=10**9))
+    assert number(carried) == pytest.approx(1.875e9 / 8)
+    assert "TCP carried 4% of them, shared memory or RDMA the rest" in carried.reason
+    nothing = over(layout, asking(1e5, allreduce=10**9))  # RDMA that nothing counts
+    assert number(nothing) == pytest.approx(1.875e9 / 8)
+
+
+def test_job_of_one_node_has_no_ceiling_for_what_tcp_did_not_carry() -> None:
+    layout = network.Layout(world=2, mates=2, alone=True)
+    uncounted = over(layout, asking(allreduce=10**9))
+    assert uncounted.value is None
+    assert "NVLink, of which nothing measured a ceiling: TCP was not counted" in uncounted.reason
+    little = over(layout, asking(1e6, allreduce=10**9))
+    assert little.value is None and "TCP carried 0% of them" in little.reason
+    assert number(over(layout, asking(1e9, allreduce=10**9))) == 1e9
+    assert "NVLink" in over(layout, asking(1e6, allreduce__2_2=10**9)).reason
+
+
+def test_send_and_receive_go_different_ways() -> None:
+    found = over(network.Layout(world=2), asking(send=10**9, recv=10**9))
+    assert number(found) == pytest.approx(1e9)
+    assert found.reason.startswith("bytes that it sends to or receives from other ranks")
+    ends = [asking(send=600, broadcast=100), asking(recv=1000, broadcast=100)]
+    assert collectives(ends, 2) == pytest.approx((100 + 1000 + 100) / 2)
+
+
+def test_collective_of_a_group_is_a_ring_of_that_group() -> None:
+    assert collectives([asking(allreduce__2_1=1000)], 16) == pytest.approx(1000)
+    assert collectives([asking(allreduce__4_2=1000)], 16, 8) == pytest.approx(750)
+    assert collectives([asking(allreduce__2_2=1000)], 16, 8) is None  # it stays on its node
+    assert collectives([asking(allreduce__2=1000)], 16, 8) == pytest.approx(1000)
+    both = asking(allreduce__2_2=10**6, allreduce=1000)
+    assert collectives([both], 16, 8) == pytest.approx(1875 / 8)
+
+
+def test_group_that_nobody_told_is_said_to_be_supposed() -> None:
+    layout = network.Layout(world=16)
+    assert "each is taken to be of all ranks" in over(layout, asking(allreduce=10)).reason
+    assert "as rings of their groups" in over(layout, asking(allreduce__4_1=10)).reason

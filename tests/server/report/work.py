@@ -54,20 +54,27 @@ def run(
     facts: Sequence[str] = (),
     marked: bool = True,
     first: int = 0,
+    recorded: Sequence[int] | None = None,
+    index: int = 0,
+    world: int = 0,
+    spans: pb.Spans | None = None,
 ) -> None:
-    """A job of workers on one host, whose steps of 100 ms call these kernels one after the other."""
+    """A job of workers on one host, whose steps of 100 ms call these kernels one after the other.
+
+    recorded: whose kernels are recorded, None: all. index: of the first worker."""
     called, said = [], []
     for r in range(ranks):
         for k in range(steps):
             now = FIRST + k * STEP
             said += [(r, BEGIN, k, 8, now), (r, END, k, 8, now + STEP)]
-            for number, one in enumerate(found):
+            for number, one in enumerate(found if recorded is None or r in recorded else ()):
                 for _ in range(one.times):
                     called.append((r, number, now, one.duration_ns))
                     now += one.duration_ns
     end = FIRST + steps * STEP + 1
     events = [
-        pb.Event(kind=pb.EVENT_KIND_KERNELS_COVERED, rank=r, begin_ns=FIRST, end_ns=end) for r in range(ranks)
+        pb.Event(kind=pb.EVENT_KIND_KERNELS_COVERED, rank=r, begin_ns=FIRST, end_ns=end)
+        for r in (range(ranks) if recorded is None else recorded)
     ]
     events += [pb.Event(kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=FIRST, end_ns=FIRST, text=f) for f in facts]
     host.greet(store)
@@ -77,11 +84,12 @@ def run(
             first + 1,
             FIRST,
             end,
-            ranks=[rank(job, index=r, pid=100 + r) for r in range(ranks)],
+            ranks=[rank(job, index=index + r, pid=100 + r, world=world) for r in range(ranks)],
             kernels=[one.kernel for one in found],
             calls=calls(called),
             marks=marks(said if marked else []),
             events=events,
+            **({"spans": spans} if spans else {}),
         ),
     )
 

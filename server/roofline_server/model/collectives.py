@@ -1,0 +1,134 @@
+"""Bytes that collectives move between nodes, by what their kind does and who takes part.
+
+Of N ranks, r of them on each node, a ring moves at each rank (N-1)/N of the whole tensor in an allgather or
+a reducescatter and twice that in an allreduce, which is both (Patarasuk, Yuan 2009). It passes each link
+once: of the ranks of a node one sends off it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import ABSENT, Ints
+from .evidence import RankEvidence
+
+RINGS = {"allreduce": 2.0, "allgather": 1.0, "reducescatter": 1.0}
+CHAINS = ("broadcast", "reduce")  # these pass the whole tensor on: once off each node
+PIECES = ("alltoall", "gather", "scatter")  # these move the pieces of other ranks: (N-r)/N leave the node
+SENT, RECEIVED = "send", "recv"  # from one rank to another
+FAMILIES = ("asked", "engine")
+NO_COLLECTIVES = (
+    "engine.busy",
+    "engine.exposed",
+    "engine.negotiate",
+    "engine.queue",
+    "engine.memcpy",
+    "engine.cycle",
+)
+_GROUP = re.compile(r"(\d+)(?:-(\d+))?")
+_TAKEN = "; each is taken to be of all ranks"
+
+
+class Group(NamedTuple):
+    """Ranks that a collective is of. size 0: not known."""
+
+    size: int
+    mates: int  # of these on one node
+
+
+class Moved(NamedTuple):
+    """Mean bytes that the collectives of a step move at one rank, in the busier direction. how: as what."""
+
+    bytes: float
+    how: str
+
+
+def moved_by(
+    ranks: Sequence[RankEvidence], world: int = 0, mates: int = 1, apart: bool = False
+) -> Moved | None:
+    """What the collectives of a step send off the node at one rank, or bring to it, over the steps of which
+    they were told: the mean of the busier direction. None: of none, or nothing leaves the node.
+
+    world: ranks that take part, of these `mates` on a node, unless a collective's name tells its group
+    ("allreduce.16-2": of 16 ranks, 2 of them on this node); 0: not known, then the payload. apart: as if each
+    rank were on a node of its own.
+    """
+    everyone = Group(world, max(1, mates))
+    for family in FAMILIES:
+        kinds = sorted({kind for rank in ranks for kind in _columns(rank, family)})
+        out, into = (_mean(ranks, family, everyone, apart, other) for other in (RECEIVED, SENT))
+        busier = max(out or 0.0, into or 0.0)
+        if busier > 0:
+            return Moved(busier, _how(kinds, everyone))
+    return None
+
+
+def _columns(rank: RankEvidence, family: str) -> dict[str, Ints]:
+    """Kind of a collective, with its group -> its bytes in each step."""
+    names = (name.removesuffix(".bytes") for name in rank.columns if name.endswith(".bytes"))
+    mine = [name for name in names if name.startswith(f"{family}.") and name not in NO_COLLECTIVES]
+    return {name.removeprefix(f"{family}."): rank.columns[f"{name}.bytes"] for name in mine}
+
+
+def _mean(
+    ranks: Sequence[RankEvidence], family: str, everyone: Group, apart: bool, without: str
+) -> float | None:
+    """Of the ranks of which anything is told. without: the kind that goes the other way."""
+    known = (_of_rank(rank, family, everyone, apart, without) for rank in ranks)
+    each = [found for found in known if found is not None]
+    return float(np.mean(each)) if each else None
+
+
+def _of_rank(rank: RankEvidence, family: str, everyone: Group, apart: bool, without: str) -> float | None:
+    columns = _columns(rank, family)
+    if not columns:
+        return None
+    told = np.any([column != ABSENT for column in columns.values()], axis=0)
+    moved = sum(
+        leaving(kind, everyone, apart) * np.where(c == ABSENT, 0.0, c)
+        for kind, c in columns.items()
+        if kind.partition(".")[0] != without
+    )
+    # A step without collectives (gradients are accumulated) communicates nothing: a zero among the others.
+    each = np.broadcast_to(np.asarray(moved, np.float64), told.shape)[told]
+    return float(each.mean()) if len(each) else None
+
+
+def leaving(name: str, everyone: Group, apart: bool = False) -> float:
+    """Bytes that a collective sends off a node, over those of the whole tensor, a rank of the node. name: its
+    kind, with its group where that is not everyone. apart: as if each rank were on a node of its own."""
+    kind, _, told = name.partition(".")
+    group = _group(told) or everyone
+    size, mates = group.size, 1 if apart else min(group.mates, group.size)
+    if size < 2 or kind in (SENT, RECEIVED):
+        return 1.0
+    if mates == size:
+        return 0.0
+    if kind in RINGS:
+        return RINGS[kind] * (size - 1) / size / mates
+    if kind in PIECES:
+        return (size - mates) / size
+    return 1.0 / mates if kind in CHAINS else 1.0
+
+
+def _group(told: str) -> Group | None:
+    found = _GROUP.fullmatch(told)
+    return Group(int(found[1]), int(found[2] or 1)) if found else None
+
+
+def _how(kinds: Sequence[str], everyone: Group) -> str:
+    """As what the bytes of these kinds were taken, in words."""
+    bare = {name.partition(".")[0] for name in kinds}
+    if bare <= {SENT, RECEIVED}:
+        return "bytes that it sends to or receives from other ranks, the busier direction"
+    untold = any(_group(name.partition(".")[2]) is None for name in kinds)
+    if untold and everyone.size < 2:
+        return "payload of its collectives (of how many ranks is not known)"
+    if not untold:
+        return "bytes of its collectives as rings of their groups move them"
+    mates = f", {everyone.mates} on a node," if everyone.mates > 1 else ""
+    return f"bytes of its collectives as a ring of {everyone.size} ranks{mates} moves them{_TAKEN}"
