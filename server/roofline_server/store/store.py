@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import duckdb
 import sqlalchemy.exc
 
 from ..errors import Unavailable
@@ -56,7 +55,7 @@ class Store:
             self._catalog = Catalog(catalog_url or sqlite_url(root / "catalog.db"))
             self._inbox = Inbox(root / "inbox.db")
             self._reader = Reader(root)
-        except (OSError, ImportError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, duckdb.Error) as error:
+        except (OSError, ImportError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError) as error:
             raise Unavailable(f"cannot use the data directory {root}: {_first_line(error)}") from None
         self.numbers = Numbers(self._catalog)
         self.now_ns = server_time(self._catalog)
