@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from roofline_step._sender import ABSENT, HEADER, SPAN_VALUES, SPANS
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 AGENT = [sys.executable, "-m", "roofline_agent"]
 T = TypeVar("T")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,6 +18,14 @@ def interpreter(variable: str) -> str:
     if not python:
         pytest.skip(f"{variable} is not set: run `make test-frameworks`")
     return python
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What launchers and frameworks leave lying (torchrun: its logs) goes with the tests' own files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("tmp")))
+        yield
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def test_caller_keeps_its_cpus() -> None:
 
 def test_tasks_run_at_the_same_time() -> None:
     # Each waits for the other: run one after the other, they would not get past it.
-    meeting = threading.Barrier(2, timeout=10)
+    meeting = threading.Barrier(2, timeout=60)
     assert run_together((CPUS[0], CPUS[-1]), [lambda: (meeting.wait(), None)[1]] * 2).whole > 0
 
 
