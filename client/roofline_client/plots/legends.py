@@ -14,13 +14,18 @@ from matplotlib.legend import Legend
 from . import style
 
 MOST_COLUMNS = 8
+MOST_HIDDEN = 0.3  # of somebody else's axes
 
 
 def on(axis: Axes, handles: Sequence[Artist]) -> None:
-    """The legend of axes in a figure of somebody else."""
+    """The legend of axes in a figure of somebody else; none in axes so small that it would hide what they
+    show."""
     if handles:
         legend = axis.legend(handles=list(handles), loc="best", **_looks(True))
         _is_text(legend)
+        own, whole = legend.get_window_extent(), axis.get_window_extent()
+        if own.width * own.height > MOST_HIDDEN * whole.width * whole.height or own.width > whole.width:
+            legend.remove()
 
 
 class Size(NamedTuple):

@@ -57,9 +57,10 @@ def _kind(record: Roofline) -> Kind:
             style.DIM,
             size=0.0,
         )
-        told: set[str] = set()
-        crossed = [_cross(axis, labels, panel, crossing, at, told) for crossing in here]
-        return drawn._replace(more=[_explained()] if any(crossed) else [])
+        groups = _on_one_spot(labels, panel, here, at)
+        for group in groups:
+            _cross(axis, labels, group, at)
+        return drawn._replace(more=[_explained()] if groups else [])
 
     return Kind("Network roofline", _across, draw)
 
@@ -70,28 +71,40 @@ def _ridge(crossings: Sequence[Crossing]) -> float | None:
     return known.pop() if len(known) == 1 else None
 
 
-def _cross(
-    axis: Axes, labels: Labels, panel: Panel, crossing: Crossing, ridge: float, said: set[str]
-) -> bool:
-    """An arrow from the point to the ridge with the batch size at which it gets there; said: such sizes."""
-    batch = crossing.crossing.value
-    points = [p for p in panel.points if p.label == crossing.label]
-    if not points or batch is None:
-        return False
-    x, y = marks.place(points[0])
-    if x >= ridge:
-        return False
-    looks = {"color": style.colour(points[0].role), "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
+Group = list[tuple[Crossing, RoofPoint]]
+
+
+def _on_one_spot(labels: Labels, panel: Panel, crossings: Sequence[Crossing], ridge: float) -> list[Group]:
+    """Ranks left of the ridge that will cross it, together where they stand within a marker or two."""
+    groups: list[Group] = []
+    for crossing in crossings:
+        point = next(p for p in panel.points if p.label == crossing.label)
+        if crossing.crossing.value is None or marks.place(point)[0] >= ridge:
+            continue
+        for group in groups:
+            first = group[0][1]
+            near = labels.apart(marks.place(first), marks.place(point)) < 2 * style.MARKER
+            if first.role == point.role and near:
+                group.append((crossing, point))
+                break
+        else:
+            groups.append([(crossing, point)])
+    return groups
+
+
+def _cross(axis: Axes, labels: Labels, group: Group, ridge: float) -> None:
+    """An arrow from the point in the middle to the ridge with the batch size at which it gets there."""
+    point = sorted((p for _, p in group), key=lambda p: marks.place(p)[1])[len(group) // 2]
+    x, y = marks.place(point)
+    looks = {"color": style.colour(point.role), "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
     arrow = {"arrowstyle": "->,head_width=0.15,head_length=0.3", "shrinkA": 5.0, "shrinkB": 0.0, **looks}
     axis.annotate("", (ridge, y), (x, y), arrowprops=arrow, zorder=3).set_in_layout(False)
     # The shaft again, as a line that labels keep off.
     axis.add_line(Line2D((x, ridge), (y, y), alpha=0.0))
     # Examples are whole; the factor is for what floats make of a whole number.
-    told = f"at batch {math.ceil(batch * (1 - 1e-9)):,}"
-    if told not in said:
-        labels.at_point(ridge, y, told, style.colour(points[0].role), size=0.0)
-        said.add(told)
-    return True
+    batches = sorted(math.ceil((crossing.crossing.value or 0.0) * (1 - 1e-9)) for crossing, _ in group)
+    told = " to ".join(dict.fromkeys(f"{batch:,}" for batch in (batches[0], batches[-1])))
+    labels.at_point(ridge, y, f"at batch {told}", style.colour(point.role), size=0.0)
 
 
 def _explained() -> Line2D:

@@ -245,7 +245,8 @@ def wrapped(figure: Figure, text: str, room: float) -> list[str]:
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and _width(figure, longer, style.CAPTION) <= room:
+        # A dot between two things is no beginning of a line.
+        if lines and (word == "·" or _width(figure, longer, style.CAPTION) <= room):
             lines[-1] = longer
         else:
             lines += _pieces(figure, word, room)

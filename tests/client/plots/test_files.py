@@ -227,6 +227,13 @@ def test_axes_as_subplots_makes_them() -> None:
     assert all(axis.has_data() for axis in axes.flat)
 
 
+def test_small_axes_of_somebody_else_have_no_legend_over_them() -> None:
+    small, large = (Figure(figsize=(side, 0.8 * side)).subplots() for side in (2.5, 8))
+    for axis in (small, large):
+        plots.draw_on(axis, "roofline", plain("roofline"))
+    assert small.get_legend() is None and large.get_legend() is not None
+
+
 @pytest.mark.parametrize("kind", ["breakdown", "steps"])
 def test_legend_on_axes_of_somebody_else_covers_no_bar(kind: str) -> None:
     record = models.breakdown(kinds=["time"]) if kind == "breakdown" else models.steps()

@@ -7,6 +7,7 @@ from roofline_client.plots import network
 
 from ..reports import absent, seen
 from . import models
+from .texts import faults
 
 
 def texts(*crossings: Crossing, device: str = "") -> list[str]:
@@ -28,3 +29,13 @@ def test_no_ridge_rather_than_one_of_a_single_device() -> None:
     elsewhere = models.crossing("ps:0")
     for crossings in ([], [unknown], [models.crossing(), other], [elsewhere]):
         assert not any("ridge" in text for text in texts(*crossings))
+
+
+def test_ranks_on_one_spot_have_one_arrow_with_the_range_of_their_batches() -> None:
+    points = [models.point(f"ddp:{k}", 190.0 + k, level="network") for k in range(16)]
+    crossings = [models.crossing(p.label, at=188.0 + k) for k, p in enumerate(points)]
+    record = models.roofline(points, [models.network_roof()], "network", crossings=crossings)
+    figure = network.figure(record)
+    assert faults(figure) == []
+    told = [t.get_text() for t in figure.axes[0].texts if t.get_text().startswith("at batch")]
+    assert told == ["at batch 188 to 203"]
