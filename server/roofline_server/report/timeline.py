@@ -22,8 +22,9 @@ from ..store.view import JobView
 from .gaps import alignment_of, find_gaps
 from .members import extent, host_of
 from .records import Gap, Steps
+from .step_columns import columns_of, known
 from .step_notes import write_notes
-from .steps import chosen, columns_of, known, rank_tables
+from .steps import chosen, rank_tables
 
 DATASET = "timeline"
 # Of the columns of a step those that are shown with its slice.

@@ -34,7 +34,7 @@ from ..records import (
     take,
 )
 from .catalog import Life
-from .reader import by_dataset, on_server_clock
+from .reader import by_dataset, on_server_clock, plain
 from .segments import Segment
 
 PIECE_ROWS = 50_000
@@ -102,13 +102,9 @@ def _all_pieces(raw: RawData, segments: Sequence[Segment], fresh: Table) -> Iter
     for segment in segments:
         with pq.ParquetFile(raw.root / segment.path) as file:
             for batch in file.iter_batches(batch_size=PIECE_ROWS):
-                yield _plain(batch)
+                yield plain(batch)
     for first in range(0, rows(fresh), PIECE_ROWS):
         yield {name: column[first : first + PIECE_ROWS] for name, column in fresh.items()}
-
-
-def _plain(arrow: Any) -> Table:
-    return {name: arrow.column(name).to_numpy(zero_copy_only=False) for name in arrow.schema.names}
 
 
 def _kinds(raw: RawData, segments: Sequence[Segment], fresh: Table) -> dict[str, str]:
@@ -250,7 +246,7 @@ def earliest(raw: RawData, datasets: Sequence[str]) -> int | None:
         if segments:
             first = min(segments, key=lambda segment: segment.begin_ns)
             arrow = pq.read_table(raw.root / first.path, columns=["time_ns", "node"])
-            tables.append(_plain(arrow.combine_chunks()))
+            tables.append(plain(arrow.combine_chunks()))
         moments += [int(on_server_clock(t, raw.clocks)["time_ns"].min()) for t in tables if rows(t)]
     return min(moments, default=None)
 
@@ -261,7 +257,7 @@ def of_ranks(raw: RawData, dataset: str, ranks: Sequence[int], begin_ns: int, en
     for segment in raw.segments:
         if segment.dataset == dataset and _overlaps(segment, begin_ns, end_ns):
             arrow = pq.read_table(raw.root / segment.path, filters=[("rank", "in", list(ranks))])
-            tables.append(_plain(arrow.combine_chunks()))
+            tables.append(plain(arrow.combine_chunks()))
     fresh = by_dataset(f for f in raw.frames if f.dataset == dataset).get(dataset, {})
     if rows(fresh):
         tables.append(take(fresh, np.isin(fresh["rank"], list(ranks))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,7 +11,7 @@ from ..correlate import spans
 from ..correlate.kernel_totals import Adder, KernelTotal, Phases, Stretches
 from ..records import Table, concatenate, rows, take
 from .export import RawData
-from .reader import by_dataset, on_server_clock
+from .reader import by_dataset, on_server_clock, plain
 from .segments import ROWS_PER_GROUP, Segment
 
 PIECE_ROWS = 1 << 17
@@ -84,8 +83,4 @@ def _read(raw: RawData, segment: Segment, columns: frozenset[str]) -> Iterator[T
     with pq.ParquetFile(raw.root / segment.path) as file:
         names = [name for name in file.schema_arrow.names if name in columns]
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
-            yield _plain(batch)
-
-
-def _plain(arrow: Any) -> Table:
-    return {name: arrow.column(name).to_numpy(zero_copy_only=False) for name in arrow.schema.names}
+            yield plain(batch)
