@@ -26,6 +26,9 @@ from .records import Steps
 
 MOST_POINTS = 2000
 OUTSIDE = "outside any phase"
+LATER = (
+    "kernels of a GPU count for the phase in which they ran, which may be later than that which launched them"
+)
 
 
 class _Sum(NamedTuple):
@@ -63,13 +66,14 @@ def of_kernels(
 def _kernels(
     view: JobView, evidence: Mapping[int, RankEvidence], found: Kernels, kind: str, there: Crowd
 ) -> tuple[list[RoofPoint], list[str]]:
-    pooled: dict[tuple[str, str, str], list[KernelTotal]] = {}
+    pooled: dict[tuple[str, str, str, bool], list[KernelTotal]] = {}
     for total in found.totals:
-        key = (evidence[total.rank].role, _label(total), total.kind.precision)
+        key = (evidence[total.rank].role, _label(total), total.kind.precision, total.on_gpu)
         pooled.setdefault(key, []).append(total)
     ordered = sorted(pooled.items(), key=lambda item: -sum(t.time_ns for t in item[1]))
     made: list[RoofPoint] = []
-    for (role, label, precision), totals in ordered[:MOST_POINTS]:
+    for (role, label, precision, gpu), totals in ordered[:MOST_POINTS]:
+        label += " (GPU)" * (gpu and (role, label, precision, False) in pooled)
         first = max(totals, key=lambda t: t.time_ns)
         limits = roofs.of_rank(view, first.rank, precision, first.on_gpu)
         who = Named(label, "kernel", role, "", limits.host)
@@ -193,6 +197,8 @@ def _phases(
             alone = "over the time of its kernels alone: " if lasted is None else ""
             made.append(one._replace(words=alone + one.words))
     notes = _left_out(found.totals)
+    if any(total.phase and total.on_gpu for total in found.totals):
+        notes.append(LATER)
     if not any(total.phase for total in found.totals):
         notes.append(f"{untold(list(evidence.values()))}: all kernels are outside any phase")
     return made, notes
