@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from .ncu.session import Session
 
 
+REPLAYED = "ncu.steps"  # fact of a rank
+
+
 class Watcher(Protocol):
     """Looks at what the command leaves behind for it while it runs."""
 
@@ -123,6 +126,7 @@ def _profiler(
 def _profiled(running: _Running, session: Session, say: Callable[[str], None]) -> int:
     """Hand over the kernels of a command that has ended under ncu; the command's own exit status."""
     status = session.wait(running.child.wait())
+    tell_replayed(running.link, session)
     taken = [
         running.link.send_all(calls, window.begin_ns, window.end_ns, window.closed)
         for window, calls in session.profiled()
@@ -131,6 +135,12 @@ def _profiled(running: _Running, session: Session, say: Callable[[str], None]) -
         say("roofline-agent: no agent took these kernels: they are not recorded")
     session.close()
     return status
+
+
+def tell_replayed(link: AgentLink, session: Session) -> None:
+    """The steps under ncu, once there are any: how long they take says nothing of the training."""
+    if steps := session.replayed:
+        link.send_fact(REPLAYED, steps)
 
 
 class _Running:
@@ -244,6 +254,7 @@ class _Running:
             self._session.look(self.child)
             if self._session.is_due():
                 self.link.introduce()
+                tell_replayed(self.link, self._session)
         self._look_at_watchers()
 
     def _look_at_watchers(self) -> None:

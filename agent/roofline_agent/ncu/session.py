@@ -25,7 +25,7 @@ from ..recorded.text import Text
 from ..verbose import TimedCall
 from . import command, diagnosis, metrics
 from .kernels import Window, parse_windows, place, share_out
-from .steps import written
+from .steps import ranges_of, written
 
 TRIAL_S = 60.0
 QUERY_S = 20.0
@@ -155,6 +155,12 @@ class Session:
     def _number(self, name: str) -> int | None:
         text = _text(self.folder / name)
         return int(text) if text.lstrip("-").isdigit() else None
+
+    @property
+    def replayed(self) -> str:
+        """Steps whose kernels are, or were, run again and again, as in "5,100-102"; "": none so far."""
+        windows = parse_windows(_text(self.folder / "windows"), time.monotonic_ns())
+        return written(ranges_of(window.step for window in windows))
 
     @property
     def started(self) -> bool:

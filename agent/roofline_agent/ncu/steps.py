@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 MAX_STEPS = 100  # each kernel of each is run a dozen times
 
 
@@ -11,18 +13,27 @@ class StepsError(ValueError):
 
 def parse(text: str) -> tuple[tuple[int, int], ...]:
     """Ranges (first, last) of steps, sorted, none overlapping. Raises StepsError."""
-    ranges = sorted(_range(part.strip()) for part in text.split(","))
-    joined: list[tuple[int, int]] = []
-    for first, last in ranges:
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
-        else:
-            joined.append((first, last))
+    joined = _joined(_range(part.strip()) for part in text.split(","))
     count = sum(last - first + 1 for first, last in joined)
     if count > MAX_STEPS:
         raise StepsError(
             f"{count} steps are too many: every kernel is run several times; at most {MAX_STEPS}"
         )
+    return joined
+
+
+def ranges_of(steps: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Single steps as ranges."""
+    return _joined((step, step) for step in steps)
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
     return tuple(joined)
 
 

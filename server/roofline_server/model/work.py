@@ -16,7 +16,9 @@ _MEASURED, _ANALYTIC = Provenance.MEASURED, Provenance.ANALYTIC
 def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     recorded = [r.kernels for r in ranks if r.kernels is not None]
     counted = [k for k in recorded if k.has_flops]
-    stepping = [r.kernels for r in ranks if r.kernels is not None and len(r.steps.step)]
+    stepping = [
+        r.kernels for r in ranks if r.kernels is not None and (len(r.steps.step) or r.kernels.profiled)
+    ]
     missing = reason_of(ranks, "flops", "no kernels were recorded")
     flops = pool([k.flops[k.complete] for k in counted])
     moved = pool([k.bytes[k.complete] for k in counted if k.has_bytes])
@@ -47,7 +49,7 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 
     return {
         "flops_per_step": analytic(median(per_step), "FLOP", without=no_steps),
-        "flops_per_second": analytic(rate(counted, "flops"), "FLOP/s"),
+        "flops_per_second": _of_others(analytic(rate(counted, "flops"), "FLOP/s"), counted),
         "bytes_per_step.minimum": analytic(
             median(moved_per_step), "byte", tensors, no_traffic if stepping and len(flops) else no_steps
         ),
@@ -104,6 +106,16 @@ def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Valu
         "flops_per_step.measured": counted(per_step, "FLOP", no_steps),
         "flops_per_second.measured": counted(counter_rate(counters, 1), "FLOP/s"),
     }
+
+
+def _of_others(found: Value, counted: Sequence[KernelEvidence]) -> Value:
+    """The rate, which is an estimate where a profiler drew out the steps whose FLOPs are known."""
+    if found.value is None or not any(k.profiled for k in counted):
+        return found
+    how = "FLOPs of profiled steps over the mean time of the others"
+    return found._replace(
+        provenance=Provenance.ESTIMATED, reason="; ".join(filter(None, (how, found.reason)))
+    )
 
 
 def _tensors(counted: Sequence[KernelEvidence]) -> str:

@@ -25,6 +25,8 @@ from .heavy_steps import heavy_step_notes
 from .members import extent, is_running, latest_life, nodes_of, role_order
 from .notes import TAG, write_notes
 from .parts import part_reports
+from .profiled import notes as replay_notes
+from .profiled import told, without_replays
 from .reasons import KINDS
 from .records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, Steps
 from .roofs import of_ranks, roofs
@@ -58,7 +60,8 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         tags=dict(view.tags),
         sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
     )
-    return report._replace(notes=[*heavy_step_notes(evidence.values()), *write_notes(view, report)])
+    notes = [*replay_notes(view, evidence), *heavy_step_notes(evidence.values()), *write_notes(view, report)]
+    return report._replace(notes=notes)
 
 
 def gather(view: JobView, steps: Steps = ALL_STEPS) -> tuple[dict[int, RankEvidence], str]:
@@ -70,11 +73,12 @@ def gather(view: JobView, steps: Steps = ALL_STEPS) -> tuple[dict[int, RankEvide
     mode = mode_of(view)
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
-    mine, lifetimes = by_rank(tables), by_rank(view.lifetimes)
+    mine, lifetimes = without_replays(view, by_rank(tables), mode), by_rank(view.lifetimes)
     evidence = {
         number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
         for number in view.ranks
     }
+    evidence = told(view, evidence)
     every = view.steps.get("steps", {})
     if rows(every) and not rows(tables["steps"]):
         why = f"no step is in the range asked for: the job has {every['step'].min()} to {every['step'].max()}"

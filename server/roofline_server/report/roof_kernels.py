@@ -55,11 +55,20 @@ def of_kernels(
     there: Crowd,
 ) -> tuple[list[RoofPoint], list[str]]:
     """A point for each kind of kernel of a role, or for each phase of a rank. there: of the whole job."""
+    notes: list[str] = []
+    if points == "phase":
+        replayed = [n for n, r in evidence.items() if r.kernels is not None and r.kernels.profiled]
+        names = ", ".join(evidence[n].key for n in replayed)
+        notes = [f"{names}: ncu tells the order of kernels, not in which phase they ran"] * bool(replayed)
+        evidence = {n: rank for n, rank in evidence.items() if n not in replayed}
+        if not evidence:
+            return [], notes
     found = kernel_totals(store, view, steps, list(evidence), by_phase=points == "phase")
     if not found.totals:
         return [], ["no kernels were recorded in these steps: start the ranks with `roofline-agent run`"]
     if points == "phase":
-        return _phases(view, evidence, found, kind, there)
+        made, more = _phases(view, evidence, found, kind, there)
+        return made, [*notes, *more]
     return _kernels(view, evidence, found, kind, there)
 
 

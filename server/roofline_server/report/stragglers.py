@@ -22,6 +22,7 @@ from .build import mode_of
 from .evidence import NEEDED as NEEDED_BY_REPORT
 from .evidence import aligned, by_rank, evidence_of, unite, within
 from .members import role_order
+from .profiled import without_replays
 from .records import ALL_STEPS, Cause, Imbalance, RankWaits, Steps, Stragglers
 from .servers import load_of, server_times, stopped_share
 
@@ -40,7 +41,7 @@ def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
     tables = {name: within(table, steps) for name, table in view.steps.items()}
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
-    mine = by_rank(tables)
+    mine = without_replays(view, by_rank(tables), mode)
     order = sorted(view.ranks, key=lambda n: (role_order(view.ranks[n].role), view.ranks[n].index))
     evidence = {number: evidence_of(view, number, mine.get(number, {}), {}) for number in order}
     evidence = with_waits(evidence, mode)

@@ -182,9 +182,15 @@ def _of_kernels(view: JobView, number: int, rank: RankEvidence) -> Found | None:
         spread(seconds),
         Provenance.MEASURED if k.on_gpu else Provenance.ANALYTIC,
         origin,
-        f"mean of {len(seconds):,} steps" if len(seconds) > 1 else "of one step",
+        _of_steps(k),
         _lacking(k, flops),
     )
+
+
+def _of_steps(k: KernelEvidence) -> str:
+    count = int(k.complete.sum())
+    said = f"mean of {count:,} steps" if count > 1 else "of one step"
+    return f"{said} that ncu replayed; time: the mean of the others" if k.profiled else said
 
 
 def _lacking(k: KernelEvidence, flops: Ints) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from roofline_agent.packets import CALLS, KERNEL, WRAPPED
+from roofline_step._sender import FACT
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, decode_mark, ended, wait_for
 
@@ -111,6 +112,8 @@ def test_kernels_of_the_steps_asked_for_reach_the_agent(
             assert count == 2
             assert all(begin - 10**6 <= start <= through for start in starts)
     assert covered == [(steps[n, 1], steps[n, 2]) for n in (2, 3, 5)], "just these steps are known completely"
+    facts = [data for data in packets if data.startswith(FACT) and b"ncu.steps" in data]
+    assert facts[-1] == FACT + b"ncu.steps=2-3,5", "their times are told to mean nothing"
     (shape, *_) = [json.loads(data[KERNEL.size :]) for data in packets if data[:1] == b"K"]
     assert shape[:2] == ["cuda", "gemm_0"]
     assert shape[9] == 4096

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.ncu.steps import MAX_STEPS, StepsError, parse, written
+from roofline_agent.ncu.steps import MAX_STEPS, StepsError, parse, ranges_of, written
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,4 @@ def test_written_and_parsed_again_means_the_same(steps: set[int]) -> None:
     ranges = parse(",".join(map(str, steps)))
     assert {step for first, last in ranges for step in range(first, last + 1)} == steps
     assert parse(written(ranges)) == ranges
+    assert ranges_of(steps) == ranges
