@@ -1,9 +1,10 @@
 """Whether `roofline-agent run` slows a training down by less than one percent, on a machine that is noisy.
 
 Runs that follow one another differ by more than that here. So the bare and the wrapped training are started
-together and take turns: all processes of one are stopped (SIGSTOP) while the other runs, for a second or two,
-in the order ABBA. Neighbouring turns make a pair; what is said is the median of the pairs' ratios with its
-bootstrap interval. The agent (10 Hz) is stopped with the wrapped training: what it costs counts too.
+together and take turns: all processes of one are stopped (SIGSTOP) while the other runs, for two seconds.
+Each turn of the wrapped one is held against the bare turns before and after it, so that a drift of the
+machine cancels; what is said is the median of these ratios with its bootstrap interval. The agent (10 Hz) is
+stopped with the wrapped training: what it costs counts too.
 """
 
 from __future__ import annotations
@@ -149,8 +150,8 @@ def _take_turns(sides: Sequence[Side], others: Sequence[list[psutil.Process]], p
         trees[which] = [*side.tree(), *others[which]]
         send(trees[which], signal.SIGSTOP)
     spent: list[list[int]] = [[], []]
-    for turn in range(2 * pairs):
-        which = (turn + 1) // 2 % 2  # ABBA
+    for turn in range(2 * pairs + 1):
+        which = turn % 2
         before = cpu_ns(trees[which])
         send(trees[which], signal.SIGCONT)
         time.sleep(TURN_S)
@@ -186,19 +187,29 @@ def verdict(low: float, median: float, high: float) -> str:
     return "not settled"
 
 
+def _against_neighbours(bare: Sequence[float], wrapped: Sequence[float], at: int) -> float:
+    return wrapped[at] / statistics.mean(bare[at : at + 2]) - 1
+
+
 def _result(
     training: Training, told: Sequence[list[list[float]]], spent: Sequence[list[int]], pairs: int
 ) -> Result:
     """Compare turn by turn; the first stretch of each side is its warming up."""
-    bare, wrapped = (side[1 : 1 + pairs] for side in told)
-    both = list(zip(bare, wrapped, spent[0], spent[1], strict=False))
-    known = [turn for turn in both if min(len(turn[0]), len(turn[1])) > 1 + AFTER_RESUME]
+    bare, wrapped = (side[1:] for side in told)
+    count = min(len(bare) - 1, len(wrapped), pairs)
+    known = [at for at in range(count) if min(map(len, (*bare[at : at + 2], wrapped[at]))) > 1 + AFTER_RESUME]
     if 2 * len(known) < pairs:
         raise RuntimeError(
             f"{len(known)} of {pairs} pairs can be told apart: the machine is too busy for this"
         )
-    wall = [statistics.mean(w[AFTER_RESUME:]) / statistics.mean(b[AFTER_RESUME:]) - 1 for b, w, _, _ in known]
-    cpu = [(cw / (len(w) + 1)) / (cb / (len(b) + 1)) - 1 for b, w, cb, cw in known]
+    walls = [
+        [statistics.mean(turn[AFTER_RESUME:]) if turn else 0.0 for turn in side] for side in (bare, wrapped)
+    ]
+    cpus = [
+        [ns / (len(turn) + 1) for ns, turn in zip(side_ns, side, strict=False)]
+        for side_ns, side in zip(spent, (bare, wrapped), strict=True)
+    ]
+    wall, cpu = ([_against_neighbours(*sides, at) for at in known] for sides in (walls, cpus))
     median, low, high = interval(wall)
     cpu_median, cpu_low, cpu_high = interval(cpu)
     measured = f"{verdict(low, median, high)}, {median:+.2%} ({low:+.2%} to {high:+.2%})"
