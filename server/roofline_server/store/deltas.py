@@ -17,7 +17,7 @@ from ..records import NODE_RANK, Bools, Frame, Incarnation, MarkKind, Table, con
 from .catalog import Progress
 from .clocks import Clocks
 from .numbers import Numbers
-from .reader import Reader, by_dataset, on_server_clock, ranks_in
+from .reader import Reader, by_dataset, distinct, on_server_clock
 from .segments import Segment
 
 # Kernel records and marks may reach the agent this long after they happened.
@@ -154,7 +154,7 @@ class Deltas:
         ranks: set[int],
         clocks: dict[int, NodeClock],
     ) -> dict[str, Table]:
-        stepping = ranks_in(steps["steps"]) if "steps" in steps else set()
+        stepping = set(distinct(steps["steps"]["rank"]) if "steps" in steps else ())
         if not ranks - stepping:
             return {}
         # The one question whose cost follows the samples: there are no step deltas to read instead.

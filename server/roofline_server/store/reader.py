@@ -82,11 +82,10 @@ def _edges(ranks: Ints) -> list[int]:
     return [0, *(np.flatnonzero(ranks[1:] != ranks[:-1]) + 1).tolist(), len(ranks)]
 
 
-def ranks_in(table: Table) -> set[int]:
-    """The ranks that have rows."""
-    ranks = table["rank"]
-    # np.unique would look at every row: most are of the rank of the row before.
-    return {*ranks[:1].tolist(), *ranks[1:][ranks[1:] != ranks[:-1]].tolist()}
+def distinct(numbers: Ints) -> list[int]:
+    """The values of a column of ranks or nodes, upwards."""
+    # Most rows are of the rank of the row before: much cheaper than np.unique, which looks up every one.
+    return sorted({*numbers[:1].tolist(), *numbers[1:][numbers[1:] != numbers[:-1]].tolist()})
 
 
 def by_dataset(frames: Iterable[Frame]) -> dict[str, Table]:
@@ -109,12 +108,12 @@ def on_server_clock(table: Table, clocks: Mapping[int, NodeClock]) -> Table:
     """The table with time_ns and end_ns moved from each row's node's clock to the server's."""
     if not rows(table):
         return table
-    moved = dict(table)
+    moved, nodes = dict(table), distinct(table["node"])
     for name in ("time_ns", "end_ns"):
         if name in table:
             column = table[name].astype(np.int64)
-            for node in np.unique(table["node"]):
-                mine = table["node"] == node
-                column[mine] = clocks[int(node)].to_server(column[mine])
+            for node in nodes:
+                mine = table["node"] == node if len(nodes) > 1 else slice(None)
+                column[mine] = clocks[node].to_server(column[mine])
             moved[name] = column
     return moved

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from roofline_server.records import ABSENT, Table
 from roofline_server.store import reader
-from roofline_server.store.reader import Reader, grouped_by_rank, ranks_in
+from roofline_server.store.reader import Reader, distinct, grouped_by_rank
 from roofline_server.store.segments import Segment
 
 
@@ -34,8 +34,8 @@ def test_nothing_is_grouped_of_nothing() -> None:
 
 
 def test_ranks_are_told_once() -> None:
-    assert ranks_in(table(2, 2, 1, 2)) == {1, 2}
-    assert ranks_in(table()) == set()
+    assert distinct(table(2, 2, 1, 2)["rank"]) == [1, 2]
+    assert distinct(table()["rank"]) == []
 
 
 def test_what_is_null_in_a_file_is_absent(tmp_path: Path) -> None:
