@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from roofline_client import plots
 from roofline_client.model_records import Path, Roofline, RoofPoint, TimeRoofline, Trajectory
+from roofline_client.plots import roofs
 
 from . import models
 from .texts import faults, written
@@ -108,3 +109,15 @@ def test_nothing_lies_on_a_text(kind: str, seed: int) -> None:
     figure = plots.figure(kind, some_record(kind, seed))
     assert written(figure)
     assert faults(figure) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["roofline", "hierarchical"])
+def test_no_ceiling_is_without_its_name(kind: str, seed: int) -> None:
+    """What finds no place at its line is in the caption."""
+    record = some_record(kind, seed)
+    figure = plots.figure(kind, record)
+    told = " ".join(" ".join(text.text for text in written(figure)).split())
+    panels = [roof for roof in record.roofs if any(point.host == roof.host for point in record.points)]
+    values = [line.label.split()[-2] for roof in panels for line in roofs.drawable(roof)]
+    assert values and [value for value in values if value not in told] == []
