@@ -149,6 +149,14 @@ def _in_full(ranks: Sequence[RankEvidence]) -> list[KernelEvidence]:
     return full if len(full) == len(known) else []
 
 
+def without_traffic(ranks: Sequence[RankEvidence]) -> int:
+    """How many ranks have FLOPs, but no DRAM traffic that anybody counted."""
+    if _in_full(ranks):
+        return 0
+    computing = [r for r in ranks if r.counted_flops or (r.kernels is not None and r.kernels.has_flops)]
+    return sum(r.dram is None for r in computing)
+
+
 def is_bound(ranks: Sequence[RankEvidence]) -> bool:
     """Whether their DRAM traffic is no more than a lower bound."""
     return any(r.dram_is_bound for r in ranks) and not _in_full(ranks)

@@ -9,6 +9,7 @@ import numpy as np
 from .evidence import RankEvidence
 from .rates import total_of
 from .roofline import MINIMUM, NETWORK, Limits, main_memory, title
+from .shares import is_bound, without_traffic
 from .values import Value
 from .wording import many
 from .work import without_bytes
@@ -216,10 +217,23 @@ def _of_kernels(ranks: Sequence[RankEvidence]) -> list[str]:
     cut = windows - sum(int(k.complete.sum()) for k in known)
     if cut:
         found.append(f"{cut} of {windows} steps were not watched from begin to end and are left out")
+    once = [r.key for r in ranks if _steps_known(r) == 1]
+    if once:
+        found.append("one step only" if len(ranks) == 1 else f"of {', '.join(once)} one step only")
     lacking = sum(1 for r in ranks if r.kernels is None or not r.kernels.has_flops)
     if known and lacking:
         found.append(f"of {lacking} of {len(ranks)} ranks no FLOPs are known")
     return found
+
+
+def _steps_known(rank: RankEvidence) -> int:
+    """Steps that its FLOPs are of; 0: none, or those of its life without steps."""
+    k = rank.kernels
+    if not len(rank.steps.step):
+        return 0
+    if k is not None and k.has_flops:
+        return int(k.complete.sum())
+    return rank.counted_flops.counter.windows if rank.counted_flops is not None else 0
 
 
 def _of_counters(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> list[str]:
@@ -235,9 +249,11 @@ def _of_counters(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> 
 
 
 def _of_bytes(ranks: Sequence[RankEvidence], level: str) -> list[str]:
-    if level == "dram" and any(r.dram_is_bound for r in ranks):
-        return ["DRAM bytes are cache misses, a lower bound"]
+    if level == "dram":
+        few = ["DRAM bytes are cache misses, a lower bound"] * is_bound(ranks)
+        unknown = without_traffic(ranks)
+        return few + [f"of {unknown} of {len(ranks)} ranks no DRAM traffic is known"] * bool(unknown)
     if level not in (MINIMUM, NETWORK):
         return []
-    lacking = without_bytes([r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops])
-    return [f"{lacking}: the intensity is that of the others"] * (bool(lacking) and level == MINIMUM)
+    sizes = without_bytes([r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops])
+    return [f"{sizes}: the intensity is that of the others"] * (bool(sizes) and level == MINIMUM)

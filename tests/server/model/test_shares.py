@@ -8,6 +8,7 @@ from roofline_server.model.roofline import limits
 from roofline_server.model.summary import has_flops, placed
 from roofline_server.model.traffic_parts import traffic, work_and_memory
 from roofline_server.model.values import Scope
+from roofline_server.model.verdicts import incomplete
 
 from ..builders import DRAM, PEAK_F32
 from .test_summary import NODE1, NONE, evidence, ints, kernels, number, of
@@ -84,6 +85,17 @@ def test_flops_are_those_of_the_ranks_whose_bytes_and_joules_are_known() -> None
         assert "of the 1 of 2 ranks of which both are known" in found[name].reason, name
     _, accesses = work_and_memory([one, other], P)
     assert "640 FLOPs an access" in accesses.words
+
+
+def test_point_over_the_traffic_of_some_ranks_says_so() -> None:
+    one = evidence(kernels=kernels([10**10] * 10), dram=counted(1e9))
+    other = evidence(key="worker:1", kernels=kernels([10**10] * 10))
+    said = "of 1 of 2 ranks no DRAM traffic is known"
+    assert incomplete([one, other], of(one, other), "dram") == said
+    assert incomplete([one, one], of(one, one), "dram") == ""
+    missed = one._replace(dram_is_bound=True)
+    lower = "DRAM bytes are cache misses, a lower bound"
+    assert incomplete([missed, other], of(missed, other), "dram") == f"{lower}; {said}"
 
 
 def test_bytes_of_ranks_that_compute_nothing_are_not_held_against_the_others_flops() -> None:
