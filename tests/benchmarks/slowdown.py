@@ -171,6 +171,11 @@ def turns(chunks: Sequence[float], turn_s: float) -> list[list[float]]:
     return found
 
 
+def last(stretches: Sequence[list[float]], count: int) -> list[list[float]]:
+    """The last `count` of them: turns, before which it warmed up; one that began late did nothing at first."""
+    return [*([[]] * (count - len(stretches))), *stretches[-count:]]
+
+
 def interval(ratios: Sequence[float], seed: int = 1) -> tuple[float, float, float]:
     """Median of the ratios, and its percentile bootstrap interval (Efron and Tibshirani 1993, chapter 13)."""
     draw = random.Random(seed)
@@ -195,9 +200,9 @@ def _result(
     training: Training, told: Sequence[list[list[float]]], spent: Sequence[list[int]], pairs: int
 ) -> Result:
     """Compare turn by turn; the first stretch of each side is its warming up."""
-    bare, wrapped = (side[1:] for side in told)
-    count = min(len(bare) - 1, len(wrapped), pairs)
-    known = [at for at in range(count) if min(map(len, (*bare[at : at + 2], wrapped[at]))) > 1 + AFTER_RESUME]
+    ended = [side[:-1] if training.tells_at_end else side for side in told]  # the last went on to its end
+    bare, wrapped = last(ended[0], pairs + 1), last(ended[1], pairs)
+    known = [at for at in range(pairs) if min(map(len, (*bare[at : at + 2], wrapped[at]))) > 1 + AFTER_RESUME]
     if 2 * len(known) < pairs:
         raise RuntimeError(
             f"{len(known)} of {pairs} pairs can be told apart: the machine is too busy for this"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from .slowdown import interval, turns, verdict
+from .slowdown import interval, last, turns, verdict
 
 
 def test_a_chunk_with_a_stop_in_it_parts_two_turns() -> None:
     assert turns([0.1, 0.1, 1.7, 0.2, 3.1, 0.3], 1.5) == [[0.1, 0.1], [0.2], [0.3]]
+
+
+def test_turns_are_told_from_the_end() -> None:
+    assert last([[9.0], [1.0], [2.0]], 2) == [[1.0], [2.0]]
+    assert last([[2.0]], 2) == [[], [2.0]]
 
 
 def test_interval_of_ratios_that_differ_by_much_is_wide() -> None:
