@@ -188,8 +188,9 @@ def lines(
         span = [LOWEST_INTENSITY, max(top / c.value, 2 * LOWEST_INTENSITY) if top else HIGHEST_INTENSITY]
         drawn.append(_line(c, span, [i * c.value for i in span], can(c) and c.level in binding))
     for c in flats:
-        begin = min(c.value / steepest, HIGHEST_INTENSITY / 2) if steepest else LOWEST_INTENSITY
-        drawn.append(_line(c, [begin, HIGHEST_INTENSITY], [c.value, c.value], id(c) in roof))
+        begin = c.value / steepest if steepest else LOWEST_INTENSITY
+        end = max(HIGHEST_INTENSITY, 2 * begin)
+        drawn.append(_line(c, [begin, end], [c.value, c.value], id(c) in roof))
     return drawn
 
 

@@ -23,6 +23,7 @@ from .crowds import crowd
 from .evidence import NEEDED as OF_REPORT
 from .inside import Peers
 from .members import role_order
+from .profiled import notes as replay_notes
 from .records import Subject
 from .roof_kernels import of_kernels
 from .roof_steps import of_steps
@@ -83,7 +84,9 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
         roofs=drawn,
         points=sorted(found, key=lambda p: -(p.time.value or 0.0)),
         crossings=_crossings(view, groups, every) if kind == NETWORK else [],
-        notes=list(dict.fromkeys((*_notes(drawn, evidence, kind, mode), *notes))),
+        notes=list(
+            dict.fromkeys((*_notes(drawn, evidence, kind, mode), *notes, *replay_notes(view, evidence)))
+        ),
     )
 
 

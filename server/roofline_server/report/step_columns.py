@@ -13,7 +13,7 @@ from ..correlate.steps import LIFE, OWN
 from ..model.evidence import NS
 from ..model.roofline import TENSOR_BYTES
 from ..model.values import Provenance
-from ..records import ABSENT, Bools, Floats, Ints, Table, rows
+from ..records import ABSENT, Bools, Floats, Ints, Metric, Table, rows
 from ..store.view import JobView
 from .collectives import FAMILIES, names_of
 
@@ -66,7 +66,7 @@ def columns_of(view: JobView, number: int, table: Table, mode: str) -> list[Colu
         Column("duration_ns", duration, "ns", _MEASURED),
         Column("examples", table["examples"], "1", _REPORTED),
         *counters(table),
-        *_work(table, duration),
+        *_work(table, duration, view.metrics.get("perf", ())),
         *spans(table),
     ]
 
@@ -94,7 +94,7 @@ def counters(table: Table) -> list[Column]:
     return found
 
 
-def _work(table: Table, duration: Ints) -> list[Column]:
+def _work(table: Table, duration: Ints, metrics: Sequence[Metric]) -> list[Column]:
     """FLOPs: of recorded kernels, and of what the CPU counted."""
     found = []
     names = [
@@ -103,7 +103,9 @@ def _work(table: Table, duration: Ints) -> list[Column]:
     names = [name for name in names if not np.isnan(table[f"{name}.end"]).all()]
     if names:
         counted = np.sum([table[f"{name}.end"] - table[f"{name}.begin"] for name in names], axis=0)
-        found.append(Column("flops.measured", counted, "FLOP", _MEASURED, BETWEEN))
+        estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
+        origin = Provenance.ESTIMATED if estimated else _MEASURED
+        found.append(Column("flops.measured", counted, "FLOP", origin, BETWEEN))
     # A rank whose libraries executed nothing has no FLOPs that anybody counted: absent, not zero.
     if "calls" not in table or not (table["calls"] > 0).any():
         return found

@@ -10,7 +10,7 @@ from ..model.records import Isocurve, OverheadBox, TimePanel, TimePoint
 from ..model.roofline import Limits
 from ..model.time_roofline import Machine, Work
 from ..model.values import Provenance, Scope, Value, value
-from ..model.wording import many
+from ..model.wording import many, number
 from .time_works import Found
 
 MOST_POINTS = 100
@@ -22,6 +22,9 @@ WEAKER = [
     Provenance.ANALYTIC,
     Provenance.UNSPECIFIED,
 ]
+RECORDED_ALONE = (
+    "launches of a step are calls of oneDNN and MKL: what else the framework starts is not counted"
+)
 MORE_THAN_ONE = 1.5  # launches a step from which on a step's box is another than that of one launch
 
 
@@ -66,6 +69,8 @@ def panel(
     # Kernels of a GPU run one after another, each on all of it.
     alone = points == "kernel" and bool(limits.device)
     made = [_point(d, machine, lacks, points, 1 if alone else there[d.job]) for d in shown]
+    boxes = _boxes(machine, launches)
+    notes += [RECORDED_ALONE] * (not limits.device and any(box.launches > 1 for box in boxes))
     return (
         TimePanel(
             limits.host,
@@ -77,7 +82,7 @@ def panel(
             _overhead(limits),
             made,
             *_without_flops(nothing, points),
-            _boxes(machine, launches),
+            boxes,
             _isocurves(machine, shown, made),
         ),
         notes,
@@ -164,9 +169,23 @@ def _point(d: Drawn, machine: Machine | None, lacks: str, points: str, parts: in
         bound=placed.bound if placed else "",
         time_spread=f.spread,
         incomplete=f.incomplete,
-        words=plane.words(work, machine, placed, parts) if machine and placed else lacks,
+        words=_words(f, work, machine, points, parts) if machine else lacks,
         level=f.level,
     )
+
+
+def _words(f: Found, work: Work, machine: Machine, points: str, parts: int) -> str:
+    """What is said of it: of the median call, or step, where a few that took much longer rule the mean."""
+    each = f.launches if points == "kernel" else 1.0
+    ruled = f.spread is not None and f.spread.p50 > 0 and each > 0 and work.seconds / each > f.spread.p95
+    if ruled and f.spread is not None:
+        work = work._replace(seconds=f.spread.p50 * each)
+    said = plane.words(work, machine, plane.place(work, machine), parts)
+    if not ruled:
+        return said
+    what = "calls" if points == "kernel" else "steps"
+    times = number(f.seconds / work.seconds)
+    return f"{said}; that is by its median: a few {what} took much longer, and the mean is {times} times that"
 
 
 def _left_out(limits: Limits, drawn: Sequence[Drawn], points: str) -> list[str]:

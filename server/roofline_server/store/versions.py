@@ -73,9 +73,11 @@ def used(sayings: Sequence[Saying], begin_ns: int, end_ns: int) -> Use:
     added = list(_added(held.machine, sayings[at_begin + 1 :]))
     ceilings = (*held.machine.ceilings, *(c for _, some in added for c in some))
     version = held.version if held.machine.ceilings or not added else added[0][0].version
+    # Since when the first holds nobody knows: its ceilings may be of a time when the job ran.
+    since_ns = end_ns if at_begin else begin_ns
     notes = [
         _changed(held, sayings[at_end]),
-        *_belated([(held, held.machine.ceilings)], ceilings, end_ns, end_ns),
+        *_belated([(held, held.machine.ceilings)], ceilings, since_ns, end_ns),
     ]
     notes += _belated(added, ceilings, begin_ns, end_ns)
     return Use(version, held.machine._replace(ceilings=ceilings), "; ".join(filter(None, notes)))

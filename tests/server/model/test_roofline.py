@@ -271,6 +271,15 @@ def test_lines_meet_at_the_ridge() -> None:
     assert slope.provenance == flat.provenance == Provenance.MEASURED
 
 
+def test_flat_part_begins_where_a_slow_network_meets_it() -> None:
+    net = Ceiling("net.tcp", "network", "network", "", 0, 12.5e9, "byte/s", 0, "", 0, peer="b")
+    bf16 = PEAK_F32._replace(name="peak.bf16", precision="bf16", value=990e12)
+    slope, flat = lines([bf16, net], ("bf16",), ("network",))
+    assert slope.intensity[1] == flat.intensity[0] == 79_200
+    assert (slope.flops[1], flat.flops) == (990e12, [990e12, 990e12])
+    assert flat.intensity[1] >= 2 * 79_200
+
+
 def test_lower_ceilings_are_drawn_but_do_not_bind() -> None:
     ceilings = [compute(1e9, width=128), compute(4e9), memory(1e8), memory(1e10, "l2")]
     drawn = {line.name: line for line in lines(ceilings, ["f32"], ["dram"])}

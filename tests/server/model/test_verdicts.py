@@ -13,7 +13,7 @@ from roofline_server.model.values import Scope, Value
 from roofline_server.records import Ceiling
 
 from ..builders import DRAM, PEAK_F32, S
-from .test_summary import TEN, evidence, ints, kernels
+from .test_summary import TEN, evidence, ints, kernels, of
 
 NET = Ceiling("net.tcp", "network", "network", "", 0, 1e9, "byte/s", 0, "", 0)
 NODE = limits("node1", "", [PEAK_F32, DRAM, NET], "f32")
@@ -136,6 +136,14 @@ def test_a_little_more_or_less_changes_what_is_said_a_little(headroom: float) ->
     assert not words.startswith("compute-bound")
 
 
+def test_one_step_only_is_said() -> None:
+    ten, one = evidence(kernels=kernels([10**9] * 10)), evidence(key="worker:1", kernels=kernels([10**9]))
+    values = of(one)
+    assert verdicts.incomplete([one], values, "minimum") == "one step only"
+    assert verdicts.incomplete([ten], values, "minimum") == ""
+    assert verdicts.incomplete([ten, one], values, "minimum") == "of worker:1 one step only"
+
+
 def test_level_without_ceiling_has_the_reason_for_words() -> None:
     assert "no L2 bandwidth of node1" in verdicts.of_work(2.0, 1.0, "l2", NODE)
 
@@ -250,12 +258,12 @@ def test_unmodelled_kernels_and_cut_steps_are_named() -> None:
 
 
 def test_ranks_of_which_nothing_is_known_are_named() -> None:
-    ranks = [evidence(kernels=kernels([100])), evidence()]
+    ranks = [evidence(kernels=kernels([100, 100])), evidence()]
     assert lacks(*ranks) == "of 1 of 2 ranks no FLOPs are known"
 
 
 def test_lower_bound_of_dram_bytes_is_named_at_that_level() -> None:
-    rank = evidence(kernels=kernels([100]), dram=CounterEvidence(10, 1, 1, 10), dram_is_bound=True)
+    rank = evidence(kernels=kernels([100, 100]), dram=CounterEvidence(10, 1, 1, 10), dram_is_bound=True)
     assert lacks(rank, level="dram") == "DRAM bytes are cache misses, a lower bound"
     assert lacks(rank) == ""
 

@@ -189,6 +189,26 @@ def test_mean_flops_of_counters_go_with_the_mean_time(tmp_path: Path) -> None:
     assert found.flops is not None and found.flops / found.seconds == pytest.approx(1e12)
 
 
+def test_few_long_calls_do_not_rule_what_is_said(tmp_path: Path) -> None:
+    """Calls of 10 us at the peak, and one in 31 that takes 50 ms."""
+    store = store_of(tmp_path, Call(GEMM, 30, 10 * US), Call(GEMM, 1, 50 * MS))
+    (gemm,) = only(ask(store)).points
+    assert gemm.time.value == pytest.approx(50.3e-3)
+    assert gemm.words.startswith("bound by computing, at ") or gemm.words.startswith("bound by launching")
+    assert "that is by its median: a few calls took much longer, and the mean is 1" in gemm.words
+
+
+def test_calls_of_equal_length_are_judged_by_their_mean(tmp_path: Path) -> None:
+    (gemm,) = only(ask(store_of(tmp_path, Call(GEMM, 2, 20 * US)))).points
+    assert "median" not in gemm.words
+
+
+def test_launches_that_nobody_recorded_are_said_to_be_left_out(tmp_path: Path) -> None:
+    said = "launches of a step are calls of oneDNN and MKL: what else the framework starts is not counted"
+    assert said in ask(store_of(tmp_path / "many", Call(GEMM, 4, 20 * US))).notes
+    assert said not in ask(store_of(tmp_path / "one", Call(GEMM, 1, 20 * US))).notes
+
+
 def test_range_of_steps_is_respected(tmp_path: Path) -> None:
     store = store_of(tmp_path, Call(GEMM, 1, 20 * US))
     (gemm,) = only(ask(store, steps=Steps(2, 4))).points

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
-from roofline_server.model.values import Value
+from roofline_server.model.values import Provenance, Value
 from roofline_server.report.build import build
+from roofline_server.report.records import ALL_STEPS
+from roofline_server.report.steps import steps_table
+from roofline_server.store.view import JobView
 
 from ..builders import (
     BEGIN,
@@ -47,9 +50,7 @@ def readings(whose: int, share: float) -> list[tuple[int, int, tuple[float, floa
     return before + after
 
 
-def values(
-    tmp_path: Path, counters: pb.CounterSet, metric: str, whose: int, share: float
-) -> dict[str, Value]:
+def viewed(tmp_path: Path, counters: pb.CounterSet, metric: str, whose: int, share: float) -> JobView:
     """Of a rank with ten steps of a second."""
     store, host = open_store(tmp_path), Host("a", CPU)
     host.greet(store)
@@ -73,8 +74,24 @@ def values(
     )
     view = store.view("job")
     assert view is not None
-    (found,) = build(view).ranks
+    return view
+
+
+def values(
+    tmp_path: Path, counters: pb.CounterSet, metric: str, whose: int, share: float
+) -> dict[str, Value]:
+    (found,) = build(viewed(tmp_path, counters, metric, whose, share)).ranks
     return found.summary.values
+
+
+@pytest.mark.parametrize("origin", [Provenance.MEASURED, Provenance.ESTIMATED])
+def test_table_of_steps_says_which_counts_are_estimates(tmp_path: Path, origin: Provenance) -> None:
+    made = set_of("perf", "flops.f32.512")
+    made.metrics[0].provenance = int(origin)
+    view = viewed(tmp_path, made, "flops.f32.512", 0, 1.0)
+    (chunk,) = steps_table(view, (), ALL_STEPS, "synchronous")
+    (found,) = [c.provenance for c in chunk.columns if c.name == "flops.measured"]
+    assert found == origin
 
 
 def test_gap_of_perf_lowers_no_flops(tmp_path: Path) -> None:

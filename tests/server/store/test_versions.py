@@ -70,7 +70,7 @@ def test_the_same_again_is_not_kept() -> None:
         (120, 199, 1, "changed while the job ran: what held at its begin is used (version 1)"),
         (195, 250, 2, ""),
         (50, 80, 1, "measured after the job"),
-        (50, 95, 1, ""),
+        (50, 95, 1, "measured while the job ran"),
     ],
 )
 def test_job_keeps_what_was_true_when_it_began(begin_ns: int, end_ns: int, version: int, noted: str) -> None:
