@@ -105,6 +105,9 @@ def _held(ranks: Sequence[RankEvidence], mean: _Mean, missing: str) -> dict[str,
             "after the last kernel come phases that are known, and what is communication of the rest is not"
         )
         return {"communicate_time_per_step": Value(None, "s", reason=twice), "wait_time_per_step": wait}
+    if any(r.barrier == "kernels" and not _communicates(r) for r in ranks):
+        unseen = "nobody saw its ranks communicate: what they do after their last kernels is not known"
+        return {"communicate_time_per_step": Value(None, "s", reason=unseen), "wait_time_per_step": wait}
     blocked = [r.held if r.held is not None else phase(r, COMMUNICATE) for r in ranks]
     if wait.value is None:
         moving = mean(blocked, missing, "with the time it waits for other ranks")
@@ -114,6 +117,13 @@ def _held(ranks: Sequence[RankEvidence], mean: _Mean, missing: str) -> dict[str,
             [b - w if b is not None and w is not None else None for b, w in both], missing, how, origin
         )
     return {"communicate_time_per_step": moving, "wait_time_per_step": wait}
+
+
+def _communicates(rank: RankEvidence) -> bool:
+    """Whether bytes that it sent or received, or collectives, were seen."""
+    counted = any(c is not None and c.total > 0 for c in (rank.sent, rank.received))
+    names = (name for name in rank.columns if name.startswith(("asked.", "engine.")))
+    return counted or any((rank.columns[name] > 0).any() for name in names)
 
 
 def _joins(ranks: Sequence[RankEvidence]) -> bool:

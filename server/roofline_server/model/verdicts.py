@@ -10,7 +10,8 @@ from .evidence import RankEvidence
 from .rates import total_of
 from .roofline import MINIMUM, NETWORK, Limits, main_memory, title
 from .shares import is_bound, without_traffic
-from .values import Value
+from .stragglers import starved
+from .values import Provenance, Value
 from .wording import many
 from .work import without_bytes
 
@@ -19,6 +20,7 @@ NEAR = 5  # headroom up to which it is the roof that holds something back, as fa
 FAR = 10  # headroom above which it is not; between the two nobody knows
 CAUSES = "few threads, short calls or waiting"
 FILLED = 0.8  # share of its steps that kernels fill when it is they that matter
+STARVED = 0.3  # share of its steps without a CPU that matters
 NARROW = 0.3  # share of FLOPs in narrow vectors worth a word
 PURE = 0.95  # share of FLOPs in one precision above which the others need no word
 # What a step does beside its kernels -> what would help.
@@ -42,13 +44,15 @@ def sentence(
     """limits: of the place that is said to hold it back. sharing: how many ranks compute there."""
     fill = filled(ranks)
     parts = max(1.0, sharing / max(1, len(ranks)))
+    lacks = _starved(ranks) if headroom > AT_ROOF * parts else ""
     if fill is not None and fill < FILLED and headroom > AT_ROOF * parts:
-        said = _hardly_computing(headroom, fill, values, parts)
+        said = f"{_hardly_computing(headroom, fill, parts)}: {lacks or _aside(values)}"
+        lacks = ""
     else:
         said = of_work(headroom, intensity, level, limits, parts) + _narrow(
             ranks, intensity, level, limits, headroom / parts
         )
-    return "; ".join(filter(None, (said, _mixed(ranks, limits), _shared(limits, sharing, level))))
+    return "; ".join(filter(None, (said, lacks, _mixed(ranks, limits), _shared(limits, sharing, level))))
 
 
 def of_work(headroom: float, intensity: float, level: str, limits: Limits, parts: float = 1) -> str:
@@ -112,12 +116,30 @@ def _above(headroom: float, level: str, kind: str) -> str:
     return f"{over}: the ceiling was measured too low (on a busy node?), or something is counted twice"
 
 
-def _hardly_computing(headroom: float, fill: float, values: Mapping[str, Value], parts: float) -> str:
+def _hardly_computing(headroom: float, fill: float, parts: float) -> str:
     reached = parts / headroom / fill
     roof = "the roof" if parts <= 1 else "their part of the roof"
     filling = f"but they fill only {fill:.0%}" if reached >= FILLED / 2 else f"and fill only {fill:.0%}"
-    said = f"its kernels reach {reached:.0%} of {roof}, {filling} of the step"
-    return f"{said}: {_aside(values)}"
+    return f"its kernels reach {reached:.0%} of {roof}, {filling} of the step"
+
+
+def _starved(ranks: Sequence[RankEvidence]) -> str:
+    """Where their threads could run and did not: see `stragglers.starved`. "": hardly, or it is not known."""
+    shares = [share for r in ranks if (share := _starved_share(r)) is not None]
+    lost = sum(shares) / len(shares) if shares else 0.0
+    if lost < STARVED:
+        return ""
+    return f"it lacks CPUs {lost:.0%} of the step: other work has them, or it has more threads than CPUs"
+
+
+def _starved_share(rank: RankEvidence) -> float | None:
+    """Of a step the part in which the rank lacked a CPU."""
+    if rank.cpu_ns is None or rank.cpu_wait is None or not len(rank.steps.step):
+        return None
+    step = np.array([float(np.mean(rank.steps.end_ns - rank.steps.begin_ns))])
+    ran, waited = (np.array([c.per_window]) for c in (rank.cpu_ns, rank.cpu_wait))
+    share = float((starved(step, ran, waited) / step)[0]) if step[0] > 0 else float("nan")
+    return share if share == share else None
 
 
 def filled(ranks: Sequence[RankEvidence]) -> float | None:
@@ -140,7 +162,8 @@ def _aside(values: Mapping[str, Value]) -> str:
     between = max(0.0, spent("forward") + spent("backward") - spent("kernel"))
     largest = max(ASIDE, key=spent)
     if spent(largest) > 0 and spent(largest) >= spent("other") + between:
-        return ASIDE[largest]
+        guessed = values[f"{largest}_time_per_step"].provenance == Provenance.ESTIMATED
+        return f"by when its last kernels ended, {ASIDE[largest]}" if guessed else ASIDE[largest]
     return "the time between them counts more (launches, Python, operations that are not modelled)"
 
 

@@ -39,7 +39,7 @@ NEEDED = {
         *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls", "first_ns", "last_ns"),
         *("l1", "l1_calls", "l2", "l2_calls", "unsized_flops", "idle_bytes"),
     ],
-    "steps_process": ["rss_bytes", *_borders("cpu_ns")],
+    "steps_process": ["rss_bytes", *_borders("cpu_ns", "cpu_wait_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
     "steps_spans": [f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)],
@@ -127,6 +127,7 @@ def evidence_of(
         serving=serving,
         columns={} if serving else columns_of(steps, mine),
         reasons=reasons_of(view, number),
+        cpu_wait=counter(process, "cpu_wait_ns"),
     )
 
 

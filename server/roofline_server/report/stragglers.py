@@ -28,7 +28,7 @@ from .servers import load_of, server_times, stopped_share
 
 NEEDED = {
     **NEEDED_BY_REPORT,
-    "steps_process": [*NEEDED_BY_REPORT["steps_process"], "cpu_wait_ns.begin", "cpu_wait_ns.end", "stopped"],
+    "steps_process": [*NEEDED_BY_REPORT["steps_process"], "stopped"],
 }
 STRETCHES = 20  # into which the job is cut to show imbalance over time
 

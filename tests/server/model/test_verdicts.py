@@ -198,6 +198,30 @@ def test_rank_that_hardly_computes_is_told_so() -> None:
     assert said(50.0, 2 * RIDGE, busy(0.4)).startswith("its kernels reach 5% of the roof, and fill only 40%")
 
 
+def test_rank_that_lacks_cpus_is_told_so() -> None:
+    """Of a step of 0.9 s it ran 0.1 s and waited for a CPU 0.8 s."""
+    cpu, waited = (CounterEvidence(10 * n, 10, 10, n) for n in (0.1e9, 0.8e9))
+    lacks = "it lacks CPUs 89% of the step: other work has them, or it has more threads than CPUs"
+    starved = busy(0.4)._replace(cpu_ns=cpu, cpu_wait=waited)
+    assert said(3.5, 2 * RIDGE, starved).endswith(f"of the step: {lacks}")
+    assert f"; {lacks}" in said(50.0, 2 * RIDGE, evidence(cpu_ns=cpu, cpu_wait=waited))
+    assert "lacks CPUs" not in said(1.02, 2 * RIDGE, starved), "it is at its roof"
+    calm = busy(0.4)._replace(cpu_ns=cpu, cpu_wait=waited._replace(per_window=0.05e9))
+    assert "the time between them counts more" in said(3.5, 2 * RIDGE, calm)
+
+
+def test_communication_that_was_inferred_is_said_to_be() -> None:
+    rank = busy(0.4)._replace(
+        held=np.full(10, 0.5), barrier="kernels", sent=CounterEvidence(1e9, 10, 10, 1e8)
+    )
+    assert "by when its last kernels ended, it waits for communication" in said(
+        3.5, 2 * RIDGE, rank._replace(wait=np.full(10, 0.01))
+    )
+    unseen = rank._replace(sent=None, wait=np.zeros(10))
+    assert "communication" not in said(3.5, 2 * RIDGE, unseen)
+    assert "nobody saw its ranks communicate" in of(unseen)["communicate_time_per_step"].reason
+
+
 @pytest.mark.parametrize(
     "columns, wait, advice",
     [
