@@ -172,7 +172,7 @@ def turns(chunks: Sequence[float], turn_s: float) -> list[list[float]]:
 
 
 def last(stretches: Sequence[list[float]], count: int) -> list[list[float]]:
-    """The last `count` of them: turns, before which it warmed up; one that began late did nothing at first."""
+    """The last `count` of them: turns, before which it warmed up; one that began late lacks some."""
     return [*([[]] * (count - len(stretches))), *stretches[-count:]]
 
 
