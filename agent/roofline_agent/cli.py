@@ -194,7 +194,7 @@ def calibrate(
     context: typer.Context,
     full: Annotated[bool, typer.Option("--full", help="everything, in a minute or two")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="in a second or two, too rough for a report")
+        bool, typer.Option("--quick", help="in a second or two, for a look: replaces no thorough one")
     ] = False,
     compare: Annotated[
         str | None,
@@ -244,7 +244,11 @@ def calibrate(
     state = Path(config.state) if config.state else default_state()
     effort = "full" if full else "quick" if quick else "normal"
     order = command.Order(ceilings_path(state), effort, compare, python, as_json, force)
-    command.carry_out(order, sys.stdout, lambda line: print(line, file=sys.stderr))
+    try:
+        command.carry_out(order, sys.stdout, lambda line: print(line, file=sys.stderr))
+    except KeyboardInterrupt:
+        print("roofline-agent calibrate: interrupted; what was kept before is as it was", file=sys.stderr)
+        raise
 
 
 @app.command()

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from roofline_agent.calibrate.child import Part, run_child
+from roofline_agent.calibrate.doubts import also, doubted
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import Machine, this_machine
 from roofline_agent.calibrate.measure import PARTS
 from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.store import load, save
-from roofline_agent.calibrate.surroundings import cpu_limit, cpu_times, disturbance
+from roofline_agent.calibrate.surroundings import cpu_times, disturbance, taken_by_others
 from roofline_agent.calibrate.theory import theoretical
 
 __all__ = ["Calibration", "CalibrationError", "Ceiling", "SweepPoint", "calibrate", "load", "save"]
@@ -35,7 +36,7 @@ def calibrate(
     prefer: before all other processes, where we may (root); not for a node that others need meanwhile.
 
     `progress` hears of each ceiling as it is done. effort "full" takes a minute or two and measures also what
-    makes no roof; "quick" takes a second and is too rough for anything but tests. Raises CalibrationError if
+    makes no roof; "quick" takes a second and is too rough for a report. Raises CalibrationError if
     nothing could be measured.
     """
     machine = this_machine()
@@ -43,16 +44,15 @@ def calibrate(
     before = cpu_times(machine.cpus)
     parts = [_run(part, effort, listen, prefer) for part in PARTS]
     notes = [note for part in parts for note in (*part.notes, part.error) if note]
-    measured = tuple(ceiling for part in parts for ceiling in part.ceilings)
+    # One that was measured again is told twice.
+    measured = tuple({ceiling.name: ceiling for part in parts for ceiling in part.ceilings}.values())
     if not measured:
         raise CalibrationError(notes[0] if notes else "no ceiling could be measured, and no part said why")
+    after = cpu_times(machine.cpus)
+    measured = doubted(measured)
     theory, unknown = theoretical(machine, measured)
-    notes += [
-        *unknown,
-        *_part(machine),
-        *_limited(len(machine.cpus)),
-        *disturbance(before, cpu_times(machine.cpus)),
-    ]
+    notes += [*unknown, *_part(machine), *_limited(machine), *disturbance(before, after), *_doubts(measured)]
+    measured = also(measured, taken_by_others(before, after))
     return Calibration(
         machine.host,
         machine.cpu_model,
@@ -61,6 +61,7 @@ def calibrate(
         measured + theory,
         tuple(dict.fromkeys(notes)),
         tuple(point for part in parts for point in part.sweep),
+        effort,
     )
 
 
@@ -71,8 +72,12 @@ def _run(part: str, effort: str, progress: Callable[[Ceiling], None], prefer: bo
     return run_child(command, progress, packages, _TIMEOUTS_S[effort], prefer)
 
 
+def _doubts(measured: Iterable[Ceiling]) -> Iterator[str]:
+    return (f"{c.name} may be too low: {c.doubt}" for c in measured if c.doubt)
+
+
 def _part(machine: Machine) -> tuple[str, ...]:
-    if not machine.is_part:
+    if not machine.is_part or machine.cpu_limit is not None:
         return ()
     return (
         f"measured on {len(machine.cpus)} of {machine.node_cpus} CPUs, as this process may use no others "
@@ -80,10 +85,10 @@ def _part(machine: Machine) -> tuple[str, ...]:
     )
 
 
-def _limited(cpus: int) -> tuple[str, ...]:
-    limit = cpu_limit()
-    if limit is None or limit >= cpus:
+def _limited(machine: Machine) -> tuple[str, ...]:
+    if machine.cpu_limit is None:
         return ()
     return (
-        f"a cgroup grants the time of {limit:g} CPUs on these {cpus} (cpu.max): ceilings are of that limit",
+        f"a cgroup grants the time of {machine.cpu_limit:g} of {machine.node_cpus or '?'} CPUs (cpu.max): "
+        "ceilings are of that limit, and no roof for a job that may use more",
     )

@@ -12,8 +12,7 @@ from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import this_machine
 from roofline_agent.calibrate.measure import PARTS, Listener, measure
 from roofline_agent.calibrate.records import Ceiling, SweepPoint, ceiling_to_json
-from roofline_agent.calibrate.runs import PLANS, within_limit
-from roofline_agent.calibrate.surroundings import cpu_limit
+from roofline_agent.calibrate.runs import PLANS
 
 
 def main() -> int:
@@ -25,7 +24,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         machine = this_machine()
-        plan = within_limit(PLANS[arguments.effort], machine.cpus, cpu_limit())
+        plan = PLANS[arguments.effort]._replace(limit=machine.cpu_limit)
         listener = Listener(_write_ceiling, lambda note: _write({"note": note}), _write_sweep)
         measure(arguments.part, machine, plan, listener)
         _write({"end": True})

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from roofline_agent.calibrate import calibrate, store, text
+from roofline_agent.calibrate import calibrate, doubts, store, text
 from roofline_agent.calibrate.busy import Busy, named, refuse_beside, running_ranks
 from roofline_agent.calibrate.compare import files, table, tools
 from roofline_agent.calibrate.compare.table import Row, Theirs
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import this_machine
 from roofline_agent.calibrate.records import Calibration, Ceiling, to_json
+from roofline_agent.calibrate.surroundings import cpu_times, disturbance
 from roofline_agent.records import Rank
 
 TOOLS = "tools"
@@ -48,12 +49,25 @@ def carry_out(order: Order, out: IO[str], say: Callable[[str], None]) -> None:
     if not order.as_json:
         _print(out, text.HEADER)
     result = _measure(order, show, ranks)
-    store.save(result, order.path)
+    why_not = _keep(order, result)
     compared = _compare(order, result, theirs, say)
     if order.as_json:
         _print(out, json.dumps({**to_json(result), **_rows_to_json(compared)}, indent=2))
     else:
-        _show_rest(order, result, compared, out)
+        _show_rest(order, result, compared, why_not, out)
+
+
+def _keep(order: Order, result: Calibration) -> str:
+    """Replace what is kept; else why not."""
+    if order.effort == "quick":
+        try:
+            kept = store.load(order.path)
+        except CalibrationError:
+            kept = None
+        if kept is not None and kept.effort != "quick":
+            return f"not kept: --quick is only for a look, and {order.path} has a thorough calibration"
+    store.save(result, order.path)
+    return ""
 
 
 def _nothing(ceiling: Ceiling) -> None:
@@ -76,7 +90,12 @@ def _measure(order: Order, show: Callable[[Ceiling], None], ranks: Sequence[Rank
     if why is not None and not ceilings:
         raise why
     beside = (f"measured beside a training, which makes it too low: {named(ranks)}",) if ranks else ()
-    return result._replace(ceilings=(*result.ceilings, *ceilings), notes=(*beside, *result.notes, *notes))
+    found = (*result.ceilings, *ceilings)
+    if ranks:
+        found = doubts.also(found, "measured beside a training")
+    if order.effort == "quick":
+        found = doubts.also(found, "measured in a hurry (--quick)")
+    return result._replace(ceilings=found, notes=(*beside, *result.notes, *notes))
 
 
 def _compare(
@@ -86,7 +105,14 @@ def _compare(
         return None
     if order.compare != TOOLS:
         return tools.Compared(table.rows(result, theirs), ())
-    return tools.compare_tools(this_machine(), order.python, order.effort == "quick", say)
+    machine = this_machine()
+    if machine.cpu_limit is not None:
+        return tools.Compared(
+            [], ("no tools are compared within a cgroup's limit, which stops them by chance",)
+        )
+    before = cpu_times(machine.cpus)
+    compared = tools.compare_tools(machine, order.python, order.effort == "quick", say)
+    return compared._replace(notes=(*compared.notes, *disturbance(before, cpu_times(machine.cpus))))
 
 
 def _rows_to_json(compared: tools.Compared | None) -> dict[str, object]:
@@ -96,15 +122,21 @@ def _rows_to_json(compared: tools.Compared | None) -> dict[str, object]:
     return {"comparison": rows, "comparison_notes": list(compared.notes)}
 
 
-def _show_rest(order: Order, result: Calibration, compared: tools.Compared | None, out: IO[str]) -> None:
+def _show_rest(
+    order: Order, result: Calibration, compared: tools.Compared | None, why_not: str, out: IO[str]
+) -> None:
     sweep = text.sweep_lines(result.sweep) if order.effort == "full" else ()
     for line in (*text.theory_lines(result), *sweep, *text.note_lines(result)):
         _print(out, line)
-    _print(out, f"kept in {order.path}")
+    _print(out, why_not or f"kept in {order.path}")
     if compared is not None:
         rows: list[Row] = compared.rows
-        for line in ("", *table.lines(rows), *(f"note: {note}" for note in compared.notes)):
+        in_turn = order.compare == TOOLS and rows
+        told = ("", *table.verdicts(rows), "(best of rounds taken in turn; kept is what stands above)")
+        for line in ("", *table.lines(rows), *(told if in_turn else ())):
             _print(out, line)
+        for note in compared.notes:
+            _print(out, f"note: {note}")
 
 
 def _print(out: IO[str], line: str) -> None:

@@ -23,6 +23,7 @@ _SMALLEST = 8 << 10
 # for what else it holds.
 _WITHIN = 6.0
 _LEAST_WITHIN = 2.0
+_DIP = 0.6  # of both neighbours: no cache makes a curve fall and rise again
 
 
 class Level(NamedTuple):
@@ -92,7 +93,17 @@ def sweep_sizes(largest: int, per_octave: int) -> list[int]:
     while (size := int(_SMALLEST * 2 ** (step / per_octave))) < largest:
         sizes.append(size // 4096 * 4096)
         step += 1
-    return [*sizes, largest]
+    return [*dict.fromkeys(sizes), largest]
+
+
+def dips(curve: Sequence[SweepPoint]) -> list[int]:
+    """Places of points of one curve, from small to large, that both neighbours show to be disturbed."""
+    triples = zip(curve, curve[1:], curve[2:], strict=False)
+    return [
+        place
+        for place, (before, at, after) in enumerate(triples, start=1)
+        if at.value < _DIP * min(before.value, after.value)
+    ]
 
 
 def of_dram(

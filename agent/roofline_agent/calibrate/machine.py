@@ -6,15 +6,17 @@ Caches and cores are counted for the CPUs in use alone: only these can keep a bu
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.surroundings import memory_room
+from roofline_agent.calibrate.surroundings import cpu_limit, memory_room
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -41,6 +43,7 @@ class Machine(NamedTuple):
     sockets: int = 0
     core_of: tuple[int, ...] = ()  # for each of `cpus` the number of its core; empty: the system doesn't say
     node_cpus: int = 0  # online ones, whether this process may use them or not; 0: the system doesn't say
+    cpu_limit: float | None = None  # how many CPUs' time its cgroup grants; None: all that it may use
 
     @property
     def last_level_cache_bytes(self) -> int | None:
@@ -54,6 +57,11 @@ class Machine(NamedTuple):
         return len(self.cpus) < self.node_cpus
 
     @property
+    def granted(self) -> float:
+        """The share of these CPUs' time that the cgroup grants."""
+        return 1.0 if self.cpu_limit is None else min(1.0, self.cpu_limit / len(self.cpus))
+
+    @property
     def is_virtual(self) -> bool:
         return "hypervisor" in self.flags
 
@@ -61,8 +69,24 @@ class Machine(NamedTuple):
 def this_machine(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> Machine:
     """Raises CalibrationError where the kernels can't run or /proc is unreadable."""
     require_x86_64_linux(sys.platform, platform.machine(), ctypes.sizeof(ctypes.c_void_p))
-    cpus = tuple(sorted(os.sched_getaffinity(0)))
-    return read_machine(proc, sys_root, cpus, os.uname().nodename)
+    limit = cpu_limit(proc, sys_root)
+    usable = tuple(sorted(os.sched_getaffinity(0)))
+    if limit is None or limit >= len(usable):
+        return read_machine(proc, sys_root, usable, os.uname().nodename)
+    cpus = enough(usable, limit, partial(_core, sys_root))
+    return read_machine(proc, sys_root, cpus, os.uname().nodename)._replace(cpu_limit=limit)
+
+
+def enough(
+    cpus: tuple[int, ...], limit: float, core_of: Callable[[int], tuple[str, str] | None]
+) -> tuple[int, ...]:
+    """As many of the CPUs as a limit can keep busy, of different cores where there are as many."""
+    first_of: dict[object, int] = {}
+    for cpu in cpus:
+        first_of.setdefault(core_of(cpu) or cpu, cpu)
+    of_cores = list(first_of.values())
+    others = [cpu for cpu in cpus if cpu not in of_cores]
+    return tuple(sorted([*of_cores, *others][: max(1, math.ceil(limit))]))
 
 
 def require_x86_64_linux(system: str, architecture: str, pointer_bytes: int) -> None:

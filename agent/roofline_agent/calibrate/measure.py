@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from roofline_agent.calibrate.bandwidth import measure_memory
+from roofline_agent.calibrate.doubts import too_low
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import Machine
 from roofline_agent.calibrate.peak import measure_half_peaks, measure_peaks
 from roofline_agent.calibrate.probe import Bench
 from roofline_agent.calibrate.records import Ceiling, SweepPoint
 from roofline_agent.calibrate.runs import Plan
+
+Measurement = Callable[[], Ceiling]
 
 
 class Listener(NamedTuple):
@@ -23,15 +26,15 @@ class Listener(NamedTuple):
     sweep: Callable[[list[SweepPoint]], None]
 
 
-def _peaks(bench: Bench, plan: Plan, listener: Listener) -> Iterator[Callable[[], Ceiling]]:
+def _peaks(bench: Bench, plan: Plan, listener: Listener) -> Iterator[Measurement]:
     return measure_peaks(bench, plan)
 
 
-def _half_peaks(bench: Bench, plan: Plan, listener: Listener) -> Iterator[Callable[[], Ceiling]]:
+def _half_peaks(bench: Bench, plan: Plan, listener: Listener) -> Iterator[Measurement]:
     return measure_half_peaks(bench, plan)
 
 
-def _memory(bench: Bench, plan: Plan, listener: Listener) -> Iterator[Callable[[], Ceiling]]:
+def _memory(bench: Bench, plan: Plan, listener: Listener) -> Iterator[Measurement]:
     return measure_memory(bench, plan, listener.sweep, listener.note)
 
 
@@ -49,14 +52,35 @@ def measure(
 ) -> None:
     """All of one part that this machine has instructions for; what cannot be measured becomes a note.
 
+    What others show to be too low gets a second chance. `listener` hears of a ceiling again if it is higher.
+
     Raises CalibrationError if the CPU or the system can't run the kernels at all.
     """
     if "sse2" not in machine.flags:
         raise CalibrationError("the CPU lists no sse2 flag, so there is no measuring code for it")
-    for measurement in PARTS[part](Bench(machine), plan, listener):
+    known: dict[str, tuple[Measurement, Ceiling]] = {}
+    twice: set[str] = set()
+
+    def tell(measurement: Measurement) -> Ceiling | None:
         try:
-            ceiling = measurement()
+            ceiling = measurement()._replace(time_ns=now_ns())
         except CalibrationError as error:
             listener.note(str(error))
-        else:
-            listener.ceiling(ceiling._replace(time_ns=now_ns()))
+            return None
+        if ceiling.name not in known or ceiling.value > known[ceiling.name][1].value:
+            known[ceiling.name] = (measurement, ceiling)
+            listener.ceiling(ceiling)
+        return ceiling
+
+    for measurement in PARTS[part](Bench(machine), plan, listener):
+        new = tell(measurement)
+        before = [ceiling for _, ceiling in known.values() if new and ceiling.name != new.name]
+        for name in too_low(new, before) if new and plan.patient else ():
+            if name not in twice and can_be_repeated(known[name][1], new):
+                twice.add(name)
+                tell(known[name][0])
+
+
+def can_be_repeated(one: Ceiling, latest: Ceiling | None) -> bool:
+    """Whether the buffers it runs through are still there: only those of the latest one's CPUs are."""
+    return one.kind == "compute" or (latest is not None and one.threads == latest.threads)

@@ -33,22 +33,18 @@ class Plan(NamedTuple):
     most_bytes: int | None = None  # of the working set, whatever the caches
     sweep_repeats: int = 3
     patient: bool = True  # a second chance for runs that were disturbed
+    limit: float | None = None  # how many CPUs' time a cgroup grants; None: no limit is known
+
+    def throttles(self, cpus: Sequence[int]) -> bool:
+        """Whether the limit stops threads on so many CPUs now and then."""
+        return self.limit is not None and self.limit < len(cpus)
 
 
-# STREAM's rule: the arrays together at least four times the last-level caches.
+# The arrays together are at least four times the last-level caches; STREAM asks that of each array.
 NORMAL = Plan(run_s=0.03, repeats=10, caches=4.0)
 FULL = NORMAL._replace(everything=True)
-QUICK = Plan(run_s=0.002, repeats=2, caches=4.0, most_bytes=48 * _MIB, sweep_repeats=1)
+QUICK = Plan(run_s=0.002, repeats=2, caches=4.0, most_bytes=48 * _MIB, sweep_repeats=1, patient=False)
 PLANS = {"quick": QUICK, "normal": NORMAL, "full": FULL}
-# A quota of CPU time counts in periods of 0.1 s: a shorter run could have more than its share.
-_LIMITED_RUN_S = 0.4
-
-
-def within_limit(plan: Plan, cpus: Sequence[int], limit: float | None) -> Plan:
-    """The plan for CPUs of which a cgroup grants the time of `limit` only; None: no limit."""
-    if limit is None or limit >= len(cpus):
-        return plan
-    return plan._replace(run_s=max(plan.run_s, _LIMITED_RUN_S))
 
 
 class Job(NamedTuple):
@@ -70,16 +66,22 @@ class Rate(NamedTuple):
 
 
 def measure_rate(cpus: Sequence[int], plan: Plan, job: Job) -> Rate:
-    """The rate over all the CPUs together. Raises CalibrationError if one of them can't be had."""
+    """The rate over all the CPUs together. Raises CalibrationError if one of them can't be had.
+
+    Where a cgroup's limit stops the threads now and then, a run counts for as long as the limit takes to
+    grant the CPU time that it used: how often it was stopped meanwhile is chance.
+    """
+    throttled = plan.throttles(cpus)
     seen: list[tuple[float, Sequence[float | None]]] = []
 
     def took(units: Sequence[int]) -> Took:
-        return run_together(cpus, job.tasks(units))
+        run = run_together(cpus, job.tasks(units))
+        return run._replace(whole=run.used / plan.limit) if throttled and plan.limit else run
 
     count = len(cpus)
     warm = _WarmUp(lambda units: took([units] * count))
     each = units_for(run_seconds(plan, cpus), job.first_units, warm.seconds)
-    uneven = warm.last is not None and _uneven(warm.last.each)
+    uneven = warm.last is not None and not throttled and _uneven(warm.last.each)
     units = shares(each, count, took) if uneven else (each,) * count
 
     def run() -> float:
@@ -176,6 +178,8 @@ def describe_effort(cpus: Sequence[int], machine: Machine, plan: Plan, rate: Rat
         threads = (
             f"{len(cpus)} thread{'s' if len(cpus) > 1 else ''} on {len(cpus)} of {machine.node_cpus} CPUs"
         )
+    if plan.throttles(cpus):
+        threads += f" within a limit of {plan.limit:g} CPUs, by CPU time"
     threads += "" if rate.fair else ", which differ: work in proportion to their speeds"
     return (
         f"{threads}; best of {rate.runs} runs of about {run_seconds(plan, cpus):g} s after a warm-up, "

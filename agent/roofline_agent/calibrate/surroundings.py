@@ -12,7 +12,7 @@ from roofline_agent.sources import cgroup_tree
 from roofline_agent.sources.cgroup_tree import Level
 from roofline_agent.sources.files import as_number, numbers_by_word, read_once
 
-_OTHERS_TO_MENTION, _STOLEN_TO_MENTION = 0.03, 0.01
+_OTHERS_TO_MENTION, _OTHERS_TO_DOUBT, _STOLEN_TO_MENTION = 0.03, 0.1, 0.01
 _IDLE = (3, 4)  # idle and iowait among the columns of /proc/stat
 _STOLEN = 7
 _COLUMNS = 8  # what follows, guest time, is in user time already
@@ -49,14 +49,15 @@ def _rows(text: str, cpus: tuple[int, ...]) -> Iterator[list[int]]:
             yield [int(number) for number in numbers[:_COLUMNS]]
 
 
+def taken_by_others(before: Times | None, after: Times | None) -> str:
+    """That others took much of the CPUs meanwhile, in a few words; empty: not so, or not known."""
+    others = _shares(before, after)[0]
+    return f"other processes took {others:.0%} of the CPUs meanwhile" if others > _OTHERS_TO_DOUBT else ""
+
+
 def disturbance(before: Times | None, after: Times | None) -> tuple[str, ...]:
     """What took the CPUs meanwhile, in words; empty: nothing worth saying, or not known."""
-    if before is None or after is None or after.total <= before.total:
-        return ()
-    total = after.total - before.total
-    stolen = (after.stolen - before.stolen) / total
-    busy = total - (after.idle - before.idle) - (after.stolen - before.stolen)
-    others = (busy - (after.ours - before.ours)) / total
+    others, stolen = _shares(before, after)
     notes = []
     if others > _OTHERS_TO_MENTION:
         notes.append(
@@ -66,6 +67,16 @@ def disturbance(before: Times | None, after: Times | None) -> tuple[str, ...]:
     if stolen > _STOLEN_TO_MENTION:
         notes.append(f"the host gave {stolen:.0%} of this virtual machine's time to others meanwhile")
     return tuple(notes)
+
+
+def _shares(before: Times | None, after: Times | None) -> tuple[float, float]:
+    """What others, and other guests of the host, had of the CPUs' time; 0 where not known."""
+    if before is None or after is None or after.total <= before.total:
+        return 0.0, 0.0
+    total = after.total - before.total
+    stolen = after.stolen - before.stolen
+    busy = total - (after.idle - before.idle) - stolen
+    return (busy - (after.ours - before.ours)) / total, stolen / total
 
 
 def cpu_limit(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> float | None:

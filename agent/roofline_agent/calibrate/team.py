@@ -21,6 +21,7 @@ class Took(NamedTuple):
 
     whole: float
     each: tuple[float, ...]  # from its own start to its own end
+    used: float = 0.0  # CPU time of all together
 
 
 class _Member(threading.Thread):
@@ -29,16 +30,18 @@ class _Member(threading.Thread):
     def __init__(self, cpu: int, task: Task, barrier: threading.Barrier) -> None:
         super().__init__(name=f"calibrate-{cpu}", daemon=True)
         self.cpu, self.task, self.barrier = cpu, task, barrier
-        self.start_ns = self.end_ns = 0
+        self.start_ns = self.end_ns = self.used_ns = 0
         self.error: Exception | None = None
 
     def run(self) -> None:
         try:
             os.sched_setaffinity(0, {self.cpu})  # 0 is the calling thread, not the process
             self.barrier.wait()
+            used_ns = time.thread_time_ns()
             self.start_ns = time.perf_counter_ns()
             self.task()
             self.end_ns = time.perf_counter_ns()
+            self.used_ns = time.thread_time_ns() - used_ns
         except Exception as error:
             self.error = error
             self.barrier.abort()
@@ -57,7 +60,8 @@ def run_together(cpus: Sequence[int], tasks: Sequence[Task]) -> Took:
         member.join()
     _raise_first_error(members)
     whole = max(member.end_ns for member in members) - min(member.start_ns for member in members)
-    return Took(whole / 1e9, tuple((member.end_ns - member.start_ns) / 1e9 for member in members))
+    each = tuple((member.end_ns - member.start_ns) / 1e9 for member in members)
+    return Took(whole / 1e9, each, sum(member.used_ns for member in members) / 1e9)
 
 
 def _raise_first_error(members: Sequence[_Member]) -> None:

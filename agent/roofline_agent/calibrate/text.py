@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 from roofline_agent.records import Provenance
@@ -11,7 +10,6 @@ from roofline_agent.records import Provenance
 _UNITS = {"FLOP/s": (1e9, "GFLOP/s"), "byte/s": (1e9, "GB/s"), "s": (1e-6, "us")}
 _NAME_WIDTH = 26
 HEADER = f"{'ceiling':<{_NAME_WIDTH}} {'best':>10} {'':<8} {'median':>10} {'spread':>7} {'clock':>9}  CPUs"
-_BAR = 40
 
 
 def row(ceiling: Ceiling) -> str:
@@ -40,15 +38,25 @@ def _clock(ceiling: Ceiling) -> str:
 
 
 def sweep_lines(points: Sequence[SweepPoint]) -> Iterator[str]:
-    """The curves: bandwidth against working set, with bars on one linear scale for each curve."""
-    for (operation, streaming, threads), group in groupby(points, key=lambda point: tuple(point[:3])):
-        stores = "" if operation == "read" else ", non-temporal stores" if streaming else ", normal stores"
-        yield f"sweep: {operation}{stores}, {threads} CPU{'s' if threads > 1 else ''}"
-        curve = list(group)
-        most = max(point.value for point in curve)
-        for point in curve:
-            bar = "#" * max(1, round(_BAR * point.value / most))
-            yield f"  {_size(point.bytes):>9} {point.value / 1e9:>9.1f} GB/s  {bar}"
+    """The curves, GB/s: a row a working set, a column an operation."""
+    for threads in dict.fromkeys(point.threads for point in points):
+        mine = [point for point in points if point.threads == threads]
+        curves = list(dict.fromkeys((point.operation, point.streaming) for point in mine))
+        value = {(p.operation, p.streaming, p.bytes): p.value for p in mine}
+        heads = "".join(f"{_curve(*curve):>20}" for curve in curves)
+        yield f"sweep, GB/s, {threads} CPU{'s' if threads > 1 else ''}:"
+        yield f"  {'working set':>11}{heads}"
+        for size in sorted({point.bytes for point in mine}):
+            cells = "".join(f"{_gigas(value.get((*curve, size))):>20}" for curve in curves)
+            yield f"  {_size(size):>11}{cells}"
+
+
+def _gigas(value: float | None) -> str:
+    return "-" if value is None else f"{value / 1e9:.1f}"
+
+
+def _curve(operation: str, streaming: bool) -> str:
+    return operation if operation == "read" else f"{operation}, {'non-temporal' if streaming else 'normal'}"
 
 
 def _size(count: int) -> str:

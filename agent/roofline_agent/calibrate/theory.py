@@ -2,8 +2,9 @@
 
 Pure. The FLOP per cycle are those of the core's design, known by vendor, family, model and flags (Intel 64
 and IA-32 Architectures Optimization Reference Manual; AMD Software Optimization Guides of families 17h, 19h
-and 1Ah). The clock is the one that the cores had while the same ceiling was measured, so that a difference
-is the code's and not the clock's. A core that is not known here has no theoretical peak.
+and 1Ah). The clock is the one that the cores had while the same ceiling, or one of wider vectors, was
+measured, so that a difference is the code's and not the clock's. A core that is not known here has no
+theoretical peak.
 """
 
 from __future__ import annotations
@@ -147,18 +148,30 @@ def _unknown(machine: Machine) -> str:
     return f"the design of this CPU ({machine.cpu_model or 'no name'}; {what}) is not known here"
 
 
+def clocked(peaks: Sequence[Ceiling]) -> list[Ceiling]:
+    """Each with the highest clock seen with vectors as wide or wider: narrower ones clock no lower, and what
+    disturbs a look at the clock makes it look lower."""
+
+    def clock(peak: Ceiling) -> float:
+        return max(p.clock_hz or 0.0 for p in peaks if p is peak or p.width >= peak.width > 0)
+
+    return [peak._replace(clock_hz=clock(peak)) for peak in peaks]
+
+
 def _theory(machine: Machine, core: Core, peaks: Iterable[Ceiling]) -> Iterable[Ceiling]:
-    for peak in peaks:
+    limit = f"{machine.granted:g} of " if machine.granted < 1 else ""
+    for peak in clocked(list(peaks)):
         per_cycle = flops_per_cycle(core, peak)
         if per_cycle is None or peak.clock_hz is None:
             continue
         how = (
-            f"{machine.sockets} socket(s) with {machine.cores} core(s) x {peak.clock_hz / 1e9:.2f} GHz "
-            f"(measured while {peak.name} ran) x {per_cycle:g} FLOP/cycle ({core.design})"
+            f"{limit}{machine.sockets} socket(s) with {machine.cores} core(s) "
+            f"x {peak.clock_hz / 1e9:.2f} GHz "
+            f"(measured while such or wider vectors ran) x {per_cycle:g} FLOP/cycle ({core.design})"
         )
         yield peak._replace(
             name=f"{peak.name}.theory",
-            value=machine.cores * peak.clock_hz * per_cycle,
+            value=machine.granted * machine.cores * peak.clock_hz * per_cycle,
             spread=0.0,
             median=None,
             method=how,

@@ -19,7 +19,7 @@ from roofline_agent.calibrate.command import Order, carry_out
 from roofline_agent.calibrate.compare.table import Row
 from roofline_agent.calibrate.compare.tools import Compared
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import this_machine
+from roofline_agent.calibrate.machine import Machine, this_machine
 from roofline_agent.calibrate.records import Calibration, Ceiling, from_json
 from roofline_agent.records import Rank
 
@@ -32,7 +32,7 @@ MEASURED = Calibration("node1", "a CPU", 2, 9, (PEAK,), ("the node was busy",))
 def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
     def measure(progress: Callable[[Ceiling], None], effort: str, prefer: bool) -> Calibration:
         progress(PEAK)
-        return MEASURED
+        return MEASURED._replace(effort=effort)
 
     monkeypatch.setattr(command, "calibrate", measure)
     monkeypatch.setattr(command, "running_ranks", lambda: ())
@@ -72,7 +72,8 @@ def test_ceilings_of_gpus_are_kept_with_those_of_the_cpus(
     assert "gpu 0 hbm.triad" in printed
     kept = store.load(order.path)
     assert kept is not None
-    assert kept.ceilings == (PEAK, HBM)
+    hurried = "measured in a hurry (--quick)"
+    assert kept.ceilings == (PEAK._replace(doubt=hurried), HBM._replace(doubt=hurried))
     assert kept.notes == ("the node was busy", "gpu 1: no driver")
 
 
@@ -122,10 +123,42 @@ def test_tools_are_compared_and_what_is_missing_is_said(
 ) -> None:
     compared = Compared([Row("dram.read", 3e10, 2e10, "byte/s", "likwid-bench")], ("no GEMM",))
     monkeypatch.setattr(command.tools, "compare_tools", lambda *arguments: compared)
-    monkeypatch.setattr(command, "this_machine", lambda: None)
+    monkeypatch.setattr(command, "this_machine", lambda: Machine("n", "", frozenset(), (0,), (), 0))
     printed = carried_out(order._replace(compare="tools"))
-    assert printed.splitlines()[-2].split()[:5] == ["dram.read", "30.0", "20.0", "GB/s", "1.50"]
-    assert printed.splitlines()[-1] == "note: no GEMM"
+    lines = printed.splitlines()
+    assert lines[-5].split()[:5] == ["dram.read", "30.0", "20.0", "GB/s", "1.50"]
+    assert lines[-3] == "dram.read: NOT within 10% of likwid-bench"
+    assert lines[-1] == "note: no GEMM"
+
+
+def test_no_tools_are_compared_within_a_limit_on_cpu_time(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = Machine("n", "", frozenset(), (0,), (), 0, node_cpus=2, cpu_limit=0.5)
+    monkeypatch.setattr(command, "this_machine", lambda: limited)
+    assert "note: no tools are compared within a cgroup's limit" in carried_out(
+        order._replace(compare="tools")
+    )
+
+
+def test_hurried_result_replaces_no_thorough_one(order: Order) -> None:
+    quick = order._replace(effort="quick")
+    assert f"kept in {order.path}" in carried_out(quick)
+    before = store.load(order.path)
+    assert before is not None
+    store.save(before._replace(effort="full"), order.path)
+    assert "not kept: --quick is only for a look" in carried_out(quick)
+    kept = store.load(order.path)
+    assert kept is not None
+    assert kept.effort == "full"
+
+
+def test_ceilings_measured_beside_a_training_say_so(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "running_ranks", lambda: (Rank("42", "ps", 0, 123),))
+    carried_out(order._replace(force=True))
+    kept = store.load(order.path)
+    assert kept is not None
+    assert kept.ceilings[0].doubt == "measured beside a training"
 
 
 def test_interrupted_measurement_keeps_the_old_file(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +234,8 @@ def test_ctrl_c_leaves_no_process_and_the_old_file(able: None, tmp_path: Path) -
         children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
         agent.send_signal(signal.SIGINT)
         assert agent.wait(60) == 130
-        assert agent.stderr.read() == ""
+        told = "interrupted; what was kept before is as it was"
+        assert agent.stderr.read() == f"roofline-agent calibrate: {told}\n"
     assert len(children) == 1
     with pytest.raises(ProcessLookupError):
         os.kill(int(children[0]), 0)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.levels import beyond_caches, cache_levels, of_dram, seen_end, sweep_sizes
+from roofline_agent.calibrate.levels import beyond_caches, cache_levels, dips, of_dram, seen_end, sweep_sizes
 from roofline_agent.calibrate.machine import Cache, Machine
 from roofline_agent.calibrate.records import SweepPoint
 from roofline_agent.calibrate.runs import NORMAL, QUICK
@@ -108,3 +108,18 @@ def test_only_the_last_level_is_told_from_dram_and_only_by_a_sweep_that_reaches_
 @pytest.mark.parametrize("cpus", [(0,), (0, 1)])
 def test_machine_whose_caches_are_unknown_still_has_a_working_set(cpus: tuple[int, ...]) -> None:
     assert beyond_caches(machine(None, 1_000), NORMAL, cpus).size == 250 * MIB
+
+
+def test_points_below_both_neighbours_are_dips() -> None:
+    def curve(*values: float) -> list[SweepPoint]:
+        return [SweepPoint("read", False, 2, 4096 << k, value) for k, value in enumerate(values)]
+
+    assert dips(curve(100, 90, 1, 80, 40, 39)) == [2]
+    assert dips(curve(100, 99, 50, 49, 10, 11)) == []  # levels, one below the other
+    assert dips(curve(1, 100)) == []
+
+
+def test_no_size_of_a_sweep_comes_twice() -> None:
+    for per_octave in (1, 2):
+        sizes = sweep_sizes(1 << 20, per_octave)
+        assert sizes == sorted(set(sizes))

@@ -19,7 +19,6 @@ from roofline_agent.calibrate.runs import (
     shares,
     summarize,
     units_for,
-    within_limit,
 )
 from roofline_agent.calibrate.team import Took
 
@@ -114,9 +113,25 @@ def test_many_threads_run_longer_so_that_their_starts_do_not_count() -> None:
     assert run_seconds(NORMAL, range(64)) == 4 * NORMAL.run_s
 
 
-@pytest.mark.parametrize(("limit", "longer"), [(None, False), (2.0, False), (4.0, False), (1.5, True)])
-def test_runs_outlast_the_periods_of_a_limit(limit: float | None, longer: bool) -> None:
-    assert (within_limit(NORMAL, (0, 1), limit).run_s >= 0.3) == longer
+@pytest.mark.parametrize(("limit", "stops"), [(None, False), (2.0, False), (4.0, False), (1.5, True)])
+def test_limit_stops_as_many_threads_as_exceed_it(limit: float | None, stops: bool) -> None:
+    assert NORMAL._replace(limit=limit).throttles((0, 1)) == stops
+
+
+def test_throttled_run_counts_by_the_cpu_time_that_it_used() -> None:
+    cpus = tuple(sorted(os.sched_getaffinity(0)))[:1]
+
+    def busy(units: int) -> None:
+        end = time.thread_time() + units / 1000
+        while time.thread_time() < end:
+            pass
+        time.sleep(units / 500)  # as if stopped: costs time, but no CPU time
+
+    job = Job(lambda units: [partial(busy, n) for n in units], work=1.0, first_units=1)
+    plan = NORMAL._replace(run_s=0.02, repeats=2, patient=False)
+    # 1000 units a CPU second, of which a fifth is granted; by the clock it would be less than 1000 / 3.
+    assert measure_rate(cpus, plan._replace(limit=0.2), job).best == pytest.approx(200, rel=0.1)
+    assert measure_rate(cpus, plan, job).best < 340
 
 
 def test_disturbed_runs_get_a_second_chance_and_count_all_the_same() -> None:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from roofline_agent.calibrate.records import Calibration, Ceiling
 
+_LIKE_THEIRS = 0.1
+_AS_GOOD = 0.97  # two best-of-rounds of the same code differ by so much
 _SCALES = {"FLOP/s": (1e9, "GFLOP/s"), "byte/s": (1e9, "GB/s"), "s": (1e-6, "us")}
 # Kernels of STREAM that move as much, in as many streams, as one of ours.
 _LIKE = {"scale": "copy", "add": "triad", "load": "read", "sum": "read"}
@@ -79,6 +81,18 @@ def _normal_stores(ours: Calibration, operation: str) -> float | None:
     wanted = _LIKE.get(operation, operation)
     curve = [p for p in ours.sweep if (p.operation, p.streaming, p.threads) == (wanted, False, ours.cpus)]
     return curve[-1].value if curve else None
+
+
+def verdicts(compared: Sequence[Row]) -> Iterator[str]:
+    """In words, of tools run in turn with us: bandwidth like theirs within a tenth, FLOP/s no lower."""
+    for row in compared:
+        if row.ratio is None:
+            continue
+        if row.unit == "byte/s":
+            well = abs(row.ratio - 1) <= _LIKE_THEIRS
+            yield f"{row.name}: {'within' if well else 'NOT within'} {_LIKE_THEIRS:.0%} of {row.what}"
+        else:
+            yield f"{row.name}: {'no lower' if row.ratio >= _AS_GOOD else 'LOWER'} than {row.what}"
 
 
 def lines(compared: Sequence[Row]) -> Iterator[str]:

@@ -25,7 +25,12 @@ BENCH = Path(__file__).with_name("bench")
 # The longest stretch without news: a framework on a slow file system is loaded, or its kernels are.
 SILENCE_S = 180.0
 # What would make one precision pass for another, or one GPU for another.
-_UNWANTED = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUDA_LAUNCH_BLOCKING")
+_UNWANTED = (
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "CUPY_TF32",
+    "CUDA_LAUNCH_BLOCKING",
+)
 
 
 def measure_gpus(

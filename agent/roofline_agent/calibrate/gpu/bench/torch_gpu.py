@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .libraries import Clock
 
 # Compute capability from which the tensor cores know a type; before, the library converts, or refuses.
+INFINITY_CACHE_BYTES = 256 << 20  # AMD CDNA 3 white paper; arrays must not fit into it either
 SINCE = {"tf32": (8, 0), "bf16": (8, 0), "f8_e4m3": (8, 9)}
 TYPES = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
@@ -30,6 +31,9 @@ class TorchGpu:
             torch.cuda.set_device(self._device)
             properties = torch.cuda.get_device_properties(self._device)
             self._l2_bytes = getattr(properties, "L2_cache_size", None) or None  # not in every version
+            if torch.version.hip:
+                # Behind the L2 of an MI300 lies a cache that PyTorch does not tell.
+                self._l2_bytes = max(self._l2_bytes or 0, INFINITY_CACHE_BYTES)
             self._capability = (properties.major, properties.minor)
 
     def works(self, name: str, plan: Plan) -> Iterator[Work]:

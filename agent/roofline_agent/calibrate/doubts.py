@@ -1,0 +1,83 @@
+"""What speaks against measured ceilings: whatever disturbs a run takes away from it, so one can be too low.
+
+Pure. A ceiling is doubted where another one of the same calibration shows that the machine can do better, and
+where its own runs differ much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from roofline_agent.calibrate.records import Ceiling
+from roofline_agent.records import Provenance
+
+_LEVELS = ("l1", "l2", "l3", "dram")
+_CLEARLY = 1.1  # by so much another is higher before it says anything
+# Wide vectors may slow the clock down, and some CPUs have one unit for them and two for narrow ones.
+_CLEARLY_NARROW = 1.6
+_SPREAD = 0.3  # beyond it the runs had little in common
+_ONE = ".one"
+
+
+def doubted(ceilings: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
+    """The same ceilings, each with what they and its own runs say against it."""
+    return tuple(c._replace(doubt=_against(c, ceilings)) if _is_measured(c) else c for c in ceilings)
+
+
+def also(ceilings: Iterable[Ceiling], why: str) -> tuple[Ceiling, ...]:
+    """The same ceilings, those that were measured with one more reason; "": none."""
+    return tuple(
+        c._replace(doubt="; ".join(filter(None, (c.doubt, why)))) if _is_measured(c) else c for c in ceilings
+    )
+
+
+def too_low(new: Ceiling, before: Iterable[Ceiling]) -> list[str]:
+    """Names of those, `new` among them, that should be measured again now that `new` is known."""
+    every = [*before, new]
+    found = [c.name for c in every if c is not new and any(_shown_low(c, [new]))]
+    return [*found, *([new.name] if _against(new, every) else [])]
+
+
+def _against(one: Ceiling, others: Iterable[Ceiling]) -> str:
+    reasons = [f"{why} was measured higher" for why in _shown_low(one, others)]
+    if one.spread > _SPREAD:
+        reasons.append(f"its runs differ by {one.spread:.0%}")
+    return "; ".join(reasons)
+
+
+def _shown_low(one: Ceiling, others: Iterable[Ceiling]) -> Iterator[str]:
+    """The names of others that show it to be too low."""
+    for other in others:
+        if other.device or one.device or not _is_measured(other) or other.operation != one.operation:
+            continue
+        if _is_harder(one, other) or _is_one_of(other, one):
+            if other.value > _CLEARLY * one.value:
+                yield other.name
+        elif _is_narrower(other, one) and other.value > _CLEARLY_NARROW * one.value:
+            yield other.name
+
+
+def _is_measured(one: Ceiling) -> bool:
+    return one.provenance == Provenance.MEASURED
+
+
+def _is_one_of(other: Ceiling, one: Ceiling) -> bool:
+    """One CPU against all of them."""
+    return other.name == one.name + _ONE
+
+
+def _is_harder(one: Ceiling, other: Ceiling) -> bool:
+    """Whether the other is a level of memory further out, on as many CPUs. DRAM is written to in another way
+    than caches are, so only reading compares."""
+    if one.kind != "memory" or other.kind != "memory" or one.threads != other.threads:
+        return False
+    if one.level not in _LEVELS or other.level not in _LEVELS:
+        return False
+    comparable = other.level != "dram" or one.operation == "read"
+    return comparable and _LEVELS.index(other.level) > _LEVELS.index(one.level)
+
+
+def _is_narrower(other: Ceiling, one: Ceiling) -> bool:
+    if one.kind != "compute" or other.kind != "compute" or one.threads != other.threads:
+        return False
+    return other.precision == one.precision and 0 < other.width < one.width
