@@ -7,7 +7,7 @@ PROTO_VENV := .venv-proto
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help demo pictures test test-frameworks fmt lint types proto bench clean
+.PHONY: help demo pictures test coverage test-frameworks fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,8 +19,11 @@ pictures: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run real trai
 	@$(VENV)/bin/python examples/pictures.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 test: $(VENV)/.ready ## run the tests (no training framework needed)
+	@$(VENV)/bin/python -m pytest
+
+coverage: $(VENV)/.ready ## the same, and which lines no test runs (takes longer)
 	@$(VENV)/bin/python -m coverage run -m pytest
-	@$(VENV)/bin/python -m coverage report | grep '^TOTAL'
+	@$(VENV)/bin/python -m coverage report
 
 test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run the tests on real TensorFlow, PyTorch and Horovod
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \

@@ -15,9 +15,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("agent", "server", "client")
 OURS = ("roofline_agent", "roofline_step", "roofline_server", "roofline_client")
-HEAVY = ("numpy", "pandas", "pyarrow", "duckdb", "matplotlib")
+HEAVY = ("numpy", "pandas", "pyarrow", "matplotlib")
 WIRE = ("roofline", "grpc", "google")
-SQL = ("sqlite3", "sqlalchemy", "duckdb")
+SQL = ("sqlite3", "sqlalchemy")
 IO = (
     "os",
     "io",
@@ -203,13 +203,13 @@ def test_sql_is_known_to_the_store_only() -> None:
         ast.unparse(node)
         for node in ast.walk(tree("server/roofline_server/ingest/service.py"))
         if isinstance(node, ast.Attribute)
-        and ast.unparse(node).startswith(("sqlite3.", "duckdb.", "sqlalchemy."))
+        and ast.unparse(node).startswith(("sqlite3.", "sqlalchemy."))
     }
     assert used <= {"sqlite3.Error"}
 
 
 def test_spool_uses_no_other_database() -> None:
-    assert wrong(under("agent/roofline_agent/spool.py"), ("sqlalchemy", "duckdb")) == []
+    assert wrong(under("agent/roofline_agent/spool.py"), ("sqlalchemy",)) == []
 
 
 # -- what stays pure --------------------------------------------------------------------------------
