@@ -22,6 +22,7 @@ CAUSES = "few threads, short calls or waiting"
 FILLED = 0.8  # share of its steps that kernels fill when it is they that matter
 STARVED = 0.3  # share of its steps without a CPU that matters
 NARROW = 0.3  # share of FLOPs in narrow vectors worth a word
+ONE_STEP = "one step only"
 PURE = 0.95  # share of FLOPs in one precision above which the others need no word
 # What a step does beside its kernels -> what would help.
 ASIDE = {
@@ -242,7 +243,7 @@ def _of_kernels(ranks: Sequence[RankEvidence]) -> list[str]:
         found.append(f"{cut} of {windows} steps were not watched from begin to end and are left out")
     once = [r.key for r in ranks if _steps_known(r) == 1]
     if once:
-        found.append("one step only" if len(ranks) == 1 else f"of {', '.join(once)} one step only")
+        found.append(ONE_STEP if len(ranks) == 1 else f"of {', '.join(once)} {ONE_STEP}")
     lacking = sum(1 for r in ranks if r.kernels is None or not r.kernels.has_flops)
     if known and lacking:
         found.append(f"of {lacking} of {len(ranks)} ranks no FLOPs are known")

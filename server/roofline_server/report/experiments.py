@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import BadRequest, UnknownJob, unknown_job
 from ..model.evidence import RankEvidence
+from ..model.trajectory import number_of
 from ..records import ABSENT
 from ..store.store import Store
 from ..store.tags import EXPERIMENT
@@ -90,6 +91,21 @@ def parameter(view: JobView, evidence: Mapping[int, RankEvidence], role: str, ov
     """
     if over in view.tags:
         return Parameter(view.tags[over])
+    return _counted(view, evidence, role, over)
+
+
+def tag_against_count(view: JobView, evidence: Mapping[int, RankEvidence], role: str, over: str) -> list[str]:
+    """A note where a tag says another number than what can be counted of the same name."""
+    if over not in view.tags:
+        return []
+    said, seen = view.tags[over], _counted(view, evidence, role, over).at
+    if not seen or seen == said or number_of(said) == number_of(seen):
+        return []
+    of = " examples a step and rank" if over == "batch" else ""
+    return [f"its tag says {over} {said}, counted are {seen}{of}: the tag holds"]
+
+
+def _counted(view: JobView, evidence: Mapping[int, RankEvidence], role: str, over: str) -> Parameter:
     mine = [number for number, key in view.ranks.items() if key.role == role]
     if over == "nodes":
         return _count(len({host_of(view, number) for number in view.ranks} - {""}), "no agent saw its ranks")

@@ -12,7 +12,7 @@ from ..store.store import Needed, Store
 from ..store.view import JobView
 from .about import about
 from .evidence import NEEDED as OF_REPORT
-from .experiments import check_parameter, jobs_of, parameter, slim
+from .experiments import check_parameter, jobs_of, parameter, slim, tag_against_count
 from .experiments import pooled as pooled_notes
 from .kernel_totals import NEEDED as OF_KERNELS
 from .kernel_totals import kernel_totals
@@ -108,6 +108,7 @@ def _job(store: Store, name: str, asked: Asked, points: str) -> _Job:
     for role in dict.fromkeys(f.role for f in found) if asked.over else ():
         at[role], why = parameter(view, ranks, role, asked.over)
         notes += [f"job {name}, {role}: on no sweep line: {why}"] if why else []
+        notes += [f"job {name}: {note}" for note in tag_against_count(view, ranks, role, asked.over)]
     return _Job(slim(view), at, found, launches_of(found), notes)
 
 

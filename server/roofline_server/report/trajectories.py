@@ -8,25 +8,26 @@ from typing import NamedTuple
 from ..errors import UnknownRank
 from ..model.evidence import RankEvidence
 from ..model.points import Level, Named, flops_spread, intensity_spread, levels, point
-from ..model.records import Roof, RoofPoint, Trajectory
-from ..model.roofline import MINIMUM, Limits, main_memory
+from ..model.records import RoofPoint, Trajectory
+from ..model.roofline import MINIMUM, Limits, main_memory, title
 from ..model.summary import has_flops, placed, summarize
 from ..model.times import runs, union_seconds
 from ..model.trajectory import Reading, in_order, level_of, path
 from ..model.values import Provenance, Scope, Value, value
-from ..model.verdicts import incomplete, sentence
+from ..model.verdicts import ONE_STEP, incomplete, sentence
 from ..store.store import Store
 from ..store.tags import EXPERIMENT
 from ..store.view import JobView
 from .about import about
 from .build import gather
 from .evidence import NEEDED
-from .experiments import QUANTITIES, check_parameter, jobs_of, parameter, slim
+from .experiments import QUANTITIES, check_parameter, jobs_of, parameter, slim, tag_against_count
 from .experiments import pooled as pooled_notes
 from .members import is_running, role_order
 from .notes import tag_notes
 from .records import ALL_STEPS, Steps
-from .roofs import of_ranks, roofs
+from .roofs import of_ranks
+from .trajectory_roofs import drawn
 
 EVALUATOR = "evaluator"
 
@@ -65,13 +66,11 @@ def trajectory(store: Store, asked: Asked) -> Trajectory:
     paths = [path(role, asked.over, readings[role]) for role in roles]
     pooled = {tuple(stop.jobs): stop.at for found in paths for stop in found.stops if len(stop.jobs) > 1}
     notes += [n for some, at in pooled.items() for n in _pooled_notes(asked.over, at, some, tags)]
-    return Trajectory(
-        about([job.view for job in jobs], asked.experiment),
-        asked.over,
-        paths,
-        _roofs(jobs),
-        pooled_notes(notes),
-    )
+    notes += [n for role in roles for n in _unlike(role, asked.over, readings[role])]
+    precisions = {stop.point.precision for found in paths for stop in found.stops}
+    below, differ = drawn(((job.view, job.places) for job in jobs), precisions)
+    captions = about([job.view for job in jobs], asked.experiment)
+    return Trajectory(captions, asked.over, paths, below, pooled_notes([*notes, *differ]))
 
 
 def _check_roles(asked: Sequence[str], known: set[str]) -> None:
@@ -99,6 +98,7 @@ def _job(store: Store, name: str, asked: Asked) -> _Job | None:
         if why or reading is None:
             notes.append(f"left out for {role}: {why}")
             continue
+        notes += tag_against_count(view, evidence, role, asked.over)
         readings[role] = reading
         places |= {(limit.host, limit.device) for limit in limits}
     return _Job(slim(view), readings, places, [f"job {name}: {note}" for note in dict.fromkeys(notes)])
@@ -202,19 +202,16 @@ def _comparison_notes(role: str, readings: Sequence[Reading]) -> list[str]:
     return notes
 
 
-def _roofs(jobs: Sequence[_Job]) -> list[Roof]:
-    """One per machine model and device, in all precisions of the points: of several machines that of the
-    newest calibration."""
-    precisions = sorted({p.precision for j in jobs for r in j.readings.values() for p in r.points.values()})
-    best: dict[tuple[str, str], Roof] = {}
-    for job in jobs:
-        models = {m.host: m.cpu_model for m in job.view.machines.values() if m.cpu_model}
-        for roof in roofs(job.view, *precisions):
-            key = (models.get(roof.host, roof.host), roof.device)
-            if (roof.host, roof.device) in job.places and (key not in best or _newer(roof, best[key])):
-                best[key] = roof
-    return [best[key] for key in sorted(best)]
-
-
-def _newer(one: Roof, other: Roof) -> bool:
-    return (-one.calibrated_ns, one.host) < (-other.calibrated_ns, other.host)
+def _unlike(role: str, over: str, readings: Sequence[Reading]) -> list[str]:
+    """Stops of which jobs are pooled that cannot be: of other precisions, or of a single step."""
+    notes = []
+    for same in in_order(r.at for r in readings):
+        mine = [(r.job, p) for r in readings if r.at in same for p in list(r.points.values())[:1]]
+        if len(mine) < 2:
+            continue
+        if len({p.precision for _, p in mine}) > 1:
+            each = ", ".join(f"{job} {title(p.precision)}" for job, p in mine)
+            notes.append(f"{role} at {over} {same[0]}: jobs of different precisions are pooled: {each}")
+        if once := [job for job, p in mine if ONE_STEP in p.incomplete]:
+            notes.append(f"{role} at {over} {same[0]}: of {', '.join(once)} {ONE_STEP} is pooled with others")
+    return notes

@@ -191,6 +191,29 @@ def test_jobs_of_one_stop_that_differ_otherwise_are_named(scaled: Store) -> None
     ]
 
 
+def test_jobs_that_cannot_be_pooled_are_named(scaled: Store) -> None:
+    scaling(scaled, "a-wide", 1, 1.0, "tag.nodes=1")
+    put(scaled, PLACES["a"], "a-narrow", "worker", [0], ["tag.nodes=1"], precision="f64")
+    found = ask(scaled, "nodes", "a-wide", "a-narrow", steps=Steps(3, 3))
+    assert (
+        "worker at nodes 1: jobs of different precisions are pooled: a-narrow FP64, a-wide FP32"
+        in found.notes
+    )
+    assert "worker at nodes 1: of a-narrow, a-wide one step only is pooled with others" in found.notes
+    (worker,) = [path for path in found.paths if path.role == "worker"]
+    (roof,) = found.roofs
+    assert {line.precision for line in roof.lines if line.binding and line.kind == "compute"} == {
+        worker.stops[0].point.precision
+    }
+
+
+def test_tag_that_says_another_number_than_was_seen_is_noted(scaled: Store) -> None:
+    scaling(scaled, "a-wrong", 1, 1.0, "tag.batch=128")
+    scaling(scaled, "a-right", 1, 1.0, "tag.batch=32.0")
+    said = "its tag says batch 128, counted are 32 examples a step and rank: the tag holds"
+    assert ask(scaled, "batch", "a-wrong", "a-right").notes == [f"job a-wrong: {said}"]
+
+
 def test_job_without_the_tag_is_left_out_and_named(scaled: Store) -> None:
     for job in ("1", "2"):
         scaling(scaled, f"tagged{job}", 1, float(job), f"tag.colour=c{job}")
@@ -276,14 +299,19 @@ def test_one_roof_per_machine_model_in_all_precisions(scaled: Store) -> None:
     put(scaled, new, "new", "worker", [0], ["tag.kind=b"], precision="f64")
     (roof,) = ask(scaled, "kind", "new", "old").roofs
     assert roof.host == "host-new"
+    assert (
+        "job old: the roof of host-old has FP32 512-bit 1000.0 GFLOP/s; drawn is that of host-new in "
+        "job new, attainable FLOP/s of a stop are by its own"
+    ) in ask(scaled, "kind", "new", "old").notes
     assert {line.precision for line in roof.lines if line.kind == "compute"} == {"f32", "f64"}
 
 
 def test_tag_of_which_ranks_differ_is_noted(scaled: Store) -> None:
     put(scaled, PLACES["c"], "torn", "worker", [0], ["tag.nodes=2"])
     put(scaled, PLACES["d"], "torn", "worker", [1], ["tag.nodes=3"])
-    (note,) = ask(scaled, "nodes", "torn").notes
-    assert note.startswith("job torn: tag nodes differs: ")
+    differs, against = ask(scaled, "nodes", "torn").notes
+    assert differs.startswith("job torn: tag nodes differs: ")
+    assert against == "job torn: its tag says nodes 3, counted are 2: the tag holds"
 
 
 @pytest.mark.parametrize(
