@@ -44,8 +44,8 @@ proto: $(PROTO_VENV)/.ready ## generate the wire code from the .proto files
 		--grpc_python_out=proto proto/roofline/v1/*.proto
 	@cd proto/roofline/v1 && rm -f machine_pb2_grpc.py models_pb2_grpc.py values_pb2_grpc.py
 
-bench: $(VENV)/.ready $(TF_VENV)/.ready ## measure what the README claims
-	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python
+bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the README claims
+	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
 	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(PROTO_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

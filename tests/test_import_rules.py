@@ -122,7 +122,7 @@ def wrong(paths: Iterable[str], forbidden: Iterable[str]) -> list[str]:
 
 def test_the_reader_of_imports_sees_all_kinds() -> None:
     modules = {one.module for path in files() for one in imports(path)}
-    assert {"numpy", "grpc", "roofline_server.errors", "roofline_agent.calibrate.store"} <= modules
+    assert {"numpy", "grpc", "roofline_server.errors", "roofline_agent.calibrate.errors"} <= modules
     assert any(one.lazy for path in files() for one in imports(path))
     assert any(one.typing for path in files() for one in imports(path))
 

@@ -119,7 +119,7 @@ def test_option_that_is_no_tag_starts_nothing(environ: dict[str, str], option: t
 def test_environment_that_says_nonsense_stops_nothing(environ: dict[str, str]) -> None:
     done = python(environ | {TAGS: "nodes=4,BATCH=3"}, PRINT)
     assert (done.returncode, json.loads(done.stdout)) == (0, ["nodes=4", None])
-    assert b"this tag is left out" in done.stderr and b"BATCH" in done.stderr
+    assert b"about tags: " in done.stderr and b"BATCH" in done.stderr
 
 
 def test_wrapper_tells_the_agent(environ: dict[str, str], tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from roofline_agent.calibrate import calibrate, doubts, store, text
+from roofline_agent.calibrate import doubts, store, text
 from roofline_agent.calibrate.busy import Busy, named, refuse_beside, running_ranks
 from roofline_agent.calibrate.compare import files, table, tools
 from roofline_agent.calibrate.compare.table import Row, Theirs
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import this_machine
+from roofline_agent.calibrate.node import calibrate
 from roofline_agent.calibrate.records import Calibration, Ceiling, to_json
 from roofline_agent.calibrate.surroundings import cpu_times, disturbance
 from roofline_agent.records import Rank

@@ -143,7 +143,7 @@ def _tags(options: Sequence[str], experiment: str | None) -> dict[str, str]:
         raise typer.BadParameter(str(error), param_hint="--tag or --experiment") from None
     inherited = tags.said_by(os.environ)
     for problem in inherited.problems:
-        _say(f"roofline-agent run: this tag is left out: {problem}")
+        _say(f"roofline-agent run: about tags: {problem}")
     return {**inherited.tags, **given}
 
 

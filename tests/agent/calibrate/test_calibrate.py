@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from roofline_agent import calibrate as package
-from roofline_agent.calibrate import Calibration, CalibrationError, Ceiling, calibrate, kernels, tiles
+from roofline_agent.calibrate import kernels, tiles
+from roofline_agent.calibrate import node as package
 from roofline_agent.calibrate.child import Part
+from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import Machine, this_machine
 from roofline_agent.calibrate.measure import PARTS, Listener, measure
-from roofline_agent.calibrate.records import SweepPoint
+from roofline_agent.calibrate.node import calibrate
+from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.runs import NORMAL, QUICK, Plan
 from roofline_agent.records import Provenance
 
