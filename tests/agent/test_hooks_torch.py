@@ -899,7 +899,9 @@ def collectives(heard: Heard) -> Any:
         Work=Own,
         init_process_group=lambda backend: None,
         get_backend=lambda: "gloo",
-        get_world_size=lambda: 4,
+        get_world_size=lambda group=None: 4 if group is None else len(group.ranks),
+        get_process_group_ranks=lambda group: group.ranks,
+        get_rank=lambda: 2,
         barrier=lambda: None,
         broadcast=lambda tensor, src: 1 / 0,
     )
@@ -912,7 +914,9 @@ def collectives(heard: Heard) -> Any:
         return None
 
     module.all_reduce = all_reduce
-    module.all_gather = lambda tensor_list, tensor: None
+    module.all_gather = lambda tensor_list, tensor, group=None: None
+    module.gather = lambda tensor, gather_list=None, dst=0, group=None: None
+    module.scatter = lambda tensor, scatter_list=None, src=0, group=None: None
     torch_collectives.patch(module, heard)  # type: ignore[arg-type]
     return module
 
@@ -975,6 +979,57 @@ def test_kinds_and_bytes_of_collectives(collectives: Any, record: Recorder, hear
     asked = {(span[0], span[3]) for span in heard.steps[0] if span[0].startswith("asked")}
     assert asked == {("asked.barrier", None), ("asked.allgather", 28)}
     assert heard.facts == {"setting.backend": "gloo", "setting.world_size": 4}
+
+
+def asked(record: Recorder, heard: Heard) -> dict[str, Any]:
+    """Bytes by the name of a collective."""
+    record.stepped(0)
+    return {span[0]: span[3] for span in heard.steps[0] if span[0].startswith("asked.")}
+
+
+class ProcessGroup:
+    def __init__(self, *ranks: int) -> None:
+        self.ranks = list(ranks)
+
+
+@pytest.mark.parametrize("local, near, across", [("2", "2-2", "3-1"), ("", "2", "3")])
+def test_collective_of_some_ranks_tells_of_how_many(
+    collectives: Any, record: Recorder, heard: Heard, monkeypatch: Any, local: str, near: str, across: str
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", local)
+    node, some = ProcessGroup(2, 3), ProcessGroup(0, 1, 2)
+    collectives.all_reduce(Tensor(1), group=node)
+    collectives.all_reduce(Tensor(2), "sum", some)
+    collectives.all_reduce(Tensor(3), group=ProcessGroup(*range(4)))
+    collectives.all_gather([Tensor(4)], Tensor(2), node)
+    assert asked(record, heard) == {
+        f"asked.allreduce.{near}": 4,
+        f"asked.allreduce.{across}": 8,
+        "asked.allreduce": 12,
+        f"asked.allgather.{near}": 16,
+    }
+
+
+def test_group_that_tells_nothing_is_no_reason_to_fail(
+    collectives: Any, record: Recorder, heard: Heard
+) -> None:
+    collectives.all_reduce(Tensor(1), group=object())
+    assert asked(record, heard) == {"asked.allreduce": 4}
+
+
+def test_root_tells_the_whole_of_what_is_gathered_or_scattered(
+    collectives: Any, record: Recorder, heard: Heard
+) -> None:
+    pieces = [Tensor(3) for _ in range(8)]
+    collectives.gather(Tensor(3), pieces)
+    collectives.scatter(Tensor(3), scatter_list=pieces)
+    assert asked(record, heard) == {"asked.gather": 96, "asked.scatter": 96}
+
+
+def test_others_than_the_root_tell_their_piece(collectives: Any, record: Recorder, heard: Heard) -> None:
+    collectives.gather(Tensor(3))
+    collectives.scatter(Tensor(3), None, 1)
+    assert asked(record, heard) == {"asked.gather": 12, "asked.scatter": 12}
 
 
 def test_collective_that_fails_fails_as_ever(collectives: Any, record: Recorder, heard: Heard) -> None:

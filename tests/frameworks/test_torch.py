@@ -157,6 +157,8 @@ def test_kinds_of_collectives(together: Trainings) -> None:
         assert heard[0].named("asked.barrier", step)
         assert [s.bytes for s in heard[0].named("asked.send", step)] == [64]
         assert [s.bytes for s in heard[1].named("asked.recv", step)] == [64]
+        assert [s.bytes for s in heard[0].named("asked.allreduce.1-1", step)] == [32], "of a group"
+        assert [heard[rank].named("asked.gather", step)[0].bytes for rank in (0, 1)] == [32, 16]
 
 
 def test_a_late_rank_waits_least_in_ddp(torch_python: str) -> None:

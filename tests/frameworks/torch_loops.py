@@ -294,6 +294,7 @@ def by_hand(steps: int) -> list[int]:
 def by_hand_async(steps: int) -> list[int]:
     model, made = network(), []
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    alone = dist.new_group([0])
     for batch in data(steps * 8, 8):
         loss_of(model, batch).backward()
         works = [dist.all_reduce(p.grad, async_op=True) for p in model.parameters()]
@@ -304,8 +305,11 @@ def by_hand_async(steps: int) -> list[int]:
         dist.all_gather(parts, torch.ones(4))
         if dist.get_rank() == 0:
             dist.send(torch.ones(16), 1)
+            dist.all_reduce(torch.ones(8), dist.ReduceOp.SUM, alone)
+            dist.gather(torch.ones(4), parts)
         elif dist.get_rank() == 1:
             dist.recv(torch.ones(16), 0)
+            dist.gather(torch.ones(4))
         optimizer.step()
         optimizer.zero_grad()
         made.append(8)

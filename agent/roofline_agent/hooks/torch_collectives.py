@@ -1,8 +1,10 @@
 """PyTorch: collectives that a training, or FSDP, asks for through the functions of torch.distributed.
 
 A call that returns when it is done is a wait; of one that returns a Work, the wait is in Work.wait. Bytes are
-those of the whole: what all ranks together gather, what is there before it is scattered. What C++ asks for
-(DDP's buckets) does not come by here.
+those of the whole: what all ranks together gather, what is there before it is scattered. Of a gather and a
+scatter only the root has the whole, the others tell their piece. The name of a collective of some ranks only
+tells how many ("asked.allreduce.16-2", torch_groups.py). What C++ asks for (DDP's buckets) does not come by
+here.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import functools
 import threading
 import time
 import weakref
-from typing import Any, MutableMapping, Optional, Tuple
+from typing import Any, Mapping, MutableMapping, Optional, Sequence, Tuple
 
 from . import Marker
+from .torch_groups import Groups, place_of
 from .torch_recorder import Recorder, recorder
 
 # function -> kind, position and name of the argument whose bytes are moved
@@ -42,6 +45,8 @@ FUNCTIONS = {
     "barrier": ("barrier", None, ""),
     "monitored_barrier": ("barrier", None, ""),
 }
+# What the root of these is given: a piece of each rank.
+WHOLE = {"gather": (1, "gather_list"), "scatter": (1, "scatter_list")}
 MAX_WORKS = 1024
 BLOCKED_NS = 20000  # a shorter wait found its work done
 
@@ -50,7 +55,7 @@ _Work = Tuple[str, int, Optional[int]]
 
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.distributed.distributed_c10d."""
-    calls = _Calls(recorder(marker))
+    calls = _Calls(recorder(marker), Groups(module))
     for name, (kind, position, argument) in FUNCTIONS.items():
         function = getattr(module, name, None)
         if function is not None:
@@ -60,14 +65,16 @@ def patch(module: Any, marker: Marker) -> None:
 
 
 class _Calls:
-    def __init__(self, record: Recorder) -> None:
+    def __init__(self, record: Recorder, groups: Groups) -> None:
         self.record = record
+        self._groups = groups
         self._inner = threading.local()
         # Weakly: a Work holds its tensors, and one that nobody waits for must not be taken for a later one.
         self._works: MutableMapping[Any, _Work] = weakref.WeakKeyDictionary()
 
     def wrapped(self, function: Any, kind: str, position: Optional[int], argument: str) -> Any:
         inner, clock, done = self._inner, time.monotonic_ns, self._done
+        told, place, whole = self._groups.told, place_of(function), WHOLE.get(kind)
 
         @functools.wraps(function)
         def collective(*args: Any, **kwargs: Any) -> Any:
@@ -83,8 +90,11 @@ class _Calls:
                 if position is None:
                     done(kind, None, result, begin, end)
                 else:
-                    what = args[position] if len(args) > position else kwargs.get(argument)
-                    done(kind, what, result, begin, end)
+                    what = _argument(args, kwargs, position, argument)
+                    if whole is not None:
+                        what = _argument(args, kwargs, *whole) or what
+                    group = None if place is None else _argument(args, kwargs, place, "group")
+                    done(kind + told(group), what, result, begin, end)
             except Exception:
                 return result
             return result
@@ -128,6 +138,10 @@ class _Calls:
                     self.record.collective("engine." + asked[0], asked[1], end, asked[2])
         except Exception:
             return
+
+
+def _argument(args: Sequence[Any], kwargs: Mapping[str, Any], position: int, name: str) -> Any:
+    return args[position] if len(args) > position else kwargs.get(name)
 
 
 def _bytes(what: Any) -> Optional[int]:

@@ -57,7 +57,7 @@ def moved_by(
     ("allreduce.16-2": of 16 ranks, 2 of them on this node); 0: not known, then the payload. apart: as if each
     rank were on a node of its own.
     """
-    everyone = Group(world, max(1, mates))
+    everyone = Group(world if world > 1 else 0, max(1, mates))
     for family in FAMILIES:
         kinds = sorted({kind for rank in ranks for kind in _columns(rank, family)})
         out, into = (_mean(ranks, family, everyone, apart, other) for other in (RECEIVED, SENT))
@@ -104,7 +104,7 @@ def leaving(name: str, everyone: Group, apart: bool = False) -> float:
     kind, _, told = name.partition(".")
     group = _group(told) or everyone
     size, mates = group.size, 1 if apart else min(group.mates, group.size)
-    if size < 2 or kind in (SENT, RECEIVED):
+    if not size or kind in (SENT, RECEIVED):
         return 1.0
     if mates == size:
         return 0.0
@@ -126,7 +126,7 @@ def _how(kinds: Sequence[str], everyone: Group) -> str:
     if bare <= {SENT, RECEIVED}:
         return "bytes that it sends to or receives from other ranks, the busier direction"
     untold = any(_group(name.partition(".")[2]) is None for name in kinds)
-    if untold and everyone.size < 2:
+    if untold and not everyone.size:
         return "payload of its collectives (of how many ranks is not known)"
     if not untold:
         return "bytes of its collectives as rings of their groups move them"

@@ -1,0 +1,51 @@
+"""PyTorch: of how many ranks a collective is, where it is not of all, and how many of them are on this node."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import weakref
+from typing import Any, MutableMapping, Optional
+
+
+class Groups:
+    """Process groups of torch.distributed, each looked at once."""
+
+    def __init__(self, module: Any) -> None:
+        """module: torch.distributed.distributed_c10d."""
+        self._module = module
+        self._known: MutableMapping[Any, str] = weakref.WeakKeyDictionary()
+
+    def told(self, group: Any) -> str:
+        """What the name of a collective gets: ".16-2" for 16 ranks with 2 of them on this node, ".16" where
+        that is not known; "" for all ranks, or where the group tells nothing."""
+        if group is None:
+            return ""
+        try:
+            found = self._known.get(group)
+            if found is None:
+                found = self._known[group] = self._looked_at(group)
+            return found
+        except Exception:
+            return ""
+
+    def _looked_at(self, group: Any) -> str:
+        module = self._module
+        size = module.get_world_size(group)
+        if size < 1 or size >= module.get_world_size():
+            return ""
+        local = int(os.environ.get("LOCAL_WORLD_SIZE") or 0)
+        ranks = getattr(module, "get_process_group_ranks", None)  # torch 2.0
+        if local < 1 or ranks is None:
+            return ".%d" % size
+        # torchrun numbers the ranks of one node one after another, as many on each.
+        own = module.get_rank() // local
+        return ".%d-%d" % (size, sum(rank // local == own for rank in ranks(group)))
+
+
+def place_of(function: Any, argument: str = "group") -> Optional[int]:
+    """Position of an argument of a function; None: it has none, or nobody can tell."""
+    try:
+        return list(inspect.signature(function).parameters).index(argument)
+    except (TypeError, ValueError):
+        return None
