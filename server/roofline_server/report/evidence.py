@@ -12,8 +12,9 @@ from ..correlate.steps import OWN, union
 from ..model.breakdown import COMMUNICATE, PHASES
 from ..model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
 from ..model.values import Provenance
-from ..records import ABSENT, PRECISIONS, Bools, Ints, Metric, Table, rows, take
+from ..records import ABSENT, PRECISIONS, Ints, Metric, Table, rows, take
 from ..store.view import JobView
+from .counting import added, counter, coverage_of, picked
 from .members import host_of
 from .node_counters import BUSY, DRAM, ENERGY
 from .reasons import reasons_of
@@ -84,11 +85,6 @@ def within(table: Table, steps: Steps) -> Table:
 
 def where(table: Table, column: str, wanted: int) -> Table:
     return picked(table, table[column] == wanted) if rows(table) else table
-
-
-def picked(table: Table, wanted: Bools) -> Table:
-    """The wanted rows; the table itself where these are all."""
-    return table if wanted.all() else take(table, wanted)
 
 
 def unite(table: Table) -> Table:
@@ -214,58 +210,18 @@ def _by_precision(table: Table, column: Callable[[str], Ints]) -> dict[str, Ints
     return {precision: flops for precision, flops in found.items() if flops.any()}
 
 
-def counter(table: Table, name: str) -> CounterEvidence | None:
-    """A cumulative counter over the windows of a step table of one rank; None where it has no reading."""
-    if not rows(table) or f"{name}.begin" not in table:
-        return None
-    begin, end = f"{name}.begin", f"{name}.end"
-    read = {n: table[n] for n in (begin, end, "begin_ns", "end_ns", "start_ns")}
-    known = ~(np.isnan(read[begin]) | np.isnan(read[end]))
-    read = picked(read, known)
-    if not rows(read):
-        return None
-    total = seconds = 0.0
-    for one in [life for part in _apart(read, known) for life in _lives_of_counter(part, name)]:
-        total += float(one[end].max() - one[begin].min())
-        seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
-    return CounterEvidence(total, seconds, rows(read), float((read[end] - read[begin]).mean()))
-
-
-def _apart(read: Table, known: Bools) -> list[Table]:
-    """The windows that were read, cut where between two of them some were not: what was counted there is not
-    known, and its time does not count. known: which of all windows these are."""
-    holes = np.flatnonzero(np.diff(np.flatnonzero(known)) > 1) + 1
-    if not len(holes):
-        return [read]
-    ended = np.maximum.accumulate(read["end_ns"])
-    edges = [0, *(at for at in holes.tolist() if read["begin_ns"][at] >= ended[at - 1]), rows(read)]
-    return [{n: column[a:b] for n, column in read.items()} for a, b in pairwise(edges)]
-
-
-def _lives_of_counter(table: Table, name: str) -> list[Table]:
-    """The windows cut where the counter began anew: with its process, or with the agent that counts."""
-    at_begin, starts = table[f"{name}.begin"], table["start_ns"]
-    if (starts == starts[0]).all() and not (at_begin[1:] < at_begin[:-1]).any():
-        return [table]
-    table = take(table, np.lexsort((table["begin_ns"], starts)))
-    starts = table["start_ns"]
-    anew = (np.diff(table[f"{name}.begin"]) < 0) | (np.diff(starts) != 0)
-    edges = [0, *(np.flatnonzero(anew) + 1).tolist(), rows(table)]
-    return [{n: column[a:b] for n, column in table.items()} for a, b in pairwise(edges)]
-
-
 def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | None:
     """All `flops.*` counters of a rank together; absent where one of them is."""
     names = [name.removesuffix(".begin") for name in table if name.startswith("flops.")]
     names = [name for name in names if f"{name}.end" in table and not np.isnan(table[f"{name}.end"]).all()]
-    counted = counter(_added(table, names), "added")
+    counted = counter(added(table, names), "added")
     if counted is None:
         return None
     amx = counter(table, AMX)
     estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
     each = {name.removeprefix("flops."): counter(table, name) for name in names}
     by = {name: one.total for name, one in each.items() if one is not None and one.total > 0}
-    return CountedFlops(counted, _coverage(table, names), estimated, amx is not None and amx.total > 0, by)
+    return CountedFlops(counted, coverage_of(table, names), estimated, amx is not None and amx.total > 0, by)
 
 
 def _shared(
@@ -275,18 +231,12 @@ def _shared(
     for counter_set, sets in counters.items():
         table = mine.get(f"steps_node_{counter_set}", {})
         for names in sets if rows(table) else ():
-            counted = counter(_added(table, names), "added")
+            counted = counter(added(table, names), "added")
             share = None if counted is None else _cpu_share(mine)
             if counted is not None and share is not None:
                 total, each = counted.total * share, counted.per_window * share
-                return counted._replace(total=total, per_window=each, coverage=_coverage(table, names))
+                return counted._replace(total=total, per_window=each, coverage=coverage_of(table, names))
     return None
-
-
-def _coverage(table: Table, names: Sequence[str]) -> float | None:
-    """Share of the time that the least covered of these counters counted, in windows in which it was read."""
-    shares = [table[f"{name}.coverage"] for name in names if f"{name}.coverage" in table]
-    return min((float(np.nanmean(share)) for share in shares if not np.isnan(share).all()), default=None)
 
 
 def _cpu_share(mine: Mapping[str, Table]) -> float | None:
@@ -296,16 +246,6 @@ def _cpu_share(mine: Mapping[str, Table]) -> float | None:
     if own is None or everyone is None or not everyone.per_window > 0:
         return None
     return min(1.0, own.per_window / everyone.per_window)
-
-
-def _added(table: Table, names: Sequence[str]) -> Table:
-    """The table with the readings of several counters added up as `added`; if one lacks there is no sum."""
-    if not names or any(f"{name}.end" not in table for name in names):
-        return {}
-    both = dict(table)
-    for border in ("begin", "end"):
-        both[f"added.{border}"] = np.sum([table[f"{name}.{border}"] for name in names], axis=0)
-    return both
 
 
 def _peak(table: Table, name: str) -> float | None:

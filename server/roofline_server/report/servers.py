@@ -12,7 +12,7 @@ from ..model.servers import ServerTimes
 from ..model.values import Provenance, Scope, Value, value
 from ..records import Table, rows
 from ..store.view import JobView
-from .evidence import counter
+from .counting import counter
 from .members import host_of
 from .records import ServerLoad
 
