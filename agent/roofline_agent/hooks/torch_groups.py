@@ -1,4 +1,4 @@
-"""PyTorch: of how many ranks a collective is, where it is not of all, and how many of them are on this node."""
+"""PyTorch: of how many ranks a collective is, where not of all, and how many of these are on this node."""
 
 from __future__ import annotations
 
