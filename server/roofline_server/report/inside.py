@@ -51,6 +51,7 @@ class Peers:
         self._several = len({view.machines[node].host for node in nodes_of(view)}) > 1
         self._crowd = Counter(self._hosts.values())
         self._teams = _teams(view, self._hosts)
+        self._mates = Counter(self._teams.values())
         self._tcp = _by_peer(view, self._hosts)
         self._ports = _of_ports(view)
 
@@ -81,7 +82,7 @@ class Peers:
         """How those lie on nodes who take part in collectives with these ranks, which are of one node."""
         known = [self._teams[number] for number in numbers if number in self._teams]
         team = max(known, key=lambda team: team.world, default=_Team("", "", 0))
-        mates = max(1, sum(team == other for other in self._teams.values()))
+        mates = max(1, self._mates[team])
         by_peer = self._several and not self.inside(numbers).note
         rdma = any(self._moves_by_rdma(host) for host in {self._hosts[number] for number in numbers})
         return Layout(team.world, mates, not self._several and team.world <= mates, by_peer, rdma)
