@@ -10,11 +10,11 @@ from rich.text import Text
 from . import units
 from .documents import document
 from .model_records import About
-from .names import clean, natural, tagged
+from .names import clean, listed, natural, tagged
 from .records import Value
 
 REASONS_SHOWN = 12
-NAMES_SHOWN, NAME_SHOWN = 4, 40  # of one reason, characters of each
+NAME_SHOWN = 40  # characters of a name in a reason
 ABSENT = "'-' is absent, not zero."
 
 
@@ -32,20 +32,15 @@ def head(about: About, what: str) -> Text:
 
 
 def _whose(about: About) -> str:
-    listed = _listed(sorted(about.jobs, key=natural))
+    names = listed(sorted(about.jobs, key=natural))
     if about.experiment:
-        return f"Experiment {about.experiment} ({listed})"
-    return ("Job " if len(about.jobs) == 1 else "Jobs ") + (listed or "-")
+        return f"Experiment {about.experiment} ({names})"
+    return ("Job " if len(about.jobs) == 1 else "Jobs ") + (names or "-")
 
 
 def jobs(about: About) -> str:
     """The jobs of an answer as one cell of a table."""
     return ", ".join(about.jobs)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def _circumstances(about: About) -> list[str]:
@@ -86,7 +81,7 @@ def _lacking(titles_of: Mapping[str, Iterable[str]]) -> str:
     together: dict[str, dict[str, None]] = {}
     for subject, titles in titles_of.items():
         together.setdefault(", ".join(titles), {})[_short(subject)] = None
-    return "; ".join(f"{titles} of {_listed(list(subjects))}" for titles, subjects in together.items())
+    return "; ".join(f"{titles} of {listed(list(subjects))}" for titles, subjects in together.items())
 
 
 def _short(name: str) -> str:

@@ -15,7 +15,7 @@ from .columns import Column, Columns
 from .documents import document
 from .errors import NotFound
 from .model_records import MachineVersion
-from .names import clean
+from .names import clean, listed
 from .records import THEORETICAL, Ceiling, Machine
 
 HEADS = (
@@ -62,7 +62,22 @@ def as_text(machines: Sequence[MachineVersion]) -> Group:
     legend = (
         "peaks in FLOP/s on all CPUs, memory and network in byte/s, highest measured; '-' is absent, not zero"
     )
-    return Group(table, "", Text(legend, style="dim"))
+    return Group(table, *_doubts(machines), "", Text(legend, style="dim"))
+
+
+def _doubts(machines: Sequence[MachineVersion]) -> list[Text]:
+    """What a "?" in the table stands for."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in machines:
+        for c in one.machine.ceilings:
+            if c.doubt:
+                where = f"{label(one)} {c.device}".strip()
+                found.setdefault((where, c.doubt), []).append(c.name)
+    lines = [
+        Text(clean(f"  ? {where}: {listed(names)} may be higher: {doubt}"))
+        for (where, doubt), names in found.items()
+    ]
+    return [Text(""), *lines] if lines else []
 
 
 def _rows(one: MachineVersion) -> list[list[str]]:
@@ -95,7 +110,7 @@ def _newest(ceilings: Iterable[Ceiling]) -> str:
 
 def _highest(ceilings: Iterable[Ceiling]) -> str:
     best = max(ceilings, key=lambda c: c.value, default=None)
-    return units.number(best.value, best.unit) if best else "-"
+    return units.number(best.value, best.unit) + " ?" * bool(best.doubt) if best else "-"
 
 
 def as_json(machines: Sequence[MachineVersion]) -> str:

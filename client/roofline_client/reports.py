@@ -177,14 +177,17 @@ def _cells(summary: Summary, columns: Sequence[tuple[str, str]]) -> list[str]:
 
 def _ceilings(report: Report) -> Columns:
     names = [Column("node"), Column("ceiling"), Column("value", right=True), Column("spread", right=True)]
-    table = Columns("Ceilings", [*names, Column("measured")])
+    doubted = any(c.doubt for roof in report.roofs for c in roof.ceilings)
+    why = [Column("may be higher, as", folds=True)] if doubted else []
+    table = Columns("Ceilings", [*names, Column("measured"), *why])
     for roof in report.roofs:
         for c in roof.ceilings:
             measured = units.when(c.time_ns, "%Y-%m-%d %H:%M")
             spread = "-" if c.provenance == THEORETICAL else f"{c.spread:.1%}"
-            table.add(roof.host, c.name, units.number(c.value, c.unit), spread, measured)
+            cells = (roof.host, c.name, units.number(c.value, c.unit), spread, measured)
+            table.add(*cells, *([c.doubt] if doubted else []))
     if not any(roof.ceilings for roof in report.roofs):
-        table.add("-", "none measured", "-", "-", "-")
+        table.add("-", "none measured", "-", "-", "-", *(["-"] if doubted else []))
     return table
 
 

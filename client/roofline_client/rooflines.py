@@ -11,7 +11,7 @@ from rich.text import Text
 from . import about, flat, units
 from .columns import Column, Columns
 from .model_records import Crossing, Roofline, RoofPoint, Spread
-from .names import clean, natural
+from .names import clean, listed, natural
 from .records import Ceiling, Roof, RoofLine, Value
 
 POINTS_SHOWN = 60
@@ -122,15 +122,10 @@ def sentences(pairs: Iterable[tuple[str, str]]) -> list[Text]:
     for label, words in dict.fromkeys(pairs):
         if words:
             labels.setdefault(words, []).append(label)
-    lines = [f"  {_whose(mine)}: {words}" for words, mine in labels.items()]
+    lines = [f"  {listed(mine, SHARERS_SHOWN)}: {words}" for words, mine in labels.items()]
     if (more := len(lines) - SENTENCES_SHOWN) > 1:
         lines[SENTENCES_SHOWN:] = [f"  and {more} more such sentences: --format csv has all of them"]
     return [Text(clean(line)) for line in lines]
-
-
-def _whose(labels: Sequence[str]) -> str:
-    more = f" and {len(labels) - SHARERS_SHOWN} more" if len(labels) > SHARERS_SHOWN else ""
-    return ", ".join(labels[:SHARERS_SHOWN]) + more
 
 
 def _crossings(crossings: Sequence[Crossing]) -> Columns:

@@ -71,6 +71,14 @@ def test_list_shows_the_highest_measured_of_the_whole_machine() -> None:
     assert [cell.strip() for cell in row(text, "  gpu 0")][:4] == ["-", "60 TFLOP/s", "4 TB/s", "-"]
 
 
+def test_doubted_ceilings_have_a_mark_and_a_line() -> None:
+    busy = "other processes took 86% of the CPUs meanwhile"
+    text = rendered(form.as_text([made("a", 1, peak(1e12, doubt=busy), dram(1e11, doubt=busy))]))
+    assert "1 TFLOP/s ?" in text and "100 GB/s ?" in text
+    assert f"  ? a@1: peak.f32.512, dram.triad may be higher: {busy}" in text
+    assert "?" not in rendered(form.as_text([OLD]))
+
+
 def test_machine_that_was_never_calibrated_says_so() -> None:
     never = made("a", 1)
     assert [cell.strip() for cell in row(form.as_text([never]), "a ")][4:9] == [*["-"] * 4, "never"]

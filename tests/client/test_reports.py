@@ -193,6 +193,14 @@ def test_ceiling_that_nobody_measured_has_no_spread(piped: Any) -> None:
     assert row(text, "node1  peak.f32.512.theory")[3].strip() == "-"
 
 
+def test_what_speaks_against_a_ceiling_stands_beside_it(piped: Any) -> None:
+    own = roof()._replace(ceilings=[ceiling("dram.read", "memory", 1e10, doubt="its runs differ by 80%")])
+    assert (
+        "its runs differ by 80%" in row(piped(reports.as_text(report(roofs=[own]))), "node1  dram.read")[-1]
+    )
+    assert "may be higher" not in piped(reports.as_text(report(roofs=[roof()])))
+
+
 def test_jobs(piped: Any) -> None:
     text = piped(jobs.as_text([JOB, JOB._replace(job="41", running=False)]))
     assert (
