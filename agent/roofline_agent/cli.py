@@ -6,7 +6,6 @@ import errno
 import json
 import logging
 import os
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ import typer
 
 from . import __version__
 from .commands import run
+from .commands.calibrate import calibrate
 from .errors import AgentError
 
 # Heavy imports (grpc) stay inside the commands: `run` starts one process per rank and must be light.
@@ -36,6 +36,10 @@ app = typer.Typer(
     "  roofline-agent calibrate                         once per node, while idle\n\n"
     "  roofline-agent doctor                            what works here, and why not\n\n"
     "  roofline-agent import --job 42 perf.csv          send what another tool recorded\n\n"
+    "Every setting is also a variable (ROOFLINE_SERVER, ROOFLINE_INTERVAL, ROOFLINE_JOB, ROOFLINE_SOCKET, "
+    "ROOFLINE_STATE, ROOFLINE_SOURCES), or stands in the file of --config or ROOFLINE_CONFIG. Where the "
+    "daemon has a --socket of its own, ranks must be told: `roofline-agent --socket X run ...`, or "
+    "ROOFLINE_SOCKET.\n\n"
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 wrong configuration, 4 server unreachable, "
     "6 a directory, socket, lock or idle node cannot be had.",
 )
@@ -189,66 +193,7 @@ def _say(text: str) -> None:
     print(f"roofline-agent import: {text}", file=sys.stderr)
 
 
-@app.command()
-def calibrate(
-    context: typer.Context,
-    full: Annotated[bool, typer.Option("--full", help="everything, in a minute or two")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="in a second or two, for a look: replaces no thorough one")
-    ] = False,
-    compare: Annotated[
-        str | None,
-        typer.Option(metavar="FILE|tools", help="another result beside ours; tools: run those that are here"),
-    ] = None,
-    python: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Python that has torch or cupy, and numpy for --compare tools"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
-    force: Annotated[bool, typer.Option("--force", help="also beside a training; too low then")] = False,
-) -> None:
-    """Measure this node's ceilings and keep them for the daemon, which takes them up while it runs.
-
-    Peak FLOP/s by precision and vector width, bandwidth of each cache and of DRAM, and of GPUs where there
-    are some. Takes some 20 s of all CPUs: run it while the node is idle. Each ceiling is the best of several
-    runs; beside it stand the median, how far the worst run fell short, and the clock that the cores had.
-
-    Examples:
-
-      roofline-agent calibrate
-
-      roofline-agent calibrate --full              one core, no FMA, the sweep
-
-      roofline-agent calibrate --python PATH       GPUs, by its framework
-
-      roofline-agent calibrate --compare tools     STREAM, likwid-bench, GEMM
-
-      roofline-agent calibrate --compare b.json    or STREAM's, ERT's output
-
-      roofline-agent calibrate --json > node.json
-
-    A file to compare with is told by its content. What is kept is replaced when all is measured: Ctrl-C
-    leaves it as it was. What each ceiling is: docs/ceilings.md. Exit codes: 1 nothing could be measured or
-    kept, or the file to compare with holds no ceiling; 6 a training runs on this node (see --force).
-    """
-    from .calibrate import command
-    from .ceilings import ceilings_path
-    from .config import default_state
-
-    if full and quick:
-        raise typer.BadParameter("not together with --quick", param_hint="--full")
-    if python is not None and shutil.which(python) is None:
-        # Before anything is measured: what an earlier run found with it would be replaced by nothing.
-        raise typer.BadParameter(f"{python!r} is no program that can be run", param_hint="--python")
-    config = _load(context.obj[0], **context.obj[1])
-    state = Path(config.state) if config.state else default_state()
-    effort = "full" if full else "quick" if quick else "normal"
-    order = command.Order(ceilings_path(state), effort, compare, python, as_json, force)
-    try:
-        command.carry_out(order, sys.stdout, lambda line: print(line, file=sys.stderr))
-    except KeyboardInterrupt:
-        print("roofline-agent calibrate: interrupted; what was kept before is as it was", file=sys.stderr)
-        raise
+app.command()(calibrate)
 
 
 @app.command()

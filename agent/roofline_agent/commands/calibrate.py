@@ -1,0 +1,72 @@
+"""`roofline-agent calibrate`: what is to be measured, and what another result is put beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def calibrate(
+    context: typer.Context,
+    full: Annotated[bool, typer.Option("--full", help="everything, in a minute or two")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="in a second or two, for a look: replaces no thorough one")
+    ] = False,
+    compare: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|tools", help="another result beside ours; tools: run those that are here"),
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Python that has torch or cupy, and numpy for --compare tools"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    force: Annotated[bool, typer.Option("--force", help="also beside a training; too low then")] = False,
+) -> None:
+    """Measure this node's ceilings and keep them for the daemon, which takes them up while it runs.
+
+    Peak FLOP/s by precision and vector width, bandwidth of each cache and of DRAM, and of GPUs where there
+    are some. Takes some 20 s of all CPUs: run it while the node is idle. Each ceiling is the best of several
+    runs; beside it stand the median, how far the worst run fell short, and the clock that the cores had.
+
+    Examples:
+
+      roofline-agent calibrate
+
+      roofline-agent calibrate --full              one core, no FMA, the sweep
+
+      roofline-agent calibrate --python PATH       GPUs, by its framework
+
+      roofline-agent calibrate --compare tools     STREAM, likwid-bench, GEMM
+
+      roofline-agent calibrate --compare b.json    or STREAM's, ERT's output
+
+      roofline-agent calibrate --json > node.json
+
+    A file to compare with is told by its content. What is kept is replaced when all is measured: Ctrl-C
+    leaves it as it was. What each ceiling is: docs/ceilings.md. Exit codes: 1 nothing could be measured or
+    kept, or the file to compare with holds no ceiling; 6 a training runs on this node (see --force).
+    """
+    from ..calibrate import command
+    from ..ceilings import ceilings_path
+    from ..config import default_state, load
+
+    if full and quick:
+        raise typer.BadParameter("not together with --quick", param_hint="--full")
+    if python is not None and shutil.which(python) is None:
+        # Before anything is measured: what an earlier run found with it would be replaced by nothing.
+        raise typer.BadParameter(f"{python!r} is no program that can be run", param_hint="--python")
+    config = load(context.obj[1], os.environ, context.obj[0])
+    state = Path(config.state) if config.state else default_state()
+    effort = "full" if full else "quick" if quick else "normal"
+    order = command.Order(ceilings_path(state), effort, compare, python, as_json, force)
+    try:
+        command.carry_out(order, sys.stdout, lambda line: print(line, file=sys.stderr))
+    except KeyboardInterrupt:
+        print("roofline-agent calibrate: interrupted; what was kept before is as it was", file=sys.stderr)
+        raise
