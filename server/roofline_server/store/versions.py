@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from ..model.values import Provenance
@@ -12,6 +12,9 @@ from ..records import Ceiling, Machine
 # Installed memory as the kernel counts it differs a little from boot to boot.
 SAME_MEMORY = 0.01
 MOST_NAMES = 4  # of ceilings in a note
+
+
+Limit = tuple[object, ...]  # what a ceiling limits
 
 
 class Saying(NamedTuple):
@@ -64,38 +67,73 @@ def used(sayings: Sequence[Saying], begin_ns: int, end_ns: int) -> Use:
     """What a job from begin to end (server time, ns) is reported against, of an agent's sayings in order.
 
     That is the version that held when the job began: what is measured beside a running job is measured on a
-    busy node. Limits of which it knows nothing come from the first later version that does.
+    busy node. Limits of which it knows nothing, or only what something speaks against, come from the first
+    later version that knows them better.
     """
     begins = begins_of(sayings)
     at_begin, at_end = _at(begins, begin_ns), _at(begins, end_ns)
     # Sources change within a version: those of the job's end are told.
     held = [s for s in sayings[: at_end + 1] if s.version == sayings[at_begin].version][-1]
-    added = list(_added(held.machine, sayings[at_begin + 1 :]))
-    ceilings = (*held.machine.ceilings, *(c for _, some in added for c in some))
+    later = _of_same_hardware(held.machine, sayings[at_begin + 1 :])
+    better = _better(held.machine, later)
+    kept = tuple(c for c in held.machine.ceilings if _limited(c) not in better)
+    added = list(_added(kept, better, later))
+    ceilings = (*kept, *(c for _, some in added for c in some))
     version = held.version if held.machine.ceilings or not added else added[0][0].version
     # Since when the first holds nobody knows: its ceilings may be of a time when the job ran.
     since_ns = end_ns if at_begin else begin_ns
     notes = [
         _changed(held, sayings[at_end]),
-        *_belated([(held, held.machine.ceilings)], ceilings, since_ns, end_ns),
+        *_belated([(held, kept)], ceilings, since_ns, end_ns),
+        *_set_aside(held, better),
     ]
     notes += _belated(added, ceilings, begin_ns, end_ns)
     return Use(version, held.machine._replace(ceilings=ceilings), "; ".join(filter(None, notes)))
 
 
-def _added(machine: Machine, later: Sequence[Saying]) -> Iterator[tuple[Saying, tuple[Ceiling, ...]]]:
-    """Of later sayings of the same hardware the ceilings that limit what no ceiling before them does."""
-    known = set(map(_limited, machine.ceilings))
+def _of_same_hardware(machine: Machine, later: Sequence[Saying]) -> list[Saying]:
+    return list(takewhile(lambda saying: _hardware(saying.machine) == _hardware(machine), later))
+
+
+def _better(machine: Machine, later: Sequence[Saying]) -> dict[Limit, Saying]:
+    """Of each limit that the machine is doubted in the first later saying that nothing speaks against."""
+    doubted = {_limited(c) for c in machine.ceilings if c.doubt}
+    found: dict[Limit, Saying] = {}
     for saying in later:
-        if _hardware(saying.machine) != _hardware(machine):
-            return
-        new = tuple(c for c in saying.machine.ceilings if _limited(c) not in known)
+        known = set(map(_limited, saying.machine.ceilings))
+        unsound = {_limited(c) for c in saying.machine.ceilings if c.doubt}
+        for limit in (doubted & known) - unsound:
+            found.setdefault(limit, saying)
+    return found
+
+
+def _added(
+    kept: Sequence[Ceiling], better: Mapping[Limit, Saying], later: Sequence[Saying]
+) -> Iterator[tuple[Saying, tuple[Ceiling, ...]]]:
+    """Of later sayings the ceilings that limit what none before them does; of some the better saying's."""
+    known = set(map(_limited, kept))
+    for saying in later:
+        ceilings = saying.machine.ceilings
+        new = tuple(
+            c for c in ceilings if better.get(_limited(c), saying) is saying and _limited(c) not in known
+        )
         known |= set(map(_limited, new))
         if new:
             yield saying, new
 
 
-def _limited(ceiling: Ceiling) -> tuple[object, ...]:
+def _set_aside(held: Saying, better: Mapping[Limit, Saying]) -> Iterator[str]:
+    """Words on ceilings that are not used, as something speaks against them."""
+    doubts: dict[str, list[Ceiling]] = {}
+    for ceiling in held.machine.ceilings:
+        if ceiling.doubt and _limited(ceiling) in better:
+            doubts.setdefault(ceiling.doubt, []).append(ceiling)
+    for doubt, some in doubts.items():
+        names = _names(some, held.machine.ceilings)
+        yield f"ceilings of {held.machine.host}{names} from before the job are not used: {doubt}"
+
+
+def _limited(ceiling: Ceiling) -> Limit:
     """What a ceiling limits. A theoretical one stands beside one that was measured, never for it."""
     where = ceiling.device, ceiling.kind, ceiling.level, ceiling.precision, ceiling.peer
     return *where, ceiling.provenance == Provenance.ANALYTIC

@@ -173,3 +173,32 @@ def test_what_is_said_later_changes_no_job_that_has_ceilings(
     after = [*kept, Saying(kept[-1].version + 1, moment, machine(ceilings=[measured(moment, 5e12)]))]
     if before.machine.ceilings:
         assert used(after, 0, end_ns) == before
+
+
+# -- ceilings that something speaks against ---------------------------------------------------------
+
+
+def doubted(at_ns: int, value: float = 1e12) -> Ceiling:
+    return measured(at_ns, value)._replace(doubt="others took 86% of the CPUs")
+
+
+def test_doubted_ceilings_give_way_to_the_first_later_ones_that_are_sound() -> None:
+    dram = DRAM._replace(time_ns=90)
+    said = sayings(
+        (100, machine(ceilings=[doubted(90), dram])),
+        (300, machine(ceilings=[doubted(290, 5e11), dram])),
+        (400, machine(ceilings=[measured(390, 2e12), dram._replace(value=9e10, time_ns=390)])),
+        (500, machine(ceilings=[measured(490, 3e12), dram])),
+    )
+    found = used(said, 150, 200)
+    assert set(found.machine.ceilings) == {measured(390, 2e12), dram}  # what nobody doubts stays
+    assert "(peak.f32.512) were measured after the job" in found.note
+    assert "(peak.f32.512) from before the job are not used: others took 86% of the CPUs" in found.note
+
+
+def test_doubted_ceilings_are_better_than_none() -> None:
+    said = sayings((100, machine(ceilings=[doubted(90)])), (300, machine(ceilings=[doubted(290)])))
+    assert used(said, 150, 200).machine.ceilings == (doubted(90),)
+    other = machine(ceilings=[measured(290)], cpu_model="another CPU")
+    said = sayings((100, machine(ceilings=[doubted(90)])), (300, other))
+    assert used(said, 150, 200).machine.ceilings == (doubted(90),)
