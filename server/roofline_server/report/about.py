@@ -16,7 +16,7 @@ from ..store.view import JobView
 from .evidence import by_rank
 from .gaps import alignment_of
 from .members import extent, nodes_of
-from .roofs import ROOFING, ceilings, hosts
+from .node_ceilings import ROOFING, ceilings, hosts
 
 
 def about(views: Sequence[JobView], experiment: str = "") -> About:

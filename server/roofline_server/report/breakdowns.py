@@ -20,8 +20,8 @@ from .about import about
 from .evidence import NEEDED as OF_REPORT
 from .kernel_totals import Kernels, kernel_totals
 from .members import host_of
+from .node_ceilings import ceilings
 from .records import Subject
-from .roofs import ceilings
 from .subjects import evidence
 from .time_works import name_of, per
 

@@ -236,8 +236,8 @@ def _crossings(view: JobView, groups: Sequence[Group], every: Mapping[int, RankE
     for group in groups:
         if all(rank.serving for rank in group.evidence) or not group.limits:
             continue
-        mates = {n: r for n, r in every.items() if r.host == group.who.host and r.kernels is not None}
-        node = roofs.of_ranks(view, mates) or group.limits
+        mates = {n: r for n, r in every.items() if r.host == group.who.host}
+        node = roofs.of_roles(view, mates) or group.limits
         lacks = next((limits.lacks(NETWORK) for limits in node if limits.lacks(NETWORK)), "")
         intensity = _over_network(group, group.among)
         found.append(

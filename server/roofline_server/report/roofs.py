@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..correlate.parts import PartTotal
@@ -11,7 +11,6 @@ from ..model.records import Roof
 from ..model.roofline import (
     CACHES,
     NETWORK,
-    REVERSE,
     THEORY,
     Limits,
     counts,
@@ -25,14 +24,13 @@ from ..model.roofline import limits as limits_of
 from ..model.summary import has_flops, on_gpu
 from ..model.values import Provenance
 from ..model.work import dominant_precision
-from ..records import NODE_RANK, Ceiling, Machine
 from ..store.view import JobView
-from .members import host_of, nodes_of
+from .members import host_of
+from .network_ceilings import network_note, of_network
+from .node_ceilings import ROOFING, ceilings, cpus_of, devices, hosts, machines_of
 
-ROOFING = ("compute", "memory")  # kinds that calibrate measures; the network is measured at another time
 ALIKE = 0.1  # GPUs whose measured ceilings differ by no more are one as good as the other
 GPU_SETS = ("gpu", "dcgm")  # counter sets whose parts are GPUs
-NIC, LOOPBACK = "net.nic", "lo"
 CONSTRAINED = ", which counts from 0 where a job sees only its own GPUs (Slurm's ConstrainDevices)"
 VISIBLE = "setting.CUDA_VISIBLE_DEVICES"
 
@@ -59,10 +57,10 @@ def roofs(view: JobView, *precisions: str, kind: str = "classic") -> list[Roof]:
 def limits(view: JobView, host: str, device: str, precision: str) -> Limits:
     """What binds on a device: peak compute in a precision, bandwidth by level, launch overhead."""
     every = ceilings(view, host)
-    network = _network(view, host, every)
+    network = of_network(view, host, every)
     mine = [c for c in every if c.device == device and c.kind != "network"]
-    found = limits_of(host, device, [*mine, *network], precision, _cpus(view, host))
-    return found._replace(network_note=_network_note(view, host, network))
+    found = limits_of(host, device, [*mine, *network], precision, cpus_of(view, host))
+    return found._replace(network_note=network_note(view, host, network))
 
 
 def of_rank(view: JobView, number: int, precision: str, gpu: bool = False) -> Limits:
@@ -80,18 +78,31 @@ def _limits_at(view: JobView, place: Place, precision: str) -> Limits:
 def of_ranks(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
     """What binds where these ranks did the FLOPs that are known of them, in the precision of most of these;
     each place once."""
+    return _limits_of(view, places(view, computing(ranks)).values(), ranks)
+
+
+def of_roles(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Limits]:
+    """The same wherever these ranks compute: one of which no FLOPs are known as the others of its role do, on
+    CPUs or on a GPU of its own. A role of which none are known is left out."""
+    known = {number: on_gpu([r]) for number, r in computing(ranks).items() if r.kernels is not None}
+    roles = {ranks[number].role: gpu for number, gpu in known.items()}
+    gpus = {number: known.get(number, roles[r.role]) for number, r in ranks.items() if r.role in roles}
+    found = (_places(view, number, ranks[number].host, gpu) for number, gpu in gpus.items())
+    return _limits_of(view, found, ranks)
+
+
+def _limits_of(
+    view: JobView, found: Iterable[Sequence[Place]], ranks: Mapping[int, RankEvidence]
+) -> list[Limits]:
     precision = dominant_precision(list(ranks.values()))
-    found: dict[tuple[str, str | None], Limits] = {}
-    for found_places in places(view, computing(ranks)).values():
-        for place in found_places:
-            if place.host and (place.host, place.device) not in found:
-                found[place.host, place.device] = _limits_at(view, place, precision)
-    return list(found.values())
+    named: dict[tuple[str, str | None], Place] = {}
+    for place in (place for mine in found for place in mine if place.host):
+        named.setdefault((place.host, place.device), place)
+    return [_limits_at(view, place, precision) for place in named.values()]
 
 
 def computing(ranks: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
-    """Those of these ranks whose FLOPs are known; all where none are. Nobody knows where else the others
-    compute, nor how much: a roof of theirs is none of these FLOPs'."""
+    """Those of these ranks whose FLOPs are known; all where none are."""
     known = has_flops(list(ranks.values()))
     return {n: rank for (n, rank), has in zip(ranks.items(), known, strict=True) if has or not any(known)}
 
@@ -148,42 +159,12 @@ def _place_on_host(view: JobView, number: int) -> int:
     return sorted(mine, key=lambda n: view.ranks[n]).index(number)
 
 
-def hosts(view: JobView) -> list[str]:
-    return list(dict.fromkeys(view.machines[node].host for node in sorted(nodes_of(view))))
-
-
-def devices(view: JobView, host: str) -> list[str]:
-    """ "" for the CPUs, then the GPUs that have ceilings, be they theoretical."""
-    found = {c.device for c in ceilings(view, host) if c.device and c.kind in ROOFING}
-    return ["", *sorted(found, key=lambda device: (len(device), device))]
-
-
-def ceilings(view: JobView, host: str) -> list[Ceiling]:
-    """Of a host: those its agent measured, and those of imported benchmark results; of what was measured
-    twice the newest."""
-    newest: dict[tuple[str, str, str, int], Ceiling] = {}
-    for machine in _machines(view, host):
-        for c in machine.ceilings:
-            key = (c.name, c.device, c.peer, c.provenance)
-            if key not in newest or c.time_ns >= newest[key].time_ns:
-                newest[key] = c
-    return list(newest.values())
-
-
-def _machines(view: JobView, host: str) -> list[Machine]:
-    return [view.machines[n] for n in sorted(nodes_of(view)) if view.machines[n].host == host]
-
-
-def _cpus(view: JobView, host: str) -> int:
-    return max((machine.cpus for machine in _machines(view, host)), default=0)
-
-
 def _roof(view: JobView, host: str, device: str, precisions: Sequence[str], kind: str) -> Roof:
     known = ceilings(view, host)
     every = [c for c in known if c.device == device]
     drawn = [c for c in every if c.kind not in ("network", "memory" if kind == "network" else "")]
     if kind != "classic":
-        drawn += _network(view, host, known)
+        drawn += of_network(view, host, known)
     binding = {"classic": (main_memory(device),), "network": (NETWORK,)}.get(
         kind, (*CACHES, main_memory(device), NETWORK)
     )
@@ -198,69 +179,10 @@ def _note(view: JobView, host: str, device: str) -> str:
         return "; ".join(
             (f"{device} of {host}", *[THEORY] * theory, "the whole GPU, shared by all ranks on it")
         )
-    machine = _machines(view, host)[-1]
-    part = part_of(of_node(ceilings(view, host)), _cpus(view, host))
+    machine = machines_of(view, host)[-1]
+    part = part_of(of_node(ceilings(view, host)), cpus_of(view, host))
     what = f"measured on {part}" if part else "the whole node"
     return f"{machine.cpu_model}, {machine.cpus} CPUs; {what}, shared by all its ranks"
-
-
-# -- the network --------------------------------------------------------------------------------------------
-
-
-def _network(view: JobView, host: str, every: Sequence[Ceiling]) -> list[Ceiling]:
-    """To the nodes the job ran on, where these were measured, else what these nodes sent to it; what a job of
-    one node sends leaves no node, so there it is the host's to itself. Where nothing was measured, the speed
-    that the NIC's driver says."""
-    known = [c for c in every if c.kind == "network" and counts(c)]
-    others = set(hosts(view)) - {host}
-    near = [c for c in known if c.peer in (others or {host})] or _reverse(view, host)
-    return near or ([c for c in known if c.peer != host] or _nic(view, host) if others else [])
-
-
-def _reverse(view: JobView, host: str) -> list[Ceiling]:
-    """What the job's other nodes measured when they sent to this one."""
-    return [
-        c._replace(peer=other, operation=REVERSE)
-        for other in hosts(view)
-        for c in ceilings(view, other)
-        if other != host and c.kind == "network" and c.peer == host and counts(c)
-    ]
-
-
-def _nic(view: JobView, host: str) -> list[Ceiling]:
-    """Of the interfaces with a known speed the one that moved most while the job ran."""
-    speed: dict[str, float] = {}
-    moved: dict[str, float] = {}
-    for part in view.parts:
-        if part.rank != NODE_RANK or part.metric.counter_set != "network" or part.instance == LOOPBACK:
-            continue
-        if view.machines[part.node].host == host:
-            if part.metric.name == "nic_link_bytes_per_second" and part.mean:
-                speed[part.instance] = part.mean
-            elif part.metric.name in ("nic_sent_bytes", "nic_received_bytes"):
-                moved[part.instance] = moved.get(part.instance, 0.0) + (part.grown or 0.0)
-    if not speed:
-        return []
-    name = max(speed, key=lambda nic: moved.get(nic, 0.0))
-    method = f"speed of {name} in one direction, as its driver says"
-    reported = int(Provenance.REPORTED)
-    return [
-        Ceiling(NIC, "network", NETWORK, "", 0, speed[name], "byte/s", 0.0, method, 0, provenance=reported)
-    ]
-
-
-def _network_note(view: JobView, host: str, network: Sequence[Ceiling]) -> str:
-    """Where the network ceilings hold for other peers than the job's."""
-    if any(c.name == NIC for c in network):
-        return f"{network[0].method}: nobody measured it, `roofline-client bench net` does"
-    peers = {c.peer for c in network if c.peer}
-    if any(c.operation == REVERSE for c in network):
-        from_ = f"the network was measured from {', '.join(sorted(peers))} to {host}, not the other way"
-        return f"{from_}: `roofline-client bench net --from {host}` does"
-    others = set(hosts(view)) - {host} if peers else set()
-    if not others or not peers or peers & others:
-        return ""
-    return f"the network was measured to {', '.join(sorted(peers))}, where the job has no rank"
 
 
 # -- GPUs ---------------------------------------------------------------------------------------------------

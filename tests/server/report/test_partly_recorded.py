@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
+from roofline_server.model.records import Roofline
+from roofline_server.records import Ceiling
 from roofline_server.report.build import build
 from roofline_server.report.records import ALL_STEPS, Subject
 from roofline_server.report.rooflines import needed, roofline
@@ -25,14 +27,14 @@ def two_gpus(root: Path, recorded: tuple[int, ...] = (0,)) -> Store:
     return store
 
 
-def points(store: Store, of: str, kind: str = "classic"):  # type: ignore[no-untyped-def]
-    view = store.view("job", needed(kind, of))
+def asked(store: Store, kind: str) -> Roofline:
+    view = store.view("job", needed(kind, "role"))
     assert view
-    return roofline(store, view, Subject("job", ALL_STEPS, ()), kind, of)
+    return roofline(store, view, Subject("job", ALL_STEPS, ()), kind, "role")
 
 
 def test_role_is_held_against_the_gpus_whose_flops_are_known(tmp_path: Path) -> None:
-    (point,) = points(two_gpus(tmp_path), "role").points
+    (point,) = asked(two_gpus(tmp_path), "classic").points
     assert (point.label, point.device) == ("worker", "gpu 0")
     assert (point.flops_per_second.value, point.attainable.value) == (
         pytest.approx(1e12),
@@ -44,7 +46,7 @@ def test_role_is_held_against_the_gpus_whose_flops_are_known(tmp_path: Path) -> 
 
 
 def test_role_of_which_all_is_known_is_the_mean_of_its_gpus(tmp_path: Path) -> None:
-    (point,) = points(two_gpus(tmp_path, recorded=(0, 1)), "role").points
+    (point,) = asked(two_gpus(tmp_path, recorded=(0, 1)), "classic").points
     assert point.label == "worker, mean of 2 GPUs"
     assert (point.flops_per_second.value, point.attainable.value) == (
         pytest.approx(1e12),
@@ -70,6 +72,16 @@ def test_node_of_which_nothing_is_recorded_adds_no_roof(tmp_path: Path) -> None:
     (role,) = build(view).roles
     assert role.hosts == ["host-a", "host-b"]
     assert role.summary.values["roof_share"].value == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("recorded", [(0,), (0, 1)])
+def test_ridge_of_a_node_is_of_all_gpus_that_the_role_uses(tmp_path: Path, recorded: tuple[int, ...]) -> None:
+    net = Ceiling("net.tcp", "network", "network", "", 0, 1e9, "byte/s", 0, "", 0, peer="host-a")
+    store = open_store(tmp_path)
+    host = Host("a", (*CPU, *GPUS, net))
+    run(store, host, [Call(GEMM, 1, 50 * MS)], ranks=2, recorded=recorded)
+    (crossing,) = asked(store, "network").crossings
+    assert crossing.ridge.value == pytest.approx(2 * 2e13 / 1e9)
 
 
 def test_trajectory_does_not_fall_where_fewer_ranks_are_recorded(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from roofline_server.model.roofline import Limits
 from roofline_server.model.values import Provenance
 from roofline_server.records import NODE_RANK, Ceiling, Metric
 from roofline_server.report import roofs
+from roofline_server.report.node_ceilings import ceilings
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -98,7 +99,7 @@ def test_host_without_ceilings_has_an_empty_roof(store: Store) -> None:
 def test_of_ceilings_measured_twice_the_newest_counts(store: Store) -> None:
     newer = PEAK_F32._replace(value=3e12, time_ns=7)
     view = job_on(store, A, ceilings=(newer, PEAK_F32, DRAM))
-    assert roofs.ceilings(view, "hosta") == [newer, DRAM]
+    assert ceilings(view, "hosta") == [newer, DRAM]
 
 
 # -- what binds for a rank --------------------------------------------------------------------------------
