@@ -62,24 +62,25 @@ def largest(times: Ints, values: Floats, begin: Ints, end: Ints) -> Floats:
     return np.where(np.isneginf(found) | (behind == 0), np.nan, found)
 
 
-def uncounted(times: Ints, shares: Floats, begin: Ints, end: Ints) -> Bools:
-    """Whether some of a window lies in a gap: between a sample of coverage 0 and the one before it."""
-    first, last = _intervals(times, begin, end)
+def uncounted(shares: Floats, first: Ints, last: Ints) -> Bools:
+    """Whether some of a window lies in a gap: between a sample of coverage 0 and the one before it. first,
+    last: see `intervals`."""
+    if not (shares == 0).any():
+        return np.zeros(len(first), bool)
     before = np.concatenate(([0], np.cumsum(shares == 0)))
     found: Bools = before[last + 1] > before[first]
     return found
 
 
-def least_share(times: Ints, shares: Floats, begin: Ints, end: Ints) -> Floats:
+def least_share(shares: Floats, first: Ints, last: Ints) -> Floats:
     """Smallest coverage of the time of each window; NaN where it is not known."""
-    first, last = _intervals(times, begin, end)
     padded = np.append(np.where(np.isnan(shares), np.inf, shares), np.inf)
     found: Floats = np.minimum.reduceat(padded, np.column_stack((first, last + 1)).ravel())[::2]
     return np.where(np.isinf(found), np.nan, found)
 
 
-def _intervals(times: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """First and last sample of those that end an interval which overlaps a window."""
+def intervals(times: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """First and last sample of those that end an interval which overlaps a window [begin, end]."""
     most = len(times) - 1
     first = np.minimum(np.searchsorted(times, begin, side="right"), most)
     return first, np.maximum(first, np.minimum(np.searchsorted(times, end), most))
@@ -182,19 +183,21 @@ def _cut_one(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     shares = {
         m.coverage_of: as_float(samples[m.name]) for m in metrics if m.coverage_of and m.name in samples
     }
+    first, last = intervals(times, begin, end) if shares else (begin, end)
+    gaps = {name: uncounted(share, first, last) for name, share in shares.items()}
     for metric in metrics:
         if metric.name not in samples:
             continue
-        values = as_float(samples[metric.name])
         if metric.kind == MetricKind.CUMULATIVE:
+            values = as_float(samples[metric.name])
             broken = restarted(times, values, begin, end)
-            if metric.name in shares:
-                broken |= uncounted(times, shares[metric.name], begin, end)
+            if metric.name in gaps:
+                broken |= gaps[metric.name]
             result[f"{metric.name}.begin"] = np.where(broken, np.nan, at_borders(times, values, begin))
             result[f"{metric.name}.end"] = np.where(broken, np.nan, at_borders(times, values, end))
         elif metric.coverage_of:
-            gap = uncounted(times, values, begin, end)
-            result[metric.name] = np.where(gap, np.nan, least_share(times, values, begin, end))
+            share = least_share(shares[metric.coverage_of], first, last)
+            result[metric.name] = np.where(gaps[metric.coverage_of], np.nan, share)
         else:
-            result[metric.name] = largest(times, values, begin, end)
+            result[metric.name] = largest(times, as_float(samples[metric.name]), begin, end)
     return result

@@ -11,6 +11,7 @@ from roofline_server.correlate.counters import (
     at_borders,
     cut,
     cut_node,
+    intervals,
     largest,
     least_share,
     uncounted,
@@ -215,8 +216,9 @@ def test_gaps_are_what_a_loop_over_intervals_finds(
     each = [
         [share for (t0, _), (t1, share) in itertools.pairwise(found) if b < t1 and e > t0] for b, e in asked
     ]
-    assert uncounted(times, shares, begin, end).tolist() == [0.0 in some for some in each]
-    assert least_share(times, shares, begin, end).tolist() == [min(some) for some in each]
+    first, behind = intervals(times, begin, end)
+    assert uncounted(shares, first, behind).tolist() == [0.0 in some for some in each]
+    assert least_share(shares, first, behind).tolist() == [min(some) for some in each]
 
 
 def test_metric_without_a_column_is_left_out() -> None:
