@@ -134,6 +134,7 @@ def report(r: Any) -> Report:
         parts=[Part(x.host, x.rank, x.instance, x.source, _values(x.values)) for x in r.parts],
         facts=[Fact(x.name, x.value, list(x.ranks)) for x in r.facts],
         tags=dict(r.tags),
+        verdicts=list(r.verdicts),
     )
 
 

@@ -169,6 +169,7 @@ class Report(NamedTuple):
     parts: list[Part]
     facts: list[Fact]
     tags: dict[str, str]
+    verdicts: list[str]  # a sentence a role, then who waits
 
 
 class Job(NamedTuple):

@@ -79,6 +79,9 @@ RESOURCE_COLUMNS = (
 def as_text(report: Report) -> Group:
     """The whole report for a terminal."""
     parts: list[Any] = [_head(report), ""]
+    if report.verdicts:
+        told = (Text(clean(f"  {verdict}")) for verdict in report.verdicts)
+        parts += [Text("What holds it back", style="bold"), *told, ""]
     parts += [_table("Steps", TIME_COLUMNS, report, _no_extra), ""]
     if phases := _known(PHASE_COLUMNS, report):
         parts += [_table("Where the time of a step goes (means)", phases, report, _no_extra), ""]

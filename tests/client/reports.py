@@ -220,5 +220,6 @@ def report(
         parts=[part()],
         facts=[Fact("setting.OMP_NUM_THREADS", "4", ["worker:0"])],
         tags={"nodes": "1"},
+        verdicts=["of all workers: 16x below their roof"],
     )
     return made._replace(**more)

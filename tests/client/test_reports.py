@@ -193,6 +193,12 @@ def test_ceiling_that_nobody_measured_has_no_spread(piped: Any) -> None:
     assert row(text, "node1  peak.f32.512.theory")[3].strip() == "-"
 
 
+def test_what_holds_the_job_back_stands_first(piped: Any) -> None:
+    text = piped(reports.as_text(report(verdicts=["worker:0-1: it waits\x1b"])))
+    assert text.index("\nWhat holds it back\n  worker:0-1: it waits?\n") < text.index("\nSteps")
+    assert "What holds it back" not in piped(reports.as_text(report(verdicts=[])))
+
+
 def test_what_speaks_against_a_ceiling_stands_beside_it(piped: Any) -> None:
     own = roof()._replace(ceilings=[ceiling("dram.read", "memory", 1e10, doubt="its runs differ by 80%")])
     assert (

@@ -38,7 +38,9 @@ def figure(record: Breakdown) -> Figure:
         for axis, panel, box, key in zip(axes, panels, boxes, keys, strict=True):
             _draw_with_key(axis, panel, key, box.height)
         title = caption.title("Breakdown", record.about)
-        under = caption.of(record.about, notes, record.notes)
+        roles = all(part.subject == part.role for part in record.parts)
+        command = caption.command("breakdown", record.about, by="" if roles else "rank")
+        under = caption.of(record.about, notes, record.notes, command=command)
         sheet.finish(made, axes, boxes, title, [], under, below=UNDER)
     return made
 

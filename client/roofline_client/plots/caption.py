@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from itertools import groupby
@@ -11,10 +12,12 @@ from typing import NamedTuple
 from .. import units
 from ..model_records import About, MachineAbout
 from ..names import clean
+from . import kernels
 from .labels import shortened
 
 MOST_NAMES = 4
 LONGEST_NOTE = 160
+LONGEST_COMMAND = 100
 _CLAUSE_ENDS = re.compile(r"[;.,)](?=\s)|\s(?=\()")  # where a sentence can end early
 
 
@@ -24,17 +27,35 @@ class Caption(NamedTuple):
     about: list[str]
     key: list[str]  # what numbers in the picture stand for
     notes: list[str]
+    command: str = ""  # which shows all notes
 
 
-def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = ()) -> Caption:
+def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = (), command: str = "") -> Caption:
     """Notes come the most important first; each is said once."""
-    told = dict.fromkeys(clean(note).strip() for some in notes for note in some if note.strip())
-    return Caption(_about(about), ["; ".join(key) + "."] if key else [], [cut(note) for note in told])
+    said = (kernels.plain(clean(note)).strip() for some in notes for note in some)
+    told = dict.fromkeys(note for note in said if note)
+    keys = ["; ".join(key) + "."] if key else []
+    return Caption(_about(about), keys, [cut(note) for note in told], command)
 
 
-def more(count: int) -> str:
-    """What stands in place of notes for which there is no room."""
-    return f"{count} more note{'s' if count > 1 else ''}: see the report."
+def more(count: int, command: str) -> str:
+    """What stands in place of notes for which there is no room; command: that shows them."""
+    where = f"`{command}` shows {'them' if count > 1 else 'it'}" if command else "see the report"
+    return f"{count} more note{'s' if count > 1 else ''}: {where}."
+
+
+def command(name: str, about: About | None, **options: str) -> str:
+    """The command that tells of the same in words. Options without a value are left out; so are jobs too
+    many to be named."""
+    if about is None:
+        return ""
+    jobs = [("experiment", about.experiment)] if about.experiment and len(about.jobs) > 1 else []
+    whose = jobs or [("job", job) for job in about.jobs]
+    words = [f"roofline-client {name}"]
+    said = [(option, value) for option, value in (*whose, *options.items()) if value]
+    words += [f"--{option} {shlex.quote(clean(value))}" for option, value in said]
+    told = " ".join(words)
+    return told if len(told) <= LONGEST_COMMAND else words[0]
 
 
 def title(what: str, about: About | None, where: str = "") -> str:

@@ -13,12 +13,11 @@ from ..errors import ClientError
 from ..model_records import Roofline, RoofPoint
 from ..names import clean, short_hosts
 from ..records import RoofLine
-from . import caption, lacking, legends, marks, roofs, sheet
+from . import caption, kernels, lacking, legends, marks, roofs, sheet
 from .labels import Labels
-from .scales import Frame, around, set_plane, shaped
+from .scales import Frame, around, performance, set_plane, shaped
 
 MOST_PANELS = 6
-UP = "Performance (GFLOP/s)"
 SIZES = {1: 5.7, 2: 3.35}  # width of a panel by the number of columns, inches
 NARROW = 2.95
 FLATTEST, STEEPEST = 0.55, 0.68  # height over width of a panel
@@ -62,9 +61,18 @@ def figure(kind: Kind, record: Roofline) -> Figure:
         handles, key, notes = _draw(kind, axes, panels, [frame] * len(panels))
         sheet.share_sides(axes, columns)
         where = sheet.only_title(axes)
-        under = caption.of(record.about, left_out, notes, record.notes, key=key)
+        under = caption.of(
+            record.about, left_out, notes, record.notes, key=key, command=_command(record, panels)
+        )
         sheet.finish(made, axes, boxes, caption.title(kind.title, record.about, where), handles, under)
     return made
+
+
+def _command(record: Roofline, panels: Sequence[Panel]) -> str:
+    """What shows the same in words; its defaults are left out."""
+    points = next((point.kind for panel in panels for point in panel.points), "")
+    kind = "" if record.kind == "classic" else record.kind
+    return caption.command("roofline", record.about, kind=kind, points="" if points == "rank" else points)
 
 
 def draw_on(kind: Kind, axes: Axes | Sequence[Axes], record: Roofline) -> None:
@@ -84,13 +92,17 @@ def _draw(
     key: list[str] = []
     drawn: list[Drawn] = []
     for axis, panel, frame in zip(axes, panels, frames, strict=True):
-        set_plane(axis, frame, kind.across(panel.points), UP)
+        unit, name = performance(frame.top)
+        set_plane(axis, frame, kind.across(panel.points), f"Performance ({name})", unit)
         sheet.name_panel(axis, panel.title)
         labels = Labels(axis)
         roofs.draw_roof(axis, labels, panel.lines, frame)
         drawn.append(kind.draw(axis, labels, panel, len(key) + 1))
         key += drawn[-1].key
     notes = [f"{p.title}: no roof, no ceilings were measured there." for p in panels if not p.lines]
+    notes += dict.fromkeys(
+        said for p, frame in zip(panels, frames, strict=True) for said in roofs.outside(p.lines, frame)
+    )
     points = [point for panel in panels for point in panel.points]
     handles = [
         *marks.explained(points, any(d.arrows for d in drawn), kind.by_level),
@@ -111,6 +123,7 @@ def _frame(panel: Panel) -> Frame:
 
 def panels_of(record: Roofline) -> tuple[list[Panel], list[str]]:
     """What to draw, and what is said of what cannot be drawn. Raises ClientError when nothing can."""
+    record = record._replace(points=kernels.renamed(record.points))
     points = [p for p in record.points if marks.can_be_drawn(p)]
     lines = {(roof.host, roof.device): roofs.drawable(roof) for roof in record.roofs}
     hidden = {(roof.host, roof.device): roofs.hidden(roof) for roof in record.roofs}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,14 +17,22 @@ from .scales import Frame, is_drawable
 
 TOLD_APART = 0.8  # a ceiling higher than this share of its upper neighbour would hide behind it
 THEORY_APART = 0.96  # a dashed line may be nearer
+LEFT_OF = 8.0  # times less FLOP/byte than ridge and points there is still room for: where slopes have names
 ROOM = style.SMALL + 2.8  # points between two lines with a label between them
 LONGEST_JOINED = 90  # letters of a label of several lines
 THEORY = "analytic"
+_GIGAFLOPS = re.compile(r"(\d{4,}(?:\.\d+)?) GFLOP/s")
 
 
 def drawable(roof: Roof) -> list[RoofLine]:
     """What is drawn of a roof."""
-    return worth_drawing([line for line in roof.lines if _has_place(line)])
+    return worth_drawing([_told(line) for line in roof.lines if _has_place(line)])
+
+
+def _told(line: RoofLine) -> RoofLine:
+    """With its label in a unit that needs no long number: "BF16 AMX 5.48 TFLOP/s"."""
+    label = _GIGAFLOPS.sub(lambda found: f"{float(found[1]) / 1e3:.3g} TFLOP/s", line.label)
+    return line._replace(label=re.sub(r"\bamx\b", "AMX", label))
 
 
 def hidden(roof: Roof) -> list[str]:
@@ -31,7 +40,7 @@ def hidden(roof: Roof) -> list[str]:
     drawn = drawable(roof)
     levels = dict.fromkeys(line.level for line in roof.lines if line.kind == "memory" and line.level)
     lost = [level for level in levels if not any(line.level == level for line in drawn)]
-    found = [[x for x in roof.lines if x.level == level and _has_place(x)] for level in lost]
+    found = [[_told(x) for x in roof.lines if x.level == level and _has_place(x)] for level in lost]
     return [max(same, key=height).label for same in found if same]
 
 
@@ -73,14 +82,16 @@ def height(line: RoofLine) -> float:
 
 
 def frame_of(lines: Sequence[RoofLine], placed: Iterable[tuple[float, float]]) -> Frame:
-    """A plane that shows all these points (FLOP/byte, FLOP/s), the ridge of every pair of ceilings, and has
-    room for labels."""
+    """A plane that shows all these points (FLOP/byte, FLOP/s), the ridge of the roof, all peaks, and has room
+    for labels. Ceilings that bind nothing may begin outside."""
     points = list(placed)
     peaks = [line.flops[0] for line in lines if not is_slanting(line)]
     slopes = any(is_slanting(line) for line in lines)
     # Without a compute ceiling the lines of memory end nowhere in particular.
-    ridges = [line.intensity[-1] for line in lines if is_slanting(line) and peaks]
-    ridges += [line.intensity[0] for line in lines if slopes and not is_slanting(line)]
+    binding = [line for line in lines if line.binding] or list(lines)
+    ridges = [line.intensity[-1] for line in binding if is_slanting(line) and peaks]
+    if not any(map(is_slanting, binding)):
+        ridges += [line.intensity[0] for line in binding if slopes]
     across = [*(x for x, _ in points), *ridges]
     if not ridges:
         across += [1.0, 16.0]
@@ -89,15 +100,26 @@ def frame_of(lines: Sequence[RoofLine], placed: Iterable[tuple[float, float]]) -
     bottom = min(up) / 3
     if slanting and not points:
         bottom = min(bottom, max(slanting) / 2)
-    left, right = min(across) / 5, max(across) * 5
+    left, right = min(across) / LEFT_OF, max(across) * 5
     if peaks:
         # A third of the width right of all of it, or labels of ceilings would lie on the roof or the points.
         right = max(right, max(across) * (max(across) / left) ** 0.5)
     return Frame(left, right, bottom, max(up) * 2.2)
 
 
+def outside(lines: Sequence[RoofLine], frame: Frame) -> list[str]:
+    """What is said of ceilings that end left of the plane."""
+    lost = [line.label for line in lines if not _is_seen(line, frame)]
+    return [f"{joined(lost)}: left of this picture."] if lost else []
+
+
+def _is_seen(line: RoofLine, frame: Frame) -> bool:
+    return not is_slanting(line) or line.intensity[-1] > frame.left
+
+
 def draw_roof(axis: Axes, labels: Labels, lines: Sequence[RoofLine], frame: Frame) -> None:
     ridged = any(map(is_slanting, lines))
+    lines = [line for line in lines if _is_seen(line, frame)]
     drawn = {id(line): _draw_line(axis, line, frame, ridged) for line in lines}
     named = [group for slanting in (False, True) for group in _named(labels, lines, slanting)]
     # Those that make the roof have the first choice of places for their labels.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import Formatter, LogLocator, NullFormatter
+from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, NullFormatter
 
 from . import style
 
@@ -70,8 +70,11 @@ def _widened(frame: Frame, across: float, up: float) -> Frame:
     )
 
 
-def set_plane(axis: Axes, frame: Frame, across: str, up: str, unit_up: float = 1e9) -> None:
-    """Log-log, equal decades; `up` is written in units of unit_up."""
+def set_plane(
+    axis: Axes, frame: Frame, across: str, up: str, unit_up: float = 1e9, prefixed: bool = False
+) -> None:
+    """Log-log, equal decades; `up` is written in units of unit_up. prefixed: numbers of both axes have the
+    prefix of their unit, "10 k", "1 M"."""
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_xlim(frame.left, frame.right)
@@ -83,7 +86,7 @@ def set_plane(axis: Axes, frame: Frame, across: str, up: str, unit_up: float = 1
         side.set_major_locator(LogLocator(10, subs, numticks=12))
         side.set_minor_locator(LogLocator(10, tuple(range(2, 10)), numticks=12))
         side.set_minor_formatter(NullFormatter())
-        side.set_major_formatter(DecadeFormatter(unit))
+        side.set_major_formatter(FuncFormatter(_prefixed) if prefixed else DecadeFormatter(unit))
     dress(axis, across, up)
     axis.grid(True, which="major", linewidth=0.5, color=style.GRID)
 
@@ -122,6 +125,19 @@ class DecadeFormatter(Formatter):
         seen = [number / self._unit for number in values if low * 0.999 <= number <= high * 1.001]
         plain = all(PLAIN[0] * 0.999 <= number <= PLAIN[1] * 1.001 for number in seen)
         return [f"{n / self._unit:.6g}" if plain else power(n / self._unit) for n in values]
+
+
+def _prefixed(number: float, _: int | None = None) -> str:
+    """ "100 k", "20 G"; without a prefix what is below a thousand."""
+    for scale, prefix in _DECIMAL:
+        if number >= scale * 0.999:
+            return f"{tick(number / scale)} {prefix}".strip()
+    return tick(number)
+
+
+def performance(highest: float) -> tuple[float, str]:
+    """The unit in which FLOP/s up to the highest are written at an axis."""
+    return (1e12, "TFLOP/s") if highest > 1e13 else (1e9, "GFLOP/s")
 
 
 def tick(number: float) -> str:

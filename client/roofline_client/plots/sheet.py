@@ -160,7 +160,7 @@ def _lines(figure: Figure, under: Caption, room: float) -> list[str]:
     for at, lines in enumerate(notes):
         others = len(notes) - at - 1
         if len(shown) + len(lines) + (1 if others else 0) > left:
-            return [*about, *key, *shown, more(others + 1)]
+            return [*about, *key, *shown, *wrapped(figure, more(others + 1, under.command), room)]
         shown += lines
     return [*about, *key, *shown]
 

@@ -16,7 +16,7 @@ from .. import units
 from ..errors import ClientError
 from ..model_records import TimePanel, TimePoint, TimeRoofline
 from ..names import clean, short_hosts
-from . import caption, legends, sheet, style
+from . import caption, kernels, legends, sheet, style
 from .labels import Labels
 from .marks import level_name
 from .scales import Frame, around, is_drawable, set_plane, shaped, tick
@@ -42,10 +42,14 @@ def figure(record: TimeRoofline) -> Figure:
         where = sheet.only_title(axes)
         what = "Time-based roofline" + (f" over {clean(record.over)}" if record.over else "")
         title = caption.title(what, record.about, where)
-        sheet.finish(
-            made, axes, boxes, title, handles, caption.of(record.about, notes, record.notes, key=key)
-        )
+        under = caption.of(record.about, notes, record.notes, key=key, command=_command(record))
+        sheet.finish(made, axes, boxes, title, handles, under)
     return made
+
+
+def _command(record: TimeRoofline) -> str:
+    points = next((point.kind for panel in record.panels for point in panel.points), "")
+    return caption.command("roofline", record.about, kind="time", points=points, over=record.over)
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
@@ -59,9 +63,10 @@ def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
 
 
 def _panels(record: TimeRoofline) -> list[TimePanel]:
-    found = [panel for panel in record.panels if any(map(has_place, panel.points))]
+    told = [panel._replace(points=kernels.renamed(panel.points)) for panel in record.panels]
+    found = [panel for panel in told if any(map(has_place, panel.points))]
     if not found:
-        why = [*record.notes, *(note for panel in record.panels for note in _missing(panel.points))]
+        why = [*record.notes, *(note for panel in told for note in _missing(panel.points))]
         said = caption.joined(why[:3]) or "no kernel or step has FLOPs, bytes and a time"
         raise ClientError(f"nothing to draw: {clean(said)}")
     return found
@@ -83,8 +88,7 @@ def _draw(
     key: list[str] = []
     notes: list[str] = []
     for axis, panel, frame in zip(axes, panels, frames, strict=True):
-        unit, name = (1e9, "GFLOP") if frame.top > 1e10 else (1.0, "FLOP")
-        set_plane(axis, frame, "Traffic (byte)", f"Work ({name})", unit)
+        set_plane(axis, frame, "Traffic (byte)", "Work (FLOP)", prefixed=True)
         parts = (hosts[clean(panel.host)], clean(panel.device), clean(panel.precision))
         title = ", ".join(part for part in parts if part)
         sheet.name_panel(axis, title)
@@ -93,8 +97,9 @@ def _draw(
         _balance(axis, labels, panel, frame)
         _isocurves(axis, labels, panel, frame)
         shown = [p for p in panel.points if has_place(p)]
-        key += draw_points(axis, labels, shown, record.over, len(key) + 1)
-        notes += [*_missing(panel.points), *_without_flops(panel, title if len(panels) > 1 else "")]
+        signs, unnamed = draw_points(axis, labels, shown, record.over, len(key) + 1)
+        key += signs
+        notes += [*unnamed, *_missing(panel.points), *_without_flops(panel, title if len(panels) > 1 else "")]
     return _explained(panels), key, notes
 
 
@@ -200,7 +205,9 @@ def _explained(panels: Sequence[TimePanel]) -> list[Artist]:
     if any(p.incomplete for p in shown):
         handles.append(Line2D([], [], label="half filled: incomplete counts", fillstyle="left", **grey))
     if any(map(bar, shown)):
-        told = "5 to 95 % of launches"
+        whose = {"kernel": "launches", "step": "steps"}
+        kinds = dict.fromkeys(whose.get(p.kind, clean(p.kind)) for p in filter(bar, shown))
+        told = f"5 to 95 % of {' or '.join(kinds)}"
         handles.append(Line2D([], [], color=style.DIM, alpha=0.5, linewidth=1.6, label=told))
     if any(panel.isocurves for panel in panels):
         handles.append(Line2D([], [], color="#B8B8B8", linewidth=0.8, label="equal time"))

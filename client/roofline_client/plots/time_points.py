@@ -16,7 +16,8 @@ from .labels import Labels, shortened
 from .scales import is_drawable
 from .spots import LONGEST_KEY
 
-MOST_NAMED = 9
+MOST_NAMED = 12
+MOST_UNNAMED = 2  # told of those that have no name in the picture
 LONGEST_NAME = 22
 CLOSED, OPEN = 5.5, 6.5  # sizes of symbols, points
 SAME = 1.3  # symbols within this factor of each other are told once where they are told the same
@@ -63,8 +64,9 @@ def bar(point: TimePoint) -> list[Place]:
 
 def draw_points(
     axis: Axes, labels: Labels, points: Sequence[TimePoint], over: str, start: int = 1
-) -> list[str]:
-    """Symbols, what joins them, and names; the key to the names that became numbers or letters."""
+) -> tuple[list[str], list[str]]:
+    """Symbols, what joins them, and names; the key to the names that became numbers or letters, and what is
+    said of those that have no name."""
     for point in points:
         _symbols(axis, point)
         labels.keep_off(*complexity(point), CLOSED)
@@ -81,7 +83,16 @@ def draw_points(
     _write(labels, [_closed(*sign) for sign in values], 12.0)
     # Last, so that no closed symbol loses its place to the repetition.
     _write(labels, [opened for sign in [*named, *values] if (opened := _opened(*sign))], ROOM)
-    return key
+    return key, _unnamed(chains[MOST_NAMED:])
+
+
+def _unnamed(chains: Sequence[Sequence[TimePoint]]) -> list[str]:
+    """Of what took least time, which stands in the picture without a name."""
+    if not chains:
+        return []
+    told = [f"{clean(chain[-1].label)} ({units.show(chain[-1].time)})" for chain in chains]
+    more = f" and {len(told) - MOST_UNNAMED} more" if len(told) > MOST_UNNAMED else ""
+    return [f"Drawn without a name: {', '.join(told[:MOST_UNNAMED])}{more}."]
 
 
 def _named(chain: Sequence[TimePoint], over: str, key: list[str], start: int) -> tuple[TimePoint, str]:
@@ -151,11 +162,11 @@ def _sign(number: int, swept: bool) -> str:
 
 
 def _worth(point: TimePoint, over: str) -> str:
-    launches = f"{point.launches:,} launch{'es' if point.launches != 1 else ''}"
+    launches = f" in {point.launches:,} launches" if point.launches != 1 else ""
     where = f" at {clean(over)} {clean(point.at)}" if over else ""
     name = shortened(clean(point.label), LONGEST_KEY)
     bound = f", {clean(point.bound)}" if point.bound else ""
-    return f"{name} ({units.show(point.time)} in {launches}{where}{bound})"
+    return f"{name} ({units.show(point.time)}{launches}{where}{bound})"
 
 
 def _symbols(axis: Axes, point: TimePoint) -> None:

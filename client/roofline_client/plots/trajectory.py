@@ -18,11 +18,10 @@ from ..records import RoofLine
 from . import caption, lacking, legends, marks, paths, roofs, sheet, sides, style
 from .labels import Labels, shortened
 from .roofline import across_of
-from .scales import Frame, set_plane, shaped
+from .scales import Frame, performance, set_plane, shaped
 
 WIDTH, SIDE = 4.6, 2.15  # of the plane and of the panels beside it, inches
 FLATTEST, STEEPEST = 0.72, 1.1
-UP = "Performance of a node (GFLOP/s)"
 
 
 def figure(record: Trajectory) -> Figure:
@@ -44,11 +43,14 @@ def figure(record: Trajectory) -> Figure:
         said = [
             *_missing(record),
             *_precisions(record, lines),
+            *roofs.outside(lines, frame),
             *sides.without_efficiency(series, second),
             *_words(record),
         ]
         title = caption.title(f"Trajectory over {clean(record.over)}", record.about)
-        sheet.finish(made, axes, boxes, title, handles, caption.of(record.about, said, record.notes))
+        command = caption.command("trajectory", record.about, over=record.over)
+        under = caption.of(record.about, said, record.notes, command=command)
+        sheet.finish(made, axes, boxes, title, handles, under)
     return made
 
 
@@ -91,7 +93,8 @@ def _lines(record: Trajectory) -> list[RoofLine]:
 
 def _draw_plane(axis: Axes, record: Trajectory, lines: Sequence[RoofLine], frame: Frame) -> list[Artist]:
     points = [stop.point for path in record.paths for stop in _shown(path)]
-    set_plane(axis, frame, across_of(points), UP)
+    unit, name = performance(frame.top)
+    set_plane(axis, frame, across_of(points), f"Performance of a node ({name})", unit)
     labels = Labels(axis)
     roofs.draw_roof(axis, labels, lines, frame)
     marks.draw_bars(axis, points, 0.3)

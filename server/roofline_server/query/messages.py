@@ -136,6 +136,7 @@ def report(found: Report) -> Any:
         parts=[_keyed(pb.PartReport, part) for part in found.parts],
         facts=[pb.Fact(**fact._asdict()) for fact in found.facts],
         tags=found.tags,
+        verdicts=found.verdicts,
     )
 
 

@@ -58,6 +58,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         parts=part_reports(view),
         facts=_facts(view),
         tags=dict(view.tags),
+        verdicts=[],
         sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
     )
     notes = [*replay_notes(view, evidence), *heavy_step_notes(evidence.values()), *write_notes(view, report)]

@@ -85,6 +85,7 @@ class Report(NamedTuple):
     parts: list[PartReport]
     facts: list[Fact]
     tags: dict[str, str]
+    verdicts: list[str]
 
 
 class Cause(NamedTuple):
