@@ -57,7 +57,8 @@ class Group(NamedTuple):
 
 def needed(kind: str, points: str) -> Needed:
     """What it reads of the step tables: collectives and phases of any name only where they are asked for."""
-    return {**OF_REPORT, "steps_spans": None} if kind == NETWORK or points == "phase" else OF_REPORT
+    communicated = kind in (NETWORK, "hierarchical") and points in ("role", "rank")
+    return {**OF_REPORT, "steps_spans": None} if communicated or points == "phase" else OF_REPORT
 
 
 def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: str) -> Roofline:

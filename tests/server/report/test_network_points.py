@@ -32,15 +32,15 @@ def reducing(ranks: int, size: int = GB, steps: int = 10) -> pb.Spans:
     return spans([(r, "asked.allreduce", at, at + 30 * MS, size, 1) for r, at in each])
 
 
-def viewed(store: Store) -> JobView:
-    view = store.view("job", needed("network", "role"))
+def viewed(store: Store, kind: str = "network") -> JobView:
+    view = store.view("job", needed(kind, "role"))
     assert view
     return view
 
 
-def asked(store: Store, view: JobView | None = None) -> Roofline:
-    view = view or viewed(store)
-    return roofline(store, view, Subject("job", ALL_STEPS, ()), "network", "role")
+def asked(store: Store, view: JobView | None = None, kind: str = "network") -> Roofline:
+    view = view or viewed(store, kind)
+    return roofline(store, view, Subject("job", ALL_STEPS, ()), kind, "role")
 
 
 def test_ranks_of_a_node_send_a_ring_off_it_together_once(tmp_path: Path) -> None:
@@ -54,6 +54,8 @@ def test_ranks_of_a_node_send_a_ring_off_it_together_once(tmp_path: Path) -> Non
         assert point.intensity.value == pytest.approx(4e11 / 1.75e9)
         assert point.attainable.value == pytest.approx(4e11 / 1.75e9 * 1e9)
     assert [c.crossing.value for c in found.crossings] == [pytest.approx(140)] * 2
+    levels = [p for p in asked(store, kind="hierarchical").points if p.level == "network"]
+    assert [(p.label, p.intensity) for p in levels] == [(p.label, p.intensity) for p in found.points]
 
 
 def test_collectives_inside_one_node_are_held_against_no_loopback(tmp_path: Path) -> None:
