@@ -108,14 +108,17 @@ def told(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, RankE
 
 
 def notes(view: JobView, ranks: Iterable[int]) -> list[str]:
-    """Which steps of these ranks were replayed."""
+    """Which steps of these ranks were replayed, and what that means for a report."""
+    means = "FLOPs and bytes of a step are theirs, times and rates those of the other steps"
+    return [f"ncu replayed {said}: {means}" for said in replayed_steps(view, ranks)]
+
+
+def replayed_steps(view: JobView, ranks: Iterable[int]) -> list[str]:
+    """ "steps 5,100-102 of worker:0, worker:1", of these ranks."""
+    known = replayed(view)
     said: dict[str, list[str]] = {}
     for number in ranks:
-        if number in replayed(view):
+        if number in known:
             key = view.ranks[number]
             said.setdefault(view.facts[number][FACT], []).append(f"{key.role}:{key.index}")
-    return [
-        f"ncu replayed steps {steps} of {', '.join(names)}: FLOPs and bytes of a step are theirs, times and "
-        "rates those of the other steps"
-        for steps, names in said.items()
-    ]
+    return [f"steps {steps} of {', '.join(names)}" for steps, names in said.items()]

@@ -10,6 +10,7 @@ from ..correlate.steps import LIFE, SERVING_ROLES
 from ..records import ABSENT, Bools, Incarnation, Table
 from ..store.view import JobView
 from .collectives import FAMILIES, names_of
+from .profiled import replayed_steps
 from .records import Steps
 
 HOOK = "hook."
@@ -22,6 +23,7 @@ def write_notes(
     """numbers: the ranks asked for; tables: of those that have steps, as `steps.rank_tables` gives them."""
     stepping = {number for number, table in tables if not _by_time(table)}
     notes = _short_steps(view, tables) + _served(view, tables, mode) + _some_told(view, tables)
+    notes += [f"ncu replayed {said}: its time means nothing" for said in replayed_steps(view, numbers)]
     lacking = [number for number in numbers if number not in stepping]
     if steps.first is None and steps.last is None:
         return notes + _stepless(view, lacking) + _windows(view, tables)

@@ -9,8 +9,8 @@ from roofline_server.report.records import ALL_STEPS, Subject
 from roofline_server.report.rooflines import needed, roofline
 from roofline_server.report.time_rooflines import Asked, time_roofline
 
-from ..builders import MS
-from .work import Call, kernel, store_of
+from ..builders import MS, batch, rank
+from .work import FIRST, STEP, Call, Host, kernel, store_of
 
 N = 16
 SUBJECT = Subject("job", ALL_STEPS, ())
@@ -27,6 +27,17 @@ def test_ranks_at_the_peak_together_are_at_the_roof(tmp_path: Path, points: str)
     assert found
     for point in found:
         assert "compute-bound, at " in point.words and "more machines help" in point.words
+
+
+def test_parameter_server_takes_no_part_of_the_roof(tmp_path: Path) -> None:
+    store = store_of(tmp_path, GEMM, ranks=2)
+    host = Host("b", host="host-a")
+    host.greet(store)
+    host.put(store, batch(1, FIRST, FIRST + 10 * STEP, ranks=[rank(role="ps", pid=300)]))
+    view = store.view("job", needed("classic", "rank"))
+    assert view is not None
+    workers = [p for p in roofline(store, view, SUBJECT, "classic", "rank").points if p.role == "worker"]
+    assert [p.words.endswith("the node's roof is shared by 2 ranks") for p in workers] == [True, True]
 
 
 @pytest.mark.parametrize("points", ["step", "kernel"])

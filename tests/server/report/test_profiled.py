@@ -10,6 +10,7 @@ from roofline_server.model.values import Provenance
 from roofline_server.report.build import build
 from roofline_server.report.records import ALL_STEPS, RankReport, Steps, Subject
 from roofline_server.report.rooflines import needed, roofline
+from roofline_server.report.steps import NEEDED, steps_table
 from roofline_server.report.stragglers import find
 from roofline_server.report.time_rooflines import Asked, time_roofline
 from roofline_server.store.store import Store
@@ -113,6 +114,14 @@ def test_mean_step_in_the_time_plane_is_none_of_replays(tmp_path: Path) -> None:
     (point,) = panel.points
     assert (point.flops.value, point.time.value) == (1e12, pytest.approx(0.1))
     assert "the mean of the others" in point.flops.reason
+
+
+def test_table_of_steps_keeps_the_row_and_says_what_it_is(tmp_path: Path) -> None:
+    view = store_of(tmp_path).view("job", NEEDED)
+    assert view is not None
+    (chunk,) = steps_table(view, (), ALL_STEPS, "synchronous")
+    assert chunk.rows == 10
+    assert "ncu replayed steps 5 of worker:0: its time means nothing" in chunk.notes
 
 
 def test_replayed_kernels_are_in_no_phase(tmp_path: Path) -> None:
