@@ -104,6 +104,20 @@ def test_bytes_of_ranks_that_compute_nothing_are_not_held_against_the_others_flo
     assert number(found["intensity.dram"]) == pytest.approx(10)
 
 
+def test_ranks_of_which_nothing_is_known_are_not_counted() -> None:
+    known = evidence(kernels=kernels([10**10] * 10), dram=counted(1e9))
+    assert (
+        of(known, evidence(key="worker:1"))["intensity.dram"].reason == "the node's, shared out by CPU time"
+    )
+
+
+def test_traffic_that_a_profiler_counted_of_some_ranks_is_not_that_of_the_role() -> None:
+    profiled = evidence(kernels=kernels([10**10] * 10, dram=ints(*[10**9] * 10)))
+    other = evidence(key="worker:1", kernels=kernels([10**10] * 10))
+    assert of(profiled, other)["intensity.dram"].value is None
+    assert number(of(profiled)["intensity.dram"]) == 10
+
+
 def test_ranks_of_which_never_both_are_known_have_no_ratio() -> None:
     found = of(evidence(kernels=kernels([10**10] * 10)), evidence(key="worker:1", dram=counted(1e9)))
     assert found["intensity.dram"].value is None and found["intensity.dram"].reason

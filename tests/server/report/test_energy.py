@@ -69,3 +69,13 @@ def test_rank_without_steps_has_power_but_nothing_per_step() -> None:
     found = summed([joules(1, "gpu 0", 3000.0)], steps=NONE)
     assert number(found["power"]) == pytest.approx(300)
     assert found["energy_per_step"].value is None and found["energy_per_step"].reason
+
+
+@pytest.mark.parametrize("cpus", [None, CounterEvidence(90.0, 9.9, 10, 9.0)])
+def test_flops_of_a_gpu_go_with_the_energy_of_the_gpu(cpus: CounterEvidence | None) -> None:
+    rank = evidence(kernels=kernels([9 * 10**9] * 10, on_gpu=True), energy=cpus)
+    for parts, known in (([joules(1, "gpu 0", 3000.0)], True), ([], False)):
+        (found,) = with_gpus(view(*parts), {1: rank}).values()
+        ratio = summarize([found], [], Scope.PROCESS).values["flops_per_joule"].value
+        assert (ratio is not None) == known
+        assert not known or ratio == pytest.approx(9e9 / (270 + (9 if cpus else 0)))
