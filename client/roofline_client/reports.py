@@ -46,7 +46,7 @@ TIME_COLUMNS = (
 ROOFLINE_COLUMNS = (
     ("FLOPs/step", "flops_per_step"),
     ("FLOP/s", "flops_per_second"),
-    ("min bytes/step", "bytes_per_step.minimum"),
+    ("tensor bytes/step", "bytes_per_step.minimum"),
     ("FLOP/byte", "intensity.minimum"),
     ("attainable", "attainable_flops_per_second"),
 )

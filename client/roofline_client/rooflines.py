@@ -16,7 +16,7 @@ from .records import Ceiling, Roof, RoofLine, Value
 
 POINTS_SHOWN = 60
 SENTENCES_SHOWN, SHARERS_SHOWN = 12, 3  # sentences of one kind, points named before one
-LEVELS = {"": "-", "minimum": "least", "l1": "L1", "l2": "L2", "l3": "L3", "dram": "DRAM", "hbm": "HBM"}
+LEVELS = {"": "-", "minimum": "tensors", "l1": "L1", "l2": "L2", "l3": "L3", "dram": "DRAM", "hbm": "HBM"}
 # Title in the text -> the field of a point.
 VALUES = {
     "FLOP/byte": "intensity",

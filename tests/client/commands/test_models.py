@@ -87,11 +87,11 @@ def test_text_of_a_roofline(site: Asked) -> None:
     lines = asking(site, *COMMANDS["roofline"]).stdout.splitlines()
     assert lines[0] == "Job 42: classic roofline"
     worker = next(line for line in lines if line.startswith("worker:0 @node1"))
-    assert worker.split()[2:7] == ["least", "24", "300", "GFLOP/s", "960"] and "3.2x" in worker
+    assert worker.split()[2:7] == ["tensors", "24", "300", "GFLOP/s", "960"] and "3.2x" in worker
     assert "  worker:0: DRAM bandwidth holds it back" in lines
     assert "  ps:0: AMX FLOPs are not counted" in lines
     absent = next(line for line in lines if line.startswith("ps:0 @node1 (incomplete)"))
-    assert absent.split()[3:5] == ["least", "-"]
+    assert absent.split()[3:5] == ["tensors", "-"]
     assert any(line == f"  - FLOP/byte, attainable, headroom of ps:0 (least): {models.WHY}" for line in lines)
 
 
