@@ -51,7 +51,7 @@ def roofline(
 ) -> None:
     """How far roles, ranks, steps, phases or kernels are from their roof, and what holds them back.
 
-    classic: over bytes of tensors or DRAM; hierarchical: over every level of memory; network: over bytes sent;
+    classic: over bytes of tensors or DRAM; hierarchical: over each level of memory; network: over bytes sent;
     time: complexity and run time of kernels in one plane, with what launches cost; with --over of several
     jobs, by --experiment or --job.
     """
