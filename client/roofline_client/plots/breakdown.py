@@ -15,7 +15,7 @@ from .. import units
 from ..model_records import Breakdown, BreakdownPart
 from ..names import clean
 from . import caption, legends, sheet, style
-from .breakdown_panels import Bar, Panel, adds_up, length, panels_of, title_of
+from .breakdown_panels import UNSEEN, Bar, Panel, adds_up, length, panels_of, title_of
 from .labels import shortened
 from .scales import tick, unit_for
 
@@ -143,8 +143,9 @@ def _beside(axis: Axes, panel: Panel, bar: Bar, row: int, scales: dict[str, floa
     for order, part in enumerate(parts):
         up = row - 0.39 + (order + 0.5) * height
         width = (part.value.value or 0.0) / scales[part.value.unit]
-        axis.barh(up, width, height * 0.9, color=panel.colours[part.part], linewidth=0, zorder=2)
-        _write(axis, width + 0.01 * longest, up, _amount(part), "left", style.DIM)
+        seen = max(width, UNSEEN * longest)  # so that its number is known by its colour
+        axis.barh(up, seen, height * 0.9, color=panel.colours[part.part], linewidth=0, zorder=2)
+        _write(axis, seen + 0.01 * longest, up, _amount(part), "left", style.DIM)
 
 
 def _amount(part: BreakdownPart) -> str:
@@ -165,9 +166,15 @@ def _handles(panel: Panel) -> list[Artist]:
     drawn: list[Artist] = [
         Patch(facecolor=colour, label=_part_name(name)) for name, colour in panel.colours.items()
     ]
-    if any(part.part not in panel.colours for bar in panel.bars for part in bar.parts):
+    if _has_rest(panel):
         drawn.append(Patch(facecolor=style.PARTS["other"], label=REST))
     return drawn
+
+
+def _has_rest(panel: Panel) -> bool:
+    """Whether what has no colour of its own is together large enough to be seen."""
+    rests = [sum(p.value.value or 0.0 for p in b.parts if p.part not in panel.colours) for b in panel.bars]
+    return max(rests) >= UNSEEN * max(map(length, panel.bars))
 
 
 def _part_name(name: str) -> str:

@@ -11,7 +11,7 @@ from ..errors import ClientError
 from ..model_records import Breakdown, BreakdownPart
 from ..names import clean
 from ..records import Value
-from . import caption, style
+from . import caption, kernels, part_colours, style
 from .labels import shortened
 
 TITLES = {
@@ -23,6 +23,8 @@ TITLES = {
     "kernels_by_time": "Kernels by time",
 }
 MOST_BARS, MOST_PARTS = 16, 8
+KERNELS = "kernels_by_time"
+UNSEEN = 1 / 350  # of the longest bar: about a point, and less is no area
 
 
 class Bar(NamedTuple):
@@ -42,6 +44,7 @@ class Panel(NamedTuple):
 
 
 def panels_of(record: Breakdown) -> tuple[list[Panel], list[str]]:
+    record = record._replace(parts=_named(record.parts))
     kinds = dict.fromkeys([*TITLES, *(part.kind for part in record.parts)])
     notes: list[str] = []
     found = [panel for kind in kinds if (panel := _panel(kind, record.parts, notes))]
@@ -51,6 +54,12 @@ def panels_of(record: Breakdown) -> tuple[list[Panel], list[str]]:
         said = caption.joined([*notes, *record.notes][:3]) or "nothing was counted and no step was timed"
         raise ClientError(f"nothing to draw: {clean(said)}")
     return told or found, notes
+
+
+def _named(parts: Sequence[BreakdownPart]) -> list[BreakdownPart]:
+    """Kernels with names that can be read."""
+    told = kernels.names(part.part for part in parts if part.kind == KERNELS)
+    return [p._replace(part=told[p.part]) if p.kind == KERNELS else p for p in parts]
 
 
 def _is_uniform(panel: Panel) -> bool:
@@ -83,7 +92,24 @@ def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> Panel
     if len(bars) > MOST_BARS:
         bars.sort(key=length, reverse=True)
         notes.append(f"{title_of(kind)}: the {MOST_BARS} longest of {len(bars)} bars.")
-    return Panel(kind, bars[:MOST_BARS], _colours(kind, shown))
+    bars = bars[:MOST_BARS]
+    colours = _colours(kind, [part for bar in bars for part in bar.parts])
+    unseen = {name: most for name, most in _unseen(bars).items() if name in colours}
+    if unseen:
+        told = ", ".join(f"{shortened(clean(part), 34)} ({most})" for part, most in unseen.items())
+        notes.append(f"{title_of(kind)}: too small to be seen: {told}.")
+    return Panel(kind, bars, {part: colour for part, colour in colours.items() if part not in unseen})
+
+
+def _unseen(bars: Sequence[Bar]) -> dict[str, str]:
+    """Parts of a whole without a visible area in any bar, and the most of each in a bar."""
+    if not adds_up(bars):
+        return {}
+    least = UNSEEN * max(map(length, bars))
+    most: dict[str, Value] = {}
+    for part in (part for bar in bars for part in bar.parts):
+        most[part.part] = max(most.get(part.part, part.value), part.value, key=_number)
+    return {name: units.show(value) for name, value in most.items() if _number(value) < least}
 
 
 def title_of(kind: str) -> str:
@@ -130,6 +156,8 @@ def _colours(kind: str, parts: Sequence[BreakdownPart]) -> dict[str, str]:
         told = sorted((name for name in names if "not told" not in name), key=_width)
         shades = {name: style.shade(at, len(told)) for at, name in enumerate(told)}
         return {**shades, **{name: style.PARTS["other"] for name in names if name not in shades}}
+    if kind == KERNELS:
+        return {name: part_colours.of_kernels(names)[name] for name in names}
     return {name: style.part_colour(name, at) for at, name in enumerate(names)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -17,7 +18,7 @@ from .scales import Frame, is_drawable
 
 TOLD_APART = 0.8  # a ceiling higher than this share of its upper neighbour would hide behind it
 THEORY_APART = 0.96  # a dashed line may be nearer
-LEFT_OF = 8.0  # times less FLOP/byte than ridge and points there is still room for: where slopes have names
+NAME = 0.95  # decades of a slope that its name needs
 ROOM = style.SMALL + 2.8  # points between two lines with a label between them
 LONGEST_JOINED = 90  # letters of a label of several lines
 THEORY = "analytic"
@@ -85,26 +86,39 @@ def frame_of(lines: Sequence[RoofLine], placed: Iterable[tuple[float, float]]) -
     """A plane that shows all these points (FLOP/byte, FLOP/s), the ridge of the roof, all peaks, and has room
     for labels. Ceilings that bind nothing may begin outside."""
     points = list(placed)
+    roof = [line for line in lines if line.binding] or list(lines)
     peaks = [line.flops[0] for line in lines if not is_slanting(line)]
-    slopes = any(is_slanting(line) for line in lines)
-    # Without a compute ceiling the lines of memory end nowhere in particular.
-    binding = [line for line in lines if line.binding] or list(lines)
-    ridges = [line.intensity[-1] for line in binding if is_slanting(line) and peaks]
-    if not any(map(is_slanting, binding)):
-        ridges += [line.intensity[0] for line in binding if slopes]
-    across = [*(x for x, _ in points), *ridges]
-    if not ridges:
-        across += [1.0, 16.0]
+    ridges, named = _ridges(roof, peaks), _named_from(roof, peaks)
+    across = [*(x for x, _ in points), *ridges] or [1.0, 16.0]
     up = [*(y for _, y in points), *peaks] or [1e9]
-    slanting = [height(line) * min(across) for line in lines if is_slanting(line)]
-    bottom = min(up) / 3
-    if slanting and not points:
-        bottom = min(bottom, max(slanting) / 2)
-    left, right = min(across) / LEFT_OF, max(across) * 5
+    left = min([min(across) / 5, *(x / 1.25 for x, _ in named)])
+    bottom = min([min(up) / 3, *(y for _, y in named)])
+    slopes = [height(line) for line in lines if is_slanting(line)]
+    if slopes and not points:
+        bottom = min(bottom, max(slopes) * min(across) / 2)
+    right = max(across) * 5
     if peaks:
-        # A third of the width right of all of it, or labels of ceilings would lie on the roof or the points.
-        right = max(right, max(across) * (max(across) / left) ** 0.5)
+        # Nearly a third of the width right of all of it, or names of ceilings would lie on roof and points.
+        right = max(right, max(across) * (max(across) / left) ** 0.45)
     return Frame(left, right, bottom, max(up) * 2.2)
+
+
+def _ridges(roof: Sequence[RoofLine], peaks: Sequence[float]) -> list[float]:
+    """FLOP/byte at which the roof turns flat. Without a compute ceiling the lines of memory end nowhere in
+    particular, and without a memory ceiling those of compute begin nowhere."""
+    slanting = [line for line in roof if is_slanting(line)]
+    return [line.intensity[-1] for line in slanting] if peaks else []
+
+
+def _named_from(binding: Sequence[RoofLine], peaks: Sequence[float]) -> list[tuple[float, float]]:
+    """Where the slowest slope of the roof must come into the plane, so that it has its name between two peaks
+    or below all of them."""
+    slopes = [height(line) for line in binding if is_slanting(line)]
+    if not slopes or not peaks:
+        return []
+    ends = [*sorted(peaks, reverse=True), 0.0]
+    top = next(high for high, low in pairwise(ends) if low * 10**NAME <= high)
+    return [(top / 10**NAME / min(slopes), top / 10**NAME)]
 
 
 def outside(lines: Sequence[RoofLine], frame: Frame) -> list[str]:

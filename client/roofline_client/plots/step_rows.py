@@ -1,4 +1,4 @@
-"""The rows of a job's steps as the numbers that its picture shows."""
+"""The rows of a job's steps as what its picture shows: a row for each rank or role."""
 
 from __future__ import annotations
 
@@ -6,9 +6,22 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..errors import ClientError
+from ..names import clean
 from ..records import TableChunk
+from . import Steps, caption
+from .spots import names_of
 
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
+
+
+MOST_RANKS = 6  # with more, roles are drawn as bands
+
+
+def name_of(phase: str) -> str:
+    """What a phase is called. The table of steps tells how long a rank was blocked, and not by what; the
+    breakdown, which compares ranks, tells both apart."""
+    return {"communicate": "communicate and wait"}.get(phase, phase)
 
 
 class Step(NamedTuple):
@@ -16,6 +29,38 @@ class Step(NamedTuple):
 
     time: float
     phases: dict[str, float]
+
+
+class Panel(NamedTuple):
+    """What is drawn in a row: a rank with its steps, or a role with those of its ranks."""
+
+    name: str
+    role: str
+    ranks: dict[str, dict[int, Step]]
+
+
+def panels_of(record: Steps) -> tuple[list[Panel], list[str]]:
+    """A row for each rank, or of many ranks for each role, and what is to be said. Raises ClientError when
+    there is no step."""
+    ranks, notes = read(record.chunks)
+    if not ranks:
+        why = caption.joined(notes[:3]) or "no step was marked or seen"
+        raise ClientError(f"nothing to draw: job {clean(record.job)} has no steps: {clean(why)}")
+    if len(ranks) <= MOST_RANKS:
+        return [Panel(r, _role(r), {r: ranks[r]}) for r in sorted(ranks, key=_order)], notes
+    roles: dict[str, dict[str, dict[int, Step]]] = {}
+    for rank, steps in ((r, ranks[r]) for r in sorted(ranks, key=_order)):
+        roles.setdefault(_role(rank), {})[rank] = steps
+    return [Panel(names_of(list(own)), role, own) for role, own in roles.items()], notes
+
+
+def _role(rank: str) -> str:
+    return rank.rpartition(":")[0] or rank
+
+
+def _order(rank: str) -> tuple[str, int, str]:
+    role, _, index = rank.rpartition(":")
+    return role, int(index) if index.isdecimal() else 0, index
 
 
 def read(chunks: Iterable[TableChunk]) -> tuple[dict[str, dict[int, Step]], list[str]]:

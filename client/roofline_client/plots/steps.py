@@ -7,9 +7,10 @@ how many.
 from __future__ import annotations
 
 import math
+import shlex
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -19,31 +20,21 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from .. import units
-from ..errors import ClientError
 from ..names import clean
-from . import Steps, caption, sheet, style
+from . import Steps, caption, cuts, sheet, style
 from .scales import unit_for
-from .spots import names_of
-from .step_rows import PHASES, Step, read
+from .step_rows import PHASES, Panel, Step, name_of, panels_of
 
-MOST_RANKS = 6  # with more, roles are drawn as bands
 MOST_PLACES = 240  # steps drawn side by side
 LONG = 3.0  # steps that many times as long as nearly all others would press those to the ground: they are cut
 FEW = 8  # steps
+UNSEEN = 1 / 160  # of the height: half a point
 WIDTH, HEIGHT, BAND = 6.3, 1.15, 1.9  # inches
-
-
-class Panel(NamedTuple):
-    """What is drawn in a row: a rank with its steps, or a role with those of its ranks."""
-
-    name: str
-    role: str
-    ranks: dict[str, dict[int, Step]]
 
 
 def figure(record: Steps) -> Figure:
     """A row for each rank, or of many ranks for each role. Raises ClientError when there is no step."""
-    panels, notes = _panels(record)
+    panels, notes = panels_of(record)
     height = HEIGHT if _is_single(panels) else BAND
     boxes = [
         sheet.Box(sheet.LEFT, sheet.TOP + 0.18 + k * (height + 0.28), WIDTH, height)
@@ -53,13 +44,15 @@ def figure(record: Steps) -> Figure:
         made, axes = sheet.blank(boxes)
         handles, said = _draw(axes, panels)
         job = caption.title("Steps", record.about) if record.about else f"Steps of job {clean(record.job)}"
-        sheet.finish(made, axes, boxes, job, handles, caption.of(record.about, said, notes))
+        command = f"roofline-client steps --job {shlex.quote(clean(record.job))}"
+        under = caption.of(record.about, said, notes, command=command)
+        sheet.finish(made, axes, boxes, job, handles, under)
     return made
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: Steps) -> None:
     """Draw on these axes, one for each rank or role. Errors as of `figure`."""
-    panels, _ = _panels(record)
+    panels, _ = panels_of(record)
     given = sheet.given(axes, len(panels), "each rank or role")
     with sheet.settings():
         handles, _ = _draw(given, panels)
@@ -68,31 +61,6 @@ def draw_on(axes: Axes | Sequence[Axes], record: Steps) -> None:
 
 def _is_single(panels: Sequence[Panel]) -> bool:
     return all(len(panel.ranks) == 1 for panel in panels)
-
-
-# -- reading ------------------------------------------------------------------------------------------
-
-
-def _panels(record: Steps) -> tuple[list[Panel], list[str]]:
-    ranks, notes = read(record.chunks)
-    if not ranks:
-        why = caption.joined(notes[:3]) or "no step was marked or seen"
-        raise ClientError(f"nothing to draw: job {clean(record.job)} has no steps: {clean(why)}")
-    if len(ranks) <= MOST_RANKS:
-        return [Panel(r, _role(r), {r: ranks[r]}) for r in sorted(ranks, key=_order)], notes
-    roles: dict[str, dict[str, dict[int, Step]]] = {}
-    for rank, steps in ((r, ranks[r]) for r in sorted(ranks, key=_order)):
-        roles.setdefault(_role(rank), {})[rank] = steps
-    return [Panel(names_of(list(own)), role, own) for role, own in roles.items()], notes
-
-
-def _role(rank: str) -> str:
-    return rank.rpartition(":")[0] or rank
-
-
-def _order(rank: str) -> tuple[str, int, str]:
-    role, _, index = rank.rpartition(":")
-    return role, int(index) if index.isdecimal() else 0, index
 
 
 # -- drawing ------------------------------------------------------------------------------------------
@@ -105,28 +73,36 @@ def _draw(axes: Sequence[Axes], panels: Sequence[Panel]) -> tuple[list[Artist], 
     places = range(first, last + 1, width)
     single = _is_single(panels)
     whole = _top(panels)
-    phases: dict[str, None] = {}
+    phases: dict[str, float] = {}
     for at, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
         # Ranks are compared with one another, roles are not.
         longest = whole if single else _top([panel])
         unit, name = unit_for("s", longest)
         if single:
-            phases.update(dict.fromkeys(_stack(axis, panel, places, unit)))
+            for phase, high in _stack(axis, panel, places, unit).items():
+                phases[phase] = max(high, phases.get(phase, 0.0))
         else:
             _band(axis, panel, places, unit)
+        cuts.mark(axis, places, _longest(panel, places), longest, unit)
         _dress(axis, (first, last + 1), name, at == len(panels) - 1)
         sheet.name_panel(axis, panel.name, colour=style.colour(panel.role))
         axis.set_ylim(0, longest / unit * 1.05)
     how = "the mean of its steps, the line the longest" if single else "all its steps"
     said = [f"A place holds {width} steps: shown is {how}."] if width > 1 else []
-    return _handles(panels, list(phases), width), [*said, *_cut(panels, single), *_gaps(panels, first, last)]
+    seen = [name for name in (*PHASES, "other") if phases.get(name, 0.0) >= UNSEEN * whole]
+    short = {name: high for name, high in phases.items() if name not in seen and name != "other"}
+    said += [*_cut(panels, single), *_unseen(short), *_gaps(panels, first, last)]
+    return _handles(panels, seen, width), said
 
 
 def _top(panels: Sequence[Panel]) -> float:
     """Where the y axis ends, s: at the longest step, or above nearly all where few are far longer."""
     times = sorted(step.time for panel in panels for steps in panel.ranks.values() for step in steps.values())
     usual = times[int(0.95 * (len(times) - 1))]
-    return times[-1] if times[-1] <= LONG * usual else LONG / 2 * usual
+    if times[-1] <= LONG * usual:
+        return times[-1]
+    # Below the breaks of what is cut there is room for what is not.
+    return max(LONG / 2 * usual, 1.2 * max(time for time in times if time <= LONG * usual))
 
 
 def _cut(panels: Sequence[Panel], single: bool) -> list[str]:
@@ -145,22 +121,37 @@ def _cut(panels: Sequence[Panel], single: bool) -> list[str]:
     return [f"Cut at the top: {', '.join(shown)}{more}."]
 
 
-def _stack(axis: Axes, panel: Panel, places: range, unit: float) -> list[str]:
-    """The phases of one rank, one on the other; the phases there are."""
+def _unseen(phases: dict[str, float]) -> list[str]:
+    told = ", ".join(f"{name_of(name)} (at most {units.number(high, 's')})" for name, high in phases.items())
+    return [f"Too short to be seen: {told}."] if told else []
+
+
+def _longest(panel: Panel, places: range) -> list[float]:
+    """The longest step in each place, s."""
+    held = zip(*(_held(steps, places) for steps in panel.ranks.values()), strict=True)
+    return _each([[s for own in some for s in own] for some in held], lambda some: max(s.time for s in some))
+
+
+def _stack(axis: Axes, panel: Panel, places: range, unit: float) -> dict[str, float]:
+    """The phases of one rank, one on the other; the phases there are, and the highest of each, s."""
     (steps,) = panel.ranks.values()
     held = _held(steps, places)
-    found = _phases_of(panel)
+    found: dict[str, float] = {}
     floor = _each(held, lambda _: 0.0)
-    for name in found:
+    for name in _phases_of(panel):
         heights = [_mean_of(name, some) for some in held]
         top = [low + height / unit for low, height in zip(floor, heights, strict=True)]
-        _fill(axis, places, floor, top, color=style.PARTS[name])
+        _fill(axis, places, floor, top, **_looks(name))
+        found[name] = max(height for height in heights if not math.isnan(height))
         floor = top
     means = [mean / unit for mean in _each(held, lambda some: _mean(step.time for step in some))]
     rest = {"color": style.PARTS["other"]} if found else {"color": style.colour(panel.role), "alpha": 0.4}
     # Phases can be a little longer than their step, by the error of clocks.
     top = [max(low, mean) for low, mean in zip(floor, means, strict=True)]
     _fill(axis, places, floor, top, **rest)
+    if found:
+        gaps = [high - low for low, high in zip(floor, top, strict=True)]
+        found["other"] = unit * max(gap for gap in gaps if not math.isnan(gap))
     if places.step > 1:
         longest = _each(held, lambda some: max(step.time for step in some) / unit)
         _line(axis, places, longest, color=style.DIM, linewidth=0.6)
@@ -177,6 +168,14 @@ def _band(axis: Axes, panel: Panel, places: range, unit: float) -> None:
     _fill(axis, places, lows, highs, color=colour, alpha=0.18)
     _fill(axis, places, [q[0] for q in quarters], [q[2] for q in quarters], color=colour, alpha=0.35)
     _line(axis, places, [q[1] for q in quarters], color=colour, linewidth=1.2)
+
+
+def _looks(phase: str) -> dict[str, Any]:
+    """What is communication and wait together has both colours."""
+    looks: dict[str, Any] = {"facecolor": style.PARTS[phase]}
+    if phase == "communicate":
+        looks |= {"hatch": "////", "edgecolor": style.PARTS["wait"]}
+    return looks
 
 
 def _by_rank(panel: Panel, places: range) -> list[list[list[Step]]]:
@@ -272,9 +271,7 @@ def _handles(panels: Sequence[Panel], phases: Sequence[str], width: int) -> list
             handles.append(Line2D([], [], color=colour, linewidth=1.2, label=told))
         grey = Patch(facecolor=style.DIM, alpha=0.4, label="25 to 75 %")
         return [*handles, grey, Patch(facecolor=style.DIM, alpha=0.18, label="all")]
-    named: list[Artist] = [Patch(facecolor=style.PARTS[name], label=name) for name in phases]
-    if phases:
-        named.append(Patch(facecolor=style.PARTS["other"], label="other"))
+    named: list[Artist] = [Patch(label=name_of(name), linewidth=0, **_looks(name)) for name in phases]
     for role in dict.fromkeys(p.role for p in panels if not _phases_of(p)):
         told = f"{clean(role)}: step, phases not seen".replace("_", "-")
         named.append(Patch(facecolor=style.colour(role), alpha=0.4, label=told))

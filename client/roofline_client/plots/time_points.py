@@ -100,7 +100,8 @@ def _named(chain: Sequence[TimePoint], over: str, key: list[str], start: int) ->
     point, swept = chain[-1], len(chain) > 1
     name = clean(point.label)
     value = f" {clean(point.at)}" if swept else ""
-    if len(name + value) > LONGEST_NAME:
+    # Sizes beside a symbol are many numbers in little room.
+    if len(name + value) > LONGEST_NAME or "×" in name:
         name = _sign(start + len(key), swept)
         key.append(f"{name} {_worth(point, over if swept else '')}")
     return point, name + value
