@@ -92,7 +92,9 @@ def test_text_of_a_roofline(site: Asked) -> None:
     assert "  ps:0: AMX FLOPs are not counted" in lines
     absent = next(line for line in lines if line.startswith("ps:0 @node1 (incomplete)"))
     assert absent.split()[3:5] == ["tensors", "-"]
-    assert any(line == f"  - FLOP/byte, attainable, headroom of ps:0 (tensors): {models.WHY}" for line in lines)
+    assert any(
+        line == f"  - FLOP/byte, attainable, headroom of ps:0 (tensors): {models.WHY}" for line in lines
+    )
 
 
 def test_text_of_a_time_roofline(site: Asked) -> None:
