@@ -3,7 +3,8 @@
 ServerError
 ├── ConfigError     a setting is wrong                               exit 3
 ├── UnknownJob      nobody has heard of the job                      NOT_FOUND on the wire
-│   └── UnknownRank the job has no such rank                         NOT_FOUND
+│   ├── UnknownRank the job has no such rank                         NOT_FOUND
+│   └── UnknownSteps the job has no such steps                       NOT_FOUND
 ├── UnknownHost     no agent has ever said it is this host           NOT_FOUND
 ├── BadRequest      a question that cannot be asked                  INVALID_ARGUMENT
 ├── BadBatch        an agent sent what cannot be taken               Rejection on the wire
@@ -40,6 +41,10 @@ def unknown_job(job: str, known: Collection[str]) -> UnknownJob:
 
 
 class UnknownRank(UnknownJob):
+    pass
+
+
+class UnknownSteps(UnknownJob):
     pass
 
 

@@ -44,11 +44,9 @@ def schema_of(data: bytes) -> Schema:
     if not 0 < len(counter_set.metrics) <= MAX_METRICS:
         raise BadBatch(f"counter set {name!r} has {len(counter_set.metrics)} metrics; 1 to {MAX_METRICS}")
     names = [printable(m.name, "metric") for m in counter_set.metrics]
-    # The reader does not tell upper from lower case in the names of columns.
-    folded = [n.casefold() for n in names]
-    if len(set(folded)) < len(folded):
+    if len(set(names)) < len(names):
         raise BadBatch(f"counter set {name!r} names a metric twice")
-    if taken := RESERVED_COLUMNS.intersection(folded):
+    if taken := RESERVED_COLUMNS.intersection(names):
         raise BadBatch(f"counter set {name!r}: no metric may be called {min(taken)!r}")
     return Schema(name, tuple(_metric(name, m) for m in counter_set.metrics))
 

@@ -24,7 +24,8 @@ from ..report import (
     timeline,
     trajectories,
 )
-from ..report.build import build, mode_of
+from ..report.build import build
+from ..report.gathering import mode_of
 from ..report.members import summarize_job
 from ..report.records import Steps, Subject
 from ..store import export

@@ -5,30 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from ..correlate import windows as step_windows
-from ..correlate.steps import OWN
-from ..errors import BadRequest
 from ..model.evidence import RankEvidence
 from ..model.records import Roof
 from ..model.summary import placed, summarize
 from ..model.values import Scope
 from ..model.work import dominant_precision
-from ..records import rows, take
 from ..store.view import JobView
-from .barriers import with_waits
-from .energy import with_gpus
-from .evidence import by_rank, evidence_of, unite, where, within
+from . import doubts
 from .gaps import alignment_of, find_gaps
+from .gathering import gather
 from .heavy_steps import heavy_step_notes
 from .members import extent, is_running, latest_life, nodes_of, role_order
 from .notes import TAG, write_notes
 from .parts import part_reports
 from .profiled import notes as replay_notes
-from .profiled import told, without_replays
-from .reasons import KINDS
 from .records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, Steps
+from .rooflines import of_roles
 from .roofs import of_ranks, roofs
 
 
@@ -58,33 +50,16 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         parts=part_reports(view),
         facts=_facts(view),
         tags=dict(view.tags),
-        verdicts=[],
+        verdicts=[f"{p.label}: {p.words}" for p in of_roles(view, evidence) if p.words],
         sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
     )
-    notes = [*replay_notes(view, evidence), *heavy_step_notes(evidence.values()), *write_notes(view, report)]
+    notes = [
+        *replay_notes(view, evidence),
+        *heavy_step_notes(evidence.values()),
+        *doubts.notes(report.roofs),
+        *write_notes(view, report),
+    ]
     return report._replace(notes=notes)
-
-
-def gather(view: JobView, steps: Steps = ALL_STEPS) -> tuple[dict[int, RankEvidence], str]:
-    """(what is known of every rank by its number, how the job steps). Raises BadRequest for a range that
-    cannot be."""
-    if steps.first is not None and steps.last is not None and steps.first > steps.last:
-        raise BadRequest(f"steps {steps.first} to {steps.last}: the first comes after the last")
-    tables = {name: within(table, steps) for name, table in view.steps.items()}
-    mode = mode_of(view)
-    if mode == "synchronous":
-        tables = {name: unite(table) for name, table in tables.items()}
-    mine, lifetimes = without_replays(view, by_rank(tables), mode), by_rank(view.lifetimes)
-    evidence = {
-        number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
-        for number in view.ranks
-    }
-    evidence = told(view, evidence)
-    every = view.steps.get("steps", {})
-    if rows(every) and not rows(tables["steps"]):
-        why = f"no step is in the range asked for: the job has {every['step'].min()} to {every['step'].max()}"
-        evidence = {n: rank._replace(reasons=dict.fromkeys(KINDS, why)) for n, rank in evidence.items()}
-    return with_waits(with_gpus(view, evidence), mode), mode
 
 
 def _facts(view: JobView) -> list[Fact]:
@@ -100,16 +75,6 @@ def _facts(view: JobView) -> list[Fact]:
         Fact(name, said, [f"{keys[n].role}:{keys[n].index}" for n in sorted(numbers, key=lambda n: keys[n])])
         for (name, said), numbers in sorted(whose.items())
     ]
-
-
-def mode_of(view: JobView) -> str:
-    """How the ranks that train step: judged by all their steps, whichever are asked for."""
-    own = where(view.steps.get("steps", {}), "window", OWN)
-    aside = [number for number, key in view.ranks.items() if key.role == "evaluator"]
-    own = take(own, ~np.isin(own["rank"], aside)) if rows(own) and aside else own
-    if not rows(own):
-        return ""
-    return "synchronous" if step_windows.synchronous(own) else "asynchronous"
 
 
 def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str) -> list[RankReport]:

@@ -15,8 +15,8 @@ from ..records import Ints, Table, rows, take
 from ..store import kernel_totals as stored
 from ..store.store import Store
 from ..store.view import JobView
-from .build import mode_of
 from .evidence import by_rank, unite, within
+from .gathering import mode_of
 from .records import ALL_STEPS, Steps
 
 # What it reads of the step tables.

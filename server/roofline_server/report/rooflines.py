@@ -16,11 +16,11 @@ from ..model.values import Provenance, Scope, Value, value
 from ..model.work import dominant_precision
 from ..store.store import Needed, Store
 from ..store.view import JobView
-from . import roofs
+from . import doubts, roofs
 from .about import about
-from .build import gather
 from .crowds import crowd
 from .evidence import NEEDED as OF_REPORT
+from .gathering import check_seen, gather
 from .inside import Peers
 from .members import role_order
 from .profiled import notes as replay_notes
@@ -65,6 +65,7 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
     """The answer to GetRoofline. Raises BadRequest for a kind, points or range that cannot be, and
     UnknownRank."""
     _check(kind, points)
+    check_seen(view, subject.steps)
     numbers = chosen(view, subject.ranks)
     every, mode = gather(view, subject.steps)
     evidence = {number: every[number] for number in numbers}
@@ -89,6 +90,13 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
             dict.fromkeys((*_notes(drawn, evidence, kind, mode), *notes, *replay_notes(view, evidence)))
         ),
     )
+
+
+def of_roles(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[RoofPoint]:
+    """A point of the classic roofline for each role and host whose FLOPs are known."""
+    groups = _groups(view, evidence, evidence, "role")
+    points = (made for group in groups for made in _points(group, "classic"))
+    return [point for point in points if point.flops_per_second.value is not None]
 
 
 def _check(kind: str, points: str) -> None:
@@ -271,6 +279,7 @@ def _notes(
             yield f"{roof.host} has no ceilings: run `roofline-agent calibrate` there while it is idle"
         elif kind == NETWORK and not any(_of_network(line) for line in roof.lines):
             yield f"no network ceiling of {roof.host}: run `roofline-client bench net`"
+    yield from doubts.notes(drawn)
     precisions = {dominant_precision([r]) for r in evidence.values() if r.kernels is not None} - {""}
     if len(precisions) > 1:
         yield "ranks compute in different precisions: each is held against the roof of its own"

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..errors import BadRequest
 from ..model import barrier
 from ..model import stragglers as model
 from ..model.breakdown import BARRIERS, breakdown, phase, seconds
@@ -18,9 +17,9 @@ from ..model.values import Provenance, Scope, Value, value
 from ..records import ABSENT, Floats, Table, rows
 from ..store.view import JobView
 from .barriers import held_in, how_seen, trains, with_waits
-from .build import mode_of
 from .evidence import NEEDED as NEEDED_BY_REPORT
 from .evidence import aligned, by_rank, evidence_of, unite, within
+from .gathering import check, mode_of
 from .members import role_order
 from .profiled import without_replays
 from .records import ALL_STEPS, Cause, Imbalance, RankWaits, Steps, Stragglers
@@ -35,8 +34,7 @@ STRETCHES = 20  # into which the job is cut to show imbalance over time
 
 def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
     """Who held whom up in these steps. Raises BadRequest when the range of steps cannot be."""
-    if steps.first is not None and steps.last is not None and steps.first > steps.last:
-        raise BadRequest(f"steps {steps.first} to {steps.last}: the first comes after the last")
+    check(steps)
     mode = mode_of(view)
     tables = {name: within(table, steps) for name, table in view.steps.items()}
     if mode == "synchronous":

@@ -14,12 +14,13 @@ from .about import about
 from .evidence import NEEDED as OF_REPORT
 from .experiments import check_parameter, jobs_of, parameter, slim, tag_against_count
 from .experiments import pooled as pooled_notes
+from .gathering import check
 from .kernel_totals import NEEDED as OF_KERNELS
 from .kernel_totals import kernel_totals
 from .records import Subject
 from .roofs import limits
 from .steps import chosen
-from .subjects import check, evidence
+from .subjects import evidence
 from .time_panels import Drawn, Launches, launches_of, panel
 from .time_works import Found, kernels, steps
 

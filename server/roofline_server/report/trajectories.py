@@ -19,10 +19,10 @@ from ..store.store import Store
 from ..store.tags import EXPERIMENT
 from ..store.view import JobView
 from .about import about
-from .build import gather
 from .evidence import NEEDED
 from .experiments import QUANTITIES, check_parameter, jobs_of, parameter, slim, tag_against_count
 from .experiments import pooled as pooled_notes
+from .gathering import gather
 from .members import is_running, role_order
 from .notes import tag_notes
 from .records import ALL_STEPS, Steps

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -49,7 +50,7 @@ class Sealing(NamedTuple):
     """Everything one sealing changes."""
 
     segments: list[Segment]
-    replaced: list[str]  # paths of step segments that a rebuild made obsolete
+    replaced: list[str]  # paths of segments that a rebuild made obsolete, or that were merged
     progress: dict[str, Progress]
     lives: dict[Incarnation, Life]
     through_id: int
@@ -86,13 +87,17 @@ class Catalog(Names, Times):
             }
 
     def segments(self, job: str) -> list[Segment]:
-        """All segments of a job, oldest first."""
-        query = sa.select(SEGMENT).where(SEGMENT.c.job == job).order_by(SEGMENT.c.begin_ns, SEGMENT.c.path)
+        """All segments of a job, those of a dataset in the order in which their rows were sealed.
+
+        Not in order of time: that of merged segments is not the same as of each of them.
+        """
         with self._engine.connect() as db:
-            return [
+            found = [
                 Segment(r.job, r.dataset, r.path, r.rows, r.bytes, r.begin_ns, r.end_ns)
-                for r in db.execute(query)
+                for r in db.execute(sa.select(SEGMENT).where(SEGMENT.c.job == job))
             ]
+        # Here and not in the database, of which each has an order of its own for texts.
+        return sorted(found, key=attrgetter("path"))
 
     def paths(self) -> set[str]:
         with self._engine.connect() as db:

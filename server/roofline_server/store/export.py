@@ -34,6 +34,7 @@ from ..records import (
     take,
 )
 from .catalog import Life
+from .leases import Lease
 from .reader import by_dataset, on_server_clock, plain
 from .segments import Segment
 
@@ -67,6 +68,7 @@ class RawData(NamedTuple):
     machines: Mapping[int, Machine]
     kernels: Mapping[int, KernelKind]
     metrics: Mapping[str, Sequence[Metric]]
+    lease: Lease | None = None  # while it is held the files of the segments stay
 
 
 def export(raw: RawData) -> Iterator[Chunk]:

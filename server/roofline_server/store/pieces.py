@@ -14,10 +14,11 @@ def tables_of(frames: Sequence[Frame], most_bytes: int) -> Iterator[Table]:
     """The rows of frames of one dataset in tables of about most_bytes, all with the same columns."""
     columns = _columns(frames)
     for some in _groups(frames, most_bytes):
-        yield _with(columns, next(iter(by_dataset(some).values())))
+        yield with_columns(columns, next(iter(by_dataset(some).values())))
 
 
-def _with(columns: Mapping[str, np.dtype[np.generic]], table: Table) -> Table:
+def with_columns(columns: Mapping[str, np.dtype[np.generic]], table: Table) -> Table:
+    """The table with these columns; those it lacks are absent."""
     return {
         name: table[name].astype(kind, copy=False) if name in table else absent(kind, rows(table))
         for name, kind in columns.items()

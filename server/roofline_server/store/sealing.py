@@ -1,4 +1,4 @@
-"""Sealing: moves what is in the tail and the inbox into segments, all of it or nothing.
+"""Sealing: moves what is in the tail and the inbox into segments, all of it or nothing; merges small ones.
 
 Rows are put together and written some at a time, one dataset of one job after the other, so that a sealing
 takes little memory beside the tail, however much is in it.
@@ -12,11 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ..ingest.columns import MAX_TIME_NS
 from ..records import NODE_JOB, Frame, Table, concatenate, rows, take
-from .catalog import Catalog, Sealing
+from .catalog import Catalog, Progress, Sealing
 from .clocks import ClockBook, Clocks
+from .compaction import Compaction, Merged
 from .deltas import Deltas
 from .inbox import Inbox
+from .leases import Leases
 from .lives import changed
 from .pieces import tables_of
 from .reader import on_server_clock
@@ -45,22 +48,24 @@ class Sealer:
         clocks: ClockBook,
         deltas: Deltas,
         steps: SealedSteps,
+        leases: Leases,
     ) -> None:
         self._root, self._catalog, self._inbox, self._tail = root, catalog, inbox, tail
-        self._clocks, self._deltas, self._steps = clocks, deltas, steps
+        self._clocks, self._deltas, self._steps, self._leases = clocks, deltas, steps, leases
 
     def seal(self) -> int:
         """Seal the tail as it is now; returns how many batches. Safe to be killed anywhere."""
         unsealed = self._tail.now()
         if not unsealed.batches:
+            self._leases.remove()
             return 0
         sealing = self._write(unsealed)
         with self._tail.lock:
             self._catalog.seal(sealing)
             self._tail.forget(unsealed.batches)
+        self._leases.replaced(sealing.replaced)
         self._inbox.delete(sealing.through_id)
-        for path in sealing.replaced:
-            (self._root / path).unlink(missing_ok=True)
+        self._leases.remove()
         return len(unsealed.batches)
 
     def _write(self, unsealed: Unsealed) -> Sealing:
@@ -68,17 +73,27 @@ class Sealer:
         decoded = [batch.decoded for batch in unsealed.batches]
         number = unsealed.batches[-1].id
         sealing = Sealing([], [], {}, changed(unsealed.lives, decoded), number)
+        compaction = Compaction(self._root, number)
         frames = (frame for one in decoded for frame in one.frames if rows(frame.base))
         for name, mine in _grouped(frames, lambda frame: frame.job).items():
             job = _Job(self._root, name, number, self._clocks.clocks(), self._deltas)
-            segments = job.write(mine)
+            segments, replaced = job.write(mine), []
             if name != NODE_JOB:
                 made = self._make_steps(job, segments, unsealed.reported)
                 segments += made.segments
                 sealing.progress[name] = made.progress
-                sealing.replaced.extend(made.replaced)
-            sealing.segments.extend(segments)
+                replaced = made.replaced
+            merged = self._merged(compaction, name, {*replaced}, sealing.progress.get(name, Progress()))
+            sealing.segments.extend([*segments, *merged.segments])
+            sealing.replaced.extend([*replaced, *merged.replaced])
         return sealing
+
+    def _merged(self, compaction: Compaction, job: str, replaced: set[str], progress: Progress) -> Merged:
+        """What earlier sealings brought, merged. progress: as of this sealing."""
+        stored = [s for s in self._catalog.segments(job) if s.path not in replaced]
+        # From here on raw data are read at every sealing and by every view: all, where nothing is done yet.
+        read_ns = progress.resume_ns - self._deltas.margin_ns(job) if progress.resume_ns else MAX_TIME_NS
+        return compaction.merge(stored, read_ns)
 
     def _make_steps(self, job: _Job, segments: Sequence[Segment], reported: dict[int, int]) -> Made:
         fresh = Fresh(job.name, segments, job.latest(), job.clocks, reported)

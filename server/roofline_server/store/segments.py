@@ -30,6 +30,11 @@ class Segment(NamedTuple):
     begin_ns: int
     end_ns: int
 
+    @property
+    def number(self) -> int:
+        """Of the sealing that brought its first rows: segments of a dataset are read in this order."""
+        return int(Path(self.path).stem.partition("-")[0])
+
 
 def directory_name(job: str) -> str:
     """A directory name for any job id, the same for the same id."""
@@ -47,12 +52,17 @@ class Piece(NamedTuple):
     end_ns: int
 
 
-def write(root: Path, job: str, dataset: str, number: int, pieces: Iterable[Piece]) -> Segment:
+def write(
+    root: Path, job: str, dataset: str, number: int, pieces: Iterable[Piece], first: int | None = None
+) -> Segment:
     """Write a segment durably: temporary file, fsync, rename, fsync of the directory. Raises OSError.
 
     pieces: at least one, all with the same columns; one of them is in memory at a time.
+    first: number of the first of the segments for which this one stands.
     """
-    relative = Path("segments", directory_name(job), dataset, f"{number:012d}.parquet")
+    # Names in order of the first rows: a segment takes the place of those it stands for.
+    name = f"{number:012d}" if first is None else f"{first:012d}-{number:012d}"
+    relative = Path("segments", directory_name(job), dataset, f"{name}.parquet")
     final = root / relative
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = final.with_suffix(".tmp")

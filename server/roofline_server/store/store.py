@@ -24,6 +24,7 @@ from .clocks import ClockBook, Clocks, moment, server_time
 from .deltas import Deltas
 from .export import RawData
 from .inbox import Entry, Inbox
+from .leases import Leases
 from .lives import LifeBook
 from .machines import Machines, Version
 from .numbers import Numbers
@@ -67,7 +68,10 @@ class Store:
         steps = SealedSteps(
             self._catalog, self._reader, self.numbers, self._clocks, self._deltas, self._members
         )
-        self._sealer = Sealer(root, self._catalog, self._inbox, self._tail, self._clocks, self._deltas, steps)
+        leases = Leases(root)
+        self._sealer = Sealer(
+            root, self._catalog, self._inbox, self._tail, self._clocks, self._deltas, steps, leases
+        )
         self._views = Views(
             root,
             self._catalog,
@@ -78,6 +82,7 @@ class Store:
             self._deltas,
             self.machines,
             self._tags,
+            leases,
         )
         self._recover(decode)
 

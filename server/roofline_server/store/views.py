@@ -11,6 +11,7 @@ from .catalog import Catalog, Life, Progress
 from .clocks import ClockBook
 from .deltas import Deltas, Snapshot
 from .export import RawData
+from .leases import Leases
 from .machines import Machines, Version
 from .numbers import Numbers
 from .reader import Reader, by_dataset, grouped_by_rank, on_server_clock
@@ -39,10 +40,11 @@ class Views:
         deltas: Deltas,
         machines: Machines,
         tags: Tags,
+        leases: Leases,
     ) -> None:
         self._root, self._catalog, self._reader, self._tail = root, catalog, reader, tail
         self._numbers, self._clocks, self._deltas = numbers, clocks, deltas
-        self._machines, self._tags = machines, tags
+        self._machines, self._tags, self._leases = machines, tags, leases
 
     def jobs(self) -> set[str]:
         """All jobs ever heard of."""
@@ -70,6 +72,10 @@ class Views:
         """What is known of a job up to now; None when nobody has heard of it. needed: default everything."""
         if not self.ranks_of(job):
             return None
+        with self._leases.held():
+            return self._view(job, needed)
+
+    def _view(self, job: str, needed: Needed | None) -> JobView:
         clocks = self._clocks.clocks()
         with self._tail.lock:
             # After this a rank may come of which the snapshot holds nothing, never the other way about.
@@ -108,13 +114,13 @@ class Views:
         ranks = self.ranks_of(job)
         if not ranks:
             return None
-        clocks, names = self._clocks.clocks(), self._numbers
+        clocks, names, lease = self._clocks.clocks(), self._numbers, self._leases.take()
         with self._tail.lock:
             own, nodes = self._snapshot(job), self._snapshot(NODE_JOB)
             lives = self._tail.lives_of(ranks)
         return RawData(
             *(self._root, own.segments, own.frames, nodes.segments, nodes.frames, clocks, ranks, lives),
-            *(names.machines(), names.kernels(), names.metrics_by_set()),
+            *(names.machines(), names.kernels(), names.metrics_by_set(), lease),
         )
 
     def _snapshot(self, job: str) -> Snapshot:
