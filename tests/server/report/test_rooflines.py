@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
-from roofline_server.errors import BadRequest, UnknownRank
+from roofline_server.errors import BadRequest, UnknownRank, UnknownSteps
 from roofline_server.model.records import Roofline, RoofPoint
 from roofline_server.model.values import Provenance
 from roofline_server.records import ABSENT, Ceiling
@@ -496,3 +496,30 @@ def test_gpus_that_differ_leave_a_rank_without_a_roof(store: Store) -> None:
     assert point.words == "which of the 2 GPUs of hosta it used is not known, and they differ"
     kernels = asked(store, points="kernel", ceilings=(*gpu(0), *gpu(1, 3e13))).points
     assert [p.words for p in kernels] == [point.words]
+
+
+# -- what a report takes from it, and what is asked in vain -----------------------------------------------
+
+
+def test_report_says_first_what_holds_each_role_back(store: Store) -> None:
+    filled(store)
+    [point] = [p for p in asked(store, points="role").points if p.role == "worker"]
+    found = build(view_of(store))
+    assert found.verdicts == [f"{point.label}: {point.words}"] and point.words
+    filled_none = build(view_of(store, ceilings=()))
+    assert all("roof" not in verdict.partition(": ")[0] for verdict in filled_none.verdicts)
+
+
+def test_doubts_of_the_roof_are_notes_of_reports_and_rooflines(store: Store) -> None:
+    filled(store)
+    busy = [PEAK_F32._replace(doubt="others took 86% of the CPUs"), DRAM, L2._replace(doubt="torn")]
+    for notes in (asked(store, ceilings=busy).notes, build(view_of(store, ceilings=busy)).notes):
+        [note] = [n for n in notes if n.startswith("hosta") and "too low" in n]
+        assert note.startswith("hosta: peak.f32.512 may be too low (others took 86% of the CPUs)")
+
+
+@pytest.mark.parametrize("points", ["rank", "role", "step", "phase", "kernel"])
+def test_steps_that_the_job_does_not_have_are_said_to_be_none(store: Store, points: str) -> None:
+    filled(store)
+    with pytest.raises(UnknownSteps, match=r"no step is in the range asked for: the job has 0 to 56"):
+        asked(store, points=points, steps=Steps(500, None))
