@@ -179,6 +179,7 @@ def _has_rest(panel: Panel) -> bool:
 
 def _part_name(name: str) -> str:
     """matplotlib leaves entries out that begin with an underscore."""
+    name = {"minimum": "tensor bytes"}.get(name, name)
     return shortened(clean(name).replace("_", " ").strip() or "unnamed", 34)
 
 

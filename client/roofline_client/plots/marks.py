@@ -147,5 +147,5 @@ def _words(values: Iterable[Value]) -> str:
 
 
 def level_name(level: str) -> str:
-    names = {"minimum": "least traffic", "network": "the network"}
+    names = {"minimum": "tensor bytes", "network": "the network"}
     return names.get(level, f"{clean(level).upper()} traffic")

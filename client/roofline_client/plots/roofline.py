@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 from .. import model_records
 from ..model_records import RoofPoint
-from ..names import clean
 from . import marks, panels, spots, style
 from .labels import Labels
 from .panels import Drawn, Kind, Panel
@@ -35,10 +34,9 @@ def draw_points(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
 
 def across_of(points: Sequence[RoofPoint]) -> str:
     """Which bytes the intensity is over."""
-    names = {"minimum": "least", "dram": "DRAM", "hbm": "HBM"}
-    found = {names.get(p.level, clean(p.level).upper()) for p in points}
-    levels = " or ".join(sorted(found, key=str.casefold)) or "memory"
-    return f"Arithmetic intensity over {levels} traffic (FLOP/byte)"
+    found = {marks.level_name(p.level) for p in points}
+    levels = " or ".join(sorted(found, key=str.casefold)) or "memory traffic"
+    return f"Arithmetic intensity over {levels} (FLOP/byte)"
 
 
 KIND = Kind("Roofline", across_of, draw_points)

@@ -6,6 +6,8 @@ import math
 from itertools import pairwise
 
 import pytest
+from matplotlib.patches import Polygon
+from roofline_client.records import TableChunk
 
 from ..reports import absent, seen
 from . import models
@@ -61,12 +63,30 @@ def test_steps_nobody_saw_leave_a_hole() -> None:
     assert seen_text(texts, "Empty places: worker:0 lacks 10 of 60 steps.")
 
 
+def test_parts_too_small_to_be_seen_are_in_the_caption_and_not_in_the_legend() -> None:
+    record = models.breakdown("worker", kinds=["time"])
+    parts = [
+        part._replace(value=seen(1e-6, "s")) if part.part == "optimizer" or part.part == "other" else part
+        for part in record.parts
+    ]
+    _, texts = drawn(record._replace(parts=parts), "breakdown")
+    assert "other" not in texts and "communicate" in texts
+    assert seen_text(texts, "Time: too small to be seen: other (1 us).")
+
+
+def test_phases_too_short_to_be_seen_are_in_the_caption_and_not_in_the_legend() -> None:
+    rank = models.rank_steps("worker:0", range(5), 0.1)
+    columns = [c._replace(values=[1e-6] * 5) if c.name == "input_time" else c for c in rank.columns]
+    _, texts = drawn(models.steps(rank._replace(columns=columns)), "steps")
+    assert "input" not in texts and seen_text(texts, "Too short to be seen: input (at most 1 us).")
+
+
 def test_phases_reach_up_to_the_step() -> None:
     figure, texts = drawn(models.steps(models.rank_steps("worker:0", range(5), 0.1)), "steps")
     shapes = [patch.get_data() for patch in figure.axes[0].patches]  # type: ignore[attr-defined]
     assert len(shapes) == 5 and all((b.baseline == a.values).all() for a, b in pairwise(shapes))
     assert shapes[-1].values[0] == pytest.approx(100, rel=0.05)
-    assert {"input", "forward", "backward", "communicate", "other"} <= texts
+    assert {"input", "forward", "backward", "communicate and wait", "other"} <= texts
 
 
 def test_a_step_far_longer_than_the_others_does_not_press_them_to_the_ground() -> None:
@@ -74,6 +94,37 @@ def test_a_step_far_longer_than_the_others_does_not_press_them_to_the_ground() -
     figure, texts = drawn(models.steps(first, models.rank_steps("worker:0", range(1, 60), 0.1)), "steps")
     assert figure.axes[0].get_ylim()[1] < 400  # ms
     assert seen_text(texts, "Cut at the top: step 0 of worker:0 (20.")
+
+
+def stretched(chunk: TableChunk, at: int, factor: float) -> TableChunk:
+    """With one step that many times as long."""
+    return chunk._replace(
+        columns=[
+            column._replace(values=[v * factor if n == at else v for n, v in enumerate(column.values)])  # type: ignore[operator]
+            if column.name == "duration_ns"
+            else column
+            for column in chunk.columns
+        ]
+    )
+
+
+def test_cut_bars_are_broken_and_have_their_value() -> None:
+    rank = stretched(models.rank_steps("worker:0", range(60), 0.1), 20, 30)
+    figure, texts = drawn(models.steps(rank), "steps")
+    (axis,) = figure.axes
+    (gap,) = [patch for patch in axis.patches if isinstance(patch, Polygon) and len(patch.get_xy()) == 5]
+    assert {x for x, _ in gap.get_xy()} == {20, 21} and max(y for _, y in gap.get_xy()) < axis.get_ylim()[1]
+    assert any(text.endswith(" s") and text.startswith("3.") for text in texts)
+    whole, _ = drawn(models.steps(models.rank_steps("worker:0", range(60), 0.1)), "steps")
+    assert not any(isinstance(patch, Polygon) for patch in whole.axes[0].patches)
+
+
+def test_bars_far_from_the_cut_ones_are_whole() -> None:
+    """What is longer than usual, and not far longer, stays below the breaks."""
+    rank = stretched(stretched(models.rank_steps("worker:0", range(60), 0.1), 20, 30), 30, 2.5)
+    figure, texts = drawn(models.steps(rank), "steps")
+    assert figure.axes[0].get_ylim()[1] > 300
+    assert seen_text(texts, "Cut at the top: step 20 of worker:0") and not seen_text(texts, "step 30")
 
 
 def test_many_ranks_are_bands_by_role() -> None:

@@ -90,10 +90,22 @@ def test_notes_have_six_lines_with_what_the_picture_is_about_and_the_rest_is_cou
     figure = plots.figure("roofline", record)
     told = [text.get_text() for text in figure.texts][1:]
     assert len(told) == sheet.MOST_LINES
-    assert told[-1] == "6 more notes: see the report." and told[-2] == "note 2."
+    assert told[-1] == "6 more notes: `roofline-client roofline --job 42` shows them."
+    assert told[-2] == "note 2."
     long = " ".join(["measured"] * 17)
     figure = plots.figure("roofline", record._replace(notes=[f"{n} {long}" for n in range(3)]))
-    assert [text.get_text() for text in figure.texts][-1] == "2 more notes: see the report."
+    assert [text.get_text() for text in figure.texts][-1].startswith("2 more notes: ")
+
+
+def test_the_command_shows_the_same() -> None:
+    assert caption.command("breakdown", about(), by="") == "roofline-client breakdown --job 42"
+    assert caption.command("steps", about(jobs=["a b"])) == "roofline-client steps --job 'a b'"
+    several = about(jobs=["1", "2"], experiment="vgg16")
+    told = "roofline-client trajectory --experiment vgg16 --over nodes"
+    assert caption.command("trajectory", several, over="nodes") == told
+    many = about(jobs=[f"job-{n}" for n in range(20)])
+    assert caption.command("trajectory", many, over="nodes") == "roofline-client trajectory"
+    assert caption.more(1, "") == "1 more note: see the report."
 
 
 def test_what_differs_in_numbers_alone_is_said_once() -> None:

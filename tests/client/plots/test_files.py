@@ -17,7 +17,7 @@ from roofline_client.plots import Steps, style
 
 from .. import chunks
 from ..reports import roof
-from . import models
+from . import models, time_models
 
 ROOT = Path(__file__).parents[3]
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-", ".PNG": b"\x89PNG"}
@@ -40,8 +40,11 @@ def plain(kind: str) -> Any:
         points = [p._replace(level="network") for p in both]
         return models.roofline(points, [models.network_roof()], kind, crossings=[models.crossing()])
     if kind == "time":
-        points = [models.time_point(role="worker"), models.time_point("send", 1e9, 2e9, 0.01, role="ps")]
-        return models.time_roofline(models.v100(points))
+        points = [
+            time_models.time_point(role="worker"),
+            time_models.time_point("send", 1e9, 2e9, 0.01, role="ps"),
+        ]
+        return time_models.time_roofline(time_models.v100(points))
     if kind == "trajectory":
         return models.vgg16()
     if kind == "breakdown":
@@ -67,7 +70,7 @@ IN_EVERY_CAPTION = [
 SAID = {
     "roofline": [
         "DRAM triad 128.0 GB/s",
-        "FP32 512-bit theoretical 1305.6 GFLOP/s",
+        "FP32 512-bit theoretical 1.31 TFLOP/s",
         "worker:0",
         "ps:0",
         "analytic",

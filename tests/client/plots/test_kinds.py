@@ -15,7 +15,7 @@ from roofline_client.names import short_hosts
 from roofline_client.plots.spots import names_of, spots_of
 
 from ..reports import absent, seen
-from . import models
+from . import models, time_models
 from .models import point, roofline, xeon_roof
 from .texts import faults, written
 
@@ -40,7 +40,7 @@ PLANES = {
     "roofline": roofline([point()], [xeon_roof()]),
     "hierarchical": roofline([point(level="l1")], [xeon_roof(hierarchical=True)], "hierarchical"),
     "network": roofline([point(level="network", intensity=190.0)], [models.network_roof()], "network"),
-    "time": models.time_roofline(models.v100([models.time_point()])),
+    "time": time_models.time_roofline(time_models.v100([time_models.time_point()])),
     "trajectory": models.vgg16(),
 }
 
@@ -201,11 +201,13 @@ def test_addresses_are_not_shortened() -> None:
     assert short_hosts(["a.x", "a.y"]) == {"a.x": "a.x", "a.y": "a.y"}
 
 
-@pytest.mark.parametrize(("levels", "told"), [(["minimum"], "least"), (["dram", "minimum"], "DRAM or least")])
+@pytest.mark.parametrize(
+    ("levels", "told"), [(["minimum"], "tensor bytes"), (["dram", "minimum"], "DRAM traffic or tensor bytes")]
+)
 def test_axis_says_which_bytes_the_intensity_is_over(levels: list[str], told: str) -> None:
     points = [point(f"worker:{n}", 4.0 * 3**n, level=level) for n, level in enumerate(levels)]
     (axis,) = drawn(roofline(points, [xeon_roof()]))[0].axes
-    assert axis.get_xlabel() == f"Arithmetic intensity over {told} traffic (FLOP/byte)"
+    assert axis.get_xlabel() == f"Arithmetic intensity over {told} (FLOP/byte)"
 
 
 def test_levels_of_one_thing_are_joined() -> None:

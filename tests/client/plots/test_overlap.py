@@ -10,7 +10,7 @@ from roofline_client import plots
 from roofline_client.model_records import Path, Roofline, RoofPoint, TimeRoofline, Trajectory
 from roofline_client.plots import roofs
 
-from . import models
+from . import models, time_models
 from .texts import faults, written
 
 ROLES = ("worker", "ps", "chief", "horovod", "ddp", "evaluator", "somebody")
@@ -53,7 +53,7 @@ def some_time(seed: int) -> TimeRoofline:
     dice = random.Random(seed)
     sweep = dice.random() < 0.3
     points = [
-        models.time_point(
+        time_models.time_point(
             "step" if sweep else (LONG if dice.random() < 0.3 else f"kernel {n}"),
             between(dice, 1e6, 1e13),
             between(dice, 1e5, 1e11),
@@ -63,8 +63,8 @@ def some_time(seed: int) -> TimeRoofline:
         )
         for n in range(dice.choice((1, 3, 8, 30)))
     ]
-    panels = [models.v100(points, host=f"node{n}") for n in range(dice.choice((1, 1, 2)))]
-    return models.time_roofline(*panels)
+    panels = [time_models.v100(points, host=f"node{n}") for n in range(dice.choice((1, 1, 2)))]
+    return time_models.time_roofline(*panels)
 
 
 def some_trajectory(seed: int) -> Trajectory:

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_client.plots.roofs import THEORY_APART, TOLD_APART, frame_of, worth_drawing
+from roofline_client.plots.roofs import THEORY_APART, TOLD_APART, drawable, frame_of, outside, worth_drawing
 from roofline_client.plots.scales import LEAST_DECADES, Frame, shaped, tick, unit_for
-from roofline_client.records import RoofLine
+from roofline_client.records import Roof, RoofLine
 
 from ..reports import PEAK, compute_line, memory_line
 
@@ -69,16 +69,47 @@ def test_frame_holds_points_and_ridges_of_the_roof(
     lines: list[RoofLine], placed: list[tuple[float, float]]
 ) -> None:
     frame = frame_of(lines, placed)
-    compute = [line for line in lines if line.kind == "compute"]
-    # Without a slanting line nothing turns flat.
-    ridges = [(x.intensity[0], x.flops[0]) for x in compute] if len(compute) < len(lines) else []
+    peaks = [line.flops[0] for line in lines if line.kind == "compute"]
+    roof = [line for line in lines if line.binding] or lines
+    # Without a compute line nothing turns flat.
+    ridges = [(x.intensity[-1], max(peaks)) for x in roof if x.kind == "memory"] if peaks else []
     for wide in (frame, shaped(frame, 0.55, 0.8)[0]):
         assert all(wide.holds(x, y) for x, y in [*placed, *ridges])
 
 
-def test_frame_holds_the_ridge_of_a_slow_memory() -> None:
-    lines = [memory_line(400e9, binding=True), memory_line(10e9, name="far"), compute_line(PEAK, 400e9)]
-    assert frame_of(lines, []).right > PEAK / 10e9
+def test_ceilings_that_bind_nothing_do_not_stretch_the_plane() -> None:
+    roof = [memory_line(400e9, binding=True), compute_line(PEAK, 400e9, binding=True)]
+    fast, slow = memory_line(40e12, name="cache"), memory_line(1e9, name="far")
+    assert frame_of([*roof, fast, slow], [(9.0, 1e12)]) == frame_of(roof, [(9.0, 1e12)])
+
+
+def test_ceilings_left_of_the_plane_are_said() -> None:
+    fast = memory_line(40e12, name="cache")
+    lines = [memory_line(400e9, binding=True), fast, compute_line(PEAK, 400e9, binding=True)]
+    frame = frame_of(lines, [(9.0, 1e12)])
+    assert fast.intensity[-1] < frame.left
+    assert outside(lines, frame) == [f"{fast.label}: left of this picture."]
+    assert outside(lines, frame._replace(left=fast.intensity[-1] / 2)) == []
+
+
+def test_the_slowest_slope_comes_into_the_plane_far_enough_for_its_name() -> None:
+    low = compute_line(PEAK / 20, name="scalar")
+    lines = [memory_line(400e9, binding=True), compute_line(PEAK, 400e9, binding=True), low]
+    frame = frame_of(lines, [(9.0, 1e12)])
+    assert frame.left * 400e9 < PEAK / 8 and frame.bottom < PEAK / 8
+
+
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        ("BF16 amx 5484.0 GFLOP/s", "BF16 AMX 5.48 TFLOP/s"),
+        ("FP32 scalar 28.4 GFLOP/s", "FP32 scalar 28.4 GFLOP/s"),
+        ("L1 copy 8600.3 GB/s", "L1 copy 8600.3 GB/s"),
+    ],
+)
+def test_labels_have_units_without_long_numbers(label: str, told: str) -> None:
+    line = compute_line(PEAK)._replace(label=label)
+    assert [x.label for x in drawable(Roof("node1", "", [line], [], "", 0))] == [told]
 
 
 def test_peaks_alone_have_no_ridge() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from matplotlib.figure import Figure
-from roofline_client.plots.scales import Frame, set_plane
+from roofline_client.plots.scales import Frame, performance, set_plane
 
 
 def ticks(frame: Frame) -> tuple[list[str], list[str]]:
@@ -20,6 +20,20 @@ def ticks(frame: Frame) -> tuple[list[str], list[str]]:
             (axis.yaxis, frame.bottom, frame.top),
         )
     )
+
+
+def test_numbers_with_prefixes_are_alike_on_both_axes() -> None:
+    figure = Figure(figsize=(6, 4))
+    axis = figure.subplots()
+    set_plane(axis, Frame(500.0, 5e7, 500.0, 5e7), "x", "y", prefixed=True)
+    figure.draw_without_rendering()
+    for side in (axis.xaxis, axis.yaxis):
+        told = [t.label1.get_text() for t in side.get_major_ticks() if 500 <= t.get_loc() <= 5e7]
+        assert told == ["1 k", "10 k", "100 k", "1 M", "10 M"]
+
+
+def test_fast_machines_have_axes_in_teraflops() -> None:
+    assert performance(1e12) == (1e9, "GFLOP/s") and performance(2e13) == (1e12, "TFLOP/s")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from roofline_client.model_records import TimePoint, TimeRoofline
 
 from ..reports import absent
 from . import models
-from .models import time_point, time_roofline, v100
 from .texts import faults, written
+from .time_models import time_point, time_roofline, v100
 
 
 def drawn(record: TimeRoofline) -> tuple[Figure, list[str]]:

@@ -102,7 +102,7 @@ def test_stops_of_several_precisions_tell_their_roofs() -> None:
     stops = [models.stop("1", point(), 1.0, 1.0), models.stop("2", point(precision="bf16"), 2.0, 1.0)]
     _, texts = drawn(models.trajectory(Path("worker", stops, "")))
     assert seen_text(
-        texts, "Stops differ in precision: f32 (worker at 1) under FP32 512-bit FMA 1214.2 GFLOP/s;"
+        texts, "Stops differ in precision: f32 (worker at 1) under FP32 512-bit FMA 1.21 TFLOP/s;"
     )
     assert seen_text(texts, "bf16 (worker at 2) has no ceiling here.")
 
