@@ -653,7 +653,6 @@ def test_parameter_server_known_later_has_the_same_rows_as_at_once(store: Store)
     sealed_one_by_one(store, early + later)
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: 'x' and 'X' are one column for DuckDB")
 def test_metrics_whose_names_differ_in_case_only_outlive_sealing(store: Store) -> None:
     metrics = [("x", GAUGE, False), ("X", GAUGE, False)]
     sent = training(WORKERS[:1], batches=2)
