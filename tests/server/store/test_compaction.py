@@ -427,3 +427,19 @@ def test_views_and_exports_find_every_file_while_files_are_merged(
         thread.join(60)
     assert failures == []
     assert steps(store) == all_at_once(store, [(A, one) for one in sent])
+
+
+def test_step_deltas_that_are_rebuilt_are_not_merged_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "FEWEST", 1000)
+    greet(store)
+    seal_each(store, OF_A)
+    old = {s.path for s in store._catalog.segments(JOB) if s.dataset.startswith("steps")}
+    assert len(old) > 4
+    monkeypatch.setattr(compaction, "FEWEST", 2)
+    B.put(store, *OF_B)  # late
+    store.seal()
+    assert not old & store._catalog.paths()
+    assert files(store, "steps") == 1
+    assert steps(store) == all_at_once(store, ALL)
