@@ -41,6 +41,16 @@ class Inside(NamedTuple):
 ALL_LEFT = Inside()
 
 
+class Busier(NamedTuple):
+    """Bytes of the busier direction, "sent" or "received", without those that did not leave the node; share:
+    what these leave of all of it. known: the value that they are of."""
+
+    bytes: float
+    share: float
+    direction: str
+    known: Value
+
+
 class Layout(NamedTuple):
     """How the ranks of a job lie on its nodes, and what is counted of what these say to each other."""
 
@@ -87,19 +97,22 @@ def communicated(
 
 def _between_nodes(sent: Value, received: Value, inside: Inside) -> Value:
     """TCP bytes of the busier direction, without those that stayed inside the node."""
-    left = (
-        ("sent", sent, 1 - inside.sent),
-        ("received", received, 1 - inside.received),
-    )
-    known = [(v.value * share, share, name, v) for name, v, share in left if v.value is not None]
-    if not known:
+    moved = busier(sent, received, inside)
+    if moved is None:
         return Value(None, "byte", reason=sent.reason)
-    moved, share, name, found = max(known, key=lambda one: one[0])
-    how = [f"TCP bytes {name}, the busier direction", *[inside.note] * bool(inside.note)]
-    if share < 1:
+    found = moved.known
+    how = [f"TCP bytes {moved.direction}, the busier direction", *[inside.note] * bool(inside.note)]
+    if moved.share < 1:
         found = found._replace(provenance=Provenance.ESTIMATED)
-        how.append(f"without the {1 - share:.0%} that {inside.what}, by its peers over the whole job")
-    return found._replace(value=moved, reason="; ".join(how))
+        how.append(f"without the {1 - moved.share:.0%} that {inside.what}, by its peers over the whole job")
+    return found._replace(value=moved.bytes, reason="; ".join(how))
+
+
+def busier(sent: Value, received: Value, inside: Inside) -> Busier | None:
+    """sent, received: bytes of TCP, a step or a second; None: neither is known."""
+    left = (("sent", sent, 1 - inside.sent), ("received", received, 1 - inside.received))
+    known = [Busier(v.value * share, share, name, v) for name, v, share in left if v.value is not None]
+    return max(known, key=lambda one: one.bytes, default=None)
 
 
 def intensity(
@@ -174,6 +187,7 @@ def _words(batch: float, at: float, found: float, balance: float) -> str:
     if at > batch:
         most = f"computing takes longer from {math.ceil(at):,} examples on"
         return f"bound by the network at its peak rate: {here}; {most}"
-    return (
-        f"not bound by the network even at its peak rate: {here}; communicating takes longer below {at:.0f}"
-    )
+    below = f"communicating takes longer below a batch of {math.ceil(at):,} examples"
+    if at <= 1:
+        below = "computing takes longer at any batch"
+    return f"not bound by the network even at its peak rate: {here}; {below}"

@@ -89,7 +89,7 @@ class Limits(NamedTuple):
         advice = f"run `roofline-agent calibrate` on {self.host} while it is idle"
         slope = self.bandwidth(level)
         if slope is None and level == NETWORK:
-            return f"no network ceiling of {self.host}: run `roofline-client bench net`"
+            return f"no network ceiling of {self.host}"
         if self.compute is None and not self.slopes.keys() - {NETWORK}:
             return f"no ceilings of {where}: {advice}"
         if self.compute is None and not self.precision:

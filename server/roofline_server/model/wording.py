@@ -101,8 +101,8 @@ def _trend(before: float, after: float) -> int:
 
 
 def quantity(amount: float, unit: str) -> str:
-    """An amount with its unit: "50.4 GFLOP/s", "57.9 FLOP/byte"."""
-    if unit == "FLOP/s":
+    """An amount with its unit: "50.4 GFLOP/s", "2.51 GB/s", "57.9 FLOP/byte"."""
+    if unit in ("FLOP/s", "B/s"):
         scale, prefix = next(((s, p) for s, p in _PREFIXES if abs(amount) >= s), (1.0, ""))
         return f"{number(amount / scale)} {prefix}{unit}"
     return f"{number(amount)} {unit}"

@@ -20,7 +20,7 @@ from .about import about
 from .evidence import NEEDED as OF_REPORT
 from .kernel_totals import Kernels, kernel_totals
 from .members import host_of
-from .node_ceilings import ceilings
+from .node_ceilings import ceilings, late_notes
 from .records import Subject
 from .subjects import evidence
 from .time_works import name_of, per
@@ -28,6 +28,7 @@ from .time_works import name_of, per
 NEEDED = OF_REPORT
 
 BY = ("role", "rank")
+USED = ("compute",)  # kinds of ceilings: how wide vectors can be
 MOST_KERNELS = 20  # kinds that are named
 
 
@@ -74,7 +75,7 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
         for kind, parts in _kinds(view, one)
         for part in _named(kind, one, parts)
     ]
-    notes = list(view.machine_notes)
+    notes = late_notes(view, USED)
     if totals.outside:
         notes.append(f"{totals.outside:,} kernels lie in no step, or in one that was not watched in full")
     if not any(len(rank.steps.step) for rank in known.values()):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from ..model.records import RoofPoint
 from ..model.roofline import NETWORK, REVERSE, counts
 from ..model.values import Provenance
 from ..records import NODE_RANK, Ceiling
 from ..store.view import JobView
-from .node_ceilings import ceilings, hosts
+from .node_ceilings import ceilings, hosts, late_notes
 
+EVERY_KIND = ("compute", "memory", "network")
+KINDS = {"classic": ("compute", "memory"), NETWORK: ("compute", "network")}  # of ceilings
 NIC, LOOPBACK = "net.nic", "lo"
 
 
@@ -56,14 +59,44 @@ def _nic(view: JobView, host: str) -> list[Ceiling]:
 
 
 def network_note(view: JobView, host: str, network: Sequence[Ceiling]) -> str:
-    """Where the network ceilings hold for other peers than the job's."""
+    """Where the network ceilings hold for other peers than the job's, or for no network."""
     if any(c.name == NIC for c in network):
-        return f"{network[0].method}: nobody measured it, `roofline-client bench net` does"
+        return f"{network[0].method}: nobody measured it, {to_measure(view, host)} does"
     peers = {c.peer for c in network if c.peer}
     if any(c.operation == REVERSE for c in network):
         from_ = f"the network was measured from {', '.join(sorted(peers))} to {host}, not the other way"
-        return f"{from_}: `roofline-client bench net --from {host}` does"
+        return f"{from_}: {to_measure(view, host)} does"
+    if host in peers:
+        return f"measured from {host} to itself, over loopback: this is no network"
     others = set(hosts(view)) - {host} if peers else set()
     if not others or not peers or peers & others:
         return ""
     return f"the network was measured to {', '.join(sorted(peers))}, where the job has no rank"
+
+
+def to_measure(view: JobView, host: str) -> str:
+    """What measures the network of a host to another of the job; to itself where there is no other."""
+    other = next((name for name in hosts(view) if name != host), host)
+    return f"`roofline-client bench net --from {host} --to {other}`"
+
+
+def network_notes(view: JobView, shown: Collection[str]) -> list[str]:
+    """What to know about the network ceilings of these hosts, and what to run where there are none."""
+    found = {host: of_network(view, host, ceilings(view, host)) for host in hosts(view) if host in shown}
+    notes = [
+        f"network of {host}: {note}"
+        for host, some in found.items()
+        if (note := network_note(view, host, some))
+    ]
+    lacking = [host for host, some in found.items() if not some]
+    if not lacking:
+        return notes
+    more = ", and so for the others" if len(lacking) > 1 else ""
+    return [*notes, f"no network ceiling of {', '.join(lacking)}: run {to_measure(view, lacking[0])}{more}"]
+
+
+def ceiling_notes(view: JobView, kind: str, points: Sequence[RoofPoint]) -> list[str]:
+    """When the ceilings that this kind of roofline is of were measured, and what those of the network hold
+    for."""
+    notes = late_notes(view, KINDS.get(kind, EVERY_KIND))
+    return [*notes, *network_notes(view, {p.host for p in points if p.level == NETWORK})]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..records import Ceiling, Machine
+from ..store.versions import is_of
 from ..store.view import JobView
 from .members import nodes_of
 
@@ -37,3 +40,9 @@ def machines_of(view: JobView, host: str) -> list[Machine]:
 
 def cpus_of(view: JobView, host: str) -> int:
     return max((machine.cpus for machine in machines_of(view, host)), default=0)
+
+
+def late_notes(view: JobView, kinds: Collection[str]) -> list[str]:
+    """The words on the job's machines, without those on ceilings of other kinds that came late."""
+    names = {c.name for host in hosts(view) for c in ceilings(view, host) if c.kind in kinds}
+    return [note for note in view.machine_notes if is_of(note, names)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from ..records import Ceiling, Machine
 # Installed memory as the kernel counts it differs a little from boot to boot.
 SAME_MEMORY = 0.01
 MOST_NAMES = 4  # of ceilings in a note
+_LATE = re.compile(r"ceilings of \S+ \((.+)\) (?:were measured|came) (?:after the job|while the job ran)")
 
 
 Limit = tuple[object, ...]  # what a ceiling limits
@@ -162,6 +164,14 @@ def _belated(
                 late.setdefault(f"{verb} {when}", []).append(ceiling)
     host = told[0][0].machine.host if told else ""
     return [f"ceilings of {host}{_names(some, whole)} {words}" for words, some in late.items()]
+
+
+def is_of(note: str, names: Collection[str]) -> bool:
+    """Whether a note of `used` matters where ceilings of these names are used: not if it only says of others
+    that they came late."""
+    told = [_LATE.fullmatch(part) for part in note.split("; ")]
+    words = {word for found in told if found for name in found[1].split(", ") for word in name.split()}
+    return not all(told) or "more" in words or not words.isdisjoint(names)
 
 
 def _names(some: Sequence[Ceiling], whole: Sequence[Ceiling]) -> str:

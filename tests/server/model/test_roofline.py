@@ -250,8 +250,8 @@ def test_without_both_ceilings_nothing_binds_and_it_is_said(ceilings: list[Ceili
     assert "node7" in made.lacks() and "roofline-agent calibrate" in made.lacks()
 
 
-def test_without_a_network_ceiling_the_advice_is_to_measure_it() -> None:
-    assert "roofline-client bench net" in limits("n", "", [PEAK_F32, DRAM], "f32").lacks("network")
+def test_without_a_network_ceiling_it_says_of_which_node() -> None:
+    assert limits("n", "", [PEAK_F32, DRAM], "f32").lacks("network") == "no network ceiling of n"
 
 
 # -- lines ------------------------------------------------------------------------------------------------
