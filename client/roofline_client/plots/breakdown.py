@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from .. import units
 from ..model_records import Breakdown, BreakdownPart
 from ..names import clean
-from . import caption, legends, sheet, style
+from . import caption, legends, scales, sheet, style
 from .breakdown_panels import UNSEEN, Bar, Panel, adds_up, length, panels_of, title_of
 from .labels import shortened
 from .scales import tick, unit_for
@@ -51,7 +51,7 @@ def draw_on(axes: Axes | Sequence[Axes], record: Breakdown) -> None:
     with sheet.settings():
         given = sheet.given(axes, len(panels), "each kind of breakdown")
         for axis, panel in zip(given, panels, strict=True):
-            width, height = sheet.size(axis)
+            width, height = scales.size(axis)
             _draw_with_key(axis, panel, legends.measured(_handles(panel), width), height)
 
 

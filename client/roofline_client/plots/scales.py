@@ -18,6 +18,7 @@ _STEPS = {
     "byte": ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"), (1.0, "")),
 }
 PLAIN = 1e-3, 1e3  # an axis within these has plain numbers, one that goes beyond powers of ten
+PREFIXED = 0.44  # inches from number to number with their prefixes
 LEAST_DECADES = 2.0  # what is narrower looks like a difference where there is none
 
 
@@ -80,15 +81,24 @@ def set_plane(
     axis.set_xlim(frame.left, frame.right)
     axis.set_ylim(frame.bottom, frame.top)
     axis.set_aspect("equal", adjustable="box")
+    # Numbers with prefixes are wide.
+    most = max(2, int(size(axis)[0] / PREFIXED)) if prefixed else 12
     # A number at every decade; also between them where few decades are shown.
     for side, decades, unit in ((axis.xaxis, frame.decades[0], 1.0), (axis.yaxis, frame.decades[1], unit_up)):
         subs = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
-        side.set_major_locator(LogLocator(10, subs, numticks=12))
+        side.set_major_locator(LogLocator(10, subs, numticks=most if side is axis.xaxis else 12))
         side.set_minor_locator(LogLocator(10, tuple(range(2, 10)), numticks=12))
         side.set_minor_formatter(NullFormatter())
         side.set_major_formatter(FuncFormatter(_prefixed) if prefixed else DecadeFormatter(unit))
     dress(axis, across, up)
     axis.grid(True, which="major", linewidth=0.5, color=style.GRID)
+
+
+def size(axis: Axes) -> tuple[float, float]:
+    """Width and height of axes, inches."""
+    box = axis.get_window_extent()
+    dpi = axis.get_figure(root=True).dpi  # type: ignore[union-attr]
+    return box.width / dpi, box.height / dpi
 
 
 def dress(axis: Axes, across: str, up: str) -> None:

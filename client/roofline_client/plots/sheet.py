@@ -24,6 +24,7 @@ from ..names import clean
 from . import legends, style
 from .caption import Caption, more
 from .labels import Labels, shortened
+from .scales import size
 
 LEFT, RIGHT, TOP, BELOW, GAP = 0.68, 0.24, 0.34, 0.52, 0.36  # inches; BELOW: ticks and name of an axis
 MOST_LINES = 6  # of a caption, without the key to numbers
@@ -211,13 +212,6 @@ def _each(axes: Any) -> list[Any]:
 
 def _kind(something: Any) -> str:
     return f"{type(something).__name__} {clean(repr(something))[:40]}"
-
-
-def size(axis: Axes) -> tuple[float, float]:
-    """Width and height of axes, inches."""
-    box = axis.get_window_extent()
-    dpi = axis.get_figure(root=True).dpi  # type: ignore[union-attr]
-    return box.width / dpi, box.height / dpi
 
 
 def ratio(axis: Axes) -> float:

@@ -113,7 +113,8 @@ def _signed(spots: Sequence[Spot], start: int) -> list[Signed]:
     number = start
     for spot in _named(spots):
         name, key = clean(spot.name), ""
-        if len(name) > LONGEST_NAME:
+        # Sizes beside a marker are many numbers in little room.
+        if len(name) > LONGEST_NAME or "×" in name:
             name, key = f"{number}", f"{number} {shortened(name, LONGEST_KEY)}"
             number += 1
         found.append((spot, name, key))

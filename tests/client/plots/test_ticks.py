@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from matplotlib.figure import Figure
 from roofline_client.plots.scales import Frame, performance, set_plane
@@ -30,6 +32,16 @@ def test_numbers_with_prefixes_are_alike_on_both_axes() -> None:
     for side in (axis.xaxis, axis.yaxis):
         told = [t.label1.get_text() for t in side.get_major_ticks() if 500 <= t.get_loc() <= 5e7]
         assert told == ["1 k", "10 k", "100 k", "1 M", "10 M"]
+
+
+def test_numbers_with_prefixes_have_room_on_narrow_axes() -> None:
+    figure = Figure(figsize=(3, 3))
+    axis = figure.subplots()
+    set_plane(axis, Frame(1.0, 1e10, 1.0, 1e10), "x", "y", prefixed=True)
+    figure.draw_without_rendering()
+    boxes = [t.label1.get_window_extent() for t in axis.xaxis.get_major_ticks() if t.label1.get_text()]
+    shown = sorted((box.x0, box.x1) for box in boxes if box.width)
+    assert len(shown) > 2 and all(end < begin for (_, end), (begin, _) in pairwise(shown))
 
 
 def test_fast_machines_have_axes_in_teraflops() -> None:
