@@ -47,6 +47,22 @@ def grouped_allreduce_async_(tensors, name=None): return _grouped_allreduce_asyn
 def broadcast_async(tensor, root_rank, name=None): return _broadcast_async(tensor, tensor, root_rank, name)
 def rank(): return 0
 """
+# Four ranks, two on a node; process sets as since Horovod 0.23. This is rank 2.
+PIECES = """
+def _allgather_async(tensor, output, name, process_set): return "gathered"
+def _grouped_allgather_async(tensors, outputs, name, process_set): return "all gathered"
+def _reducescatter_async(tensor, output, name, op, process_set, pre, post): return "scattered"
+def _alltoall_async(tensor, splits, output, received, name, process_set): return "sent"
+def _allreduce_async(tensor, output, name, op, pre, post, process_set): return "reduced"
+class ProcessSet:
+    def __init__(self, id, ranks): self.process_set_id, self.ranks = id, ranks
+    def size(self): return len(self.ranks)
+everyone = ProcessSet(0, [0, 1, 2, 3])
+def size(): return 4
+def local_size(): return 2
+def is_homogeneous(): return True
+def rank(): return 2
+"""
 IMPORT = "from horovod.torch.optimizer import _DistributedOptimizer, _DistributedAdasumOptimizer, Tensor"
 
 
@@ -162,6 +178,68 @@ def test_requests_are_counted_with_their_bytes(horovod: Site) -> None:
     assert [(size, count) for *_, size, count in said.of("asked.broadcast")] == [(28, 1)]
     assert said.out == "broadcast\nhandles\nhandle of x\n"
     assert said.facts["gradient.bytes"] == "240" and said.facts["gradient.tensors"] == "3"
+
+
+def test_bytes_are_those_of_the_whole(horovod: Site) -> None:
+    horovod.module("horovod.torch.mpi_ops", MPI_OPS + PIECES)
+    said = run(
+        horovod,
+        f"""
+        {IMPORT}
+        from horovod.torch import mpi_ops as m
+        T, all = Tensor, m.everyone
+        print(m._allgather_async(T(10), T(0), "a", all))
+        print(m._grouped_allgather_async([T(1), T(2)], [], "b", all))
+        print(m._reducescatter_async(T(12), T(0), "c", 1, all, 1.0, 1.0))
+        print(m._alltoall_async(T(20), T(4), T(0), T(4), "d", all))
+        _DistributedOptimizer().step()
+        """,
+    )
+    assert said.out == "gathered\nall gathered\nscattered\nsent\n"
+    assert sum(size or 0 for *_, size, _ in said.of("asked.allgather")) == 4 * 4 * (10 + 1 + 2)
+    assert sum(count for *_, count in said.of("asked.allgather")) == 3
+    assert [size for *_, size, _ in said.of("asked.reducescatter")] == [4 * 12]
+    assert [size for *_, size, _ in said.of("asked.alltoall")] == [4 * 20]
+
+
+def test_piece_without_process_sets_is_of_all_ranks(horovod: Site) -> None:
+    old = "def _allgather_async(tensor, output, name): return 'gathered'\ndef size(): return 3\n"
+    horovod.module("horovod.torch.mpi_ops", MPI_OPS + old)
+    said = run(
+        horovod,
+        f"""
+        {IMPORT}
+        from horovod.torch import mpi_ops
+        mpi_ops._allgather_async(Tensor(10), Tensor(0), "a")
+        _DistributedOptimizer().step()
+        """,
+    )
+    assert [size for *_, size, _ in said.of("asked.allgather")] == [4 * 3 * 10]
+
+
+def test_name_tells_of_how_many_ranks_a_process_set_is(horovod: Site) -> None:
+    horovod.module("horovod.torch.mpi_ops", MPI_OPS + PIECES)
+    said = run(
+        horovod,
+        f"""
+        {IMPORT}
+        from horovod.torch import mpi_ops as m
+        some, T = m.ProcessSet(1, [0, 2, 3]), Tensor
+        m._allgather_async(T(10), T(0), "a", process_set=some)
+        for _ in range(2): m._allreduce_async(T(5), T(5), "b", 1, 1.0, 1.0, some)
+        m._allreduce_async(T(6), T(6), "c", 1, 1.0, 1.0, m.ProcessSet(2, [0, 1, 2, 3]))
+        m.is_homogeneous = lambda: False
+        m._allgather_async(T(1), T(0), "d", process_set=some)
+        _DistributedOptimizer().step()
+        """,
+    )
+    told = {name: size for name, *_, size, _ in said.spans if name.startswith("asked.")}
+    assert told == {
+        "asked.allgather.3-2": 4 * 3 * 10,
+        "asked.allreduce.3-2": 4 * 2 * 5,
+        "asked.allreduce": 4 * 6,
+        "asked.allgather.3": 4 * 3,
+    }
 
 
 def test_what_one_step_alone_reduces_is_no_gradient(horovod: Site) -> None:

@@ -1,5 +1,10 @@
 """Horovod under PyTorch: what the training asks for, counted where every request passes.
 
+Bytes are those of the whole, as torch_collectives.py tells them. Of an allgather a rank knows only its own
+piece: that times the ranks that take part stands for the whole. Where pieces differ it is too much at one
+rank, too little at another, and right in the mean over the ranks. An alltoall may send ranks different
+amounts: all it is given is told. The name of a collective of a process set tells how many ranks that has.
+
 A request costs a fraction of a microsecond here: sizes are looked up once per name, and requests close to one
 another are told together. Where the wrapper reads rank 0's timeline, that tells what rank 0 asked for.
 """
@@ -8,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import Marker, horovod_timeline
 from .torch_recorder import Recorder, recorder
@@ -34,11 +39,12 @@ def patch(module: Any, marker: Marker) -> None:
     """module: horovod.torch.mpi_ops."""
     horovod_timeline.say(marker)
     asked = Asked(recorder(marker), module if os.environ.get(horovod_timeline.READ) else None)
+    told = Told(module)
     for name, kind in ASKS.items():
         function = getattr(module, name, None)
         if function is not None:
             wrap = _counting_all if name.startswith("_grouped") else _counting
-            setattr(module, name, wrap(function, kind, asked))
+            setattr(module, name, wrap(function, kind, asked, told))
 
 
 class Asked:
@@ -69,7 +75,7 @@ class Asked:
             if one is not None:
                 self._tell(kind, one)
             self._open[kind] = [now, now, size, count]
-        if kind == "allreduce":
+        if kind.startswith("allreduce"):
             self._gradients[0] += size
             self._gradients[1] += count
 
@@ -91,23 +97,60 @@ class Asked:
             self._record.collective("asked." + kind, *one)
 
 
+class Told:
+    """What is told of a request: its kind, with how many ranks take part where not all do, and its bytes."""
+
+    def __init__(self, module: Any) -> None:
+        """module: horovod.torch.mpi_ops."""
+        self._module = module
+
+    def of(
+        self, kind: str, tensors: Sequence[Any], args: Sequence[Any], kwargs: Dict[str, Any]
+    ) -> Tuple[str, int]:
+        """args, kwargs: of the request, of which one is its process set since Horovod 0.23."""
+        size = sum(map(_size, tensors))
+        group = _process_set(args, kwargs)
+        if kind == "allgather":
+            size *= self._module.size() if group is None else group.size()
+        return kind + ("" if group is None else self._name(group)), size
+
+    def _name(self, group: Any) -> str:
+        """ ".16-2" for 16 ranks with 2 of them on this node; "" for all ranks."""
+        if not group.process_set_id:  # 0: the global one
+            return ""
+        size, ranks = group.size(), group.ranks
+        if size >= self._module.size():
+            return ""
+        if not ranks or not self._module.is_homogeneous():
+            return ".%d" % size
+        # Horovod numbers the ranks of one node one after another.
+        local = self._module.local_size()
+        own = self._module.rank() // local
+        return ".%d-%d" % (size, sum(rank // local == own for rank in ranks))
+
+
+def _process_set(args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
+    every = (*args, *kwargs.values())
+    return next((one for one in every if hasattr(one, "process_set_id")), None)
+
+
 def _size(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def _counting(function: Callable[..., Any], kind: str, asked: Asked) -> Callable[..., Any]:
-    sizes: Dict[str, int] = {}
+def _counting(function: Callable[..., Any], kind: str, asked: Asked, told: Told) -> Callable[..., Any]:
+    known: Dict[str, Tuple[str, int]] = {}
 
     def counted(tensor: Any, output: Any, *args: Any, **kwargs: Any) -> Any:
         handle = function(tensor, output, *args, **kwargs)
         try:
             name = args[0] if args else None  # the name, or the root of a broadcast, which is no text
-            size = sizes.get(name) if type(name) is str else None
-            if size is None:
-                size = _size(tensor)
-                if type(name) is str and kind == "allreduce" and len(sizes) < MAX_NAMES:
-                    sizes[name] = size
-            asked.add(kind, size, 1)
+            one = known.get(name) if type(name) is str else None
+            if one is None:
+                one = told.of(kind, (tensor,), args, kwargs)
+                if type(name) is str and kind == "allreduce" and len(known) < MAX_NAMES:
+                    known[name] = one
+            asked.add(one[0], one[1], 1)
         except Exception:
             return handle
         return handle
@@ -115,11 +158,11 @@ def _counting(function: Callable[..., Any], kind: str, asked: Asked) -> Callable
     return counted
 
 
-def _counting_all(function: Callable[..., Any], kind: str, asked: Asked) -> Callable[..., Any]:
+def _counting_all(function: Callable[..., Any], kind: str, asked: Asked, told: Told) -> Callable[..., Any]:
     def counted(tensors: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         handle = function(tensors, *args, **kwargs)
         try:
-            asked.add(kind, sum(map(_size, tensors)), len(tensors))
+            asked.add(*told.of(kind, tensors, args[1:], kwargs), len(tensors))
         except Exception:
             return handle
         return handle
