@@ -14,6 +14,7 @@ from itertools import groupby
 from statistics import median
 from typing import NamedTuple
 
+from .points import Level
 from .records import Path, RoofPoint, Spread, Stop
 from .roofline import MINIMUM
 from .values import Provenance, Scope, Value, value
@@ -100,6 +101,13 @@ def level_of(readings: Sequence[Reading]) -> str:
         return ""
     common = set.intersection(*known)
     return next((level for level in ("main", MINIMUM) if level in common), MINIMUM)
+
+
+def comparable(known: Sequence[Level], placed: str) -> list[Level]:
+    """Of a job's levels those by which jobs compare: the bytes of tensors, and main memory. placed: at which
+    the job stands (`summary.placed`): cache misses fewer than the bytes of tensors say less than these."""
+    names = (MINIMUM,) if placed == MINIMUM else (MINIMUM, "main")
+    return [level for level in known if _main(level.name) in names]
 
 
 def _main(level: str) -> str:

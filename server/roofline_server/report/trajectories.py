@@ -9,10 +9,10 @@ from ..errors import UnknownRank
 from ..model.evidence import RankEvidence
 from ..model.points import Level, Named, flops_spread, intensity_spread, levels, point
 from ..model.records import RoofPoint, Trajectory
-from ..model.roofline import MINIMUM, Limits, main_memory, title
+from ..model.roofline import MINIMUM, Limits, title
 from ..model.summary import has_flops, placed, summarize
 from ..model.times import runs, union_seconds
-from ..model.trajectory import Reading, in_order, level_of, path
+from ..model.trajectory import Reading, comparable, in_order, level_of, path
 from ..model.values import Provenance, Scope, Value, value
 from ..model.verdicts import ONE_STEP, incomplete, sentence
 from ..store.store import Store
@@ -111,7 +111,7 @@ def _reading(
     job: str, at: str, ranks: Sequence[RankEvidence], limits: Sequence[Limits], throughput: Value
 ) -> Reading:
     values = summarize(ranks, limits, Scope.ROLE).values
-    _, _, reached = placed(ranks, values)
+    at_level, _, reached = placed(ranks, values)
     device = limits[0].device if limits else ""
     who = Named(ranks[0].role, "role", ranks[0].role, "", limits[0].host if limits else "")
     time = _time(ranks)
@@ -126,9 +126,8 @@ def _reading(
         return found._replace(words=_words(found, limits, ranks, values))
 
     known = levels(ranks, values, device) if reached.value else []
-    comparable = [level for level in known if level.name in (MINIMUM, main_memory(device))]
     without = made(Level(MINIMUM, values["intensity.minimum"]))
-    points = {level.name: made(level) for level in comparable}
+    points = {level.name: made(level) for level in comparable(known, at_level)}
     return Reading(job, at, points, without, throughput, values["step_time_median"])
 
 
@@ -194,7 +193,8 @@ def _comparison_notes(role: str, readings: Sequence[Reading]) -> list[str]:
     level = level_of(readings)
     if level == MINIMUM and any(set(r.points) - {MINIMUM} for r in readings):
         notes.append(
-            f"{role}: main memory's traffic was not counted in every job: intensity is over tensor bytes"
+            f"{role}: main memory's traffic was not counted in every job, or as fewer cache misses than its "
+            "tensors have bytes: intensity is over tensor bytes"
         )
     origins = {p.flops_per_second.provenance for r in readings for p in r.points.values()}
     if len(origins) > 1:

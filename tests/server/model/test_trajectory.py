@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from roofline_server.model.points import Level
 from roofline_server.model.records import Path, RoofPoint, Spread
-from roofline_server.model.trajectory import Reading, in_order, level_of, number_of, path, pooled_point
+from roofline_server.model.trajectory import (
+    Reading,
+    comparable,
+    in_order,
+    level_of,
+    number_of,
+    path,
+    pooled_point,
+)
 from roofline_server.model.values import Provenance, Scope, Value
 
 G = 1e9
@@ -71,6 +80,14 @@ ALEXNET = [
     reading("b", "2", 210 * G, 140.0, 2.01, headroom=1.8),
     reading("c", "8", 98 * G, 250.0, 1.99, headroom=3.8),
 ]
+
+
+def test_jobs_compare_by_misses_only_where_the_job_stands_by_them() -> None:
+    every = [Level(name, known(1.0, "FLOP/byte")) for name in ("minimum", "l2", "dram")]
+    assert [level.name for level in comparable(every, "minimum")] == ["minimum"]
+    assert [level.name for level in comparable(every, "dram")] == ["minimum", "dram"]
+    every[2] = every[2]._replace(name="hbm")
+    assert [level.name for level in comparable(every, "hbm")] == ["minimum", "hbm"]
 
 
 def test_path_of_the_paper() -> None:

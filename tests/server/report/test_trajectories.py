@@ -18,6 +18,7 @@ from roofline_server.store.store import Store
 from ..builders import (
     ABSENT,
     BEGIN,
+    CUMULATIVE,
     DRAM,
     END,
     PEAK_F32,
@@ -25,10 +26,12 @@ from ..builders import (
     S,
     batch,
     calls,
+    counter_set,
     kernel,
     marks,
     open_store,
     rank,
+    samples,
 )
 from .work import Host
 
@@ -74,9 +77,17 @@ def put(
             marks=marks(said),
             kernels=[kernel(flops, BYTES if flops else None, how.get("precision", "f32"))],
             calls=calls(called if flops else []),
+            **_missing(how["misses"], end_ns) if "misses" in how else {},
             events=events if flops else [e for e in events if e.kind == pb.EVENT_KIND_FACT],
         ),
     )
+
+
+def _missing(misses: int, end_ns: int) -> dict[str, Any]:
+    """Cache misses of rank 0, so many bytes of them a step."""
+    metrics = [("dram_bytes.llc_bound", CUMULATIVE, False)]
+    read = [(0, t, ((t - 99 * S) * misses // STEP_NS,)) for t in range(99 * S, end_ns + 1, STEP_NS // 2)]
+    return {"counter_sets": [counter_set("perf", metrics)], "samples": [samples(0, read, metrics)]}
 
 
 def scaling(store: Store, job: str, nodes: int, slower: float, *tags: str, **how: Any) -> None:
@@ -230,6 +241,18 @@ def test_tag_that_some_jobs_lack_is_counted_there_and_said_so(scaled: Store) -> 
     found = ask(scaled, "nodes", "1", "2", "3", "4")
     assert [n[0] for n in numbers(found)] == ["1", "2", "3", "4"]
     assert found.notes == ["nodes is a tag of some jobs and counted of the others: 3"]
+
+
+@pytest.mark.parametrize(("second", "intensity"), [(BYTES // 2, 40), (2 * BYTES, 20)], ids=["fewer", "more"])
+def test_misses_count_only_where_they_are_more_than_the_bytes_of_tensors(
+    scaled: Store, second: int, intensity: float
+) -> None:
+    jobs = [f"misses {second} {at}" for at in (1, 2)]
+    for at, job in enumerate(jobs, 1):
+        put(scaled, PLACES["a"], job, "worker", [0], [f"tag.batch={at}"], misses=(2 * BYTES, second)[at - 1])
+    (found,) = ask(scaled, "batch", *jobs).paths
+    assert found.stops[1].point.intensity.value == pytest.approx(intensity)
+    assert {stop.point.level for stop in found.stops} == {"minimum" if intensity == 40 else "dram"}
 
 
 def test_job_without_flops_is_a_stop_without_a_point(scaled: Store) -> None:
