@@ -10,7 +10,7 @@ import numpy as np
 from ..records import ABSENT, Floats, Ints
 from . import verdicts
 from .evidence import NS, KernelEvidence, RankEvidence
-from .rates import over_counted, pool, ratio, total_of
+from .rates import apart, over_counted, pool, ratio, total_of
 from .records import RoofPoint, Spread
 from .roofline import CACHES, MINIMUM, NETWORK, Limits, main_memory
 from .values import Provenance, Scope, Value, value
@@ -168,9 +168,9 @@ def intensity_spread(
 
 def flops_spread(ranks: Sequence[RankEvidence]) -> Spread | None:
     """FLOP/s of single steps; of several ranks their sum in each step that they have in common. Numbers that
-    come again make no sum: which of them belong together is not known."""
+    come again make no sum: which of them belong together is not known; nor do steps at different times."""
     known = [k for k in _kernels(ranks) if k.has_flops and k.complete.any()]
-    if not known or len(known) < len(ranks):
+    if not known or len(known) < len(ranks) or apart(ranks):
         return None
     if len(known) == 1:
         return spread(step_rates(known[0]))

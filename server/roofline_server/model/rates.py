@@ -1,14 +1,25 @@
-"""Pooled numbers of several ranks: sums, means, rates, what a counter did per window."""
+"""Pooled numbers of several ranks: sums, means, rates, what a counter did per window.
+
+Rates of ranks add up over the time that they have in common: each counts for the share of it in which it was
+in steps. So they go with examples/s, which are over the same time; of ranks that worked all at once that is
+the plain sum.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from ..records import Ints
 from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence
+from .times import runs, union_seconds
 from .values import Provenance
+
+Counter = Callable[[RankEvidence], CounterEvidence | None]
+
+MOST = 0.9  # of the common time: who was in steps for less of it was not there all along
+APART = "its ranks worked at different times: a mean over the time in which any of them did"
 
 
 def pool(parts: list[Ints]) -> Ints:
@@ -32,14 +43,37 @@ def ratio(above: float, below: float) -> float | None:
     return float(above) / float(below) if below else None
 
 
-def rate(counted: Sequence[KernelEvidence], field: str) -> float | None:
-    """Sum over ranks of FLOPs in completely watched steps over the time of those steps."""
-    rates = [
-        ratio(total_of(getattr(k, field)[k.complete]), total_of(k.duration_ns[k.complete]) / NS)
-        for k in counted
-    ]
-    known = [rate for rate in rates if rate is not None]
-    return sum(known) if known else None
+def presence(ranks: Sequence[RankEvidence]) -> list[float]:
+    """Of the time in which any of these was in steps, the share in which each was. 1 where a rank has no
+    steps: only its whole run is known."""
+    if len(ranks) < 2:
+        return [1.0] * len(ranks)
+    stretches = [runs(r.steps) for r in ranks]
+    every = union_seconds([stretch for mine in stretches for stretch in mine])
+    return [union_seconds(mine) / every if mine and every else 1.0 for mine in stretches]
+
+
+def apart(ranks: Sequence[RankEvidence]) -> str:
+    """What to say of a rate of ranks that worked at different times; "": they did not."""
+    return APART if min(presence(ranks), default=1.0) < MOST else ""
+
+
+def rate(ranks: Sequence[RankEvidence], field: str) -> float | None:
+    """Sum over ranks, by `presence`, of what was done in completely watched steps over their time."""
+    return _together(ranks, [_rate(r.kernels, field) for r in ranks])
+
+
+def _rate(k: KernelEvidence | None, field: str) -> float | None:
+    if k is None:
+        return None
+    return ratio(total_of(getattr(k, field)[k.complete]), total_of(k.duration_ns[k.complete]) / NS)
+
+
+def _together(ranks: Sequence[RankEvidence], rates: Sequence[float | None]) -> float | None:
+    known = [(rank, rate) for rank, rate in zip(ranks, rates, strict=True) if rate is not None]
+    shares = presence([rank for rank, _ in known])
+    added = sum(share * rate for share, (_, rate) in zip(shares, known, strict=True))
+    return added if known else None
 
 
 def over_counted(known: Iterable[KernelEvidence]) -> Provenance:
@@ -47,10 +81,10 @@ def over_counted(known: Iterable[KernelEvidence]) -> Provenance:
     return Provenance.MEASURED if all(k.on_gpu for k in known) else Provenance.ESTIMATED
 
 
-def counter_rate(counters: Sequence[CounterEvidence], scale: float) -> float | None:
-    """Sum over ranks of total / time."""
-    rates = [c.total / scale / c.seconds for c in counters if c.seconds]
-    return sum(rates) if rates else None
+def counter_rate(ranks: Sequence[RankEvidence], counter: Counter, scale: float) -> float | None:
+    """Sum over ranks of total / time, by `presence`."""
+    found = map(counter, ranks)
+    return _together(ranks, [c.total / scale / c.seconds if c and c.seconds else None for c in found])
 
 
 def per_window(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .evidence import NS, CounterEvidence, RankEvidence, reason_of
-from .rates import counter_rate, coverage_of, per_window
+from .rates import Counter, counter_rate, coverage_of, per_window
 from .values import Provenance, Scope, Value, value
 
 _MEASURED = Provenance.MEASURED
@@ -25,14 +25,14 @@ def resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         why = missing if not counters else "no step lies between two samples" if stepping else "no steps"
         return value(number, unit, _MEASURED, scope, coverage_of(counters, ranks), per_step, why)
 
-    def rate(counters: list[CounterEvidence], unit: str, scale: float, missing: str) -> Value:
-        return value(counter_rate(counters, scale), unit, _MEASURED, scope, missing=missing)
+    def rate(counter: Counter, unit: str, scale: float, missing: str) -> Value:
+        return value(counter_rate(ranks, counter, scale), unit, _MEASURED, scope, missing=missing)
 
     sent = [r.sent for r in ranks if r.sent is not None]
     received = [r.received for r in ranks if r.received is not None]
     return {
         "cpu_time_per_step": each(cpu, "s", NS, no_cpu),
-        "cpu_utilization": rate(cpu, "1", NS, no_cpu),
+        "cpu_utilization": rate(lambda r: r.cpu_ns, "1", NS, no_cpu),
         "memory_peak": value(
             max(peaks, default=None),
             "byte",
@@ -43,8 +43,8 @@ def resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
         ),
         "sent_bytes_per_step": each(sent, "byte", 1, no_tcp),
         "received_bytes_per_step": each(received, "byte", 1, no_tcp),
-        "sent_bytes_per_second": rate(sent, "byte/s", 1, no_tcp),
-        "received_bytes_per_second": rate(received, "byte/s", 1, no_tcp),
+        "sent_bytes_per_second": rate(lambda r: r.sent, "byte/s", 1, no_tcp),
+        "received_bytes_per_second": rate(lambda r: r.received, "byte/s", 1, no_tcp),
     }
 
 

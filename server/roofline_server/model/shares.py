@@ -6,14 +6,15 @@ are never held against the traffic or the energy of the node's CPUs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..records import ABSENT
-from .evidence import CounterEvidence, KernelEvidence, RankEvidence, reason_of
+from .evidence import KernelEvidence, RankEvidence, reason_of
 from .rates import (
+    Counter,
     counted_of,
     counter_rate,
     mean,
@@ -33,8 +34,6 @@ BOUND = "a lower bound: misses of the last cache, 64 bytes each, without prefetc
 NO_HBM = "its kernels ran on a GPU, and nothing counted the traffic of its memory: `run --ncu` does"
 NO_GPU_ENERGY = "its kernels ran on a GPU whose energy nothing reads, or which it does not have alone"
 CPUS_ALONE = "the CPUs' of its node alone, shared out by CPU time: its GPU's is not known"
-
-Counter = Callable[[RankEvidence], CounterEvidence | None]
 
 
 class Over(NamedTuple):
@@ -56,6 +55,7 @@ def of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, V
 def _dram(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
     missing = reason_of(ranks, "dram", "no DRAM counter was read")
     counters = [r.dram for r in ranks if r.dram is not None]
+    per_second = counter_rate(ranks, lambda r: r.dram, 1)
     how = BOUND if any(r.dram_is_bound for r in ranks) else BY_CPU
     seen = counted_of(counters, ranks)
     moved = per_window(counters, ranks, 1) if _stepping(ranks) else None
@@ -65,7 +65,7 @@ def _dram(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Valu
     words = "over a lower bound of the bytes, so an upper bound" if how is BOUND else BY_CPU
     return {
         "bytes_per_step.dram": _shared(moved, "byte", scope, missing, how, seen),
-        "dram_bytes_per_second": _shared(counter_rate(counters, 1), "byte/s", scope, missing, how, seen),
+        "dram_bytes_per_second": _shared(per_second, "byte/s", scope, missing, how, seen),
         "intensity.dram": _shared(
             found.number,
             "FLOP/byte",
@@ -87,7 +87,7 @@ def _energy(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Va
         found = over(ranks, values, lambda r: r.energy)
     return {
         "energy_per_step": _shared(used, "J", scope, missing, how),
-        "power": _shared(counter_rate(counters, 1), "W", scope, missing, how),
+        "power": _shared(counter_rate(ranks, lambda r: r.energy, 1), "W", scope, missing, how),
         "flops_per_joule": _shared(
             found.number, "FLOP/J", scope, missing if used is None else found.why, how + found.which
         ),
@@ -176,7 +176,7 @@ def _profiled(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 
     return {
         "bytes_per_step.dram": measured(median(moved) if _stepping(ranks) else None, "byte", "no steps"),
-        "dram_bytes_per_second": measured(rate(full, "dram"), "byte/s", "no time"),
+        "dram_bytes_per_second": measured(rate(ranks, "dram"), "byte/s", "no time"),
         "intensity.dram": measured(
             ratio(total_of(flops), total_of(moved)), "FLOP/byte", "no DRAM traffic", over_counted(full)
         ),

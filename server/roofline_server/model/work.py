@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .evidence import NS, KernelEvidence, RankEvidence, reason_of
-from .rates import counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio, total_of
+from .rates import apart, counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio, total_of
 from .roofline import TENSOR_BYTES
 from .values import Provenance, Scope, Value, value
 
@@ -15,6 +15,7 @@ _MEASURED, _ANALYTIC = Provenance.MEASURED, Provenance.ANALYTIC
 
 def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     recorded = [r.kernels for r in ranks if r.kernels is not None]
+    counting = [r for r in ranks if r.kernels is not None and r.kernels.has_flops]
     counted = [k for k in recorded if k.has_flops]
     stepping = [
         r.kernels for r in ranks if r.kernels is not None and (len(r.steps.step) or r.kernels.profiled)
@@ -49,7 +50,9 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 
     return {
         "flops_per_step": analytic(median(per_step), "FLOP", without=no_steps),
-        "flops_per_second": _of_others(analytic(rate(counted, "flops"), "FLOP/s"), counted),
+        "flops_per_second": _of_others(
+            analytic(rate(counting, "flops"), "FLOP/s", joined(note, apart(counting))), counted
+        ),
         "bytes_per_step.minimum": analytic(
             median(moved_per_step), "byte", tensors, no_traffic if stepping and len(flops) else no_steps
         ),
@@ -98,13 +101,15 @@ def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Valu
     stepping = any(len(r.steps.step) for r in ranks)
     no_steps = "no steps" if counters and not stepping else missing
 
-    def counted(number: float | None, unit: str, missing: str = missing) -> Value:
-        return value(number, unit, origin, scope, share, "; ".join(notes), missing)
+    def counted(number: float | None, unit: str, missing: str = missing, why: str = "") -> Value:
+        return value(number, unit, origin, scope, share, joined(*notes, why), missing)
 
     per_step = per_window(counters, ranks, 1) if stepping else None
+    counting = [r for r in ranks if r.counted_flops is not None]
+    per_second = counter_rate(ranks, lambda r: r.counted_flops and r.counted_flops.counter, 1)
     return {
         "flops_per_step.measured": counted(per_step, "FLOP", no_steps),
-        "flops_per_second.measured": counted(counter_rate(counters, 1), "FLOP/s"),
+        "flops_per_second.measured": counted(per_second, "FLOP/s", why=apart(counting)),
     }
 
 
@@ -113,9 +118,11 @@ def _of_others(found: Value, counted: Sequence[KernelEvidence]) -> Value:
     if found.value is None or not any(k.profiled for k in counted):
         return found
     how = "FLOPs of profiled steps over the mean time of the others"
-    return found._replace(
-        provenance=Provenance.ESTIMATED, reason="; ".join(filter(None, (how, found.reason)))
-    )
+    return found._replace(provenance=Provenance.ESTIMATED, reason=joined(how, found.reason))
+
+
+def joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
 
 
 def _tensors(counted: Sequence[KernelEvidence]) -> str:

@@ -25,7 +25,7 @@ from roofline_server.model.values import Provenance, Scope, Value
 from roofline_server.records import ABSENT, Ceiling
 
 from ..builders import DRAM, PEAK_F32
-from .test_summary import evidence, ints, kernels, number, of
+from .test_summary import evidence, ints, kernels, number, of, steps
 
 GIB = 2.0**30
 NODE1 = limits("node1", "", [PEAK_F32, DRAM], "f32")
@@ -229,6 +229,13 @@ def test_steps_that_do_not_belong_together_make_no_sum(more: dict[str, Any]) -> 
     one = evidence(kernels=kernels([100, 200], step=ints(0, 1)))
     assert flops_spread([one, evidence(kernels=kernels([100, 200], **more))]) is None
     assert flops_spread([one, evidence()]) is None
+
+
+def test_steps_at_different_times_make_no_sum() -> None:
+    made = kernels([100, 200], step=ints(0, 1))
+    one, later = (evidence(kernels=made, steps=steps((0, t, t + 1), (1, t + 1, t + 2))) for t in (0, 9))
+    assert flops_spread([one, one])
+    assert flops_spread([one, later]) is None
 
 
 def test_intensity_of_ranks_is_pooled() -> None:

@@ -170,6 +170,66 @@ def test_union_is_as_long_as_the_moments_it_holds(found: list[tuple[int, int]]) 
 # -- work ------------------------------------------------------------------------------------------
 
 
+def shifted(seconds: float, **known: Any) -> RankEvidence:
+    """Ten steps of 1 s, back to back, that begin so late."""
+    return evidence(steps=steps(*((k, k + seconds, k + seconds + 1) for k in range(10))), **known)
+
+
+COUNTED_AS_KERNELS = CountedFlops(CounterEvidence(1000.0, 10.0, 10, 100.0))
+
+
+@pytest.mark.parametrize("name", ["flops_per_second", "flops_per_second.measured"])
+@pytest.mark.parametrize(
+    ("late", "together"), [(0, 200), (0.5, 2000 / 10.5), (5, 2000 / 15), (10, 100), (1000, 100)]
+)
+def test_flops_of_a_role_are_over_the_same_time_as_its_examples(
+    name: str, late: float, together: float
+) -> None:
+    both = [
+        shifted(seconds, kernels=kernels([100] * 10), counted_flops=COUNTED_AS_KERNELS)
+        for seconds in (0.0, late)
+    ]
+    found = of(*both)
+    assert number(found[name]) == pytest.approx(together)
+    assert number(found["examples_per_second"]) * 100 / 32 == pytest.approx(together)
+    assert ("different times" in found[name].reason) == (late > 1)
+
+
+def test_one_step_of_a_rank_does_not_count_as_if_it_had_gone_on() -> None:
+    one = evidence(steps=steps((0, 0, 2)), kernels=kernels([100], seconds=2))
+    ten = shifted(0.0, kernels=kernels([100] * 10))
+    found = of(ten, one)["flops_per_second"]
+    assert number(found) == pytest.approx(100 + 100 / 10)
+
+
+def test_rates_of_ranks_without_steps_add_up() -> None:
+    whole = evidence(steps=NONE, kernels=kernels([1000], seconds=10))
+    assert number(of(whole, whole)["flops_per_second"]) == pytest.approx(200)
+    assert number(of(whole, shifted(0.0, kernels=kernels([100] * 10)))["flops_per_second"]) == pytest.approx(
+        200
+    )
+
+
+def test_steps_watched_in_part_count_with_their_rate_for_all() -> None:
+    half = kernels([100] * 10)
+    half.complete[5:] = False
+    found = of(shifted(0.0, kernels=half), shifted(10.0, kernels=kernels([100] * 10)))["flops_per_second"]
+    assert number(found) == pytest.approx(100)
+
+
+def test_traffic_energy_and_cpu_time_of_a_role_are_over_the_same_time() -> None:
+    known = CounterEvidence(50.0, 10.0, 10, 5.0)
+    both = [
+        shifted(seconds, dram=known, energy=known, sent=known, kernels=kernels([100] * 10))
+        for seconds in (0.0, 10.0)
+    ]
+    found = of(*both)
+    for name in ("dram_bytes_per_second", "power", "sent_bytes_per_second"):
+        assert number(found[name]) == pytest.approx(5), name
+    energy = number(found["flops_per_second"]) / number(found["power"])
+    assert energy == pytest.approx(number(found["flops_per_joule"]))
+
+
 def test_work_is_per_complete_step() -> None:
     some = kernels([100, 200, 300, 900], [10, 20, 30, 90], complete=True)
     some.complete[3] = False
