@@ -34,7 +34,8 @@ def as_text(found: TimeRoofline) -> Group:
         parts += ["", *_panel(panel, found.over)]
     every = [value for panel in found.panels for value in _values(panel)]
     parts += about.reasons(every)
-    parts += about.notes(found.notes)
+    told = {value.reason for _, _, value in every if value.value is None}
+    parts += about.notes([note for note in found.notes if note not in told])
     return Group(*parts, "", about.legend(_legend(found)))
 
 

@@ -61,6 +61,14 @@ def test_numbers_of_a_time_roofline_say_what_they_are_of() -> None:
     assert "a step, 5 to 95 %" in times(KERNEL._replace(kind="step"))
 
 
+def test_what_lacks_is_said_once() -> None:
+    (panel,) = TIMES.panels
+    why = panel.launch_overhead.reason
+    assert panel.launch_overhead.value is None and why
+    text = rendered(time_rooflines.as_text(TIMES._replace(notes=["it still runs", why])))
+    assert text.count(why) == 1 and "  - it still runs" in text.splitlines()
+
+
 def test_sentences_of_a_sweep_say_where_in_it() -> None:
     text = times(KERNEL._replace(at="16"), KERNEL._replace(at="64", words="memory takes the time"))
     assert "  convolution forward at batch 16: compute takes the time" in text

@@ -18,6 +18,7 @@ from .wording import number, quantity
 HOLDS = 0.5  # share of the ceiling, in the mean, from which on the network is what holds up
 LITTLE = 0.1  # and below which it is not; between the two bursts may fill it
 PS = "ps"
+NOTHING = "it communicated nothing: the network does not hold it back"
 _VERBS = {"sent": ("sends", "send"), "received": ("receives", "receive")}
 _HELP = ": more servers on other nodes, or fewer bytes"
 
@@ -46,21 +47,23 @@ def load(
     found = busier(values["sent_bytes_per_second"], values["received_bytes_per_second"], inside)
     if moved.value is None or each is None or found is None or moved.value > each.bytes:
         return None
-    ceiling = limits.bandwidth(NETWORK)
-    said = _rate(len(ranks), found)
     if not found.bytes > 0:
-        return Load(
-            f"{said}: the network does not hold it back", Value(None, "1", reason="it moves no bytes")
-        )
+        return Load(NOTHING, Value(None, "1", reason=NOTHING))
+    return _held(ranks, found, limits, sharing)
+
+
+def _held(ranks: Sequence[RankEvidence], found: Busier, limits: Limits, sharing: int) -> Load:
+    said = _rate(len(ranks), found)
+    ceiling = limits.bandwidth(NETWORK)
     if ceiling is None:
         lacks = limits.lacks(NETWORK)
         return Load(f"{said}; {lacks}", Value(None, "1", reason=lacks))
     share = found.bytes / ceiling.value
-    of_what = f"{said}, {number(100 * share)}% of what the network does ({_named(ceiling, limits.host)})"
+    of_what = f"{number(100 * share)}% of what the network does ({_named(ceiling, limits.host)})"
     others = f"; {sharing} ranks of the job share it" if sharing > len(ranks) else ""
     how = f"what the network does in one direction over TCP bytes {found.direction}, in the mean"
     return Load(
-        f"{of_what}: {_verdict(share, ranks)}{others}",
+        f"{said}, {of_what}: {_verdict(share, ranks)}{others}",
         value(1 / share, "1", Provenance.ESTIMATED, Scope.NODE, reason=how),
     )
 

@@ -149,3 +149,14 @@ def test_questions_that_cannot_be(tmp_path: Path) -> None:
         ask(store, "host")
     with pytest.raises(UnknownRank):
         ask(store, ranks=("worker:9",))
+
+
+def test_ceilings_that_came_late_are_noted_where_widths_are_of_them(tmp_path: Path) -> None:
+    store = store_of(tmp_path, Call(GEMM, 1, US))
+    view = store.view("job")
+    assert view is not None
+    late = [
+        f"ceilings of host-a ({name}) came while the job ran" for name in ("net.tcp to b", "peak.f32.512")
+    ]
+    found = breakdown(store, view._replace(machine_notes=late), Subject("job", ALL_STEPS, ()), "role")
+    assert set(late) & set(found.notes) == {late[1]}

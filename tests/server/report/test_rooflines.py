@@ -297,6 +297,66 @@ def test_without_a_network_ceiling_it_says_what_to_run(store: Store) -> None:
     assert [note for note in found.notes if "bench net" in note] == [advice]
 
 
+@pytest.mark.parametrize("points", ["rank", "role"])
+def test_server_is_held_against_the_network_by_its_bytes(store: Store, points: str) -> None:
+    filled(store)
+    there = NET._replace(peer="hosta")  # of host b, where the server is, too
+    found = asked(store, "network", points, ceilings=(PEAK_F32, DRAM, NET, there))
+    server = next(p for p in found.points if p.role == "ps")
+    # It sends 1 byte a microsecond, of 1 GB/s.
+    assert server.words == (
+        "it sends 1 MB/s, 0.1% of what the network does (1 GB/s, net.tcp to hosta): "
+        "the network does not hold it back"
+    )
+    assert same(server.headroom.value, 1000)
+    assert (server.flops_per_second.value, server.intensity.value, server.attainable.value) == (None,) * 3
+    assert server.flops_per_second.reason
+    worker = next(p for p in found.points if p.role == "worker")
+    assert "of what the network does" not in worker.words
+    classic = next(p for p in asked(store, "classic", points).points if p.role == "ps")
+    assert (classic.headroom.value, "network" in classic.words) == (None, False)
+
+
+def test_server_whose_bytes_nobody_counted_says_why_as_before(store: Store) -> None:
+    filled(store)
+    view = view_of(store, "network")
+    steps = {name: table for name, table in view.steps.items() if name != "steps_tcp"}
+    found = roofline(store, view._replace(steps=steps), Subject("job", ALL_STEPS, ()), "network", "rank")
+    server = next(p for p in found.points if p.role == "ps")
+    assert server.words == server.flops_per_second.reason
+
+
+def test_loopback_is_no_network_and_is_noted(store: Store) -> None:
+    A.greet(store)
+    A.put(store, *training(WORKERS, stepping=(0, 1)))
+    itself = NET._replace(peer="hosta")
+    note = "network of hosta: measured from hosta to itself, over loopback: this is no network"
+    assert note in asked(store, "network", ceilings=(PEAK_F32, DRAM, itself)).notes
+    assert note not in asked(store, "classic", ceilings=(PEAK_F32, DRAM, itself)).notes
+    alone = asked(store, "network", ceilings=(PEAK_F32, DRAM)).notes
+    advice = "run `roofline-client bench net --from hosta --to hosta`"
+    assert f"no network ceiling of hosta: {advice}" in alone
+
+
+def test_ceilings_that_came_late_are_noted_where_they_are_used(store: Store) -> None:
+    filled(store)
+    net, memory = (
+        f"ceilings of hosta ({names}) were measured after the job"
+        for names in ("net.tcp to hostb", "dram.triad")
+    )
+
+    def notes(kind: str, *late: str) -> set[str]:
+        view = view_of(store, kind)._replace(machine_notes=late)
+        said = roofline(store, view, Subject("job", ALL_STEPS, ()), kind, "rank").notes
+        return set(late) & set(said)
+
+    assert notes("network", net, memory) == {net}
+    assert notes("classic", net, memory) == {memory}
+    assert notes("hierarchical", net, memory) == {net, memory}
+    everything = "ceilings of hosta were measured after the job"
+    assert notes("classic", everything) == notes("network", everything) == {everything}
+
+
 @pytest.mark.parametrize("points", ["step", "phase", "kernel"])
 def test_network_has_no_points_of_parts_of_ranks(store: Store, points: str) -> None:
     filled(store)

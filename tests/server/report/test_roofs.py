@@ -143,6 +143,7 @@ def test_network_that_only_the_peer_measured_is_taken_the_other_way_round(store:
     slope = found.bandwidth("network")
     assert slope and (slope.value, slope.peer, found.lacks("network")) == (1e9, "hosta", "")
     assert "from hosta to hostb, not the other way" in found.network_note
+    assert "`roofline-client bench net --from hostb --to hosta`" in found.network_note
     (line,) = [x for x in roofs.roofs(view, "f32", kind="network")[1].lines if x.kind == "network"]
     assert "from hosta" in line.label
     own = roofs.limits(view, "hosta", "", "f32")
@@ -152,7 +153,9 @@ def test_network_that_only_the_peer_measured_is_taken_the_other_way_round(store:
 def test_what_stays_on_one_node_is_held_against_the_node_itself(store: Store) -> None:
     itself = NETWORK._replace(peer="hosta", value=9e9)
     view = job_on(store, A, ceilings=(PEAK_F32, NETWORK, itself))
-    assert roofs.limits(view, "hosta", "", "f32").bandwidth("network") == itself
+    found = roofs.limits(view, "hosta", "", "f32")
+    assert found.bandwidth("network") == itself
+    assert found.network_note == "measured from hosta to itself, over loopback: this is no network"
     view = job_on(store, A, ceilings=(PEAK_F32, NETWORK))
     assert roofs.limits(view, "hosta", "", "f32").bandwidth("network") is None
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_server.records import Ceiling, Machine
-from roofline_server.store.versions import Saying, begins_of, follows, is_another, used
+from roofline_server.store.versions import Saying, begins_of, follows, is_another, is_of, used
 
 from ..builders import DRAM, PEAK_F32, machine
 
@@ -202,3 +202,29 @@ def test_doubted_ceilings_are_better_than_none() -> None:
     other = machine(ceilings=[measured(290)], cpu_model="another CPU")
     said = sayings((100, machine(ceilings=[doubted(90)])), (300, other))
     assert used(said, 150, 200).machine.ceilings == (doubted(90),)
+
+
+# -- which notes matter -----------------------------------------------------------------------------
+
+
+def test_note_on_late_ceilings_matters_to_whom_uses_one_of_them() -> None:
+    net, again = NET._replace(time_ns=190), NET._replace(time_ns=290, peer="node3")
+    kept = sayings((100, OLD), (200, machine(ceilings=[*OLD.ceilings, net, again])))
+    note = used(kept, 120, 150).note
+    assert note.endswith("were measured after the job")
+    assert is_of(note, {"net.tcp"}) and not is_of(note, {c.name for c in OLD.ceilings})
+    both = f"{note}; {note.replace('net.tcp', 'dram.triad')}"
+    assert is_of(both, {"dram.triad"}) and not is_of(both, {"l2.read"})
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "ceilings of node1 were measured after the job",
+        "ceilings of node1 (net.tcp to node2, net.grpc and 3 more) were measured after the job",
+        "ceilings or hardware of node1 changed while the job ran: what held at its begin is used (version 1)",
+        "ceilings of node1 (net.tcp) from before the job are not used: others took 86% of the CPUs",
+    ],
+)
+def test_note_that_names_no_late_ceilings_or_not_all_matters_to_everyone(note: str) -> None:
+    assert is_of(note, {"l2.read"}) and is_of(note, ())
