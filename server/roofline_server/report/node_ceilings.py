@@ -7,7 +7,7 @@ from collections.abc import Collection
 from ..records import Ceiling, Machine
 from ..store.versions import is_of
 from ..store.view import JobView
-from .members import nodes_of
+from .members import extent, nodes_of
 
 ROOFING = ("compute", "memory")  # kinds that calibrate measures; the network is measured at another time
 
@@ -44,5 +44,7 @@ def cpus_of(view: JobView, host: str) -> int:
 
 def late_notes(view: JobView, kinds: Collection[str]) -> list[str]:
     """The words on the job's machines, without those on ceilings of other kinds that came late."""
-    names = {c.name for host in hosts(view) for c in ceilings(view, host) if c.kind in kinds}
-    return [note for note in view.machine_notes if is_of(note, names)]
+    mine = [c for host in hosts(view) for c in ceilings(view, host) if c.kind in kinds]
+    begin_ns, _ = extent(view)
+    late = any(not c.time_ns or c.time_ns > begin_ns for c in mine)
+    return [note for note in view.machine_notes if is_of(note, {c.name for c in mine}, late)]

@@ -166,12 +166,12 @@ def _belated(
     return [f"ceilings of {host}{_names(some, whole)} {words}" for words, some in late.items()]
 
 
-def is_of(note: str, names: Collection[str]) -> bool:
+def is_of(note: str, names: Collection[str], late: bool = True) -> bool:
     """Whether a note of `used` matters where ceilings of these names are used: not if it only says of others
-    that they came late."""
+    that they came late. late: whether any of them can have, which decides where it does not name all."""
     told = [_LATE.fullmatch(part) for part in note.split("; ")]
     words = {word for found in told if found for name in found[1].split(", ") for word in name.split()}
-    return not all(told) or "more" in words or not words.isdisjoint(names)
+    return not all(told) or not words.isdisjoint(names) or (late and "more" in words)
 
 
 def _names(some: Sequence[Ceiling], whole: Sequence[Ceiling]) -> str:

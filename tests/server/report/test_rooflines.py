@@ -50,8 +50,10 @@ def asked(
     steps: Steps = ALL_STEPS,
     ranks: tuple[str, ...] = (),
     ceilings: Sequence[Ceiling] = EVERY,
+    said: Sequence[str] = (),
 ) -> Roofline:
-    view = view_of(store, kind, points, ceilings)
+    """said: of the machines."""
+    view = view_of(store, kind, points, ceilings)._replace(machine_notes=said)
     return roofline(store, view, Subject("job", steps, ranks), kind, points)
 
 
@@ -355,6 +357,11 @@ def test_ceilings_that_came_late_are_noted_where_they_are_used(store: Store) -> 
     assert notes("hierarchical", net, memory) == {net, memory}
     everything = "ceilings of hosta were measured after the job"
     assert notes("classic", everything) == notes("network", everything) == {everything}
+    # Of those that it does not name it is not said when they came.
+    some = "ceilings of hosta (net.tcp to hostb and 4 more) were measured after the job"
+    assert notes("classic", some) == {some}
+    early = tuple(c._replace(time_ns=1) for c in EVERY)
+    assert some not in asked(store, ceilings=early, said=[some]).notes
 
 
 @pytest.mark.parametrize("points", ["step", "phase", "kernel"])

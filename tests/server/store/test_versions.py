@@ -228,3 +228,9 @@ def test_note_on_late_ceilings_matters_to_whom_uses_one_of_them() -> None:
 )
 def test_note_that_names_no_late_ceilings_or_not_all_matters_to_everyone(note: str) -> None:
     assert is_of(note, {"l2.read"}) and is_of(note, ())
+
+
+def test_note_that_names_not_all_matters_only_where_a_used_ceiling_can_be_late() -> None:
+    note = "ceilings of node1 (net.tcp to node2, net.grpc to node2 and 3 more) were measured after the job"
+    assert not is_of(note, {"l2.read"}, late=False)
+    assert is_of(note, {"net.grpc"}, late=False)
