@@ -17,6 +17,7 @@ from .experiments import pooled as pooled_notes
 from .gathering import check
 from .kernel_totals import NEEDED as OF_KERNELS
 from .kernel_totals import kernel_totals
+from .node_ceilings import late_notes
 from .records import Subject
 from .roofs import limits
 from .steps import chosen
@@ -25,6 +26,7 @@ from .time_panels import Drawn, Launches, launches_of, panel
 from .time_works import Found, kernels, steps
 
 POINTS: dict[str, Needed] = {"kernel": OF_KERNELS, "step": OF_REPORT}
+USED = ("compute", "memory", "overhead")  # kinds of ceilings
 MOST_JOBS = 64
 ADVICE = "start ranks with `roofline-agent run -- CMD`"
 
@@ -92,7 +94,7 @@ def _job(store: Store, name: str, asked: Asked, points: str) -> _Job:
         raise unknown_job(name, store.jobs())
     subject = asked.subject._replace(job=name)
     ranks = evidence(view, subject) if whole else {}
-    notes = list(view.machine_notes)
+    notes = late_notes(view, USED)
     if points == "kernel":
         totals = kernel_totals(store, view, subject.steps, chosen(view, subject.ranks))
         found = kernels(view, totals)

@@ -10,6 +10,7 @@ from roofline_server.model.records import About, TimePanel, TimePoint, TimeRoofl
 from roofline_server.model.values import Provenance
 from roofline_server.report import time_rooflines, time_works
 from roofline_server.report.evidence import NEEDED as OF_REPORT
+from roofline_server.report.kernel_totals import NEEDED as OF_KERNELS
 from roofline_server.report.records import ALL_STEPS, Steps, Subject
 from roofline_server.report.time_rooflines import Asked, time_roofline
 from roofline_server.store.store import Store
@@ -333,6 +334,19 @@ def test_without_launch_overhead_there_is_no_box_and_nothing_is_bound_by_it(tmp_
     panel = only(found)
     assert (panel.boxes, panel.points[0].bound) == ([], "memory")
     assert any("calibrate --python PATH" in note for note in found.notes)
+
+
+def test_ceilings_that_came_late_are_noted_where_they_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(tmp_path, Call(GEMM, 1, 20 * US))
+    view = store.view("job", OF_KERNELS)
+    assert view is not None
+    names = ("net.tcp to b", "launch", "dram.triad")
+    late = [f"ceilings of host-a ({name}) were measured after the job" for name in names]
+    told = view._replace(machine_notes=late)
+    monkeypatch.setattr(store, "view", lambda *_: told)
+    assert set(late) & set(ask(store).notes) == set(late[1:])
 
 
 def test_zero_bytes_and_zero_time_have_no_place_and_are_named(tmp_path: Path) -> None:
