@@ -202,8 +202,7 @@ def test_sql_is_known_to_the_store_only() -> None:
     used = {
         ast.unparse(node)
         for node in ast.walk(tree("server/roofline_server/ingest/service.py"))
-        if isinstance(node, ast.Attribute)
-        and ast.unparse(node).startswith(("sqlite3.", "sqlalchemy."))
+        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith(("sqlite3.", "sqlalchemy."))
     }
     assert used <= {"sqlite3.Error"}
 

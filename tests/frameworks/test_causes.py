@@ -62,7 +62,8 @@ def parameter_servers(site: Site, python: str, *options: Any, steps: int = 150) 
 def test_healthy_ranks_are_not_named(watched: Site, torch_python: str) -> None:
     found = ddp(watched, torch_python, "--batch", 256, "--width", 1024, steps=100)
     assert named(found) == []
-    assert found["verdict"] == "no rank holds the others up"
+    # On a busy machine they may wait for each other, by turns.
+    assert found["verdict"] == "no rank holds the others up" or "for none in particular" in found["verdict"]
     assert [rank["rank"] for rank in found["ranks"]] == ["ddp:0", "ddp:1"]
 
 
@@ -75,17 +76,17 @@ def test_rank_that_sleeps_is_named(watched: Site, torch_python: str) -> None:
 
 
 @pytest.fixture
-def half_a_core() -> Iterator[Path]:
-    """A new control group with half a core, of either version; skips where none can be had."""
+def a_third_of_a_core() -> Iterator[Path]:
+    """A new control group with a third of a core, of either version; skips where none can be had."""
     name = f"roofline-test-{os.getpid()}"
     first, second = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
     group = (first if first.exists() else second) / name
     try:
         group.mkdir()
         if first.exists():
-            (group / "cpu.cfs_quota_us").write_text("50000")
+            (group / "cpu.cfs_quota_us").write_text("30000")
         else:
-            (group / "cpu.max").write_text("50000 100000")
+            (group / "cpu.max").write_text("30000 100000")
     except OSError as error:
         with contextlib.suppress(OSError):
             group.rmdir()
@@ -99,12 +100,14 @@ def half_a_core() -> Iterator[Path]:
     group.rmdir()
 
 
-def test_rank_with_half_a_core_is_named(watched: Site, torch_python: str, half_a_core: Path) -> None:
-    steps = 300
+def test_rank_with_a_third_of_a_core_is_named(
+    watched: Site, torch_python: str, a_third_of_a_core: Path
+) -> None:
+    steps = 240
     script = [DDP, "--steps", steps, "--batch", 256, "--width", 1024]
     training = watched.start(torchrun(torch_python, wrapping("--job", JOB), script), "training.log")
     pids = wait_until(lambda: processes(watched), what="both ranks are found")
-    (half_a_core / "cgroup.procs").write_text(str(pids["ddp:1"]))
+    (a_third_of_a_core / "cgroup.procs").write_text(str(pids["ddp:1"]))
     since = watched.steps("ddp:0", JOB) + 30
     assert since < steps / 2, "the training is too fast for this test"
     assert training.wait(timeout=200) == 0, watched.log("training.log")
