@@ -125,6 +125,11 @@ class Site:
         """Steps of a rank the server knows of; 0 before it knows the rank."""
         return self.seen(job).get(rank, {}).get("steps") or 0
 
+    def worked(self, rank: str, steps: float, job: str = "42") -> bool:
+        """Whether so many steps of a rank are known, and work in them: kernels come after the marks."""
+        seen = self.seen(job).get(rank, {})
+        return seen.get("steps") == steps and seen.get("flops_per_step") is not None
+
     def seen(self, job: str = "42") -> dict[str, dict[str, float | None]]:
         """rank -> metric -> number, as the server has it now; nothing before it knows the job."""
         ranks = known.ranks if (known := self.known(job)) else []

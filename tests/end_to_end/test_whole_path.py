@@ -34,7 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         server_rank = site.serving_rank()
         workers = [site.rank("worker", i, 60, 0.03, 16) for i in range(2)]
         assert [w.wait(timeout=60) for w in workers] == [0, 0]
-        wait_until(lambda: [site.steps(f"worker:{i}") for i in range(2)] == [60, 60], what="all steps arrive")
+        wait_until(lambda: all(site.worked(f"worker:{i}", 60) for i in range(2)), what="all steps arrive")
         server_rank.send_signal(signal.SIGTERM)
         assert server_rank.wait(timeout=60) == -signal.SIGTERM
         yield site
@@ -48,7 +48,7 @@ def test_report_agrees_with_what_the_ranks_did(trained: Site) -> None:
     for index in range(2):
         seen = values(report, f"worker:{index}")
         assert seen["steps"] == 60
-        assert seen["step_time_median"] == pytest.approx(0.03, rel=0.5)
+        assert 0.03 <= seen["step_time_median"] < 0.3  # it sleeps 0.03 s a step, or longer where others run
         assert seen["examples_per_second"] == pytest.approx(
             printed_rate(site.log(f"worker{index}.log")), rel=0.05
         )

@@ -74,5 +74,5 @@ def test_report_has_the_flops_of_the_formula(
     steps = 15
     wrapped = [str(part) for part in wrapping("--job", 3, "--role", "worker")]
     finish([*wrapped, *command(torch_python, kernel, *options, "--steps", steps)], site.environ)
-    wait_until(lambda: site.steps("worker:0", "3") == steps, what="all steps arrive")
+    wait_until(lambda: site.worked("worker:0", steps, "3"), what="all steps and kernels arrive")
     assert values(site.report("3"), "worker:0")["flops_per_step"] == flops

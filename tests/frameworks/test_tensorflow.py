@@ -61,7 +61,7 @@ def assert_work(site: Site, rank: str, printed: str, breaks: bool = True) -> lis
     assert found, printed
     steps, images = int(found[1]), int(found[2])
     assert (steps, images) == (EPOCHS * STEPS, EPOCHS * STEPS * BATCH)
-    wait_until(lambda: site.steps(rank, JOB) == steps, what=f"all steps of {rank} arrive")
+    wait_until(lambda: site.worked(rank, steps, JOB), what=f"all steps of {rank} arrive")
     rows = rows_of(site, rank)
     assert [int(row["step"]) for row in rows] == list(range(steps)), "numbers go on from epoch to epoch"
     assert sum(int(row["examples"]) for row in rows) == images

@@ -87,6 +87,7 @@ def test_report_of_a_real_training(
     assert (steps, images) == (workers * each, workers * each * BATCH)
     names = [f"worker:{index}" for index in range(workers)]
     wait_until(lambda: sum(site.steps(name, JOB) for name in names) == steps, what="all steps arrive")
+    wait_until(lambda: all(site.worked(name, site.steps(name, JOB), JOB) for name in names), what="kernels")
     report = site.report(JOB)
     assert [role["role"] for role in report["roles"]] == ["chief", "ps", "worker"]
     assert report["mode"] == mode

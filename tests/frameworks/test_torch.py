@@ -195,7 +195,7 @@ def test_torch_steps_and_flops(site: Site, torch_python: str) -> None:
     site.agent()
     done = finish(run(torch_python, wrapping("--job", 7, "--role", "ddp"), TRAINING, STEPS), site.environ)
     assert done.stdout == finish(run(torch_python, [], TRAINING, STEPS), site.environ).stdout
-    wait_until(lambda: site.steps("ddp:0", "7") == STEPS, what="all steps arrive")
+    wait_until(lambda: site.worked("ddp:0", STEPS, "7"), what="all steps and kernels arrive")
     seen = values(site.report("7"), "ddp:0")
     assert seen["flops_per_step"] == FLOPS_PER_STEP
     assert seen["examples_per_second"] is None  # nobody said how many examples a step has
@@ -212,7 +212,7 @@ def test_ddp_from_end_to_end(site: Site, torch_python: str) -> None:
     own = said(finish(command, site.environ).stdout)
     for rank, (line,) in own.items():
         key = f"ddp:{rank}"
-        wait_until(lambda key=key: site.steps(key, "8") == steps, what=f"all steps of {key} arrive")
+        wait_until(lambda key=key: site.worked(key, steps, "8"), what=f"all steps of {key} arrive")
         seen = values(site.report("8"), key)
         assert seen["flops_per_step"] == line["flops_per_step"]
         assert seen["examples_per_second"] == pytest.approx(32 / seen["step_time_median"], rel=0.5)
