@@ -15,7 +15,7 @@ _LEVELS = ("l1", "l2", "l3", "dram")
 _CLEARLY = 1.1  # by so much another is higher before it says anything
 # Wide vectors may slow the clock down, and some CPUs have one unit for them and two for narrow ones.
 _CLEARLY_NARROW = 1.6
-_SPREAD = 0.3  # beyond it the runs had little in common
+_SHORT = 0.2  # where half of the runs fall short of the best by more, it may have been disturbed too
 _ONE = ".one"
 
 
@@ -40,8 +40,8 @@ def too_low(new: Ceiling, before: Iterable[Ceiling]) -> list[str]:
 
 def _against(one: Ceiling, others: Iterable[Ceiling]) -> str:
     reasons = [f"{why} was measured higher" for why in _shown_low(one, others)]
-    if one.spread > _SPREAD:
-        reasons.append(f"its runs differ by {one.spread:.0%}")
+    if one.median is not None and one.median < (1 - _SHORT) * one.value:
+        reasons.append(f"half of its runs fell short by {1 - one.median / one.value:.0%} or more")
     return "; ".join(reasons)
 
 
