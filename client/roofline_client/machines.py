@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.text import Text
 
-from . import units
+from . import flat, units
 from .columns import Column, Columns
 from .documents import document
 from .errors import NotFound
@@ -128,7 +126,8 @@ def as_csv(machines: Sequence[MachineVersion]) -> str:
         begin = (*version, int(one.connected), *hardware)
         ceilings: Sequence[Sequence[Any]] = one.machine.ceilings or [[None] * len(Ceiling._fields)]
         rows += [(*begin, *ceiling) for ceiling in ceilings]
-    return _csv((*head, *(f"ceiling_{name}" for name in Ceiling._fields)), rows)
+    columns = (*head, *(f"ceiling_{name}" for name in Ceiling._fields))
+    return flat.as_csv(flat.Table(columns, rows, {}))
 
 
 # -- side by side -------------------------------------------------------------------------------------------
@@ -226,12 +225,4 @@ def comparison_csv(machines: Sequence[MachineVersion]) -> str:
         for one, value, ratio in zip(machines, row.values, row.ratios, strict=True)
     ]
     head = ("device", "ceiling", "unit", "provenance", "host", "version", "value", "ratio_to_first")
-    return _csv(head, rows)
-
-
-def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return out.getvalue()
+    return flat.as_csv(flat.Table(head, rows, {}))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
-from . import units
+from . import flat, units
 from .columns import Column, Columns
 from .documents import document
 from .names import clean, tagged
@@ -286,8 +284,4 @@ def _value_cells(v: Value) -> tuple[Any, ...]:
 
 def as_csv(report: Report) -> str:
     """The report as CSV; an absent value is an empty cell with its reason in the last column."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    writer.writerows(rows(report))
-    return out.getvalue()
+    return flat.as_csv(flat.Table(CSV_COLUMNS, list(rows(report)), {}))

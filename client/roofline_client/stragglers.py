@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
-from . import units
+from . import flat, units
 from .columns import Column, Columns
 from .documents import document
 from .names import clean
@@ -155,8 +153,4 @@ def rows(found: Stragglers) -> Iterator[tuple[Any, ...]]:
 
 def as_csv(found: Stragglers) -> str:
     """CSV; an absent value is an empty cell with its reason in the last column."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    writer.writerows(rows(found))
-    return out.getvalue()
+    return flat.as_csv(flat.Table(CSV_COLUMNS, list(rows(found)), {}))

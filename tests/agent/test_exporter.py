@@ -420,7 +420,7 @@ def test_many_rejections_do_not_stop_the_stream(line: Line) -> None:
     line.fill(WINDOW)
     wait_for(lambda: line.spool.dropped == WINDOW)
     line.fill(1)
-    wait_for(lambda: WINDOW + 1 in script.batches, seconds=2)
+    wait_for(lambda: WINDOW + 1 in script.batches)
 
 
 def test_hello_is_said_again_when_ceilings_change(line: Line) -> None:

@@ -346,8 +346,13 @@ def test_phase_takes_any_name(sender: Sender, agent: FakeAgent, name: object) ->
 
 @pytest.mark.parametrize("name", ["\udc80", Hostile()], ids=["surrogate", "hostile"])
 def test_phase_never_raises(sender: Sender, agent: FakeAgent, name: object) -> None:
+    ran = False
     with roofline_step.phase(name):  # type: ignore[arg-type]
+        ran = True
+    assert ran
+    with roofline_step.phase("input"):
         pass
+    assert [m.phase for m in agent.marks(2)][-1] == "input", "what comes next is told"
 
 
 def test_long_phase_name_is_cut_between_characters(sender: Sender, agent: FakeAgent) -> None:

@@ -53,6 +53,8 @@ def carry_out(order: Order, out: IO[str], say: Callable[[str], None]) -> None:
     why_not = _keep(order, result)
     compared = _compare(order, result, theirs, say)
     if order.as_json:
+        if why_not:
+            say(f"roofline-agent calibrate: {why_not}")
         _print(out, json.dumps({**to_json(result), **_rows_to_json(compared)}, indent=2))
     else:
         _show_rest(order, result, compared, why_not, out)

@@ -74,13 +74,15 @@ def measure(
 
     for measurement in PARTS[part](Bench(machine), plan, listener):
         new = tell(measurement)
-        before = [ceiling for _, ceiling in known.values() if new and ceiling.name != new.name]
-        for name in too_low(new, before) if new and plan.patient else ():
+        if new is None or not plan.patient:
+            continue
+        before = [ceiling for _, ceiling in known.values() if ceiling.name != new.name]
+        for name in too_low(new, before):
             if name not in twice and can_be_repeated(known[name][1], new):
                 twice.add(name)
                 tell(known[name][0])
 
 
-def can_be_repeated(one: Ceiling, latest: Ceiling | None) -> bool:
+def can_be_repeated(one: Ceiling, latest: Ceiling) -> bool:
     """Whether the buffers it runs through are still there: only those of the latest one's CPUs are."""
-    return one.kind == "compute" or (latest is not None and one.threads == latest.threads)
+    return one.kind == "compute" or one.threads == latest.threads

@@ -168,11 +168,11 @@ def examples_of(arguments: Any) -> Optional[int]:
             if shape:
                 return int(shape[0])
     except Exception:
-        pass
+        pass  # of this TensorFlow that is not there, or not so: the slower way tells the same
     try:
         return _first_size(arguments)
     except Exception:
-        return None
+        return None  # how many is unknown then, which a report says; a training must not hear of it
 
 
 def _first_size(arguments: Any) -> Optional[int]:

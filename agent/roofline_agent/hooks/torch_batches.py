@@ -119,7 +119,7 @@ def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
         try:
             return int(batch[0].shape[0])
         except Exception:
-            pass
+            pass  # empty, nested, or no tensor first: looked through below
     if not isinstance(batch, (list, tuple)):
         shape = getattr(batch, "shape", None)
         if shape is not None:

@@ -119,3 +119,9 @@ def many(amount: float, what: str) -> str:
     """ "1 launch", "1.5 launches", "12,000 launches": what: the singular."""
     said = number(amount)
     return f"{said} {what}" if said == "1" else f"{said} {what}{'es' if what.endswith('ch') else 's'}"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """The first names and how many more there are: "a, b, c, d and 3 more"."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

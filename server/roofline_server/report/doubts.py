@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..model.records import Roof
+from ..model.wording import listed
 from ..records import Ceiling
-
-NAMED = 4  # ceilings in one note
 
 
 def notes(roofs: Iterable[Roof]) -> list[str]:
@@ -26,12 +25,7 @@ def doubts(where: str, ceilings: Sequence[Ceiling]) -> list[str]:
         if c.doubt:
             whose.setdefault(c.doubt, []).append(c.name)
     return [
-        f"{where}: {_some(names)} may be too low ({doubt}), and what is held against it too near its roof; "
+        f"{where}: {listed(names)} may be too low ({doubt}), and what is held against it too near its roof; "
         "calibrate again while the node is idle"
         for doubt, names in whose.items()
     ]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import BadRequest, UnknownJob, unknown_job
 from ..model.evidence import RankEvidence
 from ..model.trajectory import number_of
+from ..model.wording import listed
 from ..records import ABSENT
 from ..store.store import Store
 from ..store.tags import EXPERIMENT
@@ -62,8 +63,7 @@ def _told(names: Sequence[str], text: str) -> str:
     known = list(dict.fromkeys(names))
     if len(known) == 1:
         return f"job {known[0]}: {text}"
-    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return f"jobs {', '.join(known[:MOST_NAMED])}{more}: {text}"
+    return f"jobs {listed(known, MOST_NAMED)}: {text}"
 
 
 def slim(view: JobView) -> JobView:

@@ -8,6 +8,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from ..model.values import Provenance
+from ..model.wording import listed
 from ..records import Ceiling, Machine
 
 # Installed memory as the kernel counts it differs a little from boot to boot.
@@ -181,8 +182,7 @@ def _names(some: Sequence[Ceiling], whole: Sequence[Ceiling]) -> str:
     peers = (f"to {c.peer}" if c.peer else "" for c in some)
     each = zip((c.device for c in some), (c.name for c in some), peers, strict=True)
     names = list(dict.fromkeys(" ".join(filter(None, parts)) for parts in each))
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f" ({', '.join(names[:MOST_NAMES])}{more})"
+    return f" ({listed(names, MOST_NAMES)})"
 
 
 def begins_of(sayings: Sequence[Saying]) -> list[int]:

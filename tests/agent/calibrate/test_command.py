@@ -151,6 +151,9 @@ def test_hurried_result_replaces_no_thorough_one(order: Order) -> None:
     kept = store.load(order.path)
     assert kept is not None
     assert kept.effort == "full"
+    said: list[str] = []
+    carry_out(quick._replace(as_json=True), io.StringIO(), said.append)
+    assert len(said) == 1 and "not kept: --quick" in said[0]
 
 
 def test_ceilings_measured_beside_a_training_say_so(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
