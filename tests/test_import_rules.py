@@ -162,7 +162,9 @@ def test_agent_names_no_heavy_library() -> None:
     assert [str(one) for one in all_imports(under("agent/")) if one.module.endswith("compare.gemm")] == []
 
 
-@pytest.mark.parametrize("module", ["roofline_agent.daemon", "roofline_agent.cli", "roofline_agent.wrapper"])
+@pytest.mark.parametrize(
+    "module", ["roofline_agent.daemon", "roofline_agent.cli", "roofline_agent.run.wrapper"]
+)
 def test_agent_loads_no_heavy_library(module: str) -> None:
     code = f"import {module}, sys; print(sorted(set({HEAVY}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -171,16 +173,17 @@ def test_agent_loads_no_heavy_library(module: str) -> None:
 
 def test_wrapper_loads_no_grpc() -> None:
     """One wrapper a rank: it must not cost what a gRPC library costs."""
-    code = "import roofline_agent.wrapper, sys; print(sorted({'grpc', 'google.protobuf'} & set(sys.modules)))"
+    loaded = "sorted({'grpc', 'google.protobuf'} & set(sys.modules))"
+    code = f"import roofline_agent.run.wrapper, sys; print({loaded})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_wire_is_known_at_the_edges_only() -> None:
     edges = (
-        "agent/roofline_agent/encoding.py",
-        "agent/roofline_agent/exporter.py",
-        "agent/roofline_agent/quiet_grpc.py",
+        "agent/roofline_agent/uplink/encoding.py",
+        "agent/roofline_agent/uplink/exporter.py",
+        "agent/roofline_agent/uplink/grpc_setup.py",
         "agent/roofline_agent/netbench/",
         "server/roofline_server/ingest/",
         "server/roofline_server/query/",
@@ -193,7 +196,7 @@ def test_wire_is_known_at_the_edges_only() -> None:
 
 
 def test_sql_is_known_to_the_store_only() -> None:
-    edges = ("server/roofline_server/store/", "agent/roofline_agent/spool.py")
+    edges = ("server/roofline_server/store/", "agent/roofline_agent/uplink/spool.py")
     known = [
         one for one in all_imports(path for path in files() if not path.startswith(edges)) if one.top in SQL
     ]
@@ -208,7 +211,7 @@ def test_sql_is_known_to_the_store_only() -> None:
 
 
 def test_spool_uses_no_other_database() -> None:
-    assert wrong(under("agent/roofline_agent/spool.py"), ("sqlalchemy",)) == []
+    assert wrong(under("agent/roofline_agent/uplink/spool.py"), ("sqlalchemy",)) == []
 
 
 # -- what stays pure --------------------------------------------------------------------------------
@@ -273,7 +276,7 @@ def test_pandas_is_loaded_when_asked_for() -> None:
 
 def test_only_command_lines_print_and_exit() -> None:
     # wrapper.run says its few words on stderr beside a training, through a parameter whose default prints.
-    allowed = {("agent/roofline_agent/wrapper.py", "print")}
+    allowed = {("agent/roofline_agent/run/wrapper.py", "print")}
     found = {
         (path, ast.unparse(node.func))
         for path in files()

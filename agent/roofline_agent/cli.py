@@ -207,7 +207,7 @@ def doctor(
 
     Exit code: 0 when samples can be taken, else 1.
     """
-    from .doctor import examine
+    from .commands.doctor import examine
 
     if output not in ("text", "json"):
         raise typer.BadParameter("text or json", param_hint="--format")

@@ -18,21 +18,21 @@ from . import __version__
 from .calibrate.records import Ceiling
 from .ceilings import Ceilings
 from .config import Config, default_socket, default_state
-from .discovery import Discovery
-from .encoding import Greeting, encode_within
 from .errors import ConfigError, Unavailable
-from .exporter import Exporter
-from .listener import Listener
 from .machine import boot_id, read_machine
-from .marks import Intake
+from .marks.listener import Listener
+from .marks.receiver import Intake
 from .netbench.bench import NetBench
+from .ranks.discovery import Discovery
+from .ranks.settings import Tellings
 from .records import Batch, CounterSet, Event, EventKind, SampleBlock, Settings, Source
 from .sampler import Sampler
 from .schedule import Task
-from .settings import Tellings
 from .sources import SOURCES
 from .sources.namespaces import unseen
-from .spool import Spool
+from .uplink.encoding import Greeting, encode_within
+from .uplink.exporter import Exporter
+from .uplink.spool import Spool
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
 from . import answers, model_records
 from .errors import ClientError, NotFound, Refused, Unreachable, UsageError
-from .names import clean, several
 from .records import Report, Stragglers, TableChunk
 from .results import ExperimentQuestions, JobQuestions, Jobs, Machines
+from .tables.names import clean, several
 
 DEFAULT_SERVER = "127.0.0.1:7642"
 TIMEOUT_S = 60.0

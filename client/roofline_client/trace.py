@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TextIO
 
 from .errors import Refused
-from .names import clean
 from .records import TableChunk
+from .tables.names import clean
 
 ROWS = ("steps", "phases", "asked", "engine", "kernels", "not watched")  # from above
 LANES = 64  # threads of one row at most

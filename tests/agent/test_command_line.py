@@ -306,10 +306,10 @@ def test_help_shows_examples_and_exit_codes() -> None:
 
 
 def test_wrapping_loads_nothing_heavy() -> None:
-    code = "import sys, roofline_agent.wrapper, roofline_agent.cli; print(*sys.modules)"
+    code = "import sys, roofline_agent.run.wrapper, roofline_agent.cli; print(*sys.modules)"
     done = subprocess.run([AGENT[0], "-c", code], capture_output=True, text=True, timeout=60)
     assert not {"grpc", "google.protobuf", "psutil", "sqlite3", "numpy"} & set(done.stdout.split())
-    assert "roofline_agent.wrapper" in done.stdout.split()
+    assert "roofline_agent.run.wrapper" in done.stdout.split()
 
 
 def test_settings_before_run_reach_the_rank(place: Place) -> None:

@@ -11,8 +11,8 @@ import psutil
 import pytest
 from roofline_agent.calibrate import store
 from roofline_agent.calibrate.records import Calibration, Ceiling
+from roofline_agent.commands.doctor import Finding, examine
 from roofline_agent.config import Config
-from roofline_agent.doctor import Finding, examine
 from roofline_agent.errors import ConfigError
 from roofline_agent.machine import boot_id, read_machine
 from roofline_agent.records import Provenance

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from roofline_client import about
 from roofline_client.records import Value
-from roofline_client.text import rendered
+from roofline_client.tables import about
+from roofline_client.tables.text import rendered
 
 
 def lines(*absent: tuple[str, str, str]) -> list[str]:

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from roofline_client import bench, flat
 from roofline_client.errors import ClientError, Refused
 from roofline_client.model_records import NetResult, NetSummary, Spread
 from roofline_client.records import Ceiling
-from roofline_client.text import show
+from roofline_client.tables import bench, flat
+from roofline_client.tables.text import show
 
 SPREAD = Spread(1.0, 2.0, 3.0, 4.0, 5.0, 5)
 LATENCY = NetResult(

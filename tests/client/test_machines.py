@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from roofline.v1 import machine_pb2
 from roofline.v1 import models_pb2 as pb
-from roofline_client import machines as form
 from roofline_client.errors import NotFound
 from roofline_client.model_records import MachineVersion
 from roofline_client.records import Ceiling, Machine
-from roofline_client.text import rendered
+from roofline_client.tables import machines as form
+from roofline_client.tables.text import rendered
 
 from .fake_server import answer, serving
 from .reports import BEGIN, SECOND, ceiling

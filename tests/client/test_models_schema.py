@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from roofline_agent.calibrate.store import save
-from roofline_client import breakdowns, connect, model_records, rooflines, time_rooflines, trajectories
+from roofline_client import connect, model_records
+from roofline_client.tables import breakdowns, rooflines, time_rooflines, trajectories
 
 from ..end_to_end.conftest import Site, wait_until
 from . import models

@@ -15,11 +15,12 @@ from typing import Any
 import pandas as pd
 import pytest
 from rich.console import Console
-from roofline_client import ClientError, jobs, reports
-from roofline_client.documents import VERSION
+from roofline_client import ClientError
 from roofline_client.records import Job, Summary
 from roofline_client.results.jobs import ReportResult
-from roofline_client.text import show
+from roofline_client.tables import jobs, reports
+from roofline_client.tables.documents import VERSION
+from roofline_client.tables.text import show
 
 from .reports import BEGIN, SECOND, UNITS, absent, ceiling, empty_summary, rank, report, roof, seen, summary
 
@@ -292,7 +293,7 @@ def test_jobs_json() -> None:
 
 def test_pandas_and_matplotlib_are_loaded_by_those_who_need_them() -> None:
     code = (
-        "import roofline_client.cli, roofline_client.reports, sys;"
+        "import roofline_client.cli, roofline_client.tables.reports, sys;"
         "print({'pandas', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run(

@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from roofline.v1 import query_pb2 as pb
 from roofline_client import Client, ClientError, Refused, connect, model_records
-from roofline_client.flat import SUFFIXES, UNITS
 from roofline_client.results import RooflineResult
+from roofline_client.tables.flat import SUFFIXES, UNITS
 
 from . import models, reports
 from .chunks import BEGIN, introductions, message, slices, steps

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from roofline_client import rooflines, time_rooflines
 from roofline_client.model_records import Roofline, TimeRoofline
-from roofline_client.rooflines import in_order
-from roofline_client.text import rendered
+from roofline_client.tables import rooflines, time_rooflines
+from roofline_client.tables.rooflines import in_order
+from roofline_client.tables.text import rendered
 
 from . import models
 

@@ -14,7 +14,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from roofline_agent.calibrate.records import Calibration, Ceiling
 from roofline_agent.calibrate.store import save
-from roofline_client import records, reports
+from roofline_client import records
+from roofline_client.tables import reports
 
 from ..end_to_end.conftest import Site, wait_until
 from .reports import UNITS, empty_summary, point, rank, report, roof, summary

@@ -9,8 +9,8 @@ import json
 import pytest
 from roofline_client import ClientError, Refused, connect
 from roofline_client.export import write_csv
-from roofline_client.steps import as_text, newest, write_json
-from roofline_client.text import show
+from roofline_client.tables.steps import as_text, newest, write_json
+from roofline_client.tables.text import show
 
 from .chunks import BEGIN, MS, chunk, message, steps
 from .fake_server import chunks, serving

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 from roofline.v1 import query_pb2 as pb
 from roofline_client import connect, records
 from roofline_client.records import Cause, Imbalance, RankWaits, ServerLoad, Stragglers, Value
-from roofline_client.stragglers import as_csv, as_json, as_text
-from roofline_client.text import show
+from roofline_client.tables.stragglers import as_csv, as_json, as_text
+from roofline_client.tables.text import show
 
 from .fake_server import answer, serving
 from .reports import BEGIN, SECOND, absent, seen

@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_client import units
+from roofline_client.tables import units
 
 from .reports import absent, seen
 

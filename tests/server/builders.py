@@ -24,8 +24,8 @@ from roofline_server.records import (
     Table,
     rows,
 )
-from roofline_server.store.inbox import Entry
-from roofline_server.store.reader import by_dataset, on_server_clock
+from roofline_server.store.intake.inbox import Entry
+from roofline_server.store.segments.reader import by_dataset, on_server_clock
 from roofline_server.store.store import Store
 
 S = 1_000_000_000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_server.clock import RATE_LIMIT, ROUNDING_NS, WANDER, NodeClock
-from roofline_server.knots import MOST_KNOTS, STRETCH_NS, best, exchange, thin
+from roofline_server.clock_samples import MOST_KNOTS, STRETCH_NS, best, exchange, thin
 from roofline_server.records import Ints, Knot
 
 from .builders import MS, UNIX, S

@@ -6,9 +6,9 @@ from roofline_server.correlate.steps import NODE_SETS
 from roofline_server.errors import BadRequest
 from roofline_server.model.values import Provenance, Scope
 from roofline_server.records import Ceiling, Knot
-from roofline_server.report import evidence
-from roofline_server.report.build import build
-from roofline_server.report.members import summarize_job
+from roofline_server.report.job.build import build
+from roofline_server.report.ranks import evidence
+from roofline_server.report.ranks.members import summarize_job
 from roofline_server.report.records import RankReport, Report, Steps
 from roofline_server.store.store import JobView, Store
 

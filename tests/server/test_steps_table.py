@@ -12,9 +12,9 @@ from roofline_server.chunks import MAX_BYTES, Chunk, Column, split
 from roofline_server.errors import BadRequest, UnknownRank
 from roofline_server.query import messages
 from roofline_server.records import ABSENT
-from roofline_server.report.gathering import mode_of
+from roofline_server.report.ranks.gathering import mode_of
 from roofline_server.report.records import ALL_STEPS, Steps
-from roofline_server.report.steps import NEEDED, steps_table
+from roofline_server.report.steps.steps import NEEDED, steps_table
 from roofline_server.store.store import Store
 
 from .builders import BEGIN, END, MS, STEP_NS, UNIX, Node, S, batch, marks, rank, spans, training

@@ -9,10 +9,10 @@ import pytest
 from roofline_server.chunks import Chunk
 from roofline_server.errors import UnknownRank
 from roofline_server.records import ABSENT
-from roofline_server.report import timeline as timelines
-from roofline_server.report.gathering import mode_of
+from roofline_server.report.ranks.gathering import mode_of
 from roofline_server.report.records import ALL_STEPS, Steps
-from roofline_server.report.steps import NEEDED
+from roofline_server.report.steps import timeline as timelines
+from roofline_server.report.steps.steps import NEEDED
 from roofline_server.store import export as exporting
 from roofline_server.store.export import export
 from roofline_server.store.store import Store

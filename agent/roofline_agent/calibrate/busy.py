@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from roofline_agent.discovery import Discovery
 from roofline_agent.errors import Unavailable
+from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.records import Rank
 
 _NAMED = 4  # more ranks are only counted

@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from roofline_agent.calibrate import doubts, store, text
+from roofline_agent.calibrate import caveats, store, text
 from roofline_agent.calibrate.busy import Busy, named, refuse_beside, running_ranks
 from roofline_agent.calibrate.compare import files, table, tools
 from roofline_agent.calibrate.compare.table import Row, Theirs
 from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.interference import cpu_times, disturbance
 from roofline_agent.calibrate.machine import this_machine
 from roofline_agent.calibrate.node import calibrate
 from roofline_agent.calibrate.records import Calibration, Ceiling, to_json
-from roofline_agent.calibrate.surroundings import cpu_times, disturbance
 from roofline_agent.records import Rank
 
 TOOLS = "tools"
@@ -95,9 +95,9 @@ def _measure(order: Order, show: Callable[[Ceiling], None], ranks: Sequence[Rank
     beside = (f"measured beside a training, which makes it too low: {named(ranks)}",) if ranks else ()
     found = (*result.ceilings, *ceilings)
     if ranks:
-        found = doubts.also(found, "measured beside a training")
+        found = caveats.also(found, "measured beside a training")
     if order.effort == "quick":
-        found = doubts.also(found, "measured in a hurry (--quick)")
+        found = caveats.also(found, "measured in a hurry (--quick)")
     return result._replace(ceilings=found, notes=(*beside, *result.notes, *notes))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.surroundings import cpu_limit, memory_room
+from roofline_agent.calibrate.interference import cpu_limit, memory_room
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

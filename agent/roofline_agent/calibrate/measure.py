@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from roofline_agent.calibrate.bandwidth import measure_memory
-from roofline_agent.calibrate.doubts import too_low
+from roofline_agent.calibrate.caveats import too_low
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.machine import Machine
 from roofline_agent.calibrate.peak import measure_half_peaks, measure_peaks

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from roofline_agent.calibrate.caveats import also, doubted
 from roofline_agent.calibrate.child import Part, run_child
-from roofline_agent.calibrate.doubts import also, doubted
 from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.interference import cpu_times, disturbance, taken_by_others
 from roofline_agent.calibrate.machine import Machine, this_machine
 from roofline_agent.calibrate.measure import PARTS
 from roofline_agent.calibrate.records import Calibration, Ceiling
-from roofline_agent.calibrate.surroundings import cpu_times, disturbance, taken_by_others
 from roofline_agent.calibrate.theory import theoretical
 
 # Ten times what two CPUs take: first touching the buffers grows with the caches of larger machines.

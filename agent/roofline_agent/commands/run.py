@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import tags
+from ..ranks import tags
 
 if TYPE_CHECKING:
-    from ..wrapper import Watcher
+    from ..run.wrapper import Watcher
 
 # Imports stay inside the functions: this starts one process per rank and must be light.
 
@@ -101,8 +101,8 @@ def run(
     horovod_timeline: TimelineOption = False,
 ) -> None:
     """Start one rank as HELP says."""
-    from .. import launch, wrapper
-    from ..rank_environment import Naming
+    from ..run import launch, wrapper
+    from ..run.rank_environment import Naming
 
     settings = context.obj[1]
     said = _tags(tag or (), experiment)
@@ -157,7 +157,7 @@ def _watchers(horovod_timeline: bool) -> Sequence[Watcher]:
 
 
 def _step_pattern(text: str | None) -> Any:
-    from ..step_log import PatternError, compile_pattern
+    from ..run.step_log import PatternError, compile_pattern
 
     if text is None:
         return None

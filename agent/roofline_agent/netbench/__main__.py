@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .errors import NetBenchError
-from .measuring import measure
 from .records import Measure, Said, Serve, to_json
+from .sender import measure
 from .serving import serve
 from .workers import be_worker
 

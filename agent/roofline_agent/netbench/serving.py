@@ -10,7 +10,7 @@ import psutil
 
 from . import rpc
 from .errors import NetBenchError
-from .listening import Listener
+from .receiver import Listener
 from .records import Said, Serve, Serving
 
 COME_S = 30.0  # the sending end has so long to come

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import talk
+from . import handshake
 from .errors import NetBenchError
 from .rates import REPEATS, Rates, over
 
@@ -27,7 +27,7 @@ class Peer:
     """The other end, by the address at which it answered, with the control connection to it."""
 
     def __init__(self, address: str, port: int, key: str) -> None:
-        """Raises OSError or talk.Closed."""
+        """Raises OSError or handshake.Closed."""
         self.address = address
         self._port = port
         self._key = key
@@ -37,16 +37,16 @@ class Peer:
         self.address = str(self._control.getpeername()[0])
 
     def connect(self, what: str, **more: Any) -> socket.socket:
-        return talk.connect(self.address, self._port, self._key, CONNECT_S, **{"for": what}, **more)
+        return handshake.connect(self.address, self._port, self._key, CONNECT_S, **{"for": what}, **more)
 
     def count(self) -> tuple[int, int]:
         """How many bytes its sinks have received, and when it looked (ns of its own clock)."""
-        talk.say(self._control, {"ask": "count"})
-        answer = talk.hear(self._control)
+        handshake.say(self._control, {"ask": "count"})
+        answer = handshake.hear(self._control)
         return int(answer["bytes"]), int(answer["ns"])
 
     def bye(self) -> None:
-        talk.say(self._control, {"ask": "bye"})
+        handshake.say(self._control, {"ask": "bye"})
         self._control.close()
 
     @property
@@ -68,7 +68,7 @@ def find(host: str, addresses: Sequence[str], port: int, key: str) -> Peer:
             tried.append(f"{address} (not a name that is known here)")
         except TimeoutError:
             tried.append(f"{address} (no answer in {CONNECT_S:g} s)")
-        except (OSError, talk.Closed, UnicodeError) as error:
+        except (OSError, handshake.Closed, UnicodeError) as error:
             tried.append(f"{address} ({getattr(error, 'strerror', None) or error})")
     raise NetBenchError(
         f"{host} cannot be reached at port {port}: tried {', '.join(tried)}; look whether a firewall "
@@ -87,7 +87,7 @@ def round_trips(peer: Peer, size: int, seconds: float) -> list[float]:
 
         def trip() -> None:
             connection.sendall(message)
-            if not talk.read_exactly(connection, back):
+            if not handshake.read_exactly(connection, back):
                 raise NetBenchError("the other end closed the connection")
 
         return repeat(trip, seconds)
@@ -142,7 +142,7 @@ class _Sender(threading.Thread):
         self.error = ""
 
     def run(self) -> None:
-        chunk = os.urandom(talk.CHUNK)
+        chunk = os.urandom(handshake.CHUNK)
         try:
             while not self._halt:
                 self._connection.sendall(chunk)

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from .. import __version__
 from ..calibrate.records import Ceiling
-from ..encoding import Greeting, encode
 from ..errors import Unreachable
-from ..exporter import Exporter
 from ..machine import Machine
 from ..records import Provenance, SourceStatus
-from ..spool import Spool
+from ..uplink.encoding import Greeting, encode
+from ..uplink.exporter import Exporter
+from ..uplink.spool import Spool
 from .batches import Target, batches, identity
 from .collect import Collector
 

@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..child_process import bare_environment
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
-from .leash import bare_environment
 from .likwid_timeline import Point, Timeline, counted, header_of, parse_row
 from .perf import PerfSource
 from .perf_stat.complaints import Complaints

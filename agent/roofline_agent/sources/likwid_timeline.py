@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .leash import bare_environment, leashed
+from ..child_process import bare_environment, leashed
 
 _GIGABYTE = 10**9
 _SAID_LINES = 50

@@ -49,8 +49,8 @@ def net(
     network ceiling of the node that sends. Needs an agent on both nodes; run it when they are idle.
     """
     check_format(output)
-    from .. import bench as form
     from ..api import connect
+    from ..tables import bench as form
 
     progress = Progress(f"network from {source} to {target}")
     with connect(server) as client, progress:

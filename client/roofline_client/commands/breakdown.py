@@ -34,8 +34,8 @@ def breakdown(
     check_format(output)
     check_choice(by, BY, "--by")
     first, last = parse_steps(steps)
-    from .. import breakdowns
     from ..api import connect
+    from ..tables import breakdowns
 
     with connect(server) as client:
         found = client.breakdown(job, by, first_step=first, last_step=last, ranks=rank or ())

@@ -8,9 +8,9 @@ from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, r
 def jobs(server: ServerOption = DEFAULT_SERVER, output: FormatOption = "text") -> None:
     """List the jobs the server has heard of, newest first."""
     check_format(output)
-    from .. import flat, text
-    from .. import jobs as form
     from ..api import connect
+    from ..tables import flat, text
+    from ..tables import jobs as form
 
     with connect(server) as client:
         found = client.jobs()

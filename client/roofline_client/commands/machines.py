@@ -32,9 +32,9 @@ def machines(
     """
     check_format(output)
     asked = _asked(compare, more, host)
-    from .. import machines as form
-    from .. import text
     from ..api import connect
+    from ..tables import machines as form
+    from ..tables import text
 
     with connect(server) as client:
         known = client.machines(host, history=history or bool(asked))

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..names import clean
+from ..tables.names import clean
 
 DEFAULT_SERVER = "127.0.0.1:7642"
 
@@ -65,7 +65,7 @@ def check_ending(picture: Path, option: str) -> None:
 
 def show(output: str, found: Any, form: Any) -> None:
     """Print an answer as text, JSON or CSV. form: the module with its as_text, as_json and tables."""
-    from .. import flat, text
+    from ..tables import flat, text
 
     with reader_may_leave():
         if output == "json":

@@ -36,8 +36,8 @@ def report(
     first, last = parse_steps(steps)
     if plot is not None:
         check_ending(plot, "--plot")
-    from .. import reports, text
     from ..api import connect
+    from ..tables import reports, text
 
     with connect(server) as client:
         found = client.report(job, first, last)

@@ -63,8 +63,8 @@ def roofline(
     check_subject(kind, jobs, experiment, over)
     first, last = parse_steps(steps)
     subject: dict[str, Any] = {"first_step": first, "last_step": last, "ranks": rank or ()}
-    from .. import rooflines, time_rooflines
     from ..api import connect
+    from ..tables import rooflines, time_rooflines
 
     with connect(server) as client:
         if kind == "time":

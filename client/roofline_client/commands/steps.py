@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..names import clean
 from ..step_range import checked
+from ..tables.names import clean
 from .options import (
     DEFAULT_SERVER,
     FormatOption,
@@ -39,9 +39,9 @@ def steps(
     check_format(output)
     checked(first, last)
     from .. import export as exporting
-    from .. import steps as table
-    from .. import text
     from ..api import connect
+    from ..tables import steps as table
+    from ..tables import text
 
     with connect(server) as client, reader_may_leave():
         chunks = client.steps(job, rank or (), first, last)

@@ -26,9 +26,9 @@ def stragglers(
     """Who waits, and for whom: the ranks that hold the job up, and what shows it."""
     check_format(output)
     checked(first, last)
-    from .. import stragglers as waits
-    from .. import text
     from ..api import connect
+    from ..tables import stragglers as waits
+    from ..tables import text
 
     with connect(server) as client:
         found = client.stragglers(job, first, last)

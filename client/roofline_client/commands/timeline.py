@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ..names import clean
 from ..step_range import checked
+from ..tables.names import clean
 from .options import DEFAULT_SERVER, FromOption, JobOption, Progress, RanksOption, ServerOption, ToOption
 
 

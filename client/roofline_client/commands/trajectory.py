@@ -37,8 +37,8 @@ def trajectory(
     check_format(output)
     check_jobs(experiment, job)
     first, last = parse_steps(steps)
-    from .. import trajectories
     from ..api import connect
+    from ..tables import trajectories
 
     with connect(server) as client:
         found = client.trajectory(experiment, job or (), over, role or (), first, last)

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ClientError
 from ..model_records import About
-from ..names import clean
 from ..records import TableChunk
+from ..tables.names import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from .. import units
 from ..model_records import Breakdown, BreakdownPart
-from ..names import clean
+from ..tables import units
+from ..tables.names import clean
 from . import caption, legends, scales, sheet, style
 from .breakdown_panels import UNSEEN, Bar, Panel, adds_up, length, panels_of, title_of
 from .labels import shortened

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .. import units
 from ..errors import ClientError
 from ..model_records import Breakdown, BreakdownPart
-from ..names import clean
 from ..records import Value
+from ..tables import units
+from ..tables.names import clean
 from . import caption, kernels, part_colours, style
 from .labels import shortened
 

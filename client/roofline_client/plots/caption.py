@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 from itertools import groupby
 from typing import NamedTuple
 
-from .. import units
 from ..model_records import About, MachineAbout
-from ..names import clean
+from ..tables import units
+from ..tables.names import clean
 from . import kernels
 from .labels import shortened
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon
 
-from .. import units
+from ..tables import units
 from . import style
 from .labels import Labels
 

@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import IdentityTransform
 
-from ..names import clean
+from ..tables.names import clean
 from . import shapes, style
 from .places import along_level, along_rising, round_a_point
 from .settling import ACROSS, FAINTLY, Label, Surroundings, best, joined_by, pieces, show

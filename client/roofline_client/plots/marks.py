@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from ..model_records import RoofPoint, Spread
-from ..names import clean
 from ..records import Value
+from ..tables.names import clean
 from . import style
 from .scales import is_drawable
 

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .. import model_records, units
+from .. import model_records
 from ..model_records import Crossing, Roofline, RoofPoint
+from ..tables import units
 from . import lacking, marks, panels, roofline, roofs, style
 from .labels import Labels
 from .panels import Drawn, Kind, Panel

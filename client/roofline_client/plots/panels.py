@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from ..errors import ClientError
 from ..model_records import Roofline, RoofPoint
-from ..names import clean, short_hosts
 from ..records import RoofLine
+from ..tables.names import clean, short_hosts
 from . import caption, kernels, lacking, legends, marks, roofs, sheet
 from .labels import Labels
 from .scales import Frame, around, performance, set_plane, shaped

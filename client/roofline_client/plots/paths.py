@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..model_records import Stop
-from ..names import clean
+from ..tables.names import clean
 from . import marks, shapes, style
 from .labels import Labels
 from .settling import pieces

@@ -20,7 +20,7 @@ from matplotlib.text import Text
 
 from ..errors import ClientError
 from ..files import placed
-from ..names import clean
+from ..tables.names import clean
 from . import legends, style
 from .caption import Caption, more
 from .labels import Labels, shortened

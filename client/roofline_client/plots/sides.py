@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from ..model_records import Path, Stop
-from ..names import clean
 from ..records import Value
+from ..tables.names import clean
 from . import caption, style
 from .labels import shortened
 from .scales import dress, tick

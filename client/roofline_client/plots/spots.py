@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from ..model_records import RoofPoint
-from ..names import clean
+from ..tables.names import clean
 from . import style
 from .labels import Labels, shortened
 from .marks import marker_size, place

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..errors import ClientError
-from ..names import clean
 from ..records import TableChunk
+from ..tables.names import clean
 from . import Steps, caption
 from .spots import names_of
 

@@ -19,8 +19,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from .. import units
-from ..names import clean
+from ..tables import units
+from ..tables.names import clean
 from . import Steps, caption, cuts, sheet, style
 from .scales import unit_for
 from .step_rows import PHASES, Panel, Step, name_of, panels_of

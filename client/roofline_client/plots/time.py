@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from .. import units
 from ..errors import ClientError
 from ..model_records import TimePanel, TimePoint, TimeRoofline
-from ..names import clean, short_hosts
+from ..tables import units
+from ..tables.names import clean, short_hosts
 from . import caption, kernels, legends, sheet, style
 from .labels import Labels
 from .marks import level_name

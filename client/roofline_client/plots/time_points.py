@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 
-from .. import units
 from ..model_records import TimePoint
-from ..names import clean
+from ..tables import units
+from ..tables.names import clean
 from . import style
 from .labels import Labels, shortened
 from .scales import is_drawable

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 
 from ..errors import ClientError
 from ..model_records import Path, Stop, Trajectory
-from ..names import clean
 from ..records import RoofLine
+from ..tables.names import clean
 from . import caption, lacking, legends, marks, paths, roofs, sheet, sides, style
 from .labels import Labels, shortened
 from .roofline import across_of

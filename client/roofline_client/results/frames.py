@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..flat import Table
 from ..records import TableChunk, TableColumn
+from ..tables.flat import Table
 
 if TYPE_CHECKING:
     import pandas as pd

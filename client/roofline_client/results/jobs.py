@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .. import flat
-from ..flat import Table
 from ..records import Cause, Fact, Gap, Imbalance, Job, RankReport, Report, RoleReport, Source, Stragglers
+from ..tables import flat
+from ..tables.flat import Table
 from .metrics import Subject, wide
 from .result import Framed, Result, Shown
 
@@ -21,12 +21,12 @@ class Jobs(list[Job], Shown, Framed):
     """Jobs, newest first: a list of `records.Job`. Table: jobs."""
 
     def text(self) -> Any:
-        from .. import jobs
+        from ..tables import jobs
 
         return jobs.as_text(self)
 
     def _tables(self) -> Mapping[str, Table]:
-        from .. import jobs
+        from ..tables import jobs
 
         return jobs.tables(self)
 
@@ -36,12 +36,12 @@ class ReportResult(Result[Report]):
     with scope and coverage), ceilings, roofs (a row per vertex), facts, gaps, sources."""
 
     def text(self) -> Any:
-        from .. import reports
+        from ..tables import reports
 
         return reports.as_text(self.record)
 
     def _tables(self) -> Mapping[str, Table]:
-        from .. import reports, rooflines
+        from ..tables import reports, rooflines
 
         found = self.record
         values = Table(reports.CSV_COLUMNS, list(reports.rows(found)), {"coverage": "1"})
@@ -70,7 +70,7 @@ class StragglersResult(Result[Stragglers]):
     """Who waits for whom. Tables: ranks (a column a metric), causes, imbalance (over time), servers."""
 
     def text(self) -> Any:
-        from .. import stragglers
+        from ..tables import stragglers
 
         return stragglers.as_text(self.record)
 

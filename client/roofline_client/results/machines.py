@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .. import flat
-from ..flat import Table
 from ..model_records import MachineVersion
 from ..records import Ceiling, Machine
+from ..tables import flat
+from ..tables.flat import Table
 from .result import Framed, Shown
 
 
@@ -19,7 +19,7 @@ class Machines(list[MachineVersion], Shown, Framed):
     """
 
     def text(self) -> Any:
-        from .. import machines
+        from ..tables import machines
 
         return machines.as_text(self)
 

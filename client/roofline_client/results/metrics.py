@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..flat import Table, named
 from ..records import Value
+from ..tables.flat import Table, named
 
 
 class Subject(NamedTuple):

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from ..flat import Table
 from ..model_records import Breakdown, Roofline, TimeRoofline, Trajectory
+from ..tables.flat import Table
 from .result import R, Result
 
 
@@ -34,7 +34,7 @@ class RooflineResult(_Model[Roofline]):
         return {"classic": "roofline"}.get(self.record.kind, self.record.kind)
 
     def _form(self) -> Any:
-        from .. import rooflines
+        from ..tables import rooflines
 
         return rooflines
 
@@ -45,7 +45,7 @@ class TimeRooflineResult(_Model[TimeRoofline]):
     picture = "time"
 
     def _form(self) -> Any:
-        from .. import time_rooflines
+        from ..tables import time_rooflines
 
         return time_rooflines
 
@@ -56,7 +56,7 @@ class TrajectoryResult(_Model[Trajectory]):
     picture = "trajectory"
 
     def _form(self) -> Any:
-        from .. import trajectories
+        from ..tables import trajectories
 
         return trajectories
 
@@ -67,6 +67,6 @@ class BreakdownResult(_Model[Breakdown]):
     picture = "breakdown"
 
     def _form(self) -> Any:
-        from .. import breakdowns
+        from ..tables import breakdowns
 
         return breakdowns

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from ..columns import Columns
+from ..tables.columns import Columns
 
 RIGHT, LEFT = 'style="text-align:right"', 'style="text-align:left"'
 

@@ -51,7 +51,7 @@ class Pieces(Shown):
 
     def _columns(self) -> pd.DataFrame:
         from ..export import DESCRIBED
-        from ..flat import Table
+        from ..tables.flat import Table
 
         rows = [
             (dataset, column.name, column.unit, column.provenance, column.reason)
@@ -63,8 +63,8 @@ class Pieces(Shown):
     def text(self) -> Any:
         from rich.console import Group
 
-        from .. import about
-        from ..columns import Column, Columns
+        from ..tables import about
+        from ..tables.columns import Column, Columns
 
         table = Columns(f"Job {self.job}", [Column("dataset"), Column("rows", right=True)])
         for dataset in self.tables[:-1]:
@@ -87,7 +87,7 @@ class StepsResult(Pieces):
         self._about = about
 
     def text(self) -> Any:
-        from .. import steps
+        from ..tables import steps
 
         return steps.as_text(self.job, steps.newest(self.record, ROWS_SHOWN))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..names import several
 from ..step_range import checked, parse_steps
+from ..tables.names import several
 from .jobs import ReportResult, StragglersResult
 from .models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
 from .pieces import ExportResult, StepsResult, TimelineResult

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import ClientError
-from ..flat import Table
+from ..tables.flat import Table
 from . import frames
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Shown(ABC):
         """What is shown, as a rich renderable."""
 
     def __str__(self) -> str:
-        from ..text import rendered
+        from ..tables.text import rendered
 
         return rendered(self.text())
 

@@ -16,7 +16,7 @@ from ..records import EventKind, Frame, Incarnation, Table
 from .columns import MAX_TIME_NS, times
 from .kernels import calls_of, with_kernels
 from .marks import bound_names, marks_of, spans_of
-from .numbers import Numbers
+from .name_ids import Numbers
 from .ranks import Ranks, ranks_of
 from .samples import instances_of, samples_of, schema_of
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import BadBatch
 from ..records import ABSENT, KernelKind, Table, precision_code
 from .columns import MAX_TIME_NS, ints, same_length, times
-from .numbers import Numbers
+from .name_ids import Numbers
 from .ranks import Ranks
 
 # Column of calls -> field of Kernel. The last three are traffic that a profiler may have counted.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import BadBatch
 from ..records import ABSENT, Frame, Ints, Table
 from .columns import ints, printable, same_length, times
-from .numbers import Numbers
+from .name_ids import Numbers
 from .ranks import Ranks
 
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")  # becomes a part of names of columns

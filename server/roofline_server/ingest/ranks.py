@@ -11,7 +11,7 @@ from roofline.v1 import ingest_pb2 as pb
 from ..errors import BadBatch
 from ..records import NODE_JOB, RECORDED, Frame, Incarnation, Ints, Metric, RankKey, Table, take
 from .columns import ints, printable
-from .numbers import Numbers
+from .name_ids import Numbers
 
 MAX_RANKS = 4096
 MAX_RANK_TABLES = 8192

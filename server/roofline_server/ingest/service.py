@@ -13,11 +13,11 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 
 from .. import __version__
+from ..clock_samples import exchange
 from ..errors import BadBatch
-from ..knots import exchange
 from ..records import NodeKey
-from ..store.inbox import Entry
-from ..store.numbers import Numbers
+from ..store.catalog.name_ids import Numbers
+from ..store.intake.inbox import Entry
 from ..store.store import Store
 from .columns import MAX_TIME_NS
 from .commands import Agents, Link

@@ -12,7 +12,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import models_pb2
 
 from ..ingest.commands import Agents, Busy, Link, alone
-from ..report.members import is_running
+from ..report.ranks.members import is_running
 from ..store.store import Store
 
 MOST_S = 600.0  # the whole benchmark

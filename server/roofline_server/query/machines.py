@@ -9,7 +9,7 @@ from roofline.v1 import models_pb2 as pb
 
 from ..errors import UnknownHost
 from ..records import Machine
-from ..store.machines import Version
+from ..store.catalog.machines import Version
 from ..store.store import Store
 from . import messages
 

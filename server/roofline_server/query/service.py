@@ -14,20 +14,17 @@ from roofline.v1 import models_pb2
 from ..chunks import Chunk
 from ..errors import BadRequest, UnknownHost, UnknownJob, unknown_job
 from ..ingest.commands import Agents
-from ..report import (
-    breakdowns,
-    evidence,
-    rooflines,
-    steps,
-    stragglers,
-    time_rooflines,
-    timeline,
-    trajectories,
-)
-from ..report.build import build
-from ..report.gathering import mode_of
-from ..report.members import summarize_job
+from ..report.breakdown import breakdowns
+from ..report.job.build import build
+from ..report.ranks import evidence
+from ..report.ranks.gathering import mode_of
+from ..report.ranks.members import summarize_job
 from ..report.records import Steps, Subject
+from ..report.roofline import rooflines
+from ..report.steps import steps, timeline
+from ..report.time_roofline import time_rooflines
+from ..report.trajectory import trajectories
+from ..report.waits import stragglers
 from ..store import export
 from ..store.export import RawData
 from ..store.store import Needed, Store

@@ -33,10 +33,10 @@ from ..records import (
     rows,
     take,
 )
-from .catalog import Life
-from .leases import Lease
-from .reader import by_dataset, on_server_clock, plain
-from .segments import Segment
+from .catalog.catalog import Life
+from .segments.files import Segment
+from .segments.leases import Lease
+from .segments.reader import by_dataset, on_server_clock, plain
 
 PIECE_ROWS = 50_000
 MADE = ("steps", "parts_")  # datasets that were made of others

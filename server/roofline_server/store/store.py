@@ -19,21 +19,21 @@ import sqlalchemy.exc
 from ..errors import Unavailable
 from ..ingest.decode import Decoded
 from ..records import Incarnation, Knot, Machine, NodeKey, RankKey
-from .catalog import Catalog, sqlite_url
-from .clocks import ClockBook, Clocks, moment, server_time
-from .deltas import Deltas
+from .catalog.catalog import Catalog, sqlite_url
+from .catalog.clocks import ClockBook, Clocks, moment, server_time
+from .catalog.machines import Machines, Version
+from .catalog.name_ids import Numbers
+from .catalog.process_lifetimes import LifeBook
+from .catalog.tags import Tags
 from .export import RawData
-from .inbox import Entry, Inbox
-from .leases import Leases
-from .lives import LifeBook
-from .machines import Machines, Version
-from .numbers import Numbers
-from .reader import Reader
-from .sealed_steps import SealedSteps
-from .sealing import Sealer
-from .segments import sweep
-from .tags import Tags
-from .tail import Tail
+from .intake.inbox import Entry, Inbox
+from .intake.tail import Tail
+from .segments.files import sweep
+from .segments.leases import Leases
+from .segments.reader import Reader
+from .segments.sealing import Sealer
+from .steps.deltas import Deltas
+from .steps.sealed import SealedSteps
 from .view import JobView
 from .views import Needed, Views
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..clock import NodeClock
 from ..correlate.parts import PartTotal
 from ..records import EventKind, Incarnation, Machine, Metric, RankKey, Table, rows, take
-from .catalog import Life
+from .catalog.catalog import Life
 
 
 class JobView(NamedTuple):

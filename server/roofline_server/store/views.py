@@ -7,16 +7,16 @@ from pathlib import Path
 
 from ..correlate.steps import JobTables
 from ..records import NODE_JOB, Incarnation, RankKey, Table, concatenate, rows, take
-from .catalog import Catalog, Life, Progress
-from .clocks import ClockBook
-from .deltas import Deltas, Snapshot
+from .catalog.catalog import Catalog, Life, Progress
+from .catalog.clocks import ClockBook
+from .catalog.machines import Machines, Version
+from .catalog.name_ids import Numbers
+from .catalog.tags import Tags
 from .export import RawData
-from .leases import Leases
-from .machines import Machines, Version
-from .numbers import Numbers
-from .reader import Reader, by_dataset, grouped_by_rank, on_server_clock
-from .tags import Tags
-from .tail import Tail
+from .intake.tail import Tail
+from .segments.leases import Leases
+from .segments.reader import Reader, by_dataset, grouped_by_rank, on_server_clock
+from .steps.deltas import Deltas, Snapshot
 from .view import JobView, facts_of
 
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.packets import CALLS, KERNEL, WRAPPED
+from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
 from roofline_step._sender import FACT
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, decode_mark, ended, wait_for

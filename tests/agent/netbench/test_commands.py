@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from roofline.v1 import ingest_pb2 as pb
-from roofline_agent.encoding import Greeting
-from roofline_agent.exporter import Exporter
 from roofline_agent.machine import Machine
 from roofline_agent.netbench.bench import NetBench
 from roofline_agent.netbench.records import Measure, Said, Serve, Serving
-from roofline_agent.spool import Spool
+from roofline_agent.uplink.encoding import Greeting
+from roofline_agent.uplink.exporter import Exporter
+from roofline_agent.uplink.spool import Spool
 
-from tests.agent.test_exporter import Line, Script, ack
+from tests.agent.uplink.test_exporter import Line, Script, ack
 from tests.fakes import wait_for
 
 from .test_child import CEILING, Standing

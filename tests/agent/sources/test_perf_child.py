@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.sources.leash import bare_environment, leashed
+from roofline_agent.child_process import bare_environment, leashed
 from roofline_agent.sources.perf_stat.child import Child, Interval
 from roofline_agent.sources.perf_stat.probe import PER_PROCESS, tried
 

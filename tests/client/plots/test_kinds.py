@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from roofline_client import plots
 from roofline_client.model_records import RoofPoint
-from roofline_client.names import short_hosts
 from roofline_client.plots.spots import names_of, spots_of
+from roofline_client.tables.names import short_hosts
 
 from ..reports import absent, seen
 from . import models, time_models

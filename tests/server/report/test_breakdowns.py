@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from roofline_server.errors import BadRequest, UnknownRank
 from roofline_server.model.records import Breakdown
-from roofline_server.report.breakdowns import breakdown
+from roofline_server.report.breakdown.breakdowns import breakdown
 from roofline_server.report.records import ALL_STEPS, Steps, Subject
 from roofline_server.store.store import Store
 

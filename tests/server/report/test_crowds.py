@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from roofline_server.report.records import ALL_STEPS, Subject
-from roofline_server.report.rooflines import needed, roofline
-from roofline_server.report.time_rooflines import Asked, time_roofline
+from roofline_server.report.roofline.rooflines import needed, roofline
+from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline
 
 from ..builders import MS, batch, rank
 from .work import FIRST, STEP, Call, Host, kernel, store_of

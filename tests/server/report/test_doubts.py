@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline_server.model.records import Roof, RoofLine
 from roofline_server.model.values import Provenance
-from roofline_server.report.doubts import notes
+from roofline_server.report.roofline.caveats import notes
 
 from ..builders import DRAM, PEAK_F32
 

@@ -8,7 +8,7 @@ from roofline_server.model.evidence import CounterEvidence
 from roofline_server.model.summary import summarize
 from roofline_server.model.values import Scope, Value
 from roofline_server.records import NODE_RANK, Metric, RankKey
-from roofline_server.report.energy import with_gpus
+from roofline_server.report.ranks.energy import with_gpus
 from roofline_server.store.view import JobView
 
 from ..model.test_summary import NONE, evidence, kernels, number

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from roofline_server.model.evidence import StepEvidence
-from roofline_server.report.heavy_steps import heavy_step_notes
+from roofline_server.report.job.heavy_steps import heavy_step_notes
 
 from ..model.test_summary import evidence
 

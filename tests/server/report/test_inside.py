@@ -4,7 +4,7 @@ import pytest
 from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.network import Inside, Layout
 from roofline_server.records import NODE_RANK, Metric
-from roofline_server.report.inside import ASIDE, ELSEWHERE, NOT_RANKS, UNKNOWN, Peers
+from roofline_server.report.ranks.placement import ASIDE, ELSEWHERE, NOT_RANKS, UNKNOWN, Peers
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 

@@ -10,7 +10,7 @@ from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.records import Roofline
 from roofline_server.records import Ceiling, Metric
 from roofline_server.report.records import ALL_STEPS, Subject
-from roofline_server.report.rooflines import needed, roofline
+from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 

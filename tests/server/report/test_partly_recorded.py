@@ -8,10 +8,10 @@ import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.model.records import Roofline
 from roofline_server.records import Ceiling
-from roofline_server.report.build import build
+from roofline_server.report.job.build import build
 from roofline_server.report.records import ALL_STEPS, Subject
-from roofline_server.report.rooflines import needed, roofline
-from roofline_server.report.trajectories import Asked, trajectory
+from roofline_server.report.roofline.rooflines import needed, roofline
+from roofline_server.report.trajectory.trajectories import Asked, trajectory
 from roofline_server.store.store import Store
 
 from ..builders import MS, open_store

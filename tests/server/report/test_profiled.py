@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.model.values import Provenance
-from roofline_server.report.build import build
+from roofline_server.report.job.build import build
 from roofline_server.report.records import ALL_STEPS, RankReport, Steps, Subject
-from roofline_server.report.rooflines import needed, roofline
-from roofline_server.report.steps import NEEDED, steps_table
-from roofline_server.report.stragglers import find
-from roofline_server.report.time_rooflines import Asked, time_roofline
+from roofline_server.report.roofline.rooflines import needed, roofline
+from roofline_server.report.steps.steps import NEEDED, steps_table
+from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline
+from roofline_server.report.waits.stragglers import find
 from roofline_server.store.store import Store
 
 from ..builders import BEGIN, END, MS, S, batch, calls, marks, open_store, rank, spans

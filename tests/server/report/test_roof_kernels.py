@@ -6,8 +6,8 @@ import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.model.records import Roofline
 from roofline_server.report.records import ALL_STEPS, Subject
-from roofline_server.report.roof_kernels import LATER
-from roofline_server.report.rooflines import needed, roofline
+from roofline_server.report.roofline.kernels import LATER
+from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.store.store import Store
 
 from ..builders import ABSENT, MS, spans

@@ -8,9 +8,9 @@ from roofline_server.errors import BadRequest, UnknownRank, UnknownSteps
 from roofline_server.model.records import Roofline, RoofPoint
 from roofline_server.model.values import Provenance
 from roofline_server.records import ABSENT, Ceiling
-from roofline_server.report.build import build
+from roofline_server.report.job.build import build
 from roofline_server.report.records import ALL_STEPS, Steps, Subject
-from roofline_server.report.rooflines import needed, roofline
+from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -388,7 +388,7 @@ def test_every_step_is_a_point(store: Store) -> None:
 def test_of_many_steps_those_that_stand_for_all_are_shown(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roofline_server.report.roof_steps.MOST_POINTS", 20)
+    monkeypatch.setattr("roofline_server.report.roofline.steps.MOST_POINTS", 20)
     filled(store)
     found = asked(store, points="step")
     assert len(found.points) == 20

@@ -8,8 +8,8 @@ from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.roofline import Limits
 from roofline_server.model.values import Provenance
 from roofline_server.records import NODE_RANK, Ceiling, Metric
-from roofline_server.report import roofs
-from roofline_server.report.node_ceilings import ceilings
+from roofline_server.report.roofline import roofs
+from roofline_server.report.roofline.node_ceilings import ceilings
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 

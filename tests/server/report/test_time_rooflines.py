@@ -8,11 +8,11 @@ from roofline_server.errors import BadRequest, UnknownJob, UnknownRank
 from roofline_server.model.evidence import CountedFlops, CounterEvidence
 from roofline_server.model.records import About, TimePanel, TimePoint, TimeRoofline
 from roofline_server.model.values import Provenance
-from roofline_server.report import time_rooflines, time_works
-from roofline_server.report.evidence import NEEDED as OF_REPORT
-from roofline_server.report.kernel_totals import NEEDED as OF_KERNELS
+from roofline_server.report.breakdown.kernel_totals import NEEDED as OF_KERNELS
+from roofline_server.report.ranks.evidence import NEEDED as OF_REPORT
 from roofline_server.report.records import ALL_STEPS, Steps, Subject
-from roofline_server.report.time_rooflines import Asked, time_roofline
+from roofline_server.report.time_roofline import time_rooflines, works
+from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -176,7 +176,7 @@ def test_uneven_steps_keep_their_intensity(tmp_path: Path) -> None:
     assert view is not None
     counted = kernels([10**9] * 6 + [10**10] * 4)
     rank = evidence(kernels=counted, dram=CounterEvidence(4.6e10, 10, 10, 4.6e9), dram_is_bound=False)
-    (found,) = time_works.steps(view, {0: rank})
+    (found,) = works.steps(view, {0: rank})
     assert found.flops == found.bytes == 4.6e9
 
 
@@ -186,7 +186,7 @@ def test_mean_flops_of_counters_go_with_the_mean_time(tmp_path: Path) -> None:
     assert view is not None
     some = steps(*((k, 2.0 * k, 2.0 * k + (0.1 if k % 4 else 1.7)) for k in range(8)))
     counted = CountedFlops(CounterEvidence(4e12, 16, 8, 5e11))
-    (found,) = time_works.steps(view, {0: evidence(steps=some, counted_flops=counted)})
+    (found,) = works.steps(view, {0: evidence(steps=some, counted_flops=counted)})
     assert found.flops is not None and found.flops / found.seconds == pytest.approx(1e12)
 
 

@@ -10,9 +10,9 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest, UnknownJob
 from roofline_server.model.records import Trajectory
 from roofline_server.records import Ceiling
-from roofline_server.report.experiments import pooled
 from roofline_server.report.records import Steps
-from roofline_server.report.trajectories import Asked, trajectory
+from roofline_server.report.trajectory.experiments import pooled
+from roofline_server.report.trajectory.trajectories import Asked, trajectory
 from roofline_server.store.store import Store
 
 from ..builders import (

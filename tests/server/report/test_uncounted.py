@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.model.values import Provenance, Value
-from roofline_server.report.build import build
+from roofline_server.report.job.build import build
 from roofline_server.report.records import ALL_STEPS
-from roofline_server.report.steps import steps_table
+from roofline_server.report.steps.steps import steps_table
 from roofline_server.store.view import JobView
 
 from ..builders import (

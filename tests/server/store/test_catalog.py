@@ -9,9 +9,9 @@ from threading import Barrier
 import pytest
 import sqlalchemy.exc
 from roofline_server.records import Incarnation, KernelKind, Knot, NodeKey, RankKey
-from roofline_server.store.catalog import Catalog, Life, Progress, Sealing, sqlite_url
-from roofline_server.store.numbers import Numbers
-from roofline_server.store.segments import Segment
+from roofline_server.store.catalog.catalog import Catalog, Life, Progress, Sealing, sqlite_url
+from roofline_server.store.catalog.name_ids import Numbers
+from roofline_server.store.segments.files import Segment
 
 from ..builders import machine, metric
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from roofline_server.clock_samples import FIRST_KNOTS, MOST_KNOTS
 from roofline_server.ingest.columns import MAX_TIME_NS
-from roofline_server.knots import FIRST_KNOTS, MOST_KNOTS
 from roofline_server.records import RECORDING, Knot, NodeKey, Table
-from roofline_server.store.catalog import Catalog, sqlite_url
-from roofline_server.store.clocks import ClockBook
-from roofline_server.store.numbers import Numbers
+from roofline_server.store.catalog.catalog import Catalog, sqlite_url
+from roofline_server.store.catalog.clocks import ClockBook
+from roofline_server.store.catalog.name_ids import Numbers
 
 from ..builders import MS, UNIX, S, machine
 

@@ -17,10 +17,11 @@ from roofline_server.ingest.commands import Agents
 from roofline_server.query import messages
 from roofline_server.query.service import QueryService
 from roofline_server.records import ABSENT, Table, rows
-from roofline_server.store import compaction, export
-from roofline_server.store.compaction import FEWEST, GROWTH, Compaction
-from roofline_server.store.reader import Reader
-from roofline_server.store.segments import Piece, Segment, write
+from roofline_server.store import export
+from roofline_server.store.segments import compaction
+from roofline_server.store.segments.compaction import FEWEST, GROWTH, Compaction
+from roofline_server.store.segments.files import Piece, Segment, write
+from roofline_server.store.segments.reader import Reader
 from roofline_server.store.store import Store
 
 from ..builders import GAUGE, UNIX, S, counter_set, crash, open_store, samples, spans, training

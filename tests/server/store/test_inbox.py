@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from roofline_server.store.inbox import Entry, Inbox
+from roofline_server.store.intake.inbox import Entry, Inbox
 
 
 @pytest.fixture

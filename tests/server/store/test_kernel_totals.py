@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from roofline_server.correlate.kernel_totals import KernelTotal, Stretches
 from roofline_server.records import Ints
-from roofline_server.store import kernel_totals
+from roofline_server.store.steps import kernel_totals
 from roofline_server.store.store import Store
 
 from ..builders import BORDER, MS, UNIX, Node, S, batch, calls, kernel, marks, open_store, rank, spans

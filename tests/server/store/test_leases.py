@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from roofline_server.store.leases import Leases
+from roofline_server.store.segments.leases import Leases
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from roofline_server.records import RECORDING, Ceiling, Machine, NodeKey, SourceStatus
-from roofline_server.store import machines
+from roofline_server.store.catalog import machines
 from roofline_server.store.store import Store
 
 from ..builders import DRAM, PEAK_F32, UNIX, Node, S, crash, machine, open_store, rank, training

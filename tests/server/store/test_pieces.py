@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from roofline_server.records import ABSENT, Frame, Metric, rows
-from roofline_server.store import sealed_steps, sealing
-from roofline_server.store.pieces import tables_of
+from roofline_server.store.segments import sealing
+from roofline_server.store.segments.pieces import tables_of
+from roofline_server.store.steps import sealed
 from roofline_server.store.store import Store
 
 from ..builders import PROCESS, Node, S, packed, rank, samples, steps_of_all, training
@@ -67,7 +68,7 @@ def test_sealing_in_small_pieces_loses_and_changes_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sealing, "PIECE_BYTES", 1)
-    monkeypatch.setattr(sealed_steps, "SHARE_BYTES", 1)
+    monkeypatch.setattr(sealed, "SHARE_BYTES", 1)
     node = Node("a")
     node.greet(store)
     sent = training([rank(index=0), rank(index=1, pid=101)], stepping=(0, 1))

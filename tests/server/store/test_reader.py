@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from roofline_server.records import ABSENT, Table
-from roofline_server.store import reader
-from roofline_server.store.reader import Reader, distinct, grouped_by_rank
-from roofline_server.store.segments import Segment
+from roofline_server.store.segments import reader
+from roofline_server.store.segments.files import Segment
+from roofline_server.store.segments.reader import Reader, distinct, grouped_by_rank
 
 
 def table(*ranks: int, first: int = 0, **more: float) -> Table:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.records import ABSENT, Table
-from roofline_server.store.reader import Reader
-from roofline_server.store.segments import Piece, Segment, directory_name, sweep, write
+from roofline_server.store.segments.files import Piece, Segment, directory_name, sweep, write
+from roofline_server.store.segments.reader import Reader
 
 ALL_KINDS: Table = {
     "time_ns": np.array([1, 2, 2**62], np.int64),
@@ -87,7 +87,7 @@ def test_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def fail(_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("roofline_server.store.segments._fsync", fail)
+    monkeypatch.setattr("roofline_server.store.segments.files._fsync", fail)
     with pytest.raises(OSError, match="No space"):
         put(tmp_path)
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
@@ -97,7 +97,8 @@ def test_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pyt
     synced: list[tuple[str, bool]] = []
     final = tmp_path / "segments/job-job/marks/000000000001.parquet"
     monkeypatch.setattr(
-        "roofline_server.store.segments._fsync", lambda path: synced.append((path.suffix, final.exists()))
+        "roofline_server.store.segments.files._fsync",
+        lambda path: synced.append((path.suffix, final.exists())),
     )
     put(tmp_path)
     assert synced[0] == (".tmp", False)

@@ -16,8 +16,8 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import Unavailable
 from roofline_server.ingest.service import decode_entry
 from roofline_server.records import ABSENT, Knot, rows
-from roofline_server.store import sealing
-from roofline_server.store.sealed_steps import SILENT_NS
+from roofline_server.store.segments import sealing
+from roofline_server.store.steps.sealed import SILENT_NS
 from roofline_server.store.store import Store
 
 from tests.fakes import wait_for

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.ingest.service import decode_entry
-from roofline_server.report.build import build
+from roofline_server.report.job.build import build
+from roofline_server.store.catalog.tags import MAX_TAGS, MAX_VALUES
 from roofline_server.store.store import Store
-from roofline_server.store.tags import MAX_TAGS, MAX_VALUES
 
 from ..builders import UNIX, Node, S, batch, crash, open_store, rank
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_server.records import Ceiling, Machine
-from roofline_server.store.versions import Saying, begins_of, follows, is_another, is_of, used
+from roofline_server.store.catalog.machine_versions import Saying, begins_of, follows, is_another, is_of, used
 
 from ..builders import DRAM, PEAK_F32, machine
 

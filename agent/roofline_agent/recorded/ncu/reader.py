@@ -15,8 +15,8 @@ from . import flops as ncu_flops
 from . import metrics as ncu_metrics
 from .aside import Aside
 from .metrics import Elapsed, Value, Values
-from .people import People
 from .table import Printed, is_header, launches
+from .text_tables import People
 from .values import has_decimal_commas
 
 MAX_COUNTERS = 20_000  # a raw page has hundreds of columns; what is read is bounded, not what may be imported

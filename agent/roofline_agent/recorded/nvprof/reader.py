@@ -17,7 +17,7 @@ from ..ncu.values import number, unit
 from ..records import Launch
 from ..text import Text
 from .kernels import Kernels, Mean, binary_unit, bytes_of, convert, flops_of
-from .people import People
+from .text_tables import People
 
 _SIGNS = (
     (re.compile(r"^==\d+== NVPROF ", re.MULTILINE), 96),

@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..leash import leashed
+from ...child_process import leashed
 from .output import Reading, parse_line
 from .probe import environment
 

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ...child_process import bare_environment
 from ...events import HardwareEvent
-from ..leash import bare_environment
 from .groups import Group, grouped, spelled
 from .output import plain, printed
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from roofline_agent.calibrate.gpu.bench import gpus, words
+from roofline_agent.calibrate.gpu.bench import gpus, output
 from roofline_agent.calibrate.gpu.bench.cupy_gpu import CupyGpu
 from roofline_agent.calibrate.gpu.bench.libraries import Work
 from roofline_agent.calibrate.gpu.bench.timing import QUICK
@@ -62,7 +62,7 @@ def cupy() -> Struct:
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
-    monkeypatch.setattr(words, "say", lines.append)
+    monkeypatch.setattr(output, "say", lines.append)
     return lines
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import words
+from . import output
 from .timing import Plan, shortest
 
 FRAMEWORKS = ("torch", "tensorflow")
@@ -20,14 +20,14 @@ def measure(plan: Plan) -> None:
     """Says the ceiling `launch` of the CPUs for the first framework that is there."""
     name = next((one for one in FRAMEWORKS if importlib.util.find_spec(one)), None)
     if name is None:
-        words.note(
+        output.note(
             "launch: the dispatch overhead was not measured: this Python has neither torch nor tensorflow"
         )
         return
     try:
         run, what = _OPERATIONS[name](importlib.import_module(name))
     except Exception as error:
-        words.note(f"launch: {name} does not work here: {type(error).__name__}: {str(error)[:300]}")
+        output.note(f"launch: {name} does not work here: {type(error).__name__}: {str(error)[:300]}")
         return
     _measure(run, what, plan)
 
@@ -68,7 +68,7 @@ def _measure(run: Callable[[], object], what: str, plan: Plan) -> None:
         f"{what}; median of {stretches} stretches of {_EACH} operations each, on one thread; shortest of "
         f"{measured.runs} such runs after a warm-up"
     )
-    words.ceiling("launch", "overhead", "s", measured, method, threads=1)
+    output.ceiling("launch", "overhead", "s", measured, method, threads=1)
 
 
 def _timed(run: Callable[[], object]) -> float:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from . import words
+from . import output
 from .libraries import Library, Unsupported, Work
 from .timing import Measured, Plan, TooLong, TooShort, measure_rate, shortest
 
@@ -36,12 +36,12 @@ def measure(index: int, libraries: Sequence[Library], plan: Plan) -> None:
     for name, fields in _RATES.items():
         reached, reasons = _reach(name, libraries, plan)
         if not reached:
-            words.note(f"gpu {index}: {name} was not measured: {'; '.join(reasons) or 'nothing here can'}")
+            output.note(f"gpu {index}: {name} was not measured: {'; '.join(reasons) or 'nothing here can'}")
             continue
         best = max(reached, key=lambda one: one.measured.best)
         runs = f"best of {best.measured.runs} runs of about {plan.run_s:g} s after a warm-up"
         method = f"{best.what}; {runs}, by the device's clock"
-        words.ceiling(
+        output.ceiling(
             name,
             measured=best.measured,
             method=method,
@@ -83,7 +83,7 @@ def _measure_launch(index: int, libraries: Sequence[Library], plan: Plan) -> Non
             works = library.works("launch", plan)
             found += [(_launch_time(library, work, plan), work.what) for work in works]
         except Exception as error:
-            words.note(f"gpu {index}: launch: {type(error).__name__}: {str(error)[:300]}")
+            output.note(f"gpu {index}: launch: {type(error).__name__}: {str(error)[:300]}")
         library.release()
     if not found:
         return
@@ -93,7 +93,7 @@ def _measure_launch(index: int, libraries: Sequence[Library], plan: Plan) -> Non
         f"shortest of {measured.runs} runs after a warm-up"
     )
     others = [f"{other}: {one.best * 1e6:.2f} us" for one, other in found if other != what]
-    words.ceiling("launch", "overhead", "s", measured, "; ".join([method, *others]), device=f"gpu {index}")
+    output.ceiling("launch", "overhead", "s", measured, "; ".join([method, *others]), device=f"gpu {index}")
 
 
 def _launch_time(library: Library, work: Work, plan: Plan) -> Measured:

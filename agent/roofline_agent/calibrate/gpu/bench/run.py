@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import dispatch, gpus, nvml, words
+from . import dispatch, gpus, nvml, output
 from .cupy_gpu import CupyGpu
 from .driver_gpu import Driver, DriverError, DriverGpu
 from .libraries import Library
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="a rough look, for tests")
     parser.add_argument("--shared", action="store_true", help="also GPUs that others compute on")
     asked = parser.parse_args(arguments)
-    words.keep_output()
+    output.keep_output()
     plan = QUICK if asked.quick else FULL
     todo: dict[str, Callable[[Plan], None]] = {
         "dispatch": dispatch.measure,
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         "facts": say_facts,
     }
     todo[asked.what](plan)
-    words.say({"done": True})
+    output.say({"done": True})
     return 0
 
 
@@ -47,7 +47,7 @@ def say_facts(plan: Plan) -> None:
         for index in range(driver.count() if driver else 0):
             facts = driver.facts(index) if driver else None
             if facts is not None:
-                words.say({"gpu": facts._asdict()})
+                output.say({"gpu": facts._asdict()})
 
 
 _NAMED = 4  # processes
@@ -64,7 +64,7 @@ class Found(NamedTuple):
 def measure_gpus(plan: Plan, shared: bool) -> None:
     """Each GPU that something here sees, with all that sees it; if `shared` those too that others use."""
     if not _may_be_there():
-        words.note("no GPU was measured: neither NVIDIA's nor AMD's driver is loaded here")
+        output.note("no GPU was measured: neither NVIDIA's nor AMD's driver is loaded here")
         return
     with nvml.opened() as driver:
         users = _users(driver)  # before a framework makes us one of them
@@ -93,7 +93,7 @@ def _named(driver: nvml.Driver | None, at: int, seeing: list[Found]) -> int | No
     try:
         return nvml.index_of(driver, at, uuid, os.environ)
     except nvml.PartOfGpu as part:
-        words.note(
+        output.note(
             f"device {at} of CUDA was not measured: it is a part of a GPU (MIG), as {part}; what it can do "
             "is not what the GPU can. Measure with MIG off"
         )
@@ -103,9 +103,9 @@ def _named(driver: nvml.Driver | None, at: int, seeing: list[Found]) -> int | No
 def _is_ours(index: int, users: tuple[int, ...], shared: bool) -> bool:
     pids = ", ".join(str(pid) for pid in users[:_NAMED]) + (", ..." if len(users) > _NAMED else "")
     if users and shared:
-        words.note(f"gpu {index}: measured beside other processes (pid {pids}), in little memory: too low")
+        output.note(f"gpu {index}: measured beside other processes (pid {pids}), in little memory: too low")
     elif users:
-        words.note(
+        output.note(
             f"gpu {index} was not measured: other processes compute on it (pid {pids}); calibrate when they "
             "have ended, or with --force"
         )
@@ -125,7 +125,7 @@ def _open(way: Found, at: int, clock: Clock) -> Library | None:
     try:
         return way.open(at, clock)
     except Exception as error:
-        words.note(f"gpu {at}: {type(error).__name__}: {str(error)[:300]}")
+        output.note(f"gpu {at}: {type(error).__name__}: {str(error)[:300]}")
         return None
 
 
@@ -133,7 +133,7 @@ def _say_if_busy(driver: nvml.Driver | None, index: int) -> None:
     handle = driver.handle(index) if driver else None
     load = driver.utilization(handle) if driver and handle else None
     if load is not None and load > nvml.BUSY:
-        words.note(
+        output.note(
             f"gpu {index} was {load:.0%} busy before anything was measured: its ceilings may be too low"
         )
 
@@ -143,7 +143,7 @@ def _driver() -> Found | None:
         driver = Driver()
         return Found(driver.count(), driver.uuid, lambda at, clock: DriverGpu(driver, at, clock))
     except (OSError, DriverError, AttributeError) as error:
-        words.note(f"no GPU can be measured by the driver alone: {error}")
+        output.note(f"no GPU can be measured by the driver alone: {error}")
         return None
 
 
@@ -155,8 +155,8 @@ def _framework() -> Found | None:
         try:
             return found(importlib.import_module(name))
         except Exception as error:
-            words.note(f"no GPU was measured by {name}: {type(error).__name__}: {str(error)[:300]}")
-    words.note("no matrix products were measured: neither torch nor cupy of this Python sees a GPU")
+            output.note(f"no GPU was measured by {name}: {type(error).__name__}: {str(error)[:300]}")
+    output.note("no matrix products were measured: neither torch nor cupy of this Python sees a GPU")
     return None
 
 

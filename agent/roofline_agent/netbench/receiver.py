@@ -1,0 +1,103 @@
+"""The receiving end's TCP port: echoes, and counts what it is sent. Who does not show the key is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from . import handshake
+
+MAX_CONNECTIONS = 64
+MAX_ECHO = 64 << 20  # bytes
+
+
+class Listener:
+    """Serves until somebody closes it; `ended` is called once, when the control connection has ended."""
+
+    def __init__(self, key: str, ended: Callable[[], None]) -> None:
+        """Listens at a port of the system's choice, on all addresses. Raises OSError."""
+        self._key = key
+        self._ended = ended
+        self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._received = 0
+        self._socket = listen()
+        self.port: int = self._socket.getsockname()[1]
+        self.controlled = threading.Event()  # somebody with the key has come
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # else the port stays open while a thread waits at it
+        self._socket.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:  # closed
+                return
+            if not self._room.acquire(blocking=False):
+                connection.close()
+                continue
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection, contextlib.suppress(OSError, handshake.Closed, ValueError):
+                self._answer(connection)
+        finally:
+            self._room.release()
+
+    def _answer(self, connection: socket.socket) -> None:
+        hello = handshake.hear(connection, handshake.HELLO_S)
+        if not hmac.compare_digest(str(hello.get("key")).encode(), self._key.encode()):
+            return
+        handshake.prepare(connection)
+        connection.settimeout(None)
+        handshake.say(connection, {"ok": True})
+        if hello.get("for") == "control":
+            self._control(connection)
+        elif hello.get("for") == "echo":
+            _echo(connection, int(hello["size"]))
+        elif hello.get("for") == "sink":
+            self._sink(connection)
+
+    def _control(self, connection: socket.socket) -> None:
+        if self.controlled.is_set():  # there is one sending end
+            return
+        self.controlled.set()
+        try:
+            while handshake.hear(connection).get("ask") == "count":
+                # The count first: what comes in between belongs to the next window.
+                with self._lock:
+                    received, now = self._received, time.monotonic_ns()
+                handshake.say(connection, {"bytes": received, "ns": now})
+        finally:
+            self._ended()
+
+    def _sink(self, connection: socket.socket) -> None:
+        buffer = memoryview(bytearray(handshake.CHUNK))
+        while count := connection.recv_into(buffer):
+            with self._lock:
+                self._received += count
+
+
+def listen() -> socket.socket:
+    """A socket for IPv6 and IPv4, or for IPv4 alone where the kernel has no other."""
+    with contextlib.suppress(OSError):
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True, backlog=128)
+    return socket.create_server(("0.0.0.0", 0), backlog=128)
+
+
+def _echo(connection: socket.socket, size: int) -> None:
+    if not 0 < size <= MAX_ECHO:
+        return
+    buffer = memoryview(bytearray(size))
+    while handshake.read_exactly(connection, buffer):
+        connection.sendall(buffer)

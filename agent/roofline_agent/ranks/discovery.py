@@ -1,0 +1,229 @@
+"""Finds the training ranks of this node in /proc, from the variables their launchers set (identity.py).
+
+A launcher (shell, mpirun, our own wrapper) or a child of a rank (a data-loader process) carries the same
+variables and is no rank: of each tree of processes with one identity the topmost that is no launcher counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ..records import Rank
+from .identity import Identity, identify, may_name_a_rank
+from .launchers import is_launcher
+from .processes import Processes, parse_environ
+
+# A process is looked at again while young: between fork and exec it shows its parent's variables.
+YOUNG_SCANS = 4
+# A shell may set the variables itself and then become the training: all are looked at again now and then.
+LOOK_AGAIN_SCANS = 16
+LIST_AGAIN_SCANS = 8  # though nothing seems to have begun
+
+
+class Candidate(NamedTuple):
+    """A process that carries an identity."""
+
+    pid: int
+    parent: int
+    start_ticks: int
+    uid: int
+    launcher: bool
+    identity: Identity
+
+
+def choose(candidates: Mapping[int, Candidate]) -> list[Candidate]:
+    """The ranks among the candidates: no launchers, no children of a rank with the same identity."""
+    return [c for c in candidates.values() if not c.launcher and not _has_rank_above(c, candidates)]
+
+
+def _has_rank_above(candidate: Candidate, candidates: Mapping[int, Candidate]) -> bool:
+    above = candidates.get(candidate.parent)
+    while above is not None and above.identity == candidate.identity:
+        if not above.launcher:
+            return True
+        above = candidates.get(above.parent)
+    return False
+
+
+class Discovery:
+    """Keeps the list of ranks of one node up to date at the cost of listing /proc."""
+
+    def __init__(self, proc: str = "/proc", default_job: str = "", socket: Path | None = None) -> None:
+        """socket: where this agent listens; ranks that were told another agent's are left to that."""
+        self.processes = Processes(proc)
+        self._socket = socket
+        self._default_job = default_job
+        self._scans = 0
+        self._newest: bytes | None = None  # process at the last listing
+        self._young: dict[int, int] = {}  # pid -> how often it was looked at
+        self._grown: set[int] = set()
+        self._of_kernel: set[int] = set()
+        self._candidates: dict[int, Candidate] = {}
+        self._ticks = os.sysconf("SC_CLK_TCK")
+        self._ranks: dict[int, Rank] = {}
+        self._reported: dict[int, Rank] = {}
+
+    @property
+    def proc(self) -> Path:
+        """Where processes are looked for."""
+        return self.processes.root
+
+    @property
+    def ranks(self) -> dict[int, Rank]:
+        """The ranks found by the last scan, by pid."""
+        return self._ranks
+
+    def scan(self) -> tuple[list[Rank], list[Rank]]:
+        """Look again: (ranks that are new, ranks that have gone) since the last scan."""
+        self.scan_young()
+        before, self._reported = self._reported, dict(self._ranks)
+        started = [rank for pid, rank in self._ranks.items() if before.get(pid) != rank]
+        gone = [rank for pid, rank in before.items() if self._ranks.get(pid) != rank]
+        return started, gone
+
+    def scan_young(self) -> None:
+        """Look at processes that are new, young, launchers or due again, and forget those that have gone."""
+        self._scans += 1
+        self._forget_changed()
+        new = self._new()
+        for pid in self._due_again():
+            self._look(pid)
+        for pid in (*self._young, *new):
+            self._look_at_young(pid)
+        self._update()
+
+    def _new(self) -> set[int]:
+        """Processes that were not there at the last listing; those that have gone are forgotten."""
+        newest = self.processes.newest()
+        # Seldom for nothing: a number may be given out again, and whoever has gone is not to stay for ever.
+        if newest is not None and newest == self._newest and self._scans % LIST_AGAIN_SCANS:
+            return set()
+        self._newest = newest
+        pids = self.processes.pids()
+        known = self._young.keys() | self._grown | self._of_kernel | self._candidates.keys()
+        self._forget(known - pids)
+        return pids - self._young.keys() - self._grown - self._of_kernel
+
+    def _forget(self, pids: Iterable[int]) -> None:
+        for pid in pids:
+            self._young.pop(pid, None)
+            self._grown.discard(pid)
+            self._of_kernel.discard(pid)
+            self._candidates.pop(pid, None)
+
+    def _forget_changed(self) -> None:
+        # A zombie is no rank any more, and a number used again is another process.
+        for pid, candidate in list(self._candidates.items()):
+            status = self.processes.status(pid)
+            if status is None or status.start_ticks != candidate.start_ticks:
+                self._forget([pid])
+
+    def _due_again(self) -> list[int]:
+        """Launchers always, processes that name no rank now and then, ranks never."""
+        turn = -self._scans % LOOK_AGAIN_SCANS
+        others = [p for p in self._grown if p % LOOK_AGAIN_SCANS == turn and p not in self._candidates]
+        return others + [c.pid for c in self._candidates.values() if c.launcher and c.pid in self._grown]
+
+    def _look_at_young(self, pid: int) -> None:
+        looks = self._young.get(pid, 0) + 1
+        if looks == 1 and (status := self.processes.status(pid)) is not None and status.of_kernel:
+            self._of_kernel.add(pid)
+            return
+        if looks < YOUNG_SCANS:
+            self._young[pid] = looks
+        else:
+            self._grow(pid)
+        self._look(pid)
+
+    def _grow(self, pid: int) -> None:
+        self._young.pop(pid, None)
+        self._grown.add(pid)
+
+    def look_at(self, pid: int) -> Rank | None:
+        """The rank that process `pid` is or belongs to, looked up now; None if it is none."""
+        if pid in self._ranks:
+            return self._ranks[pid]
+        ancestry = list(self.processes.ancestry(pid))
+        for one in ancestry:
+            self._look(one)
+        self._update()
+        return next((self._ranks[one] for one in ancestry if one in self._ranks), None)
+
+    def ranks_below(self, pid: int) -> list[Rank]:
+        """The ranks that process `pid` is or has started, looked up now."""
+        self._look(pid)
+        self.scan_young()
+        return [rank for rank in self._ranks.values() if pid in self.processes.ancestry(rank.pid)]
+
+    def environment(self, rank: Rank) -> dict[str, str]:
+        """The variables a rank was started with; empty when it has gone or is not ours to read."""
+        try:
+            return parse_environ(self.processes.environ(rank.pid))
+        except OSError:
+            return {}
+
+    def is_alive(self, rank: Rank) -> bool:
+        """Whether this incarnation of a rank still runs, looked up now."""
+        status = self.processes.status(rank.pid)
+        return status is not None and self._start_ns(status.start_ticks) == rank.start_ns
+
+    def adopt(self, pid: int, uid: int) -> Rank | None:
+        """Make a rank of a process that marks steps though no launcher's variable names it."""
+        status = self.processes.status(pid)
+        if status is None:
+            return None
+        job = self._default_job or f"local-{pid}"
+        taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, "worker")}
+        index = next(number for number in itertools.count() if number not in taken)
+        identity = Identity(job, "worker", index, 0, "marks")
+        self._candidates[pid] = Candidate(pid, status.parent, status.start_ticks, uid, False, identity)
+        self._grow(pid)
+        self._update()
+        return self._ranks.get(pid)
+
+    def _start_ns(self, start_ticks: int) -> int:
+        # Since boot, as the kernel has it: on another clock it would differ after an agent's restart.
+        return start_ticks * 1_000_000_000 // self._ticks
+
+    def _update(self) -> None:
+        self._ranks = {c.pid: self._rank(c) for c in choose(self._candidates)}
+
+    def _rank(self, c: Candidate) -> Rank:
+        who = c.identity
+        start = self._start_ns(c.start_ticks)
+        return Rank(who.job, who.role, who.index, c.pid, start, who.name, who.world, who.framework, c.uid)
+
+    def _look(self, pid: int) -> None:
+        candidate = self._candidate(pid)
+        if candidate is None:
+            self._candidates.pop(pid, None)
+        else:
+            self._candidates[pid] = candidate
+
+    def _candidate(self, pid: int) -> Candidate | None:
+        # Another user's process cannot be read and is simply not ours to profile.
+        try:
+            data = self.processes.environ(pid)
+            if not may_name_a_rank(data):
+                return None
+            environ = parse_environ(data)
+            identity, status = identify(environ, self._default_job), self.processes.status(pid)
+            if identity is None or status is None or self._is_of_another(environ):
+                return None
+            launcher = is_launcher(self.processes.arguments(pid))
+            owner = self.processes.owner(pid)
+        except OSError:
+            return None
+        return Candidate(pid, status.parent, status.start_ticks, owner, launcher, identity)
+
+    def _is_of_another(self, environ: Mapping[str, str]) -> bool:
+        """Whether a process was told the socket of another agent on this machine. A path that is none here is
+        one of a container, which may well be ours."""
+        told = environ.get("ROOFLINE_SOCKET", "")
+        if not told or self._socket is None or not os.path.isabs(told):
+            return False
+        return os.path.realpath(told) != os.path.realpath(self._socket) and Path(told).is_socket()

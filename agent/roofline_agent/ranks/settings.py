@@ -1,0 +1,91 @@
+"""Tags of a rank, and settings that matter for its speed, told so that runs can be compared.
+
+Only what MATTERS lists leaves the node, and nothing whose name sounds like a secret, an address or the rank's
+own number. What a program sets for itself after its start is not seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+
+from ..records import Event, EventKind, Rank
+from . import tags
+
+log = logging.getLogger(__name__)
+
+MATTERS = re.compile(
+    "|".join(
+        (
+            r"HOROVOD_\w+",
+            r"NCCL_\w+|TORCH_NCCL_\w+|GLOO_\w+|UCX_TLS|UCX_NET_DEVICES|FI_PROVIDER",
+            r"OMP_NUM_THREADS|OMP_PROC_BIND|OMP_PLACES|OMP_DYNAMIC|OMP_SCHEDULE|OMP_WAIT_POLICY",
+            r"KMP_\w+|GOMP_CPU_AFFINITY|GOMP_SPINCOUNT",
+            r"MKL_NUM_THREADS|MKL_DYNAMIC|MKL_ENABLE_INSTRUCTIONS|OPENBLAS_NUM_THREADS",
+            r"ONEDNN_MAX_CPU_ISA|DNNL_MAX_CPU_ISA|ONEDNN_DEFAULT_FPMATH_MODE|DNNL_DEFAULT_FPMATH_MODE",
+            r"TF_NUM_INTRAOP_THREADS|TF_NUM_INTEROP_THREADS|TF_ENABLE_ONEDNN_OPTS|TF_DETERMINISTIC_OPS",
+            r"TF_GPU_THREAD_MODE|TF_GPU_THREAD_COUNT|TF_FORCE_GPU_ALLOW_GROWTH|TF_XLA_FLAGS|XLA_FLAGS",
+            r"TORCH_DISTRIBUTED_DEBUG|TORCH_ALLOW_TF32_CUBLAS_OVERRIDE|TORCH_COMPILE_DISABLE",
+            r"TORCHDYNAMO_DISABLE|PYTORCH_CUDA_ALLOC_CONF|PYTORCH_ALLOC_CONF",
+            r"CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUDA_DEVICE_MAX_CONNECTIONS|NVIDIA_TF32_OVERRIDE",
+        )
+    )
+)
+SECRET = re.compile(r"KEY|SECRET|TOKEN|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+# Where a rank is and which one it is: that stands elsewhere, and differs from rank to rank.
+PLACE = re.compile(
+    r".*(_ADDR|_ADDRESS|_PORT|_PORTS|_HOST|_HOSTS|_HOSTNAME|_URL|_COMM_ID|_FILE|_PATH)"
+    r"|HOROVOD_(LOCAL_|CROSS_)?(RANK|SIZE)"
+)
+MAX_SETTINGS, MAX_VALUE = 64, 200
+
+
+def settings_that_matter(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables to tell, by name."""
+    names = [name for name in sorted(environ) if MATTERS.fullmatch(name)]
+    told = [name for name in names if not SECRET.search(name) and not PLACE.fullmatch(name)]
+    return {name: environ[name][:MAX_VALUE] for name in told[:MAX_SETTINGS]}
+
+
+class Tellings:
+    """What is told of ranks when they are found."""
+
+    def __init__(self) -> None:
+        self._most: dict[str, int] = {}  # ranks of a job on this node at one time
+
+    def of(
+        self, started: Iterable[tuple[Rank, Mapping[str, str]]], alive: list[Rank], now: int
+    ) -> list[Event]:
+        """Facts of ranks that have just been found, with their environments; alive: all of this node."""
+        facts = []
+        for rank, environ in started:
+            said = {f"setting.{name}": value for name, value in settings_that_matter(environ).items()}
+            said.update(_tags(rank, environ))
+            facts += [_fact(rank, f"{name}={value}", now) for name, value in said.items()]
+        return facts + self._processes(alive, now)
+
+    def _processes(self, alive: list[Rank], now: int) -> list[Event]:
+        """How many ranks of a job a node has; told anew to all while the job grows, not as it ends."""
+        by_job: dict[str, list[Rank]] = {}
+        for rank in alive:
+            by_job.setdefault(rank.job, []).append(rank)
+        before, self._most = self._most, {job: self._most.get(job, 0) for job in by_job}
+        facts = []
+        for job, ranks in by_job.items():
+            if len(ranks) > before.get(job, 0):
+                self._most[job] = len(ranks)
+                facts += [_fact(rank, f"setting.processes_per_node={len(ranks)}", now) for rank in ranks]
+        return facts
+
+
+def _tags(rank: Rank, environ: Mapping[str, str]) -> dict[str, str]:
+    """Of a rank without a wrapper nobody else tells them; what a wrapper told is the same."""
+    said = tags.said_by(environ)
+    for problem in said.problems:
+        log.warning("%s of job %s: %s", rank.key, rank.job, problem)
+    return {f"{tags.FACT}{name}": value for name, value in said.tags.items()}
+
+
+def _fact(rank: Rank, text: str, now: int) -> Event:
+    return Event(EventKind.FACT, now, now, rank, text="".join(c if c.isprintable() else "?" for c in text))

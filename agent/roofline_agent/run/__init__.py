@@ -1,0 +1,1 @@
+"""`roofline-agent run`: starts one rank, reads its output, and passes steps and kernels to the agent."""

@@ -1,0 +1,85 @@
+"""What one batch may hold: values that the server takes, and no more of them than fit. No I/O.
+
+The server refuses a batch as a whole, the samples of all ranks included, so what it would not take has to be
+left out before. A batch may have 8 MiB there (service.py): 4 MiB of rows, which are 65,536 marks of 64 bytes,
+87,381 spans of 48 or 131,072 kernel calls of 32, with the kernels' descriptions and the ranks that
+coordinators speak for; 1 MiB of facts; 3 MiB stay for samples, ranks and other events.
+"""
+
+from __future__ import annotations
+
+from ..records import Event, EventKind, Rank
+
+MAX_BATCH = 8 << 20
+MAX_TIME_NS = 2**62  # and so far before zero
+MAX_COUNT = 2**31
+MAX_BYTES = 2**50
+MAX_SPAN_NAMES = 256
+MAX_NAMED = 1024  # ranks elsewhere that coordinators speak for
+MAX_BATCH_FACTS = 4096
+ROWS_BYTES, FACTS_BYTES = 4 << 20, 1 << 20
+MARK_BYTES, SPAN_BYTES, CALL_BYTES, EVENT_BYTES = 64, 48, 32, 64
+
+
+def is_time(*moments: int) -> bool:
+    """Whether these can be moments, ns."""
+    return all(-MAX_TIME_NS < moment < MAX_TIME_NS for moment in moments)
+
+
+def printable(text: str) -> str:
+    """The text with a question mark for each character that nobody can read."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+class Room:
+    """What a batch can still take, and what it could not."""
+
+    def __init__(self) -> None:
+        self._rows, self._text, self._facts = ROWS_BYTES, FACTS_BYTES, MAX_BATCH_FACTS
+        self._span_names: set[str] = set()
+        self._named: set[Rank] = set()
+        self._lost: dict[tuple[Rank | None, str], int] = {}
+
+    def rows(self, size: int) -> bool:
+        """Whether these bytes of rows fit; they are taken then."""
+        if size > self._rows:
+            return False
+        self._rows -= size
+        return True
+
+    def fact(self, text: str) -> bool:
+        """Whether this fact fits; it is taken then."""
+        size = EVENT_BYTES + len(text.encode())
+        if not self._facts or size > self._text:
+            return False
+        self._facts, self._text = self._facts - 1, self._text - size
+        return True
+
+    def span_name(self, name: str) -> bool:
+        """Whether spans may have this name, of which a batch has few."""
+        if name not in self._span_names:
+            if len(self._span_names) >= MAX_SPAN_NAMES:
+                return False
+            self._span_names.add(name)
+        return True
+
+    def named(self, rank: Rank) -> bool:
+        """Whether a rank elsewhere may be spoken for."""
+        if rank not in self._named:
+            size = EVENT_BYTES + len("".join((rank.job, rank.role, rank.framework)).encode())
+            if len(self._named) >= MAX_NAMED or not self.rows(size):
+                return False
+            self._named.add(rank)
+        return True
+
+    def lose(self, rank: Rank | None, what: str, count: int = 1) -> None:
+        """Count what did not fit."""
+        key = rank, f"{what} (more than a batch holds)"
+        self._lost[key] = self._lost.get(key, 0) + count
+
+    def losses(self, now_ns: int) -> list[Event]:
+        """What was lost of whom."""
+        return [
+            Event(EventKind.LOST, now_ns, now_ns, rank, count, what)
+            for (rank, what), count in self._lost.items()
+        ]

@@ -1,0 +1,226 @@
+"""Streams batches to the server and forgets them when they are durable. See `encoding`.
+
+The stream comes and goes; the spool does not. After each connection the server names the highest sequence it
+has, and sending continues behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from roofline.v1 import ingest_pb2 as pb
+
+from ..netbench import wire as net_wire
+from ..netbench.bench import NetBench
+from .encoding import Greeting, encode_hello
+from .grpc_setup import CHANNEL_OPTIONS as QUIET
+from .grpc_setup import grpc, wait_quietly
+from .spool import Spool
+
+log = logging.getLogger(__name__)
+
+WINDOW = 64  # batches on their way without an ack
+WELCOME_TIMEOUT_S = 10
+RETRY_S = (0.5, 15.0)
+METHOD = "/roofline.v1.Ingest/Stream"
+CHANNEL_OPTIONS = (
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # Loopback and cluster networks are reached directly, whatever http_proxy says.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_receive_message_length", 1 << 20),
+    *QUIET,
+)
+
+
+class Exporter(threading.Thread):
+    """The stream to one server, in a thread of its own."""
+
+    def __init__(
+        self,
+        server: str,
+        spool: Spool,
+        greeting: Callable[[], Greeting],
+        set_interval: Callable[[int], None] = lambda interval_ns: None,
+        clock: Callable[[], int] = time.monotonic_ns,
+        net_bench: NetBench | None = None,
+    ) -> None:
+        """clock: node time, in which the batches speak. net_bench: None where there is no node to measure."""
+        super().__init__(name="exporter", daemon=True)
+        self._clock = clock
+        self._server = server
+        self._spool = spool
+        self._greeting = greeting
+        self._set_interval = set_interval
+        self._net_bench = net_bench
+        self._halt = threading.Event()
+        self._lock = threading.Lock()
+        self._outgoing: queue.SimpleQueue[bytes | None] | None = None
+        self._sent = 0
+        self._acked = 0
+        self.connected = False
+        self._call: Any = None
+
+    @property
+    def acked(self) -> int:
+        """The highest sequence that the server is known to have."""
+        return self._acked
+
+    def run(self) -> None:
+        wait_quietly()
+        delay, said = RETRY_S[0], False
+        while not self._halt.is_set():
+            began = time.monotonic()
+            try:
+                self._session()
+                why = "the server ended the stream"
+            except grpc.RpcError as error:
+                why = _explain(error)
+            except Exception as error:
+                log.exception("the stream failed")
+                why = str(error)
+            was_up, self.connected = self.connected, False
+            if self._halt.is_set():
+                return
+            if was_up or not said:
+                log.warning("server %s: %s; batches wait in the spool, trying again", self._server, why)
+                said = True
+            delay = (
+                RETRY_S[0] if time.monotonic() - began > RETRY_S[1] or was_up else min(delay * 2, RETRY_S[1])
+            )
+            self._halt.wait(delay * random.uniform(0.7, 1.3))
+
+    def _session(self) -> None:
+        outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        with grpc.insecure_channel(self._server, options=CHANNEL_OPTIONS) as channel:
+            stream = channel.stream_stream(
+                METHOD,
+                request_serializer=None,  # the spool holds serialized messages
+                response_deserializer=pb.ServerMessage.FromString,
+            )
+            outgoing.put(encode_hello(self._greeting()).SerializeToString())
+            call = self._call = stream(_drain(outgoing))
+            timer = threading.Timer(WELCOME_TIMEOUT_S, call.cancel)
+            timer.start()
+            try:
+                for message in call:
+                    timer.cancel()
+                    self._handle(message, outgoing)
+            finally:
+                timer.cancel()
+                with self._lock:
+                    self._outgoing = None
+                outgoing.put(None)
+                call.cancel()
+                # Whoever asked for it cannot hear of it any more.
+                if self._net_bench:
+                    self._net_bench.stop()
+
+    def _handle(self, message: Any, outgoing: queue.SimpleQueue[bytes | None]) -> None:
+        kind = message.WhichOneof("kind")
+        if kind == "welcome":
+            self._welcome(message.welcome.acked, outgoing)
+        elif kind == "ack":
+            self._acked = max(self._acked, message.ack.sequence)
+            self._spool.ack(message.ack.sequence)
+            self.push()
+        elif kind == "ping":
+            received = self._clock()
+            pong = pb.Pong(
+                id=message.ping.id,
+                server_ns=message.ping.server_ns,
+                received_ns=received,
+                sent_ns=self._clock(),
+            )
+            outgoing.put(pb.AgentMessage(pong=pong).SerializeToString())
+        elif kind == "rejection":
+            log.error("the server refused batch %d: %s", message.rejection.sequence, message.rejection.reason)
+            self._spool.reject(message.rejection.sequence)
+            self._acked = max(self._acked, message.rejection.sequence)
+            self.push()
+        elif kind == "command":
+            self._obey(message.command, outgoing)
+
+    def _welcome(self, acked: int, outgoing: queue.SimpleQueue[bytes | None]) -> None:
+        self._spool.ack(acked)
+        self._spool.skip_to(acked)
+        with self._lock:
+            self._sent = self._acked = acked
+            self._outgoing = outgoing
+        self.connected = True
+        log.info("connected to server %s", self._server)
+        self.push()
+
+    def _obey(self, command: Any, outgoing: queue.SimpleQueue[bytes | None]) -> None:
+        """Do what the server asks for; what takes its time answers later, and more than once."""
+
+        def answer(result: Any) -> None:
+            outgoing.put(pb.AgentMessage(result=result).SerializeToString())
+
+        kind = command.WhichOneof("kind")
+        if kind == "set_interval":
+            self._set_interval(command.set_interval.interval_ns)
+            answer(pb.CommandResult(id=command.id, done=True))
+        elif self._net_bench and kind == "stop_net":
+            # Elsewhere: an end takes a moment, and pings want an answer.
+            threading.Thread(target=self._net_bench.stop, args=(command.stop_net.key,), daemon=True).start()
+            answer(pb.CommandResult(id=command.id, done=True))
+        elif self._net_bench and (order := net_wire.order(command, self._greeting().machine.host)):
+            number = command.id
+            self._net_bench.begin(order, lambda said: answer(net_wire.result(number, said)))
+        else:
+            reason = "this agent does not know the command"
+            answer(pb.CommandResult(id=command.id, done=False, reason=reason))
+
+    def push(self) -> None:
+        """Send what waits, as far as the window allows. Called when there is something new."""
+        with self._lock:
+            if self._outgoing is None:
+                return
+            room = WINDOW - (self._sent - self._acked)
+            if room <= 0:
+                return
+            for pending in self._spool.pending(self._sent, room):
+                self._outgoing.put(pending.data)
+                self._sent = pending.sequence
+
+    def greet_again(self) -> None:
+        """Send Hello anew: ceilings or sources have changed."""
+        with self._lock:
+            if self._outgoing is not None:
+                self._outgoing.put(encode_hello(self._greeting()).SerializeToString())
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything in the spool is durable at the server; False when it took too long."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self.is_alive() and self.connected:
+            if self._spool.bytes_waiting == 0:
+                return True
+            time.sleep(0.01)
+        return self._spool.bytes_waiting == 0
+
+    def stop(self) -> None:
+        self._halt.set()
+        if self._call is not None:
+            self._call.cancel()
+        self.join(timeout=3)
+
+
+def _drain(outgoing: queue.SimpleQueue[bytes | None]) -> Iterator[bytes]:
+    while (item := outgoing.get()) is not None:
+        yield item
+
+
+def _explain(error: grpc.RpcError) -> str:
+    code = error.code() if hasattr(error, "code") else None
+    if code == grpc.StatusCode.UNAVAILABLE:
+        return "does not answer"
+    if code == grpc.StatusCode.CANCELLED:
+        return "did not say welcome in time"
+    return f"{error.details() if hasattr(error, 'details') else error}"

@@ -1,0 +1,177 @@
+"""Keeps batches on this node's disk until the server says they are durable.
+
+One transaction a batch: what the server has by now is deleted with the next batch, or at the end. Whoever is
+killed between sends a batch twice at most, and the server counts it once.
+
+Bounded: beyond `limit_bytes` the oldest batches are dropped, counted, and the count is reported. A full disk
+costs durability, not data: batches then wait in memory, fewer of them. SQLite without fsync survives a killed
+agent, which is what happens; a power cut takes the training with it anyway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+MEMORY_BATCHES, MEMORY_BYTES = 512, 64 << 20
+_SCHEMA = """
+create table if not exists batch (sequence integer primary key, data blob not null) strict;
+create table if not exists state (name text primary key, value text not null) strict, without rowid;
+"""
+
+
+class Pending(NamedTuple):
+    sequence: int
+    data: bytes
+
+
+class Spool:
+    """A queue of encoded batches by sequence number; safe to use from two threads."""
+
+    def __init__(self, path: Path, limit_bytes: int = 256 << 20) -> None:
+        """Open or create the spool. Raises Unavailable when the file cannot be used."""
+        self._limit = limit_bytes
+        self._lock = threading.Lock()
+        self._memory: dict[int, bytes] = {}
+        self._disk_failed = False
+        self._newest: Pending | None = None  # on disk, when it is the last of all
+        self._stale = False  # the disk still has batches up to `_acked`
+        self.dropped = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
+            self._acked = self._read_acked()
+            newest = self._db.execute("select max(sequence) from batch").fetchone()[0]
+            self._last = max(newest or 0, self._acked)
+            self._bytes = self._size(self._acked, self._last)
+        except (OSError, sqlite3.Error) as error:
+            raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
+
+    def _read_acked(self) -> int:
+        found = self._db.execute("select value from state where name = 'acked'").fetchone()
+        return int(found[0]) if found else 0
+
+    def _size(self, after: int, through: int) -> int:
+        """Bytes of the batches on disk between two sequences."""
+        query = "select coalesce(sum(length(data)), 0) from batch where sequence > ? and sequence <= ?"
+        return int(self._db.execute(query, (after, through)).fetchone()[0])
+
+    @property
+    def bytes_waiting(self) -> int:
+        return self._bytes + sum(map(len, self._memory.values()))
+
+    def next_sequence(self) -> int:
+        """The number the next batch must carry."""
+        return self._last + 1
+
+    def skip_to(self, sequence: int) -> None:
+        """Continue behind a sequence the server knows of (this spool was lost and made anew)."""
+        with self._lock:
+            self._last = max(self._last, sequence)
+
+    def append(self, sequence: int, data: bytes) -> None:
+        """Keep a batch; on a full spool the oldest go."""
+        with self._lock:
+            self._last = max(self._last, sequence)
+            try:
+                self._write(sequence, data)
+            except sqlite3.Error as error:
+                with contextlib.suppress(sqlite3.Error):
+                    self._db.execute("rollback")
+                self._keep_in_memory(sequence, data, error)
+            else:
+                self._disk_failed = False
+                self._newest = Pending(sequence, data) if sequence == self._last else None
+                self._bytes += len(data)
+            while self._bytes > self._limit:
+                self._drop_oldest()
+
+    def _write(self, sequence: int, data: bytes) -> None:
+        self._db.execute("begin")
+        if self._stale:
+            self._forget()
+        self._db.execute("insert into batch values (?, ?)", (sequence, data))
+        self._db.execute("commit")
+        self._stale = False
+
+    def _forget(self) -> None:
+        self._db.execute("delete from batch where sequence <= ?", (self._acked,))
+
+    def _keep_in_memory(self, sequence: int, data: bytes, error: Exception) -> None:
+        if not self._disk_failed:
+            log.warning("cannot write the spool (%s): batches wait in memory", error)
+        self._disk_failed = True
+        self._newest = None
+        self._memory[sequence] = data
+        bound = min(MEMORY_BYTES, self._limit)
+        while len(self._memory) > MEMORY_BATCHES or sum(map(len, self._memory.values())) > bound:
+            del self._memory[min(self._memory)]
+            self.dropped += 1
+
+    def _drop_oldest(self) -> None:
+        self._newest = None
+        row = self._db.execute(
+            "select sequence, length(data) from batch order by sequence limit 1"
+        ).fetchone()
+        self._db.execute("delete from batch where sequence = ?", (row[0],))
+        self._bytes -= row[1]
+        self.dropped += 1
+
+    def pending(self, after: int, limit: int) -> list[Pending]:
+        """The oldest batches with a sequence above `after`."""
+        with self._lock:
+            after = max(after, self._acked)
+            if self._newest is not None and after >= self._newest.sequence - 1:
+                return [self._newest][:limit] if after < self._newest.sequence else []
+            rows = self._db.execute(
+                "select sequence, data from batch where sequence > ? order by sequence limit ?",
+                (after, limit),
+            ).fetchall()
+            held = [(s, d) for s, d in self._memory.items() if s > after]
+            return [Pending(*row) for row in sorted(rows + held)[:limit]]
+
+    def ack(self, sequence: int) -> None:
+        """Forget everything up to and including `sequence`."""
+        with self._lock:
+            for held in [s for s in self._memory if s <= sequence]:
+                del self._memory[held]
+            if sequence <= self._acked:
+                return
+            before, self._acked, self._stale = self._acked, sequence, True
+            if sequence >= self._last:
+                self._bytes = 0
+            else:
+                self._bytes -= self._size(before, sequence)
+
+    def reject(self, sequence: int) -> None:
+        """Give up one batch that the server can never take."""
+        with self._lock:
+            self.dropped += 1
+            self._newest = None
+            self._memory.pop(sequence, None)
+            with contextlib.suppress(sqlite3.Error):  # on a full disk it stays, and is refused once more
+                found = self._db.execute("select length(data) from batch where sequence = ?", (sequence,))
+                self._bytes -= sum(size for (size,) in found)
+                self._db.execute("delete from batch where sequence = ?", (sequence,))
+
+    def identity(self, fresh: str) -> str:
+        """The name this agent keeps over restarts; `fresh` becomes it the first time."""
+        with self._lock:
+            self._db.execute("insert or ignore into state values ('agent', ?)", (fresh,))
+            return str(self._db.execute("select value from state where name = 'agent'").fetchone()[0])
+
+    def close(self) -> None:
+        with self._lock:
+            with contextlib.suppress(sqlite3.Error):  # on a full disk: they are sent once more
+                self._db.execute("insert or replace into state values ('acked', ?)", (str(self._acked),))
+                self._forget()
+            self._db.close()

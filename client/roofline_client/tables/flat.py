@@ -1,0 +1,206 @@
+"""Records of answers as flat tables: what CSV files and DataFrames of the models hold.
+
+A column is named after its field. A `Value` becomes its number, in the unit that the column's name ends with
+("time_seconds", "flops_per_second"; a number without unit has none), and beside it `..._provenance` and
+`..._reason`; where the unit differs from row to row there is `..._unit`. A spread becomes quantiles
+("time_spread_p5_seconds" to "time_spread_p95_seconds") and `..._count`. What is absent is None.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+from ..errors import ClientError
+from ..model_records import RoofPoint, Spread
+from ..records import Value
+
+# Field -> unit of its number, wherever it stands. A Value that is not here says its unit row by row.
+UNITS = {
+    "intensity": "FLOP/byte",
+    "intensity_spread": "FLOP/byte",
+    "flops_per_second": "FLOP/s",
+    "flops_spread": "FLOP/s",
+    "time": "s",
+    "time_spread": "s",
+    "attainable": "FLOP/s",
+    "headroom": "1",
+    "flops_per_joule": "FLOP/J",
+    "batch": "1",
+    "crossing": "1",
+    "ridge": "FLOP/byte",
+    "flops": "FLOP",
+    "bytes": "byte",
+    "bandwidth_time": "s",
+    "compute_time": "s",
+    "balance": "FLOP/byte",
+    "launch_overhead": "s",
+    "no_flop_launches": "1",
+    "no_flop_time": "s",
+    "speedup": "1",
+    "efficiency": "1",
+    "step_time": "s",
+    "share": "1",
+    "alignment": "s",
+    "time_bytes": "byte",
+    "time_flops": "FLOP",
+    "seconds": "s",
+    "cost": "s",
+    "wait": "s",
+}
+SUFFIXES = {
+    "FLOP/byte": "flops_per_byte",
+    "FLOP/s": "flops_per_second",
+    "FLOP/J": "flops_per_joule",
+    "FLOP": "flops",
+    "byte": "bytes",
+    "byte/s": "bytes_per_second",
+    "examples/s": "examples_per_second",
+    "s": "seconds",
+    "J": "joules",
+    "W": "watts",
+    "Hz": "hertz",
+    "1": "",
+}
+QUANTILES = ("p5", "p25", "p50", "p75", "p95")
+
+
+class Table(NamedTuple):
+    """Rows under named columns. units: of the columns whose unit is one for all rows."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    units: dict[str, str]
+
+    def wider(self, **constant: Any) -> Table:
+        """The same with columns before it that have one value in all rows."""
+        begin = tuple(constant.values())
+        return self._replace(columns=(*constant, *self.columns), rows=[(*begin, *row) for row in self.rows])
+
+
+class _Column(NamedTuple):
+    name: str
+    unit: str | None
+    read: Callable[[Any], Any]
+
+
+def table(kind: type, records: Iterable[Any], prefix: str = "") -> Table:
+    """Records of one kind as rows; prefix: of all names of columns. What is a list of records is left out.
+
+    Raises ClientError when the server says a number in another unit than the column's.
+    """
+    columns = list(_columns(kind, prefix))
+    return Table(
+        tuple(column.name for column in columns),
+        [tuple(column.read(one) for column in columns) for one in records],
+        {column.name: column.unit for column in columns if column.unit is not None},
+    )
+
+
+def joined(tables: Sequence[Table], empty: Table) -> Table:
+    """Tables of the same columns below each other; without any the empty one."""
+    if not tables:
+        return empty
+    return tables[0]._replace(rows=[row for one in tables for row in one.rows])
+
+
+def beside(left: Table, right: Table) -> Table:
+    """Two tables of as many rows beside each other."""
+    rows = [(*a, *b) for a, b in zip(left.rows, right.rows, strict=True)]
+    return Table((*left.columns, *right.columns), rows, {**left.units, **right.units})
+
+
+def as_csv(what: Table) -> str:
+    """CSV with a header; what is absent is an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(what.columns)
+    writer.writerows(what.rows)
+    return out.getvalue()
+
+
+def _columns(kind: type, prefix: str) -> Iterator[_Column]:
+    for field, hint in get_type_hints(kind).items():
+        yield from _of_field(prefix, field, hint)
+
+
+def _of_field(prefix: str, field: str, hint: Any) -> Iterator[_Column]:
+    name, get = prefix + field, _getter(field)
+    kinds = get_args(hint)
+    if hint is Value:
+        yield from _of_value(prefix, field)
+    elif Spread in (hint, *kinds):
+        yield from _of_spread(prefix, field)
+    elif hint is RoofPoint:
+        for column in _columns(RoofPoint, prefix):
+            yield column._replace(read=_through(get, column.read))
+    elif get_origin(hint) is list:
+        if kinds == (str,):
+            yield _Column(name, None, lambda one: ", ".join(get(one)))
+    elif get_origin(hint) is dict:
+        yield _Column(name, None, lambda one: _pairs(get(one)))
+    elif not hasattr(hint, "_fields"):
+        yield _Column(name, "ns" if field.endswith("_ns") else UNITS.get(field), get)
+
+
+def _of_value(prefix: str, field: str) -> Iterator[_Column]:
+    unit = UNITS.get(field)
+    name = prefix + field
+    yield _Column(prefix + named(field, unit or "1"), unit, _number(field, unit))
+    if unit is None:
+        yield _Column(f"{name}_unit", None, lambda one: getattr(one, field).unit)
+    yield _Column(f"{name}_provenance", None, lambda one: getattr(one, field).provenance)
+    yield _Column(f"{name}_reason", None, lambda one: getattr(one, field).reason)
+
+
+def named(field: str, unit: str) -> str:
+    """The column of a number: the name of its field and its unit, unless the name says it already."""
+    name, suffix = field.replace(".", "_"), SUFFIXES.get(unit, "")
+    return name if suffix in name else f"{name}_{suffix}"
+
+
+def _number(field: str, unit: str | None) -> Callable[[Any], float | None]:
+    def read(one: Any) -> float | None:
+        value: Value = getattr(one, field)
+        if value.value is not None and unit is not None and not _fits(value.unit, unit):
+            raise ClientError(
+                f"the server says {field} in {value.unit!r}, and this client knows it in {unit!r}: "
+                "their versions differ too much; --format json has it as the server says it"
+            )
+        return value.value
+
+    return read
+
+
+def _fits(said: str, unit: str) -> bool:
+    """A count may say what it counts: "examples" is a 1."""
+    return said == unit or (unit == "1" and said not in SUFFIXES)
+
+
+def _of_spread(prefix: str, field: str) -> Iterator[_Column]:
+    unit = UNITS[field]
+    for quantile in QUANTILES:
+        yield _Column(f"{prefix}{field}_{quantile}_{SUFFIXES[unit]}", unit, _quantile(field, quantile))
+    yield _Column(f"{prefix}{field}_count", "1", _quantile(field, "count"))
+
+
+def _quantile(field: str, quantile: str) -> Callable[[Any], float | None]:
+    def read(one: Any) -> float | None:
+        spread = getattr(one, field)
+        return None if spread is None else getattr(spread, quantile)
+
+    return read
+
+
+def _getter(field: str) -> Callable[[Any], Any]:
+    return lambda one: getattr(one, field)
+
+
+def _through(outer: Callable[[Any], Any], inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda one: inner(outer(one))
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in values.items())

@@ -1,0 +1,33 @@
+"""The list of jobs as text, as JSON and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..records import Job
+from . import flat, units
+from .columns import Column, Columns
+from .documents import document
+from .names import tagged
+
+
+def as_text(jobs: Sequence[Job]) -> Columns:
+    names = [Column("job"), Column("state"), Column("since"), Column("seconds", right=True)]
+    table = Columns("", [*names, *(Column(name, folds=True) for name in ("ranks", "nodes", "tags"))])
+    for job in jobs:
+        since = units.when(job.begin_ns, "%Y-%m-%d %H:%M:%S")
+        roles = " ".join(f"{role}x{count}" for role, count in job.roles.items())
+        seconds = f"{(job.end_ns - job.begin_ns) / 1e9:.0f}"
+        state = "running" if job.running else "ended"
+        table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts), tagged(job.tags))
+    return table
+
+
+def tables(jobs: Sequence[Job]) -> dict[str, flat.Table]:
+    """jobs: a row each."""
+    return {"jobs": flat.table(Job, jobs)}
+
+
+def as_json(jobs: Sequence[Job]) -> str:
+    """Raises ClientError for a number that JSON cannot hold."""
+    return document(jobs=list(jobs))

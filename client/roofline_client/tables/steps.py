@@ -1,0 +1,162 @@
+"""The table of steps for people (the newest rows), and as JSON (all of them)."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TextIO
+
+from rich.console import Group
+from rich.text import Text
+
+from ..errors import ClientError
+from ..records import TableChunk, TableColumn
+from . import units
+from .columns import Column, Columns
+from .documents import VERSION
+from .names import clean
+
+# Column of the answer -> title in the text; of the others CSV and JSON tell.
+TITLES = {
+    "rank": "rank",
+    "window_of": "step of",
+    "step": "step",
+    "begin_ns": "begin",
+    "duration_ns": "time",
+    "examples": "examples",
+    "samples": "samples",
+    "cpu_time": "CPU",
+    "sent_bytes": "sent",
+    "received_bytes": "received",
+    "flops": "FLOPs",
+    "flops_per_second": "FLOP/s",
+    "flops.measured": "counted",
+    "intensity.minimum": "FLOP/byte",
+    "input_time": "input",
+    "forward_time": "forward",
+    "backward_time": "backward",
+    "communicate_time": "communicate",
+    "optimizer_time": "optimizer",
+    "asked_count": "asked",
+    "asked_bytes": "asked bytes",
+    "engine_count": "executed",
+    "engine_bytes": "executed bytes",
+    "engine_time": "executing",
+    "overlap_time": "overlapped",
+}
+WORDS = ("rank", "window_of", "begin_ns")  # the rest are numbers
+
+
+class Newest(NamedTuple):
+    """The last rows in order of time, of how many there are."""
+
+    rows: list[dict[str, Any]]
+    columns: list[TableColumn]
+    total: int
+    notes: list[str]
+
+
+def newest(chunks: Iterable[TableChunk], last: int) -> Newest:
+    """The last rows of all ranks together, all if `last` is 0; no more than `last` of each rank are held."""
+    held: dict[Any, deque[dict[str, Any]]] = {}
+    columns: list[TableColumn] = []
+    notes: list[str] = []
+    total = 0
+    for chunk in chunks:
+        columns = columns or [column._replace(values=()) for column in chunk.columns]
+        notes += chunk.notes
+        total += chunk.rows
+        for row in _tail(chunk, last).records():
+            held.setdefault(row.get("rank"), deque(maxlen=last or None)).append(row)
+    rows = sorted((row for some in held.values() for row in some), key=lambda row: row.get("begin_ns") or 0)
+    return Newest(rows[-last:] if last else rows, columns, total, notes)
+
+
+def _tail(chunk: TableChunk, last: int) -> TableChunk:
+    """At least the last rows of each rank in a chunk: all, when it holds several ranks."""
+    ranks = next((column.values for column in chunk.columns if column.name == "rank"), ())
+    if not last or not ranks or ranks[0] != ranks[-1]:
+        return chunk
+    return chunk._replace(columns=[column._replace(values=column.values[-last:]) for column in chunk.columns])
+
+
+def as_text(job: str, found: Newest) -> Group:
+    shown = [column for column in found.columns if column.name in TITLES]
+    titles = [Column(TITLES[c.name], right=c.name not in WORDS) for c in shown]
+    table = Columns("", titles)
+    for row in found.rows:
+        table.add(*(_cell(column, row[column.name]) for column in shown))
+    parts: list[Any] = [Text(clean(f"Job {job}: {_count(found)}"), style="bold")]
+    if found.rows:
+        parts += ["", table]
+        parts += [
+            "",
+            Text("'-' is absent, not zero. --format csv or json: all rows, all columns, exact", style="dim"),
+        ]
+    if found.notes:
+        parts += ["", Text("Notes", style="bold"), *(Text(clean(f"  - {note}")) for note in found.notes)]
+    return Group(*parts)
+
+
+def _count(found: Newest) -> str:
+    if not found.total:
+        return "no steps"
+    rows = "1 step of a rank" if found.total == 1 else f"{found.total:,} steps of ranks"
+    if len(found.rows) == found.total:
+        return rows
+    return f"the last {len(found.rows):,} of {rows} (--last N: more, --last 0: all)"
+
+
+def _cell(column: TableColumn, value: Any) -> str:
+    if value is None:
+        return "-"
+    if column.name == "begin_ns":
+        return units.moment(value)
+    if column.name == "duration_ns":
+        return units.number(value / 1e9, "s")
+    if isinstance(value, str) or column.name == "step":
+        return str(value)
+    return units.number(value, column.unit)
+
+
+def write_json(job: str, chunks: Iterable[TableChunk], out: TextIO) -> None:
+    """{"version", "job", "notes", "columns": [...], "steps": [{...}, ...]}, written as it comes.
+
+    Absent is null. Raises ClientError for a number that JSON cannot hold.
+    """
+    between = ""
+    for chunk in chunks:
+        if not between:
+            columns = [_described(column) for column in chunk.columns]
+            head = {"version": VERSION, "job": job, "notes": chunk.notes, "columns": columns}
+            out.write(json.dumps(head)[:-1] + ', "steps": [')
+            between = "\n"
+        for line in _lines(chunk):
+            out.write(between + line)
+            between = ",\n"
+    out.write("\n]}\n" if between else json.dumps({"version": VERSION, "job": job, "steps": []}) + "\n")
+
+
+def _described(column: TableColumn) -> dict[str, str]:
+    return {
+        "name": column.name,
+        "unit": column.unit,
+        "provenance": column.provenance,
+        "reason": column.reason,
+    }
+
+
+def _lines(chunk: TableChunk) -> Iterator[str]:
+    try:
+        for row in chunk.records():
+            yield json.dumps(row, allow_nan=False)
+    except ValueError:
+        raise ClientError(
+            "a step holds an infinity, which JSON cannot say; --format csv shows where"
+        ) from None
+
+
+def told(notes: Sequence[str]) -> list[str]:
+    """Notes as lines for stderr."""
+    return [clean(f"note: {note}") for note in notes]

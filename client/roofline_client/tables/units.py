@@ -1,0 +1,98 @@
+"""Numbers and moments as people read them: 4.32 GFLOP, 65.2 ms, 20.6 min, 1.2 MiB, 14:03:59.120."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from ..records import Value
+
+_DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+# From two minutes on minutes, from two hours on hours.
+_TIMES = (
+    (7200.0, 3600.0, "h"),
+    (120.0, 60.0, "min"),
+    (1.0, 1.0, "s"),
+    (1e-3, 1e-3, "ms"),
+    (1e-6, 1e-6, "us"),
+)
+_BINARY = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
+
+
+def show(value: Value | None) -> str:
+    """A value with its unit; "-" when it is absent."""
+    if value is None or value.value is None:
+        return "-"
+    return number(value.value, value.unit)
+
+
+def number(amount: float, unit: str) -> str:
+    """A number in a unit, scaled for reading."""
+    if unit == "s":
+        return _seconds(amount)
+    if unit == "byte":
+        return _scaled(amount, "B", _BINARY)
+    if unit == "byte/s":
+        return _scaled(amount, "B/s", _DECIMAL)
+    if unit == "1/s":
+        return _scaled(amount, "", _DECIMAL).strip() + "/s"
+    if unit in ("FLOP", "FLOP/s", "FLOP/J", "Hz", "J", "W"):
+        return _scaled(amount, unit, _DECIMAL)
+    if unit == "1":
+        return _dimensionless(amount)
+    return _plain(amount, 4) if abs(amount) < 1000 else f"{amount:.1f}"
+
+
+def share(value: Value | None) -> str:
+    """A fraction in percent; "-" when absent."""
+    return "-" if value is None or value.value is None else f"{value.value:.1%}"
+
+
+def when(time_ns: int, form: str) -> str:
+    """A UNIX time as local time; "-" for one that nobody set or that no calendar knows."""
+    if not time_ns:
+        return "-"
+    try:
+        return time.strftime(form, time.localtime(time_ns / 1e9))
+    except (OverflowError, OSError, ValueError):
+        return "-"
+
+
+def moment(time_ns: int) -> str:
+    """A UNIX time as local time of day, to the millisecond."""
+    clock = when(time_ns, "%H:%M:%S")
+    return clock if clock == "-" else f"{clock}.{time_ns // 1_000_000 % 1000:03d}"
+
+
+def _dimensionless(amount: float) -> str:
+    """Counts whole, shares and small means to three digits: 60, 1.93, 0.003."""
+    if float(amount).is_integer():
+        return f"{amount:.0f}"
+    return _plain(amount, 3) if abs(amount) < 10 else f"{amount:.2f}"
+
+
+def _seconds(amount: float) -> str:
+    for least, scale, name in _TIMES:
+        # What rounds up to the next unit is said in the next unit: 1 s, not 1000 ms.
+        if abs(amount) >= least * 0.9995:
+            return f"{_plain(amount / scale, 3)} {name}"
+    return f"{_plain(amount / 1e-9, 3)} ns"
+
+
+def _scaled(amount: float, unit: str, prefixes: tuple[tuple[float, str], ...]) -> str:
+    for scale, prefix in prefixes:
+        if abs(amount) >= scale:
+            return f"{_plain(amount / scale, 4)} {prefix}{unit}"
+    return f"{_plain(amount, 4)} {unit}"
+
+
+def _plain(amount: float, digits: int) -> str:
+    """So many significant digits, all digits before the point, and never a power of ten."""
+    if amount == 0:
+        return "0"
+    if not math.isfinite(amount):
+        return f"{amount:g}"
+    # Places behind the point after rounding: 9.9996 has one digit more before it than it seems.
+    exponent = int(f"{amount:.{digits - 1}e}".partition("e")[2])
+    text = f"{amount:.{max(0, digits - 1 - exponent)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,1 @@
+"""What the work, the traffic and the time of steps are made of."""

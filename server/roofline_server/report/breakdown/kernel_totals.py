@@ -1,0 +1,76 @@
+"""What kernels the ranks of a job executed in its steps, added up by kind.
+
+The raw calls are read for it, piece by piece: what it costs follows their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from ...correlate.kernel_totals import KernelTotal
+from ...records import Ints, Table, rows, take
+from ...store.steps import kernel_totals as stored
+from ...store.store import Store
+from ...store.view import JobView
+from ..ranks.evidence import by_rank, unite, within
+from ..ranks.gathering import mode_of
+from ..records import ALL_STEPS, Steps
+
+# What it reads of the step tables.
+NEEDED = {"steps": ["asynchronous"], "steps_kernels": ["complete"]}
+
+
+class Kernels(NamedTuple):
+    """totals: by rank, then most time first. steps: rank -> steps these are of; a rank without steps is not
+    in it, its totals are of its whole life. outside: calls of the ranks that lie in none of the steps."""
+
+    totals: list[KernelTotal]
+    steps: dict[int, int]
+    outside: int
+
+
+def kernel_totals(
+    store: Store,
+    view: JobView,
+    steps: Steps = ALL_STEPS,
+    ranks: Collection[int] | None = None,
+    by_phase: bool = False,
+) -> Kernels:
+    """Totals of the calls whose middle lies in the steps asked for, of these ranks (numbers; None: all).
+
+    Of a rank some of whose steps were watched from begin to end only these count, so that totals over
+    `steps` are what a step has. Of ranks without any step all calls count, if no range was asked for.
+    by_phase: one total for each phase (forward, backward, ...) that a kind was called in, too.
+    """
+    windows = within(view.steps.get("steps", {}), steps)
+    if mode_of(view) == "synchronous":
+        windows = unite(windows)
+    watched = within(view.steps.get("steps_kernels", {}), steps)
+    mine = by_rank({"steps": windows, "steps_kernels": watched})
+    stepping = set(by_rank({"steps": view.steps.get("steps", {})}))
+    stretches: dict[int, tuple[Ints, Ints] | None] = {}
+    counts: dict[int, int] = {}
+    for rank in view.ranks if ranks is None else ranks:
+        found = _watched(mine.get(rank, {}).get("steps", {}), mine.get(rank, {}).get("steps_kernels", {}))
+        if rows(found):
+            stretches[rank] = (found["begin_ns"], found["end_ns"])
+            counts[rank] = rows(found)
+        elif steps == ALL_STEPS and rank not in stepping:
+            stretches[rank] = None
+    raw = store.raw(view.job)
+    if raw is None or not stretches:
+        return Kernels([], counts, 0)
+    totals, outside = stored.totals(raw, stretches, by_phase)
+    return Kernels(totals, counts, outside)
+
+
+def _watched(windows: Table, kernels: Table) -> Table:
+    """Of a rank's windows those of which every kernel was recorded; all, where there are none such."""
+    if not rows(windows) or not rows(kernels):
+        return windows
+    ends = kernels["end_ns"][kernels["complete"] > 0]
+    complete = np.isin(windows["end_ns"], ends)
+    return take(windows, complete) if complete.any() else windows

@@ -1,0 +1,1 @@
+"""The report of a job: roles, ranks, machines, gaps and notes."""

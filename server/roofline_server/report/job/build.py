@@ -1,0 +1,132 @@
+"""Builds the report of a job from its view."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from ...model.evidence import RankEvidence
+from ...model.records import Roof
+from ...model.summary import placed, summarize
+from ...model.values import Scope
+from ...model.work import dominant_precision
+from ...store.view import JobView
+from ..ranks.gathering import gather
+from ..ranks.members import extent, is_running, latest_life, nodes_of, role_order
+from ..ranks.profiled import notes as replay_notes
+from ..records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, Steps
+from ..roofline import caveats
+from ..roofline.rooflines import of_roles
+from ..roofline.roofs import of_ranks, roofs
+from .gaps import alignment_of, find_gaps
+from .heavy_steps import heavy_step_notes
+from .notes import TAG, write_notes
+from .parts import part_reports
+
+
+def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) -> Report:
+    """The report of a job. Raises BadRequest when the range of steps cannot be."""
+    evidence, mode = gather(view, steps)
+    ranks = _rank_reports(view, evidence, mode)
+    roles = _role_reports(view, evidence)
+    begin, end = extent(view)
+    gaps = find_gaps(view)
+    alignment = alignment_of(view)
+    report = Report(
+        job=view.job,
+        begin_ns=begin,
+        end_ns=end,
+        mode=mode,
+        running=is_running(view, time.time_ns() if now_ns is None else now_ns),
+        first_step=steps.first,
+        last_step=steps.last,
+        roles=roles,
+        ranks=ranks,
+        roofs=_roofs(view, evidence),
+        points=_points(ranks, list(evidence.values())),
+        alignment=alignment,
+        gaps=gaps,
+        notes=[],
+        parts=part_reports(view),
+        facts=_facts(view),
+        tags=dict(view.tags),
+        verdicts=[f"{p.label}: {p.words}" for p in of_roles(view, evidence) if p.words],
+        sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
+    )
+    notes = [
+        *replay_notes(view, evidence),
+        *heavy_step_notes(evidence.values()),
+        *caveats.notes(report.roofs),
+        *write_notes(view, report),
+    ]
+    return report._replace(notes=notes)
+
+
+def _facts(view: JobView) -> list[Fact]:
+    """Settings and sizes, each value with the ranks that share it."""
+    whose: dict[tuple[str, str], list[int]] = {}
+    for number, facts in view.facts.items():
+        for name, said in facts.items():
+            if name.startswith(TAG):
+                continue  # `tags` has it
+            whose.setdefault((name, said), []).append(number)
+    keys = view.ranks
+    return [
+        Fact(name, said, [f"{keys[n].role}:{keys[n].index}" for n in sorted(numbers, key=lambda n: keys[n])])
+        for (name, said), numbers in sorted(whose.items())
+    ]
+
+
+def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str) -> list[RankReport]:
+    reports = []
+    for number, rank in evidence.items():
+        who = latest_life(view, number)
+        whose = "" if not len(rank.steps.step) else f"workers ({mode})" if rank.serving else "own"
+        reports.append(
+            RankReport(
+                rank.key,
+                rank.role,
+                view.ranks[number].index,
+                rank.host,
+                who.pid if who else 0,
+                who.name if who else "",
+                whose,
+                summarize([rank], of_ranks(view, {number: rank}), Scope.PROCESS),
+            )
+        )
+    return sorted(reports, key=lambda r: (role_order(r.role), r.index))
+
+
+def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[RoleReport]:
+    by_role: dict[str, dict[int, RankEvidence]] = {}
+    for number, rank in evidence.items():
+        by_role.setdefault(rank.role, {})[number] = rank
+    return [
+        RoleReport(
+            role,
+            len(ranks),
+            sorted({r.host for r in ranks.values() if r.host}),
+            summarize(list(ranks.values()), of_ranks(view, ranks), Scope.ROLE),
+        )
+        for role, ranks in sorted(by_role.items(), key=lambda item: role_order(item[0]))
+    ]
+
+
+def _roofs(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[Roof]:
+    """Of every host, and of the GPUs that ranks computed on."""
+    used = {(found.host, found.device) for found in of_ranks(view, evidence)}
+    precisions = {dominant_precision([rank]) for rank in evidence.values()}
+    every = roofs(view, *sorted(precisions))
+    return [roof for roof in every if not roof.device or (roof.host, roof.device) in used]
+
+
+def _points(ranks: list[RankReport], evidence: Sequence[RankEvidence]) -> list[Point]:
+    known = {rank.key: rank for rank in evidence}
+    points = []
+    for rank in ranks:
+        level, intensity, flops = placed([known[rank.rank]], rank.summary.values)
+        if intensity.value is not None and flops.value is not None:
+            points.append(
+                Point(rank.rank, rank.role, rank.host, intensity.value, flops.value, flops.provenance, level)
+            )
+    return points

@@ -1,0 +1,65 @@
+"""What can be said of time: stretches nobody watched, and how well clocks agree."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...correlate.kernels import merge
+from ...model.values import Provenance, Scope, Value
+from ...records import EventKind, Table, rows
+from ...store.view import JobView
+from ..ranks.evidence import where
+from ..ranks.members import nodes_of
+from ..records import Gap
+
+GAP_NS = 1_000_000  # shorter holes between two batches are no gap
+
+
+def alignment_of(view: JobView) -> list[tuple[str, Value]]:
+    """Of each node, how far its times can be off on the server's clock while the job was there, at worst."""
+    found = []
+    for node in sorted(nodes_of(view) - view.recordings):
+        error = view.clocks[node].worst_error(*_extent(view, node))
+        settled = view.settled.get(node, 0.0)
+        if error is None:
+            value = Value(None, "s", reason="no ping of this node was answered yet")
+        elif math.isinf(settled):
+            value = Value(None, "s", reason="steps were stored before a ping of this node was answered")
+        else:
+            value = Value(max(error, settled) / 1e9, "s", Provenance.MEASURED, Scope.NODE)
+        found.append((view.machines[node].host, value))
+    return found
+
+
+def _extent(view: JobView, node: int) -> tuple[int, int]:
+    """Node time from the first to the last that was heard of the job there."""
+    lives = [life for who, life in view.lives.items() if who.node == node]
+    return min(life.first_ns for life in lives), max(life.last_ns for life in lives)
+
+
+def find_gaps(view: JobView) -> list[Gap]:
+    """Holes between the stretches an agent watched its node, as far as the job was there."""
+    found = []
+    for node, table in view.watched.items():
+        seen = where(table, "kind", EventKind.BATCH)
+        if not rows(seen):
+            continue
+        begins, ends = merge(seen["time_ns"].astype(np.int64), seen["end_ns"].astype(np.int64), GAP_NS)
+        clock, host = view.clocks[node], view.machines[node].host
+        first, last = _extent(view, node)
+        for hole_begin, hole_end in zip(ends[:-1].tolist(), begins[1:].tolist(), strict=True):
+            if hole_end > first and hole_begin < last:
+                on_server = clock.to_server(np.array([hole_begin, hole_end], np.int64))
+                reason = _why_gap(table, hole_begin, hole_end)
+                found.append(Gap(host, "", int(on_server[0]), int(on_server[1]), reason))
+    return sorted(found, key=lambda gap: gap.begin_ns)
+
+
+def _why_gap(events: Table, begin_ns: int, end_ns: int) -> str:
+    started = events["kind"] == EventKind.AGENT_STARTED
+    near = (events["time_ns"] > begin_ns) & (events["time_ns"] <= end_ns + GAP_NS)
+    if bool(np.any(started & near)):
+        return "the agent was not running and was started again"
+    return "batches were dropped: the spool was full or the server refused them"

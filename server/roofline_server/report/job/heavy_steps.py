@@ -1,0 +1,43 @@
+"""Steps that weigh much: rates are over all steps, and one far longer than the others pulls them down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ...model.evidence import RankEvidence
+
+LEAST_STEPS = 5
+SHARE = 0.2  # of the time of all steps that a step must take
+TIMES = 5  # the median
+
+
+def heavy_step_notes(ranks: Iterable[RankEvidence]) -> list[str]:
+    """One note for each step, with its share and the ranks it was heavy for."""
+    found: dict[int, list[tuple[str, float]]] = {}
+    for rank in ranks:
+        heavy = _heaviest(rank)
+        if heavy is not None:
+            found.setdefault(heavy[0], []).append((rank.key, heavy[1]))
+    notes = []
+    for step, whose in sorted(found.items()):
+        share = max(part for _, part in whose)
+        names = ", ".join(name for name, _ in whose)
+        notes.append(
+            f"step {step} took {share:.0%} of the time of all steps of {names}: rates are over all of them; "
+            f"--steps leaves it out"
+        )
+    return notes
+
+
+def _heaviest(rank: RankEvidence) -> tuple[int, float] | None:
+    """(number, share of the time) of the longest step where that is out of all proportion."""
+    lasted = (rank.steps.end_ns - rank.steps.begin_ns).astype(np.float64)
+    if rank.serving or len(lasted) < LEAST_STEPS or not lasted.sum() > 0:
+        return None
+    at = int(np.argmax(lasted))
+    share = float(lasted[at] / lasted.sum())
+    if share < SHARE or lasted[at] < TIMES * np.median(lasted):
+        return None
+    return int(rank.steps.step[at]), share

@@ -1,0 +1,50 @@
+"""What nodes, and parts of nodes and ranks, counted while the job ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import TypeVar
+
+from ...correlate.parts import PartTotal
+from ...model.values import Provenance, Scope, Value, value
+from ...records import NODE_RANK
+from ...store.view import JobView
+from ..records import PartReport
+
+# Unit of a cumulative metric -> unit of its rate and its scale: time per time is a share, of CPU time cores.
+RATES = {"J": ("W", 1.0), "ns": ("1", 1e-9), "s": ("1", 1.0)}
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def part_reports(view: JobView) -> list[PartReport]:
+    """One per host, rank, part and source, in this order; a metric nobody read is not in it."""
+    found: dict[tuple[str, str, str, str], dict[str, Value]] = {}
+    for total in view.parts:
+        rank = view.ranks.get(total.rank)
+        if rank is None and total.rank != NODE_RANK:
+            continue
+        name = "" if rank is None else f"{rank.role}:{rank.index}"
+        key = (view.machines[total.node].host, name, total.instance, total.metric.counter_set)
+        found.setdefault(key, {}).update(_values(total))
+    return [PartReport(*key, values) for key, values in sorted(found.items())]
+
+
+def _values(total: PartTotal) -> Iterable[tuple[str, Value]]:
+    metric = total.metric
+    provenance, scope = _known(Provenance, metric.provenance), _known(Scope, metric.scope)
+    if total.mean is not None:
+        yield f"{metric.name}.mean", value(total.mean, metric.unit, provenance, scope)
+        yield f"{metric.name}.max", value(total.largest, metric.unit, provenance, scope)
+        return
+    once = "read once only"
+    yield metric.name, value(total.grown, metric.unit, provenance, scope, missing=once)
+    rate = total.grown / total.seconds if total.grown is not None and total.seconds else None
+    unit, scale = RATES.get(metric.unit, (f"{metric.unit}/s", 1.0))
+    rate = None if rate is None else rate * scale
+    yield f"{metric.name}.per_second", value(rate, unit, provenance, scope, missing=once)
+
+
+def _known(kind: type[E], number: int) -> E:
+    return kind(number) if number in kind._value2member_map_ else kind(0)

@@ -1,0 +1,1 @@
+"""Evidence of single ranks, which every answer about a job rests on."""

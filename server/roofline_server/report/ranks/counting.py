@@ -1,0 +1,72 @@
+"""Cumulative counters of a rank over its windows, from what step tables read at their borders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from ...model.evidence import CounterEvidence
+from ...records import Bools, Table, rows, take
+
+
+def picked(table: Table, wanted: Bools) -> Table:
+    """The wanted rows; the table itself where these are all."""
+    return table if wanted.all() else take(table, wanted)
+
+
+def counter(table: Table, name: str) -> CounterEvidence | None:
+    """A cumulative counter over the windows of a step table of one rank; None where it has no reading."""
+    if not rows(table) or f"{name}.begin" not in table:
+        return None
+    begin, end = f"{name}.begin", f"{name}.end"
+    read = {n: table[n] for n in (begin, end, "begin_ns", "end_ns", "start_ns")}
+    known = ~(np.isnan(read[begin]) | np.isnan(read[end]))
+    read = picked(read, known)
+    if not rows(read):
+        return None
+    total = seconds = 0.0
+    for one in [life for part in _apart(read, known) for life in _lives_of_counter(part, name)]:
+        total += float(one[end].max() - one[begin].min())
+        seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
+    return CounterEvidence(total, seconds, rows(read), float((read[end] - read[begin]).mean()))
+
+
+def _apart(read: Table, known: Bools) -> list[Table]:
+    """The windows that were read, cut where between two of them some were not: what was counted there is not
+    known, and its time does not count. known: which of all windows these are."""
+    holes = np.flatnonzero(np.diff(np.flatnonzero(known)) > 1) + 1
+    if not len(holes):
+        return [read]
+    ended = np.maximum.accumulate(read["end_ns"])
+    edges = [0, *(at for at in holes.tolist() if read["begin_ns"][at] >= ended[at - 1]), rows(read)]
+    return [{n: column[a:b] for n, column in read.items()} for a, b in pairwise(edges)]
+
+
+def _lives_of_counter(table: Table, name: str) -> list[Table]:
+    """The windows cut where the counter began anew: with its process, or with the agent that counts."""
+    at_begin, starts = table[f"{name}.begin"], table["start_ns"]
+    if (starts == starts[0]).all() and not (at_begin[1:] < at_begin[:-1]).any():
+        return [table]
+    table = take(table, np.lexsort((table["begin_ns"], starts)))
+    starts = table["start_ns"]
+    anew = (np.diff(table[f"{name}.begin"]) < 0) | (np.diff(starts) != 0)
+    edges = [0, *(np.flatnonzero(anew) + 1).tolist(), rows(table)]
+    return [{n: column[a:b] for n, column in table.items()} for a, b in pairwise(edges)]
+
+
+def added(table: Table, names: Sequence[str]) -> Table:
+    """The table with the readings of several counters added up as `added`; if one lacks there is no sum."""
+    if not names or any(f"{name}.end" not in table for name in names):
+        return {}
+    both = dict(table)
+    for border in ("begin", "end"):
+        both[f"added.{border}"] = np.sum([table[f"{name}.{border}"] for name in names], axis=0)
+    return both
+
+
+def coverage_of(table: Table, names: Sequence[str]) -> float | None:
+    """Share of the time that the least covered of these counters counted, in windows in which it was read."""
+    shares = [table[f"{name}.coverage"] for name in names if f"{name}.coverage" in table]
+    return min((float(np.nanmean(share)) for share in shares if not np.isnan(share).all()), default=None)

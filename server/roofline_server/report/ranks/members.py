@@ -1,0 +1,66 @@
+"""Who takes part in a job: nodes, ranks, since when, in which order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...records import Incarnation, rows
+from ...store.catalog.catalog import Life
+from ...store.view import JobView
+from ..records import JobSummary
+
+ROLE_ORDER = ("chief", "ps", "worker", "horovod", "ddp", "evaluator")
+RUNNING_NS = 15_000_000_000  # a rank not heard of for longer is not running
+
+
+def nodes_of(view: JobView) -> set[int]:
+    return {who.node for who in view.lives}
+
+
+def latest_life(view: JobView, number: int) -> Incarnation | None:
+    """The process that was this rank last; a recorded file only where there was no process."""
+    mine = [who for who in view.lives if who.rank == number]
+    if len(mine) < 2:
+        return mine[0] if mine else None
+    return max(mine, key=lambda who: (who.pid > 0, on_clock(view, who, view.lives[who])[1], who))
+
+
+def host_of(view: JobView, number: int) -> str:
+    who = latest_life(view, number)
+    return view.machines[who.node].host if who else ""
+
+
+def role_order(role: str) -> tuple[int, str]:
+    return (ROLE_ORDER.index(role) if role in ROLE_ORDER else len(ROLE_ORDER), role)
+
+
+def on_clock(view: JobView, who: Incarnation, life: Life) -> tuple[int, int]:
+    both = view.clocks[who.node].to_server(np.array([life.first_ns, life.last_ns], np.int64))
+    return int(both[0]), int(both[1])
+
+
+def extent(view: JobView) -> tuple[int, int]:
+    """Server time from the first to the last that was heard of the job."""
+    if not view.lives:
+        steps = view.steps.get("steps", {})
+        return (int(steps["begin_ns"].min()), int(steps["end_ns"].max())) if rows(steps) else (0, 0)
+    moments = [on_clock(view, who, life) for who, life in view.lives.items()]
+    return min(m[0] for m in moments), max(m[1] for m in moments)
+
+
+def is_running(view: JobView, now_ns: int) -> bool:
+    """Whether a rank that has not been seen to end was heard of lately."""
+    return any(
+        not life.exited and now_ns - on_clock(view, who, life)[1] < RUNNING_NS
+        for who, life in view.lives.items()
+    )
+
+
+def summarize_job(job: str, view: JobView, now_ns: int) -> JobSummary:
+    begin, end = extent(view)
+    roles: dict[str, int] = {}
+    for key in view.ranks.values():
+        roles[key.role] = roles.get(key.role, 0) + 1
+    ordered = dict(sorted(roles.items(), key=lambda item: role_order(item[0])))
+    hosts = sorted({view.machines[n].host for n in nodes_of(view)})
+    return JobSummary(job, begin, end, ordered, hosts, is_running(view, now_ns), dict(view.tags))

@@ -1,0 +1,20 @@
+"""What is known of the ranks that a question is about."""
+
+from __future__ import annotations
+
+from ...model.evidence import RankEvidence
+from ...store.view import JobView
+from ..records import Subject
+from ..steps.steps import chosen
+from .gathering import check_seen, gather
+
+
+def evidence(view: JobView, subject: Subject) -> dict[int, RankEvidence]:
+    """Of each rank asked for, in the order of roles. Who waited for whom is seen over all ranks of the job.
+
+    Raises BadRequest for a range that cannot be, UnknownRank, UnknownSteps.
+    """
+    check_seen(view, subject.steps)
+    numbers = chosen(view, subject.ranks)
+    everyone, _ = gather(view, subject.steps)
+    return {number: everyone[number] for number in numbers}

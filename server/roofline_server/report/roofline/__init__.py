@@ -1,0 +1,1 @@
+"""Classic, hierarchical and network rooflines of a job."""

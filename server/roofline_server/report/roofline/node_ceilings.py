@@ -1,0 +1,50 @@
+"""What the hosts of a job have measured: their ceilings, and which devices have any."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ...records import Ceiling, Machine
+from ...store.catalog.machine_versions import is_of
+from ...store.view import JobView
+from ..ranks.members import extent, nodes_of
+
+ROOFING = ("compute", "memory")  # kinds that calibrate measures; the network is measured at another time
+
+
+def hosts(view: JobView) -> list[str]:
+    return list(dict.fromkeys(view.machines[node].host for node in sorted(nodes_of(view))))
+
+
+def devices(view: JobView, host: str) -> list[str]:
+    """ "" for the CPUs, then the GPUs that have ceilings, be they theoretical."""
+    found = {c.device for c in ceilings(view, host) if c.device and c.kind in ROOFING}
+    return ["", *sorted(found, key=lambda device: (len(device), device))]
+
+
+def ceilings(view: JobView, host: str) -> list[Ceiling]:
+    """Of a host: those its agent measured, and those of imported benchmark results; of what was measured
+    twice the newest."""
+    newest: dict[tuple[str, str, str, int], Ceiling] = {}
+    for machine in machines_of(view, host):
+        for c in machine.ceilings:
+            key = (c.name, c.device, c.peer, c.provenance)
+            if key not in newest or c.time_ns >= newest[key].time_ns:
+                newest[key] = c
+    return list(newest.values())
+
+
+def machines_of(view: JobView, host: str) -> list[Machine]:
+    return [view.machines[n] for n in sorted(nodes_of(view)) if view.machines[n].host == host]
+
+
+def cpus_of(view: JobView, host: str) -> int:
+    return max((machine.cpus for machine in machines_of(view, host)), default=0)
+
+
+def late_notes(view: JobView, kinds: Collection[str]) -> list[str]:
+    """The words on the job's machines, without those on ceilings of other kinds that came late."""
+    mine = [c for host in hosts(view) for c in ceilings(view, host) if c.kind in kinds]
+    begin_ns, _ = extent(view)
+    late = any(not c.time_ns or c.time_ns > begin_ns for c in mine)
+    return [note for note in view.machine_notes if is_of(note, {c.name for c in mine}, late)]

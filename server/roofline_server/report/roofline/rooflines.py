@@ -1,0 +1,188 @@
+"""Points against roofs: classic, hierarchical and network rooflines of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...errors import BadRequest
+from ...model import verdicts
+from ...model.evidence import RankEvidence
+from ...model.points import Level, flops_spread, intensity_spread, levels, nodes, point
+from ...model.records import Roof, Roofline, RoofPoint
+from ...model.roofline import NETWORK
+from ...model.summary import placed
+from ...model.values import Provenance, Value, value
+from ...model.work import dominant_precision
+from ...store.store import Needed, Store
+from ...store.view import JobView
+from ..about import about
+from ..ranks.contention import crowd
+from ..ranks.evidence import NEEDED as OF_REPORT
+from ..ranks.gathering import check_seen, gather
+from ..ranks.profiled import notes as replay_notes
+from ..records import Subject
+from ..steps.steps import chosen
+from . import caveats, roofs
+from .groups import Group, groups_of
+from .kernels import of_kernels
+from .network_ceilings import ceiling_notes
+from .network_points import by_its_bytes, crossings, over_network
+from .steps import of_steps
+
+KINDS = ("classic", "hierarchical", "network")
+POINTS = ("role", "rank", "step", "phase", "kernel")
+
+
+def needed(kind: str, points: str) -> Needed:
+    """What it reads of the step tables: collectives and phases of any name only where they are asked for."""
+    communicated = kind in (NETWORK, "hierarchical") and points in ("role", "rank")
+    return {**OF_REPORT, "steps_spans": None} if communicated or points == "phase" else OF_REPORT
+
+
+def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: str) -> Roofline:
+    """The answer to GetRoofline. Raises BadRequest for a kind, points or range that cannot be, and
+    UnknownRank."""
+    _check(kind, points)
+    check_seen(view, subject.steps)
+    numbers = chosen(view, subject.ranks)
+    every, mode = gather(view, subject.steps)
+    evidence = {number: every[number] for number in numbers}
+    notes: list[str] = []
+    groups: list[Group] = []
+    if points in ("role", "rank"):
+        groups = groups_of(view, evidence, every, points)
+        found = [made for group in groups for made in _points(group, kind)]
+    elif points == "step":
+        found, notes = of_steps(view, evidence, kind, crowd(view, every))
+    else:
+        there = crowd(view, every)
+        found, notes = of_kernels(store, view, evidence, subject.steps, kind, points, there)
+    drawn = _roofs(view, evidence, found, kind)
+    said = (*_notes(drawn, evidence, mode), *ceiling_notes(view, kind, found))
+    return Roofline(
+        about=about([view]),
+        kind=kind,
+        roofs=drawn,
+        points=sorted(found, key=lambda p: -(p.time.value or 0.0)),
+        crossings=crossings(view, groups, every) if kind == NETWORK else [],
+        notes=list(dict.fromkeys((*said, *notes, *replay_notes(view, evidence)))),
+    )
+
+
+def of_roles(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[RoofPoint]:
+    """A point of the classic roofline for each role and host whose FLOPs are known."""
+    groups = groups_of(view, evidence, evidence, "role")
+    points = (made for group in groups for made in _points(group, "classic"))
+    return [point for point in points if point.flops_per_second.value is not None]
+
+
+def _check(kind: str, points: str) -> None:
+    if kind not in KINDS:
+        raise BadRequest(f"there is no {kind!r} roofline; there are {', '.join(KINDS)}")
+    if points not in POINTS:
+        raise BadRequest(f"points cannot be {points!r}; they can be {', '.join(POINTS)}")
+    if kind == NETWORK and points not in ("role", "rank"):
+        raise BadRequest(
+            f"bytes communicated are not known of each {points}: ask for points of roles or ranks"
+        )
+
+
+# -- roles and ranks --------------------------------------------------------------------------------------
+
+
+def _points(group: Group, kind: str) -> list[RoofPoint]:
+    """One for each level of the kind; where none is known one that says why."""
+    _, _, reached = placed(group.evidence, group.values)
+    time = _time(group)
+    found = []
+    for level in _levels(group, kind):
+        intensities = intensity_spread(group.evidence, level.steps, level.flops)
+        made = point(
+            group.who,
+            level,
+            _reached(group, level, reached),
+            group.limits,
+            time,
+            incomplete=verdicts.incomplete(group.evidence, group.values, level.name),
+            spreads=(intensities, flops_spread(group.evidence)),
+            flops_per_joule=group.values["flops_per_joule"],
+        )
+        made = by_its_bytes(group, made) if kind == NETWORK else made
+        found.append(made._replace(words=made.words or _words(group, made)))
+    return found
+
+
+def _reached(group: Group, level: Level, reached: Value) -> Value:
+    """The FLOPs that the intensity is of: traffic of kernels goes with FLOPs of kernels."""
+    return reached if level.name in (NETWORK, "dram") else group.values["flops_per_second"]
+
+
+def _levels(group: Group, kind: str) -> list[Level]:
+    if kind == NETWORK:
+        return [_network(group)]
+    device = group.limits[0].device if group.limits else ""
+    known = levels(group.evidence, group.values, device)
+    if kind == "hierarchical":
+        communicated = _network(group)
+        known += [communicated] * (communicated.intensity.value is not None)
+        return known or [Level("minimum", group.values["intensity.minimum"])]
+    name, intensity, _ = placed(group.evidence, group.values)
+    return [next((level for level in known if level.name == name), Level(name, intensity))]
+
+
+def _network(group: Group) -> Level:
+    return Level(NETWORK, over_network(group, group.inside))
+
+
+def _words(group: Group, made: RoofPoint) -> str:
+    if made.headroom.value is None or made.intensity.value is None:
+        return ""
+    return verdicts.sentence(
+        made.headroom.value,
+        made.intensity.value,
+        made.level,
+        (nodes(group.limits) if made.level == NETWORK else group.limits)[0],
+        group.evidence,
+        group.values,
+        group.mates if made.level == NETWORK else group.sharing,
+    )
+
+
+def _time(group: Group) -> Value:
+    """Of all steps seen; of ranks without steps the time in which their kernels were recorded."""
+    lasted = 0.0
+    for rank in group.evidence:
+        if len(rank.steps.step):
+            lasted += float((rank.steps.end_ns - rank.steps.begin_ns).sum()) / 1e9
+        elif rank.kernels is not None:
+            lasted += float(rank.kernels.duration_ns.sum()) / 1e9
+    why = "steps of all its ranks added up" if len(group.ranks) > 1 else ""
+    return value(
+        lasted or None, "s", Provenance.MEASURED, group.scope, reason=why, missing="no steps were seen"
+    )
+
+
+# -- roofs and notes --------------------------------------------------------------------------------------
+
+
+def _roofs(
+    view: JobView, evidence: Mapping[int, RankEvidence], found: Sequence[RoofPoint], kind: str
+) -> list[Roof]:
+    """Of the hosts of these ranks, and of the GPUs that have points."""
+    precisions = sorted({p.precision for p in found} or {dominant_precision(list(evidence.values()))})
+    homes = {rank.host for rank in evidence.values()}
+    used = {(p.host, p.device) for p in found}
+    every = roofs.roofs(view, *precisions, kind=kind)
+    return [r for r in every if r.host in homes and (not r.device or (r.host, r.device) in used)]
+
+
+def _notes(drawn: Sequence[Roof], evidence: Mapping[int, RankEvidence], mode: str) -> Iterable[str]:
+    for roof in drawn:
+        if not roof.ceilings:
+            yield f"{roof.host} has no ceilings: run `roofline-agent calibrate` there while it is idle"
+    yield from caveats.notes(drawn)
+    precisions = {dominant_precision([r]) for r in evidence.values() if r.kernels is not None} - {""}
+    if len(precisions) > 1:
+        yield "ranks compute in different precisions: each is held against the roof of its own"
+    if not mode and any(r.kernels is not None for r in evidence.values()):
+        yield "no steps were seen: points are of all that was recorded"

@@ -1,0 +1,1 @@
+"""The table of steps and the timeline."""

@@ -1,0 +1,218 @@
+"""What every rank did when, on the server's clock: steps, phases, collectives, kernels, and unwatched time.
+
+Every row is a stretch of time in a named row of a rank. The first ones introduce: `job` (the whole of it),
+`clock` (a host, and the bound on its clock's error, s), `rank` (each, in the order to be shown).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...chunks import Chunk, Column, split
+from ...correlate.steps import OWN
+from ...model.evidence import NS
+from ...model.values import Provenance
+from ...records import ABSENT, KernelKind, Table, rows, take
+from ...store import export
+from ...store.export import RawData
+from ...store.view import JobView
+from ..job.gaps import alignment_of, find_gaps
+from ..ranks.members import extent, host_of
+from ..records import Gap, Steps
+from .columns import columns_of, known
+from .notes import write_notes
+from .steps import chosen, rank_tables
+
+DATASET = "timeline"
+# Of the columns of a step those that are shown with its slice.
+SHOWN = (
+    *("examples", "samples", "cpu_time", "sent_bytes", "received_bytes", "flops", "flops_per_second"),
+    *("flops.measured", "asked_bytes", "engine_bytes", "overlap_time"),
+)
+TRACKS = (("CPU", "cpu_time", "cores"), ("sent", "sent_bytes", "byte/s"))  # name, column, unit a second
+MAX_HELD = 1_000_000  # spans or calls that are held at a time
+MAX_KERNELS = 2_000_000  # in one answer
+
+
+def timeline(
+    view: JobView, raw: RawData, ranks: Sequence[str], steps: Steps, mode: str, kernels: bool = False
+) -> Iterator[Chunk]:
+    """Rows: rank, host, row, name, begin_ns, end_ns, and what else is known. Raises BadRequest, UnknownRank.
+
+    Within a rank and a row they come in order of begin. steps: only what happened while a rank was at these.
+    """
+    numbers = chosen(view, ranks)
+    tables = rank_tables(view, numbers, steps, mode)
+    limits = _limits(view, numbers, tables, steps)
+    notes = write_notes(view, numbers, tables, steps, mode)
+    calls = _calls_to_send(raw, notes) if kernels else 0
+    yield from split(_introductions(view, numbers, mode, notes, _extent(view, raw)))
+    for number, table in tables:
+        yield from _steps_of(view, number, table, mode)
+    gaps = find_gaps(view)
+    for number in numbers:
+        yield from split(_unwatched(view, number, gaps, limits[number]))
+    for number, spans in _held(raw, "spans", numbers, limits):
+        yield from _spans_of(view, number, spans)
+    if calls:
+        for number, some in _held(raw, "calls", numbers, limits):
+            yield from split(
+                _kernels_of(view, raw.kernels, number, take(some, np.arange(min(calls, rows(some)))))
+            )
+            calls -= min(calls, rows(some))
+
+
+Limits = Mapping[int, tuple[int, int]]
+
+
+def _limits(
+    view: JobView, numbers: Sequence[int], tables: Sequence[tuple[int, Table]], steps: Steps
+) -> Limits:
+    """rank -> the stretch of time it is asked for: all, or while it, else anybody, was at these steps."""
+    if steps.first is None and steps.last is None:
+        return dict.fromkeys(numbers, (-(2**62), 2**62))
+    own = {n: (int(t["begin_ns"].min()), int(t["end_ns"].max())) for n, t in tables}
+    whole = min((b for b, _ in own.values()), default=0), max((e for _, e in own.values()), default=0)
+    return {number: own.get(number, whole) for number in numbers}
+
+
+def _calls_to_send(raw: RawData, notes: list[str]) -> int:
+    count = export.count(raw, "calls")
+    if not count:
+        notes.append("no kernels were recorded: start ranks with `roofline-agent run -- CMD`")
+    elif count > MAX_KERNELS:
+        notes.append(f"only {MAX_KERNELS:,} of {count:,} kernels: choose steps or ranks to see the others")
+    return min(count, MAX_KERNELS)
+
+
+def _rows(
+    view: JobView, number: int, row: str, names: NDArray[np.object_], table: Table, *more: Column
+) -> Chunk:
+    """table: time_ns and end_ns of what the rank did in that row."""
+    key = view.ranks[number]
+    count = len(names)
+    shown = [column for column in more if known(column).any()]
+    return Chunk(
+        DATASET,
+        [
+            Column("rank", np.full(count, f"{key.role}:{key.index}", object)),
+            Column("row", np.full(count, row, object)),
+            Column("name", names),
+            Column("begin_ns", table["time_ns"].astype(np.int64), "ns", Provenance.MEASURED),
+            Column("end_ns", table["end_ns"].astype(np.int64), "ns", Provenance.MEASURED),
+            *shown,
+        ],
+    )
+
+
+def _extent(view: JobView, raw: RawData) -> tuple[int, int]:
+    """From the first that anybody did to the last that was heard: a rank may have begun before it was met."""
+    begin, end = extent(view)
+    first = export.earliest(raw, ("marks", "spans", "calls"))
+    return (begin if first is None else min(begin, first)), end
+
+
+def _introductions(
+    view: JobView, numbers: Sequence[int], mode: str, notes: Sequence[str], whole: tuple[int, int]
+) -> Chunk:
+    begin, end = whole
+    clocks = alignment_of(view)
+    keys = [view.ranks[number] for number in numbers]
+    ranks = ["", *("" for _ in clocks), *(f"{key.role}:{key.index}" for key in keys)]
+    hosts = ["", *(host for host, _ in clocks), *(host_of(view, number) for number in numbers)]
+    kinds = ["job", *("clock" for _ in clocks), *("rank" for _ in keys)]
+    names = [view.job, *(error.reason for _, error in clocks), *("" for _ in keys)]
+    errors = [np.nan, *(np.nan if e.value is None else e.value for _, e in clocks), *(np.nan for _ in keys)]
+    texts = {"rank": ranks, "host": hosts, "row": kinds, "name": names, "mode": [mode] * len(kinds)}
+    return Chunk(
+        DATASET,
+        [
+            *(Column(name, np.array(values, object)) for name, values in texts.items()),
+            Column("begin_ns", np.full(len(kinds), begin, np.int64), "ns", Provenance.MEASURED),
+            Column("end_ns", np.full(len(kinds), end, np.int64), "ns", Provenance.MEASURED),
+            Column("error", np.array(errors, np.float64), "s", Provenance.MEASURED),
+        ],
+        notes,
+    )
+
+
+def _steps_of(view: JobView, number: int, table: Table, mode: str) -> Iterator[Chunk]:
+    own = mode == "synchronous" or not (table["window"] != OWN).any()
+    timed = {"time_ns": table["begin_ns"], "end_ns": table["end_ns"]}
+    for who in [OWN] if own else np.unique(table["window"]).tolist():
+        which = np.flatnonzero(np.ones(rows(table), bool) if own else table["window"] == who)
+        key = view.ranks.get(who)
+        row = "steps" if own or key is None else f"steps of {key.role}:{key.index}"
+        mine = take(table, which)
+        found = {column.name: column for column in columns_of(view, number, mine, mode)}
+        names = np.array([f"step {step}" for step in mine["step"].tolist()], object)
+        shown = [found[name] for name in SHOWN if name in found]
+        yield from split(_rows(view, number, row, names, take(timed, which), found["step"], *shown))
+        if own:
+            yield from _tracks(view, number, mine, found)
+
+
+def _tracks(view: JobView, number: int, table: Table, columns: Mapping[str, Column]) -> Iterator[Chunk]:
+    """Rates over each step, as curves."""
+    seconds = (table["end_ns"] - table["begin_ns"]) / NS
+    for name, column, unit in TRACKS:
+        if column in columns:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rate = np.where(seconds > 0, columns[column].values / seconds, np.nan)
+            some = np.flatnonzero(~np.isnan(rate))
+            timed = {"time_ns": table["begin_ns"][some], "end_ns": table["end_ns"][some]}
+            value = Column("value", rate[some], unit, Provenance.MEASURED)
+            yield from split(_rows(view, number, "counter", np.full(len(some), name, object), timed, value))
+
+
+def _unwatched(view: JobView, number: int, found: Sequence[Gap], limits: tuple[int, int]) -> Chunk:
+    host = host_of(view, number)
+    gaps = [gap for gap in found if gap.host == host and gap.end_ns > limits[0] and gap.begin_ns < limits[1]]
+    names = np.array([gap.reason for gap in gaps], object)
+    timed: Table = {
+        "time_ns": np.array([gap.begin_ns for gap in gaps], np.int64),
+        "end_ns": np.array([gap.end_ns for gap in gaps], np.int64),
+    }
+    return _rows(view, number, "not watched", names, timed)
+
+
+def _held(raw: RawData, dataset: str, numbers: Sequence[int], limits: Limits) -> Iterator[tuple[int, Table]]:
+    """(rank, its rows in order of time); of so many ranks at a time that what is held stays bounded."""
+    at_once = max(1, MAX_HELD * len(raw.ranks) // max(1, export.count(raw, dataset)))
+    for first in range(0, len(numbers), at_once):
+        some = numbers[first : first + at_once]
+        begin, end = min(limits[n][0] for n in some), max(limits[n][1] for n in some)
+        table = export.of_ranks(raw, dataset, some, begin, end)
+        for number in some if rows(table) else ():
+            mine = take(table, np.flatnonzero(table["rank"] == number))
+            ends = mine["end_ns"] if "end_ns" in mine else mine["time_ns"] + mine["duration_ns"]
+            mine = take(mine, (ends > limits[number][0]) & (mine["time_ns"] < limits[number][1]))
+            if rows(mine):
+                yield number, mine
+
+
+def _spans_of(view: JobView, number: int, spans: Table) -> Iterator[Chunk]:
+    family = np.array([name.partition(".")[0] for name in spans["name"].tolist()], object)
+    for kind in np.unique(family.astype(str)).tolist():
+        mine = take(spans, family == kind)
+        row = "phases" if kind == "phase" else kind
+        names = np.array([name.partition(".")[2] for name in mine["name"].tolist()], object)
+        more = (Column("count", mine["count"], "1"), Column("bytes", mine["bytes"], "byte"))
+        yield from split(_rows(view, number, row, names, mine, *more))
+
+
+def _kernels_of(view: JobView, kinds: Mapping[int, KernelKind], number: int, calls: Table) -> Chunk:
+    titles = {k: f"{kind.library} {kind.operation}".strip() for k, kind in kinds.items()}
+    names = np.array([titles.get(k, "?") for k in calls["kernel"].tolist()], object)
+    problems = {k: kind.problem for k, kind in kinds.items()}
+    problem = np.array([problems.get(k, "") for k in calls["kernel"].tolist()], object)
+    timed = {"time_ns": calls["time_ns"], "end_ns": calls["time_ns"] + calls["duration_ns"]}
+    more = (
+        Column("flops", calls.get("flops", np.full(rows(calls), ABSENT)), "FLOP"),
+        Column("bytes", calls.get("bytes", np.full(rows(calls), ABSENT)), "byte"),
+        Column("problem", problem),
+    )
+    return _rows(view, number, "kernels", names, timed, *more)

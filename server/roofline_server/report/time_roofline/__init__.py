@@ -1,0 +1,1 @@
+"""The time-based roofline of kernels or steps."""

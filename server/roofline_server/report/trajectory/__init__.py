@@ -1,0 +1,1 @@
+"""Roofline scaling trajectories over the jobs of an experiment."""

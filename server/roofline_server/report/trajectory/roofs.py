@@ -1,0 +1,64 @@
+"""The roofs under a trajectory: one of each kind of machine, and where those of other stops differ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from ...model.records import Roof, RoofLine
+from ...store.view import JobView
+from ..roofline.roofs import ALIKE, roofs
+
+Places = Collection[tuple[str, str]]  # (host, device)
+
+
+class _Of(NamedTuple):
+    roof: Roof
+    job: str
+
+
+def drawn(
+    jobs: Iterable[tuple[JobView, Places]], precisions: Collection[str]
+) -> tuple[list[Roof], list[str]]:
+    """(one roof per machine model and device, notes). jobs: with where they computed; precisions: of stops.
+
+    Of several machines of a model, and of several calibrations of one, the newest is drawn."""
+    found: dict[tuple[str, str], list[_Of]] = {}
+    for view, places in jobs:
+        models = {m.host: m.cpu_model for m in view.machines.values() if m.cpu_model}
+        for roof in roofs(view, *sorted(filter(None, precisions))):
+            if (roof.host, roof.device) in places:
+                key = (models.get(roof.host, roof.host), roof.device)
+                found.setdefault(key, []).append(_Of(roof, view.job))
+    kept, notes = [], []
+    for key in sorted(found):
+        best = min(found[key], key=lambda one: (-one.roof.calibrated_ns, one.roof.host))
+        kept.append(best.roof)
+        notes += [note for other in found[key] for note in _differing(best, other)]
+    return kept, list(dict.fromkeys(notes))
+
+
+def _differing(best: _Of, other: _Of) -> list[str]:
+    """A note where a roof is another than the one that is drawn for it."""
+    mine = _heights(best.roof)
+    apart = [
+        line.label
+        for key, (height, line) in _heights(other.roof).items()
+        if key in mine and abs(height - mine[key][0]) > ALIKE * mine[key][0]
+    ]
+    if not apart:
+        return []
+    where = f"{best.roof.host} {best.roof.device}".strip()
+    return [
+        f"job {other.job}: the roof of {other.roof.host} has {', '.join(apart)}; drawn is that of {where} in "
+        f"job {best.job}, attainable FLOP/s of a stop are by its own"
+    ]
+
+
+def _heights(roof: Roof) -> Mapping[tuple[str, str, str], tuple[float, RoofLine]]:
+    """Of the lines that are the roof the peak, or what a slope lets reach where it begins."""
+    return {
+        (line.kind, line.level, line.precision): (line.flops[-1 if line.kind == "compute" else 0], line)
+        for line in roof.lines
+        if line.binding
+    }

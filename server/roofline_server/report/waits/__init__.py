@@ -1,0 +1,1 @@
+"""Which rank or parameter server the others wait for."""

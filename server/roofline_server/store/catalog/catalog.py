@@ -1,0 +1,161 @@
+"""The catalog: which segments there are, what the small numbers in them mean, how far work has come.
+
+SQLite by default; anything SQLAlchemy speaks by URL. One transaction makes a sealing visible: its segments,
+the progress of the step deltas, and the inbox rows they replace, all or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from operator import attrgetter
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from ...records import Incarnation
+from ..segments.files import Segment
+from .names import Names
+from .tables import INCARNATION, META, PROGRESS, SEGMENT, STATE
+from .times import Times
+
+
+class Progress(NamedTuple):
+    """Step deltas of a job are stored for windows that end up to through_ns; later ones need the raw data
+    from resume_ns on. Server times."""
+
+    through_ns: int = 0
+    resume_ns: int = 0
+    # (rank, node that spoke) -> node time at which its newest stored step ended
+    done: Mapping[tuple[int, int], int] = MappingProxyType({})
+    serving: tuple[int, ...] = ()  # ranks that serve others and were known then
+
+    @property
+    def stepped(self) -> frozenset[int]:
+        """Ranks with stored steps of their own."""
+        return frozenset(rank for rank, _ in self.done)
+
+
+class Life(NamedTuple):
+    """When an incarnation was seen, server times, and whether its end was."""
+
+    first_ns: int
+    last_ns: int
+    exited: bool
+
+
+class Sealing(NamedTuple):
+    """Everything one sealing changes."""
+
+    segments: list[Segment]
+    replaced: list[str]  # paths of segments that a rebuild made obsolete, or that were merged
+    progress: dict[str, Progress]
+    lives: dict[Incarnation, Life]
+    through_id: int
+
+
+class Catalog(Names, Times):
+    """All reads and writes of the catalog. Safe to use from several threads."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = sa.create_engine(url)
+        if self._engine.dialect.name == "sqlite":
+            sa.event.listen(self._engine, "connect", _durable)
+        META.create_all(self._engine)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def state(self, name: str) -> str | None:
+        """A value kept under a name; None when there is none."""
+        with self._engine.connect() as db:
+            return db.execute(sa.select(STATE.c.value).where(STATE.c.name == name)).scalar()
+
+    def put_state(self, name: str, value: str) -> None:
+        with self._engine.begin() as db:
+            _put_state(db, name, value)
+
+    def lives(self) -> dict[Incarnation, Life]:
+        with self._engine.connect() as db:
+            return {
+                Incarnation(r.rank, r.node, r.pid, r.start_ns, r.name, r.world, r.framework): Life(
+                    r.first_ns, r.last_ns, bool(r.exited)
+                )
+                for r in db.execute(sa.select(INCARNATION))
+            }
+
+    def segments(self, job: str) -> list[Segment]:
+        """All segments of a job, those of a dataset in the order in which their rows were sealed.
+
+        Not in order of time: that of merged segments is not the same as of each of them.
+        """
+        with self._engine.connect() as db:
+            found = [
+                Segment(r.job, r.dataset, r.path, r.rows, r.bytes, r.begin_ns, r.end_ns)
+                for r in db.execute(sa.select(SEGMENT).where(SEGMENT.c.job == job))
+            ]
+        # Here and not in the database, of which each has an order of its own for texts.
+        return sorted(found, key=attrgetter("path"))
+
+    def paths(self) -> set[str]:
+        with self._engine.connect() as db:
+            return set(db.execute(sa.select(SEGMENT.c.path)).scalars())
+
+    def progress(self, job: str) -> Progress:
+        query = sa.select(PROGRESS).where(PROGRESS.c.job == job)
+        with self._engine.connect() as db:
+            row = db.execute(query).first()
+        if row is None:
+            return Progress()
+        done = {(rank, node): end_ns for rank, node, end_ns in json.loads(row.done)}
+        return Progress(row.through_ns, row.resume_ns, done, tuple(json.loads(row.serving)))
+
+    def sealed_through(self) -> int:
+        """Inbox rows up to this id live on in segments."""
+        return int(self.state("sealed_through") or 0)
+
+    def seal(self, sealing: Sealing) -> None:
+        """Make a sealing true, whole or not at all."""
+        with self._engine.begin() as db:
+            for path in sealing.replaced:
+                db.execute(SEGMENT.delete().where(SEGMENT.c.path == path))
+            if sealing.segments:
+                db.execute(SEGMENT.insert(), [s._asdict() for s in sealing.segments])
+            for job, progress in sealing.progress.items():
+                db.execute(PROGRESS.delete().where(PROGRESS.c.job == job))
+                done = json.dumps([[*who, end_ns] for who, end_ns in progress.done.items()])
+                values = {**progress._asdict(), "done": done, "serving": json.dumps(progress.serving)}
+                db.execute(PROGRESS.insert().values(job=job, **values))
+            _put_lives(db, sealing.lives)
+            _put_state(db, "sealed_through", str(sealing.through_id))
+
+
+def _put_state(db: sa.Connection, name: str, value: str) -> None:
+    db.execute(STATE.delete().where(STATE.c.name == name))
+    db.execute(STATE.insert().values(name=name, value=value))
+
+
+def _put_lives(db: sa.Connection, lives: Mapping[Incarnation, Life]) -> None:
+    rows = {}
+    # A process may be told of in several ways, as when its framework becomes known: the last one stays.
+    for who, life in sorted(lives.items(), key=lambda item: item[1].last_ns):
+        values = {**who._asdict(), **life._asdict(), "exited": int(life.exited)}
+        rows[tuple(values[column.name] for column in INCARNATION.primary_key)] = values
+    if rows:
+        same = [column == sa.bindparam(f"_{column.name}") for column in INCARNATION.primary_key]
+        db.execute(
+            INCARNATION.delete().where(*same), [{f"_{k}": v for k, v in r.items()} for r in rows.values()]
+        )
+        db.execute(INCARNATION.insert(), list(rows.values()))
+
+
+def _durable(connection: Any, _record: Any) -> None:
+    connection.execute("pragma journal_mode=wal")
+    connection.execute("pragma synchronous=full")
+    connection.execute("pragma busy_timeout=10000")
+
+
+def sqlite_url(path: Path) -> str:
+    return f"sqlite:///{path}"

@@ -1,0 +1,161 @@
+"""What is known of every node's clock: exchanges, durable in the catalog, and arrivals of batches.
+
+An exchange bounds a node's offset from both sides. A batch that arrives bounds it from one: it cannot have
+been sent before its end. The least of those offsets stands in for a node that never answered a ping.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ...clock import NodeClock
+from ...clock_samples import FIRST_KNOTS, best, thin
+from ...ingest.columns import MAX_TIME_NS
+from ...records import Ints, Knot, Table
+from ...server_time import ServerTime, boot
+from .catalog import Catalog
+from .name_ids import Numbers
+
+NO_KNOTS = np.empty((0, 3), np.int64)
+
+
+class Clocks(dict[int, NodeClock]):
+    """The clock of each node, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[int], NodeClock]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, node: int) -> NodeClock:
+        clock = self[node] = self._make(node)
+        return clock
+
+
+class ClockBook:
+    """Collects what bounds the nodes' offsets and makes clocks of it. Thread-safe."""
+
+    def __init__(self, catalog: Catalog, numbers: Numbers) -> None:
+        self._catalog, self._numbers = catalog, numbers
+        self._lock = threading.Lock()
+        self._kept = {node: _rows(knots) for node, knots in catalog.knots().items()}  # and in the catalog
+        self._fresh: dict[int, list[Knot]] = {}  # all that came since
+        self._arrival = catalog.arrivals()
+        self._new_arrivals: dict[int, int] = {}
+        self._added: list[tuple[int, Knot]] = []  # and not yet in the catalog
+        self._dropped: list[tuple[int, int]] = []
+        self._made: dict[int, NodeClock] = {}  # of all that is known now
+        self._settled = catalog.settled()
+
+    def add_knot(self, node: int, knot: Knot) -> None:
+        """Take an exchange of a node; if it says something, it becomes durable with the next `save`.
+
+        One whose times cannot be is ignored: it would spoil every report.
+        """
+        moved = max(abs(knot.node_ns), abs(knot.offset_ns))
+        if not (moved < MAX_TIME_NS and 0 <= knot.rtt_ns < MAX_TIME_NS):
+            return
+        with self._lock:
+            self._fresh.setdefault(node, []).append(knot)
+            self._made.pop(node, None)
+
+    def arrived(self, node: int, end_ns: int, received_ns: int) -> None:
+        """A batch that ended at end_ns of the node's time arrived at received_ns of the server's."""
+        offset = received_ns - end_ns
+        if offset < self._arrival.get(node, MAX_TIME_NS):
+            with self._lock:
+                self._arrival[node] = self._new_arrivals[node] = offset
+                if not self._measured(node):
+                    self._made.pop(node, None)
+
+    def save(self) -> None:
+        """Make durable what is new and worth it, and thin out what is old."""
+        with self._lock:
+            fresh, self._fresh = self._fresh, {}
+            arrivals, self._new_arrivals = self._new_arrivals, {}
+            for node, knots in fresh.items():
+                self._added += [(node, knot) for knot in self._keep(node, knots)]
+                self._dropped += [(node, moment) for moment in self._thin(node)]
+        self._catalog.put_clocks(self._added, self._dropped, arrivals)
+        self._added, self._dropped = [], []
+
+    def _keep(self, node: int, knots: list[Knot]) -> list[Knot]:
+        kept = self._kept.get(node, NO_KNOTS)
+        new = _rows(knots)
+        if len(kept) >= FIRST_KNOTS:
+            new = best(new)
+        self._kept[node] = np.concatenate([kept, new])
+        self._made.pop(node, None)
+        return [Knot(*row) for row in new.tolist()]
+
+    def _thin(self, node: int) -> list[int]:
+        """Moments of the knots that are no longer kept."""
+        before = self._kept[node]
+        after = self._kept[node] = thin(before)
+        return sorted(set(before[:, 0].tolist()) - set(after[:, 0].tolist()))
+
+    def settle(self, job: str, steps: Table, homes: Mapping[int, int], anew: bool) -> None:
+        """Step windows of a job are about to be stored for good, on the clocks as they are now.
+
+        A clock known better later does not move them: what could be wrong with them stays true.
+        homes: rank -> node. anew: all that was stored before is replaced.
+        """
+        before = {} if anew else self.settled(job)
+        after = dict(before)
+        nodes = np.array([homes.get(rank, -1) for rank in steps["rank"].tolist()], np.int64)
+        for node in set(nodes.tolist()) - {-1}:
+            mine = nodes == node
+            extent = np.array([steps["begin_ns"][mine].min(), steps["end_ns"][mine].max()], np.int64)
+            clock = self._clock(node)
+            error = clock.worst_error(*clock.to_node(extent).tolist())
+            after[node] = max(after.get(node, 0.0), math.inf if error is None else error)
+        if anew or after != before:
+            self._catalog.put_settled(job, after)
+            self._settled[job] = after
+
+    def settled(self, job: str) -> Mapping[int, float]:
+        """Node -> how far wrong its times can be in a job's stored step windows, ns; infinite: unknown."""
+        return self._settled.get(job, {})
+
+    def clocks(self) -> Clocks:
+        """The clocks of all nodes, as they are known now."""
+        return Clocks(self._clock)
+
+    def _clock(self, node: int) -> NodeClock:
+        with self._lock:
+            made = self._made.get(node)
+            if made is None:
+                made = self._made[node] = self._make(node)
+            return made
+
+    def _make(self, node: int) -> NodeClock:
+        if node in self._numbers.recordings:
+            # Whoever sends it says nothing of the clock that it was recorded by: its times stand as they are.
+            return NodeClock((Knot(0, 0, 0),))
+        known = [self._kept.get(node, NO_KNOTS), _rows(self._fresh.get(node, []))]
+        return NodeClock(np.concatenate(known), self._arrival.get(node))
+
+    def _measured(self, node: int) -> bool:
+        return node in self._kept or node in self._fresh
+
+
+def moment(clock: NodeClock, node_ns: int) -> int:
+    """Server time of one moment of a node's time."""
+    return int(clock.to_server(np.array([node_ns], np.int64))[0])
+
+
+def server_time(catalog: Catalog) -> ServerTime:
+    """The time in which all of a data root's servers on this boot of this machine speak."""
+    name = f"clock {boot()}"
+    kept = catalog.state(name)
+    now = ServerTime(int(kept) if kept else None)
+    catalog.put_state(name, str(now.base_ns))
+    return now
+
+
+def _rows(knots: list[Knot]) -> Ints:
+    rows = np.array(knots, np.int64).reshape(-1, 3)
+    return rows[np.argsort(rows[:, 0], kind="stable")]

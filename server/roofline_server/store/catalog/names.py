@@ -1,0 +1,114 @@
+"""The part of the catalog that says who and what there is: nodes, ranks, kernels, metrics, machines, tags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from ...records import Ceiling, KernelKind, Machine, Metric, NodeKey, RankKey, SourceStatus
+from .machine_versions import Saying
+from .tables import KERNEL, MACHINE, METRIC, NODE, RANK, TAG
+
+
+class Names:
+    _engine: sa.Engine
+
+    def numbers(
+        self,
+    ) -> tuple[dict[NodeKey, int], dict[RankKey, int], dict[KernelKind, int], dict[tuple[str, str], Metric]]:
+        """All names that have numbers: nodes, ranks, kernels; and the metrics by (counter set, name)."""
+        with self._engine.connect() as db:
+            nodes = {NodeKey(r.agent, r.boot): r.id for r in db.execute(sa.select(NODE))}
+            ranks = {RankKey(*r[1:]): r[0] for r in db.execute(sa.select(RANK))}
+            kernels = {KernelKind(*r[1:]): r[0] for r in db.execute(sa.select(KERNEL))}
+            metrics = {}
+            for r in db.execute(sa.select(METRIC)):
+                metrics[r.counter_set, r.name] = Metric(
+                    r.counter_set,
+                    r.name,
+                    r.kind,
+                    r.unit,
+                    r.scope,
+                    r.provenance,
+                    bool(r.is_double),
+                    r.coverage_of,
+                )
+            return nodes, ranks, kernels, metrics
+
+    def add_node(self, key: NodeKey, machine: Machine) -> int:
+        """The node's number; what is known of its machine is brought up to date."""
+        text = json.dumps(machine)
+        with self._engine.begin() as db:
+            same = (NODE.c.agent == key.agent) & (NODE.c.boot == key.boot)
+            found = db.execute(sa.select(NODE.c.id).where(same)).scalar()
+            if found is not None:
+                db.execute(NODE.update().where(same).values(machine=text))
+                return int(found)
+            return _new_id(db.execute(NODE.insert().values(**key._asdict(), machine=text)))
+
+    def machines(self) -> dict[int, Machine]:
+        """What each node last said of itself."""
+        with self._engine.connect() as db:
+            return {r.id: _machine(r.machine) for r in db.execute(sa.select(NODE.c.id, NODE.c.machine))}
+
+    def sayings(self) -> dict[str, list[Saying]]:
+        """What each agent said of its machine, in order."""
+        found: dict[str, list[Saying]] = {}
+        with self._engine.connect() as db:
+            for r in db.execute(sa.select(MACHINE).order_by(MACHINE.c.id)):
+                found.setdefault(r.agent, []).append(Saying(r.version, r.since_ns, _machine(r.machine)))
+        return found
+
+    def add_saying(self, agent: str, saying: Saying, replaces: bool = False) -> None:
+        """Keep what an agent said after all it said before; replaces: instead of what it said last."""
+        with self._engine.begin() as db:
+            if replaces:
+                last = sa.select(sa.func.max(MACHINE.c.id)).where(MACHINE.c.agent == agent)
+                db.execute(MACHINE.delete().where(MACHINE.c.id == db.execute(last).scalar()))
+            values = {**saying._asdict(), "agent": agent, "machine": json.dumps(saying.machine)}
+            db.execute(MACHINE.insert().values(values))
+
+    def tags(self) -> list[tuple[str, str, str, int]]:
+        """All that was said of jobs: (job, name, value, when)."""
+        with self._engine.connect() as db:
+            return [(r.job, r.name, r.value, r.said_ns) for r in db.execute(sa.select(TAG))]
+
+    def put_tags(self, said: Iterable[tuple[str, str, str, int]]) -> None:
+        """Keep what was said of jobs, as `tags` gives it; the same again with a new time."""
+        with self._engine.begin() as db:
+            for job, name, value, said_ns in said:
+                c = TAG.c
+                db.execute(TAG.delete().where((c.job == job) & (c.name == name) & (c.value == value)))
+                db.execute(TAG.insert().values(job=job, name=name, value=value, said_ns=said_ns))
+
+    def add_rank(self, key: RankKey) -> int:
+        return self._add(RANK, key._asdict())
+
+    def add_kernel(self, kind: KernelKind) -> int:
+        return self._add(KERNEL, kind._asdict())
+
+    def _add(self, table: sa.Table, values: dict[str, Any]) -> int:
+        with self._engine.begin() as db:
+            return _new_id(db.execute(table.insert().values(values)))
+
+    def add_metrics(self, metrics: Iterable[Metric]) -> None:
+        with self._engine.begin() as db:
+            for metric in metrics:
+                db.execute(METRIC.insert().values(metric._asdict()))
+
+
+def _new_id(done: sa.CursorResult[Any]) -> int:
+    key = done.inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _machine(text: str) -> Machine:
+    values = json.loads(text)
+    ceilings = tuple(Ceiling(*c) for c in values[7])
+    sources = tuple(SourceStatus(*s) for s in values[8])
+    host, model, sockets, cores, cpus, memory, kernel, _, _, interval_ns = values
+    return Machine(host, model, sockets, cores, cpus, memory, kernel, ceilings, sources, interval_ns)

@@ -1,0 +1,119 @@
+"""The tables of the catalog. New ones and new columns may come; what a release wrote the next ones read."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Column, Float, Integer, String, UniqueConstraint
+
+from ...records import KernelKind
+
+META = sa.MetaData()
+Number = BigInteger().with_variant(Integer, "sqlite")
+
+STATE = sa.Table("state", META, Column("name", String, primary_key=True), Column("value", String))
+NODE = sa.Table(
+    "node",
+    META,
+    Column("id", Integer, primary_key=True),
+    Column("agent", String, nullable=False),
+    Column("boot", String, nullable=False),
+    Column("machine", String, nullable=False),
+    UniqueConstraint("agent", "boot"),
+)
+RANK = sa.Table(
+    "rank",
+    META,
+    Column("id", Integer, primary_key=True),
+    Column("job", String, nullable=False, index=True),
+    Column("role", String, nullable=False),
+    Column("index", Integer, nullable=False),
+    UniqueConstraint("job", "role", "index"),
+)
+KERNEL = sa.Table(
+    "kernel",
+    META,
+    Column("id", Integer, primary_key=True),
+    *(Column(name, String, nullable=False) for name in KernelKind._fields),
+    UniqueConstraint(*KernelKind._fields),
+)
+METRIC = sa.Table(
+    "metric",
+    META,
+    Column("counter_set", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("kind", Integer),
+    Column("unit", String),
+    Column("scope", Integer),
+    Column("provenance", Integer),
+    Column("is_double", Integer),
+    Column("coverage_of", String),
+)
+INCARNATION = sa.Table(
+    "incarnation",
+    META,
+    Column("rank", Integer, primary_key=True),
+    Column("node", Integer, primary_key=True),
+    Column("start_ns", Number, primary_key=True),
+    Column("pid", Integer),
+    Column("name", String),
+    Column("world", Integer),
+    Column("framework", String),
+    Column("first_ns", Number),
+    Column("last_ns", Number),
+    Column("exited", Integer),
+)
+SEGMENT = sa.Table(
+    "segment",
+    META,
+    Column("path", String, primary_key=True),
+    Column("job", String, nullable=False, index=True),
+    Column("dataset", String, nullable=False),
+    Column("rows", Number),
+    Column("bytes", Number),
+    Column("begin_ns", Number),
+    Column("end_ns", Number),
+)
+KNOT = sa.Table(
+    "knot",
+    META,
+    Column("node", Integer, primary_key=True),
+    Column("node_ns", Number, primary_key=True),
+    Column("offset_ns", Number),
+    Column("rtt_ns", Float),
+)
+ARRIVAL = sa.Table("arrival", META, Column("node", Integer, primary_key=True), Column("offset_ns", Number))
+SETTLED = sa.Table(
+    "settled",
+    META,
+    Column("job", String, primary_key=True),
+    Column("node", Integer, primary_key=True),
+    Column("error_ns", Float),
+)
+PROGRESS = sa.Table(
+    "progress",
+    META,
+    Column("job", String, primary_key=True),
+    Column("through_ns", Number, nullable=False),
+    Column("resume_ns", Number, nullable=False),
+    Column("done", String, nullable=False),
+    Column("serving", String, nullable=False),
+)
+# What agents said of their machines, in order; `version` counts up for each agent.
+MACHINE = sa.Table(
+    "machine",
+    META,
+    Column("id", Integer, primary_key=True),
+    Column("agent", String, nullable=False, index=True),
+    Column("version", Integer, nullable=False),
+    Column("since_ns", Number, nullable=False),
+    Column("machine", String, nullable=False),
+)
+# What ranks said of their job; of values of one name that said last holds.
+TAG = sa.Table(
+    "tag",
+    META,
+    Column("job", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("value", String, primary_key=True),
+    Column("said_ns", Number, nullable=False),
+)

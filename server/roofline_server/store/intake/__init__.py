@@ -1,0 +1,1 @@
+"""Batches from their arrival to their sealing: on disk in the inbox, decoded in the tail."""

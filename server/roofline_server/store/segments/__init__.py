@@ -1,0 +1,1 @@
+"""Segments: Parquet files written, merged, read and removed."""

@@ -1,0 +1,137 @@
+"""Compaction: small segments that follow each other are written as one, so that a long job has few files.
+
+A sealing adds a small file to each dataset, and opening a file costs more than reading its few rows. Segments
+are merged when together they have GROWTH times the rows of the largest of them: each row is written anew at
+most once for every time its segment grows so much, and how many segments stay follows the logarithm of the
+rows. Rows stay in the order in which they are read without it, so that every answer stays the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from ...ingest.columns import MAX_TIME_NS
+from ...records import Table, concatenate, rows
+from ..steps.deltas import MADE
+from .files import ROWS_PER_GROUP, Piece, Segment, write
+from .pieces import with_columns
+from .reader import plain
+
+log = logging.getLogger(__name__)
+
+FEWEST = 8  # segments that are merged
+GROWTH = 4
+MOST_BYTES = 64 << 20  # of segments that are merged into one, and of all that one sealing reads for it
+# Raw data are asked for by time too: a file of more would be read for a few of its rows.
+MOST_RAW_ROWS = ROWS_PER_GROUP
+PIECE_BYTES = 32 << 20  # of rows in memory at once
+MAX_ROWS = 1 << 62  # none
+NEWEST = 1000  # segments of a dataset that are looked at
+
+
+class Merged(NamedTuple):
+    """New segments, and the paths of those they stand for."""
+
+    segments: list[Segment]
+    replaced: list[str]
+
+
+class _Limit(NamedTuple):
+    """What segments that are merged must keep to together, and of each when it ends."""
+
+    bytes: int
+    rows: int
+    before_ns: int
+
+
+class Compaction:
+    """That of one sealing: all jobs together are given MOST_BYTES."""
+
+    def __init__(self, root: Path, number: int) -> None:
+        self._root, self._number = root, number
+        self._left = MOST_BYTES
+
+    def merge(self, segments: Sequence[Segment], read_ns: int) -> Merged:
+        """Merge some segments of a job, given in the order in which they are read.
+
+        read_ns: raw data that end later (server time) are read at every sealing, and so stay in small files.
+        """
+        merged = Merged([], [])
+        for dataset, mine in groupby(sorted(segments, key=_dataset), _dataset):
+            run = _longest(list(mine)[-NEWEST:], self._limit(dataset.startswith(MADE), read_ns))
+            if run and (one := self._written(run)):
+                merged.segments.append(one)
+                merged.replaced.extend(segment.path for segment in run)
+        return merged
+
+    def _limit(self, made: bool, read_ns: int) -> _Limit:
+        return (
+            _Limit(self._left, MAX_ROWS, MAX_TIME_NS) if made else _Limit(self._left, MOST_RAW_ROWS, read_ns)
+        )
+
+    def _written(self, run: Sequence[Segment]) -> Segment | None:
+        self._left -= sum(segment.bytes for segment in run)
+        try:
+            return write(
+                *(self._root, run[0].job, run[0].dataset, self._number, _pieces(self._root, run)),
+                first=run[0].number,
+            )
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            # Nothing depends on it, and sealing must go on.
+            log.warning("segments of %s are not merged, all stay: %s", run[0].path, error)
+            return None
+
+
+def _dataset(segment: Segment) -> str:
+    return segment.dataset
+
+
+def _longest(segments: Sequence[Segment], limit: _Limit) -> Sequence[Segment]:
+    """The most neighbours that may be merged, of several as many the newest; none: there are too few."""
+    best: Sequence[Segment] = ()
+    for begin in range(len(segments)):
+        count = size = largest = 0
+        for end, segment in enumerate(segments[begin:], begin + 1):
+            count, size, largest = count + segment.rows, size + segment.bytes, max(largest, segment.rows)
+            if count > limit.rows or size > limit.bytes or segment.end_ns >= limit.before_ns:
+                break
+            if count >= GROWTH * largest and end - begin >= max(FEWEST, len(best)):
+                best = segments[begin:end]
+    return best
+
+
+def _pieces(root: Path, run: Sequence[Segment]) -> Iterator[Piece]:
+    """All rows in order, as many together as make a row group, or as fit into PIECE_BYTES."""
+    begin_ns, end_ns = min(s.begin_ns for s in run), max(s.end_ns for s in run)
+    columns = _columns(root, run)
+    most = max(1, min(ROWS_PER_GROUP, PIECE_BYTES // (8 * len(columns))))
+    held: list[Table] = []
+    for table in _tables(root, run, most):
+        if held and sum(map(rows, held)) + rows(table) > most:
+            yield Piece(with_columns(columns, concatenate(held)), begin_ns, end_ns)
+            held = []
+        held.append(table)
+    yield Piece(with_columns(columns, concatenate(held)), begin_ns, end_ns)
+
+
+def _tables(root: Path, run: Sequence[Segment], most: int) -> Iterator[Table]:
+    for segment in run:
+        with pq.ParquetFile(root / segment.path) as file:
+            for batch in file.iter_batches(batch_size=most, use_threads=False):
+                yield plain(batch)
+
+
+def _columns(root: Path, run: Sequence[Segment]) -> dict[str, np.dtype[np.generic]]:
+    """All columns there are, and of what kind."""
+    found: dict[str, np.dtype[np.generic]] = {}
+    for segment in run:
+        for name, column in plain(pq.read_schema(root / segment.path).empty_table()).items():
+            found[name] = np.promote_types(found.get(name, column.dtype), column.dtype)
+    return found

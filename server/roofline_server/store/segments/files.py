@@ -1,0 +1,134 @@
+"""Segments: immutable Parquet files, one dataset of one job each, that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...records import Table, rows
+
+MAX_FILE_NAME = 180
+ROWS_PER_GROUP = 1 << 17
+
+
+class Segment(NamedTuple):
+    """A file of the store. Times are the server's; path is relative to the data directory."""
+
+    job: str
+    dataset: str
+    path: str
+    rows: int
+    bytes: int
+    begin_ns: int
+    end_ns: int
+
+    @property
+    def number(self) -> int:
+        """Of the sealing that brought its first rows: segments of a dataset are read in this order."""
+        return int(Path(self.path).stem.partition("-")[0])
+
+
+def directory_name(job: str) -> str:
+    """A directory name for any job id, the same for the same id."""
+    name = "job-" + quote(job, safe="") if job else "node"
+    if len(name) <= MAX_FILE_NAME:
+        return name
+    return name[:100] + "-" + hashlib.sha256(job.encode()).hexdigest()[:32]
+
+
+class Piece(NamedTuple):
+    """Some rows of a segment to be, and the server times they span."""
+
+    table: Table
+    begin_ns: int
+    end_ns: int
+
+
+def write(
+    root: Path, job: str, dataset: str, number: int, pieces: Iterable[Piece], first: int | None = None
+) -> Segment:
+    """Write a segment durably: temporary file, fsync, rename, fsync of the directory. Raises OSError.
+
+    pieces: at least one, all with the same columns; one of them is in memory at a time.
+    first: number of the first of the segments for which this one stands.
+    """
+    # Names in order of the first rows: a segment takes the place of those it stands for.
+    name = f"{number:012d}" if first is None else f"{first:012d}-{number:012d}"
+    relative = Path("segments", directory_name(job), dataset, f"{name}.parquet")
+    final = root / relative
+    final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = final.with_suffix(".tmp")
+    try:
+        count, begin_ns, end_ns = _write_parquet(pieces, temporary)
+        _fsync(temporary)
+        size = temporary.stat().st_size
+        temporary.rename(final)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _fsync(final.parent)
+    return Segment(job, dataset, str(relative), count, size, begin_ns, end_ns)
+
+
+def _write_parquet(pieces: Iterable[Piece], path: Path) -> tuple[int, int, int]:
+    """Rows, and the times they span."""
+    count, begins, ends = 0, [], []
+    file: pq.ParquetWriter | None = None
+    with contextlib.ExitStack() as stack:
+        for table, begin_ns, end_ns in pieces:
+            if file is None:
+                file = stack.enter_context(_writer(table, path))
+            file.write_table(_arrow(table), row_group_size=ROWS_PER_GROUP)
+            count += rows(table)
+            begins.append(begin_ns)
+            ends.append(end_ns)
+            del table  # before the next is made
+    return count, min(begins), max(ends)
+
+
+def _arrow(table: Table) -> pa.Table:
+    texts = pa.string()
+    return pa.table({n: pa.array(c, texts if c.dtype.kind == "O" else None) for n, c in table.items()})
+
+
+def _writer(table: Table, path: Path) -> pq.ParquetWriter:
+    """For tables with the columns of this one."""
+    encodings = {
+        name: "DELTA_BINARY_PACKED" if column.dtype.kind == "i" else "BYTE_STREAM_SPLIT"
+        for name, column in table.items()
+        if column.dtype.kind in "if"
+    }
+    texts = [name for name, column in table.items() if column.dtype.kind == "O"]
+    return pq.ParquetWriter(
+        path,
+        _arrow({name: column[:0] for name, column in table.items()}).schema,
+        compression="zstd",
+        use_dictionary=texts or False,
+        column_encoding=encodings,
+    )
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sweep(root: Path, known: set[str]) -> int:
+    """Remove files no catalog knows: what a crash left between rename and commit. Returns how many."""
+    removed = 0
+    for path in (root / "segments").rglob("*"):
+        if path.is_file() and str(path.relative_to(root)) not in known:
+            path.unlink()
+            removed += 1
+    return removed

@@ -1,0 +1,160 @@
+"""Sealing: moves what is in the tail and the inbox into segments, all of it or nothing; merges small ones.
+
+Rows are put together and written some at a time, one dataset of one job after the other, so that a sealing
+takes little memory beside the tail, however much is in it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...ingest.columns import MAX_TIME_NS
+from ...records import NODE_JOB, Frame, Table, concatenate, rows, take
+from ..catalog.catalog import Catalog, Progress, Sealing
+from ..catalog.clocks import ClockBook, Clocks
+from ..catalog.process_lifetimes import changed
+from ..intake.inbox import Inbox
+from ..intake.tail import Tail, Unsealed
+from ..steps.deltas import Deltas
+from ..steps.sealed import Fresh, Made, SealedSteps
+from .compaction import Compaction, Merged
+from .files import Piece, Segment, write
+from .leases import Leases
+from .pieces import tables_of
+from .reader import on_server_clock
+
+log = logging.getLogger(__name__)
+
+# What odd data raise; a full disk or a broken catalog is something else.
+DATA_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+PIECE_BYTES = 32 << 20  # of rows that are put together and written at once
+
+
+class Sealer:
+    """Seals one data directory. The caller sees to it that one thread at a time does."""
+
+    def __init__(
+        self,
+        root: Path,
+        catalog: Catalog,
+        inbox: Inbox,
+        tail: Tail,
+        clocks: ClockBook,
+        deltas: Deltas,
+        steps: SealedSteps,
+        leases: Leases,
+    ) -> None:
+        self._root, self._catalog, self._inbox, self._tail = root, catalog, inbox, tail
+        self._clocks, self._deltas, self._steps, self._leases = clocks, deltas, steps, leases
+
+    def seal(self) -> int:
+        """Seal the tail as it is now; returns how many batches. Safe to be killed anywhere."""
+        unsealed = self._tail.now()
+        if not unsealed.batches:
+            self._leases.remove()
+            return 0
+        sealing = self._write(unsealed)
+        with self._tail.lock:
+            self._catalog.seal(sealing)
+            self._tail.forget(unsealed.batches)
+        self._leases.replaced(sealing.replaced)
+        self._inbox.delete(sealing.through_id)
+        self._leases.remove()
+        return len(unsealed.batches)
+
+    def _write(self, unsealed: Unsealed) -> Sealing:
+        """Everything on disk, nothing of it true yet."""
+        decoded = [batch.decoded for batch in unsealed.batches]
+        number = unsealed.batches[-1].id
+        sealing = Sealing([], [], {}, changed(unsealed.lives, decoded), number)
+        compaction = Compaction(self._root, number)
+        frames = (frame for one in decoded for frame in one.frames if rows(frame.base))
+        for name, mine in _grouped(frames, lambda frame: frame.job).items():
+            job = _Job(self._root, name, number, self._clocks.clocks(), self._deltas)
+            segments, replaced = job.write(mine), []
+            if name != NODE_JOB:
+                made = self._make_steps(job, segments, unsealed.reported)
+                segments += made.segments
+                sealing.progress[name] = made.progress
+                replaced = made.replaced
+            merged = self._merged(compaction, name, {*replaced}, sealing.progress.get(name, Progress()))
+            sealing.segments.extend([*segments, *merged.segments])
+            sealing.replaced.extend([*replaced, *merged.replaced])
+        return sealing
+
+    def _merged(self, compaction: Compaction, job: str, replaced: set[str], progress: Progress) -> Merged:
+        """What earlier sealings brought, merged. progress: as of this sealing."""
+        stored = [s for s in self._catalog.segments(job) if s.path not in replaced]
+        # From here on raw data are read at every sealing and by every view: all, where nothing is done yet.
+        read_ns = progress.resume_ns - self._deltas.margin_ns(job) if progress.resume_ns else MAX_TIME_NS
+        return compaction.merge(stored, read_ns)
+
+    def _make_steps(self, job: _Job, segments: Sequence[Segment], reported: dict[int, int]) -> Made:
+        fresh = Fresh(job.name, segments, job.latest(), job.clocks, reported)
+        try:
+            return self._steps.make(fresh, job.put)
+        except DATA_ERRORS:
+            # What this job holds cannot be understood; that is no reason to keep all others in the inbox.
+            log.exception("job %s: its step deltas cannot be made; its raw data are kept", job.name)
+            return Made([], [], self._catalog.progress(job.name))
+
+
+class _Job:
+    """Writes what one sealing brings of a job."""
+
+    def __init__(self, root: Path, name: str, number: int, clocks: Clocks, deltas: Deltas) -> None:
+        self.name, self.clocks = name, clocks
+        self._root, self._number, self._deltas = root, number, deltas
+        self._parts: dict[str, list[Table]] = {}
+        self._latest: dict[str, list[Table]] = {}
+
+    def write(self, frames: Iterable[Frame]) -> list[Segment]:
+        """Segments of all frames, and of the sums of parts in them."""
+        segments = [
+            write(self._root, self.name, dataset, self._number, self._pieces(dataset, mine))
+            for dataset, mine in _grouped(frames, lambda frame: frame.dataset).items()
+        ]
+        return segments + [self.put(f"parts_{name}", concatenate(t)) for name, t in self._parts.items()]
+
+    def put(self, dataset: str, table: Table) -> Segment:
+        """Segment of a table that is on the server's clock."""
+        return write(self._root, self.name, dataset, self._number, [_piece(table, table)])
+
+    def latest(self) -> dict[str, Table]:
+        """What tells whether step deltas are outdated: marks, and of the rest the first row of each node."""
+        return {dataset: concatenate(tables) for dataset, tables in self._latest.items()}
+
+    def _pieces(self, dataset: str, frames: Sequence[Frame]) -> Iterator[Piece]:
+        for table in tables_of(frames, PIECE_BYTES):
+            if self.name != NODE_JOB:
+                self._latest.setdefault(dataset, []).append(_outline(dataset, table))
+                for name, parts in self._deltas.parts({dataset: table}, self.clocks).items():
+                    self._parts.setdefault(name, []).append(parts)
+            yield _piece(table, on_server_clock(table, self.clocks))
+            del table  # before the next is made
+
+
+def _piece(table: Table, timed: Table) -> Piece:
+    begin = timed["time_ns"] if "time_ns" in timed else timed["begin_ns"]
+    return Piece(table, int(begin.min()), int(timed.get("end_ns", begin).max()))
+
+
+def _outline(dataset: str, table: Table) -> Table:
+    if dataset == "marks":
+        return {name: table[name] for name in ("rank", "kind", "node", "time_ns")}
+    by_time = np.argsort(table["time_ns"], kind="stable")
+    _, first = np.unique(table["node"][by_time], return_index=True)
+    return take({name: table[name] for name in ("node", "time_ns")}, by_time[first])
+
+
+def _grouped(frames: Iterable[Frame], key: Callable[[Frame], str]) -> dict[str, list[Frame]]:
+    found: dict[str, list[Frame]] = {}
+    for frame in frames:
+        found.setdefault(key(frame), []).append(frame)
+    return found

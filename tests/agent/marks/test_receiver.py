@@ -1,0 +1,714 @@
+"""Packets over real sockets become marks, kernel calls and events; garbage is refused and counted."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from roofline_agent.errors import Unavailable
+from roofline_agent.marks.listener import Listener
+from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
+from roofline_agent.marks.receiver import LOOK_AGAIN_NS, MAX_FACTS, Intake
+from roofline_agent.ranks.discovery import Discovery
+from roofline_agent.records import Batch, Call, Event, EventKind, Mark, Rank
+from roofline_agent.uplink import bounds
+from roofline_agent.uplink.encoding import encode
+from roofline_agent.verbose.records import KernelShape
+from roofline_server.ingest import columns, service
+from roofline_server.ingest import marks as server_marks
+from roofline_step._sender import ABSENT, FACT, HEADER, MAX_FACT, SPANS, Sender, pack_fact, pack_spans
+
+from tests.fakes import add_process, ended, wait_for
+
+SHAPE = KernelShape("onednn", "convolution", "", "f32", "jit", "mb1", 10, 20)
+IDENTITY = {"ROOFLINE_JOB": "j", "ROOFLINE_ROLE": "chief", "ROOFLINE_RANK": "0"}
+
+
+class Site:
+    """An intake on a real socket with a made-up /proc in which this test's process is a rank."""
+
+    def __init__(self, root: Path) -> None:
+        self.proc = root / "proc"
+        self.proc.mkdir()
+        add_process(self.proc, os.getpid(), IDENTITY)
+        self.discovery = Discovery(str(self.proc))
+        self.listener = Listener(root / "agent.sock", everyone=True)
+        self.now_ns = 1_000_000_000
+        self.intake = Intake(self.listener, self.discovery, clock=lambda: self.now_ns)
+        self.links: list[socket.socket] = []
+
+    def connect(self) -> socket.socket:
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        link.connect(str(self.listener.path))
+        self.links.append(link)
+        return link
+
+    def take(self) -> tuple[list[Mark], list[Call], list[Event]]:
+        self.intake.welcome()
+        self.intake.drain()
+        return self.intake.take(1)
+
+    def close(self) -> None:
+        for link in self.links:
+            link.close()
+        self.listener.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+def mark(
+    kind: int = 3,
+    step: int = 1,
+    of: tuple[bytes, int] = (b"", -1),
+    dropped: int = 0,
+    examples: int = ABSENT,
+    time_ns: int = 77,
+    phase: bytes = b"",
+) -> bytes:
+    sizes = len(of[0]), len(phase)
+    return HEADER.pack(b"M", kind, 0, *sizes, dropped, of[1], step, examples, time_ns) + of[0] + phase
+
+
+def test_mark_of_a_rank(site: Site) -> None:
+    sender = Sender([str(site.listener.path)])
+    assert not sender.off()
+    sender.send(1, 5, 64, 99, None, True, "")
+    sender.send(4, -1, None, 100, None, False, "input")
+    marks, calls, events = site.take()
+    rank = site.discovery.ranks[os.getpid()]
+    assert rank.key == "chief:0"
+    assert marks == [Mark(rank, rank, 1, 5, 64, 99, "", True), Mark(rank, rank, 4, -1, None, 100, "input")]
+    assert (calls, events) == ([], [])
+    assert site.take() == ([], [], []), "handed over once"
+    assert sender._socket is not None
+    sender._socket.close()
+
+
+def test_order_is_kept_and_nothing_is_lost_over_strides(site: Site) -> None:
+    link = site.connect()
+    for step in range(200):
+        link.send(mark(step=step))
+    link.close()
+    marks, _, events = site.take()
+    assert ([m.step for m in marks], events) == (list(range(200)), [])
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        b"M",
+        b"M" * 39,
+        b"x" * 100,
+        mark(kind=0),
+        mark(kind=6),
+        mark(kind=255),
+        mark(of=(b"\xff\xfe", 1)),
+        b"C",
+        b"K\0\0\0",
+        b"W",
+    ],
+    ids=repr,
+)
+def test_garbage_is_refused_counted_and_harms_no_other(site: Site, packet: bytes) -> None:
+    link = site.connect()
+    link.send(packet)
+    link.send(packet)
+    link.send(mark(step=9))
+    marks, calls, events = site.take()
+    assert [m.step for m in marks] == [9]
+    assert calls == []
+    (refusal,) = [e for e in events if e.kind is EventKind.REFUSED]
+    assert refusal.count == 2
+    assert refusal.text
+
+
+def kernel(number: int = 0, body: object = SHAPE) -> bytes:
+    return KERNEL.pack(b"K", number) + json.dumps(body).encode()
+
+
+def calls_packet(*calls: tuple[int, int, int], begin: int = 0, through: int = 100) -> bytes:
+    columns = [call[n] for n in range(3) for call in calls]
+    return CALLS.pack(b"C", len(calls), begin, through) + struct.pack(f"<{len(columns)}q", *columns)
+
+
+def wrapped(site: Site, pid: int | None = None) -> socket.socket:
+    link = site.connect()
+    link.send(WRAPPED.pack(b"W", os.getpid() if pid is None else pid))
+    return link
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        pytest.param(KERNEL.pack(b"K", 0) + b"[" * 60_000, id="deep-json"),
+        pytest.param(kernel(body=[1, 2, 3, 4, 5, 6, "many", "bytes"]), id="wrong-types"),
+        pytest.param(kernel(body=[["a"], "b", "c", "d", "e", "f", 1, 2]), id="unhashable"),
+        pytest.param(kernel(body=["\ud800", "b", "c", "d", "e", "f", 1, 2]), id="half-a-pair"),
+        pytest.param(kernel(body=[*SHAPE[:9], 1, 2, "many"]), id="level-of-wrong-type"),
+        pytest.param(kernel(body=[*SHAPE[:9], 1, -2, 3]), id="level-below-zero"),
+    ],
+)
+def test_hostile_kernel_is_refused(site: Site, packet: bytes) -> None:
+    link = wrapped(site)
+    link.send(packet)
+    _, _, events = site.take()
+    assert [e.kind for e in events] == [EventKind.REFUSED]
+
+
+def test_mark_for_a_negative_rank_is_refused(site: Site) -> None:
+    site.connect().send(mark(of=(b"worker", -1)))
+    marks, _, events = site.take()
+    assert marks == []
+    assert [e.kind for e in events] == [EventKind.REFUSED]
+
+
+def test_drops_the_training_counted_are_reported_once(site: Site) -> None:
+    link = site.connect()
+    for dropped in (0, 3, 0, 2):
+        link.send(mark(dropped=dropped))
+    _, _, events = site.take()
+    assert [(e.kind, e.count, e.text) for e in events] == [
+        (EventKind.LOST, 3, "marks"),
+        (EventKind.LOST, 2, "marks"),
+    ]
+
+
+def test_negative_examples_are_not_said(site: Site) -> None:
+    site.connect().send(mark(examples=-5))
+    assert [m.examples for m in site.take()[0]] == [None]
+
+
+def test_chief_marks_for_a_worker_of_this_node(site: Site) -> None:
+    add_process(site.proc, 11, {**IDENTITY, "ROOFLINE_ROLE": "worker", "ROOFLINE_RANK": "2"})
+    owner = os.stat(site.proc / "11").st_uid
+    site.discovery.scan()
+    site.connect().send(mark(of=(b"worker", 2)))
+    ((one,), _, events) = site.take()
+    assert (one.rank.pid, one.rank.index, one.rank.uid, one.sender.key) == (11, 2, owner, "chief:0")
+    assert events == []
+
+
+def test_chief_marks_for_a_worker_elsewhere(site: Site) -> None:
+    site.connect().send(mark(of=(b"worker", 7)))
+    ((one,), _, _) = site.take()
+    assert one.rank == Rank("j", "worker", 7, framework="roofline")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
+def test_nobody_marks_for_another_users_rank(site: Site) -> None:
+    add_process(site.proc, 11, {**IDENTITY, "ROOFLINE_ROLE": "worker", "ROOFLINE_RANK": "2"})
+    os.chown(site.proc / "11", 12345, -1)
+    site.discovery.scan()
+    site.connect().send(mark(of=(b"worker", 2)))
+    marks, _, events = site.take()
+    assert marks == []
+    assert [(e.kind, e.count) for e in events] == [(EventKind.REFUSED, 1)]
+    assert "another user" in events[0].text
+
+
+NOBODY = """
+import os, socket, sys
+os.setgid(65534); os.setuid(65534)
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect(sys.argv[1])
+for packet in sys.argv[2:]: link.send(bytes.fromhex(packet))
+print(flush=True); sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
+def test_who_speaks_is_what_the_kernel_says() -> None:
+    # Not tmp_path: nobody may not enter root's.
+    with socket_folder() as folder:
+        site = Site(folder)
+        rank_pid = os.getpid()
+        packets = [
+            mark(step=1).hex(),
+            WRAPPED.pack(b"W", rank_pid).hex(),
+            kernel().hex(),
+            calls_packet((0, 1, 2)).hex(),
+            mark(step=2).hex(),
+        ]
+        command = [sys.executable, "-c", NOBODY, str(site.listener.path), *packets]
+        with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
+            child.stdout.readline()
+            add_process(site.proc, child.pid, {})
+            marks, calls, events = site.take()
+            assert calls == []
+            (refused,) = [event for event in events if "another user" in event.text]
+            assert refused.count == 2, "the calls, and the mark as that rank's wrapper"
+            # It marks as itself: adopted, with its own uid.
+            assert [(m.rank.pid, m.rank.uid, m.rank.framework, m.step) for m in marks] == [
+                (child.pid, 65534, "marks", 1)
+            ]
+        site.close()
+
+
+class socket_folder:
+    def __enter__(self) -> Path:
+        self.path = Path(f"/tmp/roofline-test-{os.getpid()}")
+        self.path.mkdir(mode=0o755)
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["rm", "-r", str(self.path)], check=True)
+
+
+def test_unknown_process_that_marks_is_adopted(site: Site) -> None:
+    add_process(site.proc, os.getpid(), {})
+    site.connect().send(mark())
+    ((one,), _, _) = site.take()
+    assert (one.rank.pid, one.rank.framework, one.rank.job) == (os.getpid(), "marks", f"local-{os.getpid()}")
+    started, _ = site.discovery.scan()
+    assert started == [one.rank]
+
+
+def test_mark_of_a_process_already_gone_is_refused(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    (site.proc / str(os.getpid())).rename(tmp_path / "gone")
+    site.connect().send(mark())
+    marks, _, events = site.take()
+    assert marks == [] and [e.count for e in events] == [1]
+    site.close()
+
+
+def test_kernel_calls_of_a_wrapped_rank(site: Site) -> None:
+    link = wrapped(site)
+    link.send(kernel(0))
+    link.send(kernel(1, SHAPE._replace(operation="matmul")))
+    link.send(calls_packet((0, 10, 5), (1, 20, 6), begin=5, through=50))
+    _, calls, events = site.take()
+    rank = site.discovery.ranks[os.getpid()]
+    assert calls == [Call(rank, SHAPE, 10, 5), Call(rank, SHAPE._replace(operation="matmul"), 20, 6)]
+    assert events == [Event(EventKind.KERNELS_COVERED, 5, 50, rank)]
+
+
+def covered(events: list[Event]) -> list[tuple[int, int]]:
+    return sorted((e.begin_ns, e.end_ns) for e in events if e.kind is EventKind.KERNELS_COVERED)
+
+
+def test_mark_of_a_wrapper_is_the_ranks_it_wraps(site: Site) -> None:
+    add_process(site.proc, 4242, {**IDENTITY, "ROOFLINE_RANK": "7"})
+    link = site.connect()
+    link.send(WRAPPED.pack(b"W", 4242))
+    link.send(mark(step=3))
+    shutil.chown(site.proc / "4242", os.getuid())
+    marks, _, events = site.take()
+    assert [(m.rank.key, m.rank.pid, m.sender.pid, m.step) for m in marks] == [("chief:7", 4242, 4242, 3)]
+    assert events == []
+
+
+def test_wrapper_in_a_container_names_its_child_by_another_number(site: Site) -> None:
+    """The wrapper says 7, as it knows its child; here that is somebody else."""
+    add_process(site.proc, 7, {**IDENTITY, "ROOFLINE_RANK": "1"})
+    add_process(site.proc, 4242, {**IDENTITY, "ROOFLINE_RANK": "2"}, parent=os.getpid())
+    (site.proc / str(os.getpid()) / "status").write_text(f"Name:\tx\nNSpid:\t{os.getpid()}\t1\n")
+    (site.proc / "4242" / "status").write_text("Name:\ty\nNSpid:\t4242\t7\n")
+    add_process(site.proc, os.getpid(), IDENTITY, command=["roofline-agent", "run"])
+    link = site.connect()
+    link.send(WRAPPED.pack(b"W", 7))
+    link.send(mark(step=3))
+    link.send(WRAPPED.pack(b"W", 8))
+    link.send(mark(step=4))
+    marks, _, _ = site.take()
+    assert [(m.rank.key, m.rank.pid, m.step) for m in marks] == [("chief:2", 4242, 3)]
+
+
+def test_coverage_that_joins_is_one_and_a_gap_stays(site: Site) -> None:
+    link = wrapped(site)
+    for begin, through in [(0, 10), (10, 25), (30, 40), (40, 50)]:
+        link.send(calls_packet(begin=begin, through=through))
+    assert covered(site.take()[2]) == [(0, 25), (30, 50)]
+    link.send(calls_packet(begin=50, through=60))
+    assert covered(site.take()[2]) == [(50, 60)]
+
+
+def test_calls_of_an_undescribed_kernel_cover_nothing(site: Site) -> None:
+    link = wrapped(site)
+    link.send(calls_packet((3, 10, 5)))
+    _, calls, events = site.take()
+    assert (calls, covered(events)) == ([], [])
+    assert [e.kind for e in events] == [EventKind.REFUSED]
+
+
+def test_second_program_of_a_wrapped_script_gets_its_own_kernels(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    me = os.getpid()
+    add_process(site.proc, me, IDENTITY, ("bash", "train.sh"))
+    add_process(site.proc, 900, IDENTITY, parent=me)
+    link = wrapped(site)
+    link.send(kernel())
+    link.send(calls_packet((0, 1, 1)))
+    assert [c.rank.pid for c in site.take()[1]] == [900]
+    (site.proc / "900").rename(tmp_path / "gone")
+    add_process(site.proc, 901, IDENTITY, parent=me, start_ticks=500)
+    link.send(calls_packet((0, 2, 1), begin=100, through=200))
+    pids = [c.rank.pid for c in site.take()[1]]
+    site.close()
+    assert pids == [901]
+
+
+def test_kernels_told_after_the_end_are_still_the_ranks_that_ended(site: Site) -> None:
+    """A profiler has its table when the command has ended."""
+    link = wrapped(site)
+    link.send(calls_packet())
+    site.take()
+    rank = site.discovery.ranks[os.getpid()]
+    shutil.rmtree(site.proc / str(os.getpid()))
+    link.send(kernel())
+    link.send(calls_packet((0, 10, 5)))
+    _, calls, _ = site.take()
+    assert [call.rank for call in calls] == [rank]
+
+
+def test_wrapped_script_that_has_not_started_its_program_is_not_refused(site: Site) -> None:
+    add_process(site.proc, os.getpid(), IDENTITY, ("bash", "train.sh"))
+    wrapped(site).send(calls_packet())
+    assert site.take()[2] == []
+
+
+def test_second_agent_is_told_of_the_first(site: Site) -> None:
+    with pytest.raises(Unavailable, match="another agent listens"):
+        Listener(site.listener.path, everyone=True)
+    assert site.listener.path.exists()
+
+
+def test_socket_left_by_a_killed_agent_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
+        dead.bind(str(path))
+    listener = Listener(path, everyone=False)
+    assert path.stat().st_mode & 0o777 == 0o600
+    listener.close()
+    assert not path.exists()
+
+
+def test_socket_of_the_systems_agent_is_for_everyone(site: Site) -> None:
+    assert site.listener.path.stat().st_mode & 0o777 == 0o666
+
+
+def test_path_that_cannot_be_had_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unavailable, match="choose another --socket"):
+        Listener(tmp_path / "file" / "agent.sock", everyone=True)
+
+
+def test_path_that_is_too_long_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="choose another --socket"):
+        Listener(tmp_path / ("x" * 120), everyone=True)
+    gc.collect()
+
+
+def test_connections_that_end_are_closed(site: Site) -> None:
+    site.connect().close()
+    site.take()
+    assert site.listener._peers == {}
+    assert site.intake._senders == {}
+
+
+def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first = site.connect()
+    site.take()
+    site.connect()
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))
+        site.intake.welcome()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    first.send(mark(step=4))
+    wait_for(lambda: any(m.step == 4 for m in site.take()[0]))
+
+
+# -- spans and facts -------------------------------------------------------------------------------
+
+SPAN = ("phase.input", 10, 20, None, 1)
+
+
+def test_spans_are_those_of_whoever_sent_them(site: Site) -> None:
+    site.connect().send(pack_spans([SPAN, ("asked.allreduce", 11, 11, 4096, 3)]))
+    site.take()
+    first, second = site.intake.take_spans()
+    assert (first.rank.key, *first[1:]) == ("chief:0", "phase.input", 10, 20, None, 1)
+    assert second[1:] == ("asked.allreduce", 11, 11, 4096, 3)
+    assert site.intake.take_spans() == []
+
+
+def test_spans_of_a_wrapper_are_the_ranks_it_wraps(site: Site) -> None:
+    link = site.connect()
+    link.send(WRAPPED.pack(b"W", os.getpid()))
+    link.send(pack_spans([SPAN]))
+    site.take()
+    assert [span.rank.key for span in site.intake.take_spans()] == ["chief:0"]
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        pack_spans([("Phase.Input", 10, 20, None, 1)]),
+        pack_spans([("phase", 10, 20, None, 1)]),
+        pack_spans([("phase." + "x" * 60, 10, 20, None, 1)]),
+        pack_spans([("phase.input", 20, 10, None, 1)]),
+        pack_spans([("phase.input", 10, 20, None, -1)]),
+        pack_spans([("phase.input", 10, 20, None, 2**31)]),
+        pack_spans([("phase.input", 10, 20, 2**50 + 1, 1)]),
+        pack_spans([("phase.input", -(2**62), 20, 1, 1)]),
+        pack_spans([("phase.input", 10, 2**62, 1, 1)]),
+        pack_spans([SPAN])[:-1],
+        SPANS.pack(b"S", 2**31, 1),
+        SPANS.pack(b"S", 11, 1) + b"phase.input" + struct.pack("<5q", 1, 10, 20, 0, 1),
+        b"S",
+    ],
+)
+def test_span_that_cannot_be_is_refused(site: Site, packet: bytes) -> None:
+    site.connect().send(packet)
+    _, _, events = site.take()
+    assert [event.kind for event in events] == [EventKind.REFUSED]
+    assert site.intake.take_spans() == []
+
+
+def test_fact_is_told_of_its_rank(site: Site) -> None:
+    site.connect().send(pack_fact("hook.torch", "installed\x1b[31m"))
+    _, _, (event,) = site.take()
+    assert (event.kind, event.text) == (EventKind.FACT, "hook.torch=installed?[31m")
+    assert event.rank is not None
+    assert event.rank.key == "chief:0"
+
+
+def test_fact_makes_no_rank_of_a_process_and_waits_until_it_is_one(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    shutil.rmtree(site.proc / str(os.getpid()))
+    add_process(site.proc, os.getpid(), {})
+    link = site.connect()
+    link.send(pack_fact("hook.torch", "installed"))
+    assert site.take()[2] == []
+    link.send(mark())
+    _, _, events = site.take()
+    assert [event.text for event in events if event.kind == EventKind.FACT] == ["hook.torch=installed"]
+    site.close()
+
+
+def test_facts_of_nobody_are_bounded(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    shutil.rmtree(site.proc / str(os.getpid()))
+    add_process(site.proc, os.getpid(), {})
+    link = site.connect()
+    for number in range(MAX_FACTS + 10):
+        link.send(pack_fact("a.b", str(number)))
+        site.take()
+    link.send(mark())
+    assert sum(event.kind == EventKind.FACT for event in site.take()[2]) == MAX_FACTS
+    site.close()
+
+
+def test_a_packet_may_hold_marks_and_spans(site: Site) -> None:
+    packet = mark(kind=1, step=4) + mark(kind=2, step=4) + pack_spans([SPAN]) + mark(kind=3, step=5)
+    site.connect().send(packet)
+    marks, _, events = site.take()
+    assert [(m.kind, m.step) for m in marks] == [(1, 4), (2, 4), (3, 5)]
+    assert [span.name for span in site.intake.take_spans()] == ["phase.input"]
+    assert events == []
+
+
+def test_what_is_wrong_in_a_packet_costs_itself_and_what_follows(site: Site) -> None:
+    site.connect().send(mark(step=4) + pack_spans([("BAD", 1, 2, None, 1)]) + mark(step=5))
+    marks, _, (event,) = site.take()
+    assert [m.step for m in marks] == [4]
+    assert event.kind == EventKind.REFUSED
+    site.connect().send(mark(step=6) + b"garbage")
+    marks, _, (event,) = site.take()
+    assert [m.step for m in marks] == [6]
+    assert event.kind == EventKind.REFUSED
+
+
+# -- what the server would refuse with all else in the batch ---------------------------------------
+
+
+def encoded(site: Site) -> bytes:
+    marks, calls, events = site.take()
+    return encode(Batch(1, 2, (), marks, calls, events, (), site.intake.take_spans()), 1)
+
+
+def lost(events: list[Event]) -> dict[str, int]:
+    return {event.text: event.count for event in events if event.kind == EventKind.LOST}
+
+
+def test_limits_are_the_servers() -> None:
+    assert (bounds.MAX_TIME_NS, bounds.MAX_SPAN_NAMES) == (
+        columns.MAX_TIME_NS,
+        server_marks.MAX_SPAN_NAMES,
+    )
+    assert service.MAX_BATCH_BYTES == bounds.MAX_BATCH
+    assert bounds.ROWS_BYTES + bounds.FACTS_BYTES + (3 << 20) <= bounds.MAX_BATCH
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        mark(time_ns=2**62),
+        mark(time_ns=-(2**62)),
+        mark(time_ns=2**62, dropped=1),
+        mark(step=2**63 - 1),
+        mark(examples=2**60),
+    ],
+)
+def test_mark_out_of_range_costs_only_itself(site: Site, packet: bytes) -> None:
+    site.connect().send(mark(step=1) + packet + mark(step=2))
+    marks, _, events = site.take()
+    assert [m.step for m in marks] == [1, 2]
+    assert [e.kind for e in events] == [EventKind.REFUSED]
+
+
+def test_phase_is_told_without_what_cannot_be_read(site: Site) -> None:
+    site.connect().send(mark(kind=4, phase=b"in\nput") + mark(kind=4, phase=b"x" * 255))
+    assert [m.phase for m in site.take()[0]] == ["in?put", "x" * 255]
+
+
+def test_rank_elsewhere_with_a_name_that_cannot_be_read_is_refused(site: Site) -> None:
+    site.connect().send(mark(of=(b"wor\nker", 1)))
+    marks, _, events = site.take()
+    assert (marks, [e.kind for e in events]) == ([], [EventKind.REFUSED])
+
+
+def test_ranks_elsewhere_are_bounded(site: Site) -> None:
+    link = site.connect()
+    for index in range(bounds.MAX_NAMED + 5):
+        link.send(mark(of=(b"worker", index)))
+        if index % 100 == 0:
+            site.intake.welcome()
+            site.intake.drain()
+    marks, _, events = site.take()
+    assert len(marks) == bounds.MAX_NAMED
+    assert lost(events) == {"marks for ranks elsewhere (more than a batch holds)": 5}
+
+
+def test_names_of_spans_are_bounded_in_each_batch(site: Site) -> None:
+    link = site.connect()
+    link.send(pack_spans([(f"phase.x{n}", 1, 2, None, 1) for n in range(bounds.MAX_SPAN_NAMES)]))
+    link.send(pack_spans([SPAN, ("phase.x1", 1, 2, None, 1), SPAN]))
+    events = site.take()[2]
+    assert len(site.intake.take_spans()) == bounds.MAX_SPAN_NAMES + 1
+    assert lost(events) == {"spans (more than a batch holds)": 2}
+    link.send(pack_spans([SPAN]))
+    site.take()
+    assert len(site.intake.take_spans()) == 1
+
+
+def flood(site: Site, link: socket.socket, packet: bytes, times: int) -> None:
+    site.intake.welcome()
+    for _ in range(times):
+        link.send(packet)
+        site.intake.drain()
+
+
+@pytest.mark.parametrize(
+    ("packet", "what"),
+    [
+        (mark() * 1000, "marks"),
+        (pack_spans([SPAN] * 1000), "spans"),
+        (calls_packet(*[(0, 1, 1)] * 1000), "kernels"),
+    ],
+    ids=["marks", "spans", "kernels"],
+)
+def test_rows_of_a_batch_are_bounded_and_the_rest_is_counted(site: Site, packet: bytes, what: str) -> None:
+    link = wrapped(site)
+    link.send(kernel())
+    flood(site, link, packet, 150)
+    events = site.intake.take(1)
+    spans = site.intake.take_spans()
+    marks, calls, told = events
+    kept = len(marks) + len(calls) + len(spans)
+    assert kept >= 60_000
+    assert lost(told) == {f"{what} (more than a batch holds)": 150_000 - kept}
+    assert len(encode(Batch(1, 2, (), marks, calls, told, (), spans), 1)) < bounds.ROWS_BYTES + (1 << 20)
+    flood(site, link, packet, 1)
+    assert lost(site.take()[2]) == {}, "the next batch has room again"
+
+
+def test_kernels_that_are_lost_are_not_claimed(site: Site) -> None:
+    link = wrapped(site)
+    link.send(kernel())
+    site.take()
+    flood(site, link, mark() * 1000, 70)
+    link.send(calls_packet((0, 1, 1)))
+    _, calls, events = site.take()
+    assert (calls, covered(events)) == ([], [])
+
+
+def test_kernel_out_of_time_is_refused(site: Site) -> None:
+    link = wrapped(site)
+    link.send(kernel())
+    for packet in (calls_packet((0, 2**62, 1)), calls_packet((0, 1, -1)), calls_packet(through=2**62)):
+        link.send(packet)
+    _, calls, events = site.take()
+    assert calls == []
+    assert [(e.kind, e.count) for e in events] == [(EventKind.REFUSED, 3)]
+
+
+def test_descriptions_of_kernels_are_bounded(site: Site) -> None:
+    link = wrapped(site)
+    site.intake.welcome()
+    for number in range(60):
+        link.send(kernel(number, SHAPE._replace(problem=f"{number}" + "x" * 100_000)))
+        link.send(calls_packet((number, 1, 1)))
+        site.intake.drain()
+    assert len(encoded(site)) < service.MAX_BATCH_BYTES
+
+
+def test_facts_are_cut_and_bounded(site: Site) -> None:
+    link = site.connect()
+    site.intake.welcome()
+    for _ in range(600):
+        link.send(FACT + b"a=" + b"x" * 50_000)
+        site.intake.drain()
+    _, _, events = site.take()
+    facts = [event.text for event in events if event.kind == EventKind.FACT]
+    assert {len(text) for text in facts} == {MAX_FACT}
+    assert 200 < len(facts) < 600
+    assert lost(events) == {"facts (more than a batch holds)": 600 - len(facts)}
+    for _ in range(bounds.MAX_BATCH_FACTS + 7):
+        link.send(pack_fact("a", "b"))
+        site.intake.drain()
+    assert lost(site.take()[2]) == {"facts (more than a batch holds)": 7}
+
+
+# -- a wrapper whose rank cannot be told -----------------------------------------------------------
+
+
+def test_proc_is_walked_once_a_second_for_a_wrapper_without_a_rank(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_process(site.proc, os.getpid(), IDENTITY, ("bash", "train.sh"))
+    walks: list[int] = []
+    look = site.discovery.ranks_below
+
+    def walk(pid: int) -> list[Rank]:
+        walks.append(pid)
+        return look(pid)
+
+    monkeypatch.setattr(site.discovery, "ranks_below", walk)
+    link = wrapped(site)
+    for _ in range(50):
+        link.send(mark())
+    site.take()
+    assert len(walks) == 1
+    add_process(site.proc, 900, IDENTITY, parent=os.getpid())
+    site.now_ns += LOOK_AGAIN_NS
+    link.send(mark(step=5))
+    assert [m.rank.pid for m in site.take()[0]] == [900]
+    assert len(walks) == 2

@@ -1,0 +1,222 @@
+"""The receiving end's ports: they serve who shows the key, and nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from roofline_agent.netbench import handshake, rpc, tcp
+from roofline_agent.netbench.errors import NetBenchError
+from roofline_agent.netbench.payloads import MEDIUM
+from roofline_agent.netbench.receiver import Listener
+
+from tests.fakes import wait_for
+
+KEY = "secret"
+
+
+class Ended:
+    def __init__(self) -> None:
+        self.times = 0
+        self.happened = threading.Event()
+
+    def __call__(self) -> None:
+        self.times += 1
+        self.happened.set()
+
+
+@pytest.fixture
+def ended() -> Ended:
+    return Ended()
+
+
+@pytest.fixture
+def listener(ended: Ended) -> Iterator[Listener]:
+    made = Listener(KEY, ended)
+    yield made
+    made.close()
+
+
+def raw(listener: Listener, line: bytes) -> bytes:
+    """What comes back for a first line, until the end of the connection."""
+    with socket.create_connection(("127.0.0.1", listener.port), 60) as connection:
+        connection.sendall(line)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        while chunk := connection.recv(1000):
+            answer += chunk
+        return answer
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"[1]\n",
+        b"[" * 5000 + b"\n",
+        b"x" * 5000,
+        b'{"for": "control"}\n',
+        b'{"key": "", "for": "sink"}\n',
+        b'{"key": null, "for": "sink"}\n',
+        '{"key": "sécret", "for": "sink"}\n'.encode(),
+        b'{"key": "secre", "for": "echo", "size": 1}\n',
+    ],
+)
+def test_who_does_not_show_the_key_gets_nothing(listener: Listener, ended: Ended, line: bytes) -> None:
+    with contextlib.suppress(OSError):  # closed before all was sent, or with something unread
+        assert raw(listener, line) == b""
+    assert not listener.controlled.is_set() and not ended.times
+
+
+def test_who_shows_a_key_byte_by_byte_has_no_more_time(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake, "HELLO_S", 0.3)
+    stop = time.monotonic() + 60
+    with socket.create_connection(("127.0.0.1", listener.port), 60) as connection:
+        connection.settimeout(0.05)
+        closed = False
+        while not closed and time.monotonic() < stop:
+            try:
+                connection.sendall(b" ")
+                closed = connection.recv(1) == b""
+            except TimeoutError:
+                continue
+            except OSError:
+                closed = True
+    assert closed, "a byte in time is no line in time"
+
+
+def test_the_key_opens_what_it_names_and_nothing_else(listener: Listener) -> None:
+    ok = b'{"ok": true}\n'
+    for what in ({"for": "shell"}, {}, {"for": "echo", "size": 0}, {"for": "echo", "size": 1 << 40}):
+        assert raw(listener, json.dumps({"key": KEY, **what}).encode() + b"\n") == ok
+    assert raw(listener, b'{"key": "secret", "for": "echo", "size": 2}\nabcde') == ok + b"abcd"
+
+
+def test_sinks_are_counted_and_the_end_of_control_is_the_end(listener: Listener, ended: Ended) -> None:
+    peer = tcp.Peer("127.0.0.1", listener.port, KEY)
+    assert peer.is_here and listener.controlled.wait(60)
+    before, at = peer.count()
+    with peer.connect("sink") as sink:
+        sink.sendall(bytes(100_000))
+    wait_for(lambda: peer.count()[0] == before + 100_000)
+    assert peer.count()[1] > at
+    # A second one is not taken: there is one sending end.
+    with handshake.connect("127.0.0.1", listener.port, KEY, 5, **{"for": "control"}) as second:
+        assert second.recv(1) == b""
+    assert not ended.times
+    peer._control.close()
+    assert ended.happened.wait(60) and ended.times == 1
+
+
+def test_bye_is_the_end(listener: Listener, ended: Ended) -> None:
+    tcp.Peer("127.0.0.1", listener.port, KEY).bye()
+    assert ended.happened.wait(60)
+
+
+def test_a_closed_listener_listens_no_more(listener: Listener) -> None:
+    listener.close()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", listener.port)) != 0
+
+
+def test_the_first_address_that_answers_is_taken(listener: Listener) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        elsewhere = other.getsockname()[1]
+    found = tcp.find("no.such.host.invalid", ["127.0.0.1"], listener.port, KEY)
+    assert found.address == "127.0.0.1"
+    found.bye()
+    with pytest.raises(NetBenchError, match=r"tried no.such.host.invalid \(not a name.*127.0.0.1 \(Conn"):
+        tcp.find("no.such.host.invalid", ["127.0.0.1"], elsewhere, KEY)
+
+
+def test_another_benchmarks_port_is_not_taken(listener: Listener) -> None:
+    with pytest.raises(NetBenchError, match="closed the connection"):
+        tcp.find("127.0.0.1", [], listener.port, "another key")
+
+
+def test_round_trips_and_bandwidth(listener: Listener) -> None:
+    peer = tcp.Peer("127.0.0.1", listener.port, KEY)
+    times = tcp.round_trips(peer, 100, 0.05)
+    assert len(times) >= tcp.MIN_TRIPS and all(0 < one < 5 for one in times)
+    for streams in (1, 3):
+        found = tcp.bandwidth(peer, streams, 0.2)
+        assert len(found.each) == 5
+        assert 1e6 < found.whole <= max(found.each)
+    peer.bye()
+
+
+# -- gRPC --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def target() -> Iterator[str]:
+    server, port = rpc.serve(KEY)
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.mark.parametrize("name", ["Echo", "EchoRaw", "Push", "PushRaw", "Pull", "PullRaw"])
+@pytest.mark.parametrize("shown", [(), ((rpc.KEY, ""),), ((rpc.KEY, "secrex"),)])
+def test_calls_without_the_key_are_refused(
+    target: str, name: str, shown: tuple[tuple[str, str], ...]
+) -> None:
+    with grpc.insecure_channel(target) as channel:
+        with pytest.raises(grpc.RpcError) as refused:
+            channel.unary_unary(f"/{rpc.SERVICE}/{name}")(b"", metadata=shown, timeout=60)
+        assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_the_key_is_looked_at_before_the_message_is_taken(target: str) -> None:
+    over = threading.Event()
+
+    def never() -> Iterator[bytes]:
+        over.wait()
+        yield from ()
+
+    with grpc.insecure_channel(target) as channel:
+        call = channel.stream_unary(f"/{rpc.SERVICE}/PushRaw")
+        try:
+            with pytest.raises(grpc.RpcError) as refused:
+                call(never(), metadata=((rpc.KEY, "secrex"),), timeout=60)
+        finally:
+            over.set()
+    assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_message_longer_than_any_payload_is_refused(target: str) -> None:
+    with grpc.insecure_channel(target, options=rpc.OPTIONS) as channel:
+        with pytest.raises(grpc.RpcError) as refused:
+            push = channel.unary_unary(f"/{rpc.SERVICE}/PushRaw")
+            push(bytes(rpc.MAX_BYTES + 1), metadata=((rpc.KEY, KEY),), timeout=30)
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+@pytest.mark.parametrize("mode", rpc.MODES, ids=["raw", "serialized"])
+def test_payloads_go_there_and_back(target: str, mode: rpc.Mode) -> None:
+    message, shown = mode.payload(MEDIUM.sizes), ((rpc.KEY, KEY),)
+    with grpc.insecure_channel(target, options=rpc.OPTIONS) as channel:
+        echo, push, pull = (mode.method(channel, name) for name in ("Echo", "Push", "Pull"))
+        assert echo(message, metadata=shown, timeout=60) == message
+        assert push(message, metadata=shown, timeout=60) == b""
+        got = pull(rpc.sizes_as_bytes(MEDIUM.sizes), metadata=shown, timeout=60)
+    sizes = tuple(map(len, got.buffers)) if mode.serialized else (len(got),)
+    assert sizes == (MEDIUM.sizes if mode.serialized else (MEDIUM.message_bytes,))
+
+
+@pytest.mark.parametrize(
+    "wanted", [b"", b"-1", b"x", b"1,,2", b"9999999999999", b"99999999999", b"1," * 60 + b"1"]
+)
+def test_sizes_that_cannot_be_are_refused(target: str, wanted: bytes) -> None:
+    with grpc.insecure_channel(target) as channel:
+        with pytest.raises(grpc.RpcError) as refused:
+            channel.unary_unary(f"/{rpc.SERVICE}/PullRaw")(wanted, metadata=((rpc.KEY, KEY),), timeout=60)
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT

@@ -1,0 +1,72 @@
+"""The wrapper's way to the agent over a real socket: what did not reach one is counted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from roofline_agent.run.agent_link import DROPPED, AgentLink, Border
+from roofline_agent.verbose import TimedCall
+from roofline_agent.verbose.records import KernelShape
+
+from tests.fakes import FakeAgent
+
+SPAN = ("engine.allreduce", 1, 2, None, 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.sock"
+
+
+@pytest.fixture
+def link(path: Path) -> Iterator[AgentLink]:
+    link = AgentLink(os.getpid(), [str(path)])
+    yield link
+    link._hang_up()
+
+
+def facts(agent: FakeAgent) -> list[str]:
+    return [data[4:].decode() for _, data in agent.poll(0.2) if data[:1] == b"F"]
+
+
+def connect(link: AgentLink) -> bool:
+    link._retry = 0.0
+    link.send_spans([])
+    return link.connected
+
+
+def test_what_came_without_an_agent_is_counted(link: AgentLink, path: Path) -> None:
+    for step in range(3):
+        link.send_borders([Border(step, None, step)])
+    link.send_spans([SPAN])
+    link.send_fact("a", "b")
+    with FakeAgent(path) as agent:
+        assert connect(link)
+        assert sorted(facts(agent)) == ["a=b", f"{DROPPED}=4 packets of marks and spans"]
+
+
+def test_what_an_agent_did_not_take_before_it_went_is_counted(link: AgentLink, path: Path) -> None:
+    with FakeAgent(path):
+        assert connect(link)
+        while not link._packets:  # until its socket is full
+            link.send_spans([SPAN] * 1000)
+        link.send_spans([SPAN])
+        waiting = len(link._packets)
+        assert waiting >= 2
+    link.send_spans([])
+    assert not link.connected
+    with FakeAgent(path) as agent:
+        assert connect(link)
+        assert facts(agent) == [f"{DROPPED}={waiting} packets of marks and spans"]
+
+
+def test_times_that_cannot_be_cost_only_themselves(link: AgentLink, path: Path) -> None:
+    shape = KernelShape("onednn", "convolution", "", "f32", "jit", "mb1", 10, 20)
+    with FakeAgent(path) as agent:
+        assert connect(link)
+        link.send_calls([TimedCall(shape, 10**30, 1)], 10)
+        link.send_calls([TimedCall(shape, 1, 1)], 20)
+        assert sum(data[:1] == b"C" for _, data in agent.poll(0.2)) == 1

@@ -1,0 +1,472 @@
+"""`roofline-agent run`: the command behaves as if it had been started without it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
+from roofline_agent.run.rank_environment import ONEDNN_SWITCHES, Naming, kept, rank_environment
+
+from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
+
+RUN = [*AGENT, "run"]
+PYTHON = sys.executable
+NOTICE = b"roofline-agent: no agent runs on this node, nothing is recorded until one is started\n"
+LINE = (
+    b"onednn_verbose,primitive,exec,cpu,convolution,jit:avx2,forward_training,"
+    b"src_f32::blocked:acdb::f0 wei_f32::blocked:Acdb8a::f0 bia_f32::blocked:a::f0 dst_f32::blocked:acdb::f0,"
+    b"attr-scratchpad:user ,alg:convolution_direct,"
+    b"mb2_ic3oc8_ih8oh8kh3sh1dh0ph1_iw8ow8kw3sw1dw0pw1,0.25\n"
+)
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return clean_environ(ROOFLINE_SOCKET=str(tmp_path / "agent.sock"))
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[FakeAgent]:
+    with FakeAgent(tmp_path / "agent.sock") as agent:
+        yield agent
+
+
+def run(
+    environ: dict[str, str], *command: str, options: Sequence[str] = (), stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*RUN, *options, "--", *command], env=environ, input=stdin, capture_output=True, timeout=60
+    )
+
+
+def python(environ: dict[str, str], code: str, *options: str) -> subprocess.CompletedProcess[bytes]:
+    return run(environ, PYTHON, "-c", code, options=options)
+
+
+def start(environ: dict[str, str], *command: str) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*RUN, "--", *command], env=environ, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def is_over(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 255])
+def test_exit_status_is_the_commands(environ: dict[str, str], status: int) -> None:
+    assert run(environ, "sh", "-c", f"exit {status}").returncode == status
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT])
+def test_death_by_a_signal_is_seen_by_the_parent(environ: dict[str, str], number: int) -> None:
+    assert run(environ, "sh", "-c", f"kill -{int(number)} $$").returncode == -number
+
+
+def test_command_that_is_not_there(environ: dict[str, str]) -> None:
+    done = run(environ, "/nonexistent/program")
+    assert done.returncode == 127
+    assert done.stderr == b"roofline-agent run: /nonexistent/program: no such command\n"
+
+
+def test_command_that_cannot_be_run(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a program")
+    done = run(environ, str(tmp_path / "text"))
+    assert done.returncode == 126
+    assert done.stderr.startswith(b"roofline-agent run: ") and b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no newline", b"\0\xff\xfe\n\r\n", b"onednn_verb", b"a\n" * 1000, bytes(range(256)) * 300],
+    ids=["empty", "no-newline", "binary", "half-a-token", "lines", "bytes"],
+)
+def test_output_is_exact(environ: dict[str, str], tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "data").write_bytes(data)
+    done = run(environ, "cat", str(tmp_path / "data"))
+    assert done.stdout == data
+    assert (done.returncode, done.stderr) == (0, NOTICE)
+
+
+def test_fast_output_is_exact(environ: dict[str, str], tmp_path: Path) -> None:
+    data = os.urandom(5 << 20)
+    (tmp_path / "data").write_bytes(data)
+    done = run(environ, "cat", str(tmp_path / "data"))
+    assert len(done.stdout) == len(data)
+    assert hashlib.sha256(done.stdout).digest() == hashlib.sha256(data).digest()
+
+
+def test_stderr_and_stdin_are_the_commands_own(environ: dict[str, str], agent: FakeAgent) -> None:
+    done = run(environ, "sh", "-c", "cat; cat <&0 >&2; printf err >&2", stdin=b"in\0put")
+    assert (done.stdout, done.stderr) == (b"in\0put", b"err")
+
+
+def test_prompt_without_newline_is_shown_while_the_command_waits(environ: dict[str, str]) -> None:
+    code = "import sys; print('on', end='', flush=True); sys.stdin.read(1)"  # "on" may become a token
+    with ended(start(environ, PYTHON, "-c", code)) as wrapper:
+        assert os.read(wrapper.stdout.fileno(), 10) in (b"on", b"o")
+        wrapper.stdin.close()
+        assert wrapper.wait(20) == 0
+
+
+def test_arguments_reach_the_command_untouched(environ: dict[str, str]) -> None:
+    code = "import sys, json; print(json.dumps(sys.argv[1:]))"
+    words = ["--help", "--job", "x", "--", "-q", "", "a b"]
+    assert json.loads(run(environ, PYTHON, "-c", code, *words).stdout) == words
+    plain = subprocess.run([*RUN, PYTHON, "-c", code, *words], env=environ, capture_output=True, timeout=60)
+    assert json.loads(plain.stdout) == words
+
+
+COUNT = """
+import signal, sys, time
+got = []
+for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, lambda n, _: got.append(n))
+print("ready", flush=True)
+while len(got) < int(sys.argv[1]): time.sleep(0.01)
+time.sleep(0.2)
+print(*got, flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP])
+def test_signal_reaches_the_command_once(environ: dict[str, str], number: int) -> None:
+    with ended(start(environ, PYTHON, "-c", COUNT, "1")) as wrapper:
+        assert wrapper.stdout.readline() == b"ready\n"
+        wrapper.send_signal(number)
+        assert wrapper.stdout.readline() == b"%d\n" % number
+        assert wrapper.wait(20) == 0
+
+
+def test_command_that_dies_of_a_forwarded_signal(environ: dict[str, str]) -> None:
+    with ended(start(environ, "sh", "-c", "echo ready; exec sleep 60")) as wrapper:
+        wrapper.stdout.readline()
+        wrapper.terminate()
+        assert wrapper.wait(20) == -signal.SIGTERM
+
+
+def test_killed_wrapper_takes_the_command_along(environ: dict[str, str]) -> None:
+    with ended(start(environ, "sh", "-c", "echo $$; exec sleep 60")) as wrapper:
+        command = psutil.Process(int(wrapper.stdout.readline()))
+        wrapper.kill()
+        wait_for(lambda: is_over(command))
+
+
+def test_reader_that_leaves_ends_the_command(environ: dict[str, str]) -> None:
+    line = f"{' '.join(RUN)} -- yes | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], env=environ, capture_output=True, timeout=60)
+    plain = subprocess.run(
+        ["bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}"], env=environ, capture_output=True, timeout=60
+    )
+    assert done.stdout == plain.stdout
+    assert b"Traceback" not in done.stderr
+
+
+def test_command_ends_though_something_it_started_goes_on(environ: dict[str, str], tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    with ended(
+        start(environ, "sh", "-c", f"(read x <{go}; printf 'later\\n') & printf now; exit 3")
+    ) as wrapper:
+        assert wrapper.wait(20) == 3
+        with go.open("wb") as fifo:
+            fifo.write(b"\n")
+        assert wrapper.stdout.read() == b"nowlater\n"
+
+
+def test_last_byte_of_something_left_behind_is_passed(environ: dict[str, str], tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    with ended(start(environ, "sh", "-c", f"(read x <{go}; printf hello) & exit 0")) as wrapper:
+        assert wrapper.wait(20) == 0
+        with go.open("wb") as fifo:
+            fifo.write(b"\n")
+        assert wrapper.stdout.read() == b"hello"
+
+
+def test_command_ends_though_something_it_started_keeps_printing(environ: dict[str, str]) -> None:
+    script = "(while sleep 0.02; do echo x; done) & echo $!; exit 3"
+    with ended(start(environ, "sh", "-c", script)) as wrapper:
+        chatty = psutil.Process(int(wrapper.stdout.readline()))
+        try:
+            lines = [wrapper.stdout.readline() for _ in range(60)]  # long after the command ended
+            assert lines[-1] == b"x\n"
+            assert wrapper.wait(3) == 3
+        except subprocess.TimeoutExpired:
+            pytest.fail("the wrapper goes on")
+        finally:
+            chatty.kill()
+
+
+def in_terminal(
+    environ: dict[str, str], *command: str, size: tuple[int, int] = (33, 77), options: Sequence[str] = ()
+) -> bytes:
+    """What a command prints on a terminal of this size."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
+    child = subprocess.Popen(
+        [*RUN, *options, "--", *command],
+        env=environ,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    output = b""
+    with ended(child):
+        while True:
+            try:
+                part = os.read(master, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            output += part
+        assert child.wait(20) == 0
+    os.close(master)
+    return output.replace(NOTICE.replace(b"\n", b"\r\n"), b"")
+
+
+def test_command_on_a_terminal_sees_a_terminal_of_its_size(environ: dict[str, str]) -> None:
+    code = "import os; print(os.isatty(1), os.isatty(0), *os.get_terminal_size(1))"
+    assert in_terminal(environ, PYTHON, "-c", code) == b"True True 77 33\r\n"
+
+
+def test_terminal_output_is_translated_once(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"a\nb\r\nc\x1b[0m")
+    assert in_terminal(environ, "cat", str(tmp_path / "data")) == b"a\r\nb\r\r\nc\x1b[0m"
+
+
+def test_terminal_that_closes_ends_the_command(environ: dict[str, str]) -> None:
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execvpe(RUN[0], [*RUN, "--", "sh", "-c", "echo $$ pid; exec sleep 60"], environ)
+    output = b""
+    while b" pid" not in output:
+        output += os.read(master, 4096)
+    command = psutil.Process(int(output.split(b" pid")[0].split()[-1]))
+    os.close(master)
+    try:
+        wait_for(lambda: is_over(command), seconds=3)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_agent_hears_of_the_command_and_its_kernels(environ: dict[str, str], agent: FakeAgent) -> None:
+    code = (
+        f"import os,sys; sys.stdout.buffer.write(b'before\\n' + {LINE!r} + b'after\\n'); print(os.getpid())"
+    )
+    with ended(start(environ, PYTHON, "-c", code)) as wrapper:
+        wrapper.stdin.close()
+        out = wrapper.stdout.read()
+        assert wrapper.stderr.read() == b""
+        assert wrapper.wait(20) == 0
+    before, after, pid = out.splitlines()
+    assert (before, after) == (b"before", b"after"), "the lines we asked for are not the user's"
+    packets = [data for _, data in agent.poll(0.5)]
+    assert WRAPPED.unpack(packets[0]) == (b"W", int(pid))
+    (kernel,) = [p for p in packets if p[:1] == b"K"]
+    assert KERNEL.unpack_from(kernel) == (b"K", 0)
+    shape = json.loads(kernel[KERNEL.size :])
+    assert shape[:4] == ["onednn", "convolution", "forward_training", "f32"]
+    calls = [CALLS.unpack_from(p) for p in packets if p[:1] == b"C"]
+    assert sum(count for _, count, _, _ in calls) == 1
+    assert all(a[3] == b[2] for a, b in pairwise(calls)), "coverage has no holes"
+    (one,) = [p for p in packets if p[:1] == b"C" and CALLS.unpack_from(p)[1]]
+    assert struct.unpack("<3q", one[CALLS.size :])[2] == 250_000
+
+
+def test_agent_that_starts_later_gets_kernels_from_then_on(environ: dict[str, str], tmp_path: Path) -> None:
+    code = f"import sys\nfor line in sys.stdin: sys.stdout.buffer.write({LINE!r}); print('ok', flush=True)"
+    with ended(start(environ, PYTHON, "-c", code)) as wrapper:
+        wrapper.stdin.write(b"1\n")
+        wrapper.stdin.flush()
+        assert wrapper.stdout.readline() == b"ok\n"
+        with FakeAgent(tmp_path / "agent.sock") as agent:
+            assert agent.receive(1)[0][1][:1] == b"W"
+            wrapper.stdin.write(b"2\n")
+            wrapper.stdin.flush()
+            wait_for(lambda: any(d[:1] == b"C" and CALLS.unpack_from(d)[1] for _, d in agent.poll(0.1)))
+        wrapper.stdin.close()
+        assert wrapper.wait(20) == 0
+        assert wrapper.stderr.read() == NOTICE
+
+
+def test_without_an_agent_it_is_said_once(environ: dict[str, str]) -> None:
+    assert run(environ, "sleep", "0.3").stderr == NOTICE
+
+
+def test_names_given_reach_the_command(environ: dict[str, str]) -> None:
+    code = (
+        "import os; print(*(os.environ['ROOFLINE_' + k] for k in ('JOB', 'ROLE', 'RANK', 'NAME', 'WRAPPED')))"
+    )
+    done = python(environ, code, "--job", "j7", "--role", "ps", "--rank", "0", "--name", "left")
+    assert done.stdout == b"j7 ps 0 left 1\n"
+
+
+def test_switches_are_set_for_the_command() -> None:
+    environ = rank_environment({"A": "b"}, Naming(), Path("/hooks"), "1:2", kernels=True, steps=True)
+    assert all(environ[name] == "1" for name in (*ONEDNN_SWITCHES, "MKL_VERBOSE", "ONEDNN_VERBOSE_TIMESTAMP"))
+    assert (environ["PYTHONPATH"], environ["ROOFLINE_STDOUT"], environ["A"]) == ("/hooks", "1:2", "b")
+    assert not {"ROOFLINE_JOB", "ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_NAME"} & environ.keys()
+
+
+def test_nothing_is_switched_on_that_was_not_asked_for() -> None:
+    environ = rank_environment({}, Naming(), Path("/hooks"), "1:2", kernels=False, steps=False)
+    assert environ == {"ROOFLINE_WRAPPED": "1"}
+
+
+@pytest.mark.parametrize("name", ONEDNN_SWITCHES)
+@pytest.mark.parametrize("value", ["0", "2"])
+def test_users_own_switch_stays_alone(name: str, value: str) -> None:
+    user = {name: value}
+    environ = rank_environment(user, Naming(), Path("/hooks"), "1:2", kernels=True, steps=True)
+    assert {n: environ[n] for n in ONEDNN_SWITCHES if n in environ} == user
+    assert kept(user) == (True, False)
+    assert kept({"MKL_VERBOSE": "1"}) == (False, True)
+
+
+def test_lines_the_user_asked_for_stay_in_the_output(environ: dict[str, str], agent: FakeAgent) -> None:
+    code = f"import os,sys; sys.stdout.buffer.write({LINE!r}); print(os.environ['ONEDNN_VERBOSE'])"
+    done = python({**environ, "ONEDNN_VERBOSE": "2"}, code)
+    assert done.stdout == LINE + b"2\n"
+    assert any(d[:1] == b"K" for _, d in agent.poll(0.5)), "and are recorded all the same"
+
+
+@pytest.mark.parametrize(
+    ("options", "more"), [(["--no-kernels"], {}), ([], {"ONEDNN_VERBOSE": "0", "MKL_VERBOSE": "0"})], ids=str
+)
+def test_what_is_not_recorded_is_not_claimed(
+    environ: dict[str, str], agent: FakeAgent, options: list[str], more: dict[str, str]
+) -> None:
+    run({**environ, **more}, "sleep", "0.3", options=options)
+    assert [d for _, d in agent.poll(0.5) if d[:1] == b"C"] == []
+
+
+def test_users_path_and_sitecustomize_still_count(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.users_own = __name__\n")
+    (tmp_path / "mine.py").write_text("x = 5\n")
+    code = (
+        "import sys, mine, sitecustomize, os; print(mine.x, sys.users_own, sitecustomize.__file__); "
+        "print('Roofline' in str(sys.meta_path[0]), [p for p in sys.path if 'inject' in p])"
+    )
+    done = python({**environ, "PYTHONPATH": str(tmp_path)}, code)
+    first, second = done.stdout.decode().splitlines()
+    assert first == f"5 sitecustomize {tmp_path}/sitecustomize.py"
+    assert second == "True []"
+    assert done.stderr == NOTICE
+
+
+def test_users_broken_sitecustomize_fails_as_it_would_without_us(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("1 / 0\n")
+    done = python({**environ, "PYTHONPATH": str(tmp_path)}, "print('runs')")
+    plain = subprocess.run(
+        [PYTHON, "-c", "print('runs')"],
+        env={**environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.stdout == plain.stdout
+    assert b"ZeroDivisionError" in done.stderr
+
+
+def test_import_error_in_users_sitecustomize_is_told(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import nonexistent_module\n")
+    script = f"PYTHONPATH=$PYTHONPATH:{tmp_path} exec {PYTHON} -c 'print(5)'"
+    done = run(environ, "sh", "-c", script)
+    assert done.stdout == b"5\n"
+    assert b"nonexistent_module" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["-S", "-I", "-E", "-s", "-B"])
+def test_python_starts_with_any_flag(environ: dict[str, str], flag: str) -> None:
+    done = run(environ, PYTHON, flag, "-W", "error", "-c", "print('runs')")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"runs\n", NOTICE)
+
+
+OTHERS = sorted(Path.home().glob(".pyenv/versions/3.[89]*/bin/python")) + sorted(
+    Path.home().glob(".pyenv/versions/3.1*/bin/python")
+)
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=lambda p: p.parts[-3])
+def test_other_pythons_start_with_hooks_and_marks(
+    environ: dict[str, str], agent: FakeAgent, other: Path
+) -> None:
+    code = "import sys, roofline_step; roofline_step.mark(7); print('_roofline_hooks' in sys.modules)"
+    done = run(environ, str(other), "-W", "error", "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"True\n", b"")
+    assert any(d[:1] == b"M" for _, d in agent.poll(0.5))
+
+
+def test_hooks_that_cannot_load_are_not_noticed(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "roofline_step.py").write_text("raise RuntimeError\n")
+    # Only for the command: the wrapper needs its own.
+    script = f"PYTHONPATH=$PYTHONPATH:{tmp_path} exec {PYTHON} -c 'print(5)'"
+    done = run(environ, "sh", "-c", script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"5\n", NOTICE)
+
+
+WATCHED = """
+import os, sys
+from roofline_agent.run import wrapper
+from roofline_agent.run.rank_environment import Naming
+
+class Good:
+    environ = {"WATCHED": "here"}
+    looks = 0
+    def look(self):
+        self.looks += 1
+        return [("engine.allreduce", self.looks, self.looks + 1, None, 1)]
+    def close(self): print("closed after a look:", self.looks > 1, file=sys.stderr)
+
+class Bad(Good):
+    def look(self): raise RuntimeError("no file")
+
+class Strange(Good):
+    def look(self): return [("engine.allreduce", 10**300, 10**301, None, 1)]
+    def close(self): raise RuntimeError("cannot close")
+
+class Worst(Good):
+    def look(self): return []
+    def close(self): raise RuntimeError("cannot close")
+
+command = ["sh", "-c", "echo $WATCHED; exec 1>&-; sleep 0.6; exit 3"]
+say = lambda text: print(text, file=sys.stderr)
+sys.exit(wrapper.run(command, Naming(), dict(os.environ), say, watchers=[Bad(), Strange(), Good(), Worst()]))
+"""
+
+
+def test_watchers_are_looked_at_until_the_command_ends(environ: dict[str, str], agent: FakeAgent) -> None:
+    """Though its stdout has ended long before; and one that fails costs only itself."""
+    done = subprocess.run([PYTHON, "-c", WATCHED], env=environ, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (3, b"here\n")
+    assert done.stderr.splitlines() == [
+        b"roofline-agent: Bad failed and is given up: no file",
+        done.stderr.splitlines()[1],
+        b"closed after a look: True",
+        b"roofline-agent: the command goes on, a part is not recorded: RuntimeError in close: cannot close",
+    ]
+    assert b"Strange failed and is given up" in done.stderr.splitlines()[1]
+    spans = [data for _, data in agent.poll(0.5) if data[:1] == b"S"]
+    assert len(spans) >= 3 and all(b"engine.allreduce" in data for data in spans)

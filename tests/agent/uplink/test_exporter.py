@@ -1,0 +1,465 @@
+"""What goes over the wire, decoded again; and the stream to a real server that follows a script."""
+
+from __future__ import annotations
+
+import math
+import queue
+import struct
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from roofline.v1 import ingest_pb2 as pb
+from roofline.v1 import ingest_pb2_grpc
+from roofline_agent.calibrate.records import Ceiling
+from roofline_agent.machine import Machine
+from roofline_agent.records import (
+    ABSENT_INT,
+    Batch,
+    Call,
+    CounterSet,
+    Event,
+    EventKind,
+    Mark,
+    Metric,
+    MetricKind,
+    Provenance,
+    Rank,
+    Sample,
+    SampleBlock,
+    Scope,
+    SourceStatus,
+)
+from roofline_agent.uplink.encoding import Greeting, doubles, encode, encode_within, ints
+from roofline_agent.uplink.exporter import WINDOW, Exporter
+from roofline_agent.uplink.spool import Spool
+from roofline_agent.verbose.records import KernelShape
+
+from tests.fakes import wait_for
+
+ONE = Rank("j", "worker", 0, 11, 100, "left", 2, "tf_config", 1000)
+TWO = Rank("j", "worker", 1, 12, 200, "", 2, "tf_config", 1000)
+CHIEF = Rank("j", "chief", 0, 13, 300, "", 1, "tf_config", 1000)
+SHAPE = KernelShape("onednn", "convolution", "forward", "f32", "jit", "mb1", 10, None)
+COUNTERS = CounterSet(
+    "perf",
+    (
+        Metric("flops", MetricKind.CUMULATIVE, "FLOP", Scope.SOCKET, Provenance.ESTIMATED),
+        Metric("flops.coverage", MetricKind.GAUGE, "1", is_double=True, coverage_of="flops"),
+    ),
+)
+
+
+def decode(batch: Batch, sequence: int = 1) -> pb.Batch:
+    message = pb.AgentMessage.FromString(encode(batch, sequence))
+    assert message.WhichOneof("kind") == "batch"
+    return message.batch
+
+
+def whole(column: bytes) -> list[int]:
+    return list(struct.unpack(f"<{len(column) // 8}q", column))
+
+
+def real(column: bytes) -> list[float]:
+    return list(struct.unpack(f"<{len(column) // 8}d", column))
+
+
+def test_columns_are_little_endian_with_absent_values() -> None:
+    assert ints([1, None, -2]) == struct.pack("<3q", 1, ABSENT_INT, -2)
+    assert ints([]) == b""
+    first, second = real(doubles([0.5, None]))
+    assert first == 0.5 and math.isnan(second)
+
+
+def test_empty_batch() -> None:
+    batch = decode(Batch(5, 9), 7)
+    assert (batch.sequence, batch.begin_ns, batch.end_ns) == (7, 5, 9)
+    assert not batch.HasField("marks") and not batch.HasField("calls")
+    assert len(batch.ranks) == len(batch.samples) == len(batch.events) == 0
+
+
+def test_samples_and_their_schema() -> None:
+    rows = [Sample(TWO, 1, (10, 1.0)), Sample(ONE, 2, (None, None)), Sample(TWO, 3, (0, 0.0))]
+    batch = decode(Batch(0, 9, [SampleBlock(COUNTERS, rows)], ranks=[ONE, TWO]))
+    (samples,) = batch.samples
+    assert [batch.ranks[n].index for n in whole(samples.rank)] == [1, 0, 1]
+    assert whole(samples.time_ns) == [1, 2, 3]
+    assert whole(samples.columns[0]) == [10, ABSENT_INT, 0]
+    coverage = real(samples.columns[1])
+    assert (coverage[0], coverage[2]) == (1.0, 0.0) and math.isnan(coverage[1])
+    schema = batch.counter_sets[samples.counter_set]
+    flops, share = schema.metrics
+    assert schema.name == "perf"
+    assert (flops.name, flops.kind, flops.unit) == ("flops", pb.METRIC_KIND_CUMULATIVE, "FLOP")
+    assert (flops.scope, flops.provenance, flops.is_double) == (2, 2, False)
+    assert (share.kind, share.is_double, share.coverage_of) == (pb.METRIC_KIND_GAUGE, True, "flops")
+
+
+def test_batch_is_never_larger_than_the_server_takes() -> None:
+    rows = [Sample(ONE, time_ns, (1, 1.0)) for time_ns in range(1000)]
+    mark = Mark(ONE, ONE, 3, 1, None, 5)
+    batch = Batch(1, 2, [SampleBlock(COUNTERS, rows)], [mark], ranks=[ONE])
+    assert encode_within(batch, 1) == encode(batch, 1)
+    told = pb.AgentMessage.FromString(encode_within(batch, 1, 10_000)).batch
+    assert (len(told.samples), len(whole(told.marks.time_ns))) == (0, 1)
+    assert [(e.kind, e.count) for e in told.events] == [(EventKind.LOST, 1000)]
+
+
+def test_two_counter_sets_keep_their_numbers() -> None:
+    other = CounterSet("tcp", (Metric("sent", MetricKind.CUMULATIVE, "byte"),))
+    blocks = [SampleBlock(other, [Sample(ONE, 1, (3,))]), SampleBlock(COUNTERS, [Sample(ONE, 1, (4, 1.0))])]
+    batch = decode(Batch(0, 9, blocks))
+    assert [batch.counter_sets[s.counter_set].name for s in batch.samples] == ["tcp", "perf"]
+
+
+def test_marks() -> None:
+    marks = [
+        Mark(ONE, CHIEF, 1, 7, None, 50, "", True),
+        Mark(CHIEF, CHIEF, 4, -1, None, 51, "input"),
+        Mark(CHIEF, CHIEF, 5, -1, None, 52, "input"),
+        Mark(CHIEF, CHIEF, 2, 8, 0, 53),
+    ]
+    batch = decode(Batch(0, 9, marks=marks))
+    sent = batch.marks
+    assert [batch.ranks[n].role for n in whole(sent.rank)] == ["worker", "chief", "chief", "chief"]
+    assert [batch.ranks[n].role for n in whole(sent.sender)] == ["chief"] * 4
+    assert (whole(sent.kind), whole(sent.step)) == ([1, 4, 5, 2], [7, -1, -1, 8])
+    assert whole(sent.examples) == [ABSENT_INT, ABSENT_INT, ABSENT_INT, 0]
+    assert whole(sent.time_ns) == [50, 51, 52, 53]
+    assert [sent.phases[n] if n >= 0 else "" for n in whole(sent.phase)] == ["", "input", "input", ""]
+    assert whole(sent.flags) == [1, 0, 0, 0]
+
+
+def test_calls_and_kernels_whose_work_is_not_modelled() -> None:
+    bare = SHAPE._replace(flops=None, bytes=0)
+    calls = [Call(ONE, SHAPE, 1, 2), Call(TWO, bare, 3, 4), Call(ONE, SHAPE, 5, 6)]
+    batch = decode(Batch(0, 9, calls=calls))
+    assert whole(batch.calls.kernel) == [0, 1, 0]
+    assert [batch.ranks[n].index for n in whole(batch.calls.rank)] == [0, 1, 0]
+    assert (whole(batch.calls.start_ns), whole(batch.calls.duration_ns)) == ([1, 3, 5], [2, 4, 6])
+    first, second = batch.kernels
+    assert (first.library, first.operation, first.flops, first.HasField("bytes")) == (
+        "onednn",
+        "convolution",
+        10,
+        False,
+    )
+    assert (second.HasField("flops"), second.HasField("bytes"), second.bytes) == (False, True, 0)
+
+
+def test_bytes_of_levels_that_a_profiler_counted() -> None:
+    counted = SHAPE._replace(l1_bytes=70, l2_bytes=0)
+    batch = decode(Batch(0, 9, calls=[Call(ONE, counted, 1, 2)]))
+    (sent,) = batch.kernels
+    assert (sent.l1_bytes, sent.HasField("l2_bytes"), sent.l2_bytes) == (70, True, 0)
+    assert not sent.HasField("dram_bytes"), "missing is not zero"
+
+
+def test_events() -> None:
+    events = [Event(EventKind.LOST, 1, 2, None, 3, "marks"), Event(EventKind.RANK_EXITED, 4, 4, TWO)]
+    batch = decode(Batch(0, 9, events=events))
+    lost, exited = batch.events
+    assert (lost.kind, lost.rank, lost.begin_ns, lost.end_ns, lost.count, lost.text) == (
+        5,
+        -1,
+        1,
+        2,
+        3,
+        "marks",
+    )
+    assert (exited.kind, batch.ranks[exited.rank].index) == (pb.EVENT_KIND_RANK_EXITED, 1)
+
+
+def test_each_rank_is_described_once_and_wholly() -> None:
+    marks = [Mark(ONE, ONE, 3, k, None, k) for k in range(5)]
+    batch = decode(Batch(0, 9, [SampleBlock(COUNTERS, [Sample(ONE, 1, (1, 1.0))])], marks, ranks=[ONE]))
+    (rank,) = batch.ranks
+    assert (rank.job, rank.role, rank.index, rank.pid, rank.start_ns) == ("j", "worker", 0, 11, 100)
+    assert (rank.name, rank.world, rank.framework) == ("left", 2, "tf_config")
+
+
+def test_names_that_cannot_be_read_do_not_cost_the_batch() -> None:
+    rank = Rank("j\n1", "wor\x1bker", 0, 5, name="a\tb")
+    (told,) = decode(Batch(1, 2, ranks=[rank])).ranks
+    assert (told.job, told.role, told.name) == ("j?1", "wor?ker", "a?b")
+
+
+def test_enumerations_are_those_of_the_wire() -> None:
+    for ours, prefix in [(EventKind, "EVENT_KIND_"), (MetricKind, "METRIC_KIND_")]:
+        for member in ours:
+            assert getattr(pb, prefix + member.name) == member.value
+
+
+class Script(ingest_pb2_grpc.IngestServicer):
+    """A server that notes what comes and answers what `answer` says."""
+
+    def __init__(self, answer: Callable[[Any], list[Any]], acked: int = 0) -> None:
+        self.answer = answer
+        self.acked = acked
+        self.hellos: list[Any] = []
+        self.batches: list[int] = []
+        self.others: list[Any] = []
+        self._outgoing: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def say(self, message: Any) -> None:
+        self._outgoing.put(message)
+
+    def Stream(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
+        outgoing = self._outgoing = queue.SimpleQueue()
+        context.add_callback(lambda: outgoing.put(None))
+        self._pool.submit(self._read, requests, outgoing)
+        while (message := outgoing.get()) is not None:
+            yield message
+
+    _pool = futures.ThreadPoolExecutor(8)
+
+    def _read(self, requests: Iterator[Any], outgoing: queue.SimpleQueue[Any]) -> None:
+        try:
+            for message in requests:
+                kind = message.WhichOneof("kind")
+                if kind == "hello":
+                    self.hellos.append(message.hello)
+                    if len(self.hellos) == 1 and self.acked is not None:
+                        outgoing.put(pb.ServerMessage(welcome=pb.Welcome(acked=self.acked, server="t")))
+                elif kind == "batch":
+                    self.batches.append(message.batch.sequence)
+                    for answer in self.answer(message.batch):
+                        outgoing.put(answer)
+                else:
+                    self.others.append(message)
+            outgoing.put(None)
+        except grpc.RpcError:
+            outgoing.put(None)
+
+
+def ack(batch: Any) -> list[Any]:
+    return [pb.ServerMessage(ack=pb.Ack(sequence=batch.sequence))]
+
+
+def nothing(batch: Any) -> list[Any]:
+    return []
+
+
+def reject(batch: Any) -> list[Any]:
+    return [pb.ServerMessage(rejection=pb.Rejection(sequence=batch.sequence, reason="no"))]
+
+
+def serve(script: Script, port: int = 0) -> tuple[Any, int]:
+    server = grpc.server(futures.ThreadPoolExecutor(4), options=(("grpc.so_reuseport", 0),))
+    ingest_pb2_grpc.add_IngestServicer_to_server(script, server)
+    bound = server.add_insecure_port(f"127.0.0.1:{port}")
+    server.start()
+    return server, bound
+
+
+class Line:
+    """A spool, an exporter on it, and servers on one port that come and go."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("roofline_agent.uplink.exporter.RETRY_S", (0.02, 0.1))
+        self.spool = Spool(path / "spool.db")
+        self.server: Any = None
+        self.port = 0
+        self.exporter: Any = None
+        self.intervals: list[int] = []
+
+    def up(self, script: Script) -> Script:
+        self.server, self.port = serve(script, self.port)
+        return script
+
+    def down(self) -> None:
+        self.server.stop(0).wait()
+
+    def start(self) -> None:
+        greeting = Greeting(
+            "agent", "instance", "boot", "1.2", Machine("h", "cpu", 1, 2, 4, 8, "k"), CEILINGS, SOURCES, 5
+        )
+        server = f"127.0.0.1:{self.port}"
+        self.exporter = Exporter(server, self.spool, lambda: greeting, self.intervals.append)
+        self.exporter.start()
+
+    def fill(self, count: int) -> None:
+        for _ in range(count):
+            sequence = self.spool.next_sequence()
+            self.spool.append(sequence, encode(Batch(0, 1), sequence))
+        if self.exporter:
+            self.exporter.push()
+
+    def close(self) -> None:
+        if self.server:
+            self.down()
+        if self.exporter:
+            self.exporter.stop()
+            assert not self.exporter.is_alive()
+        self.spool.close()
+
+
+CEILINGS = [Ceiling("dram.triad", "memory", "dram", "", 0, 1e9, "byte/s", 0.01, "how", 5)]
+SOURCES = [SourceStatus("process", True), SourceStatus("perf", False, "why", "do")]
+
+
+@pytest.fixture
+def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    line = Line(tmp_path, monkeypatch)
+    yield line
+    line.close()
+
+
+def test_hello_says_who_and_what(line: Line) -> None:
+    script = line.up(Script(ack))
+    line.start()
+    (hello,) = wait_for(lambda: script.hellos)
+    assert (hello.protocol, hello.agent, hello.instance, hello.boot) == (1, "agent", "instance", "boot")
+    assert (hello.version, hello.interval_ns) == ("1.2", 5)
+    assert (hello.machine.host, hello.machine.cpus, hello.machine.memory_bytes) == ("h", 4, 8)
+    assert [(s.name, s.works, s.reason, s.advice) for s in hello.sources] == [
+        ("process", True, "", ""),
+        ("perf", False, "why", "do"),
+    ]
+    (ceiling,) = hello.machine.ceilings
+    assert (ceiling.name, ceiling.value, ceiling.unit, ceiling.spread) == ("dram.triad", 1e9, "byte/s", 0.01)
+
+
+def test_acked_batches_leave_the_spool(line: Line) -> None:
+    script = line.up(Script(ack))
+    line.start()
+    line.fill(200)
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+    assert script.batches == list(range(1, 201))
+    assert line.exporter.drain(5)
+
+
+def test_unacked_batches_stay_and_the_window_holds(line: Line) -> None:
+    script = line.up(Script(nothing))
+    line.start()
+    line.fill(WINDOW + 20)
+    wait_for(lambda: len(script.batches) >= WINDOW)
+    line.exporter.push()
+    script.say(pb.ServerMessage(ping=pb.Ping(id=1, server_ns=1)))
+    wait_for(lambda: script.others)  # all that was sent before has come
+    assert script.batches == list(range(1, WINDOW + 1))
+    assert len(line.spool.pending(0, 1000)) == WINDOW + 20
+    script.say(pb.ServerMessage(ack=pb.Ack(sequence=10)))
+    wait_for(lambda: len(script.batches) == WINDOW + 10)
+    assert not line.exporter.drain(0.05)
+
+
+def test_server_that_comes_later_gets_everything(line: Line) -> None:
+    _, line.port = (probe := serve(Script(ack)))
+    probe[0].stop(0).wait()
+    line.start()
+    line.fill(5)
+    script = line.up(Script(ack))
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+    assert script.batches == [1, 2, 3, 4, 5]
+
+
+def test_after_a_crash_what_was_not_acked_is_sent_again(line: Line) -> None:
+    first = line.up(Script(lambda batch: ack(batch) if batch.sequence <= 3 else []))
+    line.start()
+    line.fill(6)
+    wait_for(lambda: first.batches == [1, 2, 3, 4, 5, 6] and len(line.spool.pending(0, 9)) == 3)
+    line.down()
+    line.fill(2)
+    second = line.up(Script(ack, acked=4))  # 4 became durable, its ack got lost
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+    assert second.batches == [5, 6, 7, 8]
+
+
+def test_numbering_goes_on_behind_what_the_server_has(line: Line) -> None:
+    script = line.up(Script(ack, acked=70))
+    line.start()
+    wait_for(lambda: line.exporter.connected)
+    assert line.spool.next_sequence() == 71
+    line.fill(3)
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+    assert script.batches == [71, 72, 73]
+
+
+def test_ping_is_answered_with_node_time(line: Line) -> None:
+    script = line.up(Script(ack))
+    line.start()
+    wait_for(lambda: line.exporter.connected)
+    before = time.monotonic_ns()
+    script.say(pb.ServerMessage(ping=pb.Ping(id=9, server_ns=123)))
+    (message,) = wait_for(lambda: script.others)
+    pong = message.pong
+    assert (pong.id, pong.server_ns) == (9, 123)
+    assert before <= pong.received_ns <= pong.sent_ns <= time.monotonic_ns()
+
+
+def test_interval_is_set_on_command(line: Line) -> None:
+    script = line.up(Script(ack))
+    line.start()
+    wait_for(lambda: line.exporter.connected)
+    script.say(pb.ServerMessage(command=pb.Command(id=3, set_interval=pb.SetInterval(interval_ns=77))))
+    script.say(pb.ServerMessage(command=pb.Command(id=4)))
+    wait_for(lambda: len(script.others) == 2)
+    assert line.intervals == [77]
+    done, unknown = (message.result for message in script.others)
+    assert (done.id, done.done, unknown.id, unknown.done) == (3, True, 4, False)
+    assert "does not know" in unknown.reason
+
+
+def test_rejected_batch_is_given_up_and_counted(line: Line) -> None:
+    script = line.up(Script(lambda batch: reject(batch) if batch.sequence == 2 else ack(batch)))
+    line.start()
+    line.fill(3)
+    wait_for(lambda: line.spool.bytes_waiting == 0)
+    assert script.batches == [1, 2, 3]
+    assert line.spool.dropped == 1
+
+
+def test_many_rejections_do_not_stop_the_stream(line: Line) -> None:
+    script = line.up(Script(lambda batch: reject(batch) if batch.sequence <= WINDOW else ack(batch)))
+    line.start()
+    line.fill(WINDOW)
+    wait_for(lambda: line.spool.dropped == WINDOW)
+    line.fill(1)
+    wait_for(lambda: WINDOW + 1 in script.batches)
+
+
+def test_hello_is_said_again_when_ceilings_change(line: Line) -> None:
+    script = line.up(Script(ack))
+    line.start()
+    wait_for(lambda: line.exporter.connected)
+    line.exporter.greet_again()
+    wait_for(lambda: len(script.hellos) == 2)
+
+
+def test_server_that_never_says_welcome_gets_no_batch_and_is_left(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roofline_agent.uplink.exporter.WELCOME_TIMEOUT_S", 0.1)
+    script = Script(ack)
+    script.acked = None  # type: ignore[assignment]
+    line.up(script)
+    line.start()
+    line.fill(3)
+    wait_for(lambda: len(script.hellos) >= 2)
+    assert script.batches == []
+
+
+def test_stop_does_not_wait_for_a_welcome(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofline_agent.uplink.exporter.WELCOME_TIMEOUT_S", 5)
+    script = Script(ack)
+    script.acked = None  # type: ignore[assignment]
+    line.up(script)
+    line.start()
+    wait_for(lambda: script.hellos)
+    line.exporter.stop()
+    alive = line.exporter.is_alive()
+    line.exporter.join(20)
+    assert not alive
+
+
+def test_stop_of_a_live_stream_ends_its_thread(line: Line) -> None:
+    line.up(Script(ack))
+    line.start()
+    wait_for(lambda: line.exporter.connected)
+    line.exporter.stop()
+    assert not line.exporter.is_alive()

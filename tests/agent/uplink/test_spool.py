@@ -1,0 +1,217 @@
+"""Batches wait in order until they are durable; every one that is dropped is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from roofline_agent.errors import Unavailable
+from roofline_agent.uplink.spool import MEMORY_BATCHES, Spool
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    spool = Spool(tmp_path / "state" / "spool.db", limit_bytes=1000)
+    yield spool
+    spool.close()
+
+
+def fill(spool: Spool, count: int, size: int = 1) -> None:
+    for _ in range(count):
+        sequence = spool.next_sequence()
+        spool.append(sequence, bytes([sequence % 256]) * size)
+
+
+def sequences(spool: Spool, after: int = 0, limit: int = 10_000) -> list[int]:
+    return [pending.sequence for pending in spool.pending(after, limit)]
+
+
+def test_first_sequence_is_one(spool: Spool) -> None:
+    assert spool.next_sequence() == 1
+    assert spool.pending(0, 10) == []
+
+
+def test_batches_come_back_in_order_and_whole(spool: Spool) -> None:
+    fill(spool, 5, 3)
+    assert spool.pending(2, 2) == [(3, b"\3\3\3"), (4, b"\4\4\4")]
+    assert spool.bytes_waiting == 15
+
+
+def test_acked_batches_are_gone_and_only_they(spool: Spool) -> None:
+    fill(spool, 5)
+    spool.ack(3)
+    assert sequences(spool) == [4, 5]
+    assert (spool.bytes_waiting, spool.dropped) == (2, 0)
+    spool.ack(2)
+    assert sequences(spool) == [4, 5]
+
+
+def test_full_spool_drops_the_oldest_and_counts(spool: Spool) -> None:
+    fill(spool, 7, 300)
+    assert sequences(spool) == [5, 6, 7]
+    assert (spool.dropped, spool.bytes_waiting) == (4, 900)
+
+
+def test_reopened_spool_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    first = Spool(path)
+    fill(first, 5)
+    first.ack(2)
+    first.close()
+    second = Spool(path)
+    assert (second.next_sequence(), sequences(second), second.bytes_waiting) == (6, [3, 4, 5], 3)
+    second.ack(5)
+    second.close()
+    third = Spool(path)
+    assert (third.next_sequence(), sequences(third)) == (6, [])
+    third.close()
+
+
+def test_sequence_goes_on_behind_what_the_server_knows(spool: Spool) -> None:
+    spool.skip_to(40)
+    assert spool.next_sequence() == 41
+    spool.skip_to(7)
+    assert spool.next_sequence() == 41
+
+
+def test_welcome_between_number_and_append_is_not_undone(spool: Spool) -> None:
+    sequence = spool.next_sequence()
+    spool.skip_to(40)
+    spool.append(sequence, b"x")
+    assert spool.next_sequence() == 41
+
+
+def test_rejected_batch_is_dropped_and_counted(spool: Spool) -> None:
+    fill(spool, 3)
+    spool.reject(2)
+    assert (sequences(spool), spool.dropped, spool.bytes_waiting) == ([1, 3], 1, 2)
+
+
+def test_batches_wait_in_memory_while_the_disk_takes_nothing(spool: Spool) -> None:
+    fill(spool, 2)
+    spool._db.execute("pragma query_only = on")
+    fill(spool, 2)
+    assert spool.pending(0, 10) == [(n, bytes([n])) for n in (1, 2, 3, 4)]
+    assert (spool.bytes_waiting, spool.dropped) == (4, 0)
+    spool._db.execute("pragma query_only = off")
+    fill(spool, 1)
+    assert sequences(spool) == [1, 2, 3, 4, 5]
+    spool.ack(4)
+    assert sequences(spool) == [5]
+
+
+def test_full_disk_is_like_no_disk(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db")
+    fill(spool, 10, 4000)
+    spool._db.execute("pragma max_page_count = 1")  # SQLite takes it as what is used already
+    fill(spool, 30, 4000)
+    assert spool.dropped == 0
+    assert sequences(spool) == list(range(1, 41))
+    assert spool._memory
+    assert spool.bytes_waiting == 160_000
+    spool.close()
+
+
+def test_memory_is_bounded_and_counts_its_drops(spool: Spool) -> None:
+    spool._db.execute("pragma query_only = on")
+    fill(spool, MEMORY_BATCHES + 3)
+    assert sequences(spool)[0] == 4
+    assert spool.dropped == 3
+
+
+def test_memory_is_bounded_in_bytes_too(spool: Spool) -> None:
+    spool._db.execute("pragma query_only = on")
+    fill(spool, 10, 500)
+    assert spool.bytes_waiting <= 1000
+
+
+def test_rejection_survives_a_full_disk(spool: Spool) -> None:
+    fill(spool, 1)
+    spool._db.execute("pragma query_only = on")
+    spool.reject(1)
+    assert spool.dropped == 1
+
+
+def test_ack_survives_a_full_disk(spool: Spool) -> None:
+    fill(spool, 1)
+    spool._db.execute("pragma query_only = on")
+    spool.ack(1)
+    assert (sequences(spool), spool.bytes_waiting) == ([], 0), "not sent again, though it stays on the disk"
+    fill(spool, 1)
+    spool._db.execute("pragma query_only = off")
+    fill(spool, 1)
+    assert sequences(spool) == [2, 3]
+    assert on_disk(spool) == [3]
+
+
+def on_disk(spool: Spool) -> list[int]:
+    return [sequence for (sequence,) in spool._db.execute("select sequence from batch order by sequence")]
+
+
+def test_acked_batches_leave_the_disk_with_the_next_one(spool: Spool) -> None:
+    fill(spool, 3)
+    spool.ack(2)
+    fill(spool, 1)
+    assert on_disk(spool) == [3, 4]
+    spool.ack(4)
+    assert (sequences(spool), spool.bytes_waiting) == ([], 0)
+    fill(spool, 2, 300)
+    assert (on_disk(spool), spool.bytes_waiting, spool.dropped) == ([5, 6], 600, 0)
+
+
+def test_acked_batches_are_not_counted_as_dropped_when_the_spool_is_full(spool: Spool) -> None:
+    fill(spool, 3, 300)
+    spool.ack(3)
+    fill(spool, 4, 300)
+    assert (sequences(spool), spool.dropped) == ([5, 6, 7], 1)
+
+
+def test_agent_killed_before_it_forgets_sends_again_and_loses_no_number(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    killed = Spool(path)
+    fill(killed, 3)
+    killed.ack(3)
+    second = Spool(path)  # the first one never closed
+    assert (second.next_sequence(), sequences(second)) == (4, [1, 2, 3])
+    second.ack(3)  # the server's welcome
+    assert (sequences(second), second.bytes_waiting) == ([], 0)
+    fill(second, 1)
+    assert on_disk(second) == [4]
+    second.close()
+    killed._db.close()
+
+
+def test_newest_is_told_whatever_happened_before_it(spool: Spool) -> None:
+    fill(spool, 2)
+    assert spool.pending(1, 10) == [(2, b"\2")]
+    assert spool.pending(2, 10) == []
+    assert spool.pending(1, 0) == []
+    spool.reject(2)
+    assert spool.pending(1, 10) == []
+    spool._db.execute("pragma query_only = on")
+    fill(spool, 1)
+    assert sequences(spool, 2) == [3]
+    spool._db.execute("pragma query_only = off")
+    fill(spool, 1)
+    assert (sequences(spool, 2), sequences(spool, 3)) == ([3, 4], [4])
+
+
+def test_identity_is_kept(tmp_path: Path) -> None:
+    for fresh in ("a", "b"):
+        spool = Spool(tmp_path / "spool.db")
+        assert spool.identity(fresh) == "a"
+        spool.close()
+
+
+def test_file_that_is_no_spool_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    path.write_bytes(b"not a database" * 100)
+    with pytest.raises(Unavailable, match=r"cannot keep a spool .* choose another --state"):
+        Spool(path)
+
+
+def test_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unavailable, match="choose another --state"):
+        Spool(tmp_path / "file" / "spool.db")
