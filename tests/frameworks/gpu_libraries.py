@@ -61,6 +61,6 @@ class Torch:
 plan = timing.QUICK._replace(sizes=(64, 128), array_bytes=(1 << 20, 1 << 20), launches=50)
 torch.set_grad_enabled(False)
 if KIND == "cpu":
-    gpus.measure(0, [torch_gpu.TorchGpu(torch, "cpu")], plan)
+    gpus.measure(0, torch_gpu.TorchGpu(torch, "cpu"), plan)
 else:
-    gpus.measure(0, [torch_gpu.TorchGpu(Torch(), "cuda:0", lambda: 1e9)], plan)
+    gpus.measure(0, torch_gpu.TorchGpu(Torch(), "cuda:0", lambda: 1e9), plan)

@@ -33,7 +33,7 @@ def said(python: str, kind: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
 def test_every_product_stream_and_launch_runs(torch_python: str) -> None:
     found, notes = said(torch_python, "cpu")
     assert set(found) == STREAMS | PEAKS | {"launch"}
-    assert notes == ["gpu 0: l2.read was not measured: nothing here can"]
+    assert notes == []
     assert all(one["value"] > 0 for one in found.values())
 
 
@@ -41,7 +41,7 @@ def test_cuda_path_asks_pytorch_for_what_it_has(torch_python: str) -> None:
     """Shapes and types checked by PyTorch's own kernels for tensors without memory."""
     found, notes = said(torch_python, "meta")
     assert set(found) == STREAMS | PEAKS | {"launch"}
-    assert notes == ["gpu 0: l2.read was not measured: nothing here can"]
+    assert notes == []
     size, array = 128, 1 << 20
     for name in PEAKS:
         assert found[name]["value"] == pytest.approx(2 * size**3 / EVENT_S), name

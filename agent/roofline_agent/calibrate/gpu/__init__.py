@@ -1,8 +1,8 @@
 """The ceilings of this node's GPUs, and what launching costs; nothing is raised for what it does not have.
 
-Measured by the training's own Python with what is in it (PyTorch, else CuPy), and by the driver with kernels
-of our own, in processes of their own. What nothing here could measure, Nsight Compute is asked for
-(provenance reported). Theoretical peaks (`.theory`, provenance analytic) stand beside.
+Measured by the training's own Python with what is in it (PyTorch, else CuPy), in a process of its own. For
+what it could not measure Nsight Compute is asked (provenance reported). Theoretical peaks (`.theory`,
+provenance analytic) stand beside.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def measure_gpus(
     heard = []
     if chosen:
         heard.append(run(chosen.path, "dispatch", _without_gpus(environ)))
-    # Without a framework much can still be measured by the driver alone.
+    # Without a framework this says what to install, if there is a GPU at all.
     gpus = run(chosen.path if chosen else sys.executable, "gpus", _for_gpus(environ), shared=force)
     heard.append(gpus)
     heard.append(run(sys.executable, "facts", environ))

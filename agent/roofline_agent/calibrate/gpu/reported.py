@@ -1,4 +1,4 @@
-"""Peaks by Nsight Compute's word, for what could not be measured: tensor cores without torch."""
+"""Peaks as Nsight Compute reports them, for what could not be measured: the L2, all without a framework."""
 
 from __future__ import annotations
 

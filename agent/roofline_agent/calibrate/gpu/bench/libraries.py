@@ -26,8 +26,8 @@ class Work(NamedTuple):
 
     run: Callable[[], object]
     amount: float  # FLOPs or bytes
-    what: str  # for people
-    operation: str  # "read", "copy", "triad", "gemm", "fma", "launch"
+    what: str  # for the method of its ceiling
+    operation: str  # "read", "copy", "triad", "gemm", "launch"
     timed: Timed
 
 

@@ -1,4 +1,4 @@
-"""Lines of JSON that the agent reads: a ceiling, a note for people, the facts of a GPU.
+"""Lines of JSON that the agent reads: a ceiling, a note, the facts of a GPU.
 
 A ceiling is an object with the fields of `calibrate.records.Ceiling`, which is not imported: this may be an
 older Python than the agent's.
@@ -12,7 +12,7 @@ import sys
 import time
 from typing import IO, Any
 
-from .timing import Measured
+from .timing import Timing
 
 _out: IO[str] | None = None
 
@@ -24,17 +24,17 @@ def keep_output() -> None:
     os.dup2(2, 1)
 
 
-def say(message: dict[str, Any]) -> None:
+def write(message: dict[str, Any]) -> None:
     out = _out or sys.stdout
     out.write(json.dumps(message, allow_nan=False) + "\n")
     out.flush()
 
 
 def note(text: str) -> None:
-    say({"note": text})
+    write({"note": text})
 
 
-def ceiling(name: str, kind: str, unit: str, measured: Measured, method: str, **more: Any) -> None:
+def ceiling(name: str, kind: str, unit: str, measured: Timing, method: str, **more: Any) -> None:
     """more: other fields of a ceiling."""
     fields = {
         "name": name,
@@ -51,4 +51,4 @@ def ceiling(name: str, kind: str, unit: str, measured: Measured, method: str, **
         "clock_hz": measured.clock_hz,
         **more,
     }
-    say({"ceiling": fields})
+    write({"ceiling": fields})

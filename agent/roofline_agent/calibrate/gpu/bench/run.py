@@ -8,19 +8,24 @@ import ctypes
 import importlib
 import importlib.util
 import os
+import sys
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import dispatch, gpus, nvml, output
 from .cupy_gpu import CupyGpu
-from .driver_gpu import Driver, DriverError, DriverGpu
 from .libraries import Library
 from .timing import FULL, QUICK, Plan
 from .torch_gpu import TorchGpu
 
 if TYPE_CHECKING:
     from .libraries import Clock
+
+INSTALL = (
+    "install PyTorch (pip install torch) or CuPy (pip install cupy-cuda12x) with support for this GPU, "
+    "or name a Python that has one with --python PATH"
+)
+_NAMED = 4  # processes; more are only hinted at
 
 
 def main(arguments: list[str]) -> int:
@@ -31,30 +36,27 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     output.keep_output()
     plan = QUICK if asked.quick else FULL
-    todo: dict[str, Callable[[Plan], None]] = {
-        "dispatch": dispatch.measure,
-        "gpus": partial(measure_gpus, shared=asked.shared),
-        "facts": say_facts,
-    }
-    todo[asked.what](plan)
-    output.say({"done": True})
+    if asked.what == "dispatch":
+        dispatch.measure(plan)
+    elif asked.what == "gpus":
+        measure_gpus(plan, asked.shared)
+    else:
+        report_facts()
+    output.write({"done": True})
     return 0
 
 
-def say_facts(plan: Plan) -> None:
-    """What the driver says of each GPU, for the theoretical ceilings."""
+def report_facts() -> None:
+    """What the driver reports of each GPU, for the theoretical ceilings."""
     with nvml.opened() as driver:
         for index in range(driver.count() if driver else 0):
             facts = driver.facts(index) if driver else None
             if facts is not None:
-                output.say({"gpu": facts._asdict()})
+                output.write({"gpu": facts._asdict()})
 
 
-_NAMED = 4  # processes
-
-
-class Found(NamedTuple):
-    """What sees GPUs, and how many."""
+class Framework(NamedTuple):
+    """A framework that sees GPUs, and how many."""
 
     devices: int
     uuid: Callable[[int], str]
@@ -62,57 +64,39 @@ class Found(NamedTuple):
 
 
 def measure_gpus(plan: Plan, shared: bool) -> None:
-    """Each GPU that something here sees, with all that sees it; if `shared` those too that others use."""
-    if not _may_be_there():
+    """Each GPU that PyTorch or CuPy sees; those that others compute on only if `shared`."""
+    if not _has_driver():
         output.note("no GPU was measured: neither NVIDIA's nor AMD's driver is loaded here")
         return
     with nvml.opened() as driver:
-        users = _users(driver)  # before a framework makes us one of them
-        ways = [found for found in (_framework(), _driver()) if found]
-        for at in range(max((way.devices for way in ways), default=0)):
-            seeing = [way for way in ways if at < way.devices]
-            index = _named(driver, at, seeing)
-            if index is None or not _is_ours(index, users.get(index, ()), shared):
+        handles = [driver.handle(index) for index in range(driver.count())] if driver else []
+        # Asked before a framework makes us one of them.
+        users = [driver.users(handle) if driver and handle else () for handle in handles]
+        framework = find_framework()
+        if framework is None:
+            return
+        for at in range(framework.devices):
+            try:
+                index = nvml.index_of(driver, at, framework.uuid(at), os.environ)
+            except nvml.PartOfGpu as part:
+                output.note(
+                    f"device {at} of CUDA was not measured: it is a part of a GPU (MIG), as {part}; what it "
+                    "can do is not what the GPU can. Measure with MIG off"
+                )
                 continue
-            _say_if_busy(driver, index)
-            clock = nvml.clock_of(driver, index)
-            libraries = [library for way in seeing if (library := _open(way, at, clock))]
-            if libraries:
-                gpus.measure(index, libraries, plan.sharing() if users.get(index) else plan)
+            others = users[index] if index < len(users) else ()
+            if not _may_measure(index, others, shared):
+                continue
+            _note_if_busy(driver, index)
+            try:
+                library = framework.open(at, nvml.clock_of(driver, index))
+            except Exception as error:
+                output.note(f"gpu {at}: {type(error).__name__}: {str(error)[:300]}")
+                continue
+            gpus.measure(index, library, plan.sharing() if others else plan)
 
 
-def _users(driver: nvml.Driver | None) -> dict[int, tuple[int, ...]]:
-    """NVML's number of each GPU -> the processes that compute on it."""
-    handles = {index: driver.handle(index) for index in range(driver.count())} if driver else {}
-    return {index: driver.users(handle) for index, handle in handles.items() if driver and handle}
-
-
-def _named(driver: nvml.Driver | None, at: int, seeing: list[Found]) -> int | None:
-    """NVML's number of a GPU; None for a part of one, which a note tells."""
-    uuid = next((known for way in seeing if (known := way.uuid(at))), "")
-    try:
-        return nvml.index_of(driver, at, uuid, os.environ)
-    except nvml.PartOfGpu as part:
-        output.note(
-            f"device {at} of CUDA was not measured: it is a part of a GPU (MIG), as {part}; what it can do "
-            "is not what the GPU can. Measure with MIG off"
-        )
-        return None
-
-
-def _is_ours(index: int, users: tuple[int, ...], shared: bool) -> bool:
-    pids = ", ".join(str(pid) for pid in users[:_NAMED]) + (", ..." if len(users) > _NAMED else "")
-    if users and shared:
-        output.note(f"gpu {index}: measured beside other processes (pid {pids}), in little memory: too low")
-    elif users:
-        output.note(
-            f"gpu {index} was not measured: other processes compute on it (pid {pids}); calibrate when they "
-            "have ended, or with --force"
-        )
-    return shared or not users
-
-
-def _may_be_there() -> bool:
+def _has_driver() -> bool:
     """Asked first: loading a framework takes seconds, and says the same at more length."""
     for library in ("libcuda.so.1", "libnvidia-ml.so.1"):
         with contextlib.suppress(OSError):
@@ -121,15 +105,24 @@ def _may_be_there() -> bool:
     return os.path.exists("/dev/kfd")
 
 
-def _open(way: Found, at: int, clock: Clock) -> Library | None:
-    try:
-        return way.open(at, clock)
-    except Exception as error:
-        output.note(f"gpu {at}: {type(error).__name__}: {str(error)[:300]}")
-        return None
+def _may_measure(index: int, users: tuple[int, ...], shared: bool) -> bool:
+    """Whether a GPU with these users is measured; notes what they do to it."""
+    if not users:
+        return True
+    pids = ", ".join(str(pid) for pid in users[:_NAMED])
+    if len(users) > _NAMED:
+        pids += ", ..."
+    if shared:
+        output.note(f"gpu {index}: measured beside other processes (pid {pids}), in little memory: too low")
+    else:
+        output.note(
+            f"gpu {index} was not measured: other processes compute on it (pid {pids}); calibrate when they "
+            "have ended, or with --force"
+        )
+    return shared
 
 
-def _say_if_busy(driver: nvml.Driver | None, index: int) -> None:
+def _note_if_busy(driver: nvml.Driver | None, index: int) -> None:
     handle = driver.handle(index) if driver else None
     load = driver.utilization(handle) if driver and handle else None
     if load is not None and load > nvml.BUSY:
@@ -138,29 +131,25 @@ def _say_if_busy(driver: nvml.Driver | None, index: int) -> None:
         )
 
 
-def _driver() -> Found | None:
-    try:
-        driver = Driver()
-        return Found(driver.count(), driver.uuid, lambda at, clock: DriverGpu(driver, at, clock))
-    except (OSError, DriverError, AttributeError) as error:
-        output.note(f"no GPU can be measured by the driver alone: {error}")
-        return None
-
-
-def _framework() -> Found | None:
-    """PyTorch if it is there and sees a GPU, else CuPy."""
-    for name, found in (("torch", _torch), ("cupy", _cupy)):
-        if importlib.util.find_spec(name) is None:
-            continue
+def find_framework() -> Framework | None:
+    """PyTorch if it is there and sees a GPU, else CuPy; None with a note that says what to install."""
+    installed = [name for name in ("torch", "cupy") if importlib.util.find_spec(name)]
+    for name in installed:
         try:
-            return found(importlib.import_module(name))
+            found = _FRAMEWORKS[name](importlib.import_module(name))
+            if found.devices:
+                return found
+            output.note(f"no GPU was measured by {name}: it sees none")
         except Exception as error:
             output.note(f"no GPU was measured by {name}: {type(error).__name__}: {str(error)[:300]}")
-    output.note("no matrix products were measured: neither torch nor cupy of this Python sees a GPU")
+    if installed:
+        output.note(f"no GPU was measured: {' and '.join(installed)} of {sys.executable} see none; {INSTALL}")
+    else:
+        output.note(f"no GPU was measured: {sys.executable} has neither torch nor cupy; {INSTALL}")
     return None
 
 
-def _torch(torch: Any) -> Found:
+def _torch(torch: Any) -> Framework:
     if not torch.cuda.is_available():
         raise LookupError(f"torch {torch.__version__} sees none")
     torch.set_grad_enabled(False)
@@ -168,9 +157,12 @@ def _torch(torch: Any) -> Found:
     def uuid(at: int) -> str:
         return str(getattr(torch.cuda.get_device_properties(at), "uuid", ""))
 
-    return Found(torch.cuda.device_count(), uuid, lambda at, clock: TorchGpu(torch, f"cuda:{at}", clock))
+    return Framework(torch.cuda.device_count(), uuid, lambda at, clock: TorchGpu(torch, f"cuda:{at}", clock))
 
 
-def _cupy(cupy: Any) -> Found:
+def _cupy(cupy: Any) -> Framework:
     count = cupy.cuda.runtime.getDeviceCount()
-    return Found(count, lambda at: "", lambda at, clock: CupyGpu(cupy, at, clock))
+    return Framework(count, lambda at: "", lambda at, clock: CupyGpu(cupy, at, clock))
+
+
+_FRAMEWORKS = {"torch": _torch, "cupy": _cupy}

@@ -37,7 +37,7 @@ FULL = Plan(0.05, 0.2, 7, (2048, 4096, 8192, 16384), 0.5, (256 << 20, 2 << 30), 
 QUICK = Plan(0.004, 0.0, 2, (256, 512), 0.5, (4 << 20, 8 << 20), 200)
 
 
-class Measured(NamedTuple):
+class Timing(NamedTuple):
     best: float
     median: float
     spread: float  # (most - least) / most
@@ -53,7 +53,7 @@ class TooShort(Exception):
     """The clock did not move, whatever was done."""
 
 
-def measure_rate(timed: Timed, amount: float, plan: Plan) -> Measured:
+def measure_rate(timed: Timed, amount: float, plan: Plan) -> Timing:
     """amount: FLOPs or bytes of a unit. Raises TooLong and TooShort."""
     units = _units(timed, plan)
     runs = [timed(units) for _ in range(plan.repeats)]
@@ -80,19 +80,19 @@ def _units(timed: Timed, plan: Plan) -> int:
             units *= 4 if took < plan.run_s / 8 else 2
 
 
-def fastest(rates: Sequence[float], clocks: Sequence[float | None] = ()) -> Measured:
+def fastest(rates: Sequence[float], clocks: Sequence[float | None] = ()) -> Timing:
     """Of rates: the most is the best."""
     return _summary(rates, max(rates), clocks)
 
 
-def shortest(seconds: Sequence[float], clocks: Sequence[float | None] = ()) -> Measured:
+def shortest(seconds: Sequence[float], clocks: Sequence[float | None] = ()) -> Timing:
     """Of times: the least is the best."""
     return _summary(seconds, min(seconds), clocks)
 
 
-def _summary(values: Sequence[float], best: float, clocks: Sequence[float | None]) -> Measured:
+def _summary(values: Sequence[float], best: float, clocks: Sequence[float | None]) -> Timing:
     known = [clock for clock in clocks if clock]
-    return Measured(
+    return Timing(
         best,
         statistics.median(values),
         (max(values) - min(values)) / max(values),

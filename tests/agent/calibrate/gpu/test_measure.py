@@ -1,7 +1,6 @@
-"""A GPU measured through the driver alone: every call as cuda.h declares it, on a made-up driver.
+"""GPUs measured by a made-up CuPy beside a made-up driver: which are, which are not, and what is noted.
 
-Nothing here was ever measured: the made-up GPU takes 1 ms for every kernel. What is checked is that a ceiling
-is the work that was launched over the time that it took.
+The made-up GPU takes 10 ms for every run. The values of its ceilings are checked in test_cupy.py.
 """
 
 from __future__ import annotations
@@ -15,125 +14,99 @@ from pathlib import Path
 import pytest
 from roofline_agent.calibrate import gpu
 from roofline_agent.calibrate.gpu import measure_gpus
-from roofline_agent.calibrate.gpu.bench import ptx
 from roofline_agent.calibrate.gpu.bench.libraries import array_bytes, sizes
+from roofline_agent.calibrate.gpu.bench.run import INSTALL
 from roofline_agent.calibrate.gpu.bench.timing import FULL
 from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.records import Provenance
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
-BLOCKS = 4 * 24
-KERNEL_S = 1e-3
-DRIVER, NVML = (Path(__file__).with_name(name) for name in ("fake_cuda.c", "fake_nvml_shared.c"))
-NAMES = {"hbm.read", "hbm.copy", "hbm.triad", "l2.read", "peak.f32", "peak.f64", "launch"}
+HERE = Path(__file__).parent
+NAMES = {"hbm.read", "hbm.copy", "hbm.triad", "peak.f16", "peak.f32", "peak.f64", "launch"}
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a made-up NVML."""
     folder = tmp_path_factory.mktemp("driver")
-    for code, library in ((DRIVER, "libcuda.so.1"), (NVML, "libnvidia-ml.so.1")):
-        subprocess.run(["gcc", "-w", "-shared", "-fPIC", "-o", folder / library, code], check=True)
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run(["gcc", "-w", "-shared", "-fPIC", "-o", library, HERE / "fake_nvml_shared.c"], check=True)
     return folder
 
 
-Measured = tuple[dict[str, Ceiling], tuple[str, ...], list[list[str]]]
+Measured = tuple[dict[str, Ceiling], tuple[str, ...]]
 
 
-def measure(monkeypatch: pytest.MonkeyPatch, libraries: Path, log: Path, force: bool = False) -> Measured:
-    """Ceilings by name, notes, and the kernels that were launched."""
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(libraries))
-    monkeypatch.setenv("FAKE_CUDA_LOG", str(log))
-    log.touch()
+def measure(
+    monkeypatch: pytest.MonkeyPatch, driver: Path, force: bool = False, cupy: bool = True
+) -> Measured:
+    """Ceilings by name, and notes."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+    if cupy:
+        monkeypatch.setenv("PYTHONPATH", str(HERE / "made_up"))
     seen: list[Ceiling] = []
     ceilings, notes = measure_gpus(seen.append, sys.executable, quick=True, force=force)
     assert tuple(seen) == ceilings
-    lines = [line.split() for line in log.read_text().splitlines()]
-    return {ceiling.name: ceiling for ceiling in ceilings}, notes, lines
+    return {ceiling.name: ceiling for ceiling in ceilings}, notes
 
 
-def launched(lines: list[list[str]], kernel: str) -> set[tuple[str, ...]]:
-    return {tuple(words[1:]) for words in lines if words[0] == kernel}
-
-
-def test_ceilings_are_the_launched_work_over_its_time(
-    monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path
-) -> None:
-    found, _, lines = measure(monkeypatch, libraries, tmp_path / "log")
+def test_fields_say_what_and_where(monkeypatch: pytest.MonkeyPatch, driver: Path) -> None:
+    found, _ = measure(monkeypatch, driver)
     assert set(found) >= NAMES
-    whole = BLOCKS * ptx.TILE
-    reads = launched(lines, "read")
-    assert len(reads) == 2 and all(words[:2] == (str(BLOCKS), "256") for words in reads)
-    (hbm,) = [words for words in reads if words[2] == str(BLOCKS)]
-    (l2,) = reads - {hbm}
-    assert (l2[2], l2[3]) == (str((1 << 20) // 4 // ptx.TILE), "1"), "a quarter of the L2"
-    assert found["hbm.read"].value == pytest.approx(whole * int(hbm[3]) / KERNEL_S)
-    assert found["l2.read"].value == pytest.approx(whole * int(l2[4]) / KERNEL_S)
-    for kernel, arrays in (("copy", 2), ("triad", 3)):
-        ((_, _, rounds),) = launched(lines, kernel)
-        assert found[f"hbm.{kernel}"].value == pytest.approx(arrays * whole * int(rounds) / KERNEL_S)
-    for precision in ("f32", "f64"):
-        ((blocks, threads, rounds, factor),) = launched(lines, f"fma_{precision}")
-        each = 2 * ptx.CHAINS * ptx.LINKS * int(rounds)
-        assert factor == "0.999"
-        flops = each * int(blocks) * int(threads)
-        assert found[f"peak.{precision}"].value == pytest.approx(flops / KERNEL_S)
-
-
-def test_fields_say_what_and_where(monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path) -> None:
-    found, _, _ = measure(monkeypatch, libraries, tmp_path / "log")
     measured = [found[name] for name in NAMES]
     assert {one.device for one in measured} == {"gpu 0"}
     assert {one.provenance for one in measured} == {Provenance.MEASURED}
     triad, peak, launch = found["hbm.triad"], found["peak.f64"], found["launch"]
     assert (triad.kind, triad.level, triad.unit, triad.operation) == ("memory", "hbm", "byte/s", "triad")
-    assert (peak.kind, peak.precision, peak.unit, peak.operation) == ("compute", "f64", "FLOP/s", "fma")
+    assert (peak.kind, peak.precision, peak.unit, peak.operation) == ("compute", "f64", "FLOP/s", "gemm")
     assert (launch.kind, launch.unit, launch.precision) == ("overhead", "s", "")
     assert 0 < launch.value < 1e-2
-    assert found["l2.read"].level == "l2"
     assert triad.clock_hz == peak.clock_hz == 1755e6, "the SM clock while it ran"
     assert triad.median == pytest.approx(triad.value) and triad.spread == pytest.approx(0, abs=1e-6)
 
 
 def test_theory_stands_beside_and_what_was_not_measured_is_said(
-    monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, driver: Path
 ) -> None:
-    found, notes, _ = measure(monkeypatch, libraries, tmp_path / "log")
+    found, notes = measure(monkeypatch, driver)
     theory = found["hbm.theory"]
     assert (theory.provenance, theory.device) == (Provenance.ANALYTIC, "gpu 0")
     assert theory.value == pytest.approx(3.352e12, rel=1e-3)
-    for precision in ("f16", "bf16", "tf32", "f8_e4m3"):
+    for precision in ("bf16", "tf32", "f8_e4m3"):
         assert any(f"gpu 0: peak.{precision} was not measured" in note for note in notes)
-    assert any("neither torch nor cupy" in note for note in notes)
     assert any("gpu 0 was 97% busy before" in note for note in notes)
 
 
-def test_full_memory_costs_what_needs_it(
-    monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("FAKE_CUDA_FULL", "1")
-    found, notes, _ = measure(monkeypatch, libraries, tmp_path / "log")
+def test_full_memory_costs_what_needs_it(monkeypatch: pytest.MonkeyPatch, driver: Path) -> None:
+    monkeypatch.setenv("FAKE_CUPY_FULL", "1")
+    found, notes = measure(monkeypatch, driver)
     assert "launch" in found and "hbm.read" not in found
-    assert any(
-        "hbm.read was not measured: DriverError: cuMemAlloc_v2: out of memory" in note for note in notes
-    )
+    assert any("hbm.read was not measured: MemoryError: out of memory" in note for note in notes)
+
+
+def test_what_to_install_is_said_where_nothing_can_measure(
+    monkeypatch: pytest.MonkeyPatch, driver: Path
+) -> None:
+    found, notes = measure(monkeypatch, driver, cupy=False)
+    assert {one.provenance for one in found.values()} == {Provenance.ANALYTIC}
+    assert f"no GPU was measured: {sys.executable} has neither torch nor cupy; {INSTALL}" in notes
 
 
 def test_gpu_that_others_compute_on_is_left_out_with_a_note(
-    monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, driver: Path
 ) -> None:
     monkeypatch.setenv("FAKE_NVML_USER", "4321")
-    found, notes, lines = measure(monkeypatch, libraries, tmp_path / "log")
-    assert lines == [], "no kernel runs on it"
+    found, notes = measure(monkeypatch, driver)
     assert {one.provenance for one in found.values()} == {Provenance.ANALYTIC}
     (note,) = [note for note in notes if note.startswith("gpu 0")]
     assert "other processes compute on it (pid 4321, 4322)" in note and "--force" in note
 
 
 def test_gpu_that_others_compute_on_is_measured_in_little_memory_if_forced(
-    monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, driver: Path
 ) -> None:
     monkeypatch.setenv("FAKE_NVML_USER", "4321")
-    found, notes, _ = measure(monkeypatch, libraries, tmp_path / "log", force=True)
+    found, notes = measure(monkeypatch, driver, force=True)
     assert set(found) >= NAMES
     assert any("gpu 0: measured beside other processes (pid 4321, 4322)" in note for note in notes)
 
@@ -146,12 +119,10 @@ def test_free_memory_of_a_shared_gpu_is_left_to_the_others() -> None:
     assert list(sizes(plan.sharing(), free)) == [2048, 4096]
 
 
-def test_part_of_a_gpu_is_not_measured_for_the_whole(
-    monkeypatch: pytest.MonkeyPatch, libraries: Path, tmp_path: Path
-) -> None:
+def test_part_of_a_gpu_is_not_measured_for_the_whole(monkeypatch: pytest.MonkeyPatch, driver: Path) -> None:
     monkeypatch.setenv("FAKE_NVML_MIG", "1")
-    found, notes, lines = measure(monkeypatch, libraries, tmp_path / "log", force=True)
-    assert (found, lines) == ({}, []), "nor its theory, which is the whole's"
+    found, notes = measure(monkeypatch, driver, force=True)
+    assert found == {}, "nor its theory, which is the whole's"
     assert any("a part of a GPU (MIG), as MIG is on for GPU 0" in note for note in notes)
 
 
