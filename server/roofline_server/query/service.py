@@ -15,9 +15,9 @@ from ..chunks import Chunk
 from ..errors import BadRequest, UnknownHost, UnknownJob, unknown_job
 from ..ingest.commands import Agents
 from ..report.breakdown import breakdowns
+from ..report.evidence import ranks as evidence
+from ..report.evidence.gathering import mode_of
 from ..report.job.build import build
-from ..report.ranks import evidence
-from ..report.ranks.gathering import mode_of
 from ..report.ranks.members import summarize_job
 from ..report.records import Steps, Subject
 from ..report.roofline import rooflines

@@ -13,10 +13,10 @@ from ..model.roofline import counts
 from ..model.values import Provenance, Scope, Value, value
 from ..records import Table, rows, take
 from ..store.view import JobView
+from .ceilings.nodes import ROOFING, ceilings, hosts
+from .evidence.ranks import by_rank
 from .job.gaps import alignment_of
-from .ranks.evidence import by_rank
 from .ranks.members import extent, nodes_of
-from .roofline.node_ceilings import ROOFING, ceilings, hosts
 
 
 def about(views: Sequence[JobView], experiment: str = "") -> About:

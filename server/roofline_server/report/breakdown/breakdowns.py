@@ -17,11 +17,11 @@ from ...model.wording import many, quantity
 from ...store.store import Store
 from ...store.view import JobView
 from ..about import about
-from ..ranks.evidence import NEEDED as OF_REPORT
+from ..ceilings.nodes import ceilings, late_notes
+from ..evidence.ranks import NEEDED as OF_REPORT
+from ..evidence.subjects import evidence
 from ..ranks.members import host_of
-from ..ranks.subjects import evidence
 from ..records import Subject
-from ..roofline.node_ceilings import ceilings, late_notes
 from ..time_roofline.works import name_of, per
 from .kernel_totals import Kernels, kernel_totals
 

@@ -15,8 +15,8 @@ from ...records import Ints, Table, rows, take
 from ...store.steps import kernel_totals as stored
 from ...store.store import Store
 from ...store.view import JobView
-from ..ranks.evidence import by_rank, unite, within
-from ..ranks.gathering import mode_of
+from ..evidence.gathering import mode_of
+from ..evidence.ranks import by_rank, unite, within
 from ..records import ALL_STEPS, Steps
 
 # What it reads of the step tables.

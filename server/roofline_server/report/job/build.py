@@ -11,13 +11,13 @@ from ...model.summary import placed, summarize
 from ...model.values import Scope
 from ...model.work import dominant_precision
 from ...store.view import JobView
-from ..ranks.gathering import gather
+from ..ceilings import caveats
+from ..ceilings.roofs import of_ranks, roofs
+from ..evidence.gathering import gather
+from ..evidence.replays import notes as replay_notes
 from ..ranks.members import extent, is_running, latest_life, nodes_of, role_order
-from ..ranks.profiled import notes as replay_notes
 from ..records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, Steps
-from ..roofline import caveats
 from ..roofline.rooflines import of_roles
-from ..roofline.roofs import of_ranks, roofs
 from .gaps import alignment_of, find_gaps
 from .heavy_steps import heavy_step_notes
 from .notes import TAG, write_notes

@@ -10,7 +10,7 @@ from ...correlate.kernels import merge
 from ...model.values import Provenance, Scope, Value
 from ...records import EventKind, Table, rows
 from ...store.view import JobView
-from ..ranks.evidence import where
+from ..evidence.ranks import where
 from ..ranks.members import nodes_of
 from ..records import Gap
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...correlate.steps import OWN
 from ...records import EventKind, Table, rows, take
 from ...store.view import JobView
-from ..ranks.evidence import by_rank, where
+from ..evidence.ranks import by_rank, where
 from ..records import Report
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time

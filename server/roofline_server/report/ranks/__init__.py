@@ -1,1 +1,1 @@
-"""Evidence of single ranks, which every answer about a job rests on."""
+"""Who the ranks of a job are, where each computes, and what they share there."""

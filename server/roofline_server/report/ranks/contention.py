@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from ...model.evidence import RankEvidence
 from ...model.roofline import Limits
 from ...store.view import JobView
-from ..roofline.roofs import places
-from ..waits.barriers import trains
+from ..ceilings.roofs import places
+from ..evidence.barriers import trains
 
 Crowd = Mapping[tuple[str, str | None], int]  # by host and device
 

@@ -12,10 +12,10 @@ from ...model.roofline import Limits
 from ...model.summary import summarize
 from ...model.values import Scope, Value
 from ...store.view import JobView
+from ..ceilings import roofs
 from ..ranks.contention import crowd
 from ..ranks.members import role_order
-from ..ranks.placement import Peers
-from . import roofs
+from .placement import Peers
 
 
 class Group(NamedTuple):

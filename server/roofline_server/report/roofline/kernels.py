@@ -20,9 +20,9 @@ from ...records import ABSENT
 from ...store.store import Store
 from ...store.view import JobView
 from ..breakdown.kernel_totals import Kernels, kernel_totals
+from ..ceilings import roofs
 from ..ranks.contention import Crowd, sharing
 from ..records import Steps
-from . import roofs
 
 MOST_POINTS = 2000
 OUTSIDE = "outside any phase"

@@ -11,7 +11,7 @@ from ...model.records import Crossing, RoofPoint
 from ...model.roofline import NETWORK
 from ...model.values import Value
 from ...store.view import JobView
-from . import roofs
+from ..ceilings import roofs
 from .groups import Group
 
 

@@ -16,16 +16,16 @@ from ...model.work import dominant_precision
 from ...store.store import Needed, Store
 from ...store.view import JobView
 from ..about import about
+from ..ceilings import caveats, roofs
+from ..ceilings.network import ceiling_notes
+from ..evidence.gathering import check_seen, gather
+from ..evidence.ranks import NEEDED as OF_REPORT
+from ..evidence.replays import notes as replay_notes
 from ..ranks.contention import crowd
-from ..ranks.evidence import NEEDED as OF_REPORT
-from ..ranks.gathering import check_seen, gather
-from ..ranks.profiled import notes as replay_notes
 from ..records import Subject
 from ..steps.steps import chosen
-from . import caveats, roofs
 from .groups import Group, groups_of
 from .kernels import of_kernels
-from .network_ceilings import ceiling_notes
 from .network_points import by_its_bytes, crossings, over_network
 from .steps import of_steps
 

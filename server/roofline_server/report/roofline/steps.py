@@ -15,8 +15,8 @@ from ...model.verdicts import not_modelled
 from ...model.work import dominant_precision, no_bytes_of
 from ...records import ABSENT, Floats, Ints
 from ...store.view import JobView
+from ..ceilings import roofs
 from ..ranks.contention import Crowd, sharing
-from . import roofs
 
 MOST_POINTS = 2000
 LEVELS = 3  # of a hierarchical roofline, about

@@ -15,7 +15,7 @@ from ...model.roofline import TENSOR_BYTES
 from ...model.values import Provenance
 from ...records import ABSENT, Bools, Floats, Ints, Metric, Table, rows
 from ...store.view import JobView
-from ..ranks.collectives import FAMILIES, names_of
+from ..evidence.collectives import FAMILIES, names_of
 
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
 # The order of the columns; those of single kinds of collectives follow, by name.

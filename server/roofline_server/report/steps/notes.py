@@ -9,8 +9,8 @@ import numpy as np
 from ...correlate.steps import LIFE, SERVING_ROLES
 from ...records import ABSENT, Bools, Incarnation, Table
 from ...store.view import JobView
-from ..ranks.collectives import FAMILIES, names_of
-from ..ranks.profiled import replayed_steps
+from ..evidence.collectives import FAMILIES, names_of
+from ..evidence.replays import replayed_steps
 from ..records import Steps
 
 HOOK = "hook."

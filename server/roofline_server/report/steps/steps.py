@@ -10,9 +10,9 @@ from ...chunks import Chunk, Column, split
 from ...errors import BadRequest, UnknownRank
 from ...records import ABSENT, Floats, Ints, Table, rows, take
 from ...store.view import JobView
-from ..ranks.collectives import without_untold
-from ..ranks.evidence import NEEDED as OF_REPORT
-from ..ranks.evidence import by_rank, unite, within
+from ..evidence.collectives import without_untold
+from ..evidence.ranks import NEEDED as OF_REPORT
+from ..evidence.ranks import by_rank, unite, within
 from ..ranks.members import role_order
 from ..records import Steps
 from .columns import ORDER, absent, columns_of, known, place

@@ -13,12 +13,12 @@ from ...store.view import JobView
 from ..about import about
 from ..breakdown.kernel_totals import NEEDED as OF_KERNELS
 from ..breakdown.kernel_totals import kernel_totals
-from ..ranks.evidence import NEEDED as OF_REPORT
-from ..ranks.gathering import check
-from ..ranks.subjects import evidence
+from ..ceilings.nodes import late_notes
+from ..ceilings.roofs import limits
+from ..evidence.gathering import check
+from ..evidence.ranks import NEEDED as OF_REPORT
+from ..evidence.subjects import evidence
 from ..records import Subject
-from ..roofline.node_ceilings import late_notes
-from ..roofline.roofs import limits
 from ..steps.steps import chosen
 from ..trajectory.experiments import check_parameter, jobs_of, parameter, slim, tag_against_count
 from ..trajectory.experiments import pooled as pooled_notes

@@ -16,7 +16,7 @@ from ...model.work import dominant_precision, without_bytes
 from ...records import ABSENT, Bools, Floats, Ints, KernelKind
 from ...store.view import JobView
 from ..breakdown.kernel_totals import Kernels
-from ..roofline.roofs import Place, place_of
+from ..ceilings.roofs import Place, place_of
 
 SHAPE_LENGTH = 60
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...model.records import Roof, RoofLine
 from ...store.view import JobView
-from ..roofline.roofs import ALIKE, roofs
+from ..ceilings.roofs import ALIKE, roofs
 
 Places = Collection[tuple[str, str]]  # (host, device)
 

@@ -19,12 +19,12 @@ from ...store.catalog.tags import EXPERIMENT
 from ...store.store import Store
 from ...store.view import JobView
 from ..about import about
+from ..ceilings.roofs import of_ranks
+from ..evidence.gathering import gather
+from ..evidence.ranks import NEEDED
 from ..job.notes import tag_notes
-from ..ranks.evidence import NEEDED
-from ..ranks.gathering import gather
 from ..ranks.members import is_running, role_order
 from ..records import ALL_STEPS, Steps
-from ..roofline.roofs import of_ranks
 from .experiments import QUANTITIES, check_parameter, jobs_of, parameter, slim, tag_against_count
 from .experiments import pooled as pooled_notes
 from .roofs import drawn

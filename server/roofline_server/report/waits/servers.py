@@ -12,7 +12,7 @@ from ...model.servers import ServerTimes
 from ...model.values import Provenance, Scope, Value, value
 from ...records import Table, rows
 from ...store.view import JobView
-from ..ranks.counting import counter
+from ..evidence.counters import counter
 from ..ranks.members import host_of
 from ..records import ServerLoad
 

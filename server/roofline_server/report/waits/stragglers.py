@@ -16,13 +16,13 @@ from ...model.times import durations
 from ...model.values import Provenance, Scope, Value, value
 from ...records import ABSENT, Floats, Table, rows
 from ...store.view import JobView
-from ..ranks.evidence import NEEDED as NEEDED_BY_REPORT
-from ..ranks.evidence import aligned, by_rank, evidence_of, unite, within
-from ..ranks.gathering import check, mode_of
+from ..evidence.barriers import held_in, how_seen, trains, with_waits
+from ..evidence.gathering import check, mode_of
+from ..evidence.ranks import NEEDED as NEEDED_BY_REPORT
+from ..evidence.ranks import aligned, by_rank, evidence_of, unite, within
+from ..evidence.replays import without_replays
 from ..ranks.members import role_order
-from ..ranks.profiled import without_replays
 from ..records import ALL_STEPS, Cause, Imbalance, RankWaits, Steps, Stragglers
-from .barriers import held_in, how_seen, trains, with_waits
 from .servers import load_of, server_times, stopped_share
 
 NEEDED = {

@@ -1,0 +1,102 @@
+"""Which ceilings of the network hold for what a host of a job sends to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ...model.records import RoofPoint
+from ...model.roofline import NETWORK, REVERSE, counts
+from ...model.values import Provenance
+from ...records import NODE_RANK, Ceiling
+from ...store.view import JobView
+from .nodes import ceilings, hosts, late_notes
+
+EVERY_KIND = ("compute", "memory", "network")
+KINDS = {"classic": ("compute", "memory"), NETWORK: ("compute", "network")}  # of ceilings
+NIC, LOOPBACK = "net.nic", "lo"
+
+
+def of_network(view: JobView, host: str, every: Sequence[Ceiling]) -> list[Ceiling]:
+    """To the nodes the job ran on, where these were measured, else what these nodes sent to it; what a job of
+    one node sends leaves no node, so there it is the host's to itself. Where nothing was measured, the speed
+    that the NIC's driver says."""
+    known = [c for c in every if c.kind == "network" and counts(c)]
+    others = set(hosts(view)) - {host}
+    near = [c for c in known if c.peer in (others or {host})] or _reverse(view, host)
+    return near or ([c for c in known if c.peer != host] or _nic(view, host) if others else [])
+
+
+def _reverse(view: JobView, host: str) -> list[Ceiling]:
+    """What the job's other nodes measured when they sent to this one."""
+    return [
+        c._replace(peer=other, operation=REVERSE)
+        for other in hosts(view)
+        for c in ceilings(view, other)
+        if other != host and c.kind == "network" and c.peer == host and counts(c)
+    ]
+
+
+def _nic(view: JobView, host: str) -> list[Ceiling]:
+    """Of the interfaces with a known speed the one that moved most while the job ran."""
+    speed: dict[str, float] = {}
+    moved: dict[str, float] = {}
+    for part in view.parts:
+        if part.rank != NODE_RANK or part.metric.counter_set != "network" or part.instance == LOOPBACK:
+            continue
+        if view.machines[part.node].host == host:
+            if part.metric.name == "nic_link_bytes_per_second" and part.mean:
+                speed[part.instance] = part.mean
+            elif part.metric.name in ("nic_sent_bytes", "nic_received_bytes"):
+                moved[part.instance] = moved.get(part.instance, 0.0) + (part.grown or 0.0)
+    if not speed:
+        return []
+    name = max(speed, key=lambda nic: moved.get(nic, 0.0))
+    method = f"speed of {name} in one direction, as its driver says"
+    reported = int(Provenance.REPORTED)
+    return [
+        Ceiling(NIC, "network", NETWORK, "", 0, speed[name], "byte/s", 0.0, method, 0, provenance=reported)
+    ]
+
+
+def network_note(view: JobView, host: str, network: Sequence[Ceiling]) -> str:
+    """Where the network ceilings hold for other peers than the job's, or for no network."""
+    if any(c.name == NIC for c in network):
+        return f"{network[0].method}: nobody measured it, {to_measure(view, host)} does"
+    peers = {c.peer for c in network if c.peer}
+    if any(c.operation == REVERSE for c in network):
+        from_ = f"the network was measured from {', '.join(sorted(peers))} to {host}, not the other way"
+        return f"{from_}: {to_measure(view, host)} does"
+    if host in peers:
+        return f"measured from {host} to itself, over loopback: this is no network"
+    others = set(hosts(view)) - {host} if peers else set()
+    if not others or not peers or peers & others:
+        return ""
+    return f"the network was measured to {', '.join(sorted(peers))}, where the job has no rank"
+
+
+def to_measure(view: JobView, host: str) -> str:
+    """What measures the network of a host to another of the job; to itself where there is no other."""
+    other = next((name for name in hosts(view) if name != host), host)
+    return f"`roofline-client bench net --from {host} --to {other}`"
+
+
+def network_notes(view: JobView, shown: Collection[str]) -> list[str]:
+    """What to know about the network ceilings of these hosts, and what to run where there are none."""
+    found = {host: of_network(view, host, ceilings(view, host)) for host in hosts(view) if host in shown}
+    notes = [
+        f"network of {host}: {note}"
+        for host, some in found.items()
+        if (note := network_note(view, host, some))
+    ]
+    lacking = [host for host, some in found.items() if not some]
+    if not lacking:
+        return notes
+    more = ", and so for the others" if len(lacking) > 1 else ""
+    return [*notes, f"no network ceiling of {', '.join(lacking)}: run {to_measure(view, lacking[0])}{more}"]
+
+
+def ceiling_notes(view: JobView, kind: str, points: Sequence[RoofPoint]) -> list[str]:
+    """When the ceilings that this kind of roofline is of were measured, and what those of the network hold
+    for."""
+    notes = late_notes(view, KINDS.get(kind, EVERY_KIND))
+    return [*notes, *network_notes(view, {p.host for p in points if p.level == NETWORK})]

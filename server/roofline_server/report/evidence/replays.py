@@ -1,0 +1,124 @@
+"""Steps that Nsight Compute replayed (`run --ncu`): what their kernels did counts, how long it took does not.
+
+A replayed step lasts as long as all the runs of its kernels. So its time, and what counters counted then, is
+left out; its kernels' FLOPs and bytes are held against the mean time of the rank's other steps. In
+synchronous training the others wait for who is replayed: the step is left out of all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ...correlate.steps import OWN
+from ...model.evidence import RankEvidence
+from ...records import Bools, Ints, Table, concatenate, rows, take
+from ...store.view import JobView
+from .ranks import by_rank, where
+
+FACT = "ncu.steps"
+KERNELS = "steps_kernels"
+NO_TIME = "ncu replayed all of these steps: how long they took says nothing of the training"
+
+Tables = Mapping[str, Table]
+
+
+def replayed(view: JobView) -> dict[int, Ints]:
+    """rank -> numbers of its steps that ncu replayed, of ranks that have any."""
+    return {
+        number: found for number, facts in view.facts.items() if len(found := _steps(facts.get(FACT, "")))
+    }
+
+
+def _steps(text: str) -> Ints:
+    """Of "5,100-102"; what is no range is passed over."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        ends = [end for end in (first, last or first) if end.isascii() and end.isdigit() and len(end) < 16]
+        if len(ends) == 2 and 0 <= int(ends[1]) - int(ends[0]) < 10_000:
+            found += range(int(ends[0]), int(ends[1]) + 1)
+    return np.unique(np.array(found, np.int64))
+
+
+def without_replays(view: JobView, mine: Mapping[int, Tables], mode: str) -> dict[int, dict[str, Table]]:
+    """mine: rank -> its step tables in the range that was asked for. The same without what replays drew out;
+    kernels of replayed steps are kept, whichever steps were asked for, with the mean time of the others."""
+    slow = replayed(view)
+    found = {number: dict(tables) for number, tables in mine.items()}
+    if not slow:
+        return found
+    everyone = np.unique(np.concatenate(list(slow.values())))
+    whole = by_rank({name: view.steps[name] for name in ("steps", KERNELS) if name in view.steps})
+    for number in set(found) | set(slow):
+        drawn = everyone if mode == "synchronous" else slow.get(number, everyone[:0])
+        tables = found.setdefault(number, {})
+        kernels = _with_kernels(tables, whole.get(number, {}), slow.get(number, everyone[:0]), drawn)
+        for name, table in tables.items():
+            tables[name] = _uncounted(name, table, np.isin(table["step"], drawn))
+        if rows(kernels):
+            tables[KERNELS] = kernels
+    return found
+
+
+def _uncounted(name: str, table: Table, drawn: Bools) -> Table:
+    """Counters have no reading in replayed steps; other tables lack these rows."""
+    if not drawn.any():
+        return table
+    borders = [column for column in table if column.endswith((".begin", ".end"))]
+    if not borders:
+        return take(table, ~drawn)
+    return {**table, **{column: np.where(drawn, np.nan, table[column]) for column in borders}}
+
+
+def _with_kernels(tables: Tables, whole: Tables, own: Ints, drawn: Ints) -> Table:
+    """Kernels of the rank's steps that were asked for and of all those that ncu replayed of it."""
+    asked = tables.get(KERNELS, {})
+    others = take(asked, ~np.isin(asked["step"], drawn)) if rows(asked) else {}
+    every = where(whole.get(KERNELS, {}), "window", OWN)
+    mine = take(every, np.isin(every["step"], own)) if rows(every) else {}
+    if rows(mine):
+        mine = {**mine, "begin_ns": mine["end_ns"] - _step_ns(tables, whole, drawn)}
+    return concatenate([table for table in (others, mine) if rows(table)])
+
+
+def _step_ns(tables: Tables, whole: Tables, drawn: Ints) -> int:
+    """Mean time of the steps that were asked for and not drawn out, else of all such; 0: there are none."""
+    for one in (tables, whole):
+        steps = where(one.get("steps", {}), "window", OWN)
+        if rows(steps):
+            lasted = (steps["end_ns"] - steps["begin_ns"])[~np.isin(steps["step"], drawn)]
+            if len(lasted):
+                return round(float(lasted.mean()))
+    return 0
+
+
+def told(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
+    """The evidence of `without_replays`, which says itself whose FLOPs are those of replayed steps."""
+    found = dict(evidence)
+    for number in replayed(view).keys() & found.keys():
+        rank = found[number]
+        if rank.kernels is not None:
+            rank = rank._replace(kernels=rank.kernels._replace(profiled=True))
+        if not len(rank.steps.step):
+            rank = rank._replace(reasons={**rank.reasons, "steps": NO_TIME})
+        found[number] = rank
+    return found
+
+
+def notes(view: JobView, ranks: Iterable[int]) -> list[str]:
+    """Which steps of these ranks were replayed, and what that means for a report."""
+    means = "FLOPs and bytes of a step are theirs, times and rates those of the other steps"
+    return [f"ncu replayed {said}: {means}" for said in replayed_steps(view, ranks)]
+
+
+def replayed_steps(view: JobView, ranks: Iterable[int]) -> list[str]:
+    """ "steps 5,100-102 of worker:0, worker:1", of these ranks."""
+    known = replayed(view)
+    said: dict[str, list[str]] = {}
+    for number in ranks:
+        if number in known:
+            key = view.ranks[number]
+            said.setdefault(view.facts[number][FACT], []).append(f"{key.role}:{key.index}")
+    return [f"steps {steps} of {', '.join(names)}" for steps, names in said.items()]
