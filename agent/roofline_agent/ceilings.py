@@ -1,4 +1,4 @@
-"""The ceilings of this node that its agent tells: what `calibrate` and what network benchmarks have left."""
+"""The ceilings of this node that its agent reports: from `calibrate` and from network benchmarks."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Ceilings:
 
     @property
     def measured(self) -> bool:
-        """Whether `calibrate` has left some."""
+        """Whether there are some of `calibrate`."""
         return bool(self._measured)
 
     def all(self) -> tuple[Ceiling, ...]:
         return (*self._measured, *self._net)
 
     def read(self) -> bool:
-        """Load what `calibrate` has left, when it is new; True when it was."""
+        """Load what `calibrate` has kept; True when it is new since the last call."""
         try:
             modified = os.stat(self._path).st_mtime
         except OSError:
@@ -62,5 +62,6 @@ class Ceilings:
         return True
 
     def keep_net(self, new: Sequence[Ceiling]) -> None:
-        """Of a benchmark that has ended. Called from another thread: what it changes is replaced whole."""
+        """Keep the ceilings of a network benchmark that has ended. Called from another thread."""
+        # Replaced whole, so that `all` never sees half of it.
         self._net = kept.keep(self._state, self._machine, new)

@@ -30,21 +30,40 @@ class Config:
     spool_mb: int = 256  # bound of the spool, MiB
     sources: tuple[str, ...] = ()  # empty: all
 
+    @property
+    def interval_ns(self) -> int:
+        return int(self.interval * 1e9)
+
+    def state_directory(self, environ: Mapping[str, str] = os.environ) -> Path:
+        return Path(self.state) if self.state else default_state(environ)
+
+    def socket_path(self, environ: Mapping[str, str] = os.environ) -> Path:
+        return Path(self.socket) if self.socket else default_socket(environ)
+
 
 def load(
     flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, file: Path | None = None
 ) -> Config:
     """Merge all places. Raises ConfigError naming the place, the key and what would be right."""
-    path = file or (Path(environ["ROOFLINE_CONFIG"]) if environ.get("ROOFLINE_CONFIG") else None)
     config = Config()
-    if path is not None:
-        config = _apply(config, _read(path), str(path))
-    config = _apply(config, _from_environ(environ), "the environment (ROOFLINE_*)")
+
+    if file is None and environ.get("ROOFLINE_CONFIG"):
+        file = Path(environ["ROOFLINE_CONFIG"])
+    if file is not None:
+        config = _apply(config, _read_file(file), str(file))
+
+    variables: dict[str, Any] = {}
+    for field in fields(Config):
+        text = environ.get(f"ROOFLINE_{field.name.upper()}")
+        if text:
+            variables[field.name] = text.split(",") if field.name == "sources" else text
+    config = _apply(config, variables, "the environment (ROOFLINE_*)")
+
     given = {key: value for key, value in flags.items() if value not in (None, (), [])}
     return _apply(config, given, "the command line")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_text())
     except OSError as error:
@@ -57,21 +76,24 @@ def _read(path: Path) -> dict[str, Any]:
     return section
 
 
-def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in ("server", "interval", "job", "socket", "state", "spool_mb", "sources"):
-        text = environ.get(f"ROOFLINE_{name.upper()}")
-        if text:
-            found[name] = text.split(",") if name == "sources" else text
-    return found
-
-
 def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
+    """The configuration with the values of one place, each converted and checked."""
     known = {field.name for field in fields(Config)}
     for key in values:
         if key not in known:
             raise ConfigError(f"{place}: unknown setting {key!r}; known are {', '.join(sorted(known))}")
-    return _check(replace(config, **{k: _convert(k, v, place) for k, v in values.items()}), place)
+    config = replace(config, **{key: _convert(key, value, place) for key, value in values.items()})
+
+    if not MIN_INTERVAL_S <= config.interval <= MAX_INTERVAL_S:
+        raise ConfigError(
+            f"{place}: interval = {config.interval} s is outside {MIN_INTERVAL_S} .. {MAX_INTERVAL_S} s"
+        )
+    host, colon, port = config.server.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
+    if config.spool_mb < 1:
+        raise ConfigError(f"{place}: spool_mb = {config.spool_mb} must be at least 1")
+    return config
 
 
 def _convert(key: str, value: Any, place: str) -> Any:
@@ -91,19 +113,6 @@ def _convert(key: str, value: Any, place: str) -> Any:
     return value
 
 
-def _check(config: Config, place: str) -> Config:
-    if not MIN_INTERVAL_S <= config.interval <= MAX_INTERVAL_S:
-        raise ConfigError(
-            f"{place}: interval = {config.interval} s is outside {MIN_INTERVAL_S} .. {MAX_INTERVAL_S} s"
-        )
-    host, colon, port = config.server.rpartition(":")
-    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ConfigError(f"{place}: server = {config.server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
-    if config.spool_mb < 1:
-        raise ConfigError(f"{place}: spool_mb = {config.spool_mb} must be at least 1")
-    return config
-
-
 def default_state(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the agent keeps its spool, identity and ceilings."""
     base = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "/")) / ".local/state")
@@ -115,8 +124,6 @@ def default_socket(environ: Mapping[str, str] = os.environ) -> Path:
     if os.getuid() == 0:
         return Path("/run/roofline/agent.sock")
     runtime = environ.get("XDG_RUNTIME_DIR")
-    return (
-        Path(runtime, "roofline", "agent.sock")
-        if runtime
-        else Path(f"/tmp/roofline-{os.getuid()}/agent.sock")
-    )
+    if runtime:
+        return Path(runtime, "roofline", "agent.sock")
+    return Path(f"/tmp/roofline-{os.getuid()}/agent.sock")

@@ -17,19 +17,19 @@ from pathlib import Path
 from . import __version__
 from .calibrate.records import Ceiling
 from .ceilings import Ceilings
-from .config import Config, default_socket, default_state
-from .errors import ConfigError, Unavailable
+from .config import Config
+from .errors import Unavailable
 from .machine import boot_id, read_machine
 from .marks.listener import Listener
 from .marks.receiver import Intake
 from .netbench.bench import NetBench
 from .ranks.discovery import Discovery
 from .ranks.settings import Tellings
-from .records import Batch, CounterSet, Event, EventKind, SampleBlock, Settings, Source
+from .records import Batch, Event, EventKind, SourceSettings
 from .sampler import Sampler
 from .schedule import Task
-from .sources import SOURCES
-from .sources.namespaces import unseen
+from .sources import make_sources
+from .sources.namespaces import why_unseen
 from .uplink.encoding import Greeting, encode_within
 from .uplink.exporter import Exporter
 from .uplink.spool import Spool
@@ -49,22 +49,24 @@ class Daemon:
 
     def __init__(self, config: Config, environ: Mapping[str, str] = os.environ) -> None:
         """Take what the agent needs. Raises Unavailable or ConfigError when it cannot be had."""
-        self._config = config
-        _raise_descriptor_limit()
+        # One connection per process that marks; the usual soft limit, 1024, is for programs with select().
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self._halt = False
         # Written to by stop(), so that a waiting loop wakes at once.
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self.state = Path(config.state) if config.state else default_state(environ)
-        self._guard = _only_one(self.state)
+        self.state = config.state_directory(environ)
+        self._lock = _lock(self.state)
         self._spool = Spool(self.state / "spool.db", config.spool_mb << 20)
-        self.socket = Path(config.socket) if config.socket else default_socket(environ)
+        self.socket = config.socket_path(environ)
         self._discovery = Discovery(default_job=config.job, socket=self.socket)
         self._listener = Listener(self.socket, everyone=os.getuid() == 0)
         self._intake = Intake(self._listener, self._discovery)
         self._poller = select.poll()
         for descriptor in (self._listener.fileno(), self._wake):
             self._poller.register(descriptor, select.POLLIN)
-        self._sources = make_sources(config, environ)
+        settings = SourceSettings(interval_ns=config.interval_ns, environ=environ)
+        self._sources = make_sources(config.sources, settings)
         self._sampler = Sampler(self._sources)
         self._machine = read_machine()
         self._instance = uuid.uuid4().hex
@@ -78,11 +80,10 @@ class Daemon:
             net_bench=NetBench(self._keep_net_ceilings),
         )
         self._tellings = Tellings()
-        self._blocks: list[SampleBlock] = []
         self._events: list[Event] = []
         self._begin_ns = now = time.monotonic_ns()
         self._scanning = Task(SCAN_NS, now)
-        self._sampling = Task(int(config.interval * 1e9), now)
+        self._sampling = Task(config.interval_ns, now)
         self._batching = Task(BATCH_NS, now + BATCH_NS)
         self._reported_drops = 0
         self._sampled = False
@@ -95,7 +96,13 @@ class Daemon:
 
     def run(self) -> None:
         """Work until stopped, then hand over what is left."""
-        self._announce()
+        log.info("agent %s on %s, marks at %s", __version__, self._machine.host, self.socket)
+        for status in self._sampler.statuses:
+            if not status.works:
+                log.info("source %s is off: %s", status.name, status.reason)
+        if not self._ceilings.measured:
+            log.info("no ceilings yet: run `roofline-agent calibrate` once on this node, when it is idle")
+
         self._exporter.start()
         now = self._begin_ns
         self._events.append(Event(EventKind.AGENT_STARTED, now, now, text=f"agent {__version__} started"))
@@ -103,7 +110,16 @@ class Daemon:
         gc.freeze()
         try:
             while not self._halt:
-                self._round()
+                self._intake.drain()
+                if self._listener.full:
+                    self._intake.welcome()
+                now = time.monotonic_ns()
+                if self._scanning.due(now):
+                    self._scan(now)
+                if self._sampling.due(now):
+                    self._sample()
+                if self._batching.due(now):
+                    self._close_batch()
                 self._wait()
         finally:
             self._finish()
@@ -112,24 +128,15 @@ class Daemon:
         """Until something is due, a stride is over, or a process connects (it may not live for long)."""
         next_ns = min(task.next_ns for task in (self._scanning, self._sampling, self._batching))
         seconds = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
+        if self._intake.connections:
+            seconds = min(STRIDE_S, seconds)
         # Somebody who cannot be taken in would keep the socket readable and this loop awake.
         self._poller.modify(self._listener.fileno(), 0 if self._listener.full else select.POLLIN)
-        if self._poller.poll(1000 * (min(STRIDE_S, seconds) if self._intake.connections else seconds)):
+        if self._poller.poll(1000 * seconds):
             self._intake.welcome()
-
-    def _round(self) -> None:
-        self._intake.drain()
-        if self._listener.full:
-            self._intake.welcome()
-        now = time.monotonic_ns()
-        if self._scanning.due(now):
-            self._scan(now)
-        if self._sampling.due(now):
-            self._sample()
-        if self._batching.due(now):
-            self._close_batch()
 
     def _scan(self, now: int) -> None:
+        """Find the ranks that have started or ended."""
         started, gone = self._discovery.scan()
         for rank in started:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
@@ -140,11 +147,11 @@ class Daemon:
         if started:
             found = [(rank, self._discovery.environment(rank)) for rank in started]
             self._events += self._tellings.of(found, list(self._discovery.ranks.values()), now)
-            self._events += [
-                Event(EventKind.FACT, now, now, rank, text=f"source.tcp={why}")
-                for rank in started
-                if "tcp" in self._sources and (why := unseen(str(self._discovery.proc), rank.pid))
-            ]
+        if "tcp" in self._sources:
+            for rank in started:
+                why = why_unseen(str(self._discovery.proc), rank.pid)
+                if why:
+                    self._events.append(Event(EventKind.FACT, now, now, rank, text=f"source.tcp={why}"))
 
     def _sample(self) -> None:
         ranks = list(self._discovery.ranks.values())
@@ -154,16 +161,14 @@ class Daemon:
             self._sampler.ask(ranks)
         self._sampled = bool(ranks)
 
-    def _take_samples(self, wait_s: float) -> None:
-        blocks, events = self._sampler.take(wait_s)
-        self._blocks.extend(blocks)
-        self._events.extend(events)
-
     def _close_batch(self) -> None:
+        """Put everything since the last batch into the spool, and have it sent."""
         end = time.monotonic_ns()
         self._intake.drain()
-        self._take_samples(ROWS_S)
+        self._sampler.wait(ROWS_S)
+        samples, failures = self._sampler.take()
         marks, calls, events = self._intake.take(end)
+        events = [*self._events, *failures, *events]
         dropped = self._spool.dropped - self._reported_drops
         if dropped:
             self._reported_drops += dropped
@@ -171,14 +176,15 @@ class Daemon:
         batch = Batch(
             self._begin_ns,
             end,
-            merge(self._blocks),
+            samples,
             marks,
             calls,
-            [*self._events, *events],
+            events,
             list(self._discovery.ranks.values()),
             self._intake.take_spans(),
         )
-        self._blocks, self._events, self._begin_ns = [], [], end
+        self._events, self._begin_ns = [], end
+
         sequence = self._spool.next_sequence()
         try:
             self._spool.append(sequence, encode_within(batch, sequence))
@@ -193,10 +199,11 @@ class Daemon:
             self._exporter.greet_again()
 
     def _finish(self) -> None:
+        """One last batch, and time for the server to take it."""
         self._intake.drain()
         self._scan(time.monotonic_ns())
         self._sample()
-        self._take_samples(LAST_ROWS_S)
+        self._sampler.wait(LAST_ROWS_S)
         self._close_batch()
         if not self._exporter.drain(DRAIN_S):
             log.warning("the server has not taken everything; the rest waits in %s", self.state)
@@ -204,7 +211,7 @@ class Daemon:
         self._sampler.close()
         self._listener.close()
         self._spool.close()
-        os.close(self._guard)
+        os.close(self._lock)
 
     def _greeting(self) -> Greeting:
         return Greeting(
@@ -226,35 +233,9 @@ class Daemon:
         self._ceilings.keep_net(new)
         self._exporter.greet_again()
 
-    def _announce(self) -> None:
-        log.info("agent %s on %s, marks at %s", __version__, self._machine.host, self.socket)
-        for status in self._sampler.statuses:
-            if not status.works:
-                log.info("source %s is off: %s", status.name, status.reason)
-        if not self._ceilings.measured:
-            log.info("no ceilings yet: run `roofline-agent calibrate` once on this node, when it is idle")
 
-
-def make_sources(config: Config, environ: Mapping[str, str]) -> dict[str, Source]:
-    """The sources the configuration asks for, all by default. Raises ConfigError for an unknown name."""
-    names = config.sources or tuple(SOURCES)
-    unknown = [name for name in names if name not in SOURCES]
-    if unknown:
-        raise ConfigError(f"unknown source {unknown[0]!r}; known are {', '.join(SOURCES)}")
-    settings = Settings(interval_ns=int(config.interval * 1e9), environ=environ)
-    return {name: SOURCES[name](settings) for name in names}
-
-
-def merge(blocks: list[SampleBlock]) -> list[SampleBlock]:
-    """One block per counter set, rows in the order they came."""
-    rows: dict[CounterSet, SampleBlock] = {}
-    for block in blocks:
-        rows.setdefault(block.counter_set, SampleBlock(block.counter_set, [])).rows.extend(block.rows)
-    return list(rows.values())
-
-
-def _only_one(state: Path) -> int:
-    # Two agents with one identity would share one sequence; the lock goes with the process.
+def _lock(state: Path) -> int:
+    """The descriptor of the state directory's lock: two agents with one identity would share one sequence."""
     try:
         state.mkdir(parents=True, exist_ok=True)
         lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -270,9 +251,3 @@ def _only_one(state: Path) -> int:
             f"another agent already works with {state}; stop it, or choose another --state"
         ) from None
     return lock
-
-
-def _raise_descriptor_limit() -> None:
-    # One connection per process that marks; the usual soft limit of 1024 is for programs that use select().
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

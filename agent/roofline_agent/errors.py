@@ -1,16 +1,18 @@
-"""Errors of the agent.
+"""Errors of the agent; the command line prints one as a line and exits with its code.
 
-AgentError
+AgentError                                                               exit 1
+├── CalibrationError ceilings cannot be measured or read (calibrate/)    exit 1
+├── RecordedError    a recorded file cannot be read (recorded/)          exit 1
 ├── ConfigError      a setting or its file is wrong                      exit 3
 ├── Unreachable      the server does not answer                          exit 4
-└── Unavailable      a local thing cannot be had: directory, socket      exit 6
+└── Unavailable      a directory, socket or lock cannot be had           exit 6
 """
 
 from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base of all errors the agent reports to people; the text says what, why and what next."""
+    """Base of all errors that a user sees; the text says what, why and what next."""
 
     exit_code = 1
 

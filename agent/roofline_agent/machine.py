@@ -25,10 +25,18 @@ def read_machine(proc: Path = Path("/proc")) -> Machine:
         cpuinfo = (proc / "cpuinfo").read_text()
     except OSError:
         cpuinfo = ""
+    cpu_model = ""
+    sockets: set[str] = set()
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            cpu_model = cpu_model or value.strip()
+        elif key.strip() == "physical id":
+            sockets.add(value.strip())
     return Machine(
         host=platform.node(),
-        cpu_model=_first(cpuinfo, "model name"),
-        sockets=len(_all(cpuinfo, "physical id")) or 1,
+        cpu_model=cpu_model,
+        sockets=len(sockets) or 1,
         cores=psutil.cpu_count(logical=False) or 0,
         cpus=psutil.cpu_count() or 0,
         memory_bytes=int(psutil.virtual_memory().total),
@@ -42,16 +50,3 @@ def boot_id(proc: Path = Path("/proc")) -> str:
         return (proc / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def _first(cpuinfo: str, key: str) -> str:
-    for line in cpuinfo.splitlines():
-        name, colon, value = line.partition(":")
-        if colon and name.strip() == key:
-            return value.strip()
-    return ""
-
-
-def _all(cpuinfo: str, key: str) -> set[str]:
-    pairs = (line.partition(":") for line in cpuinfo.splitlines())
-    return {value.strip() for name, colon, value in pairs if colon and name.strip() == key}

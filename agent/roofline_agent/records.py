@@ -185,7 +185,7 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-class Settings(NamedTuple):
+class SourceSettings(NamedTuple):
     """What a source may want to know when it is made."""
 
     proc: str = "/proc"

@@ -10,26 +10,19 @@ class Task:
     """Something due every `period_ns`, evenly spaced: a late round is skipped, not made up for."""
 
     def __init__(self, period_ns: int, first_ns: int) -> None:
-        self._period_ns = period_ns
-        self._next_ns = first_ns
-
-    @property
-    def period_ns(self) -> int:
-        return self._period_ns
+        self.period_ns = period_ns  # set it with `change`
+        self.next_ns = first_ns
 
     def change(self, period_ns: int, now_ns: int) -> None:
         """Another period from now on; a shorter one does not wait for the old one's end."""
-        self._period_ns = period_ns
-        self._next_ns = min(self._next_ns, now_ns + period_ns)
-
-    @property
-    def next_ns(self) -> int:
-        return self._next_ns
+        self.period_ns = period_ns
+        self.next_ns = min(self.next_ns, now_ns + period_ns)
 
     def due(self, now_ns: int) -> bool:
         """Whether it is to be done now; if so the next time is set."""
-        early = now_ns + min(SLACK_NS, self._period_ns // SLACK_SHARE)
-        if early < self._next_ns:
+        early_ns = now_ns + min(SLACK_NS, self.period_ns // SLACK_SHARE)
+        if early_ns < self.next_ns:
             return False
-        self._next_ns += self._period_ns * (1 + max(0, now_ns - self._next_ns) // self._period_ns)
+        periods = 1 + max(0, now_ns - self.next_ns) // self.period_ns
+        self.next_ns += periods * self.period_ns
         return True

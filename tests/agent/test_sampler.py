@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from roofline_agent.daemon import merge
 from roofline_agent.records import (
     CounterSet,
     EventKind,
@@ -15,7 +14,7 @@ from roofline_agent.records import (
     Rank,
     Sample,
     SampleBlock,
-    Settings,
+    SourceSettings,
 )
 from roofline_agent.records import SourceStatus as Status
 from roofline_agent.sampler import FAILURES, Sampler
@@ -179,7 +178,7 @@ def test_source_that_fails_to_close_harms_no_other() -> None:
 
 
 def test_example_to_copy_works() -> None:
-    source = ExampleSource(Settings())
+    source = ExampleSource(SourceSettings())
     sampler = Sampler({"example": source})
     sampler.sample([RANK])
     ((block,), events) = sampler.sample([RANK])
@@ -188,10 +187,14 @@ def test_example_to_copy_works() -> None:
     sampler.close()
 
 
-def test_blocks_of_one_set_are_merged_in_order() -> None:
-    a, b = Made("a").counter_set, Made("b").counter_set
-    one, two, three = (Sample(RANK, n, (n,)) for n in (1, 2, 3))
-    blocks = [SampleBlock(a, [one]), SampleBlock(b, [two]), SampleBlock(a, [three])]
-    assert merge(blocks) == [SampleBlock(a, [one, three]), SampleBlock(b, [two])]
-    assert blocks[0].rows == [one], "what was given stays as it is"
-    assert merge([]) == []
+def test_rounds_between_two_takes_make_one_block_a_counter_set_in_order() -> None:
+    source = ExampleSource(SourceSettings())
+    sampler = Sampler({"example": source, "good": Made("good")})
+    for _ in range(3):
+        sampler.ask([RANK])
+        sampler.wait(10)
+    blocks, _ = sampler.take()
+    assert {block.counter_set.name: len(block.rows) for block in blocks} == {"example": 3, "good": 3}
+    assert [row.values for row in blocks[0].rows] == [(1,), (2,), (3,)]
+    assert sampler.take() == ([], [])
+    sampler.close()

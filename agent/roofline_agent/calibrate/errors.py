@@ -5,6 +5,8 @@ CalibrationError    the message says what happened, why, and what to do next
 
 from __future__ import annotations
 
+from ..errors import AgentError
 
-class CalibrationError(Exception):
+
+class CalibrationError(AgentError):
     """The ceilings could not be measured or read. No ceiling is made up in their place."""

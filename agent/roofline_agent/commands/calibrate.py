@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from .options import load_config
 
 
 def calibrate(
@@ -54,15 +54,13 @@ def calibrate(
     """
     from ..calibrate import command
     from ..ceilings import ceilings_path
-    from ..config import default_state, load
 
     if full and quick:
         raise typer.BadParameter("not together with --quick", param_hint="--full")
     if python is not None and shutil.which(python) is None:
         # Before anything is measured: what an earlier run found with it would be replaced by nothing.
         raise typer.BadParameter(f"{python!r} is no program that can be run", param_hint="--python")
-    config = load(context.obj[1], os.environ, context.obj[0])
-    state = Path(config.state) if config.state else default_state()
+    state = load_config(context).state_directory()
     effort = "full" if full else "quick" if quick else "normal"
     order = command.Order(ceilings_path(state), effort, compare, python, as_json, force)
     try:

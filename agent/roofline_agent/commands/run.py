@@ -104,7 +104,7 @@ def run(
     from ..run import launch, wrapper
     from ..run.rank_environment import Naming
 
-    settings = context.obj[1]
+    settings = context.obj.flags
     said = _tags(tag or (), experiment)
     more: dict[str, Any] = {
         "profiled": _steps_to_profile(ncu, steps, step_regex),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ..records import Settings, Source
+from ..errors import ConfigError
+from ..records import Source, SourceSettings
 from .cgroup import CgroupSource
 from .dcgm import DcgmSource
 from .likwid import LikwidSource
@@ -18,7 +19,7 @@ from .rapl import RaplSource
 from .resctrl import ResctrlSource
 from .tcp import TcpSource
 
-SOURCES: dict[str, Callable[[Settings], Source]] = {
+SOURCES: dict[str, Callable[[SourceSettings], Source]] = {
     "process": ProcessSource,
     "tcp": TcpSource,
     "perf": PerfSource,
@@ -32,3 +33,11 @@ SOURCES: dict[str, Callable[[Settings], Source]] = {
     "gpu": NvmlSource,
     "dcgm": DcgmSource,
 }
+
+
+def make_sources(names: Sequence[str], settings: SourceSettings) -> dict[str, Source]:
+    """The named sources, all without names. Raises ConfigError for an unknown one."""
+    for name in names:
+        if name not in SOURCES:
+            raise ConfigError(f"unknown source {name!r}; known are {', '.join(SOURCES)}")
+    return {name: SOURCES[name](settings) for name in names or SOURCES}

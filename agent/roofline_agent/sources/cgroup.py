@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
 from .cgroup_tree import (
     Level,
     Mount,
@@ -93,7 +93,7 @@ class CgroupSource:
     measures = False
     counter_set = CounterSet("cgroup", METRICS)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._proc, self._sys = settings.proc, settings.sys
         self._mounts: list[Mount] = []
         self._groups: dict[_Key, _Group] = {}

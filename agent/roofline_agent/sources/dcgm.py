@@ -19,7 +19,7 @@ from ..recorded.dcgm import reader as exposition
 from ..recorded.dcgm.fields import field
 from ..recorded.errors import RecordedError
 from ..recorded.text import Text
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
 from .nvml_gpm import without_silent_zeros
 
 DEFAULT = "http://127.0.0.1:9400/metrics"
@@ -59,7 +59,7 @@ class DcgmSource:
     measures = True
     counter_set = CounterSet("dcgm", METRICS)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._asked_for = settings.environ.get("ROOFLINE_DCGM", "")
         address = self._asked_for or DEFAULT
         self._address = address if "://" in address else f"http://{address}"

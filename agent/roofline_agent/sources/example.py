@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, SourceSettings, SourceStatus
 
 
 class ExampleSource:
@@ -27,7 +27,7 @@ class ExampleSource:
     # Every metric with kind, unit, scope and provenance; add it to docs/metrics.md too.
     counter_set = CounterSet("example", (Metric("looks", MetricKind.CUMULATIVE, "1"),))
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         # The outside world comes in through settings (the /proc root, the interval, the environment).
         self._settings = settings
         self._looks: dict[int, int] = {}

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..child_process import bare_environment
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
 from .likwid_timeline import Point, Timeline, counted, header_of, parse_row
 from .perf import PerfSource
 from .perf_stat.complaints import Complaints
@@ -39,7 +39,7 @@ class LikwidSource:
     fills = "DRAM bytes per socket and so measured intensity, where perf may not count them"
     measures = True  # a tool that reads machine registers
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._likwid = settings.environ.get("ROOFLINE_LIKWID", "likwid-perfctr")
         self._settings = settings
         self._interval_ms = max(MIN_INTERVAL_MS, settings.interval_ns // 1_000_000)

@@ -21,7 +21,7 @@ def namespace_of(proc: str, pid: int) -> int:
         return 0
 
 
-def unseen(proc: str, pid: int) -> str:
+def why_unseen(proc: str, pid: int) -> str:
     """Why the traffic of a process cannot be seen; empty when it can."""
     if namespace_of(proc, pid) in (0, namespace_of("/proc", os.getpid())):
         return ""

@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
 from .files import MOST, KeptFile, as_number, names_in, read_once, within
 
 METRICS = (
@@ -114,7 +114,7 @@ class NetworkSource:
     measures = False
     counter_set = CounterSet("network", METRICS)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._proc = settings.proc
         self._class = f"{settings.sys}/class/net"
         self._cards = f"{settings.sys}/class/infiniband"

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
 from .files import MOST, KeptFile, as_number, names_in
 
 METRICS = (
@@ -74,7 +74,7 @@ class NodeSource:
     measures = False
     counter_set = CounterSet("node", METRICS)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._stat = KeptFile(f"{settings.proc}/stat", 256)
         self._memory = KeptFile(f"{settings.proc}/meminfo", 512)
         self._pressure = [KeptFile(f"{settings.proc}/pressure/{name}", 128) for name in _PRESSURES]

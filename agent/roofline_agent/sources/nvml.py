@@ -14,7 +14,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..records import CounterSet, Metric, MetricKind, Provenance, Rank, Sample, Scope, Settings, SourceStatus
+from ..records import (
+    CounterSet,
+    Metric,
+    MetricKind,
+    Provenance,
+    Rank,
+    Sample,
+    Scope,
+    SourceSettings,
+    SourceStatus,
+)
 from .gpu_users import user_of
 from .nvml_device import Gpu, Lost
 from .nvml_gpm import GPM_METRICS
@@ -62,7 +72,7 @@ class NvmlSource:
     counter_set = CounterSet("gpu", METRICS)
 
     def __init__(
-        self, settings: Settings, load: Callable[[], Any] = lambda: importlib.import_module("pynvml")
+        self, settings: SourceSettings, load: Callable[[], Any] = lambda: importlib.import_module("pynvml")
     ) -> None:
         self._proc = Path(settings.proc)
         self._load = load

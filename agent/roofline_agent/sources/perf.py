@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ..events import Family, HardwareEvent, for_cpu
 from ..events.cpu import identify
-from ..records import Rank, Sample, Settings, SourceStatus
+from ..records import Rank, Sample, SourceSettings, SourceStatus
 from .perf_stat import permission, probe
 from .perf_stat.complaints import Complaints
 from .perf_stat.groups import Group, grouped, spelled
@@ -34,7 +34,7 @@ class PerfSource:
     fills = "measured FLOPs, cycles and instructions per step; lower bound of DRAM bytes"
     measures = True  # it tries its events with perf, which may hang
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._perf = settings.environ.get("ROOFLINE_PERF", "perf")
         self._proc = settings.proc
         self._pace = Pace(settings.interval_ns)

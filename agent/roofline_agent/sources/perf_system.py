@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 
 from ..events import HardwareEvent, UncoreEvent, for_cpu
 from ..events.cpu import identify
-from ..records import Rank, Sample, Scope, Settings, SourceStatus
+from ..records import Rank, Sample, Scope, SourceSettings, SourceStatus
 from .perf_stat import permission, probe
 from .perf_stat.complaints import Complaints
 from .perf_stat.pace import Pace
@@ -35,7 +35,7 @@ class PerfSystemSource:
     fills = "DRAM bytes per socket and so measured intensity"
     measures = True  # it tries its events with perf, which may hang
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._perf = settings.environ.get("ROOFLINE_PERF", "perf")
         self._proc = settings.proc
         self._sys = settings.sys

@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, SourceSettings, SourceStatus
 from .files import read_once
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -63,7 +63,7 @@ class ProcessSource:
     measures = False
     counter_set = CounterSet("process", METRICS)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._proc = settings.proc
         self._accounts_waits = accounts_waits(settings.proc)
         self._open: dict[tuple[int, int], _Files] = {}

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
 from .files import CounterFile, as_number, cpu_flags, names_in, read_once
 
 METRICS = (
@@ -55,7 +55,7 @@ class RaplSource:
     measures = False
     counter_set = CounterSet("rapl", METRICS)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._root = f"{settings.sys}/class/powercap"
         self._proc = settings.proc
         self._sockets: dict[int, _Socket] | None = None

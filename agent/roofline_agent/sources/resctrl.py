@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
 from .files import CounterFile, as_number, cpu_flags, names_in, read_once, within
 
 METRICS = (
@@ -74,7 +74,7 @@ class ResctrlSource:
     measures = False
     counter_set = CounterSet("resctrl", METRICS)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._root = f"{settings.sys}/fs/resctrl"
         self._proc = settings.proc
         self._sockets = sockets_of_caches(f"{settings.sys}/devices/system/cpu")

@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Settings, SourceStatus
+from ..records import CounterSet, Metric, MetricKind, Rank, Sample, SourceSettings, SourceStatus
 from .namespaces import Lists, namespace_of
 from .peers import Peers
 from .sock_diag import Connection, list_connections
@@ -122,7 +122,7 @@ def _sum(column: Sequence[int | None]) -> int | None:
 class TcpSource:
     """Counter set "tcp": four times a second at most, a row per rank and a row for each of its peers.
 
-    None for a rank in another network namespace that the agent may not enter (namespaces.unseen).
+    None for a rank in another network namespace that the agent may not enter (namespaces.why_unseen).
     """
 
     name = "tcp"
@@ -130,7 +130,7 @@ class TcpSource:
     measures = False
     counter_set = CounterSet("tcp", METRICS)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._proc = settings.proc
         self._peers = Peers(settings.proc)
         self._traffic: dict[tuple[int, int], _Traffic] = {}

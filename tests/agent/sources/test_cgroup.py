@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import rmtree
 
 import pytest
-from roofline_agent.records import Rank, Settings
+from roofline_agent.records import Rank, SourceSettings
 from roofline_agent.sources.cgroup import CgroupSource
 from roofline_agent.sources.cgroup_tree import Level, levels, parse_membership, parse_mounts
 
@@ -276,7 +276,7 @@ def test_child_that_is_throttled_here_is_seen_throttled() -> None:
         command = [sys.executable, "-c", "while True: pass"]
         with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
             (directory / "cgroup.procs").write_text(str(child.pid))
-            source = CgroupSource(Settings())
+            source = CgroupSource(SourceSettings())
             rank = Rank("j", "worker", 0, child.pid, 1)
             first = only(look(source, [rank]))
             assert first["cgroup_cpu_limit"] == 0.2

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from roofline_agent.records import MetricKind, Sample, Settings
+from roofline_agent.records import MetricKind, Sample, SourceSettings
 from roofline_agent.sources import SOURCES, dcgm
 from roofline_agent.sources.dcgm import METRICS, DcgmSource
 
@@ -74,7 +74,7 @@ def exporter() -> Iterator[Exporter]:
 
 
 def source(address: str) -> DcgmSource:
-    return DcgmSource(Settings(environ={"ROOFLINE_DCGM": address}))
+    return DcgmSource(SourceSettings(environ={"ROOFLINE_DCGM": address}))
 
 
 def values(row: Sample) -> dict[str, float]:

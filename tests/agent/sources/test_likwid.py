@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.records import Rank, Sample, Scope, Settings, SourceStatus
+from roofline_agent.records import Rank, Sample, Scope, SourceSettings, SourceStatus
 from roofline_agent.sources.likwid import LikwidSource, first_cpus, why_not
 from roofline_agent.sources.likwid_timeline import Header, Point, Timeline, counted, header_of, parse_row
 
@@ -64,7 +64,7 @@ def source_of(tmp_path: Path, tool: Path | str, perf_value: str = "<not supporte
         (topology / "physical_package_id").write_text(f"{socket}\n")
     environ = {"ROOFLINE_PERF": str(perf), "ROOFLINE_LIKWID": str(tool)}
     proc = proc_tree(tmp_path / "proc", intel(0x8F))
-    return LikwidSource(Settings(proc=str(proc), sys=str(sys), environ=environ))
+    return LikwidSource(SourceSettings(proc=str(proc), sys=str(sys), environ=environ))
 
 
 def status_of(tmp_path: Path, measuring: str) -> SourceStatus:
@@ -244,7 +244,7 @@ def test_timeline_without_a_header_has_no_rows(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("likwid-perfctr") is None, reason="LIKWID is not installed")
 def test_real_likwid_says_what_it_can() -> None:
-    source = LikwidSource(Settings(environ=os.environ))
+    source = LikwidSource(SourceSettings(environ=os.environ))
     status = source.probe()
     assert status.works or status.reason
     try:

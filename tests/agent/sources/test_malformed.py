@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.records import Rank, Settings, Source
+from roofline_agent.records import Rank, Source, SourceSettings
 from roofline_agent.sources.cgroup import CgroupSource
 from roofline_agent.sources.network import NetworkSource
 from roofline_agent.sources.node import NodeSource
@@ -21,7 +21,7 @@ from . import test_cgroup, test_network, test_node, test_rapl, test_resctrl
 from .trees import settings, write
 
 RANK = Rank("j", "worker", 0, 100, 1)
-TREES: dict[Callable[[Settings], Source], dict[str, str]] = {
+TREES: dict[Callable[[SourceSettings], Source], dict[str, str]] = {
     NodeSource: test_node.FILES,
     RaplSource: test_rapl.TWO_SOCKETS,
     NetworkSource: {
@@ -62,7 +62,7 @@ def spoil(path: Path, content: object) -> None:
 
 @pytest.mark.parametrize("make", TREES, ids=lambda make: make.name)
 @given(data=st.data())
-def test_source_outlives_any_file(make: Callable[[Settings], Source], data: st.DataObject) -> None:
+def test_source_outlives_any_file(make: Callable[[SourceSettings], Source], data: st.DataObject) -> None:
     files = TREES[make]
     with TemporaryDirectory() as root:
         write(Path(root), files)

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.records import Settings
+from roofline_agent.records import SourceSettings
 from roofline_agent.sources.network import METRICS, NetworkSource, parse_interfaces
 
 from tests.fakes import wait_for
@@ -195,7 +195,7 @@ def test_port_of_a_card_that_is_pulled_out_has_no_row(source: NetworkSource, tmp
 
 
 def test_transfer_on_the_loopback_is_counted() -> None:
-    source = NetworkSource(Settings())
+    source = NetworkSource(SourceSettings())
     assert source.probe().works
     before = look(source)["lo"]
     with (
@@ -216,7 +216,7 @@ def test_transfer_on_the_loopback_is_counted() -> None:
 
 
 def test_this_machine_is_seen_as_psutil_sees_it() -> None:
-    source = NetworkSource(Settings())
+    source = NetworkSource(SourceSettings())
 
     def alike() -> bool:
         before = psutil.net_io_counters(pernic=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.records import Settings
+from roofline_agent.records import SourceSettings
 from roofline_agent.sources.node import (
     METRICS,
     NodeSource,
@@ -133,7 +133,7 @@ def test_at_most_sixteen_of_many_cpus_are_asked_for_their_clock(tmp_path: Path, 
 
 
 def test_this_machine_is_seen_as_psutil_sees_it() -> None:
-    source = NodeSource(Settings())
+    source = NodeSource(SourceSettings())
     if not source.probe().works:
         pytest.skip(source.probe().reason)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from roofline_agent.records import MetricKind, Provenance, Rank, Sample, Scope, Settings
+from roofline_agent.records import MetricKind, Provenance, Rank, Sample, Scope, SourceSettings
 from roofline_agent.sources import SOURCES, nvml_device, nvml_gpm
 from roofline_agent.sources.gpu_users import user_of
 from roofline_agent.sources.nvml import METRICS, NvmlSource
@@ -32,7 +32,7 @@ def close_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def source(tmp_path: Path, *gpus: FakeGpu, **more: Any) -> NvmlSource:
     library = FakeNvml(*gpus, **more)
-    made = NvmlSource(Settings(proc=str(tmp_path)), lambda: library)
+    made = NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: library)
     made.probe()
     return made
 
@@ -247,7 +247,7 @@ def no_package() -> Any:
 
 
 def test_missing_package_is_advised_where_there_is_a_driver(tmp_path: Path) -> None:
-    made = NvmlSource(Settings(proc=str(tmp_path)), no_package)
+    made = NvmlSource(SourceSettings(proc=str(tmp_path)), no_package)
     status = made.probe()
     assert not status.works and "where there are GPUs" in status.advice
     assert "no NVIDIA driver" in status.reason
@@ -258,22 +258,22 @@ def test_missing_package_is_advised_where_there_is_a_driver(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("error", [9, 12])
 def test_missing_driver_is_said(tmp_path: Path, error: int) -> None:
-    status = NvmlSource(Settings(proc=str(tmp_path)), lambda: FakeNvml(broken=error)).probe()
+    status = NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: FakeNvml(broken=error)).probe()
     assert (status.works, status.reason) == (False, "no NVIDIA driver is loaded here")
 
 
 def test_library_that_does_not_fit_its_driver_is_said(tmp_path: Path) -> None:
-    status = NvmlSource(Settings(proc=str(tmp_path)), lambda: FakeNvml(broken=18)).probe()
+    status = NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: FakeNvml(broken=18)).probe()
     assert not status.works and status.advice == "look at `nvidia-smi`"
 
 
 def test_node_without_gpus_has_no_source(tmp_path: Path) -> None:
-    assert not NvmlSource(Settings(proc=str(tmp_path)), lambda: FakeNvml()).probe().works
+    assert not NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: FakeNvml()).probe().works
 
 
 def test_close_gives_everything_back(tmp_path: Path) -> None:
     library = FakeNvml(FakeGpu(), FakeGpu())
-    made = NvmlSource(Settings(proc=str(tmp_path)), lambda: library)
+    made = NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: library)
     made.probe()
     made.sample([])
     assert (library.open, library.samples) == (1, 4)
@@ -303,11 +303,11 @@ def test_real_package_has_what_is_asked_of_it() -> None:
 
 
 SAMPLE_TWICE = """
-from roofline_agent.records import Settings
+from roofline_agent.records import SourceSettings
 from roofline_agent.sources import nvml_gpm
 from roofline_agent.sources.nvml import METRICS, NvmlSource
 nvml_gpm.LEAST_APART_NS = 0
-source = NvmlSource(Settings())
+source = NvmlSource(SourceSettings())
 assert source.probe().works
 source.sample([])
 (row,) = source.sample([])

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from roofline_agent.events import HardwareEvent
-from roofline_agent.records import CounterSet, Provenance, Rank, Sample, Settings, SourceStatus
+from roofline_agent.records import CounterSet, Provenance, Rank, Sample, SourceSettings, SourceStatus
 from roofline_agent.sources.perf import PerfSource
 from roofline_agent.sources.perf_stat.groups import grouped
 from roofline_agent.sources.perf_stat.probe import PER_PROCESS, Counted, tried
@@ -33,7 +33,9 @@ SKYLAKE_SP, SAPPHIRE_RAPIDS, ALDER_LAKE = intel(0x55), intel(0x8F), intel(0x97)
 
 
 def source_of(perf: Path | str, proc: Path | str = "/proc", interval_ns: int = 10**9) -> PerfSource:
-    return PerfSource(Settings(proc=str(proc), interval_ns=interval_ns, environ={"ROOFLINE_PERF": str(perf)}))
+    return PerfSource(
+        SourceSettings(proc=str(proc), interval_ns=interval_ns, environ={"ROOFLINE_PERF": str(perf)})
+    )
 
 
 def status_of(perf: Path | str, proc: Path | str = "/proc") -> SourceStatus:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.events import HardwareEvent, UncoreEvent
-from roofline_agent.records import Rank, Sample, Scope, Settings
+from roofline_agent.records import Rank, Sample, Scope, SourceSettings
 from roofline_agent.sources.perf_stat.probe import PER_SOCKET, Counted, tried
 from roofline_agent.sources.perf_system import PerfSystemSource, matching, named
 
@@ -21,7 +21,9 @@ RANK = Rank("j", "worker", 0, os.getpid(), 1)
 
 
 def source_of(perf: Path | str, proc: Path, sys: Path) -> PerfSystemSource:
-    return PerfSystemSource(Settings(proc=str(proc), sys=str(sys), environ={"ROOFLINE_PERF": str(perf)}))
+    return PerfSystemSource(
+        SourceSettings(proc=str(proc), sys=str(sys), environ={"ROOFLINE_PERF": str(perf)})
+    )
 
 
 def on(
@@ -222,7 +224,7 @@ def test_real_perf_per_socket() -> None:
         works = False
     if not works:
         pytest.skip("perf may not count for the whole node here")
-    source = PerfSystemSource(Settings(interval_ns=20_000_000))
+    source = PerfSystemSource(SourceSettings(interval_ns=20_000_000))
     source.use([Counted(event.perf, event)])
     rows = collect(source, 5)
     first = [row for row in rows if row.instance == rows[0].instance]

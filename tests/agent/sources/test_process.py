@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.records import Rank, Settings
+from roofline_agent.records import Rank, SourceSettings
 from roofline_agent.sources.process import METRICS, ProcessSource, accounts_waits
 
 from tests.fakes import ended, wait_for
@@ -28,7 +28,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def source() -> Iterator[ProcessSource]:
-    source = ProcessSource(Settings())
+    source = ProcessSource(SourceSettings())
     yield source
     source.close()
 
@@ -119,7 +119,7 @@ def test_one_that_has_gone_costs_the_others_nothing(source: ProcessSource) -> No
 
 
 def test_files_of_ranks_that_left_are_closed(child: subprocess.Popen[bytes]) -> None:
-    source = ProcessSource(Settings())
+    source = ProcessSource(SourceSettings())
     before = len(os.listdir("/proc/self/fd"))
     source.sample([rank_of(child)])
     assert len(os.listdir("/proc/self/fd")) == before + 4, "stat, statm, io, and schedstat of one thread"
@@ -132,7 +132,7 @@ def test_storage_is_absent_where_io_is_hidden(tmp_path: Path) -> None:
     directory.mkdir()
     for name in ("stat", "statm"):
         (directory / name).write_bytes(Path("/proc/self", name).read_bytes())
-    source = ProcessSource(Settings(proc=str(tmp_path)))
+    source = ProcessSource(SourceSettings(proc=str(tmp_path)))
     (sample,) = source.sample([Rank("j", "worker", 0, os.getpid(), 1)])
     source.close()
     values = dict(zip((metric.name for metric in METRICS), sample.values, strict=True))
@@ -186,7 +186,7 @@ def test_wait_of_threads_is_absent_where_the_kernel_keeps_none(tmp_path: Path) -
     assert not accounts_waits(str(tmp_path))
     (directory / "schedstat").write_text("101540 0 2\n")
     assert accounts_waits(str(tmp_path))
-    status = ProcessSource(Settings(proc=str(tmp_path / "nothing"))).probe()
+    status = ProcessSource(SourceSettings(proc=str(tmp_path / "nothing"))).probe()
     assert status.works and "no cpu_wait_ns" in status.reason
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.records import MetricKind, Scope, Settings
+from roofline_agent.records import MetricKind, Scope, SourceSettings
 from roofline_agent.sources.files import CounterFile
 from roofline_agent.sources.rapl import METRICS, RaplSource
 
@@ -170,7 +170,7 @@ def test_files_are_closed(tmp_path: Path) -> None:
 
 
 def test_energy_of_this_machine_grows() -> None:
-    source = RaplSource(Settings())
+    source = RaplSource(SourceSettings())
     status = source.probe()
     if not status.works:
         pytest.skip(status.reason)

@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 
 import pytest
-from roofline_agent.records import Settings
+from roofline_agent.records import SourceSettings
 from roofline_agent.sources.resctrl import ResctrlSource
 
 from .trees import rows, settings, write
@@ -151,7 +151,7 @@ def test_reason_where_only_allocation_is_there(tmp_path: Path) -> None:
 
 
 def test_traffic_of_this_machine() -> None:
-    source = ResctrlSource(Settings())
+    source = ResctrlSource(SourceSettings())
     status = source.probe()
     if not status.works:
         pytest.skip(status.reason)

@@ -16,9 +16,9 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.records import Rank, Settings
+from roofline_agent.records import Rank, SourceSettings
 from roofline_agent.sources import namespaces, sock_diag
-from roofline_agent.sources.namespaces import Lists, namespace_of, unseen
+from roofline_agent.sources.namespaces import Lists, namespace_of, why_unseen
 from roofline_agent.sources.peers import Address
 from roofline_agent.sources.sock_diag import Connection, Diag, list_connections, parse_dump
 from roofline_agent.sources.tcp import OTHER, TcpSource, _Traffic
@@ -74,7 +74,7 @@ def read_exactly(connection: socket.socket, size: int) -> None:
 
 @pytest.fixture
 def source() -> Iterator[TcpSource]:
-    source = TcpSource(Settings())
+    source = TcpSource(SourceSettings())
     status = source.probe()
     if not status.works:
         pytest.skip(status.reason)
@@ -403,7 +403,7 @@ def test_rank_in_another_network_namespace_is_seen(source: TcpSource, alone: sub
     say(alone, "go")
     now = wait_for(lambda: (found := sample(source, ranks)[1])[0] - before[0] >= 3_000_000 and found)  # type: ignore
     assert (now[0] - before[0], now[1] - before[1]) == (3_000_000, 3_000_000)
-    assert unseen("/proc", alone.pid) == ""
+    assert why_unseen("/proc", alone.pid) == ""
     descriptors = len(os.listdir("/proc/self/fd"))
     sample(source, ranks[:1])
     left = descriptors - 2  # its netlink socket, and its count of connections
@@ -420,9 +420,9 @@ def test_namespace_that_may_not_be_entered_costs_the_others_nothing(
     ranks = [Rank("j", "ps", 0, os.getpid(), 1), Rank("j", "worker", 0, alone.pid, 1)]
     source._sampled_ns = 0
     assert {row.rank for row in source.sample(ranks)} == {ranks[0]}
-    why = unseen("/proc", alone.pid)
+    why = why_unseen("/proc", alone.pid)
     assert "another network namespace (Operation not permitted)" in why and "as root" in why
-    assert unseen("/proc", os.getpid()) == unseen("/proc", 2**22 + 5) == ""
+    assert why_unseen("/proc", os.getpid()) == why_unseen("/proc", 2**22 + 5) == ""
 
 
 def test_answer_to_another_request_is_not_ours() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from roofline_agent.records import Rank, Sample, Settings, Source
+from roofline_agent.records import Rank, Sample, Source, SourceSettings
 
 
 def write(root: Path, files: Mapping[str, str]) -> None:
@@ -15,8 +15,8 @@ def write(root: Path, files: Mapping[str, str]) -> None:
         path.write_text(text)
 
 
-def settings(root: Path) -> Settings:
-    return Settings(proc=str(root / "proc"), sys=str(root / "sys"))
+def settings(root: Path) -> SourceSettings:
+    return SourceSettings(proc=str(root / "proc"), sys=str(root / "sys"))
 
 
 def by_name(source: Source, row: Sample) -> dict[str, int | float | None]:

@@ -1,0 +1,103 @@
+"""What works on this node: each source and part of the agent, and if not, why and what to do."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ..calibrate import store
+from ..calibrate.errors import CalibrationError
+from ..ceilings import ceilings_path
+from ..config import Config
+from ..ncu import command, diagnosis
+from ..records import Provenance, SourceSettings
+from ..sampler import Sampler
+from ..sources import make_sources
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    what: str
+    works: bool
+    text: str  # how it works, or why not
+    advice: str = ""
+    fills: str = ""  # what of a report its values fill, or would fill
+
+
+def examine(config: Config, environ: Mapping[str, str]) -> list[Finding]:
+    """Look at everything the agent needs or can use; changes nothing."""
+    settings = SourceSettings(interval_ns=config.interval_ns, environ=environ)
+    sampler = Sampler(make_sources(config.sources, settings))
+    findings = [
+        Finding(f"source {one.name}", one.works, one.reason or "works", one.advice, one.fills)
+        for one in sampler.statuses
+    ]
+    sampler.close()
+    onednn = Finding(
+        "kernels onednn",
+        True,
+        "oneDNN's and MKL's, of ranks started by `roofline-agent run`",
+        fills="FLOPs, least bytes, intensity and kernel time per step",
+    )
+    return [
+        *findings,
+        onednn,
+        examine_ncu(environ),
+        examine_ceilings(config.state_directory(environ)),
+        examine_agent(config.socket_path(environ)),
+        examine_server(config.server),
+    ]
+
+
+def examine_ncu(environ: Mapping[str, str]) -> Finding:
+    what = "kernels ncu"
+    fills = "FLOPs and DRAM bytes of GPU kernels in chosen steps, and so measured intensity"
+    path = command.find(environ)
+    if path is None:
+        return Finding(what, False, "Nsight Compute (ncu) is not on this node", diagnosis.INSTALL, fills)
+    if diagnosis.admin_only() and not diagnosis.may_administer():
+        reason = "the driver keeps its counters for administrators"
+        return Finding(what, False, reason, diagnosis.denied(), fills)
+    return Finding(what, True, f"{path}, for `roofline-agent run --ncu STEPS`", fills=fills)
+
+
+def examine_ceilings(state: Path) -> Finding:
+    advice = "run `roofline-agent calibrate` on this node while it is idle"
+    path = ceilings_path(state)
+    try:
+        calibration = store.load(path)
+    except CalibrationError as error:
+        return Finding("ceilings", False, str(error), advice)
+    if calibration is None:
+        return Finding("ceilings", False, "this node was never calibrated: no roof to compare with", advice)
+    measured = [c for c in calibration.ceilings if c.provenance != Provenance.ANALYTIC]
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(calibration.time_ns / 1e9))
+    text = f"{len(measured)} measured {when}"
+    gpus = {ceiling.device for ceiling in measured if ceiling.device}
+    if gpus:
+        text += f", of {len(gpus)} GPU{'s' if len(gpus) > 1 else ''} too"
+    notes = f"{len(calibration.notes)} notes on them in {path}" if calibration.notes else ""
+    return Finding("ceilings", True, text, notes)
+
+
+def examine_agent(path: Path) -> Finding:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return Finding("agent", False, f"none listens at {path}", "start `roofline-agent`")
+    return Finding("agent", True, f"listens at {path}")
+
+
+def examine_server(address: str) -> Finding:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
+            return Finding("server", True, f"{address} answers")
+    except OSError as error:
+        text = f"{address} does not answer ({error.strerror or error})"
+        return Finding("server", False, text, "start `roofline-server`, or give --server HOST:PORT")

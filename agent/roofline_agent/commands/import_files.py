@@ -1,0 +1,76 @@
+"""`roofline-agent import`: recorded files of other tools, sent to the server."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .options import check_format, load_config, silence_grpc
+from .run import MAX_RANK
+
+MAX_OFFSET_S = 100 * 365 * 86_400.0
+
+
+def import_files(
+    context: typer.Context,
+    files: Annotated[list[str], typer.Argument(help='files that tools wrote; "-" is standard input')],
+    job: Annotated[str | None, typer.Option(help="job id to send them to [recorded]")] = None,
+    role: Annotated[str, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = "worker",
+    rank: Annotated[
+        int | None,
+        typer.Option(min=0, max=MAX_RANK, help="number within the role [what the file says, else 0]"),
+    ] = None,
+    step_time_offset: Annotated[
+        float,
+        typer.Option(help="seconds added to the recording's times, so that they fall on the job's steps"),
+    ] = 0.0,
+    host: Annotated[str | None, typer.Option(help="node it was recorded on [this one]")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="show what is in the files, send nothing")
+    ] = False,
+    output: Annotated[
+        str, typer.Option("--format", help="text or json (one object a line and file)")
+    ] = "text",
+) -> None:
+    """Send what other tools recorded to the server, as if an agent had sampled it.
+
+    Read are: ncu CSV and .ncu-rep, nvprof, perf stat (any form), LIKWID, oneDNN and MKL verbose logs, Horovod
+    timelines, PyTorch (Kineto) traces, DCGM exporter text, tf_cnn_benchmarks and Keras logs, STREAM and ERT
+    results (as ceilings). The format is told by the content. A file sent twice counts once.
+
+    Examples:
+
+      roofline-agent import --dry-run --format json ncu.csv | jq .kernels
+
+      roofline-agent import --job 42 --role worker --rank 3 timeline.json perf.csv
+
+      perf stat -x, -a sleep 10 2>&1 | roofline-agent import --job 42 -
+
+    Exit codes: 0 ok, 1 a file could not be read (the others are) or none gave a value, 2 usage,
+    4 server unreachable.
+    """
+    from ..recorded import command
+
+    if not abs(step_time_offset) <= MAX_OFFSET_S:
+        raise typer.BadParameter("more than a hundred years", param_hint="--step-time-offset")
+    if host is not None and not (0 < len(host) <= 256 and host.isprintable()):
+        raise typer.BadParameter("1 to 256 printable characters", param_hint="--host")
+    check_format(output)
+    config = load_config(context)
+    silence_grpc()
+
+    def report(text: str) -> None:
+        print(f"roofline-agent import: {text}", file=sys.stderr)
+
+    order = command.Order(
+        tuple(files), job or config.job, role, rank, step_time_offset, host, dry_run, output, config.server
+    )
+    try:
+        failed = command.carry_out(order, sys.stdout, report)
+    except KeyboardInterrupt:
+        report("interrupted; what was sent is kept, and sending it again adds only the rest")
+        raise
+    if failed:
+        raise typer.Exit(1)
