@@ -262,6 +262,14 @@ def test_sources_may_have_spaces(place: Place) -> None:
     assert place.run("--sources", "process, tcp", "doctor").returncode == 0
 
 
+def test_sources_before_calibrate_are_no_wrong_configuration(place: Place) -> None:
+    config = '{"cluster": {"worker": ["node1:1"]}, "task": {"type": "worker", "index": 0}}'
+    training = subprocess.Popen(["sleep", "60"], env=clean_environ(TF_CONFIG=config))
+    with ended(training):
+        done = place.run("--sources", "process,tcp", "calibrate", "--quick")
+    assert done.returncode == 6, "it refuses to measure beside a training, and nothing else"
+
+
 def test_doctor_for_people_and_for_programs(place: Place) -> None:
     text = place.run("--server", "127.0.0.1:1", "doctor")
     assert text.returncode == 0
