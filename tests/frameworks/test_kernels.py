@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from roofline_agent.recorded.collect import Collector
-from roofline_agent.recorded.records import Launch
+from roofline_agent.recorded.recording import Launch
 from roofline_agent.recorded.text import Text
 from roofline_agent.recorded.verbose_log import read
 

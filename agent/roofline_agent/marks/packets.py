@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from roofline_step._sender import ABSENT, HEADER, SPAN_VALUES, SPANS
 
-from ..records import MarkKind
+from ..records import KernelShape, MarkKind
 from ..uplink.bounds import MAX_BYTES, MAX_COUNT, MAX_TIME_NS, is_time, printable
-from ..verbose.records import KernelShape
 
 WRAPPED = struct.Struct("<sxxxi")
 KERNEL = struct.Struct("<sxxxI")

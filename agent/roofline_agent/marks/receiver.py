@@ -14,9 +14,8 @@ from collections.abc import Callable
 from roofline_step._sender import FACT, MAX_FACT
 
 from ..ranks.discovery import Discovery
-from ..records import Call, Event, EventKind, Mark, Rank, Span
+from ..records import Call, Event, EventKind, KernelShape, Mark, Rank, Span
 from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, Room, printable
-from ..verbose.records import KernelShape
 from .listener import Listener, Peer
 from .packets import KERNEL, WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from ..recorded.records import LEVELS, Launch
+from ..recorded.recording import LEVELS, Launch
+from ..records import KernelShape
 from ..verbose import TimedCall
-from ..verbose.records import KernelShape
 
 MAX_NAME = 256
 NOTE = (

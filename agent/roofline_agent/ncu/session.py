@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ..recorded.collect import Collector
 from ..recorded.errors import RecordedError
 from ..recorded.ncu import reader as table
-from ..recorded.records import Launch
+from ..recorded.recording import Launch
 from ..recorded.text import Text
 from ..verbose import TimedCall
 from . import command, diagnosis, metrics

@@ -14,6 +14,7 @@ from ..records import (
     Call,
     Event,
     EventKind,
+    KernelShape,
     Mark,
     MarkKind,
     MetricKind,
@@ -22,9 +23,8 @@ from ..records import (
     SampleBlock,
     Scope,
 )
-from ..verbose.records import KernelShape
 from .collect import Collector
-from .records import LEVELS, Counter, Kernel, Launch
+from .recording import LEVELS, Counter, Kernel, Launch
 from .series import Series, columns, counter_set, is_of_process, scope_of
 
 RECORDED = "recorded"  # a rank's `framework`: it was a file

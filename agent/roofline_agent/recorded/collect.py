@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from .records import Counter, Kernel, Launch, Phase, RecordedCeiling, Step, Throughput
+from .recording import Counter, Kernel, Launch, Phase, RecordedCeiling, Step, Throughput
 
 MAX_KERNELS = 30_000
 MAX_PHASES = 10_000

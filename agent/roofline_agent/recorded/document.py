@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import IO, Any
 
 from .collect import Collector, Warning
-from .records import LEVELS, Counter, Kernel
+from .recording import LEVELS, Counter, Kernel
 
 
 def write_json(collector: Collector, name: str, out: IO[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .collect import Collector
 from .likwid.metrics import number
-from .records import RecordedCeiling
+from .recording import RecordedCeiling
 from .text import Text
 
 MAX_CHARACTERS = 16 << 20

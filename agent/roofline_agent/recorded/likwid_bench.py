@@ -11,7 +11,7 @@ import re
 
 from .collect import Collector
 from .likwid.metrics import number
-from .records import Counter, RecordedCeiling
+from .recording import Counter, RecordedCeiling
 from .text import Text
 
 _TITLE = "LIKWID MICRO BENCHMARK"

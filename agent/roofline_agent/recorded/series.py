@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..records import CounterSet, Metric, MetricKind, Provenance, Rank, Sample, Scope
-from .records import Counter
+from .recording import Counter
 
 MAX_METRICS = 250  # of one set; a coverage stands beside each, and the server takes 512
 MAX_NAME = 200

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from .collect import Collector
-from .records import Counter, RecordedCeiling
+from .recording import Counter, RecordedCeiling
 from .text import Text
 
 _HEADER = re.compile(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .collect import Collector
 from .document import warning
-from .records import Kernel
+from .recording import Kernel
 
 SHOWN = 10
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

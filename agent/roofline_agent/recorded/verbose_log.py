@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from roofline_agent.records import KernelCall, KernelShape
 from roofline_agent.verbose import header, mkl, onednn
 from roofline_agent.verbose.pieces import TOKEN, pieces
-from roofline_agent.verbose.records import KernelCall, KernelShape
 
 from .collect import Collector
-from .records import Launch
+from .recording import Launch
 from .text import Text
 from .training import keras as keras_log
 from .training import tf_cnn

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from roofline_step._sender import ABSENT, FACT, HEADER, MAX_SPANS, Span, pack_fact, pack_spans, trusted
 
 from ..marks.packets import CALLS, KERNEL, WRAPPED
-from ..records import MarkKind
+from ..records import KernelShape, MarkKind
 from ..verbose import TimedCall
-from ..verbose.records import KernelShape
 
 RECONNECT_S = 1.0
 CALLS_PER_PACKET = 2000

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..child_process import bare_environment
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
-from .likwid_timeline import Point, Timeline, counted, header_of, parse_row
+from .likwid_timeline import RunningTimeline, VolumeReader
 from .perf import PerfSource
 from .perf_stat.complaints import Complaints
 from .perf_system import PerfSystemSource
@@ -44,7 +44,7 @@ class LikwidSource:
         self._settings = settings
         self._interval_ms = max(MIN_INTERVAL_MS, settings.interval_ns // 1_000_000)
         self._sockets: dict[int, int] = {}  # by the watched CPU of each
-        self._timeline: Timeline | None = None
+        self._timeline: RunningTimeline | None = None
         self._sums: dict[tuple[int, str], float] = {}
         self._not_before_ns = 0
         self._complaints: Complaints[Sample] = Complaints()
@@ -58,27 +58,26 @@ class LikwidSource:
                 return self._off(f"not needed: {other.name} works, and both would program the same counters")
         self._sockets = first_cpus(self._settings.sys)
         try:
-            return self._try()
+            groups = self._run("-a")
+            if not re.search(r"^\s*MEM\s", groups, re.MULTILINE):
+                return self._off(
+                    "LIKWID has no group MEM for this CPU", "see whether a newer one has (likwid-perfctr -a)"
+                )
+            printed = self._run(*self._options(MIN_INTERVAL_MS), "sleep", "0.5")
         except (OSError, subprocess.SubprocessError) as error:
             return self._off(f"likwid-perfctr cannot be run: {error}")
-
-    def _try(self) -> SourceStatus:
-        if not re.search(r"^\s*MEM\s", self._ask("-a"), re.MULTILINE):
-            return self._off(
-                "LIKWID has no group MEM for this CPU", "see whether a newer one has (likwid-perfctr -a)"
-            )
-        said = self._ask(*self._options(MIN_INTERVAL_MS), "sleep", "0.5")
-        header = header_of(said.splitlines())
-        rows = [parse_row(line, header) for line in said.splitlines()] if header else []
-        if header is None or not any(rows) or not counted(header.metrics):
-            return self._off(*why_not(said))
-        self.use(counted(header.metrics))
+        reader = VolumeReader()
+        rows = [row for line in printed.splitlines() if (row := reader.read(line)) is not None]
+        if not rows or not reader.metrics:
+            return self._off(*why_not(printed))
+        self.use(reader.metrics)
         return SourceStatus(self.name, True, f"group MEM on {len(self._sockets)} sockets")
 
     def _off(self, reason: str, advice: str = "") -> SourceStatus:
         return SourceStatus(self.name, False, reason, advice)
 
-    def _ask(self, *arguments: str) -> str:
+    def _run(self, *arguments: str) -> str:
+        """What likwid-perfctr prints. Raises OSError, subprocess.SubprocessError."""
         done = subprocess.run(
             [self._likwid, *arguments],
             stdin=subprocess.DEVNULL,
@@ -113,24 +112,27 @@ class LikwidSource:
             if time.monotonic_ns() < self._not_before_ns:
                 return []
             # `cat` ends when our end of its pipe is closed, and LIKWID with it.
-            self._timeline = Timeline([self._likwid, *self._options(self._interval_ms), "cat"])
+            self._timeline = RunningTimeline([self._likwid, *self._options(self._interval_ms), "cat"])
         timeline = self._timeline
-        ended, begun = timeline.ended, timeline.anchor_ns is not None
-        points = timeline.take()
-        rows = [] if begun or timeline.anchor_ns is None else self._start(timeline.anchor_ns)
-        rows += [row for at_ns, point in points for row in self._rows(at_ns, point)]
-        return self._complaints.give(rows, self._lost(timeline) if ended else "")
-
-    def _start(self, at_ns: int) -> list[Sample]:
-        """Where counting starts: from 0; or anew, behind a gap that nobody counted."""
-        return self._samples(at_ns, 0.0 if self._sums else None)
-
-    def _rows(self, at_ns: int, point: Point) -> list[Sample]:
-        for key, amount in point.moved.items():
-            self._sums[key] = self._sums.get(key, 0.0) + amount
-        return self._samples(at_ns, 1.0)
+        has_ended, had_rows = timeline.ended, timeline.anchor_ns is not None
+        intervals = timeline.take()
+        samples: list[Sample] = []
+        if not had_rows and timeline.anchor_ns is not None:
+            # Where counting starts: from 0; or anew, behind a gap that nobody counted.
+            samples += self._samples(timeline.anchor_ns, 0.0 if self._sums else None)
+        for time_ns, interval in intervals:
+            for key, amount in interval.moved.items():
+                self._sums[key] = self._sums.get(key, 0.0) + amount
+            samples += self._samples(time_ns, 1.0)
+        complaint = ""
+        if has_ended:
+            complaint = f"likwid-perfctr ended: {why_not(timeline.messages)[0]}"
+            self._not_before_ns = time.monotonic_ns() + _PAUSE_NS
+            self.close()
+        return self._complaints.give(samples, complaint)
 
     def _samples(self, at_ns: int, coverage: float | None) -> list[Sample]:
+        """A row for each socket, of the bytes so far."""
         rows = []
         for cpu, socket in self._sockets.items():
             values: list[int | float | None] = []
@@ -139,11 +141,6 @@ class LikwidSource:
             rows.append(Sample(None, at_ns, tuple(values), f"socket {socket}"))
         return rows
 
-    def _lost(self, timeline: Timeline) -> str:
-        self._not_before_ns = time.monotonic_ns() + _PAUSE_NS
-        self.close()
-        return f"likwid-perfctr ended: {why_not(timeline.said)[0]}"
-
     def close(self) -> None:
         if self._timeline:
             self._timeline.end()
@@ -151,7 +148,7 @@ class LikwidSource:
 
 
 def first_cpus(sys: str) -> dict[int, int]:
-    """The socket of the first CPU of each, by that CPU; CPU 0 alone where sysfs does not say."""
+    """The socket of the first CPU of each, by that CPU; CPU 0 alone where sysfs does not list them."""
     root = f"{sys}/devices/system/cpu"
     try:
         cpus = sorted(int(name[3:]) for name in os.listdir(root) if re.fullmatch(r"cpu\d+", name))
@@ -165,11 +162,11 @@ def first_cpus(sys: str) -> dict[int, int]:
     return {cpu: socket for socket, cpu in found.items()} or {0: 0}
 
 
-def why_not(said: str) -> tuple[str, str]:
-    """(reason, advice) from what LIKWID says in place of a timeline."""
-    if "aranoid level" in said:
+def why_not(printed: str) -> tuple[str, str]:
+    """(reason, advice) from what LIKWID prints in place of a timeline."""
+    if "aranoid level" in printed:
         reason = "LIKWID counts through perf_event_open here, which is not allowed"
         return reason, "sysctl kernel.perf_event_paranoid=0, or give the agent CAP_PERFMON"
-    if re.search(r"\bmsrs?\b|access ?daemon", said, re.IGNORECASE):
+    if re.search(r"\bmsrs?\b|access ?daemon", printed, re.IGNORECASE):
         return _NO_REGISTERS
-    return f"it prints no timeline of group MEM: {' '.join(said.split())[-200:]}", ""
+    return f"it prints no timeline of group MEM: {' '.join(printed.split())[-200:]}", ""

@@ -1,78 +1,68 @@
-"""The timeline of `likwid-perfctr -t`: its lines, and a running one.
+"""A running `likwid-perfctr -t`: the DRAM bytes of each of its rows, placed in node time.
 
-A header names the CPUs and metrics; a row is `group metrics cpus seconds`, then each metric's value per CPU.
-Volumes are of that row alone (likwid-perfctr -h; groups MEM of LIKWID 5.2).
+Its lines are parsed as those of a recorded file are (recorded/likwid/timeline.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import subprocess
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..child_process import bare_environment, leashed
+from ..recorded.likwid.metrics import metric, number
+from ..recorded.likwid.timeline import TimelineHeader, parse_row
 
-_GIGABYTE = 10**9
-_SAID_LINES = 50
-
-VOLUMES = {
-    "Memory read data volume [GBytes]": "dram_read_bytes",
-    "Memory write data volume [GBytes]": "dram_write_bytes",
-    "Memory data volume [GBytes]": "dram_bytes",
-}
+_OTHER_LINES = 50  # the last ones, to tell why LIKWID ended
+VOLUMES = ("dram_read_bytes", "dram_write_bytes", "dram_bytes")
 
 
-class Header(NamedTuple):
-    """What the columns of a timeline are."""
+class Interval(NamedTuple):
+    """One row."""
 
-    cpus: tuple[int, ...]
-    metrics: tuple[str, ...]
-
-
-class Point(NamedTuple):
-    """One row: bytes moved since the row before, by CPU and metric."""
-
-    seconds: float
-    moved: dict[tuple[int, str], float]
+    seconds: float  # since LIKWID's start
+    moved: dict[tuple[int, str], float]  # bytes since the row before, by hardware thread and metric
 
 
-def header_of(lines: Sequence[str]) -> Header | None:
-    """The header among the first lines; None while it is not complete."""
-    cpus = next((line for line in lines if line.startswith("# Cores:")), None)
-    names = next((line for line in lines if line.startswith("# GID|")), None)
-    if cpus is None or names is None:
-        return None
-    numbers = tuple(int(number) for number in re.findall(r"\d+", cpus))
-    return Header(numbers, tuple(names.split("|")[4:]))
+class VolumeReader:
+    """Reads memory volumes from LIKWID's lines, header first."""
+
+    def __init__(self) -> None:
+        self._header = TimelineHeader()
+
+    @property
+    def metrics(self) -> list[str]:
+        """Metrics to count: both directions, or their sum where the group does not tell them apart."""
+        names = {metric(name).metric for columns in self._header.names for name in columns}
+        directions = [name for name in VOLUMES[:2] if name in names]
+        return directions or [name for name in VOLUMES[2:] if name in names]
+
+    def read(self, line: str) -> Interval | None:
+        """None for a line that is no row, does not fit the header, or lacks a volume ("-": not counted)."""
+        if self._header.take(line):
+            return None
+        row = parse_row(line)
+        if row is None or len(self._header.cpus) != row.cpus:
+            return None
+        names = self._header.names_of(row.group, row.metrics, row.cpus)
+        moved: dict[tuple[int, str], float] = {}
+        for at, name in enumerate(names):
+            means = metric(name)
+            if means.metric not in VOLUMES:
+                continue
+            cells = row.cells[at * row.cpus : (at + 1) * row.cpus]
+            for cpu, cell in zip(self._header.cpus, cells, strict=True):
+                volume = number(cell)
+                if volume is None:
+                    return None
+                moved[int(cpu), means.metric] = volume * means.factor
+        return Interval(row.time_s, moved) if names else None
 
 
-def parse_row(line: str, header: Header) -> Point | None:
-    """A row of the timeline; None for what is none, or has other columns than the header says."""
-    try:
-        values = [float(field) for field in line.split()]
-    except ValueError:
-        return None
-    if len(values) != 4 + len(header.metrics) * len(header.cpus):
-        return None
-    moved = {}
-    for at, name in enumerate(header.metrics):
-        for nth, cpu in enumerate(header.cpus):
-            if name in VOLUMES:
-                moved[cpu, VOLUMES[name]] = values[4 + at * len(header.cpus) + nth] * _GIGABYTE
-    return Point(values[3], moved)
-
-
-def counted(metrics: Sequence[str]) -> list[str]:
-    """Our metrics among a group's: both directions, or where they are not told apart their sum."""
-    found = [ours for theirs, ours in VOLUMES.items() if theirs in metrics]
-    return found if found == ["dram_bytes"] else [name for name in found if name != "dram_bytes"]
-
-
-class Timeline:
+class RunningTimeline:
     """A likwid-perfctr in timeline mode.
 
     Node times count from LIKWID's second 0, which is known from when rows were read: up to one of the agent's
@@ -92,47 +82,50 @@ class Timeline:
         self._pipe = self._process.stdout.fileno()
         os.set_blocking(self._pipe, False)
         self._rest = ""
-        self._said: list[str] = []
-        self._header: Header | None = None
+        self._others: list[str] = []
+        self._reader = VolumeReader()
         self._last_ns = 0
         self.anchor_ns: int | None = None  # node time of LIKWID's second 0
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def ended(self) -> bool:
         return self._process.poll() is not None
 
     @property
-    def said(self) -> str:
-        """What it printed last that is no row."""
-        return "\n".join([*self._said, self._rest])
+    def messages(self) -> str:
+        """The last lines that are no rows."""
+        return "\n".join([*self._others, self._rest])
 
-    def take(self) -> list[tuple[int, Point]]:
-        """(node time, row) of what came since the last call."""
-        points = [point for line in self._read() if (point := self._point(line)) is not None]
-        now = time.monotonic_ns()
-        for point in points:
-            latest = now - round(point.seconds * 1e9)
-            self.anchor_ns = latest if self.anchor_ns is None else min(self.anchor_ns, latest)
-        return [(self._time(point.seconds), point) for point in points]
-
-    def _time(self, seconds: float) -> int:
-        self._last_ns = max(self._last_ns + 1, (self.anchor_ns or 0) + round(seconds * 1e9))
-        return self._last_ns
-
-    def _point(self, line: str) -> Point | None:
-        point = parse_row(line, self._header) if self._header else None
-        if point is None:
-            self._said = [*self._said[-_SAID_LINES:], line]
-            self._header = self._header or header_of(self._said)
-        return point
-
-    def _read(self) -> list[str]:
+    def take(self) -> list[tuple[int, Interval]]:
+        """(node time, row) of what was printed since the last call."""
         data = b""
         with contextlib.suppress(BlockingIOError):
             while part := os.read(self._pipe, 65536):
                 data += part
         *lines, self._rest = (self._rest + data.decode(errors="replace")).split("\n")
-        return lines
+
+        intervals: list[Interval] = []
+        for line in lines:
+            interval = self._reader.read(line)
+            if interval is None:
+                self._others = [*self._others[-_OTHER_LINES:], line]
+            else:
+                intervals.append(interval)
+
+        now = time.monotonic_ns()
+        for interval in intervals:
+            latest = now - round(interval.seconds * 1e9)
+            self.anchor_ns = latest if self.anchor_ns is None else min(self.anchor_ns, latest)
+        timed: list[tuple[int, Interval]] = []
+        for interval in intervals:
+            # An anchor that moved back must not turn the order of rows around.
+            self._last_ns = max(self._last_ns + 1, (self.anchor_ns or 0) + round(interval.seconds * 1e9))
+            timed.append((self._last_ns, interval))
+        return timed
 
     def end(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None

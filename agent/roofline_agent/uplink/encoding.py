@@ -19,13 +19,13 @@ from ..records import (
     CounterSet,
     Event,
     EventKind,
+    KernelShape,
     Rank,
     Sample,
     SampleBlock,
     SourceStatus,
     Span,
 )
-from ..verbose.records import KernelShape
 from .bounds import MAX_BATCH, printable
 
 PROTOCOL = 1

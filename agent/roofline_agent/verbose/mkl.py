@@ -18,9 +18,9 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
+from roofline_agent.records import KernelCall, KernelShape
 from roofline_agent.verbose import blas
 from roofline_agent.verbose.descriptors import ELEMENT_BITS
-from roofline_agent.verbose.records import KernelCall, KernelShape
 
 _TOKEN = "MKL_VERBOSE "
 _ROUTINE = rf"{_TOKEN}(?!Intel\(R\))([A-Za-z_][A-Za-z0-9_]*)\("

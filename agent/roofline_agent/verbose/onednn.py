@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from roofline_agent.records import KernelCall, KernelShape
 from roofline_agent.verbose.descriptors import parse_tensors
-from roofline_agent.verbose.records import KernelCall, KernelShape
 from roofline_agent.verbose.work import Primitive, count_work
 
 _LIBRARIES = ("onednn", "dnnl", "mkldnn")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
+from roofline_agent.records import KernelCall, TimedCall
 from roofline_agent.verbose import mkl, onednn
 from roofline_agent.verbose.pieces import pieces
-from roofline_agent.verbose.records import KernelCall, TimedCall
 
 _TOKENS = (b"onednn_verbose,", b"dnnl_verbose,", b"mkldnn_verbose,", b"MKL_VERBOSE ", b"roofline_verbose,")
 _PARTIAL_TOKENS = frozenset(token[:length] for token in _TOKENS for length in range(1, len(token)))

@@ -20,10 +20,9 @@ from roofline_agent.marks.listener import Listener
 from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
 from roofline_agent.marks.receiver import LOOK_AGAIN_NS, MAX_FACTS, Intake
 from roofline_agent.ranks.discovery import Discovery
-from roofline_agent.records import Batch, Call, Event, EventKind, Mark, Rank
+from roofline_agent.records import Batch, Call, Event, EventKind, KernelShape, Mark, Rank
 from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
-from roofline_agent.verbose.records import KernelShape
 from roofline_server.ingest import columns, service
 from roofline_server.ingest import marks as server_marks
 from roofline_step._sender import ABSENT, FACT, HEADER, MAX_FACT, SPANS, Sender, pack_fact, pack_spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.ncu.kernels import NOTE, Window, function, parse_windows, place, shape, share_out
-from roofline_agent.recorded.records import Launch
+from roofline_agent.recorded.recording import Launch
 
 
 def launch(name: str = "k", time_s: float | None = 1e-6, **more: object) -> Launch:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.ncu import reader as ncu
 from roofline_agent.recorded.nvprof import reader as nvprof
-from roofline_agent.recorded.records import Counter, Kernel, Launch, Phase
+from roofline_agent.recorded.recording import Counter, Kernel, Launch, Phase
 from roofline_agent.recorded.text import Text, open_binary
 
 HEADER = (

@@ -10,7 +10,7 @@ from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.dcgm import reader as dcgm
 from roofline_agent.recorded.dcgm.fields import field
 from roofline_agent.recorded.dcgm.reader import blank
-from roofline_agent.recorded.records import Counter
+from roofline_agent.recorded.recording import Counter
 
 from .oracles import CORPUS, corpus
 from .traces import format_of, found_in, read, warned

@@ -376,6 +376,18 @@ def test_row_of_a_time_line_with_something_that_is_no_number_keeps_the_others() 
     assert [c.value for c in found.counters] == [1, 1, 2e6, None, 0.5e9, None, 1, 1, None, None, 0.5e9, None]
 
 
+def test_header_in_a_csv_file_names_its_cpus() -> None:
+    # As `likwid-perfctr -t 1s -o x.csv` of LIKWID 5.2 writes it.
+    found = read("# HWThreads,0,4\n# GID,MetricsCount,CpuCount,Total runtime [s],CPI\n1,1,2,1.0,0.5,0.6\n")
+    assert [counter.scope for counter in found.counters] == ["hwthread 0", "hwthread 4"]
+
+
+def test_header_before_4_3_3_has_no_leading_columns() -> None:
+    found = read("# CORES: 0|4\n# Runtime (RDTSC) [s]|Clock [MHz]\n1 2 2 1.0 1.0 1.0 2000 2100\n")
+    assert values(found, "Clock") == [2e9, 2.1e9]
+    assert {counter.scope for counter in found.counters} == {"hwthread 0", "hwthread 4"}
+
+
 def test_names_repeated_for_each_cpu_are_understood() -> None:
     head = "# GID|MetricsCount|CpuCount|Total runtime [s]|Clock [MHz]|Clock [MHz]|CPI|CPI\n"
     found = read(head + "1 2 2 1.0 2000 2100 0.5 0.6\n")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from roofline_agent.ncu.kernels import shape
 from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.ncu import reader as ncu
-from roofline_agent.recorded.records import Kernel, Launch
+from roofline_agent.recorded.recording import Kernel, Launch
 from roofline_agent.recorded.text import Text, open_binary
 
 from .gpu_pages import HEADER, Found, ops, read_file, read_text, rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from roofline_agent.recorded.ncu.flops import MAYBE_MOVES, architecture
-from roofline_agent.recorded.records import Kernel
+from roofline_agent.recorded.recording import Kernel
 
 from .gpu_pages import HEADER, OPS, kernel_of, ops, read_text
 

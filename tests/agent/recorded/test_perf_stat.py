@@ -15,7 +15,7 @@ from roofline_agent.recorded.perf import reader as perf_stat
 from roofline_agent.recorded.perf.events import meaning
 from roofline_agent.recorded.perf.lines import Lines
 from roofline_agent.recorded.perf.row import grouped_number, scope
-from roofline_agent.recorded.records import Counter
+from roofline_agent.recorded.recording import Counter
 from roofline_agent.recorded.text import Text
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles
@@ -397,10 +397,19 @@ def test_broken_json_of_some_versions_is_read() -> None:
         ("4\u00a0053\u00a0377", 4053377), ("4\u202f053,25", 4053.25), ("4 053 377", 4053377),
         ("226,054.13", 226054.13), ("226.054,13", 226054.13), ("1234.567890", 1234.56789), ("1,234", 1234),
         ("0,123", 0.123), ("12,34", 12.34), ("-5", -5), ("", None), ("1e5x", None),
+        ("12,34,567.50", 1234567.5),  # Indian locales
+        ("226,054.226,054.13", None), ("1,234.567,890", None), ("1,234.567.890", None), ("1,23,45", None),
+        ("1234,567.5", None), ("4,053'377", None),
     ],
 )  # fmt: skip
 def test_numbers_are_read_as_their_locale_groups_them(text: str, number: float | None) -> None:
     assert grouped_number(text) == number
+
+
+def test_row_whose_number_is_damaged_is_left_out() -> None:
+    damaged = "  226,054.226,054.13 msec cpu-clock\n  1,000 cycles\n"
+    found = read(" Performance counter stats for 'x':\n\n" + damaged)
+    assert [(c.event, c.value) for c in found.counters] == [("cycles", 1000)]
 
 
 def test_human_output_of_any_locale_and_version_is_read() -> None:

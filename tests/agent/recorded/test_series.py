@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.recorded.records import Counter
+from roofline_agent.recorded.recording import Counter
 from roofline_agent.recorded.series import MAX_METRICS, Series, columns, counter_set, scope_of
 from roofline_agent.records import MetricKind, Rank, Sample, Scope
 

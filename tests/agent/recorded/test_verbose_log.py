@@ -13,7 +13,7 @@ from roofline_agent.recorded import verbose_log
 from roofline_agent.recorded.collect import Collector, Warning
 from roofline_agent.recorded.formats import recognise
 from roofline_agent.recorded.reader import read
-from roofline_agent.recorded.records import Kernel, Launch
+from roofline_agent.recorded.recording import Kernel, Launch
 from roofline_agent.recorded.text import Text
 
 from .oracles import CORPUS, Oracle, corpus, meets, oracles

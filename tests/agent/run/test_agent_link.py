@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from roofline_agent.records import KernelShape
 from roofline_agent.run.agent_link import DROPPED, AgentLink, Border
 from roofline_agent.verbose import TimedCall
-from roofline_agent.verbose.records import KernelShape
 
 from tests.fakes import FakeAgent
 

@@ -24,6 +24,7 @@ from roofline_agent.records import (
     CounterSet,
     Event,
     EventKind,
+    KernelShape,
     Mark,
     Metric,
     MetricKind,
@@ -37,7 +38,6 @@ from roofline_agent.records import (
 from roofline_agent.uplink.encoding import Greeting, doubles, encode, encode_within, ints
 from roofline_agent.uplink.exporter import WINDOW, Exporter
 from roofline_agent.uplink.spool import Spool
-from roofline_agent.verbose.records import KernelShape
 
 from tests.fakes import wait_for
 

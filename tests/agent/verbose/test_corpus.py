@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from roofline_agent.records import TimedCall
 from roofline_agent.verbose import VerboseFilter
-from roofline_agent.verbose.records import TimedCall
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 LOGS = sorted((CORPUS / "onednn").glob("*.log"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline_agent.records import KernelShape
 from roofline_agent.verbose import mkl
-from roofline_agent.verbose.records import KernelShape
 
 DATA = Path(__file__).parents[2] / "data" / "onednn"
 PRODUCT = 2 * 7 * 8 * 9

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline_agent.records import KernelShape
 from roofline_agent.verbose import mkl, onednn
-from roofline_agent.verbose.records import KernelShape
 
 DATA = Path(__file__).parents[2] / "data" / "onednn"
 PROBE_FLOPS_PER_STEP = 1_969_471_488  # counted by hand from the network's shapes

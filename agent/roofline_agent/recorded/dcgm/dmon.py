@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from ..collect import Collector
-from ..records import Counter
+from ..recording import Counter
 from .fields import Field, field
 
 _STAMP = r"\s*(?:\[?(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\]?,?\s+)?"

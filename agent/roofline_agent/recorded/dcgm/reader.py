@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..collect import Collector
-from ..records import Counter
+from ..recording import Counter
 from ..text import Text
 from . import dmon
 from .fields import Field, field

@@ -41,7 +41,7 @@ _GPU_PRECISIONS = {"D": "f64", "F": "f32", "H": "f16"}
 _GPU_KINDS = {"ADD": ("add", 1.0), "MUL": ("multiply", 1.0), "FMA": ("fma", 2.0)}
 
 
-class Meaning(NamedTuple):
+class LikwidMetric(NamedTuple):
     """value = printed number x factor, in `unit`."""
 
     metric: str
@@ -50,58 +50,50 @@ class Meaning(NamedTuple):
     printed_unit: str = ""
 
 
-def metric(name: str) -> Meaning:
-    """Of a row in a table of metrics, or of a column of the time line."""
-    bare, printed = split(name)
-    factor, unit = _base(printed)
+def metric(name: str) -> LikwidMetric:
+    """Of a row in a table of metrics, or of a column of the timeline: "Clock [MHz]", older "DP MFLOP/s"."""
+    match = _BRACKETS.fullmatch(name) or _TRAILING.fullmatch(name)
+    bare, printed = (match[1], match[2]) if match else (name, "")
+    factor, unit = 1.0, printed or "1"
+    of_unit = _UNIT.fullmatch(printed)
+    if of_unit:
+        factor, unit = _PREFIX[of_unit[1]], _BASES[of_unit[2].lower()]
+        if of_unit[3]:
+            unit = "1/s" if unit == "1" else f"{unit}/s"
+    elif printed == "%":
+        factor, unit = 0.01, "1"
     lower = " ".join(bare.lower().split())
     flops = re.fullmatch(r"(?:(avx512|avx|sse|packed|scalar) )?(dp|sp|hp)(?: stat)?", lower)
     if flops and unit == "FLOP/s":
         part = f".{flops[1]}" if flops[1] else ""
-        return Meaning(f"flops_per_s.{_PRECISIONS[flops[2]]}{part}", factor, unit, printed)
+        return LikwidMetric(f"flops_per_s.{_PRECISIONS[flops[2]]}{part}", factor, unit, printed)
     ours = _METRICS.get(lower, "")
     if ours and ours.endswith(tuple(end for end, base in _UNIT_OF_METRIC.items() if base == unit)):
-        return Meaning(ours, factor, unit, printed)
-    return Meaning(bare, factor, unit, printed)
+        return LikwidMetric(ours, factor, unit, printed)
+    return LikwidMetric(bare, factor, unit, printed)
 
 
-def event(name: str) -> Meaning:
+def event(name: str) -> LikwidMetric:
     """Of a row in a table of raw counts. Those of energy are in joules, as LIKWID has scaled them."""
     found = flop_meaning(flop_bits(name)) if flop_bits(name) else None
     if found is not None:
-        return Meaning(found.metric, found.factor, "FLOP")
+        return LikwidMetric(found.metric, found.factor, "FLOP")
     gpu = _GPU_FLOPS.fullmatch(name)
     if gpu:
         kind, factor = _GPU_KINDS[gpu[2]]
-        return Meaning(f"flops.{_GPU_PRECISIONS[gpu[1]]}.{kind}", factor, "FLOP")
+        return LikwidMetric(f"flops.{_GPU_PRECISIONS[gpu[1]]}.{kind}", factor, "FLOP")
     if re.fullmatch(r"PWR_\w+_ENERGY|RAPL_\w+_ENERGY", name):
-        return Meaning(name, 1.0, "J")
-    return Meaning(name, 1.0, "1")
-
-
-def split(name: str) -> tuple[str, str]:
-    """Name and unit: "Clock [MHz]", or "DP MFLOP/s" of older versions."""
-    match = _BRACKETS.fullmatch(name) or _TRAILING.fullmatch(name)
-    return (match[1], match[2]) if match else (name, "")
-
-
-def _base(printed: str) -> tuple[float, str]:
-    match = _UNIT.fullmatch(printed)
-    if match:
-        base = _BASES[match[2].lower()]
-        return _PREFIX[match[1]], base + (match[3] or "") if base != "1" else "1/s" if match[3] else "1"
-    if printed == "%":
-        return 0.01, "1"
-    return 1.0, printed or "1"
+        return LikwidMetric(name, 1.0, "J")
+    return LikwidMetric(name, 1.0, "1")
 
 
 def kind(unit: str) -> str:
-    """What one reading of a time line is: an amount of its interval, or a level at its time."""
+    """What one reading of a timeline is: an amount of its interval, or a level at its time."""
     return "delta" if unit in ("byte", "J", "s", "FLOP") else "gauge"
 
 
 def numbers(cells: Sequence[str]) -> Sequence[float | None]:
-    """Each as `number` has it; a row of a time line has thousands, seldom one that is none."""
+    """Each as `number` has it; a row of a timeline has thousands, seldom one that is none."""
     try:
         found = list(map(float, cells))
     except ValueError:

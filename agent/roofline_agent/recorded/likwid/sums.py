@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ..collect import Collector
 from ..perf.events import CACHE_LINE
-from ..records import Kernel
-from .metrics import CAS, Meaning
+from ..recording import Kernel
+from .metrics import CAS, LikwidMetric
 
 _LEVELS = {"l2_bytes": "l2", "l3_bytes": "l3"}
 _RUNTIMES = ("Runtime (RDTSC)", "RDTSC Runtime", "Runtime", "Runtime unhalted")
 
 
-def is_summed(means: Meaning, event: str) -> bool:
+def is_summed(means: LikwidMetric, event: str) -> bool:
     """Whether a point is made of it."""
     return (
         means.unit in ("FLOP", "byte", "FLOP/s")
@@ -20,8 +20,8 @@ def is_summed(means: Meaning, event: str) -> bool:
     )
 
 
-class Point:
-    """What belongs together: the threads' values of one group in one region."""
+class GroupSums:
+    """The sums over all threads of one group of counters in one region."""
 
     def __init__(self, region: str = "", group: str = "") -> None:
         self.region = region
@@ -37,7 +37,7 @@ class Point:
         self._cas = 0.0
         self._done: dict[str, float] = {}  # FLOPs of earlier readings
 
-    def add(self, means: Meaning, event: str, value: float | None, column: str) -> None:
+    def add(self, means: LikwidMetric, event: str, value: float | None, column: str) -> None:
         """One thread's value, in means.unit."""
         if means.unit == "FLOP":
             self._raw_missing |= value is None
@@ -45,7 +45,10 @@ class Point:
         elif means.metric in _RUNTIMES and value is not None:
             self._runtimes.setdefault(means.metric, {})[column] = value
         elif means.metric.startswith("flops_per_s.") and means.metric.count(".") == 1:
-            self._add_rate(means.metric.split(".")[1], column, value)
+            if value is None:
+                self._missing.add("rate")
+            else:
+                self._rates.setdefault(means.metric.split(".")[1], {})[column] = value
         elif means.unit == "byte":
             self._moved[means.metric] = self._moved.get(means.metric, 0.0) + (value or 0.0)
             if value is None:
@@ -53,20 +56,15 @@ class Point:
         elif CAS.fullmatch(event) and value is not None:
             self._cas += value * CACHE_LINE
 
-    def _add_rate(self, precision: str, column: str, value: float | None) -> None:
-        if value is None:
-            self._missing.add("rate")
-        else:
-            self._rates.setdefault(precision, {})[column] = value
-
-    def add_reading(self, reading: Point) -> None:
+    def add_reading(self, reading: GroupSums) -> None:
         """Another interval of the time line: amounts add up, and rates times their own interval."""
         for name, moved in reading._moved.items():
             self._moved[name] = self._moved.get(name, 0.0) + moved
         self._missing |= reading._missing
         if reading._rates:
             flops = reading._from_rates()
-            self._missing |= {"rate"} if not flops else set()
+            if not flops:
+                self._missing.add("rate")
             for precision, done in flops.items():
                 self._done[precision] = self._done.get(precision, 0.0) + done
 
@@ -85,7 +83,9 @@ class Point:
         """From the events where listed, else from the threads' rates and times, with their precision."""
         by_precision: dict[str, float] = {}
         if self._raw and not self._raw_missing:
-            by_precision = _by_precision(self._raw)
+            for metric, flops in self._raw.items():
+                precision = metric.split(".")[1]
+                by_precision[precision] = by_precision.get(precision, 0.0) + flops
         elif not self._raw and "rate" not in self._missing:
             by_precision = self._done or self._from_rates()
         if not by_precision:
@@ -103,6 +103,7 @@ class Point:
         }
 
     def bytes(self) -> dict[str, float]:
+        """By memory level; a level with a thread whose value is missing is left out."""
         known = {name: moved for name, moved in self._moved.items() if name not in self._missing}
         levels = {level: known[name] for name, level in _LEVELS.items() if name in known}
         if "dram_bytes" in known:
@@ -123,11 +124,3 @@ class Point:
             return None
         note = f"group {self.group}" if self.group else ""
         return Kernel(name, max(self.calls, 1), self.time_s, flops, moved, precision, note)
-
-
-def _by_precision(raw: dict[str, float]) -> dict[str, float]:
-    sums: dict[str, float] = {}
-    for metric, flops in raw.items():
-        precision = metric.split(".")[1]
-        sums[precision] = sums.get(precision, 0.0) + flops
-    return sums

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from ..collect import Collector
-from ..records import Counter
-from .metrics import Meaning, event, kind, metric, number
-from .sums import Point
+from ..recording import Counter
+from .metrics import LikwidMetric, event, kind, metric, number
+from .sums import GroupSums
 
 _HEADS = ("Event", "Metric", "Region Info")
 _STAT = ("Sum", "Min", "Max", "Avg")
@@ -23,9 +23,10 @@ _CSV = re.compile(r"TABLE,(?:Region (.+?),)?Group (\d+) (?:Raw|Metric)(?: STAT| 
 _THREAD = re.compile(r"(?:HWThread|Core|core|hwthread) (\d+)")
 _GPU = re.compile(r"GPU (\d+)")
 _RANK = re.compile(r"(.+):(\d+):(\d+)")
+_SUMMABLE = ("s", "Hz", "byte", "byte/s", "FLOP", "FLOP/s", "J", "W")
 _NEEDS_CLOCK = ("s", "Hz", "byte/s", "FLOP/s", "1/s", "W")
 ALL = "all hwthreads"
-MAX_POINTS = 10_000
+MAX_GROUPS = 10_000
 
 
 def is_heading(line: str) -> bool:
@@ -33,19 +34,19 @@ def is_heading(line: str) -> bool:
     return bool(_CSV.match(line) or _REGION_GROUP.match(line) or _GROUP_REGION.match(line))
 
 
-class Tables:
+class LikwidTables:
     """Takes the lines of one file in order."""
 
     def __init__(self, found: Collector) -> None:
         self.found = found
         self.rows = 0
-        self.points: list[Point] = [Point()]
+        self.groups: list[GroupSums] = [GroupSums()]  # the last one is being read
         self._columns: list[str] = []
         self._kind = ""
-        self._stat = False
+        self._is_stat = False
         self._first = 1  # where the values of a row begin
-        self.blind = False  # LIKWID said that it may not read the memory controllers
-        self.clockless = False  # it said that the CPU has 0 Hz, and divides by that
+        self.dram_unreadable = False  # LIKWID printed that it may not read the memory controllers
+        self.clockless = False  # it printed that the CPU has 0 Hz, and divides by that
 
     def line(self, line: str) -> bool:
         """Take in one line; False: it is no part of a table."""
@@ -56,12 +57,16 @@ class Tables:
             self._kind = self._kind if line.startswith(("+", "|")) else ""
             return False
         if cells[0] in _HEADS:
-            self._head(cells)
+            self._kind = cells[0]
+            self._first = 2 if cells[1:2] == ["Counter"] else 1
+            self._columns = [column for column in cells[self._first :] if column]
+            self._is_stat = bool(self._columns) and self._columns[0] in _STAT
             return True
-        if not self._kind or not _are_values(cells[self._first :]):
+        values = cells[self._first :]
+        if not self._kind or not any(values) or not all(map(_may_be_value, values)):
             self._kind = ""
             return False
-        self._row(cells)
+        self._row(cells[0], values)
         return True
 
     def _heading(self, line: str) -> bool:
@@ -80,111 +85,97 @@ class Tables:
     def _begin(self, region: str | None, group: str, name: str) -> None:
         """A region, a group of counters, or both begin. The four tables of a group repeat its heading."""
         self._kind = ""
-        now = self.points[-1]
+        now = self.groups[-1]
         region = now.region if region is None else region
         title = f"{group} {name}".strip()
-        known = next((p for p in reversed(self.points) if (p.region, p.group) == (region, title)), None)
+        known = next((g for g in reversed(self.groups) if (g.region, g.group) == (region, title)), None)
         if known is not None:
-            self.points.remove(known)
-            self.points.append(known)
+            self.groups.remove(known)
+            self.groups.append(known)
         elif not now.rows:
             now.region, now.group = region, title
         else:
             self._new(region, title)
 
     def _new(self, region: str, group: str) -> None:
-        if len(self.points) < MAX_POINTS:
-            self.points.append(Point(region, group))
+        if len(self.groups) < MAX_GROUPS:
+            self.groups.append(GroupSums(region, group))
 
-    def _head(self, cells: list[str]) -> None:
-        self._kind = cells[0]
-        self._first = 2 if cells[1:2] == ["Counter"] else 1
-        self._columns = [column for column in cells[self._first :] if column]
-        self._stat = bool(self._columns) and self._columns[0] in _STAT
-
-    def _row(self, cells: list[str]) -> None:
-        name, values = cells[0], cells[self._first :]
-        if self._kind == "Region Info":
-            self._info(name, values)
-            return
-        if self._stat:
-            self._sums(re.sub(r" STAT$", "", name), values)
-            return
-        means = event(name) if self._kind == "Event" else metric(name)
-        for column, cell in zip(self._columns, values, strict=False):
-            self._value(name, means, column, cell)
-
-    def _info(self, name: str, values: list[str]) -> None:
-        if name == "call count":
+    def _row(self, name: str, values: list[str]) -> None:
+        if self._kind == "Region Info" and name == "call count":
             counts = [int(n) for n in map(number, values) if n is not None and 0 <= n < 1e15]
-            self.points[-1].calls = max([self.points[-1].calls, *counts])
-            return
-        means = metric(name)
-        for column, cell in zip(self._columns, values, strict=False):
-            value = number(cell)
-            self.points[-1].add(means, name, value * means.factor if value is not None else None, column)
+            self.groups[-1].calls = max([self.groups[-1].calls, *counts])
+        elif self._kind == "Region Info":
+            means = metric(name)
+            for column, cell in zip(self._columns, values, strict=False):
+                value = number(cell)
+                self.groups[-1].add(means, name, value * means.factor if value is not None else None, column)
+        elif self._is_stat:
+            self._stat_row(re.sub(r" STAT$", "", name), values)
+        else:
+            means = event(name) if self._kind == "Event" else metric(name)
+            for column, cell in zip(self._columns, values, strict=False):
+                self._value(name, means, column, cell)
 
-    def _sums(self, name: str, values: list[str]) -> None:
-        """A row of sums; the longest time speaks for all threads."""
-        if any(row[:2] == (self._kind, name) for row in self.points[-1].rows if row[2] != ALL):
+    def _stat_row(self, name: str, values: list[str]) -> None:
+        """A row of sums; of times and clocks the longest stands for all threads."""
+        if any(row[:2] == (self._kind, name) for row in self.groups[-1].rows if row[2] != ALL):
             return
         means = event(name) if self._kind == "Event" else metric(name)
-        which = "Max" if means.unit in ("s", "Hz") else "Sum"
-        if (
-            means.unit not in ("s", "Hz", "byte", "byte/s", "FLOP", "FLOP/s", "J", "W")
-            and self._kind != "Event"
-        ):
+        if self._kind != "Event" and means.unit not in _SUMMABLE:
             return
+        which = "Max" if means.unit in ("s", "Hz") else "Sum"
         if which in self._columns and self._columns.index(which) < len(values):
             self._value(name, means, ALL, values[self._columns.index(which)])
 
-    def _value(self, name: str, means: Meaning, column: str, cell: str) -> None:
+    def _value(self, name: str, means: LikwidMetric, column: str, cell: str) -> None:
         if name == "Region calls":
             calls = number(cell) or 0.0
-            self.points[-1].calls = max(self.points[-1].calls, int(min(calls, 1e15)))
+            self.groups[-1].calls = max(self.groups[-1].calls, int(min(calls, 1e15)))
         key = (self._kind, name, column)
-        if key in self.points[-1].rows:  # another run, or another process, printed the same table
-            self._new(self.points[-1].region, self.points[-1].group)
-        point = self.points[-1]
-        point.rows.add(key)
+        if key in self.groups[-1].rows:  # another run, or another process, printed the same table
+            self._new(self.groups[-1].region, self.groups[-1].group)
+        group = self.groups[-1]
+        group.rows.add(key)
         self.rows += 1
         printed = number(cell)
         value = printed * means.factor if printed is not None else None
         if not value and (
-            (self.blind and means.metric.startswith("dram_"))
+            (self.dram_unreadable and means.metric.startswith("dram_"))
             or (self.clockless and means.unit in _NEEDS_CLOCK)
         ):
             value = None
-        point.add(means, name, value, column)
-        where = ", ".join(
-            part for part in (f"region {point.region}" * bool(point.region), _scope(column)) if part
-        )
+        group.add(means, name, value, column)
+        scope = _scope(column)
+        if group.region:
+            scope = ", ".join(filter(None, (f"region {group.region}", scope)))
         # Counts and amounts are of the whole run; a ratio, a rate or a clock is a level.
         whole = "total" if self._kind == "Event" or kind(means.unit) == "delta" else "gauge"
         self.found.counters.append(
             Counter(
-                means.metric, name, value, means.unit, where, None, None, whole, printed, means.printed_unit
+                means.metric, name, value, means.unit, scope, None, None, whole, printed, means.printed_unit
             )
         )
 
     def finish(self) -> None:
-        points = [point for point in self.points if point.rows]
-        for point in points:
-            if point.region or len(points) > 1:
-                name = point.region or f"group {point.group}"
-                made = point.kernel(name, self.found)
+        """A kernel for each region or group, or the whole run where there is only one."""
+        groups = [group for group in self.groups if group.rows]
+        for group in groups:
+            if group.region or len(groups) > 1:
+                made = group.kernel(group.region or f"group {group.group}", self.found)
                 if made is not None:
                     self.found.kernel(made)
-        if len(points) == 1:
-            self.found.run = points[0].kernel("(whole run)", self.found)
-        elif points:
+        if len(groups) == 1:
+            self.found.run = groups[0].kernel("(whole run)", self.found)
+        elif groups:
             self.found.warn(
-                f"{len(points)} regions or groups: each is a kernel of its own; groups measured in turns "
+                f"{len(groups)} regions or groups: each is a kernel of its own; groups measured in turns "
                 f"are not put together"
             )
 
 
 def _cells(line: str) -> list[str]:
+    """[] for a line that is no row of a drawn or CSV table."""
     stripped = line.strip()
     if stripped.startswith("|"):
         cells = [cell.strip() for cell in stripped.strip("|").split("|")]
@@ -194,11 +185,12 @@ def _cells(line: str) -> list[str]:
     return []
 
 
-def _are_values(cells: list[str]) -> bool:
-    return any(cells) and all(cell in ("", "-", "nan", "-nan") or number(cell) is not None for cell in cells)
+def _may_be_value(cell: str) -> bool:
+    return cell in ("", "-", "nan", "-nan") or number(cell) is not None
 
 
 def _scope(column: str) -> str:
+    """ "hwthread 3", "gpu 0", "host n1, rank 2, hwthread 3"; any other column is its own scope."""
     thread = _THREAD.fullmatch(column)
     if thread:
         return f"hwthread {thread[1]}"

@@ -1,6 +1,7 @@
-"""The time line of `likwid-perfctr -t`: a row every interval, all CPUs' values of one metric after another.
+"""The timeline of `likwid-perfctr -t`: a row every interval, all CPUs' values of one metric after another.
 
-The columns' names stand in a header that goes to standard output while the rows go to standard error.
+The columns' names stand in a header that goes to standard output while the rows go to standard error. Its
+spellings are those of LIKWID 4.1 to 5.5 (src/applications/likwid-perfctr.lua of each release).
 """
 
 from __future__ import annotations
@@ -10,21 +11,31 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..collect import Collector
-from ..records import Counter
-from .metrics import Meaning, kind, metric, number, numbers
-from .sums import Point, is_summed
+from ..recording import Counter
+from .metrics import LikwidMetric, kind, metric, number, numbers
+from .sums import GroupSums, is_summed
 
-_HEADER = re.compile(r"# ?GID[|,]")
-_CORES = re.compile(r"# ?(?:CORES|Cores|HWThreads|HWTHREADS): ?([\d|,]+)")
+# "# CORES: 0|4" until 4.3.2, "# Cores: 0|4" until 5.0, "# HWThreads: 0|4" since 5.1;
+# "# HWThreads,0,4" with `-o x.csv`.
+_CPUS = re.compile(r"# ?(?:CORES|Cores|HWThreads|HWTHREADS)[:,] ?([\d|,]+)")
+# Since 4.3.3 the names of the four leading columns come first; before, the metrics stand alone.
+_LEADING = re.compile(r"# ?GID[|,]")
+_METRICS_ALONE = re.compile(r"# ?Runtime \(RDTSC\) \[s\][|,]")
 _MAX_GROUPS = 1000
 
 
-def is_header(line: str) -> bool:
-    return bool(_HEADER.match(line) or _CORES.match(line))
+class TimelineRow(NamedTuple):
+    """One reading of a group's metrics on all CPUs; cells: every CPU's value of the first metric, then on."""
+
+    group: int
+    metrics: int
+    cpus: int
+    time_s: float
+    cells: list[str]
 
 
-def fields(line: str) -> tuple[int, int, int, float, list[str]] | None:
-    """Group, metrics, CPUs, seconds and the values of a row; None for any other line."""
+def parse_row(line: str) -> TimelineRow | None:
+    """None for any line that is no row."""
     if not line[:1].isdigit():
         return None
     cells = line.replace(",", " ").split()
@@ -34,24 +45,31 @@ def fields(line: str) -> tuple[int, int, int, float, list[str]] | None:
     time_s = number(cells[3])
     if time_s is None or time_s < 0 or metrics * cpus != len(cells) - 4 or not metrics:
         return None
-    return group, metrics, cpus, time_s, cells[4:]
+    return TimelineRow(group, metrics, cpus, time_s, cells[4:])
 
 
-class _Head:
-    """What the header of one file says."""
+def is_header(line: str) -> bool:
+    return any(pattern.match(line) for pattern in (_CPUS, _LEADING, _METRICS_ALONE))
+
+
+class TimelineHeader:
+    """The CPUs and metrics that the header lines of one file name."""
 
     def __init__(self) -> None:
         self.names: list[list[str]] = []  # different headers, in the order of their groups
-        self.cores: list[str] = []
+        self.cpus: list[str] = []
 
     def take(self, line: str) -> bool:
-        cores = _CORES.match(line)
-        if cores:
-            self.cores = re.split(r"[|,]", cores[1])
+        """Take in one line; False: it is no part of a header."""
+        cpus = _CPUS.match(line)
+        if cpus:
+            self.cpus = re.split(r"[|,]", cpus[1])
             return True
-        if not _HEADER.match(line):
+        has_leading = _LEADING.match(line) is not None
+        if not has_leading and not _METRICS_ALONE.match(line):
             return False
-        names = [name.strip() for name in line.strip().split("|" if "|" in line else ",")][4:]
+        columns = line.lstrip("# ").strip().split("|" if "|" in line else ",")
+        names = [name.strip() for name in (columns[4:] if has_leading else columns)]
         if names and names not in self.names and len(self.names) < _MAX_GROUPS:
             self.names.append(names)
         return True
@@ -65,138 +83,135 @@ class _Head:
         return names if len(names) == metrics else names[::cpus]
 
 
-def _head_of(text: str) -> _Head:
-    head = _Head()
-    for line in text.split("\n"):
-        head.take(line.rstrip("\r"))
-    return head
-
-
 class _Column(NamedTuple):
     """What the values that stand at one place of a row are."""
 
     name: str
-    means: Meaning
+    metric: LikwidMetric
     kind: str
-    where: str
+    scope: str
     cpu: str
     is_dram: bool
     is_summed: bool
 
 
-class TimeLine:
+class LikwidTimeline:
     """Takes the lines of one file in order."""
 
     def __init__(self, found: Collector, companions: Sequence[str]) -> None:
         self.found = found
         self.rows = 0
-        self.headers = 0
-        self.blind = False  # LIKWID said that it may not read the memory controllers
-        self._own = _Head()
-        self._others = [head for companion in companions if (head := _head_of(companion)).names]
+        self.header_lines = 0
+        self.dram_unreadable = False  # LIKWID printed that it may not read the memory controllers
+        self._header = TimelineHeader()
+        self._companion_headers: list[TimelineHeader] = []
+        for companion in companions:
+            header = TimelineHeader()
+            for line in companion.split("\n"):
+                header.take(line.rstrip("\r"))
+            if header.names:
+                self._companion_headers.append(header)
         self._columns: dict[tuple[int, int, int], list[_Column]] = {}  # by group, metrics, CPUs
-        self._unnamed = False
-        self._point = Point()
+        self._has_unnamed = False
+        self._sums = GroupSums()
         self._groups: set[int] = set()
         self._last_s = 0.0
-        self._short_steps = 0
+        self._short_intervals = 0
 
-    def header(self, line: str) -> bool:
-        taken = self._own.take(line)
+    def header(self, line: str) -> None:
+        """Take in a comment line."""
         self._columns.clear()
-        self.headers += taken
-        return taken
+        if self._header.take(line):
+            self.header_lines += 1
 
     def line(self, line: str) -> bool:
         """Take in one line; False: it is no row."""
-        row = fields(line)
+        row = parse_row(line)
         if row is None:
             return False
-        group, metrics, cpus, time_s, cells = row
         self.rows += 1
         if len(self._groups) < _MAX_GROUPS:
-            self._groups.add(group)
-        self._watch(time_s, cells[0])
-        columns = self._columns.get((group, metrics, cpus)) or self._columns_of(group, metrics, cpus)
-        self._values(columns, cells, time_s)
-        return True
+            self._groups.add(row.group)
 
-    def _columns_of(self, group: int, metrics: int, cpus: int) -> list[_Column]:
-        places = [self._core(cpu) for cpu in range(cpus)]
-        columns: list[_Column] = []
-        for name in self._names_of(group, metrics, cpus):
-            unnamed = name.startswith("column ")
-            means = Meaning(name, 1.0, "") if unnamed else metric(name)
-            is_dram, summed = means.metric.startswith("dram_"), is_summed(means, name)
-            columns += [
-                _Column(name, means, kind(means.unit), where, str(cpu), is_dram, summed)
-                for cpu, where in enumerate(places)
-            ]
-            self._unnamed |= unnamed
-        if len(self._columns) < _MAX_GROUPS:
-            self._columns[group, metrics, cpus] = columns
-        return columns
+        # Rows that come faster than the time they measured are of several processes.
+        measured_s = number(row.cells[0]) or 0.0
+        if self.rows > 1 and row.time_s - self._last_s < 0.5 * measured_s:
+            self._short_intervals += 1
+        self._last_s = max(self._last_s, row.time_s)
 
-    def _values(self, columns: list[_Column], cells: list[str], time_s: float) -> None:
-        reading = Point()
+        columns = self._columns.get((row.group, row.metrics, row.cpus)) or self._columns_of(row)
+        reading = GroupSums()
         append = self.found.counters.append
-        for column, printed in zip(columns, numbers(cells), strict=True):
-            name, means, how, where, cpu, is_dram, summed = column
+        for column, printed in zip(columns, numbers(row.cells), strict=True):
+            means = column.metric
             value = printed * means.factor if printed is not None else None
-            if is_dram and self.blind and not value:
+            if column.is_dram and self.dram_unreadable and not value:
                 value = None
-            if summed:
-                reading.add(means, name, value, cpu)
+            if column.is_summed:
+                reading.add(means, column.name, value, column.cpu)
             append(
                 Counter(
-                    means.metric, name, value, means.unit, where, None, time_s, how, printed,
-                    means.printed_unit,
+                    means.metric, column.name, value, means.unit, column.scope, None, row.time_s, column.kind,
+                    printed, means.printed_unit,
                 )
             )  # fmt: skip
-        self._point.add_reading(reading)
+        self._sums.add_reading(reading)
+        return True
 
-    def _names_of(self, group: int, metrics: int, cpus: int) -> list[str]:
-        """From this file's header, else from that of a companion, unless companions disagree."""
-        heads = [self._own] if self._own.names else self._others
-        found = [names for head in heads if (names := head.names_of(group, metrics, cpus))]
-        if found and all(names == found[0] for names in found):
-            return found[0]
-        if found:
+    def _columns_of(self, row: TimelineRow) -> list[_Column]:
+        scopes = [self._scope(cpu) for cpu in range(row.cpus)]
+        names = self._names_of(row)
+        if not names:
+            self._has_unnamed = True
+        columns: list[_Column] = []
+        for at in range(row.metrics):
+            name = names[at] if names else f"column {5 + at}"
+            means = metric(name) if names else LikwidMetric(name, 1.0, "")
+            is_dram = means.metric.startswith("dram_")
+            for cpu, scope in enumerate(scopes):
+                columns.append(
+                    _Column(name, means, kind(means.unit), scope, str(cpu), is_dram, is_summed(means, name))
+                )
+        if len(self._columns) < _MAX_GROUPS:
+            self._columns[row.group, row.metrics, row.cpus] = columns
+        return columns
+
+    def _names_of(self, row: TimelineRow) -> list[str]:
+        """From this file's header, else a companion's; [] where none fits or companions disagree."""
+        headers = [self._header] if self._header.names else self._companion_headers
+        named = [names for header in headers if (names := header.names_of(row.group, row.metrics, row.cpus))]
+        if not named:
+            return []
+        if any(names != named[0] for names in named):
             self.found.warn("headers of several files would fit: give each file with its own companion only")
-        return [f"column {5 + at}" for at in range(metrics)]
+            return []
+        return named[0]
 
-    def _core(self, cpu: int) -> str:
-        heads = [self._own] if self._own.cores else self._others
-        known = {head.cores[cpu] for head in heads if cpu < len(head.cores)}
+    def _scope(self, cpu: int) -> str:
+        headers = [self._header] if self._header.cpus else self._companion_headers
+        known = {header.cpus[cpu] for header in headers if cpu < len(header.cpus)}
         return f"hwthread {known.pop()}" if len(known) == 1 else f"hwthread number {cpu}"
 
-    def _watch(self, time_s: float, first: str) -> None:
-        """Rows that come faster than their own measured time are of several processes."""
-        measured = number(first) or 0.0
-        if self.rows > 1 and time_s - self._last_s < 0.5 * measured:
-            self._short_steps += 1
-        self._last_s = max(self._last_s, time_s)
-
     def finish(self) -> None:
+        """Make the whole run's kernel, and warn of what the rows do not allow to sum."""
         if not self.rows:
-            if self.headers:
+            if self.header_lines:
                 self.found.warn("a time line's header without rows: LIKWID writes them to standard error")
             return
         self.found.facts["rows"] = self.rows
         self.found.duration_s = self._last_s
-        if self._unnamed:
+        if self._has_unnamed:
             self.found.warn(
                 "no header names the columns: give the file with LIKWID's standard output together with it"
             )
-        self._point.set_time(self._last_s)
-        several = self._short_steps > self.rows // 10
-        if several:
+        has_several_processes = self._short_intervals > self.rows // 10
+        if has_several_processes:
             self.found.warn(
                 "rows of several processes stand among each other and cannot be told apart; no sums"
             )
         if len(self._groups) > 1:
             self.found.warn("groups measured in turns: each saw only its share of the time; no sums")
-        if several or len(self._groups) > 1:
-            self._point = Point()
-            self._point.set_time(self._last_s)
-        self.found.run = self._point.kernel("(whole run)", self.found)
+        if has_several_processes or len(self._groups) > 1:
+            self._sums = GroupSums()
+        self._sums.set_time(self._last_s)
+        self.found.run = self._sums.kernel("(whole run)", self.found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ..collect import Collector
-from ..records import Counter, Launch
+from ..recording import Counter, Launch
 from ..text import Text
 from . import flops as ncu_flops
 from . import metrics as ncu_metrics

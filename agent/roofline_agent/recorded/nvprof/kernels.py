@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..collect import Collector
 from ..ncu.flops import NOT_COUNTED, is_of_tensor_cores
 from ..ncu.values import Unit, number, unit
-from ..records import Counter, Launch
+from ..recording import Counter, Launch
 
 TRANSACTION_BYTES = 32.0
 MAX_KERNELS = 100_000

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..collect import Collector
 from ..ncu.aside import PERMISSION
 from ..ncu.values import number, unit
-from ..records import Launch
+from ..recording import Launch
 from ..text import Text
 from .kernels import Kernels, Mean, binary_unit, bytes_of, convert, flops_of
 from .text_tables import People

@@ -6,7 +6,7 @@ import re
 
 from ..collect import Collector
 from ..ncu.values import number, unit
-from ..records import Launch
+from ..recording import Launch
 from .kernels import Kernels, Mean, convert
 
 MAX_LINE = 10_000  # characters

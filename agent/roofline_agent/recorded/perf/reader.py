@@ -11,7 +11,7 @@ from datetime import datetime
 
 from .. import stream
 from ..collect import Collector
-from ..records import Counter
+from ..recording import Counter
 from ..text import Text
 from . import csv as perf_csv
 from . import human as perf_human

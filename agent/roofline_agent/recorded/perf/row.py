@@ -19,6 +19,7 @@ UNITS = frozenset({
 # What stands between groups of three digits in some locale; U+FFFD: a no-break space that was not UTF-8.
 _GROUPING = "'’  \u00a0\u2007\u2009\u202f\ufffd"
 _SPLIT = re.compile(rf"[.,{_GROUPING}]")
+_GROUPS = re.compile(r"\d{1,3}(?: \d{3})+|\d{1,2}(?: \d\d)* \d{3}")  # by thousands; in India 12 34 567
 _GENERIC = re.compile(
     r"(cpu-|ref-|bus-)?cycles|instructions|branches|faults|task-clock|cpu-clock|cs|migrations"
     r"|(duration|user|system)_time|dummy|bpf-output"
@@ -126,24 +127,26 @@ def scope(column: str) -> str:
 
 
 def grouped_number(text: str) -> float | None:
-    """A number as a locale groups it: "1,234.56", "1.234,56", "1 234", "1'234".
+    """A number as a locale groups it: "1,234.56", "1.234,56", "1 234", "1'234"; None where no locale would.
 
     A single mark before exactly three digits groups them: perf prints two or six decimals, or none.
     """
     text = text.strip()
     negative, text = text.startswith("-"), text.lstrip("-")
     marks = _SPLIT.findall(text)
-    parts = _SPLIT.split(text)
-    if not marks:
-        return _float(text, negative)
-    last = marks[-1]
-    decimal = last in ".," and (
-        (len(set(marks)) > 1 and marks.count(last) == 1)
-        or (len(marks) == 1 and (len(parts[-1]) != 3 or len(parts[0]) > 3 or parts[0] == "0"))
-    )
-    if decimal:
-        return _float("".join(parts[:-1]) + "." + parts[-1], negative)
-    return _float("".join(parts), negative)
+    groups = _SPLIT.split(text)
+    fraction = ""
+    if marks and marks[-1] in ".,":
+        if len(marks) == 1:
+            is_decimal = len(groups[-1]) != 3 or len(groups[0]) > 3 or groups[0] == "0"
+        else:
+            is_decimal = marks.count(marks[-1]) == 1
+        if is_decimal:
+            marks.pop()
+            fraction = "." + groups.pop()
+    if marks and not (len(set(marks)) == 1 and _GROUPS.fullmatch(" ".join(groups))):
+        return None  # a damaged line: two numbers run together
+    return _float("".join(groups) + fraction, negative)
 
 
 def plain_number(text: str) -> float | None:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 from ..collect import Collector
-from ..records import Kernel
+from ..recording import Kernel
 from .events import Meaning, flop_meaning
 from .row import Row
 

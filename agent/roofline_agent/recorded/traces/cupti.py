@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..records import Launch
+from ..recording import Launch
 from .trace import number
 
 _COUNTER = re.compile(r"sm(?:sp)?__sass_thread_inst_executed_op_([dfh])(add|mul|fma)_pred_on\.sum")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..collect import Collector
-from ..records import Launch, Step, Throughput
+from ..recording import Launch, Step, Throughput
 from ..text import Text
 from .activities import Activities
 from .collectives import Collectives

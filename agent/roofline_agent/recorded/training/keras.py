@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from ..collect import Collector
-from ..records import Step, Throughput
+from ..recording import Step, Throughput
 from .ranks import SEVERAL, split_rank
 
 _EPOCH = re.compile(r"(?:^|[\s:>\]])Epoch (\d{1,9})/(\d{1,9})\s*$")

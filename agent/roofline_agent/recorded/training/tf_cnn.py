@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from ..collect import Collector
-from ..records import Step, Throughput
+from ..recording import Step, Throughput
 from .ranks import SEVERAL, split_rank
 
 _RATE = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
