@@ -16,7 +16,7 @@ from ..tables import units
 from ..tables.names import clean
 from . import caption, legends, scales, sheet, style
 from .breakdown_panels import UNSEEN, Bar, Panel, adds_up, length, panels_of, title_of
-from .labels import shortened
+from .label_placement import shortened
 from .scales import tick, unit_for
 
 REST = "the rest"

@@ -12,7 +12,7 @@ from ..records import Value
 from ..tables import units
 from ..tables.names import clean
 from . import caption, kernels, part_colours, style
-from .labels import shortened
+from .label_placement import shortened
 
 TITLES = {
     "time": "Time",

@@ -13,7 +13,7 @@ from ..model_records import About, MachineAbout
 from ..tables import units
 from ..tables.names import clean
 from . import kernels
-from .labels import shortened
+from .label_placement import shortened
 
 MOST_NAMES = 4
 LONGEST_NOTE = 160

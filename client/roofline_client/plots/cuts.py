@@ -10,7 +10,7 @@ from matplotlib.patches import Polygon
 
 from ..tables import units
 from . import style
-from .labels import Labels
+from .label_placement import Labels
 
 AT, GAP, RISE = 0.86, 0.05, 0.03  # where a break begins, how wide it is and how it rises; heights of the axes
 
@@ -25,7 +25,7 @@ def mark(axis: Axes, places: range, heights: Sequence[float], top: float, unit: 
         if labels:
             middle = place + places.step / 2
             told = units.number(high, "s")
-            labels.at_point(middle, top / unit * (AT + GAP), told, style.DIM, size=8.0, farthest=14.0)
+            labels.at_point(middle, top / unit * (AT + GAP), told, style.DIM, size=8.0, max_distance=14.0)
     return bool(cut)
 
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from .. import model_records
 from ..model_records import RoofPoint
-from . import marks, panels, spots, style
-from .labels import Labels
+from . import marks, panels, point_labels, style
+from .label_placement import Labels
 from .panels import Drawn, Kind, Panel
 
 
@@ -43,7 +43,7 @@ def _draw(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
     marks.draw_points(axis, panel.points, lambda point: style.level_marker(point.level))
     # One name for all levels: at the rightmost point, where there is most room.
     ends = [max(own, key=lambda p: marks.place(p)[0]) for own in _joined(panel.points)]
-    key = spots.name_points(labels, panel.points, spots.spots_of(ends), start)
+    key = point_labels.name_points(labels, panel.points, point_labels.spots_of(ends), start)
     return Drawn(key)
 
 

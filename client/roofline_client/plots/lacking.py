@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ..model_records import RoofPoint
 from .marks import can_be_drawn
+from .point_labels import names_of
 from .scales import is_drawable
-from .spots import names_of
 
 # Not part of a name, as "worker:0" or "avx512".
 _NUMBER = re.compile(r"(?<![\w:.,#])\d+(?:,\d{3})*(?:\.\d+)?(?![\w:])")

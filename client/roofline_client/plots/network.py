@@ -15,7 +15,7 @@ from .. import model_records
 from ..model_records import Crossing, Roofline, RoofPoint
 from ..tables import units
 from . import lacking, marks, panels, roofline, roofs, style
-from .labels import Labels
+from .label_placement import Labels
 from .panels import Drawn, Kind, Panel
 
 
@@ -84,7 +84,7 @@ def _on_one_spot(labels: Labels, panel: Panel, crossings: Sequence[Crossing], ri
             continue
         for group in groups:
             first = group[0][1]
-            near = labels.apart(marks.place(first), marks.place(point)) < 2 * style.MARKER
+            near = labels.distance(marks.place(first), marks.place(point)) < 2 * style.MARKER
             if first.role == point.role and near:
                 group.append((crossing, point))
                 break

@@ -14,7 +14,7 @@ from ..model_records import Roofline, RoofPoint
 from ..records import RoofLine
 from ..tables.names import clean, short_hosts
 from . import caption, kernels, lacking, legends, marks, roofs, sheet
-from .labels import Labels
+from .label_placement import Labels
 from .scales import Frame, around, performance, set_plane, shaped
 
 MOST_PANELS = 6

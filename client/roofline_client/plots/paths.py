@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from ..model_records import Stop
 from ..tables.names import clean
 from . import marks, shapes, style
-from .labels import Labels
-from .settling import pieces
+from .label_placement import Labels, straight_pieces
 from .shapes import Array, Texts
 
 Path = tuple[str, list[Stop]]  # role, and its stops that can be drawn
@@ -48,14 +47,14 @@ def _places(stops: Sequence[Stop]) -> list[tuple[float, float]]:
 
 def _gaps(labels: Labels, stops: Sequence[Stop]) -> list[float]:
     """Points from stop to stop."""
-    return [labels.apart(one, other) for one, other in pairwise(_places(stops))]
+    return [labels.distance(one, other) for one, other in pairwise(_places(stops))]
 
 
 def _is_short(labels: Labels, stops: Sequence[Stop]) -> bool:
     gaps = _gaps(labels, stops)
     if not gaps or max(gaps) < 1e-3 or min(gaps) >= SMALLEST + ARROW:
         return False
-    return max(labels.apart(_places(stops)[0], place) for place in _places(stops)) < SHORT
+    return max(labels.distance(_places(stops)[0], place) for place in _places(stops)) < SHORT
 
 
 def _size(gaps: Sequence[float]) -> float:
@@ -76,7 +75,7 @@ def _draw_stops(axis: Axes, labels: Labels, path: Path, size: float) -> None:
     axis.plot(*zip(*places, strict=True), color=colour, linewidth=1.0, zorder=4.4)
     for begin, end in pairwise(places):
         # Without room for it an arrow would be a blot.
-        room = labels.apart(begin, end) - size
+        room = labels.distance(begin, end) - size
         if room < 0.6 * ARROW:
             continue
         shrink = {"shrinkA": size / 2, "shrinkB": size / 2 + 0.3}
@@ -120,7 +119,7 @@ def _window(axis: Axes, labels: Labels, place: tuple[float, float], path: Path) 
     for spine in window.spines.values():
         spine.set(color=style.colour(role), linewidth=0.6)
     own = Labels(window)
-    larger = own.apart(*_ends(stops)) / labels.apart(*_ends(stops))
+    larger = own.distance(*_ends(stops)) / labels.distance(*_ends(stops))
     told = {"fontsize": style.SMALL - 0.5, "color": style.colour(role), "parse_math": False}
     window.set_title(f"{clean(role)}, {larger:.2g}× larger", pad=2.0, **told)  # type: ignore[arg-type]
     _draw_main(window, own, path)
@@ -183,5 +182,5 @@ def _frame(window: Axes, margin: float) -> Array:
 
 
 def _pieces_of(lines: Sequence[Any]) -> Array:
-    drawn = [pieces(line) for line in lines if line.get_linestyle() not in ("None", "", " ")]
+    drawn = [straight_pieces(line) for line in lines if line.get_linestyle() not in ("None", "", " ")]
     return np.concatenate([np.empty((0, 2, 2)), *drawn])

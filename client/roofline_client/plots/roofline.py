@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from .. import model_records
 from ..model_records import RoofPoint
-from . import marks, panels, spots, style
-from .labels import Labels
+from . import marks, panels, point_labels, style
+from .label_placement import Labels
 from .panels import Drawn, Kind, Panel
 
 
@@ -26,10 +26,10 @@ def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None
 
 def draw_points(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
     """Markers, names and headroom of all points of a panel."""
-    named = spots.spots_of(panel.points)
+    named = point_labels.spots_of(panel.points)
     marks.draw_points(axis, panel.points, lambda point: style.marker(point.role))
-    key = spots.name_points(labels, panel.points, named, start)
-    return Drawn(key, spots.arrows(axis, labels, named, start))
+    key = point_labels.name_points(labels, panel.points, named, start)
+    return Drawn(key, point_labels.arrows(axis, labels, named, start))
 
 
 def across_of(points: Sequence[RoofPoint]) -> str:

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from ..records import Roof, RoofLine
 from . import style
-from .labels import LONGEST_LABEL, Labels
+from .label_placement import LONGEST_LABEL, Labels
 from .scales import Frame, is_drawable
 
 TOLD_APART = 0.8  # a ceiling higher than this share of its upper neighbour would hide behind it
@@ -159,7 +159,7 @@ def _named(labels: Labels, lines: Sequence[RoofLine], slanting: bool) -> list[li
 
 def _apart(labels: Labels, one: RoofLine, other: RoofLine) -> float:
     """Points between two parallel lines."""
-    upright = labels.apart((1.0, height(one)), (1.0, height(other)))
+    upright = labels.distance((1.0, height(one)), (1.0, height(other)))
     return upright * math.sqrt(0.5) if is_slanting(one) else upright
 
 

@@ -23,7 +23,7 @@ from ..files import placed
 from ..tables.names import clean
 from . import legends, style
 from .caption import Caption, more
-from .labels import Labels, shortened
+from .label_placement import Labels, shortened
 from .scales import size
 
 LEFT, RIGHT, TOP, BELOW, GAP = 0.68, 0.24, 0.34, 0.52, 0.36  # inches; BELOW: ticks and name of an axis

@@ -15,7 +15,7 @@ from ..model_records import Path, Stop
 from ..records import Value
 from ..tables.names import clean
 from . import caption, style
-from .labels import shortened
+from .label_placement import shortened
 from .scales import dress, tick
 
 Series = tuple[str, str, list[Stop]]  # roles, colour, stops with a throughput

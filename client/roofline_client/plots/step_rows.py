@@ -10,7 +10,7 @@ from ..errors import ClientError
 from ..records import TableChunk
 from ..tables.names import clean
 from . import Steps, caption
-from .spots import names_of
+from .point_labels import names_of
 
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
 

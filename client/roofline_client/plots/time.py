@@ -17,7 +17,7 @@ from ..model_records import TimePanel, TimePoint, TimeRoofline
 from ..tables import units
 from ..tables.names import clean, short_hosts
 from . import caption, kernels, legends, sheet, style
-from .labels import Labels
+from .label_placement import Labels
 from .marks import level_name
 from .scales import Frame, around, is_drawable, set_plane, shaped, tick
 from .time_points import bar, complexity, draw_points, has_place, has_time, took
@@ -148,7 +148,7 @@ def _isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> No
         line = Line2D(across, up, color="#B8B8B8", linewidth=0.6, zorder=1)
         axis.add_line(line)
         labels.may_cross(line)
-        labels.at_point(*corner, units.number(curve.seconds, "s"), style.DIM, size=0.0, farthest=13.0)
+        labels.at_point(*corner, units.number(curve.seconds, "s"), style.DIM, size=0.0, max_distance=13.0)
 
 
 def _missing(points: Sequence[TimePoint]) -> list[str]:

@@ -12,9 +12,9 @@ from ..model_records import TimePoint
 from ..tables import units
 from ..tables.names import clean
 from . import style
-from .labels import Labels, shortened
+from .label_placement import Labels, shortened
+from .point_labels import LONGEST_KEY
 from .scales import is_drawable
-from .spots import LONGEST_KEY
 
 MOST_NAMED = 12
 MOST_UNNAMED = 2  # told of those that have no name in the picture

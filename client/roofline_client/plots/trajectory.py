@@ -16,7 +16,7 @@ from ..model_records import Path, Stop, Trajectory
 from ..records import RoofLine
 from ..tables.names import clean
 from . import caption, lacking, legends, marks, paths, roofs, sheet, sides, style
-from .labels import Labels, shortened
+from .label_placement import Labels, shortened
 from .roofline import across_of
 from .scales import Frame, performance, set_plane, shaped
 

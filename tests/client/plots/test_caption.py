@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline_client import plots
 from roofline_client.model_records import MachineAbout
 from roofline_client.plots import caption, lacking, sheet
-from roofline_client.plots.labels import shortened
+from roofline_client.plots.label_placement import shortened
 
 from ..reports import BEGIN, SECOND, absent
 from . import models

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from roofline_client import plots
 from roofline_client.model_records import RoofPoint
-from roofline_client.plots.spots import names_of, spots_of
+from roofline_client.plots.point_labels import names_of, spots_of
 from roofline_client.tables.names import short_hosts
 
 from ..reports import absent, seen

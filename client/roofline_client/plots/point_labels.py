@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from ..model_records import RoofPoint
 from ..tables.names import clean
 from . import style
-from .labels import Labels, shortened
+from .label_placement import Labels, shortened
 from .marks import marker_size, place
 from .scales import is_drawable, tick
 
@@ -64,7 +64,7 @@ def _arrow(axis: Axes, labels: Labels, point: RoofPoint, sign: str) -> None:
     told = f"{factor:.1f}×" if factor < 10 else f"{tick(round(factor))}×"
     told = f"{sign}{':' if sign.isdecimal() else ''} {told}".strip()
     middle = x, math.sqrt(y * top)
-    labels.at_point(*middle, told, style.colour(point.role), size=0.0, farthest=FARTHEST_FACTOR)
+    labels.at_point(*middle, told, style.colour(point.role), size=0.0, max_distance=FARTHEST_FACTOR)
 
 
 def name_points(
@@ -90,7 +90,7 @@ def _on_one_spot(labels: Labels, signed: Sequence[Signed]) -> list[list[Signed]]
         for group in groups:
             same = one[0].middle.role == group[0][0].middle.role
             near = all(
-                labels.apart(place(one[0].middle), place(other[0].middle)) < ON_ONE_SPOT for other in group
+                labels.distance(place(one[0].middle), place(other[0].middle)) < ON_ONE_SPOT for other in group
             )
             if same and near and len(_joined([sign for _, sign, _ in [*group, one]])) <= LONGEST_NAME:
                 group.append(one)
