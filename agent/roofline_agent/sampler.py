@@ -144,8 +144,12 @@ class Sampler:
         self._drop_hanging(self._hangs_ns)
 
         def rows(source: Source) -> _Answer:
-            found = source.sample(ranks)
-            return _Answer(source, SampleBlock(source.counter_set, found))
+            block = SampleBlock(source.counter_set, source.sample(ranks))
+            expected = len(block.counter_set.metrics)
+            for row in block.rows:
+                if len(row.values) != expected:  # it would cost the whole batch later on
+                    raise ValueError(f"a row has {len(row.values)} values for {expected} metrics")
+            return _Answer(source, block)
 
         for lane in self._lanes:
             lane.ask(rows)

@@ -63,6 +63,16 @@ def test_failing_source_is_reported_once_and_comes_back() -> None:
     assert names(sampler.sample([RANK])[0]) == ["bad", "good"]
 
 
+def test_rows_that_do_not_fit_their_metrics_cost_their_own_source_only() -> None:
+    class Wide(Made):
+        def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
+            return [Sample(rank, 5, (1, 2)) for rank in ranks]
+
+    blocks, events = Sampler({"wide": Wide("wide"), "good": Made("good")}).sample([RANK])
+    assert names(blocks) == ["good"]
+    assert [event.kind for event in events] == [EventKind.SOURCE_FAILED]
+
+
 def test_source_that_is_off_is_named_and_never_asked() -> None:
     sampler = Sampler({"off": Made("off", works=False, fails=9), "bad": Made("bad", probe_fails=True)})
     assert sampler.sample([RANK]) == ([], [])

@@ -1,4 +1,8 @@
-"""Batches and greetings as messages of the wire, self-contained, as they go into the spool and the stream."""
+"""Batches and greetings as messages of the wire.
+
+A batch is self-contained: it describes the ranks, counter sets and kernels that its rows name by number, so
+that the server can do without any other batch.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,8 @@ from ..records import (
     CounterSet,
     Event,
     EventKind,
-    KernelShape,
+    Mark,
     Rank,
-    Sample,
     SampleBlock,
     SourceStatus,
     Span,
@@ -32,7 +35,7 @@ PROTOCOL = 1
 
 
 class Greeting(NamedTuple):
-    """What Hello says of this agent."""
+    """What an agent says of itself when it connects: the message Hello."""
 
     agent: str
     instance: str
@@ -44,7 +47,7 @@ class Greeting(NamedTuple):
     interval_ns: int
 
 
-class _Table:
+class _Numbering:
     """Numbers things in the order they are first asked for."""
 
     def __init__(self) -> None:
@@ -56,42 +59,37 @@ class _Table:
 
 def ints(values: Iterable[int | None]) -> bytes:
     """Little-endian int64 column; None becomes the absent value."""
-    return _little(array("q", [ABSENT_INT if v is None else int(v) for v in values]))
+    return _little_endian(array("q", [ABSENT_INT if v is None else int(v) for v in values]))
 
 
 def doubles(values: Iterable[float | None]) -> bytes:
     """Little-endian double column; None becomes NaN."""
-    return _little(array("d", [float("nan") if v is None else float(v) for v in values]))
+    return _little_endian(array("d", [float("nan") if v is None else float(v) for v in values]))
 
 
-def _little(column: array[Any]) -> bytes:
+def _little_endian(column: array[Any]) -> bytes:
     if sys.byteorder == "big":
         column.byteswap()
     return column.tobytes()
 
 
 def encode(batch: Batch, sequence: int) -> bytes:
-    """One AgentMessage with this batch, self-contained, as it goes into the spool and over the wire."""
-    ranks, sets, kernels, phases, instances = _Table(), _Table(), _Table(), _Table(), _Table()
+    """One AgentMessage with this batch, as it goes into the spool and over the wire."""
+    ranks, sets, kernels, instances = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     for rank in batch.ranks:
         ranks(rank)
     whole = pb.AgentMessage()
     message = whole.batch
     message.sequence, message.begin_ns, message.end_ns = sequence, batch.begin_ns, batch.end_ns
-    message.samples.extend(
-        _samples(block, sets(block.counter_set), ranks, instances) for block in batch.samples
-    )
+    for block in batch.samples:
+        message.samples.append(_samples(block, sets(block.counter_set), ranks, instances))
     if batch.marks:
-        message.marks.CopyFrom(_marks(batch, ranks, phases))
+        message.marks.CopyFrom(_marks(batch.marks, ranks))
     if batch.calls:
-        message.calls.CopyFrom(
-            pb.Calls(
-                rank=ints(ranks(c.rank) for c in batch.calls),
-                kernel=ints(kernels(c.shape) for c in batch.calls),
-                start_ns=ints(c.start_ns for c in batch.calls),
-                duration_ns=ints(c.duration_ns for c in batch.calls),
-            )
-        )
+        message.calls.rank = ints(ranks(call.rank) for call in batch.calls)
+        message.calls.kernel = ints(kernels(call.shape) for call in batch.calls)
+        message.calls.start_ns = ints(call.start_ns for call in batch.calls)
+        message.calls.duration_ns = ints(call.duration_ns for call in batch.calls)
     if batch.spans:
         message.spans.CopyFrom(_spans(batch.spans, ranks))
     for event in batch.events:
@@ -103,8 +101,12 @@ def encode(batch: Batch, sequence: int) -> bytes:
             count=event.count,
             text=event.text,
         )
+
+    # What the rows above have numbered.
     message.counter_sets.extend(_counter_set(counter_set) for counter_set in sets.numbers)
-    message.kernels.extend(_kernel(shape) for shape in kernels.numbers)
+    for shape in kernels.numbers:
+        known = {name: value for name, value in shape._asdict().items() if value is not None}
+        message.kernels.add(**known)
     message.ranks.extend(_rank(rank) for rank in ranks.numbers)
     message.instances.extend(printable(name) for name in instances.numbers)
     return bytes(whole.SerializeToString())
@@ -122,26 +124,24 @@ def encode_within(batch: Batch, sequence: int, limit: int = MAX_BATCH) -> bytes:
     return encode(batch._replace(samples=(), events=[*batch.events, lost]), sequence)
 
 
-def _samples(block: SampleBlock, number: int, ranks: _Table, instances: _Table) -> pb.Samples:
-    rows: list[Sample] = block.rows
-    metrics = block.counter_set.metrics
-    values = list(zip(*(row.values for row in rows), strict=True)) or [()] * len(metrics)
-    columns = [
-        doubles(column) if metric.is_double else ints(column)
-        for metric, column in zip(metrics, values, strict=True)
-    ]
-    parts = any(row.instance for row in rows)
-    return pb.Samples(
+def _samples(block: SampleBlock, number: int, ranks: _Numbering, instances: _Numbering) -> pb.Samples:
+    """The rows of one counter set as columns: one per metric, in its order."""
+    rows = block.rows
+    message = pb.Samples(
         counter_set=number,
         rank=ints(-1 if row.rank is None else ranks(row.rank) for row in rows),
         time_ns=ints(row.time_ns for row in rows),
-        columns=columns,
-        instance=ints(instances(row.instance) if row.instance else -1 for row in rows) if parts else b"",
     )
+    for at, metric in enumerate(block.counter_set.metrics):
+        column: list[Any] = [row.values[at] for row in rows]
+        message.columns.append(doubles(column) if metric.is_double else ints(column))
+    if any(row.instance for row in rows):
+        message.instance = ints(instances(row.instance) if row.instance else -1 for row in rows)
+    return message
 
 
-def _marks(batch: Batch, ranks: _Table, phases: _Table) -> pb.Marks:
-    marks = batch.marks
+def _marks(marks: Sequence[Mark], ranks: _Numbering) -> pb.Marks:
+    phases = _Numbering()
     message = pb.Marks(
         rank=ints(ranks(m.rank) for m in marks),
         sender=ints(ranks(m.sender) for m in marks),
@@ -156,8 +156,8 @@ def _marks(batch: Batch, ranks: _Table, phases: _Table) -> pb.Marks:
     return message
 
 
-def _spans(spans: Sequence[Span], ranks: _Table) -> pb.Spans:
-    names = _Table()
+def _spans(spans: Sequence[Span], ranks: _Numbering) -> pb.Spans:
+    names = _Numbering()
     message = pb.Spans(
         rank=ints(ranks(s.rank) for s in spans),
         name=ints(names(s.name) for s in spans),
@@ -170,27 +170,12 @@ def _spans(spans: Sequence[Span], ranks: _Table) -> pb.Spans:
     return message
 
 
-@lru_cache(maxsize=64)  # told with every batch
+@lru_cache(maxsize=64)  # every batch describes its sets
 def _counter_set(counter_set: CounterSet) -> pb.CounterSet:
-    return pb.CounterSet(
-        name=counter_set.name,
-        metrics=[
-            pb.Metric(
-                name=m.name,
-                kind=m.kind.value,  # type: ignore[arg-type]
-                unit=m.unit,
-                scope=m.scope.value,  # type: ignore[arg-type]
-                provenance=m.provenance.value,  # type: ignore[arg-type]
-                is_double=m.is_double,
-                coverage_of=m.coverage_of,
-            )
-            for m in counter_set.metrics
-        ],
-    )
-
-
-def _kernel(shape: KernelShape) -> pb.Kernel:
-    return pb.Kernel(**{name: value for name, value in shape._asdict().items() if value is not None})
+    message = pb.CounterSet(name=counter_set.name)
+    for metric in counter_set.metrics:
+        message.metrics.add(**metric._asdict())  # the same fields on both sides
+    return message
 
 
 @lru_cache(maxsize=4096)
@@ -209,17 +194,8 @@ def _rank(rank: Rank) -> pb.Rank:
 
 
 def encode_hello(greeting: Greeting) -> pb.AgentMessage:
-    machine = machine_pb2.Machine(**greeting.machine._asdict())
-    machine.ceilings.extend(machine_pb2.Ceiling(**c._asdict()) for c in greeting.ceilings)
-    return pb.AgentMessage(
-        hello=pb.Hello(
-            protocol=PROTOCOL,
-            agent=greeting.agent,
-            instance=greeting.instance,
-            boot=greeting.boot,
-            version=greeting.version,
-            machine=machine,
-            sources=[machine_pb2.SourceStatus(**s._asdict()) for s in greeting.sources],
-            interval_ns=greeting.interval_ns,
-        )
-    )
+    fields = greeting._asdict()
+    machine = machine_pb2.Machine(**fields.pop("machine")._asdict())
+    machine.ceilings.extend(machine_pb2.Ceiling(**c._asdict()) for c in fields.pop("ceilings"))
+    sources = [machine_pb2.SourceStatus(**s._asdict()) for s in fields.pop("sources")]
+    return pb.AgentMessage(hello=pb.Hello(protocol=PROTOCOL, machine=machine, sources=sources, **fields))

@@ -1,7 +1,7 @@
-"""Streams batches to the server and forgets them when they are durable. See `encoding`.
+"""Streams batches to the server and forgets them when they are durable.
 
 The stream comes and goes; the spool does not. After each connection the server names the highest sequence it
-has, and sending continues behind it.
+has, and sending continues behind it. What the messages hold: encoding.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from roofline.v1 import ingest_pb2 as pb
@@ -19,8 +19,7 @@ from roofline.v1 import ingest_pb2 as pb
 from ..netbench import wire as net_wire
 from ..netbench.bench import NetBench
 from .encoding import Greeting, encode_hello
-from .grpc_setup import CHANNEL_OPTIONS as QUIET
-from .grpc_setup import grpc, wait_quietly
+from .grpc_setup import FEWER_WAKEUPS, grpc, wait_longer
 from .spool import Spool
 
 log = logging.getLogger(__name__)
@@ -35,8 +34,10 @@ CHANNEL_OPTIONS = (
     # Loopback and cluster networks are reached directly, whatever http_proxy says.
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", 1 << 20),
-    *QUIET,
+    *FEWER_WAKEUPS,
 )
+
+_Outgoing = queue.SimpleQueue[bytes | None]  # messages; None ends the stream
 
 
 class Exporter(threading.Thread):
@@ -61,7 +62,7 @@ class Exporter(threading.Thread):
         self._net_bench = net_bench
         self._halt = threading.Event()
         self._lock = threading.Lock()
-        self._outgoing: queue.SimpleQueue[bytes | None] | None = None
+        self._outgoing: _Outgoing | None = None  # while the server is known to listen
         self._sent = 0
         self._acked = 0
         self.connected = False
@@ -73,8 +74,8 @@ class Exporter(threading.Thread):
         return self._acked
 
     def run(self) -> None:
-        wait_quietly()
-        delay, said = RETRY_S[0], False
+        wait_longer()
+        delay_s, reported = RETRY_S[0], False
         while not self._halt.is_set():
             began = time.monotonic()
             try:
@@ -88,16 +89,18 @@ class Exporter(threading.Thread):
             was_up, self.connected = self.connected, False
             if self._halt.is_set():
                 return
-            if was_up or not said:
+            if was_up or not reported:
                 log.warning("server %s: %s; batches wait in the spool, trying again", self._server, why)
-                said = True
-            delay = (
-                RETRY_S[0] if time.monotonic() - began > RETRY_S[1] or was_up else min(delay * 2, RETRY_S[1])
-            )
-            self._halt.wait(delay * random.uniform(0.7, 1.3))
+                reported = True
+            if was_up or time.monotonic() - began > RETRY_S[1]:
+                delay_s = RETRY_S[0]
+            else:
+                delay_s = min(delay_s * 2, RETRY_S[1])
+            self._halt.wait(delay_s * random.uniform(0.7, 1.3))
 
     def _session(self) -> None:
-        outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        """One stream from its begin to its end. Raises grpc.RpcError."""
+        outgoing: _Outgoing = queue.SimpleQueue()
         with grpc.insecure_channel(self._server, options=CHANNEL_OPTIONS) as channel:
             stream = channel.stream_stream(
                 METHOD,
@@ -105,7 +108,7 @@ class Exporter(threading.Thread):
                 response_deserializer=pb.ServerMessage.FromString,
             )
             outgoing.put(encode_hello(self._greeting()).SerializeToString())
-            call = self._call = stream(_drain(outgoing))
+            call = self._call = stream(iter(outgoing.get, None))
             timer = threading.Timer(WELCOME_TIMEOUT_S, call.cancel)
             timer.start()
             try:
@@ -118,24 +121,32 @@ class Exporter(threading.Thread):
                     self._outgoing = None
                 outgoing.put(None)
                 call.cancel()
-                # Whoever asked for it cannot hear of it any more.
+                # Whoever asked for it can get no answer any more.
                 if self._net_bench:
                     self._net_bench.stop()
 
-    def _handle(self, message: Any, outgoing: queue.SimpleQueue[bytes | None]) -> None:
+    def _handle(self, message: Any, outgoing: _Outgoing) -> None:
         kind = message.WhichOneof("kind")
         if kind == "welcome":
-            self._welcome(message.welcome.acked, outgoing)
+            acked = message.welcome.acked
+            self._spool.ack(acked)
+            self._spool.skip_to(acked)
+            with self._lock:
+                self._sent = self._acked = acked
+                self._outgoing = outgoing
+            self.connected = True
+            log.info("connected to server %s", self._server)
+            self.push()
         elif kind == "ack":
             self._acked = max(self._acked, message.ack.sequence)
             self._spool.ack(message.ack.sequence)
             self.push()
         elif kind == "ping":
-            received = self._clock()
+            received_ns = self._clock()
             pong = pb.Pong(
                 id=message.ping.id,
                 server_ns=message.ping.server_ns,
-                received_ns=received,
+                received_ns=received_ns,
                 sent_ns=self._clock(),
             )
             outgoing.put(pb.AgentMessage(pong=pong).SerializeToString())
@@ -145,20 +156,10 @@ class Exporter(threading.Thread):
             self._acked = max(self._acked, message.rejection.sequence)
             self.push()
         elif kind == "command":
-            self._obey(message.command, outgoing)
+            self._execute(message.command, outgoing)
 
-    def _welcome(self, acked: int, outgoing: queue.SimpleQueue[bytes | None]) -> None:
-        self._spool.ack(acked)
-        self._spool.skip_to(acked)
-        with self._lock:
-            self._sent = self._acked = acked
-            self._outgoing = outgoing
-        self.connected = True
-        log.info("connected to server %s", self._server)
-        self.push()
-
-    def _obey(self, command: Any, outgoing: queue.SimpleQueue[bytes | None]) -> None:
-        """Do what the server asks for; what takes its time answers later, and more than once."""
+    def _execute(self, command: Any, outgoing: _Outgoing) -> None:
+        """Do what the server asks for; a benchmark takes its time, and answers later and more than once."""
 
         def answer(result: Any) -> None:
             outgoing.put(pb.AgentMessage(result=result).SerializeToString())
@@ -173,7 +174,7 @@ class Exporter(threading.Thread):
             answer(pb.CommandResult(id=command.id, done=True))
         elif self._net_bench and (order := net_wire.order(command, self._greeting().machine.host)):
             number = command.id
-            self._net_bench.begin(order, lambda said: answer(net_wire.result(number, said)))
+            self._net_bench.begin(order, lambda outcome: answer(net_wire.result(number, outcome)))
         else:
             reason = "this agent does not know the command"
             answer(pb.CommandResult(id=command.id, done=False, reason=reason))
@@ -210,11 +211,6 @@ class Exporter(threading.Thread):
         if self._call is not None:
             self._call.cancel()
         self.join(timeout=3)
-
-
-def _drain(outgoing: queue.SimpleQueue[bytes | None]) -> Iterator[bytes]:
-    while (item := outgoing.get()) is not None:
-        yield item
 
 
 def _explain(error: grpc.RpcError) -> str:

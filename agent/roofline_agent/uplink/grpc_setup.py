@@ -1,44 +1,39 @@
-"""gRPC as an agent that shares its node wants it: import it from here, before anything else imports it.
+"""gRPC with few wake-ups, for an agent that shares its node: import it from here, before anything else does.
 
 Out of the box a message a second costs 80 to 130 wake-ups of its threads: a pool of 4 to 16 of them, as the
 machine has CPUs, falls asleep in ever longer steps after each packet, and for each packet that comes the
 bandwidth is probed with another. With what is set here it is 35. All of it is a wish: a gRPC that does not
-know it says so at most, and what the user has put into GRPC_EXPERIMENTS stays.
+know a setting ignores it or prints a line, and what the user has put into GRPC_EXPERIMENTS stays.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-from types import ModuleType
 
-__all__ = ["CHANNEL_OPTIONS", "grpc", "wait_quietly"]
+__all__ = ["FEWER_WAKEUPS", "grpc", "wait_longer"]
 
 _VARIABLE = "GRPC_EXPERIMENTS"
-_SLEEPY = "-event_engine_client"  # sockets are waited for by the thread that reads them, not by the pool
+_NO_POOL = "-event_engine_client"  # sockets are waited for by the thread that reads them, not by the pool
 _SIGNALS_EVERY_S = 5.0
-CHANNEL_OPTIONS = (
+# Options of a channel.
+FEWER_WAKEUPS = (
     # The receiver's window grows with what the probes find: the server's does by its own, and we get acks.
     ("grpc.http2.bdp_probe", 0),
 )
 
-
-def _loaded() -> ModuleType:
-    """gRPC reads the variable while it is loaded; children, which measure with it, shall not inherit it."""
-    if _VARIABLE in os.environ:
-        return importlib.import_module("grpc")
-    os.environ[_VARIABLE] = _SLEEPY
+if _VARIABLE in os.environ:
+    import grpc
+else:
+    # gRPC reads it while it is loaded; children, which measure with gRPC, shall not inherit it.
+    os.environ[_VARIABLE] = _NO_POOL
     try:
-        return importlib.import_module("grpc")
+        import grpc
     finally:
         del os.environ[_VARIABLE]
 
 
-_loaded()
-import grpc  # noqa: E402
-
-
-def wait_quietly() -> None:
+def wait_longer() -> None:
     """Have gRPC wake a waiting thread less often.
 
     Its Python wakes ten times a second to let signals through, a fifth of what an idle agent costs; no signal

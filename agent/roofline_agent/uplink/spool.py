@@ -1,4 +1,4 @@
-"""Keeps batches on this node's disk until the server says they are durable.
+"""Keeps batches on this node's disk until the server has acknowledged them.
 
 One transaction a batch: what the server has by now is deleted with the next batch, or at the end. Whoever is
 killed between sends a batch twice at most, and the server counts it once.
@@ -49,16 +49,13 @@ class Spool:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
-            self._acked = self._read_acked()
+            acked = self._db.execute("select value from state where name = 'acked'").fetchone()
+            self._acked = int(acked[0]) if acked else 0
             newest = self._db.execute("select max(sequence) from batch").fetchone()[0]
             self._last = max(newest or 0, self._acked)
             self._bytes = self._size(self._acked, self._last)
         except (OSError, sqlite3.Error) as error:
             raise Unavailable(f"cannot keep a spool at {path}: {error}; choose another --state") from None
-
-    def _read_acked(self) -> int:
-        found = self._db.execute("select value from state where name = 'acked'").fetchone()
-        return int(found[0]) if found else 0
 
     def _size(self, after: int, through: int) -> int:
         """Bytes of the batches on disk between two sequences."""
@@ -74,7 +71,7 @@ class Spool:
         return self._last + 1
 
     def skip_to(self, sequence: int) -> None:
-        """Continue behind a sequence the server knows of (this spool was lost and made anew)."""
+        """Continue behind a sequence that the server has (this spool was lost and made anew)."""
         with self._lock:
             self._last = max(self._last, sequence)
 
@@ -83,7 +80,12 @@ class Spool:
         with self._lock:
             self._last = max(self._last, sequence)
             try:
-                self._write(sequence, data)
+                self._db.execute("begin")
+                if self._stale:
+                    self._forget()
+                self._db.execute("insert into batch values (?, ?)", (sequence, data))
+                self._db.execute("commit")
+                self._stale = False
             except sqlite3.Error as error:
                 with contextlib.suppress(sqlite3.Error):
                     self._db.execute("rollback")
@@ -93,15 +95,12 @@ class Spool:
                 self._newest = Pending(sequence, data) if sequence == self._last else None
                 self._bytes += len(data)
             while self._bytes > self._limit:
-                self._drop_oldest()
-
-    def _write(self, sequence: int, data: bytes) -> None:
-        self._db.execute("begin")
-        if self._stale:
-            self._forget()
-        self._db.execute("insert into batch values (?, ?)", (sequence, data))
-        self._db.execute("commit")
-        self._stale = False
+                self._newest = None
+                oldest = "select sequence, length(data) from batch order by sequence limit 1"
+                dropped, size = self._db.execute(oldest).fetchone()
+                self._db.execute("delete from batch where sequence = ?", (dropped,))
+                self._bytes -= size
+                self.dropped += 1
 
     def _forget(self) -> None:
         self._db.execute("delete from batch where sequence <= ?", (self._acked,))
@@ -117,15 +116,6 @@ class Spool:
             del self._memory[min(self._memory)]
             self.dropped += 1
 
-    def _drop_oldest(self) -> None:
-        self._newest = None
-        row = self._db.execute(
-            "select sequence, length(data) from batch order by sequence limit 1"
-        ).fetchone()
-        self._db.execute("delete from batch where sequence = ?", (row[0],))
-        self._bytes -= row[1]
-        self.dropped += 1
-
     def pending(self, after: int, limit: int) -> list[Pending]:
         """The oldest batches with a sequence above `after`."""
         with self._lock:
@@ -136,8 +126,8 @@ class Spool:
                 "select sequence, data from batch where sequence > ? order by sequence limit ?",
                 (after, limit),
             ).fetchall()
-            held = [(s, d) for s, d in self._memory.items() if s > after]
-            return [Pending(*row) for row in sorted(rows + held)[:limit]]
+            in_memory = [(s, d) for s, d in self._memory.items() if s > after]
+            return [Pending(*row) for row in sorted(rows + in_memory)[:limit]]
 
     def ack(self, sequence: int) -> None:
         """Forget everything up to and including `sequence`."""

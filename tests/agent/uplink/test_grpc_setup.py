@@ -17,11 +17,11 @@ print(os.environ.get("GRPC_EXPERIMENTS"))
 """
 
 
-@pytest.mark.parametrize(("said", "left"), [({}, "None"), ({"GRPC_EXPERIMENTS": ""}, "")])
-def test_children_inherit_what_the_user_has_said_and_no_more(said: dict[str, str], left: str) -> None:
+@pytest.mark.parametrize(("given", "left"), [({}, "None"), ({"GRPC_EXPERIMENTS": ""}, "")])
+def test_children_inherit_what_the_user_has_set_and_no_more(given: dict[str, str], left: str) -> None:
     environ = {name: value for name, value in clean_environ().items() if not name.startswith("GRPC_")}
     done = subprocess.run(
-        [sys.executable, "-c", LOADED], env={**environ, **said}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", LOADED], env={**environ, **given}, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == left
-    assert done.stderr == "", "a gRPC that does not know an experiment says so"
+    assert done.stderr == "", "a gRPC that does not know an experiment prints a line"
