@@ -1,24 +1,20 @@
 """Runs a part of the measurement in a process of its own, so that nothing it does can take the agent down.
 
 The child writes JSON lines: {"ceiling": ...}, {"note": ...} and {"sweep": [...]} as they come, at the end
-{"end": true}, or {"error": ...} and exit status 1. What it said before it died is kept.
+{"end": true}, or {"error": ...} and exit status 1. What it wrote before it died is kept.
 """
 
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.priority import prefer
 from roofline_agent.calibrate.records import Ceiling, SweepPoint, ceiling_from_json, point_from_json
+from roofline_agent.child_process import ChildProcess, Exit
 
 _HINTS = {
     "SIGILL": "the CPU refused an instruction that /proc/cpuinfo promises; report its model and flags",
@@ -28,54 +24,13 @@ _HINTS = {
 }
 
 
-class Part(NamedTuple):
-    """What a child said until its end; `error`: why that came too early."""
+class PartResult(NamedTuple):
+    """What a child reported until its end; `error`: why that came too early."""
 
     ceilings: tuple[Ceiling, ...] = ()
     notes: tuple[str, ...] = ()
     sweep: tuple[SweepPoint, ...] = ()
     error: str = ""
-
-
-class _Heard:
-    """Collects what the child says."""
-
-    def __init__(self, progress: Callable[[Ceiling], None]) -> None:
-        self._progress = progress
-        self.ceilings: list[Ceiling] = []
-        self.notes: list[str] = []
-        self.sweep: list[SweepPoint] = []
-        self.error = ""
-        self.ended = False
-
-    def follow(self, lines: Iterable[str]) -> None:
-        """Reads until the child closes its output."""
-        for line in lines:
-            if not line.endswith("\n"):  # the child died while it wrote this; its exit status tells more
-                break
-            ceiling = self._take(line)
-            if ceiling is not None:
-                self._progress(ceiling)
-
-    def _take(self, line: str) -> Ceiling | None:
-        """The ceiling, if the line tells one."""
-        try:
-            message = json.loads(line)
-            if "ceiling" in message:
-                self.ceilings.append(ceiling_from_json(message["ceiling"]))
-                return self.ceilings[-1]
-            self.notes += [str(message["note"])] if "note" in message else []
-            self.sweep += [point_from_json(point) for point in message.get("sweep", [])]
-            self.error = str(message.get("error", self.error))
-            self.ended |= bool(message.get("end"))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CalibrationError(
-                f"the measuring process wrote an unexpected line: {line[:200]!r}"
-            ) from error
-        return None
-
-    def part(self, error: str) -> Part:
-        return Part(tuple(self.ceilings), tuple(self.notes), tuple(self.sweep), error)
 
 
 def run_child(
@@ -84,94 +39,76 @@ def run_child(
     directory: Path,
     timeout_s: float,
     preferred: bool = True,
-) -> Part:
+) -> PartResult:
     """What the command measures, started in `directory`. Leaves no process behind, however it ends.
 
     preferred: it comes before all others that share the CPUs, where we may have that done.
 
     Its `error` says so if the command fails, is killed, or takes longer than `timeout_s`; raises
-    CalibrationError if it says something that makes no sense.
+    CalibrationError for a line that makes no sense.
     """
-    heard = _Heard(progress)
-    # Standard error goes to a file: a pipe that nobody reads could fill up and block the child.
-    with tempfile.TemporaryFile() as complaints:
-        with (
-            _running(command, directory, complaints, preferred) as child,
-            _deadline(child, timeout_s) as passed,
-        ):
-            assert child.stdout
-            heard.follow(child.stdout)
-            status = child.wait()
-        complaints.seek(0)
-        said = complaints.read().decode("utf-8", "replace").strip()
-    if heard.ended and status == 0:
-        return heard.part("")
-    last = heard.ceilings[-1] if heard.ceilings else None
-    if passed.is_set():
-        return heard.part(
-            f"the calibration was stopped, as it took longer than {timeout_s:g} s{_after(last)}; "
-            "try again when the node is less busy"
-        )
-    return heard.part(heard.error or explain_exit(status, last, said))
-
-
-@contextmanager
-def _running(
-    command: Sequence[str], directory: Path, complaints: IO[bytes], preferred: bool
-) -> Iterator[subprocess.Popen[str]]:
-    """The process, killed if it still runs at the end, as when an interrupt breaks off the wait for it."""
-    with subprocess.Popen(
-        command,
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=complaints,
-        text=True,
-        encoding="utf-8",
-        start_new_session=True,
-    ) as child:
+    ceilings: list[Ceiling] = []
+    notes: list[str] = []
+    sweep: list[SweepPoint] = []
+    error, ended = "", False
+    with ChildProcess(command, directory=directory) as child:
         if preferred:
             prefer(child.pid)
         try:
-            yield child
-        finally:
-            child.kill()
+            for line in child.lines(total_s=timeout_s):
+                message = _parse(line)
+                if message.ceiling:
+                    ceilings.append(message.ceiling)
+                    progress(message.ceiling)
+                notes += message.notes
+                sweep += message.sweep
+                error = message.error or error
+                ended = ended or message.end
+        except TimeoutError:
+            error = (
+                f"the calibration was stopped, as it took longer than {timeout_s:g} s{_after(ceilings)}; "
+                "try again when the node is less busy"
+            )
+        else:
+            is_complete = ended and child.exit.status == 0
+            error = "" if is_complete else error or explain_exit(child.exit, ceilings)
+    return PartResult(tuple(ceilings), tuple(notes), tuple(sweep), error)
 
 
-@contextmanager
-def _deadline(child: subprocess.Popen[str], timeout_s: float) -> Iterator[threading.Event]:
-    """Kills the process when its time is up; the event says that this happened."""
-    passed = threading.Event()
+class _Message(NamedTuple):
+    """A line of the child."""
 
-    def stop() -> None:
-        passed.set()
-        child.kill()
+    ceiling: Ceiling | None
+    notes: list[str]
+    sweep: list[SweepPoint]
+    error: str
+    end: bool
 
-    timer = threading.Timer(timeout_s, stop)
-    timer.daemon = True
-    timer.start()
+
+def _parse(line: str) -> _Message:
     try:
-        yield passed
-    finally:
-        timer.cancel()
+        fields = json.loads(line)
+        return _Message(
+            ceiling_from_json(fields["ceiling"]) if "ceiling" in fields else None,
+            [str(fields["note"])] if "note" in fields else [],
+            [point_from_json(point) for point in fields.get("sweep", [])],
+            str(fields.get("error", "")),
+            bool(fields.get("end")),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CalibrationError(f"the measuring process wrote an unexpected line: {line[:200]!r}") from error
 
 
-def explain_exit(status: int, last: Ceiling | None, said: str) -> str:
-    """Why there is no more: from the exit status, as subprocess gives it, and standard error."""
-    if status < 0:
-        name = _signal_name(-status)
-        hint = f": {_HINTS[name]}" if name in _HINTS else ""
-        return f"the measuring process was killed by {name}{_after(last)}{hint}"
-    reason = said.splitlines()[-1] if said else "it gave no reason"
-    return f"the measuring process ended with status {status} and no result{_after(last)}: {reason}"
+def explain_exit(ended: Exit, ceilings: Sequence[Ceiling]) -> str:
+    """Why there are no more ceilings than these."""
+    if ended.signal:
+        hint = f": {_HINTS[ended.signal]}" if ended.signal in _HINTS else ""
+        return f"the measuring process was killed by {ended.signal}{_after(ceilings)}{hint}"
+    return (
+        f"the measuring process ended with status {ended.status} and no result{_after(ceilings)}: "
+        f"{ended.reason}"
+    )
 
 
-def _after(last: Ceiling | None) -> str:
-    return f" after {last.name}" if last else " before its first result"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def _after(ceilings: Sequence[Ceiling]) -> str:
+    return f" after {ceilings[-1].name}" if ceilings else " before its first result"

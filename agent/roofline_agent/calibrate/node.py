@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from roofline_agent.calibrate.caveats import also, doubted
-from roofline_agent.calibrate.child import Part, run_child
+from roofline_agent.calibrate.child import PartResult, run_child
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.interference import cpu_times, disturbance, taken_by_others
 from roofline_agent.calibrate.machine import Machine, this_machine
@@ -62,7 +62,7 @@ def calibrate(
     )
 
 
-def _run(part: str, effort: str, progress: Callable[[Ceiling], None], prefer: bool) -> Part:
+def _run(part: str, effort: str, progress: Callable[[Ceiling], None], prefer: bool) -> PartResult:
     command = [sys.executable, "-m", "roofline_agent.calibrate", part, "--effort", effort]
     # With -m, Python looks for modules in the working directory first: the child runs this very package.
     packages = Path(__file__).resolve().parents[2]

@@ -8,11 +8,11 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from .errors import NetBenchError
-from .records import Measure, Said, Serve, to_json
+from .messages import BenchReport, MeasureOrder, ServeOrder, to_json
 from .sender import measure
 from .serving import serve
 from .workers import be_worker
@@ -23,22 +23,21 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lines = _lines()
     order = json.loads(next(lines))
+    role = order.pop("role")
     status = 0
     try:
-        _roles(lines)[order.pop("role")](order)
+        if role == "serve":
+            serve(ServeOrder(**order), _report)
+        elif role == "measure":
+            order["addresses"] = tuple(order["addresses"])
+            measure(MeasureOrder(**order), _report)
+        else:
+            be_worker(order, lines, _write)
     except NetBenchError as error:
         status = 1
-        _say(Said(error=str(error)))
+        _report(BenchReport(error=str(error)))
     # At once: gRPC's threads may be amid a call to somebody who has gone.
     os._exit(status)
-
-
-def _roles(lines: Iterator[str]) -> dict[str, Callable[[dict[str, Any]], None]]:
-    return {
-        "serve": lambda order: serve(Serve(**order), _say),
-        "measure": lambda order: measure(Measure(**{**order, "addresses": tuple(order["addresses"])}), _say),
-        "work": lambda order: be_worker(order, lines, _write),
-    }
 
 
 def _lines() -> Iterator[str]:
@@ -55,8 +54,8 @@ def _lines() -> Iterator[str]:
         yield waiting.get()
 
 
-def _say(said: Said) -> None:
-    _write(to_json(said))
+def _report(report: BenchReport) -> None:
+    _write(to_json(report))
 
 
 def _write(message: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from roofline_agent.calibrate.records import Ceiling
 
-from .records import Result
+from .messages import NetResult
 
 # Ceiling -> what it is the best of; the first of them that was measured tells which a latency is.
 BANDWIDTHS = {"net.tcp": "tcp.bandwidth", "net.grpc": "grpc.bandwidth"}
@@ -16,13 +16,13 @@ LATENCIES = {"net.tcp.latency": "tcp.latency", "net.grpc.latency": "grpc.latency
 DISTURBED = 0.4  # over loopback of an idle virtual machine up to a third was seen
 
 
-class Measured(NamedTuple):
-    result: Result
+class MeasuredResult(NamedTuple):
+    result: NetResult
     repeats: tuple[float, ...]  # value of each
     whole: float | None = None  # of a bandwidth: over all repeats together
 
 
-def ceilings(measured: Sequence[Measured], peer: str, loopback: bool) -> tuple[Ceiling, ...]:
+def ceilings(measured: Sequence[MeasuredResult], peer: str, loopback: bool) -> tuple[Ceiling, ...]:
     """Of each transport the highest bandwidth in one direction, and the shortest round trip.
 
     A bandwidth is that of the whole measurement: in a single window there may be more than the network
@@ -42,11 +42,11 @@ def ceilings(measured: Sequence[Measured], peer: str, loopback: bool) -> tuple[C
     return tuple(found)
 
 
-def _whole(measured: Measured) -> float:
+def _whole(measured: MeasuredResult) -> float:
     return measured.result.value if measured.whole is None else measured.whole
 
 
-def _ceiling(name: str, kind: str, from_: Measured, value: float, peer: str, where: str) -> Ceiling:
+def _ceiling(name: str, kind: str, from_: MeasuredResult, value: float, peer: str, where: str) -> Ceiling:
     most = max(from_.repeats)
     return Ceiling(
         name=name,

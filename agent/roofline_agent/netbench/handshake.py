@@ -1,4 +1,4 @@
-"""How the two ends talk over TCP: a line of JSON with the key and what the connection is for, then that.
+"""What the two ends send over TCP: a line of JSON with the key and what the connection is for, then that.
 
     control   lines of JSON, each answered by one: "count" (bytes received, and when), "bye"
     echo      `size` bytes there, the same bytes back, again and again
@@ -23,7 +23,7 @@ KEEPALIVE = ((socket.TCP_KEEPIDLE, 4), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KE
 
 
 class Closed(Exception):
-    """The other end closed the connection, or says what no end of a benchmark says."""
+    """The other end closed the connection, or sent what no end of a benchmark sends."""
 
 
 def prepare(connection: socket.socket) -> None:
@@ -39,8 +39,8 @@ def connect(address: str, port: int, key: str, timeout_s: float, **what: Any) ->
     connection = socket.create_connection((address, port), timeout_s)
     try:
         prepare(connection)
-        say(connection, {"key": key, **what})
-        if not hear(connection, timeout_s).get("ok"):
+        send(connection, {"key": key, **what})
+        if not receive(connection, timeout_s).get("ok"):
             raise Closed("it does not know the key")
         connection.settimeout(None)
     except BaseException:
@@ -49,11 +49,11 @@ def connect(address: str, port: int, key: str, timeout_s: float, **what: Any) ->
     return connection
 
 
-def say(connection: socket.socket, message: dict[str, Any]) -> None:
+def send(connection: socket.socket, message: dict[str, Any]) -> None:
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 
-def hear(connection: socket.socket, within_s: float | None = None) -> dict[str, Any]:
+def receive(connection: socket.socket, within_s: float | None = None) -> dict[str, Any]:
     """The next line. Raises Closed for an end, for a line that is too long, and for one that is not JSON.
 
     within_s: for all of it, else TimeoutError; without, the connection's own timeout holds for each byte.

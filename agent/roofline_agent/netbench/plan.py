@@ -11,7 +11,7 @@ SECONDS, QUICK_SECONDS = 0.9, 0.6  # of each measurement, a quarter of it warm-u
 TOO_LONG_S = 5.0  # a message that takes longer is not worth the wait
 
 
-class Step(NamedTuple):
+class BenchStep(NamedTuple):
     """One measurement. Of TCP: a message of so many bytes there and back, or a number of streams."""
 
     transport: str  # "tcp", "grpc"
@@ -39,7 +39,7 @@ class Step(NamedTuple):
         return self.message_bytes * (2 if self.pattern == "latency" else 1)
 
 
-def plan(quick: bool) -> list[Step]:
+def plan(quick: bool) -> list[BenchStep]:
     """Latency and bandwidth alone, or with it every payload in both modes and the parameter server.
 
     TCP comes first: what its bandwidth forbids is not tried.
@@ -61,20 +61,20 @@ def plan(quick: bool) -> list[Step]:
     return [*trips, *(_streams(count) for count in (1, 2, 4, 8)), *calls, *servers]
 
 
-def too_long(step: Step, bytes_per_second: float, workers: int) -> float | None:
+def too_long(step: BenchStep, bytes_per_second: float, workers: int) -> float | None:
     """Seconds that one message would take at this bandwidth, where that is too long."""
     at_once = workers if step.pattern == "ps" else 1
     seconds = step.there_and_back_bytes * at_once / bytes_per_second
     return seconds if seconds > TOO_LONG_S else None
 
 
-def _trip(message_bytes: int, buffers: str = "") -> Step:
-    return Step("tcp", "latency", message_bytes=message_bytes, buffers=buffers)
+def _trip(message_bytes: int, buffers: str = "") -> BenchStep:
+    return BenchStep("tcp", "latency", message_bytes=message_bytes, buffers=buffers)
 
 
-def _streams(count: int) -> Step:
-    return Step("tcp", "bandwidth", streams=count)
+def _streams(count: int) -> BenchStep:
+    return BenchStep("tcp", "bandwidth", streams=count)
 
 
-def _call(pattern: str, payload: Payload, serialized: bool = False) -> Step:
-    return Step("grpc", pattern, payload, serialized, payload.message_bytes, payload.buffers)
+def _call(pattern: str, payload: Payload, serialized: bool = False) -> BenchStep:
+    return BenchStep("grpc", pattern, payload, serialized, payload.message_bytes, payload.buffers)

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .records import Spread
+from .messages import Quantiles
 
 REPEATS = 5
 
@@ -30,11 +30,11 @@ def over(windows: Sequence[tuple[float, float]]) -> Rates:
     return Rates([one / passed for one, passed in windows], amount / seconds)
 
 
-def spread(values: Sequence[float]) -> Spread:
+def spread(values: Sequence[float]) -> Quantiles:
     """Quantiles by linear interpolation between the repeats, of which there is at least one."""
     ordered = sorted(values)
     p5, p25, p50, p75, p95 = (quantile(ordered, share) for share in (0.05, 0.25, 0.5, 0.75, 0.95))
-    return Spread(p5, p25, p50, p75, p95, len(ordered))
+    return Quantiles(p5, p25, p50, p75, p95, len(ordered))
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

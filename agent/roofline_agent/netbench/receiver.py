@@ -15,7 +15,7 @@ MAX_CONNECTIONS = 64
 MAX_ECHO = 64 << 20  # bytes
 
 
-class Listener:
+class TcpReceiver:
     """Serves until somebody closes it; `ended` is called once, when the control connection has ended."""
 
     def __init__(self, key: str, ended: Callable[[], None]) -> None:
@@ -54,37 +54,34 @@ class Listener:
             self._room.release()
 
     def _answer(self, connection: socket.socket) -> None:
-        hello = handshake.hear(connection, handshake.HELLO_S)
+        hello = handshake.receive(connection, handshake.HELLO_S)
         if not hmac.compare_digest(str(hello.get("key")).encode(), self._key.encode()):
             return
         handshake.prepare(connection)
         connection.settimeout(None)
-        handshake.say(connection, {"ok": True})
+        handshake.send(connection, {"ok": True})
         if hello.get("for") == "control":
             self._control(connection)
         elif hello.get("for") == "echo":
             _echo(connection, int(hello["size"]))
         elif hello.get("for") == "sink":
-            self._sink(connection)
+            buffer = memoryview(bytearray(handshake.CHUNK))
+            while count := connection.recv_into(buffer):
+                with self._lock:
+                    self._received += count
 
     def _control(self, connection: socket.socket) -> None:
         if self.controlled.is_set():  # there is one sending end
             return
         self.controlled.set()
         try:
-            while handshake.hear(connection).get("ask") == "count":
+            while handshake.receive(connection).get("ask") == "count":
                 # The count first: what comes in between belongs to the next window.
                 with self._lock:
                     received, now = self._received, time.monotonic_ns()
-                handshake.say(connection, {"bytes": received, "ns": now})
+                handshake.send(connection, {"bytes": received, "ns": now})
         finally:
             self._ended()
-
-    def _sink(self, connection: socket.socket) -> None:
-        buffer = memoryview(bytearray(handshake.CHUNK))
-        while count := connection.recv_into(buffer):
-            with self._lock:
-                self._received += count
 
 
 def listen() -> socket.socket:

@@ -10,8 +10,8 @@ import psutil
 
 from . import rpc
 from .errors import NetBenchError
-from .receiver import Listener
-from .records import Said, Serve, Serving
+from .messages import BenchReport, ServeOrder, Serving
+from .receiver import TcpReceiver
 
 COME_S = 30.0  # the sending end has so long to come
 MOST_S = 600.0
@@ -20,16 +20,16 @@ MOST_ADDRESSES = 16
 ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
-def serve(order: Serve, say: Callable[[Said], None]) -> None:
+def serve(order: ServeOrder, report: Callable[[BenchReport], None]) -> None:
     """Until the sending end has gone. Raises NetBenchError where none came, or the time is over."""
     ended: queue.SimpleQueue[bool] = queue.SimpleQueue()
     try:
-        listener = Listener(order.key, lambda: ended.put(True))
+        listener = TcpReceiver(order.key, lambda: ended.put(True))
         server, grpc_port = rpc.serve(order.key)
     except OSError as error:
         raise NetBenchError(f"this node cannot listen: {error.strerror or error}") from None
     try:
-        say(Said(serving=Serving(addresses(), listener.port, grpc_port)))
+        report(BenchReport(serving=Serving(addresses(), listener.port, grpc_port)))
         if not listener.controlled.wait(min(COME_S, order.seconds)):
             raise NetBenchError(f"nobody came to measure within {COME_S:g} s")
         try:
@@ -39,21 +39,19 @@ def serve(order: Serve, say: Callable[[Said], None]) -> None:
     finally:
         listener.close()
         server.stop(None)
-    say(Said(done=True))
+    report(BenchReport(done=True))
 
 
 def addresses() -> tuple[str, ...]:
     """Of this node, those it would send from first, loopback last."""
-    found = []
+    found = [address for family, target in ELSEWHERE if (address := _sends_from(family, target))]
     for name, entries in sorted(psutil.net_if_addrs().items()):
-        found += [e.address for e in entries if _reachable(e.family, e.address) and name != "lo"]
-    routed = [address for family, target in ELSEWHERE if (address := _sends_from(family, target))]
-    return (*list(dict.fromkeys([*routed, *found]))[: MOST_ADDRESSES - 1], "127.0.0.1")
-
-
-def _reachable(family: int, address: str) -> bool:
-    """An address that means the same on another node: none that needs an interface's name beside it."""
-    return family == socket.AF_INET or (family == socket.AF_INET6 and "%" not in address)
+        for entry in entries:
+            # An address with an interface's name in it means nothing on another node.
+            is_global_v6 = entry.family == socket.AF_INET6 and "%" not in entry.address
+            if name != "lo" and (entry.family == socket.AF_INET or is_global_v6):
+                found.append(entry.address)
+    return (*list(dict.fromkeys(found))[: MOST_ADDRESSES - 1], "127.0.0.1")
 
 
 def _sends_from(family: socket.AddressFamily, target: str) -> str:

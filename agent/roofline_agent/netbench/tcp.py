@@ -23,7 +23,7 @@ PATIENCE = 10.0  # a round trip may take so many seconds
 NO_LINGER = struct.pack("ii", 1, 0)
 
 
-class Peer:
+class ReceivingEnd:
     """The other end, by the address at which it answered, with the control connection to it."""
 
     def __init__(self, address: str, port: int, key: str) -> None:
@@ -41,12 +41,12 @@ class Peer:
 
     def count(self) -> tuple[int, int]:
         """How many bytes its sinks have received, and when it looked (ns of its own clock)."""
-        handshake.say(self._control, {"ask": "count"})
-        answer = handshake.hear(self._control)
+        handshake.send(self._control, {"ask": "count"})
+        answer = handshake.receive(self._control)
         return int(answer["bytes"]), int(answer["ns"])
 
     def bye(self) -> None:
-        handshake.say(self._control, {"ask": "bye"})
+        handshake.send(self._control, {"ask": "bye"})
         self._control.close()
 
     @property
@@ -55,7 +55,7 @@ class Peer:
         return bool(self._control.getsockname()[0] == self.address)
 
 
-def find(host: str, addresses: Sequence[str], port: int, key: str) -> Peer:
+def find(host: str, addresses: Sequence[str], port: int, key: str) -> ReceivingEnd:
     """The other end at the first address that answers, its hostname tried first.
 
     Raises NetBenchError that says what was tried.
@@ -63,7 +63,7 @@ def find(host: str, addresses: Sequence[str], port: int, key: str) -> Peer:
     tried = []
     for address in dict.fromkeys((host, *addresses)):
         try:
-            return Peer(address, port, key)
+            return ReceivingEnd(address, port, key)
         except socket.gaierror:
             tried.append(f"{address} (not a name that is known here)")
         except TimeoutError:
@@ -76,7 +76,7 @@ def find(host: str, addresses: Sequence[str], port: int, key: str) -> Peer:
     )
 
 
-def round_trips(peer: Peer, size: int, seconds: float) -> list[float]:
+def round_trips(peer: ReceivingEnd, size: int, seconds: float) -> list[float]:
     """Seconds until a message of so many bytes is back, again and again for about `seconds`.
 
     Raises NetBenchError where one takes longer than the patience there is.
@@ -109,12 +109,12 @@ def repeat(work: Callable[[], object], seconds: float) -> list[float]:
     return times
 
 
-def bandwidth(peer: Peer, streams: int, seconds: float) -> Rates:
+def bandwidth(peer: ReceivingEnd, streams: int, seconds: float) -> Rates:
     """Bytes a second that the other end received over so many connections, in consecutive windows.
 
     It counts and looks at its own clock, so what waits in a queue on the way is in no window.
     """
-    senders = [_Sender(peer) for _ in range(streams)]
+    senders = [_Stream(peer) for _ in range(streams)]
     try:
         for sender in senders:
             sender.start()
@@ -132,10 +132,10 @@ def bandwidth(peer: Peer, streams: int, seconds: float) -> Rates:
     return over([(after[0] - before[0], (after[1] - before[1]) / 1e9) for before, after in pairs])
 
 
-class _Sender(threading.Thread):
+class _Stream(threading.Thread):
     """Sends until it is closed."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: ReceivingEnd) -> None:
         super().__init__(daemon=True)
         self._connection = peer.connect("sink")
         self._halt = False

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..child_process import ChildProcess
 from .calls import Caller, channel
 from .child import COMMAND, FOLDER
 from .errors import NetBenchError
 from .payloads import Payload
 from .rpc import MODES
+
+_ENDED = "a worker process has ended; look at the kernel's log, perhaps for memory"
 
 
 class Workers:
@@ -20,55 +22,45 @@ class Workers:
     def __init__(self, address: str, port: int, key: str, count: int) -> None:
         self.count = count
         self._greeting = {"role": "work", "address": address, "port": port, "key": key}
-        self._children: list[subprocess.Popen[str]] = []
+        self._children: list[ChildProcess] = []
+        self._answers: list[Iterator[str]] = []
+
+    @property
+    def pids(self) -> list[int]:
+        return [child.pid for child in self._children]
 
     def work(self, payload: Payload, serialized: bool, seconds: float) -> list[list[int]]:
         """When the pulls and pushes of each worker ended, ns. Raises NetBenchError."""
         if not self._children:
-            self._start()
+            for _ in range(self.count):
+                child = ChildProcess(COMMAND, directory=FOLDER, takes_input=True)
+                self._children.append(child)
+                self._answers.append(child.lines())
+            # Connected, all of them, before the first turn begins.
+            self._ask(self._greeting)
         turn = {"payload": payload._asdict(), "serialized": serialized, "seconds": seconds}
-        for child in self._children:
-            _tell(child, turn)
-        # All are heard before any failure is told: else an answer would be taken for one of the next turn.
-        answers = [_hear(child) for child in self._children]
-        if problem := next((str(a["error"]) for a in answers if "error" in a), ""):
-            raise NetBenchError(problem)
-        return [list(map(int, answer["ends"])) for answer in answers]
+        return [list(map(int, answer["ends"])) for answer in self._ask(turn)]
 
-    def _start(self) -> None:
-        for _ in range(self.count):
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self._children.append(subprocess.Popen(COMMAND, **pipes, text=True, cwd=FOLDER))
-            _tell(self._children[-1], self._greeting)
-        # Connected, all of them, before the first turn begins.
-        for child in self._children:
-            if problem := _hear(child).get("error"):
-                raise NetBenchError(str(problem))
+    def _ask(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """Each worker's answer. Raises NetBenchError with the first error."""
+        try:
+            for child in self._children:
+                child.write_line(json.dumps(message))
+        except OSError:
+            raise NetBenchError(_ENDED) from None
+        # All are received before any error is raised: else an answer would be taken for one of the next turn.
+        answers = []
+        for lines in self._answers:
+            line = next(lines, None)
+            answers.append({"error": _ENDED} if line is None else json.loads(line))
+        for answer in answers:
+            if "error" in answer:
+                raise NetBenchError(str(answer["error"]))
+        return answers
 
     def close(self) -> None:
         for child in self._children:
-            child.kill()
-            child.communicate()
-
-
-def _tell(child: subprocess.Popen[str], message: dict[str, Any]) -> None:
-    assert child.stdin
-    try:
-        child.stdin.write(json.dumps(message) + "\n")
-        child.stdin.flush()
-    except OSError:
-        raise NetBenchError(
-            "a worker process has ended; look at the kernel's log, perhaps for memory"
-        ) from None
-
-
-def _hear(child: subprocess.Popen[str]) -> dict[str, Any]:
-    assert child.stdout
-    line = child.stdout.readline()
-    if not line.endswith("\n"):
-        return {"error": "a worker process has ended; look at the kernel's log, perhaps for memory"}
-    answer: dict[str, Any] = json.loads(line)
-    return answer
+            child.close()
 
 
 def be_worker(greeting: dict[str, Any], turns: Iterable[str], write: Any) -> None:

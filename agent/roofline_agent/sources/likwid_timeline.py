@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..child_process import bare_environment, leashed
+from ..child_process import bare_environment, ending_with_us
 from ..recorded.likwid.metrics import metric, number
 from ..recorded.likwid.timeline import TimelineHeader, parse_row
 
@@ -72,7 +72,7 @@ class RunningTimeline:
     def __init__(self, command: Sequence[str]) -> None:
         """command: ends with one that ends with its standard input. Raises OSError."""
         self._process = subprocess.Popen(
-            leashed(command),
+            ending_with_us(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -10,7 +10,7 @@ import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_agent.machine import Machine
 from roofline_agent.netbench.bench import NetBench
-from roofline_agent.netbench.records import Measure, Said, Serve, Serving
+from roofline_agent.netbench.messages import BenchReport, MeasureOrder, ServeOrder, Serving
 from roofline_agent.uplink.encoding import Greeting
 from roofline_agent.uplink.exporter import Exporter
 from roofline_agent.uplink.spool import Spool
@@ -41,11 +41,11 @@ class Commanded:
     def _keep(self, new: Any) -> None:
         self.exporter.greet_again()
 
-    def _start(self, order: Serve | Measure, say: Any) -> Standing:
-        self.children.append(Standing(order, say))
+    def _start(self, order: ServeOrder | MeasureOrder, report: Any) -> Standing:
+        self.children.append(Standing(order, report))
         return self.children[-1]
 
-    def say(self, command: pb.Command) -> None:
+    def send(self, command: pb.Command) -> None:
         self.script.say(pb.ServerMessage(command=command))
 
     def results(self, count: int) -> list[Any]:
@@ -62,22 +62,22 @@ def commanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Comma
     made.exporter._spool.close()
 
 
-def test_what_a_child_says_is_the_answer(commanded: Commanded) -> None:
-    commanded.say(SERVE)
+def test_what_a_child_reports_is_the_answer(commanded: Commanded) -> None:
+    commanded.send(SERVE)
     child = wait_for(lambda: commanded.children and commanded.children[0])
-    assert child.order == Serve("k", 9)
-    child.say(Said(serving=Serving(("10.0.0.1",), 41, 42)))
-    child.say(Said(done=True))
+    assert child.order == ServeOrder("k", 9)
+    child.report(BenchReport(serving=Serving(("10.0.0.1",), 41, 42)))
+    child.report(BenchReport(done=True))
     listening, ended = commanded.results(2)
     assert (listening.id, listening.done, listening.serving.grpc_port) == (7, False, 42)
     assert (ended.id, ended.done) == (7, True)
 
 
-def test_ceilings_are_said_before_the_end(commanded: Commanded) -> None:
-    commanded.say(MEASURE)
+def test_ceilings_are_sent_before_the_end(commanded: Commanded) -> None:
+    commanded.send(MEASURE)
     child = wait_for(lambda: commanded.children and commanded.children[0])
     assert child.order.here == "here"
-    child.say(Said(ceilings=(CEILING,), notes=("x",), done=True))
+    child.report(BenchReport(ceilings=(CEILING,), notes=("x",), done=True))
     (ended,) = commanded.results(1)
     assert (ended.id, ended.done, ended.reason) == (8, True, "x")
     # On one stream: what came before the answer has come.
@@ -85,17 +85,17 @@ def test_ceilings_are_said_before_the_end(commanded: Commanded) -> None:
 
 
 def test_stop_needs_the_key(commanded: Commanded) -> None:
-    commanded.say(SERVE)
+    commanded.send(SERVE)
     child = wait_for(lambda: commanded.children and commanded.children[0])
-    commanded.say(pb.Command(id=9, stop_net=pb.StopNet(key="other")))
+    commanded.send(pb.Command(id=9, stop_net=pb.StopNet(key="other")))
     assert [result.done for result in commanded.results(1)] == [True]
     assert not child.stopped
-    commanded.say(pb.Command(id=10, stop_net=pb.StopNet(key="k")))
+    commanded.send(pb.Command(id=10, stop_net=pb.StopNet(key="k")))
     wait_for(lambda: child.stopped)
 
 
 def test_a_lost_server_stops_the_child(commanded: Commanded) -> None:
-    commanded.say(MEASURE)
+    commanded.send(MEASURE)
     child = wait_for(lambda: commanded.children and commanded.children[0])
     assert not child.stopped
     commanded.script.say(None)  # the server ends the stream

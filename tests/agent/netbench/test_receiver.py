@@ -14,7 +14,7 @@ import pytest
 from roofline_agent.netbench import handshake, rpc, tcp
 from roofline_agent.netbench.errors import NetBenchError
 from roofline_agent.netbench.payloads import MEDIUM
-from roofline_agent.netbench.receiver import Listener
+from roofline_agent.netbench.receiver import TcpReceiver
 
 from tests.fakes import wait_for
 
@@ -37,13 +37,13 @@ def ended() -> Ended:
 
 
 @pytest.fixture
-def listener(ended: Ended) -> Iterator[Listener]:
-    made = Listener(KEY, ended)
+def listener(ended: Ended) -> Iterator[TcpReceiver]:
+    made = TcpReceiver(KEY, ended)
     yield made
     made.close()
 
 
-def raw(listener: Listener, line: bytes) -> bytes:
+def raw(listener: TcpReceiver, line: bytes) -> bytes:
     """What comes back for a first line, until the end of the connection."""
     with socket.create_connection(("127.0.0.1", listener.port), 60) as connection:
         connection.sendall(line)
@@ -69,14 +69,14 @@ def raw(listener: Listener, line: bytes) -> bytes:
         b'{"key": "secre", "for": "echo", "size": 1}\n',
     ],
 )
-def test_who_does_not_show_the_key_gets_nothing(listener: Listener, ended: Ended, line: bytes) -> None:
+def test_who_does_not_show_the_key_gets_nothing(listener: TcpReceiver, ended: Ended, line: bytes) -> None:
     with contextlib.suppress(OSError):  # closed before all was sent, or with something unread
         assert raw(listener, line) == b""
     assert not listener.controlled.is_set() and not ended.times
 
 
 def test_who_shows_a_key_byte_by_byte_has_no_more_time(
-    listener: Listener, monkeypatch: pytest.MonkeyPatch
+    listener: TcpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handshake, "HELLO_S", 0.3)
     stop = time.monotonic() + 60
@@ -94,15 +94,15 @@ def test_who_shows_a_key_byte_by_byte_has_no_more_time(
     assert closed, "a byte in time is no line in time"
 
 
-def test_the_key_opens_what_it_names_and_nothing_else(listener: Listener) -> None:
+def test_the_key_opens_what_it_names_and_nothing_else(listener: TcpReceiver) -> None:
     ok = b'{"ok": true}\n'
     for what in ({"for": "shell"}, {}, {"for": "echo", "size": 0}, {"for": "echo", "size": 1 << 40}):
         assert raw(listener, json.dumps({"key": KEY, **what}).encode() + b"\n") == ok
     assert raw(listener, b'{"key": "secret", "for": "echo", "size": 2}\nabcde') == ok + b"abcd"
 
 
-def test_sinks_are_counted_and_the_end_of_control_is_the_end(listener: Listener, ended: Ended) -> None:
-    peer = tcp.Peer("127.0.0.1", listener.port, KEY)
+def test_sinks_are_counted_and_the_end_of_control_is_the_end(listener: TcpReceiver, ended: Ended) -> None:
+    peer = tcp.ReceivingEnd("127.0.0.1", listener.port, KEY)
     assert peer.is_here and listener.controlled.wait(60)
     before, at = peer.count()
     with peer.connect("sink") as sink:
@@ -117,18 +117,18 @@ def test_sinks_are_counted_and_the_end_of_control_is_the_end(listener: Listener,
     assert ended.happened.wait(60) and ended.times == 1
 
 
-def test_bye_is_the_end(listener: Listener, ended: Ended) -> None:
-    tcp.Peer("127.0.0.1", listener.port, KEY).bye()
+def test_bye_is_the_end(listener: TcpReceiver, ended: Ended) -> None:
+    tcp.ReceivingEnd("127.0.0.1", listener.port, KEY).bye()
     assert ended.happened.wait(60)
 
 
-def test_a_closed_listener_listens_no_more(listener: Listener) -> None:
+def test_a_closed_listener_listens_no_more(listener: TcpReceiver) -> None:
     listener.close()
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", listener.port)) != 0
 
 
-def test_the_first_address_that_answers_is_taken(listener: Listener) -> None:
+def test_the_first_address_that_answers_is_taken(listener: TcpReceiver) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         elsewhere = other.getsockname()[1]
     found = tcp.find("no.such.host.invalid", ["127.0.0.1"], listener.port, KEY)
@@ -138,13 +138,13 @@ def test_the_first_address_that_answers_is_taken(listener: Listener) -> None:
         tcp.find("no.such.host.invalid", ["127.0.0.1"], elsewhere, KEY)
 
 
-def test_another_benchmarks_port_is_not_taken(listener: Listener) -> None:
+def test_another_benchmarks_port_is_not_taken(listener: TcpReceiver) -> None:
     with pytest.raises(NetBenchError, match="closed the connection"):
         tcp.find("127.0.0.1", [], listener.port, "another key")
 
 
-def test_round_trips_and_bandwidth(listener: Listener) -> None:
-    peer = tcp.Peer("127.0.0.1", listener.port, KEY)
+def test_round_trips_and_bandwidth(listener: TcpReceiver) -> None:
+    peer = tcp.ReceivingEnd("127.0.0.1", listener.port, KEY)
     times = tcp.round_trips(peer, 100, 0.05)
     assert len(times) >= tcp.MIN_TRIPS and all(0 < one < 5 for one in times)
     for streams in (1, 3):

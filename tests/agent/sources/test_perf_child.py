@@ -13,8 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.child_process import bare_environment, leashed
-from roofline_agent.sources.perf_stat.child import Child, Interval
+from roofline_agent.sources.perf_stat.child import Interval, PerfProcess
 from roofline_agent.sources.perf_stat.probe import PER_PROCESS, tried
 
 from tests.fakes import ended, wait_for
@@ -33,7 +32,7 @@ def real_perf() -> None:
         pytest.skip("perf does not count software events here")
 
 
-def collect(child: Child, count: int) -> list[Interval]:
+def collect(child: PerfProcess, count: int) -> list[Interval]:
     found: list[Interval] = []
     wait_for(lambda: (found.extend(child.take()), len(found) >= count)[1], f"{count} intervals")
     return found
@@ -47,7 +46,7 @@ def idle() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_intervals_of_a_real_perf_are_complete_and_in_order() -> None:
     real_perf()
-    child = Child([*COMMAND, "-I", "20", "-p", str(os.getpid())], 2)
+    child = PerfProcess([*COMMAND, "-I", "20", "-p", str(os.getpid())], 2)
     try:
         found = collect(child, 6)
     finally:
@@ -61,9 +60,9 @@ def test_time_of_an_interval_is_when_perf_printed_it() -> None:
     """Whoever reads late, the anchor is that of the first line, and never before perf was started."""
     real_perf()
     before = time.monotonic_ns()
-    child = Child([*COMMAND, "-I", "40", "-p", str(os.getpid())], 2)
+    child = PerfProcess([*COMMAND, "-I", "40", "-p", str(os.getpid())], 2)
     try:
-        wait_for(lambda: child._arrived_ns, "the first line")
+        wait_for(lambda: child.has_printed, "the first line")
         arrived = time.monotonic_ns()
         time.sleep(0.2)  # a late reader
         found = collect(child, 1)
@@ -78,7 +77,7 @@ def test_warning_before_the_first_reading_is_no_anchor(tmp_path: Path) -> None:
     body = (
         "echo 'print interval < 100ms. Please proceed with caution.'; sleep 0.1; echo '5.0;1;;a;1;100.00;;'"
     )
-    child = Child([str(script(tmp_path, f"exec >&2; {body}; exec sleep 60"))], 1)
+    child = PerfProcess([str(script(tmp_path, f"exec >&2; {body}; exec sleep 60"))], 1)
     try:
         (interval,) = collect(child, 1)
     finally:
@@ -89,7 +88,7 @@ def test_warning_before_the_first_reading_is_no_anchor(tmp_path: Path) -> None:
 
 def test_last_interval_is_kept_when_perf_is_ended() -> None:
     real_perf()
-    child = Child([*COMMAND, "-I", "500", "-p", str(os.getpid())], 2)
+    child = PerfProcess([*COMMAND, "-I", "500", "-p", str(os.getpid())], 2)
     first, *_ = collect(child, 1)
     *_, last = child.end()
     assert [reading.event for reading in last.readings] == ["task-clock", "page-faults"]
@@ -97,7 +96,9 @@ def test_last_interval_is_kept_when_perf_is_ended() -> None:
 
 
 def test_perf_that_does_not_listen_is_killed(tmp_path: Path) -> None:
-    child = Child([str(script(tmp_path, "trap '' INT; echo '1.0;1;;a;1;100.00;;' >&2; exec sleep 60"))], 1)
+    child = PerfProcess(
+        [str(script(tmp_path, "trap '' INT; echo '1.0;1;;a;1;100.00;;' >&2; exec sleep 60"))], 1
+    )
     collect(child, 1)
     assert child.end() == []
     assert child.returncode == -signal.SIGKILL
@@ -105,7 +106,7 @@ def test_perf_that_does_not_listen_is_killed(tmp_path: Path) -> None:
 
 def test_interval_closes_with_the_next_where_its_size_is_not_known(tmp_path: Path) -> None:
     lines = "".join(f"{t}.0;S{s};1;5;;a;1;100.00;;\\n" for t in (1, 2, 3) for s in (0, 1))
-    child = Child([str(script(tmp_path, f"printf '{lines}' >&2; exec sleep 60"))])
+    child = PerfProcess([str(script(tmp_path, f"printf '{lines}' >&2; exec sleep 60"))])
     try:
         found = collect(child, 3)
     finally:
@@ -116,7 +117,7 @@ def test_interval_closes_with_the_next_where_its_size_is_not_known(tmp_path: Pat
 
 def test_line_cut_in_two_is_one_line(tmp_path: Path) -> None:
     body = "printf '1.0;12' >&2; sleep 0.1; printf '34;;a;1;100.00;;\\n' >&2; exec sleep 60"
-    child = Child([str(script(tmp_path, body))], 1)
+    child = PerfProcess([str(script(tmp_path, body))], 1)
     try:
         (interval,) = collect(child, 1)
     finally:
@@ -126,9 +127,9 @@ def test_line_cut_in_two_is_one_line(tmp_path: Path) -> None:
 
 PARENT = """
 import sys, time
-from roofline_agent.sources.perf_stat.child import Child
-child = Child(sys.argv[1:])
-print(child._process.pid, flush=True)
+from roofline_agent.sources.perf_stat.child import PerfProcess
+child = PerfProcess(sys.argv[1:])
+print(child.pid, flush=True)
 time.sleep(600)
 """
 
@@ -145,32 +146,18 @@ def test_perf_dies_with_an_agent_killed_by_sigkill(
     with ended(agent):
         assert agent.stdout is not None
         perf = psutil.Process(int(agent.stdout.readline()))
-        wait_for(lambda: perf.name() == "perf", "perf behind its leash")
+        wait_for(lambda: perf.name() == "perf", "perf behind the helper")
         agent.kill()
         agent.wait()
         wait_for(lambda: not perf.is_running() or perf.status() == psutil.STATUS_ZOMBIE, "the end of perf")
 
 
-def test_leashed_command_that_is_not_there_says_so() -> None:
-    done = subprocess.run(leashed(["/nowhere/perf"]), capture_output=True, text=True)
-    assert done.returncode == 127
-    assert done.stderr == "/nowhere/perf: No such file or directory\n"
-
-
-def test_leashed_command_whose_parent_is_gone_does_not_start(tmp_path: Path) -> None:
-    command = leashed(["touch", str(tmp_path / "started")])
-    command[command.index(str(os.getpid()))] = "1" if os.getppid() != 1 else "2"
-    assert subprocess.run(command).returncode == 1
-    assert not (tmp_path / "started").exists()
-
-
 def test_tool_is_not_taken_for_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "TF_CONFIG", "OMPI_COMM_WORLD_RANK", "PERF_CONFIG", "LIKWID_FORCE"):
+    for name in ("RANK", "WORLD_SIZE", "TF_CONFIG", "OMPI_COMM_WORLD_RANK", "PERF_CONFIG"):
         monkeypatch.setenv(name, "1")
-    child = Child([str(script(tmp_path, "env >&2"))], 1)
+    child = PerfProcess([str(script(tmp_path, "env >&2"))], 1)
     wait_for(lambda: child.returncode is not None)
     child.end()
     names = {line.partition("=")[0] for line in child.complaint.splitlines()}
     assert names & {"RANK", "WORLD_SIZE", "TF_CONFIG", "OMPI_COMM_WORLD_RANK"} == set()
     assert "PERF_CONFIG=/dev/null" in child.complaint and "LC_ALL=C" in child.complaint
-    assert bare_environment("LIKWID_")["LIKWID_FORCE"] == "1" and "LIKWID_FORCE" not in bare_environment()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.priority import prefer
+from roofline_agent.child_process import ChildProcess
 
 _HERE = Path(__file__).parent
 # The first answer of a child comes after it has touched its buffers.
@@ -25,37 +26,25 @@ class Contender(NamedTuple):
     """Who runs which tests; `measure` gives a test's rate and raises CalibrationError if it fails."""
 
     title: str
-    tests: Mapping[str, str]  # test -> what it is, for people
+    tests: Mapping[str, str]  # test -> what it is
     measure: Callable[[str], float]
 
 
 @contextmanager
 def server(title: str, tests: Mapping[str, str], command: Sequence[str]) -> Iterator[Contender]:
     """A child that answers a line of input, the test's name, with a line of output, its rate."""
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as child:
+    with ChildProcess(command, takes_input=True) as child:
         prefer(child.pid)
+        answers = child.lines()
 
         def measure(test: str) -> float:
-            assert child.stdin
-            assert child.stdout
             try:
-                child.stdin.write(test + "\n")
-                child.stdin.flush()
-                return float(child.stdout.readline())
+                child.write_line(test)
+                return float(next(answers, ""))
             except (OSError, ValueError) as error:
                 raise CalibrationError(f"{title} gave no result for {test}; is memory short?") from error
 
-        try:
-            yield Contender(title, tests, measure)
-        finally:
-            child.kill()
+        yield Contender(title, tests, measure)
 
 
 def ours(size: int) -> tuple[str, dict[str, str], list[str]]:

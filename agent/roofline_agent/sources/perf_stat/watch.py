@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from .child import Child, Interval
+from .child import Interval, PerfProcess
 from .totals import Row, Totals
 
 _FIRST_PAUSE_NS = 1_000_000_000
@@ -21,7 +21,7 @@ class Watch:
         self._command = command
         self._totals = totals
         self._lines = lines
-        self._child: Child | None = None
+        self._child: PerfProcess | None = None
         self._begun = False  # the child has counted an interval
         self._pause_ns = _FIRST_PAUSE_NS
         self._not_before_ns = 0
@@ -51,13 +51,13 @@ class Watch:
         if time.monotonic_ns() < self._not_before_ns:
             return
         try:
-            self._child = Child(self._command(interval_ms), self._lines)
+            self._child = PerfProcess(self._command(interval_ms), self._lines)
         except OSError as error:
             self._rest(f"perf cannot be started: {error.strerror or error}")
         self._begun = False
         self._started_ns = time.monotonic_ns()
 
-    def _rows(self, child: Child, intervals: Sequence[Interval]) -> list[Row]:
+    def _rows(self, child: PerfProcess, intervals: Sequence[Interval]) -> list[Row]:
         rows = []
         for interval in intervals:
             if not self._begun and child.anchor_ns is not None:
@@ -67,7 +67,7 @@ class Watch:
             rows += self._totals.add(interval)
         return rows
 
-    def _lost(self, child: Child) -> list[Row]:
+    def _lost(self, child: PerfProcess) -> list[Row]:
         rows = self.end()
         self._rest(_said(child))
         return rows
@@ -83,7 +83,7 @@ class Watch:
         return self._rows(child, child.end()) if child else []
 
 
-def _said(child: Child) -> str:
+def _said(child: PerfProcess) -> str:
     code = child.returncode or 0
     words = " ".join(child.complaint.split())[:300]
     return f"perf ended ({'signal' if code < 0 else 'status'} {abs(code)}){': ' if words else ''}{words}"

@@ -1,4 +1,4 @@
-"""A measuring process that is silent, dies, or talks nonsense costs what it did not say, and nothing else."""
+"""A measuring process that is silent, dies, or writes nonsense costs what it did not write, nothing else."""
 
 from __future__ import annotations
 
@@ -9,60 +9,60 @@ import textwrap
 import time
 from pathlib import Path
 
-from roofline_agent.calibrate.gpu.child import Heard, listen
+from roofline_agent.calibrate.gpu.child import BenchResult, run_bench
 from roofline_agent.calibrate.records import Ceiling, ceiling_to_json
 
 from tests.fakes import wait_for
 
 CEILING = Ceiling("launch", "overhead", "", "", 0, 4.2e-6, "s", 0.0, "how", 5, device="gpu 0")
-SAY = "import json, os, sys, time\ndef say(m): print(json.dumps(m), flush=True)\n"
+WRITE = "import json, os, sys, time\ndef write(m): print(json.dumps(m), flush=True)\n"
 
 
-def hear(code: str, silence_s: float = 60.0, seen: list[Ceiling] | None = None) -> Heard:
-    program = SAY + textwrap.dedent(code).replace("CEILING", repr(ceiling_to_json(CEILING)))
+def bench(code: str, silence_s: float = 60.0, seen: list[Ceiling] | None = None) -> BenchResult:
+    program = WRITE + textwrap.dedent(code).replace("CEILING", repr(ceiling_to_json(CEILING)))
     progress = (seen if seen is not None else []).append
-    return listen([sys.executable, "-c", program], dict(os.environ), progress, silence_s)
+    return run_bench([sys.executable, "-c", program], dict(os.environ), progress, silence_s)
 
 
-def test_everything_that_is_said_is_heard_in_order() -> None:
+def test_everything_that_is_written_comes_through_in_order() -> None:
     seen: list[Ceiling] = []
-    heard = hear(
-        "say({'ceiling': CEILING}); say({'gpu': {'number': 1}}); say({'note': 'n'}); say({'done': 1})",
+    found = bench(
+        "write({'ceiling': CEILING}); write({'gpu': {'number': 1}}); write({'note': 'n'});write({'done': 1})",
         60,
         seen,
     )
-    assert heard == Heard((CEILING,), ({"number": 1},), ("n",))
+    assert found == BenchResult((CEILING,), ({"number": 1},), ("n",))
     assert seen == [CEILING]
 
 
-def test_what_was_said_before_a_crash_counts() -> None:
-    heard = hear("say({'ceiling': CEILING}); os.kill(os.getpid(), 11)")
-    assert heard.ceilings == (CEILING,)
-    (note,) = heard.notes
+def test_what_was_written_before_a_crash_counts() -> None:
+    found = bench("write({'ceiling': CEILING}); os.kill(os.getpid(), 11)")
+    assert found.ceilings == (CEILING,)
+    (note,) = found.notes
     assert "SIGSEGV" in note and "after launch" in note
 
 
 def test_error_of_the_framework_is_passed_on() -> None:
-    (note,) = hear("raise ImportError('libcublas.so.12: no such file')").notes
+    (note,) = bench("raise ImportError('libcublas.so.12: no such file')").notes
     assert "libcublas.so.12: no such file" in note and "status 1" in note
 
 
 def test_silence_ends_it_and_all_that_it_started(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     began = time.monotonic()
-    heard = hear(
+    found = bench(
         f"""
         import subprocess
         child = subprocess.Popen(["sleep", "600"])
         open({str(pid)!r}, "w").write(str(child.pid))
-        say({{'ceiling': CEILING}})
+        write({{'ceiling': CEILING}})
         time.sleep(600)
         """,
         silence_s=1.0,
     )
     assert time.monotonic() - began < 60
-    assert heard.ceilings == (CEILING,)
-    assert heard.notes == ("the measurement was stopped: nothing new for 1 s after launch",)
+    assert found.ceilings == (CEILING,)
+    assert found.notes == ("the measurement was stopped: nothing new for 1 s after launch",)
     wait_for(lambda: _has_ended(int(pid.read_text())), "the end of what it started")
 
 
@@ -76,11 +76,11 @@ def _has_ended(pid: int) -> bool:
 
 def test_lines_of_others_are_noted_and_passed_over() -> None:
     bad = json.dumps({"ceiling": {"name": 5}})
-    heard = hear(f"print('hello'); print({bad!r}); say({{'ceiling': CEILING}}); say({{'done': 1}})")
-    assert heard.ceilings == (CEILING,)
-    assert len(heard.notes) == 2 and all("none of ours" in note for note in heard.notes)
+    found = bench(f"print('hello'); print({bad!r}); write({{'ceiling': CEILING}}); write({{'done': 1}})")
+    assert found.ceilings == (CEILING,)
+    assert len(found.notes) == 2 and all("none of ours" in note for note in found.notes)
 
 
 def test_program_that_is_not_there() -> None:
-    heard = listen(["/nowhere/python"], {}, [].append, 1.0)
-    assert heard == Heard((), (), ("/nowhere/python cannot be run: No such file or directory",))
+    found = run_bench(["/nowhere/python"], {}, [].append, 1.0)
+    assert found == BenchResult((), (), ("/nowhere/python cannot be run: No such file or directory",))

@@ -140,7 +140,7 @@ def test_nsight_compute_is_asked_about_a_free_first_gpu_alone(
     facts: dict[str, object], visible: str | None, asked: bool
 ) -> None:
     environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert gpu._for_ncu([facts], environ) == ([facts] if asked else [])
+    assert gpu.gpus_for_ncu([facts], environ) == ([facts] if asked else [])
 
 
 def test_node_without_a_gpu_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,6 +158,5 @@ def test_node_without_a_gpu_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch)
 def test_environment_of_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     """TF32 must not pass for FP32, nor a GPU for another."""
     environ = {"NVIDIA_TF32_OVERRIDE": "1", "PATH": os.environ["PATH"]}
-    assert gpu._for_gpus(environ) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PATH": os.environ["PATH"]}
-    assert gpu._for_gpus({"CUDA_DEVICE_ORDER": "FASTEST_FIRST"})["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
-    assert gpu._without_gpus({})["CUDA_VISIBLE_DEVICES"] == ""
+    assert gpu.gpu_environment(environ) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PATH": os.environ["PATH"]}
+    assert gpu.gpu_environment({"CUDA_DEVICE_ORDER": "FASTEST_FIRST"})["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"

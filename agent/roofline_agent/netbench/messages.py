@@ -1,4 +1,4 @@
-"""What the parts of the benchmark hand to each other, and its JSON form between the agent and its child."""
+"""Orders to an end of a benchmark and its reports, with their JSON form between the agent and its child."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from roofline_agent.calibrate.records import Ceiling, ceiling_from_json
 
 
-class Serve(NamedTuple):
+class ServeOrder(NamedTuple):
     """Be the receiving end, for so long at most."""
 
     key: str
     seconds: float
 
 
-class Measure(NamedTuple):
+class MeasureOrder(NamedTuple):
     """Be the sending end."""
 
     key: str
@@ -35,7 +35,7 @@ class Serving(NamedTuple):
     grpc_port: int
 
 
-class Spread(NamedTuple):
+class Quantiles(NamedTuple):
     """Quantiles over the repeats of a measurement."""
 
     p5: float
@@ -46,7 +46,7 @@ class Spread(NamedTuple):
     count: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
 
 
-class Result(NamedTuple):
+class NetResult(NamedTuple):
     """One measurement, as NetResult of models.proto, where each field is explained."""
 
     name: str
@@ -59,37 +59,37 @@ class Result(NamedTuple):
     serialized: bool
     value: float  # median of the repeats
     unit: str  # "s", "byte/s", "1/s"
-    spread: Spread
+    spread: Quantiles
     method: str
     time_ns: int
 
 
-class Said(NamedTuple):
-    """One thing that an end says: one of the fields, and with the last `done` or `error`."""
+class BenchReport(NamedTuple):
+    """One report of an end: one of the fields; the last one has `done` or `error`."""
 
     progress: str = ""
     serving: Serving | None = None
-    result: Result | None = None
+    result: NetResult | None = None
     ceilings: tuple[Ceiling, ...] = ()
     notes: tuple[str, ...] = ()
     done: bool = False
     error: str = ""
 
 
-def to_json(said: Said) -> dict[str, Any]:
-    """Only what was said."""
-    fields = {name: value for name, value in said._asdict().items() if value}
+def to_json(report: BenchReport) -> dict[str, Any]:
+    """Only the fields that are set."""
+    fields = {name: value for name, value in report._asdict().items() if value}
     for name in ("serving", "result"):
         if name in fields:
             fields[name] = fields[name]._asdict()
-    if said.result:
-        fields["result"]["spread"] = said.result.spread._asdict()
-    if said.ceilings:
-        fields["ceilings"] = [ceiling._asdict() for ceiling in said.ceilings]
+    if report.result:
+        fields["result"]["spread"] = report.result.spread._asdict()
+    if report.ceilings:
+        fields["ceilings"] = [ceiling._asdict() for ceiling in report.ceilings]
     return fields
 
 
-def from_json(value: Any) -> Said:
+def from_json(value: Any) -> BenchReport:
     """Raises ValueError, TypeError or KeyError for what `to_json` does not write."""
     fields = dict(value)
     if "serving" in fields:
@@ -97,9 +97,9 @@ def from_json(value: Any) -> Said:
         fields["serving"] = serving._replace(addresses=tuple(serving.addresses))
     if "result" in fields:
         result = dict(fields["result"])
-        fields["result"] = Result(**{**result, "spread": Spread(**result["spread"])})
+        fields["result"] = NetResult(**{**result, "spread": Quantiles(**result["spread"])})
     if "ceilings" in fields:
         fields["ceilings"] = tuple(map(ceiling_from_json, fields["ceilings"]))
     if "notes" in fields:
         fields["notes"] = tuple(fields["notes"])
-    return Said(**fields)
+    return BenchReport(**fields)

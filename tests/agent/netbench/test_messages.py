@@ -1,4 +1,4 @@
-"""What an end says survives the way to the agent, and from there to the wire."""
+"""What an end reports survives the way to the agent, and from there to the wire."""
 
 from __future__ import annotations
 
@@ -9,32 +9,39 @@ import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_agent.netbench import wire
 from roofline_agent.netbench.ceilings import ceilings
-from roofline_agent.netbench.records import Measure, Said, Serve, Serving, from_json, to_json
+from roofline_agent.netbench.messages import (
+    BenchReport,
+    MeasureOrder,
+    ServeOrder,
+    Serving,
+    from_json,
+    to_json,
+)
 
 from .results import measured
 
-SAID = [
-    Said(progress="1 of 3"),
-    Said(serving=Serving(("10.0.0.1", "fd00::1"), 1, 2)),
-    Said(result=measured("tcp.latency", 1.0, 2.0).result),
-    Said(ceilings=ceilings([measured("tcp.latency", 1.0)], "b", False), notes=("a", "b"), done=True),
-    Said(error="it broke"),
+REPORTS = [
+    BenchReport(progress="1 of 3"),
+    BenchReport(serving=Serving(("10.0.0.1", "fd00::1"), 1, 2)),
+    BenchReport(result=measured("tcp.latency", 1.0, 2.0).result),
+    BenchReport(ceilings=ceilings([measured("tcp.latency", 1.0)], "b", False), notes=("a", "b"), done=True),
+    BenchReport(error="it broke"),
 ]
 
 
-@pytest.mark.parametrize("said", SAID)
-def test_json_and_back(said: Said) -> None:
-    assert from_json(json.loads(json.dumps(to_json(said)))) == said
+@pytest.mark.parametrize("report", REPORTS)
+def test_json_and_back(report: BenchReport) -> None:
+    assert from_json(json.loads(json.dumps(to_json(report)))) == report
 
 
 @pytest.mark.parametrize("value", [{"what": 1}, {"serving": {"ports": 1}}, {"result": {}}, 7])
-def test_what_no_end_says_is_refused(value: Any) -> None:
+def test_what_no_end_reports_is_refused(value: Any) -> None:
     with pytest.raises((ValueError, TypeError, KeyError)):
         from_json(value)
 
 
 def test_results_on_the_wire() -> None:
-    progress, serving, result, done, error = (wire.result(7, said) for said in SAID)
+    progress, serving, result, done, error = (wire.result(7, report) for report in REPORTS)
     assert (progress.id, progress.progress, progress.done, progress.reason) == (7, "1 of 3", False, "")
     assert list(serving.serving.addresses) == ["10.0.0.1", "fd00::1"]
     assert (serving.serving.tcp_port, serving.serving.grpc_port) == (1, 2)
@@ -46,8 +53,8 @@ def test_results_on_the_wire() -> None:
 
 def test_orders_of_commands() -> None:
     serve = pb.Command(id=1, serve_net=pb.ServeNet(key="k", seconds=9))
-    assert wire.order(serve, "here") == Serve("k", 9.0)
+    assert wire.order(serve, "here") == ServeOrder("k", 9.0)
     asked = pb.MeasureNet(key="k", host="b", addresses=["1", "2"], tcp_port=3, grpc_port=4, quick=True)
     found = wire.order(pb.Command(id=1, measure_net=asked), "here")
-    assert found == Measure("k", "here", "b", ("1", "2"), 3, 4, 0.0, True)
+    assert found == MeasureOrder("k", "here", "b", ("1", "2"), 3, 4, 0.0, True)
     assert wire.order(pb.Command(id=1, set_interval=pb.SetInterval()), "here") is None
