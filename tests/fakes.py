@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from roofline_step._sender import ABSENT, HEADER, SPAN_VALUES, SPANS
+from roofline_step._packets import ABSENT, MARK, SPAN_VALUES, SPANS
 
 PATIENCE_S = 60.0
 AGENT = [sys.executable, "-m", "roofline_agent"]
@@ -45,8 +45,8 @@ class MarkPacket(NamedTuple):
 
 
 def decode_mark(pid: int, data: bytes) -> MarkPacket:
-    _, kind, flags, role_size, phase_size, dropped, index, step, examples, time_ns = HEADER.unpack_from(data)
-    text = data[HEADER.size :]
+    _, kind, flags, role_size, phase_size, dropped, index, step, examples, time_ns = MARK.unpack_from(data)
+    text = data[MARK.size :]
     assert len(text) == role_size + phase_size
     return MarkPacket(
         pid,
@@ -86,8 +86,8 @@ def records(packet: bytes) -> Iterator[bytes]:
     while packet:
         size = len(packet)
         if packet[:1] == b"M":
-            fields = HEADER.unpack_from(packet)
-            size = HEADER.size + fields[3] + fields[4]
+            fields = MARK.unpack_from(packet)
+            size = MARK.size + fields[3] + fields[4]
         elif packet[:1] == b"S":
             _, names, count = SPANS.unpack_from(packet)
             size = SPANS.size + names + 8 * SPAN_VALUES * count

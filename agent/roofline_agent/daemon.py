@@ -20,11 +20,11 @@ from .ceilings import Ceilings
 from .config import Config
 from .errors import Unavailable
 from .machine import boot_id, read_machine
-from .marks.listener import Listener
-from .marks.receiver import Intake
+from .marks.listener import MarkListener
+from .marks.receiver import MarkReceiver
 from .netbench.bench import NetBench
 from .ranks.discovery import Discovery
-from .ranks.settings import Tellings
+from .ranks.settings import RankFacts
 from .records import Batch, Event, EventKind, SourceSettings
 from .sampler import Sampler
 from .schedule import Task
@@ -60,8 +60,8 @@ class Daemon:
         self._spool = Spool(self.state / "spool.db", config.spool_mb << 20)
         self.socket = config.socket_path(environ)
         self._discovery = Discovery(default_job=config.job, socket=self.socket)
-        self._listener = Listener(self.socket, everyone=os.getuid() == 0)
-        self._intake = Intake(self._listener, self._discovery)
+        self._listener = MarkListener(self.socket, everyone=os.getuid() == 0)
+        self._receiver = MarkReceiver(self._listener, self._discovery)
         self._poller = select.poll()
         for descriptor in (self._listener.fileno(), self._wake):
             self._poller.register(descriptor, select.POLLIN)
@@ -79,7 +79,7 @@ class Daemon:
             self._set_interval,
             net_bench=NetBench(self._keep_net_ceilings),
         )
-        self._tellings = Tellings()
+        self._rank_facts = RankFacts()
         self._events: list[Event] = []
         self._begin_ns = now = time.monotonic_ns()
         self._scanning = Task(SCAN_NS, now)
@@ -110,9 +110,9 @@ class Daemon:
         gc.freeze()
         try:
             while not self._halt:
-                self._intake.drain()
+                self._receiver.receive()
                 if self._listener.full:
-                    self._intake.welcome()
+                    self._receiver.accept()
                 now = time.monotonic_ns()
                 if self._scanning.due(now):
                     self._scan(now)
@@ -128,12 +128,12 @@ class Daemon:
         """Until something is due, a stride is over, or a process connects (it may not live for long)."""
         next_ns = min(task.next_ns for task in (self._scanning, self._sampling, self._batching))
         seconds = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
-        if self._intake.connections:
+        if self._receiver.connections:
             seconds = min(STRIDE_S, seconds)
         # Somebody who cannot be taken in would keep the socket readable and this loop awake.
         self._poller.modify(self._listener.fileno(), 0 if self._listener.full else select.POLLIN)
         if self._poller.poll(1000 * seconds):
-            self._intake.welcome()
+            self._receiver.accept()
 
     def _scan(self, now: int) -> None:
         """Find the ranks that have started or ended."""
@@ -146,7 +146,7 @@ class Daemon:
             self._events.append(Event(EventKind.RANK_EXITED, now, now, rank))
         if started:
             found = [(rank, self._discovery.environment(rank)) for rank in started]
-            self._events += self._tellings.of(found, list(self._discovery.ranks.values()), now)
+            self._events += self._rank_facts.of_started(found, list(self._discovery.ranks.values()), now)
         if "tcp" in self._sources:
             for rank in started:
                 why = why_unseen(str(self._discovery.proc), rank.pid)
@@ -164,11 +164,11 @@ class Daemon:
     def _close_batch(self) -> None:
         """Put everything since the last batch into the spool, and have it sent."""
         end = time.monotonic_ns()
-        self._intake.drain()
+        self._receiver.receive()
         self._sampler.wait(ROWS_S)
         samples, failures = self._sampler.take()
-        marks, calls, events = self._intake.take(end)
-        events = [*self._events, *failures, *events]
+        received = self._receiver.take(end)
+        events = [*self._events, *failures, *received.events]
         dropped = self._spool.dropped - self._reported_drops
         if dropped:
             self._reported_drops += dropped
@@ -177,11 +177,11 @@ class Daemon:
             self._begin_ns,
             end,
             samples,
-            marks,
-            calls,
+            received.marks,
+            received.calls,
             events,
             list(self._discovery.ranks.values()),
-            self._intake.take_spans(),
+            received.spans,
         )
         self._events, self._begin_ns = [], end
 
@@ -200,7 +200,7 @@ class Daemon:
 
     def _finish(self) -> None:
         """One last batch, and time for the server to take it."""
-        self._intake.drain()
+        self._receiver.receive()
         self._scan(time.monotonic_ns())
         self._sample()
         self._sampler.wait(LAST_ROWS_S)

@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import Optional, Sequence, Tuple, Type
 
 from ._layout import Layout, layout
-from ._sender import Mark, Sender, Span
+from ._packets import Mark, Span
+from ._sender import Sender
 
 __all__ = ["BEGIN", "BORDER", "END", "mark", "phase", "step"]
 
@@ -32,7 +33,7 @@ _PHASE_END = 5
 
 _agent = Sender()
 _send = _agent.send
-_said = False
+_training_marks = False
 
 
 def mark(
@@ -43,22 +44,22 @@ def mark(
     asynchronous: bool = False,
     time_ns: Optional[int] = None,
 ) -> None:
-    """Say that step number `step` ended here and the next one begins (`kind` BEGIN or END: only that).
+    """Mark the end of step number `step` and the begin of the next (`kind` BEGIN or END: only that border).
 
     examples: number of training examples this rank worked on in the step, if known.
-    of: ``(role, index)`` of the rank whose step it is, when a coordinator speaks for its workers.
+    of: ``(role, index)`` of the rank whose step it is, when a coordinator marks for its workers.
     asynchronous: steps of different ranks are independent of each other (asynchronous parameter servers).
     time_ns: when it happened, as time.monotonic_ns(); default now.
     """
-    global _said
-    _said = True
+    global _training_marks
+    _training_marks = True
     if not _agent.off():
         _send(kind, step, examples, time_ns, of, asynchronous, "")
 
 
 def said_by_training() -> bool:
-    """Whether the training program marks its steps itself; hooks are silent then."""
-    return _said
+    """Whether the training program marks its steps itself; hooks mark none then."""
+    return _training_marks
 
 
 def send_mark(
@@ -69,35 +70,35 @@ def send_mark(
     of: Optional[Tuple[str, int]],
     asynchronous: bool,
 ) -> None:
-    """What hooks call in place of `mark`: the same, but not the word of the training program."""
+    """What hooks call instead of `mark`: it does not count as a mark of the training program."""
     if not _agent.off():
         _send(kind, step, examples, time_ns, of, asynchronous, "")
 
 
 def send_spans(spans: Sequence[Span]) -> None:
-    """Say what this process did between the borders of its steps: (name, begin, end, bytes, count) each.
+    """Send spans, what this process did between the borders of its steps: (name, begin, end, bytes, count).
 
     name: "phase.input", "asked.allreduce", ... (docs/metrics.md). begin, end: time.monotonic_ns(). bytes:
-    None where nobody knows. count: how many things of the same kind it stands for.
+    None where unknown. count: how many things of the same kind it stands for.
     """
     if spans and not _agent.off(0, len(spans)):
         _agent.send_spans(spans)
 
 
 def send_step(marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-    """What hooks say at the end of a step, in one packet: its marks, (kind, step, examples, time_ns, of,
-    asynchronous) each as `send_mark` takes them, and the spans that lay before them."""
+    """Send a whole step in one packet: its marks, (kind, step, examples, time_ns, of, asynchronous) each as
+    `send_mark` takes them, and the spans before them."""
     if not _agent.off(len(marks), len(spans)):
         _agent.send_step(marks, spans)
 
 
 def step_layout(kinds: Sequence[int], names: Sequence[str], places: Sequence[int]) -> Layout:
-    """For steps that are alike: what `send_step` does, in a quarter of the time (see _layout.py)."""
+    """For steps that differ in numbers only: `send_step` in a quarter of its time (see _layout.py)."""
     return layout(_agent, kinds, names, places)
 
 
 def send_fact(name: str, value: object) -> None:
-    """Say a setting or a size that holds for this process; the newest value of a name counts."""
+    """Send a setting or a size that holds for this process; the newest value of a name counts."""
     _agent.send_fact(name, value)
 
 

@@ -1,41 +1,19 @@
-"""Sends marks to the agent's Unix socket: one small packet each, or nothing at all.
-
-A packet is one record, or several marks and spans behind one another. All numbers are little-endian.
-A mark: b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8, 3 bytes of padding,
-marks dropped since the last packet u32, index i32 (-1: the sender itself), step i64, examples i64 (-2^63: not
-said), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
-Spans (stretches of time of the sender): b"S", 3 bytes of padding, bytes of names u32, rows u32, the names in
-UTF-8 with a NUL between them, then per row name, begin, end, bytes, count as i64.
-Facts: b"F", 3 bytes of padding, then "name=value" in UTF-8.
-"""
+"""Sends packets to the agent's Unix socket. Never blocks, never raises, and counts what it had to drop."""
 
 from __future__ import annotations
 
 import os
 import socket
-import struct
 import threading
 import time
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-HEADER = struct.Struct("<sBBBB3xIiqqq")
-SPANS = struct.Struct("<s3xII")
-SPAN_VALUES = 5
-MAX_SPANS = 1024  # in one packet
-FACT = b"F\0\0\0"
-MAX_FACTS, MAX_FACT = 256, 4096  # facts of one process, bytes of one
-ABSENT = -(2**63)
+from ._packets import MAX_SPANS, Mark, Span, pack_fact, pack_mark, pack_spans
 
-Span = Tuple[str, int, int, Optional[int], int]  # name, begin and end (monotonic ns), bytes, count
-# kind, step, examples, time (monotonic ns), of whom, asynchronous
-Mark = Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]
-
-# What is the same in the records of spans of the same names: steps are alike.
-_layouts: Dict[Tuple[str, ...], Tuple[bytes, List[int], struct.Struct]] = {}
-MAX_LAYOUTS = 256
+MAX_FACTS = 256  # of one process
 RETRY_NS = 1000000000
-PATIENCE_S = 0.05  # that a thread waits for another one to have connected, at most
-DROPPED_SPANS = "spans.dropped"  # the fact that tells how many
+CONNECT_WAIT_S = 0.05  # at most so long a thread waits while another one connects
+DROPPED_SPANS = "spans.dropped"  # the fact with their number
 
 _now = time.monotonic_ns
 
@@ -68,10 +46,10 @@ class Sender:
         self._paths = paths
         self._socket: Optional[socket.socket] = None
         self._facts: Dict[str, str] = {}
-        self._start_anew()
-        os.register_at_fork(after_in_child=self._start_anew)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         # A forked child needs a connection of its own: the agent reads the peer's pid when it connects.
         inherited, self._socket = self._socket, None
         if inherited is not None:
@@ -81,19 +59,19 @@ class Sender:
         self._retry_ns = 0
         self._was_connected = False
         self.dropped = 0  # marks since the last one that was sent
-        self.dropped_spans = self._told_spans = 0  # in all, and of them told
-        self._tell_ns = 0
+        self.dropped_spans = self._reported_spans = 0  # in all, and how many of them the agent knows of
+        self._report_ns = 0
 
     def off(self, marks: int = 1, spans: int = 0) -> bool:
-        """True while there is no agent to talk to; tries to find one once a second. marks, spans: how many
-        are not sent then."""
+        """True while there is no agent; tries to find one once a second. marks, spans: how many are dropped
+        then."""
         if self._socket is not None:
             return False
         if _now() >= self._retry_ns:
-            # When a signal's handler marks it may be this thread that connects: waiting would be for ever.
+            # When a signal's handler marks, this thread may be the one that connects: it would wait for ever.
             mine = self._connector == threading.get_ident()
-            if mine or not self._connecting.acquire(timeout=PATIENCE_S):
-                self._lose(marks, spans)
+            if mine or not self._connecting.acquire(timeout=CONNECT_WAIT_S):
+                self._count_dropped(marks, spans)
                 return True
             self._connector = threading.get_ident()
             try:
@@ -104,35 +82,37 @@ class Sender:
                 self._connector = 0
                 self._connecting.release()
         if self._was_connected:
-            self._lose(marks, spans)
+            self._count_dropped(marks, spans)
         return True
 
-    def _lose(self, marks: int, spans: int) -> None:
+    def _count_dropped(self, marks: int, spans: int) -> None:
         self.dropped += marks
         self.dropped_spans += spans
 
     def _connect(self) -> bool:
+        """Connect to the first agent that listens, and send it all facts."""
         uid = os.getuid()
-        return any(trusted(path, uid) and self._open(path) for path in self._paths or socket_paths())
-
-    def _open(self, path: str) -> bool:
-        try:
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        except OSError:
-            return False
-        try:
-            connection.setblocking(False)
-            # As many marks as the kernel will hold until the agent looks again.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-            connection.connect(path)
-        except OSError:
-            connection.close()
-            return False
-        self._socket = connection
-        self._was_connected = True
-        for name, value in list(self._facts.items()):
-            self._put(pack_fact(name, value), 0, 0)
-        return True
+        for path in self._paths or socket_paths():
+            if not trusted(path, uid):
+                continue
+            try:
+                connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            except OSError:
+                continue
+            try:
+                connection.setblocking(False)
+                # As many marks as the kernel will hold until the agent reads again.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+                connection.connect(path)
+            except OSError:
+                connection.close()
+                continue
+            self._socket = connection
+            self._was_connected = True
+            for name, value in list(self._facts.items()):
+                self._put(pack_fact(name, value), 0, 0)
+            return True
+        return False
 
     def send(
         self,
@@ -147,60 +127,36 @@ class Sender:
         """Send one mark; on any trouble count it as dropped."""
         try:
             now = _now() if time_ns is None else time_ns
-            packet = self._mark(kind, step, examples, now, of, asynchronous, str(phase), self.dropped)
+            packet = pack_mark(kind, step, examples, now, of, asynchronous, str(phase), self.dropped)
             self._send_marks(packet, 1, 0)
         except Exception:
             self.dropped += 1
 
     def send_step(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """Send the marks of a step and what lay between them in one packet; a failure counts as dropped."""
+        """Send the marks of a step and the spans between them in one packet; a failure counts as dropped."""
         try:
             packet, dropped = b"", self.dropped
             for kind, step, examples, time_ns, of, asynchronous in marks:
-                packet += self._mark(kind, step, examples, time_ns, of, asynchronous, "", dropped)
+                packet += pack_mark(kind, step, examples, time_ns, of, asynchronous, "", dropped)
                 dropped = 0
             rest = spans[MAX_SPANS:] if len(spans) > MAX_SPANS else ()
             packet = packet + pack_spans(spans[:MAX_SPANS]) if spans else packet
             self._send_marks(packet, len(marks), len(spans) - len(rest))
             self.send_spans(rest)
         except Exception:
-            self._lose(len(marks), len(spans))
-
-    def _mark(
-        self,
-        kind: int,
-        step: int,
-        examples: Optional[int],
-        time_ns: int,
-        of: Optional[Tuple[str, int]],
-        asynchronous: bool,
-        phase: str,
-        dropped: int,
-    ) -> bytes:
-        role, index = (of[0].encode(), of[1]) if of is not None else (b"", -1)
-        name = (
-            phase.encode()[:64].decode(errors="ignore").encode() if phase else b""
-        )  # cut between characters
-        said = ABSENT if examples is None else examples
-        flags = 1 if asynchronous else 0
-        header = (b"M", kind, flags, len(role), len(name), dropped & 0xFFFFFFFF, index, step, said, time_ns)
-        return HEADER.pack(*header) + role + name
+            self._count_dropped(len(marks), len(spans))
 
     def _send_marks(self, packet: bytes, marks: int, spans: int) -> None:
-        if self._put(packet, marks, spans):
-            self.dropped = 0  # it has been told
-            if self.dropped_spans != self._told_spans:
-                self._tell_dropped_spans()
-
-    def _tell_dropped_spans(self) -> None:
-        now = _now()
-        if now >= self._tell_ns:
-            self._tell_ns = now + RETRY_NS
-            self._told_spans = self.dropped_spans
-            self.send_fact(DROPPED_SPANS, self._told_spans)
+        if not self._put(packet, marks, spans):
+            return
+        self.dropped = 0  # the packet has reported them
+        if self.dropped_spans != self._reported_spans and _now() >= self._report_ns:
+            self._report_ns = _now() + RETRY_NS
+            self._reported_spans = self.dropped_spans
+            self.send_fact(DROPPED_SPANS, self._reported_spans)
 
     def send_spans(self, spans: Sequence[Span]) -> None:
-        """Send stretches of time of this process; on any trouble count them as dropped."""
+        """Send spans of this process; on any trouble count them as dropped."""
         for at in range(0, len(spans), MAX_SPANS):
             some = spans[at : at + MAX_SPANS]
             try:
@@ -210,27 +166,27 @@ class Sender:
                 self.dropped_spans += len(some)
 
     def send_fact(self, name: str, value: object) -> None:
-        """Say something that holds from now on; said again to every agent that comes later."""
+        """Send something that holds from now on; sent again to every agent that comes later."""
         try:
             if name not in self._facts and len(self._facts) >= MAX_FACTS:
                 return
             self._facts[name] = str(value)
             connected = self._socket is not None
-            # A new connection says all facts by itself.
+            # A new connection sends all facts by itself.
             if not self.off(0) and connected:
                 self._put(pack_fact(name, self._facts[name]), 0, 0)
         except Exception:
-            return  # it stands for nothing that was measured
+            return  # nothing that was measured is lost with it
 
     def _put(self, packet: bytes, marks: int, spans: int) -> bool:
-        """Send a packet; marks, spans: how many are lost when that fails."""
+        """Send a packet; marks, spans: how many are dropped when that fails."""
         try:
             self._socket.send(packet)  # type: ignore[union-attr]
             return True
         except BlockingIOError:
-            self._lose(marks, spans)
+            self._count_dropped(marks, spans)
         except Exception:
-            self._lose(marks, spans)
+            self._count_dropped(marks, spans)
             self._close_if_broken()
         return False
 
@@ -240,41 +196,15 @@ class Sender:
             return
         try:
             connection.getpeername()
-            broken = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0 or _hung_up(connection)
+            broken = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+            if not broken:
+                # The agent never writes on this socket, so it is readable only at its end.
+                connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+                broken = True
+        except BlockingIOError:
+            broken = False
         except Exception:
             broken = True
         if broken:
             self._socket = None
             connection.close()
-
-
-def pack_spans(spans: Sequence[Span]) -> bytes:
-    """The record of these spans."""
-    names = tuple([span[0] for span in spans])
-    known = _layouts.get(names)
-    if known is None:
-        numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
-        text = "\0".join(numbers).encode()
-        rows = struct.Struct("<%dq" % (SPAN_VALUES * len(names)))
-        known = SPANS.pack(b"S", len(text), len(names)) + text, [numbers[name] for name in names], rows
-        if len(_layouts) < MAX_LAYOUTS:
-            _layouts[names] = known
-    head, which, rows = known
-    values: List[int] = []
-    for number, (_, begin, end, size, count) in zip(which, spans):  # noqa: B905 - Python 3.8
-        values += (number, begin, end, ABSENT if size is None else size, count)
-    return head + rows.pack(*values)
-
-
-def pack_fact(name: str, value: str) -> bytes:
-    """One packet."""
-    return FACT + ("%s=%s" % (name, value)).encode(errors="replace")[:MAX_FACT]
-
-
-def _hung_up(connection: socket.socket) -> bool:
-    # The agent never writes on this socket, so a readable one has ended.
-    try:
-        connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
-    return True

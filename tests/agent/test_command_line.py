@@ -19,7 +19,7 @@ import grpc
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
-from roofline_step._sender import HEADER
+from roofline_step._packets import pack_mark
 
 from tests.fakes import AGENT, clean_environ, ended, wait_for
 
@@ -178,7 +178,7 @@ def test_mark_for_a_negative_rank_does_not_end_the_agent(place: Place, inbox: In
     link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ended(place.start("--server", address)) as agent, link:
         link.connect(str(place.socket))
-        link.send(HEADER.pack(b"M", 3, 0, 6, 0, 0, -1, 1, 0, 1) + b"worker")
+        link.send(pack_mark(3, 1, 0, 1, ("worker", -1)))
         sent = len(inbox.batches)
         wait_for(lambda: len(inbox.batches) > sent + 2 or agent.poll() is not None)
         assert agent.poll() is None

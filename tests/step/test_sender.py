@@ -15,16 +15,8 @@ from typing import Any
 import pytest
 import roofline_step
 from roofline_step._layout import layout
-from roofline_step._sender import (
-    FACT,
-    HEADER,
-    MAX_FACT,
-    MAX_FACTS,
-    MAX_SPANS,
-    Sender,
-    socket_paths,
-    trusted,
-)
+from roofline_step._packets import FACT, MARK, MAX_FACT, MAX_SPANS
+from roofline_step._sender import MAX_FACTS, Sender, socket_paths, trusted
 
 from tests.fakes import FakeAgent, clean_environ, decode_mark, decode_spans
 
@@ -50,7 +42,7 @@ def sender(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sender]:
     monkeypatch.setattr(sys.modules["roofline_step._sender"], "RETRY_NS", 0)
     monkeypatch.setattr(roofline_step, "_agent", made)
     monkeypatch.setattr(roofline_step, "_send", made.send)
-    monkeypatch.setattr(roofline_step, "_said", False)
+    monkeypatch.setattr(roofline_step, "_training_marks", False)
     yield made
     if made._socket is not None:
         made._socket.close()
@@ -394,7 +386,7 @@ def test_socket_places_in_order() -> None:
 
 
 def test_packet_header_is_what_its_docstring_says() -> None:
-    assert HEADER.size == 40
+    assert MARK.size == 40
 
 
 @pytest.mark.parametrize(

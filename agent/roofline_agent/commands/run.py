@@ -1,11 +1,11 @@
-"""`roofline-agent run`: the options of a rank that is started so that it can be seen."""
+"""`roofline-agent run`: starts one rank so that its steps and kernels are recorded."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -103,68 +103,51 @@ def run(
     """Start one rank as HELP says."""
     from ..run import launch, wrapper
     from ..run.rank_environment import Naming
+    from ..run.step_log import PatternError, compile_pattern
 
     settings = context.obj.flags
-    said = _tags(tag or (), experiment)
-    more: dict[str, Any] = {
-        "profiled": _steps_to_profile(ncu, steps, step_regex),
-        "step_pattern": _step_pattern(step_regex),
-        "watchers": _watchers(horovod_timeline),
-    }
+    environ = {name: value for name, value in os.environ.items() if name not in (tags.TAGS, tags.EXPERIMENT)}
+    environ.update(tags.as_environ(_all_tags(tag or (), experiment)))
+    if settings["socket"]:
+        environ["ROOFLINE_SOCKET"] = settings["socket"]
+    profiled = _steps_to_profile(ncu, steps, step_regex)
+    try:
+        step_pattern = None if step_regex is None else compile_pattern(step_regex)
+    except PatternError as error:
+        raise typer.BadParameter(str(error), param_hint="--step-regex") from None
+    watchers: list[Watcher] = []
+    if horovod_timeline or os.environ.get("HOROVOD_TIMELINE"):
+        from ..horovod.timeline import watch
+
+        timeline = watch(os.environ, horovod_timeline, _notify)
+        if timeline is not None:
+            watchers.append(timeline)
     naming = Naming(job or settings["job"], role, rank, name)
     try:
         status = wrapper.run(
-            command, naming, _environ(settings["socket"], said), _say, kernels, steps, **more
+            command, naming, environ, _notify, kernels, steps, profiled, watchers, step_pattern
         )
     except launch.StartError as error:
-        _say(f"roofline-agent run: {error}")
+        _notify(f"roofline-agent run: {error}")
         raise typer.Exit(error.status) from None
     raise typer.Exit(launch.end_like(status))
 
 
-def _say(text: str) -> None:
+def _notify(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _environ(socket: str | None, said: dict[str, str]) -> dict[str, str]:
-    """The caller's environment with the agent's socket and the tags of this rank."""
-    environ = {name: value for name, value in os.environ.items() if name not in (tags.TAGS, tags.EXPERIMENT)}
-    environ.update(tags.as_environ(said))
-    if socket:
-        environ["ROOFLINE_SOCKET"] = socket
-    return environ
-
-
-def _tags(options: Sequence[str], experiment: str | None) -> dict[str, str]:
-    """Options go before the environment; what the environment says wrong is left out, and that is said."""
+def _all_tags(options: Sequence[str], experiment: str | None) -> dict[str, str]:
+    """Tags of the options, which go before those of the environment; malformed ones there are left out, and
+    the user is notified."""
     try:
-        given = tags.given(options, experiment)
+        by_options = tags.from_options(options, experiment)
     except tags.TagError as error:
         raise typer.BadParameter(str(error), param_hint="--tag or --experiment") from None
-    inherited = tags.said_by(os.environ)
+    inherited = tags.from_environ(os.environ)
     for problem in inherited.problems:
-        _say(f"roofline-agent run: about tags: {problem}")
-    return {**inherited.tags, **given}
-
-
-def _watchers(horovod_timeline: bool) -> Sequence[Watcher]:
-    if not horovod_timeline and not os.environ.get("HOROVOD_TIMELINE"):
-        return ()
-    from ..horovod.timeline import watch
-
-    found = watch(os.environ, horovod_timeline, _say)
-    return () if found is None else (found,)
-
-
-def _step_pattern(text: str | None) -> Any:
-    from ..run.step_log import PatternError, compile_pattern
-
-    if text is None:
-        return None
-    try:
-        return compile_pattern(text)
-    except PatternError as error:
-        raise typer.BadParameter(str(error), param_hint="--step-regex") from None
+        _notify(f"roofline-agent run: about tags: {problem}")
+    return {**inherited.tags, **by_options}
 
 
 def _steps_to_profile(text: str | None, steps: bool, step_regex: str | None) -> tuple[tuple[int, int], ...]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Protocol
 
-from roofline_step._sender import Span
+from roofline_step._packets import Span
 
 from .events import Timeline
 from .private import BLOCK, give_back, path, private_file

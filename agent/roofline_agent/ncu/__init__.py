@@ -2,6 +2,6 @@
 
 The step hooks open and close the profiler's range (hooks/profiler_range.py); ncu runs each kernel in it
 several times to count everything, prints its table when the command has ended, and the kernels go to the
-agent as those of oneDNN do. Whatever is wrong with ncu is found out before the command starts, on a kernel of
-our own: an ncu that cannot profile ends the program it watches.
+agent as those of oneDNN do. Whether ncu works is tried out before the command starts, on a kernel of our own:
+an ncu that cannot profile ends the program it watches.
 """

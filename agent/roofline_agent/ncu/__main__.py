@@ -1,8 +1,8 @@
-"""What ncu starts: `python .../ncu FOLDER COMMAND...` runs the command and notes in FOLDER how it went.
+"""The program that ncu starts: `python .../ncu FOLDER COMMAND...` runs the command and leaves its status.
 
-Standard library only. pid: the command has been started; status: its exit code, negative for a signal. ncu
-neither says whether it started a command nor passes every signal and status on. `--trial` runs one empty
-kernel instead (exit code 3: there is no GPU to run it on).
+Standard library only. File `pid` of the folder: the command has been started; `status`: its exit code,
+negative for a signal. ncu itself neither reports whether it started a command nor forwards every signal and
+status. `--trial` runs one empty kernel instead (exit code 3: there is no GPU to run it on).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PTX = b"""
 
 def run(folder: str, command: list[str]) -> int:
     """Run the command; its exit code, negative for a signal."""
-    # The command gets each signal itself; whoever waits for it must outlive them.
+    # The command gets each signal itself; this process waits for it and must outlive them.
     for number in HELD:
         signal.signal(number, lambda *_: None)
     try:
@@ -42,7 +42,15 @@ def run(folder: str, command: list[str]) -> int:
         status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
     else:
         _note(folder, "pid", child)
-        threading.Thread(target=_end_with_starter, args=(folder, child), daemon=True).start()
+
+        def end_with_starter() -> None:
+            # Nobody writes to this pipe: it ends when `roofline-agent run` does, whatever it dies of.
+            with contextlib.suppress(OSError):
+                with open(f"{folder}/alive", "rb") as pipe:
+                    pipe.read()
+                os.kill(child, signal.SIGKILL)
+
+        threading.Thread(target=end_with_starter, daemon=True).start()
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     _note(folder, "status", status)
     return status
@@ -53,14 +61,6 @@ def _note(folder: str, name: str, number: int) -> None:
         with open(f"{folder}/{name}.new", "w") as file:
             file.write(str(number))
         os.rename(f"{folder}/{name}.new", f"{folder}/{name}")
-
-
-def _end_with_starter(folder: str, child: int) -> None:
-    # Nobody writes to this pipe: it ends when `roofline-agent run` does, whatever it dies of.
-    with contextlib.suppress(OSError):
-        with open(f"{folder}/alive", "rb") as pipe:
-            pipe.read()
-        os.kill(child, signal.SIGKILL)
 
 
 def try_kernel() -> int:
@@ -84,7 +84,10 @@ def try_kernel() -> int:
     return 0 if all(getattr(cuda, name)(*arguments) == 0 for name, *arguments in calls) else NO_GPU
 
 
-def _end_like(status: int) -> None:
+def main() -> None:
+    if sys.argv[1] == "--trial":
+        sys.exit(try_kernel())
+    status = run(sys.argv[1], sys.argv[2:])
     if status < 0:
         with contextlib.suppress(ValueError, OSError):
             signal.signal(-status, signal.SIG_DFL)
@@ -93,4 +96,4 @@ def _end_like(status: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(try_kernel()) if sys.argv[1] == "--trial" else _end_like(run(sys.argv[1], sys.argv[2:]))
+    main()

@@ -1,4 +1,4 @@
-"""Where ncu is, and how it is called."""
+"""Finds ncu and builds its command lines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
-# Kernels that wait for other ranks' kernels must never be run again: they would wait for ever. NCCL, RCCL,
-# NVSHMEM, and the all-reduce kernels that frameworks bring themselves, by the names they are known to have.
+# Kernels that wait for other ranks' kernels must never be replayed: they would wait for ever. Known names of
+# NCCL, RCCL, NVSHMEM, and of the all-reduce kernels that frameworks bring themselves.
 COLLECTIVES = (
     "[nN][cC][cC][lL]|rccl|[nN][vV][sS][hH][mM][eE][mM]|mscclpp|"
     "[aA]ll_?[rR]educe|[aA]ll_?[gG]ather|[rR]educe_?[sS]catter|[aA]ll_?[tT]o_?[aA]ll|cross_device_reduce"
@@ -28,7 +28,7 @@ def find(environ: Mapping[str, str]) -> str | None:
 
 
 def profiling(ncu: str, metrics: Sequence[str], log: Path) -> list[str]:
-    """ncu's arguments that hold for the trial and the command alike; its words and its table go to `log`."""
+    """ncu's arguments for the trial and the command alike; its messages and its table go to `log`."""
     return [
         ncu,
         *("--log-file", str(log)),
@@ -36,7 +36,7 @@ def profiling(ncu: str, metrics: Sequence[str], log: Path) -> list[str]:
         *("--metrics", ",".join(metrics)),
         *("--target-processes", "all"),
         *("--replay-mode", "kernel"),
-        # ncu would hold the GPU at its base clock; kernels are to run as they do in the steps around.
+        # ncu would hold the GPU at its base clock; kernels must run as in the steps around.
         *("--clock-control", "none"),
     ]
 
@@ -47,7 +47,7 @@ def trial(ncu: str, metrics: Sequence[str], log: Path) -> list[str]:
 
 
 def whole(ncu: str, metrics: Sequence[str], folder: Path, command: Sequence[str]) -> list[str]:
-    """The user's command under ncu, by way of the program that tells us how it ended."""
+    """The user's command under ncu, started by __main__.py, which reports how it ended."""
     return [
         *profiling(ncu, metrics, folder / "log"),
         *("--profile-from-start", "off"),
@@ -60,5 +60,5 @@ def whole(ncu: str, metrics: Sequence[str], folder: Path, command: Sequence[str]
 
 
 def _program() -> list[str]:
-    # The folder is called ncu, which discovery knows for a launcher and so for no rank.
+    # The folder is called ncu, which discovery knows as a launcher, so that this is no rank.
     return [sys.executable, "-I", "-S", str(HERE)]

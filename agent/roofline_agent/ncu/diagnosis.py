@@ -1,4 +1,4 @@
-"""Why ncu profiles nothing, and what exactly to do about it."""
+"""Explains why ncu profiles nothing, and what exactly to do about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_GPU = "no GPU here runs a kernel (is the driver loaded, CUDA_VISIBLE_DEVICES 
 
 
 def admin_only(proc: str = "/proc") -> bool | None:
-    """Whether the driver keeps the counters for administrators; None where it does not say."""
+    """Whether the driver reserves the counters for administrators; None where that is unknown."""
     try:
         text = Path(proc, "driver/nvidia/params").read_text()
     except OSError:
@@ -79,12 +79,12 @@ def occupied() -> str:
 
 
 def reason(log: str, proc: str = "/proc", root: str = "/") -> str:
-    """What ncu's output says is wrong, with the way out where there is one; "" when it says nothing is."""
+    """The error in ncu's output, and what to do about it where that is known; "" without an error."""
     if DENIED in log:
         return denied(proc, root)
     if BUSY in log:
         return occupied()
     errors = [line for line in log.splitlines() if line.startswith("==ERROR==")]
-    # How the application ended is no fault of ncu's.
+    # An application that failed is no error of ncu's.
     own = [line[9:].strip() for line in errors if "application returned an error code" not in line]
     return f"ncu says: {own[0]}" if own else ""

@@ -1,7 +1,7 @@
-"""Profiled launches as the agent's kernel calls: whose step they are of, and when.
+"""Turns profiled launches into the agent's kernel calls: assigns them to steps, and gives them times.
 
-ncu says in which order kernels ran and how long each took by itself, not when. So each is put into its step
-window in that order, one behind another from the window's beginning, and its note says so.
+ncu reports in which order kernels ran and how long each took by itself, not when. So they are put
+into their step window in that order, one after another from its begin, and their notes say so.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Window(NamedTuple):
 
 
 def parse_windows(text: str, now_ns: int) -> list[Window]:
-    """The windows that the hooks noted: "STEP BEGIN" when a range opens, "STEP BEGIN END" when it closes.
+    """The windows that the hooks wrote: "STEP BEGIN" when a range opens, "STEP BEGIN END" when it closes.
 
-    One that did not close goes up to now_ns. Lines that are none of this are passed over.
+    One that did not close goes up to now_ns. Other lines are skipped.
     """
     found: dict[tuple[int, int], Window] = {}
     for line in text.splitlines():
@@ -63,21 +63,21 @@ def share_out(launches: Sequence[Launch], windows: Sequence[Window]) -> list[lis
 
 
 def place(launches: Sequence[Launch], window: Window, to_epoch_ns: int) -> list[TimedCall]:
-    """The launches of one window as calls; to_epoch_ns: what makes a node time a UNIX time."""
+    """The launches of one window as calls; to_epoch_ns: UNIX time less node time."""
     durations = [round((launch.time_s or 0.0) * 1e9) for launch in launches]
     total = sum(durations)
     room = window.end_ns - window.begin_ns
-    # A replayed step takes longer than its kernels. If its clock disagrees, they still stay inside it.
-    squeeze = min(1.0, room / total) if total else 1.0
+    # A replayed step takes longer than its kernels. Should the clocks disagree, they still stay inside it.
+    scale = min(1.0, room / total) if total else 1.0
     starts = accumulate([0, *durations[:-1]]) if durations else ()
     return [
-        TimedCall(shape(launch), to_epoch_ns + window.begin_ns + int(start * squeeze), duration)
+        TimedCall(shape(launch), to_epoch_ns + window.begin_ns + int(start * scale), duration)
         for launch, start, duration in zip(launches, starts, durations, strict=True)
     ]
 
 
 def shape(launch: Launch) -> KernelShape:
-    """What was computed; the least traffic that could do is not known, the real one is."""
+    """What was computed. The least traffic it needs is unknown (`bytes`), the measured one is known."""
     moved = {f"{level}_bytes": launch.bytes.get(level) for level in LEVELS}
     return KernelShape(
         library="cuda",

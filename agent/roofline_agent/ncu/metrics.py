@@ -1,7 +1,7 @@
-"""What to count of a kernel so that its place in a hierarchical roofline follows (NERSC's metrics).
+"""The metrics to ask ncu for, which place a kernel in a hierarchical roofline (NERSC's metrics).
 
-One pass over the choices: from Ampere on the tensor cores' operations are counted as such; before, and where
-the profiler does not offer that, instructions of the tensor pipe are, which say less (recorded/ncu/flops.py).
+From Ampere on the operations of tensor cores are counted. On older GPUs, and where the profiler does not
+offer that, only instructions of the tensor pipe are, which is less exact (recorded/ncu/flops.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CORES = tuple(
     for kind in ("add", "mul", "fma")
 )
 TENSOR_PIPE = "sm__inst_executed_pipe_tensor.sum"
-# Where the profiler does not say what it offers. Not every one of these GPUs counts fp8: tried in this order.
+# Used where the profiler does not list what it offers; without fp8, which not all these GPUs count.
 TENSOR_OPERATIONS = tuple(
     f"sm__ops_path_tensor_src_{path}.sum"
     for path in ("bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32", "fp64")
@@ -25,7 +25,7 @@ TENSOR_OPERATIONS = tuple(
 _OFFERED = re.compile(
     r"^(sm__[a-z0-9_]+|lts__[a-z0-9_]+|l1tex__[a-z0-9_]+|dram__[a-z0-9_]+|gpu__[a-z0-9_]+)\s"
 )
-# Variants by instruction or sparsity name the same operations once more.
+# Variants by instruction or sparsity count the same operations once more.
 _OPERATIONS = re.compile(r"sm__ops_path_tensor_src_(?!.*_sparsity_)[a-z0-9_]+")
 
 
@@ -36,7 +36,7 @@ def offered(query: str) -> frozenset[str]:
 
 
 def choices(known: Iterable[str]) -> list[tuple[str, ...]]:
-    """Lists of metrics to try, best first. known: base names the profiler offers; none: it did not say."""
+    """Lists of metrics to try, best first. known: base names the profiler offers; none: unknown."""
     names = frozenset(known)
     if not names:
         return [

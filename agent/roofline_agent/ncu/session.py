@@ -1,7 +1,7 @@
-"""One command under ncu: tried out beforehand, watched while it runs, its kernels handed over at the end.
+"""One command under ncu: ncu is tried out beforehand, watched while it runs, and its kernels read at the end.
 
-A session lives in a private folder: `log` is ncu's (its words and its table), `windows` the hooks', `pid` and
-`status` those of __main__.py; `alive` ends when this process does.
+A session has a private folder: ncu writes `log` (its messages and its table), the hooks `windows`,
+__main__.py `pid` and `status`; the pipe `alive` ends when this process does.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .steps import ranges_of, written
 TRIAL_S = 60.0
 QUERY_S = 20.0
 STUCK_S = 120.0  # nothing new from ncu for so long after the command's end: it will not end by itself
-TELL_EVERY_S = 2.0
-LAST_WORDS_S = 2.0
+INTRODUCE_EVERY_S = 2.0
+STATUS_WAIT_S = 2.0
 LOG_HEAD = 1 << 20  # errors come before the table
-MAX_SHAPES = 60_000  # the agent keeps so many kernels of one sender apart (marks.MAX_KERNELS), with a margin
+MAX_SHAPES = 60_000  # below MAX_KERNELS of marks/receiver.py, with a margin
 
 
 class Unusable(Exception):
@@ -48,10 +48,9 @@ class Profiled(NamedTuple):
 
 
 def check(environ: Mapping[str, str], proc: str = "/proc", root: str = "/") -> tuple[str, tuple[str, ...]]:
-    """(path of ncu, metrics to ask for), found out by profiling a kernel of our own. Raises Unusable.
+    """(path of ncu, metrics to ask for), found by profiling a kernel of our own. Raises Unusable.
 
-    Takes some seconds. The training must not be what it is tried on: when ncu cannot profile a kernel it ends
-    the program.
+    Takes some seconds. It is not tried on the training: when ncu cannot profile a kernel it ends the program.
     """
     ncu = command.find(environ)
     if ncu is None:
@@ -72,7 +71,7 @@ def check(environ: Mapping[str, str], proc: str = "/proc", root: str = "/") -> t
 
 
 def query(ncu: str, environ: Mapping[str, str]) -> str:
-    """What it says it can count; "" where it does not."""
+    """What `ncu --query-metrics` prints; "" where it fails."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
             [ncu, "--query-metrics"],
@@ -87,7 +86,7 @@ def query(ncu: str, environ: Mapping[str, str]) -> str:
 
 
 def attempt(ncu: str, choice: Sequence[str], log: Path, environ: Mapping[str, str]) -> tuple[bool, str]:
-    """Whether it profiles an empty kernel of our own, and what it said."""
+    """Whether ncu profiles an empty kernel of our own, and its output."""
     try:
         subprocess.run(
             command.trial(ncu, choice, log),
@@ -129,24 +128,24 @@ class Session:
         ncu: str,
         choice: Sequence[str],
         steps: tuple[tuple[int, int], ...],
-        say: Callable[[str], None],
+        notify: Callable[[str], None],
         proc: str = "/proc",
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="roofline-ncu-"))
-        self._ncu, self._metrics, self._steps, self._say, self._proc = ncu, choice, steps, say, proc
+        self._ncu, self._metrics, self._steps, self._notify, self._proc = ncu, choice, steps, notify, proc
         os.mkfifo(self.folder / "alive", 0o600)
         # Both ends, so that opening it waits for nobody; never written to.
         self._alive = os.open(self.folder / "alive", os.O_RDWR)
-        self._told, self._news = time.monotonic(), (False, 0)
+        self._introduced, self._progress = time.monotonic(), (False, 0)
         self._size, self._grown = 0, time.monotonic()
-        self._complained = False
+        self._warned = False
 
     def command(self, words: Sequence[str]) -> list[str]:
         return command.whole(self._ncu, self._metrics, self.folder, words)
 
     @property
     def environ(self) -> dict[str, str]:
-        """What the hooks inside the command need to know."""
+        """Variables for the hooks inside the command."""
         return {
             "ROOFLINE_NCU_STEPS": written(self._steps),
             "ROOFLINE_NCU_WINDOWS": str(self.folder / "windows"),
@@ -158,13 +157,13 @@ class Session:
 
     @property
     def replayed(self) -> str:
-        """Steps whose kernels are, or were, run again and again, as in "5,100-102"; "": none so far."""
+        """Steps whose kernels are or were replayed, as in "5,100-102"; "": none so far."""
         windows = parse_windows(_text(self.folder / "windows"), time.monotonic_ns())
         return written(ranges_of(window.step for window in windows))
 
     @property
     def started(self) -> bool:
-        """Whether ncu has come as far as starting the command."""
+        """Whether ncu has started the command."""
         return self._number("pid") is not None
 
     @property
@@ -183,35 +182,33 @@ class Session:
         return False
 
     def is_due(self) -> bool:
-        """Whether the agent is to be told of us again: it learns who the rank is while that is alive."""
-        now, news = time.monotonic(), (self.started, len(_text(self.folder / "windows")))
-        if now - self._told < TELL_EVERY_S and news == self._news:
+        """Whether the rank must be introduced to the agent, which can identify it only while it is alive."""
+        now, progress = time.monotonic(), (self.started, len(_text(self.folder / "windows")))
+        if now - self._introduced < INTRODUCE_EVERY_S and progress == self._progress:
             return False
-        self._told, self._news = now, news
+        self._introduced, self._progress = now, progress
         return True
 
-    def look(self, profiler: subprocess.Popen[bytes]) -> None:
-        """Say at once what goes wrong; end a profiler that does not end after its command."""
+    def check_progress(self, profiler: subprocess.Popen[bytes]) -> None:
+        """Notify the user of errors at once; kill a profiler that does not end after its command."""
         log = self.folder / "log"
         size = log.stat().st_size if log.exists() else 0
         if size != self._size or self.status is None:
             self._grown = time.monotonic()
-        if size != self._size and not self._complained:
-            self._complain(_text(log, LOG_HEAD))
+        if size != self._size and not self._warned:
+            text = _text(log, LOG_HEAD)
+            why = diagnosis.reason(text, self._proc) if "==ERROR==" in text else ""
+            if why:
+                self._warned = True
+                self._notify(f"roofline-agent: ncu cannot profile: {why}")
         self._size = size
         if time.monotonic() - self._grown > STUCK_S:
-            self._say(f"roofline-agent: ncu has not ended {STUCK_S:.0f} s after its command: it is killed")
+            self._notify(f"roofline-agent: ncu has not ended {STUCK_S:.0f} s after its command: it is killed")
             profiler.send_signal(signal.SIGKILL)
-
-    def _complain(self, log: str) -> None:
-        why = diagnosis.reason(log, self._proc) if "==ERROR==" in log else ""
-        if why:
-            self._complained = True
-            self._say(f"roofline-agent: ncu cannot profile: {why}")
 
     def wait(self, status: int) -> int:
         """How the command ended, though its profiler may have gone before it; `status`: the profiler's."""
-        until = time.monotonic() + LAST_WORDS_S
+        until = time.monotonic() + STATUS_WAIT_S
         while self.status is None and (self.send_signal(0) or time.monotonic() < until):
             if not self.started:
                 return status
@@ -220,33 +217,33 @@ class Session:
         return status if ended is None else ended
 
     def profiled(self) -> list[Profiled]:
-        """The kernels by step; says what came of it."""
+        """The kernels by step; notifies the user of what was profiled."""
         launches = read_launches(self.folder / "log")
         if diagnosis.ENDED in _text(self.folder / "log", LOG_HEAD):
-            self._say(
+            self._notify(
                 "roofline-agent: ncu ended the command, for it could not profile a kernel: leave --ncu out"
             )
         windows = parse_windows(_text(self.folder / "windows"), time.monotonic_ns())
         asked = written(self._steps)
         if not windows:
-            self._say(
+            self._notify(
                 f"roofline-agent: none of steps {asked} was profiled: they were not reached, no hook marks "
                 "steps here, or the program had not loaded CUDA by then"
             )
             return []
-        if not launches and not self._complained:
+        if not launches and not self._warned:
             why = diagnosis.reason(_text(self.folder / "log"), self._proc) or "no kernel ran in these steps"
-            self._say(f"roofline-agent: nothing was profiled in steps {asked}: {why}")
+            self._notify(f"roofline-agent: nothing was profiled in steps {asked}: {why}")
         to_epoch = time.time_ns() - time.monotonic_ns()
         shares = share_out(launches[:MAX_SHAPES], windows)
         if launches:
             names = ", ".join(str(window.step) for window in windows)
-            self._say(
+            self._notify(
                 f"roofline-agent: ncu profiled {len(launches)} kernels of steps {names}; these steps ran "
                 "slower, so their own times mean nothing"
             )
         if len(launches) > MAX_SHAPES:
-            self._say(f"roofline-agent: only the first {MAX_SHAPES} of these kernels are recorded")
+            self._notify(f"roofline-agent: only the first {MAX_SHAPES} of these kernels are recorded")
         return [
             Profiled(w, place(mine, w, to_epoch)) for w, mine in zip(windows, shares, strict=True) if mine
         ]

@@ -1,8 +1,8 @@
-"""What a GPU can do at most as Nsight Compute knows it: sustained units a cycle x the clock that it measured.
+"""Peaks of a GPU as Nsight Compute reports them: sustained units a cycle x the clock that it measured.
 
 As in Nsight Compute's own roofline sections: FLOP/s = ffma's `.sum.peak_sustained` x 2 x SM clock, bytes/s =
-`dram__bytes.sum.peak_sustained` x memory clock. It is what the tool says of the hardware, at a clock that was
-measured while an empty kernel ran; that a kernel came so far was not seen.
+`dram__bytes.sum.peak_sustained` x memory clock. These are the tool's figures for the hardware, at a clock
+measured while an empty kernel ran; no kernel was seen to reach them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _V100 = Limit("peak.f16", TENSOR_PIPE, V100_FLOPS_AN_INSTRUCTION, SM_CLOCK)
 
 
 class Sustained(NamedTuple):
-    """A ceiling by Nsight Compute's word."""
+    """A ceiling as Nsight Compute reports it."""
 
     name: str
     value: float  # FLOP/s or byte/s

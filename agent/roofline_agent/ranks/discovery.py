@@ -1,4 +1,4 @@
-"""Finds the training ranks of this node in /proc, from the variables their launchers set (identity.py).
+"""Finds the training ranks of this node in /proc, by the variables that their launchers set (identity.py).
 
 A launcher (shell, mpirun, our own wrapper) or a child of a rank (a data-loader process) carries the same
 variables and is no rank: of each tree of processes with one identity the topmost that is no launcher counts.
@@ -21,7 +21,7 @@ from .processes import Processes, parse_environ
 YOUNG_SCANS = 4
 # A shell may set the variables itself and then become the training: all are looked at again now and then.
 LOOK_AGAIN_SCANS = 16
-LIST_AGAIN_SCANS = 8  # though nothing seems to have begun
+LIST_AGAIN_SCANS = 8  # though no new process seems to have begun
 
 
 class Candidate(NamedTuple):
@@ -37,30 +37,29 @@ class Candidate(NamedTuple):
 
 def choose(candidates: Mapping[int, Candidate]) -> list[Candidate]:
     """The ranks among the candidates: no launchers, no children of a rank with the same identity."""
-    return [c for c in candidates.values() if not c.launcher and not _has_rank_above(c, candidates)]
-
-
-def _has_rank_above(candidate: Candidate, candidates: Mapping[int, Candidate]) -> bool:
-    above = candidates.get(candidate.parent)
-    while above is not None and above.identity == candidate.identity:
-        if not above.launcher:
-            return True
-        above = candidates.get(above.parent)
-    return False
+    ranks = []
+    for candidate in candidates.values():
+        above = candidates.get(candidate.parent)
+        while above is not None and above.launcher and above.identity == candidate.identity:
+            above = candidates.get(above.parent)
+        is_child = above is not None and above.identity == candidate.identity
+        if not candidate.launcher and not is_child:
+            ranks.append(candidate)
+    return ranks
 
 
 class Discovery:
     """Keeps the list of ranks of one node up to date at the cost of listing /proc."""
 
     def __init__(self, proc: str = "/proc", default_job: str = "", socket: Path | None = None) -> None:
-        """socket: where this agent listens; ranks that were told another agent's are left to that."""
+        """socket: where this agent listens; ranks that have got another agent's socket are left to that."""
         self.processes = Processes(proc)
         self._socket = socket
         self._default_job = default_job
         self._scans = 0
         self._newest: bytes | None = None  # process at the last listing
         self._young: dict[int, int] = {}  # pid -> how often it was looked at
-        self._grown: set[int] = set()
+        self._settled: set[int] = set()  # looked at often enough
         self._of_kernel: set[int] = set()
         self._candidates: dict[int, Candidate] = {}
         self._ticks = os.sysconf("SC_CLK_TCK")
@@ -88,60 +87,52 @@ class Discovery:
     def scan_young(self) -> None:
         """Look at processes that are new, young, launchers or due again, and forget those that have gone."""
         self._scans += 1
-        self._forget_changed()
-        new = self._new()
-        for pid in self._due_again():
-            self._look(pid)
-        for pid in (*self._young, *new):
-            self._look_at_young(pid)
-        self._update()
-
-    def _new(self) -> set[int]:
-        """Processes that were not there at the last listing; those that have gone are forgotten."""
-        newest = self.processes.newest()
-        # Seldom for nothing: a number may be given out again, and whoever has gone is not to stay for ever.
-        if newest is not None and newest == self._newest and self._scans % LIST_AGAIN_SCANS:
-            return set()
-        self._newest = newest
-        pids = self.processes.pids()
-        known = self._young.keys() | self._grown | self._of_kernel | self._candidates.keys()
-        self._forget(known - pids)
-        return pids - self._young.keys() - self._grown - self._of_kernel
-
-    def _forget(self, pids: Iterable[int]) -> None:
-        for pid in pids:
-            self._young.pop(pid, None)
-            self._grown.discard(pid)
-            self._of_kernel.discard(pid)
-            self._candidates.pop(pid, None)
-
-    def _forget_changed(self) -> None:
-        # A zombie is no rank any more, and a number used again is another process.
+        # A zombie is no rank any more, and a pid used again is another process.
         for pid, candidate in list(self._candidates.items()):
             status = self.processes.status(pid)
             if status is None or status.start_ticks != candidate.start_ticks:
                 self._forget([pid])
-
-    def _due_again(self) -> list[int]:
-        """Launchers always, processes that name no rank now and then, ranks never."""
+        new = self._new_pids()
+        # Launchers always, processes that carry no identity now and then, ranks never.
         turn = -self._scans % LOOK_AGAIN_SCANS
-        others = [p for p in self._grown if p % LOOK_AGAIN_SCANS == turn and p not in self._candidates]
-        return others + [c.pid for c in self._candidates.values() if c.launcher and c.pid in self._grown]
+        due = [p for p in self._settled if p % LOOK_AGAIN_SCANS == turn and p not in self._candidates]
+        due += [c.pid for c in self._candidates.values() if c.launcher and c.pid in self._settled]
+        for pid in due:
+            self._look(pid)
+        for pid in (*self._young, *new):
+            looks = self._young.get(pid, 0) + 1
+            if looks == 1 and (status := self.processes.status(pid)) is not None and status.of_kernel:
+                self._of_kernel.add(pid)
+                continue
+            if looks < YOUNG_SCANS:
+                self._young[pid] = looks
+            else:
+                self._settle(pid)
+            self._look(pid)
+        self._update()
 
-    def _look_at_young(self, pid: int) -> None:
-        looks = self._young.get(pid, 0) + 1
-        if looks == 1 and (status := self.processes.status(pid)) is not None and status.of_kernel:
-            self._of_kernel.add(pid)
-            return
-        if looks < YOUNG_SCANS:
-            self._young[pid] = looks
-        else:
-            self._grow(pid)
-        self._look(pid)
+    def _new_pids(self) -> set[int]:
+        """Processes that were not there at the last listing; those that have gone are forgotten."""
+        newest = self.processes.newest()
+        # Listed now and then even so: a pid may be used again, and a process that has gone must not stay.
+        if newest is not None and newest == self._newest and self._scans % LIST_AGAIN_SCANS:
+            return set()
+        self._newest = newest
+        pids = self.processes.pids()
+        known = self._young.keys() | self._settled | self._of_kernel | self._candidates.keys()
+        self._forget(known - pids)
+        return pids - self._young.keys() - self._settled - self._of_kernel
 
-    def _grow(self, pid: int) -> None:
+    def _forget(self, pids: Iterable[int]) -> None:
+        for pid in pids:
+            self._young.pop(pid, None)
+            self._settled.discard(pid)
+            self._of_kernel.discard(pid)
+            self._candidates.pop(pid, None)
+
+    def _settle(self, pid: int) -> None:
         self._young.pop(pid, None)
-        self._grown.add(pid)
+        self._settled.add(pid)
 
     def look_at(self, pid: int) -> Rank | None:
         """The rank that process `pid` is or belongs to, looked up now; None if it is none."""
@@ -181,7 +172,7 @@ class Discovery:
         index = next(number for number in itertools.count() if number not in taken)
         identity = Identity(job, "worker", index, 0, "marks")
         self._candidates[pid] = Candidate(pid, status.parent, status.start_ticks, uid, False, identity)
-        self._grow(pid)
+        self._settle(pid)
         self._update()
         return self._ranks.get(pid)
 
@@ -190,14 +181,23 @@ class Discovery:
         return start_ticks * 1_000_000_000 // self._ticks
 
     def _update(self) -> None:
-        self._ranks = {c.pid: self._rank(c) for c in choose(self._candidates)}
-
-    def _rank(self, c: Candidate) -> Rank:
-        who = c.identity
-        start = self._start_ns(c.start_ticks)
-        return Rank(who.job, who.role, who.index, c.pid, start, who.name, who.world, who.framework, c.uid)
+        self._ranks = {}
+        for chosen in choose(self._candidates):
+            identity = chosen.identity
+            self._ranks[chosen.pid] = Rank(
+                job=identity.job,
+                role=identity.role,
+                index=identity.index,
+                pid=chosen.pid,
+                start_ns=self._start_ns(chosen.start_ticks),
+                name=identity.name,
+                world=identity.world,
+                framework=identity.framework,
+                uid=chosen.uid,
+            )
 
     def _look(self, pid: int) -> None:
+        """Look up again whether a process carries an identity."""
         candidate = self._candidate(pid)
         if candidate is None:
             self._candidates.pop(pid, None)
@@ -212,7 +212,7 @@ class Discovery:
                 return None
             environ = parse_environ(data)
             identity, status = identify(environ, self._default_job), self.processes.status(pid)
-            if identity is None or status is None or self._is_of_another(environ):
+            if identity is None or status is None or self._is_of_other_agent(environ):
                 return None
             launcher = is_launcher(self.processes.arguments(pid))
             owner = self.processes.owner(pid)
@@ -220,10 +220,10 @@ class Discovery:
             return None
         return Candidate(pid, status.parent, status.start_ticks, owner, launcher, identity)
 
-    def _is_of_another(self, environ: Mapping[str, str]) -> bool:
-        """Whether a process was told the socket of another agent on this machine. A path that is none here is
-        one of a container, which may well be ours."""
-        told = environ.get("ROOFLINE_SOCKET", "")
-        if not told or self._socket is None or not os.path.isabs(told):
+    def _is_of_other_agent(self, environ: Mapping[str, str]) -> bool:
+        """Whether a process has the socket of another agent on this machine. A path that is no socket here
+        may belong to a container, whose processes may well be ours."""
+        path = environ.get("ROOFLINE_SOCKET", "")
+        if not path or self._socket is None or not os.path.isabs(path):
             return False
-        return os.path.realpath(told) != os.path.realpath(self._socket) and Path(told).is_socket()
+        return os.path.realpath(path) != os.path.realpath(self._socket) and Path(path).is_socket()

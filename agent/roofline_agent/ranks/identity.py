@@ -1,7 +1,4 @@
-"""Which rank of which job a process is, from the variables its launcher has set. No I/O.
-
-Names are matched exactly.
-"""
+"""Which rank of which job a process is, from the variables that its launcher has set. No I/O."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from typing import NamedTuple
 MAX_NAME = 128
 MAX_INDEX = 2**31 - 1
 SLURM_FIRST_SPECIAL_STEP = 0xFFFFFFF0  # batch, extern and interactive steps lie above it
-# Without one of these an environment names no rank: `identify` needs not be asked.
-_TELLING = tuple(
+# Without one of these an environment names no rank.
+_NAMING = tuple(
     f"{name}=".encode()
     for name in (
         "TF_CONFIG",
@@ -42,25 +39,20 @@ class Identity(NamedTuple):
 
 
 def may_name_a_rank(environ: bytes) -> bool:
-    """Whether a look at the variables in /proc/PID/environ is worth it: most processes are ruled out so."""
-    return any(name in environ for name in _TELLING)
+    """Whether the bytes of /proc/PID/environ are worth parsing: this rules out most processes."""
+    return any(name in environ for name in _NAMING)
 
 
 def identify(environ: Mapping[str, str], default_job: str = "") -> Identity | None:
-    """The rank these variables describe, or None. Malformed values describe nothing."""
-    for reader in (_from_tf_config, _from_horovod, _from_openmpi, _from_torchrun, _from_pmix, _from_slurm):
-        found = reader(environ)
-        if found is not None:
-            break
-    else:
-        found = None
-    return _override(environ, found, default_job)
+    """The rank these variables describe, or None. Malformed values describe nothing.
 
-
-def _override(environ: Mapping[str, str], found: Identity | None, default_job: str) -> Identity | None:
-    # What the user says about a rank goes before what a launcher says.
-    said = "ROOFLINE_ROLE" in environ or "ROOFLINE_RANK" in environ or "ROOFLINE_WRAPPED" in environ
-    if found is None and not said:
+    What the user says about a rank (ROOFLINE_ROLE, ROOFLINE_JOB, ...) goes before what a launcher says.
+    """
+    found: Identity | None = None
+    for read in (_from_tf_config, _from_horovod, _from_openmpi, _from_torchrun, _from_pmix, _from_slurm):
+        found = found or read(environ)
+    by_user = "ROOFLINE_ROLE" in environ or "ROOFLINE_RANK" in environ or "ROOFLINE_WRAPPED" in environ
+    if found is None and not by_user:
         return None
     base = found or Identity("", "worker", 0, 0, "roofline")
     index = _number(environ.get("ROOFLINE_RANK"))
@@ -77,8 +69,7 @@ def _scheduler_job(environ: Mapping[str, str]) -> str:
     if environ.get("SLURM_JOB_ID"):
         return environ["SLURM_JOB_ID"]
     run_id = environ.get("TORCHELASTIC_RUN_ID", "")
-    # torchrun's default for a job nobody named.
-    if run_id and run_id != "none":
+    if run_id and run_id != "none":  # torchrun's default
         return run_id
     return environ.get("PMIX_NAMESPACE", "")
 
@@ -108,11 +99,11 @@ def _from_openmpi(environ: Mapping[str, str]) -> Identity | None:
 
 
 def _from_torchrun(environ: Mapping[str, str]) -> Identity | None:
-    # RANK alone is a common word; torch's launchers always set the meeting point too.
+    # RANK alone is a common word; torch's launchers always set the rendezvous too.
     if "MASTER_ADDR" not in environ or "WORLD_SIZE" not in environ:
         return None
-    meeting = f"ddp-{environ['MASTER_ADDR']}-{environ.get('MASTER_PORT', '')}"
-    return _numbered(environ, "RANK", "WORLD_SIZE", "ddp", "torchrun", meeting)
+    rendezvous = f"ddp-{environ['MASTER_ADDR']}-{environ.get('MASTER_PORT', '')}"
+    return _numbered(environ, "RANK", "WORLD_SIZE", "ddp", "torchrun", rendezvous)
 
 
 def _from_pmix(environ: Mapping[str, str]) -> Identity | None:

@@ -1,4 +1,4 @@
-"""Command lines that only start ranks, and are none: shells, MPI launchers, `roofline-agent run`. No I/O."""
+"""Recognises command lines that only start ranks: shells, MPI launchers, `roofline-agent run`. No I/O."""
 
 from __future__ import annotations
 
@@ -31,12 +31,8 @@ def is_launcher(arguments: Iterable[bytes]) -> bool:
         return False
     if words[0].lstrip("-") in LAUNCHERS:
         return True
-    return _interpreted(words[1:])
-
-
-def _interpreted(words: list[str]) -> bool:
-    """Whether an interpreter's arguments run a launcher: python /usr/bin/torchrun, python -m MODULE."""
-    at = 0
+    # What an interpreter runs: python /usr/bin/torchrun, python -m MODULE.
+    at = 1
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-m":
             return at + 1 < len(words) and words[at + 1] in LAUNCHER_MODULES

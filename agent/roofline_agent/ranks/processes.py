@@ -1,7 +1,7 @@
-"""Reads of a process in /proc what says whether it is a rank, with as few system calls as that takes.
+"""Reads from /proc what decides whether a process is a rank, with as few system calls as possible.
 
-The agent looks at all processes of a node again and again: opened, read and closed by hand, a file takes a
-tenth of what it takes through pathlib.
+The agent reads all processes of a node again and again: opened, read and closed by hand, a file takes a tenth
+of its time through pathlib.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _CHUNK = 1 << 15
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 
 
-class Status(NamedTuple):
-    """Of a process that lives."""
+class ProcessStatus(NamedTuple):
+    """What /proc/PID/stat says about a running process."""
 
     parent: int
     start_ticks: int  # since boot
-    of_kernel: bool  # a thread of the kernel's, which never becomes anything else
+    of_kernel: bool  # a kernel thread, which never becomes anything else
 
 
 class Processes:
@@ -31,12 +31,12 @@ class Processes:
         self._proc = proc
 
     def pids(self) -> set[int]:
-        """All that there are now."""
+        """All processes that run now."""
         return {int(name) for name in os.listdir(self._proc) if name.isdigit()}
 
     def newest(self) -> bytes | None:
-        """The number that was given out last (proc_loadavg(5)): while it stands still no process has begun.
-        None where it is not known, as in a container that shows its host's processes."""
+        """The pid given out last (proc_loadavg(5)): while it does not change no process has begun. None where
+        it is unknown, as in a container that shows its host's processes."""
         try:
             if os.readlink(f"{self._proc}/self") != str(os.getpid()):
                 return None
@@ -44,7 +44,7 @@ class Processes:
         except (OSError, IndexError):
             return None
 
-    def status(self, pid: int) -> Status | None:
+    def status(self, pid: int) -> ProcessStatus | None:
         """None if it has gone or is a zombie."""
         try:
             text = self._read(pid, "stat")
@@ -54,7 +54,7 @@ class Processes:
         fields = text[text.rindex(b")") + 2 :].split(b" ", 20)
         if fields[0] in b"ZX":
             return None
-        return Status(int(fields[1]), int(fields[19]), bool(int(fields[6]) & _KERNEL_THREAD))
+        return ProcessStatus(int(fields[1]), int(fields[19]), bool(int(fields[6]) & _KERNEL_THREAD))
 
     def environ(self, pid: int) -> bytes:
         """Its variables, for `parse_environ`. Raises OSError when it has gone or is not ours to read."""
@@ -80,9 +80,9 @@ class Processes:
             pid = status.parent
 
     def child_called(self, number: int, parent: int) -> int | None:
-        """The process that `parent` has started and knows as `number`, by the number that it has for us.
+        """The pid here of the child that `parent` knows as `number`; None when there is no such child.
 
-        In a container processes have numbers of their own; None when there is no such child.
+        They differ in a container, where processes have pids of their own.
         """
         if len(self._numbers(parent)) <= 1:
             return number
@@ -93,7 +93,7 @@ class Processes:
         return None
 
     def _numbers(self, pid: int) -> list[int]:
-        """What a process is called in each PID namespace from ours to its own."""
+        """The pids of a process in each PID namespace from ours to its own."""
         try:
             lines = self._read(pid, "status").splitlines()
         except OSError:

@@ -1,7 +1,7 @@
-"""Tags of a rank, and settings that matter for its speed, told so that runs can be compared.
+"""Facts about ranks from their environment: tags, and settings that matter for speed, to compare runs by.
 
-Only what MATTERS lists leaves the node, and nothing whose name sounds like a secret, an address or the rank's
-own number. What a program sets for itself after its start is not seen.
+Only variables that RELEVANT lists leave the node, and none whose name sounds like a secret, an address or the
+rank's own number. What a program sets for itself after its start is not seen.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ..records import Event, EventKind, Rank
+from ..uplink.bounds import printable
 from . import tags
 
 log = logging.getLogger(__name__)
 
-MATTERS = re.compile(
+RELEVANT = re.compile(
     "|".join(
         (
             r"HOROVOD_\w+",
@@ -33,45 +34,46 @@ MATTERS = re.compile(
     )
 )
 SECRET = re.compile(r"KEY|SECRET|TOKEN|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
-# Where a rank is and which one it is: that stands elsewhere, and differs from rank to rank.
-PLACE = re.compile(
+# Where a rank is and which one it is: known from elsewhere, and different from rank to rank.
+LOCATION = re.compile(
     r".*(_ADDR|_ADDRESS|_PORT|_PORTS|_HOST|_HOSTS|_HOSTNAME|_URL|_COMM_ID|_FILE|_PATH)"
     r"|HOROVOD_(LOCAL_|CROSS_)?(RANK|SIZE)"
 )
 MAX_SETTINGS, MAX_VALUE = 64, 200
 
 
-def settings_that_matter(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables to tell, by name."""
-    names = [name for name in sorted(environ) if MATTERS.fullmatch(name)]
-    told = [name for name in names if not SECRET.search(name) and not PLACE.fullmatch(name)]
-    return {name: environ[name][:MAX_VALUE] for name in told[:MAX_SETTINGS]}
+def relevant_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables to report, by name."""
+    relevant = [name for name in sorted(environ) if RELEVANT.fullmatch(name)]
+    names = [name for name in relevant if not SECRET.search(name) and not LOCATION.fullmatch(name)]
+    return {name: environ[name][:MAX_VALUE] for name in names[:MAX_SETTINGS]}
 
 
-class Tellings:
-    """What is told of ranks when they are found."""
+class RankFacts:
+    """Makes the facts about ranks that are known as soon as they are found."""
 
     def __init__(self) -> None:
         self._most: dict[str, int] = {}  # ranks of a job on this node at one time
 
-    def of(
+    def of_started(
         self, started: Iterable[tuple[Rank, Mapping[str, str]]], alive: list[Rank], now: int
     ) -> list[Event]:
         """Facts of ranks that have just been found, with their environments; alive: all of this node."""
         facts = []
         for rank, environ in started:
-            said = {f"setting.{name}": value for name, value in settings_that_matter(environ).items()}
-            said.update(_tags(rank, environ))
-            facts += [_fact(rank, f"{name}={value}", now) for name, value in said.items()]
-        return facts + self._processes(alive, now)
-
-    def _processes(self, alive: list[Rank], now: int) -> list[Event]:
-        """How many ranks of a job a node has; told anew to all while the job grows, not as it ends."""
+            for name, value in relevant_settings(environ).items():
+                facts.append(_fact(rank, f"setting.{name}={value}", now))
+            # A wrapper sends the same tags; of a rank without one they are known from here only.
+            found = tags.from_environ(environ)
+            for problem in found.problems:
+                log.warning("%s of job %s: %s", rank.key, rank.job, problem)
+            for name, value in found.tags.items():
+                facts.append(_fact(rank, f"{tags.FACT}{name}={value}", now))
         by_job: dict[str, list[Rank]] = {}
         for rank in alive:
             by_job.setdefault(rank.job, []).append(rank)
+        # Reported to all ranks of a job again while it grows on this node, not as it ends.
         before, self._most = self._most, {job: self._most.get(job, 0) for job in by_job}
-        facts = []
         for job, ranks in by_job.items():
             if len(ranks) > before.get(job, 0):
                 self._most[job] = len(ranks)
@@ -79,13 +81,5 @@ class Tellings:
         return facts
 
 
-def _tags(rank: Rank, environ: Mapping[str, str]) -> dict[str, str]:
-    """Of a rank without a wrapper nobody else tells them; what a wrapper told is the same."""
-    said = tags.said_by(environ)
-    for problem in said.problems:
-        log.warning("%s of job %s: %s", rank.key, rank.job, problem)
-    return {f"{tags.FACT}{name}": value for name, value in said.tags.items()}
-
-
 def _fact(rank: Rank, text: str, now: int) -> Event:
-    return Event(EventKind.FACT, now, now, rank, text="".join(c if c.isprintable() else "?" for c in text))
+    return Event(EventKind.FACT, now, now, rank, text=printable(text))

@@ -1,4 +1,4 @@
-"""Tags: what the user says a job is, so that jobs can be compared: nodes=4, batch=32, experiment=scaling.
+"""Tags: what distinguishes a job from others, given by the user: nodes=4, batch=32, experiment=scaling.
 
 They reach a rank in ROOFLINE_TAGS ("nodes=4,batch=32"; a comma in a value is written \\,) and
 ROOFLINE_EXPERIMENT, a tag of its own, and leave its node as facts "tag.NAME=VALUE".
@@ -22,8 +22,8 @@ class TagError(ValueError):
     """It is no tag; the text says why."""
 
 
-class Said(NamedTuple):
-    """What an environment says: its tags by name, and what is wrong with the rest."""
+class EnvironTags(NamedTuple):
+    """The tags of an environment by name, and what is wrong with the rest."""
 
     tags: dict[str, str]
     problems: list[str]
@@ -34,10 +34,10 @@ def parse(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise TagError(f"{text[:80]!r} must be NAME=VALUE, as nodes=4")
-    return name, checked(name, value)
+    return name, validated(name, value)
 
 
-def checked(name: str, value: str) -> str:
+def validated(name: str, value: str) -> str:
     """The value, if a tag may have it. Raises TagError."""
     if not NAME.fullmatch(name):
         raise TagError(f"tag name {name[:80]!r} must be a lower-case letter and up to 63 of a-z 0-9 _ . -")
@@ -46,55 +46,55 @@ def checked(name: str, value: str) -> str:
     return value
 
 
-def said_by(environ: Mapping[str, str]) -> Said:
-    """The tags in an environment; what cannot be one is left out and named."""
+def from_environ(environ: Mapping[str, str]) -> EnvironTags:
+    """The tags in an environment; what cannot be one is left out, and `problems` name it."""
     tags: dict[str, str] = {}
     problems: list[str] = []
 
-    def say(where: str, name: str, value: str) -> None:
+    def add(where: str, name: str, value: str) -> None:
         if tags.get(name, value) != value:
-            problems.append(f"{where}: {_twice(name, tags[name], value)}; the last one counts")
+            problems.append(f"{where}: {_given_twice(name, tags[name], value)}; the last one counts")
         tags[name] = value
 
     for piece in filter(str.strip, _PIECE.findall(environ.get(TAGS, ""))):
         try:
-            say(TAGS, *parse(_ESCAPED.sub(r"\1", piece).lstrip()))
+            add(TAGS, *parse(_ESCAPED.sub(r"\1", piece).lstrip()))
         except TagError as error:
             problems.append(f"{TAGS}: {error}")
     if experiment := environ.get(EXPERIMENT):
         try:
-            say(EXPERIMENT, "experiment", checked("experiment", experiment))
+            add(EXPERIMENT, "experiment", validated("experiment", experiment))
         except TagError:
             problems.append(f"{EXPERIMENT}: must be 1 to {MAX_VALUE} printable characters")
     if len(tags) > MAX_TAGS:
         problems.append(f"{len(tags)} tags; only the first {MAX_TAGS} are kept")
-    return Said(dict(list(tags.items())[:MAX_TAGS]), problems)
+    return EnvironTags(dict(list(tags.items())[:MAX_TAGS]), problems)
 
 
-def given(options: Iterable[str], experiment: str | None) -> dict[str, str]:
+def from_options(options: Iterable[str], experiment: str | None) -> dict[str, str]:
     """The tags that options of the command line give. Raises TagError."""
-    said = list(map(parse, options))
+    pairs = [parse(option) for option in options]
     if experiment is not None:
-        said.append(("experiment", checked("experiment", experiment)))
+        pairs.append(("experiment", validated("experiment", experiment)))
     tags: dict[str, str] = {}
-    for name, value in said:
+    for name, value in pairs:
         if tags.setdefault(name, value) != value:
-            raise TagError(_twice(name, tags[name], value))
+            raise TagError(_given_twice(name, tags[name], value))
     if len(tags) > MAX_TAGS:
         raise TagError(f"{len(tags)} tags; at most {MAX_TAGS}")
     return tags
 
 
-def _twice(name: str, first: str, second: str) -> str:
-    return f"tag {name} is given twice, as {first!r} and as {second!r}"
-
-
 def as_environ(tags: Mapping[str, str]) -> dict[str, str]:
-    """The variables that say these tags to a rank, and to what it starts."""
-    written = (f"{name}={_escape(value)}" for name, value in tags.items() if name != "experiment")
+    """The variables that give these tags to a rank, and to what it starts."""
+    written = []
+    for name, value in tags.items():
+        if name != "experiment":
+            escaped = value.replace("\\", "\\\\").replace(",", "\\,")
+            written.append(f"{name}={escaped}")
     environ = {TAGS: ",".join(written), EXPERIMENT: tags.get("experiment", "")}
     return {name: value for name, value in environ.items() if value}
 
 
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace(",", "\\,")
+def _given_twice(name: str, first: str, second: str) -> str:
+    return f"tag {name} is given twice, as {first!r} and as {second!r}"

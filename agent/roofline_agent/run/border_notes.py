@@ -1,7 +1,7 @@
-"""Tells the hooks in a rank whether the wrapper wants notes of borders in the rank's output.
+"""Tells the hooks in a rank whether to print notes of step borders into the rank's output.
 
 MKL's verbose lines carry no time; a note at each border lets the wrapper place them. A rank in which MKL
-prints nothing is spared them: each takes a microsecond there, and has to be read here.
+prints nothing is spared the notes: each takes a microsecond there, and has to be read here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ..hooks import NOTES
 ENOUGH = 1000  # notes without a line of MKL's between them
 
 
-class Notes:
-    """One byte that a rank's hooks look at; wanted until it is known that nobody needs them."""
+class BorderNotes:
+    """One byte that a rank's hooks read: 1 while notes are wanted, which holds until they prove useless."""
 
     def __init__(self) -> None:
-        self.environ: dict[str, str] = {}  # variables for the rank; without them it always notes
+        self.environ: dict[str, str] = {}  # variables for the rank; without them its hooks always print notes
         self._byte: mmap.mmap | None = None
         self._file = -1
         with contextlib.suppress(OSError):
@@ -28,9 +28,9 @@ class Notes:
             self._byte = mmap.mmap(self._file, 1)
             self.environ = {NOTES: f"/proc/{os.getpid()}/fd/{self._file}"}
 
-    def want(self, alone: int) -> bool:
-        """Say whether notes are wanted, `alone` of which came since MKL's last line; the answer."""
-        wanted = self._byte is None or alone < ENOUGH
+    def update(self, unused: int) -> bool:
+        """Switch notes off after many `unused` ones, printed since MKL's last line; whether they are on."""
+        wanted = self._byte is None or unused < ENOUGH
         if self._byte is not None:
             self._byte[0] = wanted
         return wanted

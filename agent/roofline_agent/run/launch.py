@@ -1,4 +1,4 @@
-"""Starts a wrapped command, passes signals on to it, and ends as it has ended."""
+"""Starts a wrapped command, forwards signals to it, and exits as it has exited."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FORWARDED = (
     signal.SIGWINCH,
 )
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-SI_KERNEL = 0x80  # a key at the terminal: the whole process group has it already
+SI_KERNEL = 0x80  # sent by a key at the terminal: to the whole process group
 GROUP_KILL_S = 0.02
 PR_SET_PDEATHSIG = 1
-NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell says it
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # exit codes of a shell
 
 Mask = set[int | signal.Signals]
 
@@ -62,22 +62,22 @@ def start(
 
 
 def hold_signals() -> Mask:
-    """Keep what is to be passed on away from this process; the mask that the command gets."""
+    """Block the signals that are to be forwarded; returns the mask that the command gets."""
     return signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
 
 
 def forward_signals(
-    send: Callable[[int], None], resized: Callable[[], None], told_to_end: Callable[[], None]
+    send: Callable[[int], None], resize: Callable[[], None], ending: Callable[[], None]
 ) -> None:
-    """Pass on what comes, for ever: for a thread of its own."""
+    """Forward signals for ever: for a thread of its own. ending: called before one that ends a command."""
     while True:
         got = signal.sigwaitinfo(FORWARDED)
         if got.si_signo == signal.SIGWINCH:
-            resized()
+            resize()
             continue
         if got.si_signo in ENDING:
-            told_to_end()
-        # The terminal of a session's leader has closed: only the leader is told.
+            ending()
+        # When a terminal closes, only the leader of its session gets the signal.
         alone = got.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
         if got.si_code == SI_KERNEL and not alone:
             continue

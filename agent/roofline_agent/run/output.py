@@ -1,4 +1,5 @@
-"""The way of a rank's output to ours: exact but for lines this wrapper asked for; a terminal stays one."""
+"""One stream of a rank's output on its way to ours: byte-exact, but for verbose lines that this wrapper asked
+for; where ours is a terminal, the rank sees a terminal."""
 
 from __future__ import annotations
 
@@ -22,39 +23,47 @@ READ_BYTES = 1 << 20
 COALESCE_S, COALESCE_TTY_S, COALESCE_LOG_S = 0.05, 0.002, 0.01
 QUIET_S = 0.2  # nothing came for so long: what is undecided is shown
 
-Listen = Callable[[bytes, int], None]  # bytes of the user's, and when they came (monotonic ns)
+OutputListener = Callable[[bytes, int], None]  # bytes of the user's, and when they came (monotonic ns)
 
 
-class Output:
+class OutputStream:
     """One stream of the rank, and the descriptor of ours that it goes to.
 
-    filter: takes lines out; None: nothing is taken out. listen: hears all that is passed on.
+    filter: takes lines out; None: nothing is taken out. listener: receives all that is forwarded.
     """
 
-    def __init__(self, descriptor: int, taken_out: VerboseFilter | None, listen: Listen | None) -> None:
+    def __init__(
+        self, descriptor: int, taken_out: VerboseFilter | None, listener: OutputListener | None
+    ) -> None:
         self._to = descriptor
         self.filter = taken_out
-        self._listen = listen
+        self._listener = listener
         self.is_tty = os.isatty(descriptor)
         if self.is_tty:
             self.source, self.child_end = pty.openpty()
-            _imitate_terminal(descriptor, self.child_end)
+            # The real terminal translates newlines; doing it twice would double them.
+            attributes = termios.tcgetattr(descriptor)
+            attributes[tty.OFLAG] &= ~termios.OPOST
+            termios.tcsetattr(self.child_end, termios.TCSANOW, attributes)
+            fcntl.ioctl(self.child_end, termios.TIOCSWINSZ, _size(descriptor))
         else:
             self.source, self.child_end = os.pipe()
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         if taken_out is not None:
-            _sign(self.child_end)
-        # Above this much at once more is on its way, and waiting would hold the rank up.
-        self._patience = 2048 if self.is_tty else READ_BYTES // 4
+            # By this the hooks in the rank recognise the stream (hooks/marker.py); it has no other effect.
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self.child_end, fcntl.F_SETSIG, STREAM_SIGNAL)
+        # When this much comes at once more is on its way, and a rest would hold the rank up.
+        self._burst_bytes = 2048 if self.is_tty else READ_BYTES // 4
         self._coalesce_s = COALESCE_TTY_S if self.is_tty or not taken_out else COALESCE_S
-        if listen is not None:
+        if listener is not None:
             self._coalesce_s = min(self._coalesce_s, COALESCE_LOG_S)
         self.rests_until = 0.0
         self.through_ns = time.monotonic_ns()  # all that was written before has been read
         self._came = 0.0
         self.ended = False
-        self._deaf = False
+        self._reader_gone = False
         self._missed = 0
 
     @property
@@ -64,25 +73,28 @@ class Output:
         return f"{status.st_dev}:{status.st_ino}"
 
     def take(self) -> None:
-        """Read what waits and pass it on; at the end of the stream, what was undecided."""
+        """Read what waits and forward it; at the end of the stream, what was undecided."""
         self._came = time.monotonic()
-        data = self._read()
+        try:
+            data = os.read(self.source, READ_BYTES)
+        except OSError:
+            data = b""  # a pty ends with EIO
         if not data:
             self.finish()
             return
-        self._pass(self.filter.feed(data, time.time_ns()) if self.filter else data)
-        if len(data) < self._patience:
+        self._forward(self.filter.feed(data, time.time_ns()) if self.filter else data)
+        if len(data) < self._burst_bytes:
             self.rests_until = time.monotonic() + self._coalesce_s
 
     def release(self) -> None:
-        """Show what is undecided, if nothing has come for a while: somebody may wait for it."""
+        """Show what is undecided, if nothing has come for a while: it may be a prompt."""
         if self.filter and time.monotonic() - self._came >= QUIET_S:
-            self._pass(self.filter.release())
+            self._forward(self.filter.release())
 
     def finish(self) -> None:
         """The stream is over for us."""
         if not self.ended and self.filter:
-            self._pass(self.filter.finish())
+            self._forward(self.filter.finish())
         self.ended = True
 
     def has_something(self, seconds: float) -> bool:
@@ -92,8 +104,8 @@ class Output:
         return bool(poller.poll(1000 * seconds))
 
     def detach(self) -> None:
-        """From now on nobody but the user hears of it."""
-        self._listen = None
+        """From now on only the user receives it."""
+        self._listener = None
         self.rests_until = 0.0
 
     def missed(self) -> bool:
@@ -104,41 +116,26 @@ class Output:
         return self._missed > before
 
     def resize(self) -> None:
-        """Tell the rank's terminal the size of ours."""
+        """Give the rank's terminal the size of ours."""
         if self.is_tty:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self.source, termios.TIOCSWINSZ, _size(self._to))
 
-    def _read(self) -> bytes:
-        """What has come; empty at the end of the stream."""
-        try:
-            return os.read(self.source, READ_BYTES)
-        except OSError:
-            return b""  # a pty ends with EIO
-
-    def _pass(self, data: bytes) -> None:
-        if data:
-            self._write(data)
-            if self._listen is not None:
-                self._listen(data, self.through_ns)
-
-    def _write(self, data: bytes) -> None:
-        """Pass on to the user; once nobody listens, the rank finds out as it would have without us."""
+    def _forward(self, data: bytes) -> None:
+        """Write to the user; once the user's reader has gone, the rank finds out as it would without us."""
+        if not data:
+            return
         view = memoryview(data)
-        while view and not self._deaf:
+        while view and not self._reader_gone:
             try:
                 view = view[os.write(self._to, view) :]
             except BlockingIOError:
                 select.select([], [self._to], [], 1.0)
             except OSError:
-                self._deaf = self.ended = True
+                self._reader_gone = self.ended = True
                 os.close(self.source)
-
-
-def _sign(descriptor: int) -> None:
-    """Let the hooks in the rank know the stream by one cheap call (hooks/__init__.py); it changes nothing."""
-    with contextlib.suppress(OSError):
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, STREAM_SIGNAL)
+        if self._listener is not None:
+            self._listener(data, self.through_ns)
 
 
 def same_file(one: int, other: int) -> bool:
@@ -148,14 +145,6 @@ def same_file(one: int, other: int) -> bool:
     except OSError:
         return False
     return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
-
-
-def _imitate_terminal(real: int, descriptor: int) -> None:
-    # The real terminal translates newlines; doing it twice would double them.
-    attributes = termios.tcgetattr(real)
-    attributes[tty.OFLAG] &= ~termios.OPOST
-    termios.tcsetattr(descriptor, termios.TCSANOW, attributes)
-    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, _size(real))
 
 
 def _size(terminal: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Moves a rank's output until it ends, and gives others a turn now and then meanwhile."""
+"""Forwards a rank's output until it ends, and lets the wrapper do its other work meanwhile."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ import time
 from collections.abc import Callable, Sequence
 
 from .launch import FORWARDED
-from .output import Output
+from .output import OutputStream
 
 TURN_S = 0.2
 GRACE_S = 0.05
 
 
-def pump(child: subprocess.Popen[bytes], outputs: Sequence[Output], turn: Callable[[], None]) -> None:
-    """Move output until the streams end, or the command has ended and what it wrote is through.
+def forward_output(
+    child: subprocess.Popen[bytes], outputs: Sequence[OutputStream], turn: Callable[[], None]
+) -> None:
+    """Forward output until the streams end, or until the command has ended and all it wrote is forwarded.
 
     turn: called every TURN_S, and once at the end.
     """
     last = time.monotonic()
     while any(not output.ended for output in outputs):
-        _move(outputs)
+        _forward_some(outputs)
         if time.monotonic() - last >= TURN_S:
             last = time.monotonic()
             turn()
@@ -32,12 +34,12 @@ def pump(child: subprocess.Popen[bytes], outputs: Sequence[Output], turn: Callab
     turn()
 
 
-def _move(outputs: Sequence[Output]) -> None:
-    """Wait for something to come, at most a turn, and pass it on."""
+def _forward_some(outputs: Sequence[OutputStream]) -> None:
+    """Wait for output, at most a turn, and forward it."""
     now = time.monotonic()
-    listening = [output for output in outputs if not output.ended]
-    awake = [output for output in listening if output.rests_until <= now]
-    rests = [output.rests_until - now for output in listening if output.rests_until > now]
+    open_ = [output for output in outputs if not output.ended]
+    awake = [output for output in open_ if output.rests_until <= now]
+    rests = [output.rests_until - now for output in open_ if output.rests_until > now]
     poller = select.poll()
     for output in awake:
         poller.register(output.source, select.POLLIN)
@@ -51,25 +53,24 @@ def _move(outputs: Sequence[Output]) -> None:
             output.release()
 
 
-def _leave_to_background(outputs: Sequence[Output]) -> bool:
-    """The command has ended. If something it started still holds a stream of it, a process of its own passes
-    that on; True when that is so, False when the streams will end by themselves."""
-    held = [output for output in outputs if not output.ended and _is_held(output)]
+def _leave_to_background(outputs: Sequence[OutputStream]) -> bool:
+    """The command has ended. If a process it started still holds a stream, a process of ours forwards that in
+    the background; True then, False when the streams will end by themselves."""
+    held = []
+    for output in outputs:
+        if output.ended:
+            continue
+        if output.has_something(GRACE_S):
+            output.take()  # the end of the stream, or text of a process that still writes
+        if not output.ended:
+            held.append(output)
     if held and os.fork() == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         try:
             for output in outputs:
                 output.detach()
             while any(not output.ended for output in held):
-                _move(held)
+                _forward_some(held)
         finally:
             os._exit(0)
     return bool(held)
-
-
-def _is_held(output: Output) -> bool:
-    if not output.has_something(GRACE_S):
-        return True
-    # Something is there: the end of the stream, or text of somebody who still writes.
-    output.take()
-    return not output.ended

@@ -12,7 +12,7 @@ TIMESTAMP_SWITCHES = ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP")
 
 
 class Naming(NamedTuple):
-    """What the user says about the rank; None: let the environment say."""
+    """What the user names the rank; None: as the environment names it."""
 
     job: str | None = None
     role: str | None = None
@@ -32,9 +32,9 @@ def rank_environment(
     if steps:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hooks), environ.get("PYTHONPATH", "")]))
     if kernels and steps:
-        env["ROOFLINE_STDOUT"] = stdout_id  # where MKL's lines go, to which borders are noted
+        env["ROOFLINE_STDOUT"] = stdout_id  # where MKL's lines go, and notes of borders with them
     if kernels:
-        # Someone who set a switch wants just that; their lines are also left in the output (`kept`).
+        # A user who set a switch wants just that; then the lines also stay in the output (`kept`).
         if not any(name in environ for name in ONEDNN_SWITCHES):
             env.update(dict.fromkeys(ONEDNN_SWITCHES, "1"))
             env.update(dict.fromkeys(TIMESTAMP_SWITCHES, "1"))
@@ -43,7 +43,7 @@ def rank_environment(
 
 
 def kept(environ: Mapping[str, str]) -> tuple[bool, bool]:
-    """Whether (oneDNN, MKL) verbose lines are the user's own wish and stay in the output."""
+    """Whether the user asked for (oneDNN, MKL) verbose lines, so that they stay in the output."""
     return any(name in environ for name in ONEDNN_SWITCHES), "MKL_VERBOSE" in environ
 
 

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from .agent_link import Border
 
-LINE_BYTES = 4096  # of each line so much is looked at
-LINE_S = 0.1  # CPU time that one line may take; a pattern that needs more would hold the training's output up
+LINE_BYTES = 4096  # of each line so much is searched
+LINE_S = 0.1  # CPU time for one line; a pattern that needs more would hold the training's output up
 MAX_SPREAD = 10_000  # steps between two lines; more is another count that begins
 MAX_STEP = 2**53
-ENVIRON = {"ROOFLINE_STEPS": "log"}  # hooks do not mark then
+ENVIRON = {"ROOFLINE_STEPS": "log"}  # hooks mark no steps then
 _LINE_END = re.compile(rb"[\r\n]")
 
 
@@ -27,7 +27,7 @@ class PatternError(Exception):
     """The pattern cannot be used; the text says why."""
 
 
-class Found(NamedTuple):
+class MatchedLine(NamedTuple):
     """A line that matched."""
 
     step: int
@@ -46,7 +46,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     return pattern
 
 
-class Lines:
+class LineSplitter:
     """Cuts a stream into lines, ended by \\n or \\r. A line's time is when its last byte came: a progress bar
     writes the end of a line only before the next one."""
 
@@ -73,8 +73,8 @@ class Lines:
         self._text = b""
 
 
-class Spread:
-    """Makes borders of numbered lines: those that came at one moment, and the steps between, evenly."""
+class StepSpreader:
+    """Makes borders of numbered lines; spreads evenly those that came at one moment, and steps left out."""
 
     def __init__(self) -> None:
         self._step: int | None = None
@@ -82,55 +82,61 @@ class Spread:
         self.gaps: tuple[int, int] | None = None  # fewest and most steps from one line to the next
         self.together = False  # lines came at one moment
 
-    def borders(self, found: list[Found]) -> list[Border]:
+    def borders(self, found: list[MatchedLine]) -> list[Border]:
         """found: lines of one moment, in their order."""
         begin_ns, known = self._time_ns, self._step is not None
-        numbered = [pair for line in found for pair in self._numbers(line)]
-        if not numbered:
+        ended: list[tuple[int, int | None]] = []  # steps, with their examples
+        lines_with_steps = 0
+        for line in found:
+            before, self._step = self._step, line.step
+            if before == line.step:  # seen before
+                continue
+            lines_with_steps += 1
+            if before is None or not 0 < line.step - before <= MAX_SPREAD:  # a count begins
+                ended.append((line.step, line.examples))
+                continue
+            gap = line.step - before
+            self.gaps = (min(self.gaps[0], gap), max(self.gaps[1], gap)) if self.gaps else (gap, gap)
+            ended += [(step, line.examples) for step in range(before + 1, line.step + 1)]
+        if not ended:
             return []
         end_ns = self._time_ns = max(begin_ns, found[-1].time_ns)
         if not known:
-            return [Border(*numbered[-1], end_ns)]
-        self.together |= sum(line.step == number for line in found for number, _ in numbered) > 1
-        each = (end_ns - begin_ns) / len(numbered)
+            return [Border(*ended[-1], end_ns)]
+        self.together |= lines_with_steps > 1
+        each = (end_ns - begin_ns) / len(ended)
         return [
-            Border(step, examples, end_ns - round(each * (len(numbered) - 1 - at)))
-            for at, (step, examples) in enumerate(numbered)
+            Border(step, examples, end_ns - round(each * (len(ended) - 1 - at)))
+            for at, (step, examples) in enumerate(ended)
         ]
-
-    def _numbers(self, line: Found) -> list[tuple[int, int | None]]:
-        """The steps this line ends: none if it was seen before, one where a count begins."""
-        before, self._step = self._step, line.step
-        if before == line.step:
-            return []
-        if before is None or not 0 < line.step - before <= MAX_SPREAD:
-            return [(line.step, line.examples)]
-        gap = line.step - before
-        self.gaps = (min(self.gaps[0], gap), max(self.gaps[1], gap)) if self.gaps else (gap, gap)
-        return [(step, line.examples) for step in range(before + 1, line.step + 1)]
 
 
 class StepLog:
-    """Looks for steps in the streams of one command. To be made and fed in the main thread."""
+    """Looks for steps in the streams of one command. Make and feed it in the main thread."""
 
-    def __init__(self, pattern: re.Pattern[str], say: Callable[[str], None]) -> None:
+    def __init__(self, pattern: re.Pattern[str], notify: Callable[[str], None]) -> None:
         self._pattern = pattern
-        self._say = say
-        self._spread = Spread()
-        self._streams: list[Lines] = []
+        self._notify = notify
+        self._spread = StepSpreader()
+        self._streams: list[LineSplitter] = []
         self._borders: list[Border] = []
         self._matched = False
         self._off = False
-        self._complained = False
-        self._looking = False
-        # A regular expression looks for signals now and then; nothing else stops one that runs wild.
-        signal.signal(signal.SIGVTALRM, self._interrupt)
+        self._warned = False
+        self._searching = False
+
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            if self._searching:
+                raise _TooSlow
+
+        # The engine of regular expressions checks for signals; nothing else stops one that runs for ever.
+        signal.signal(signal.SIGVTALRM, interrupt)
 
     def stream(self) -> Callable[[bytes, int], None]:
         """A listener for one more stream."""
-        lines = Lines()
+        lines = LineSplitter()
         self._streams.append(lines)
-        return lambda data, now_ns: self._look(lines.feed(data, now_ns))
+        return lambda data, now_ns: self._read(lines.feed(data, now_ns))
 
     def take(self) -> list[Border]:
         """The borders found since the last call."""
@@ -138,11 +144,11 @@ class StepLog:
         return taken
 
     def finish(self) -> None:
-        """The command has ended: its last lines need no end."""
+        """Take the last lines of a command that has ended, with or without a line end."""
         for lines in self._streams:
-            self._look(lines.end())
+            self._read(lines.end())
         if not self._matched and not self._off:
-            self._say(
+            self._notify(
                 f"roofline-agent: no line of the output matched --step-regex {self._pattern.pattern!r}: "
                 "no steps are recorded"
             )
@@ -163,10 +169,10 @@ class StepLog:
             words.append("given up for a line that took too long")
         return ", ".join(words)
 
-    def _look(self, lines: Iterator[tuple[bytes, int]]) -> None:
-        moment: list[Found] = []
+    def _read(self, lines: Iterator[tuple[bytes, int]]) -> None:
+        moment: list[MatchedLine] = []
         for text, time_ns in lines:
-            found = None if self._off else self._find(text, time_ns)
+            found = None if self._off else self._match(text, time_ns)
             if found is None:
                 continue
             if moment and moment[0].time_ns != time_ns:
@@ -175,43 +181,39 @@ class StepLog:
             moment.append(found)
         self._borders += self._spread.borders(moment)
 
-    def _find(self, text: bytes, time_ns: int) -> Found | None:
+    def _match(self, text: bytes, time_ns: int) -> MatchedLine | None:
         try:
-            match = self._search(text.decode(errors="replace"))
+            match = self._search_in_time(text.decode(errors="replace"))
         except _TooSlow:
             self._off = True
-            self._say(
+            self._notify(
                 f"roofline-agent: --step-regex {self._pattern.pattern!r} took more than {LINE_S:g} s for one "
                 "line: it is not looked for any more; write it without nested repeats"
             )
             return None
         if match is None:
             return None
-        step = _whole(match["step"])
+        number = match["step"]
+        step = _whole(number)
         if step is None:
-            self._complain(match["step"])
+            if not self._warned:
+                self._warned = True
+                self._notify(
+                    f"roofline-agent: the group step of --step-regex matched {number!r}, which is no number"
+                )
             return None
         self._matched = True
         examples = _whole(match["examples"]) if "examples" in self._pattern.groupindex else None
-        return Found(step, examples, time_ns)
+        return MatchedLine(step, examples, time_ns)
 
-    def _search(self, line: str) -> re.Match[str] | None:
+    def _search_in_time(self, line: str) -> re.Match[str] | None:
         try:
-            self._looking = True
+            self._searching = True
             signal.setitimer(signal.ITIMER_VIRTUAL, LINE_S)
             return self._pattern.search(line)
         finally:
-            self._looking = False
+            self._searching = False
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._looking:
-            raise _TooSlow
-
-    def _complain(self, text: str | None) -> None:
-        if not self._complained:
-            self._complained = True
-            self._say(f"roofline-agent: the group step of --step-regex matched {text!r}, which is no number")
 
 
 class _TooSlow(Exception):

@@ -2,8 +2,8 @@
 
 The command keeps its stdin, stderr, terminal, process group and exit status; signals reach it (launch.py).
 Its stdout goes through a filter that takes out the verbose lines this wrapper asked for, byte-exact otherwise
-(output.py, pump.py). Nothing here may ever hold the training up: without an agent, or with a slow one, kernel
-records are dropped and the time they cover is not claimed (link.py).
+(output.py, output_loop.py). Nothing here may ever hold the training up: without an agent, or with a slow one,
+kernel records are dropped and the time they cover is not claimed (agent_link.py).
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from roofline_step._sender import Span, socket_paths
+from roofline_step._packets import Span
+from roofline_step._sender import socket_paths
 
 from ..ranks import tags
 from ..verbose import VerboseFilter
 from . import launch, step_log
 from .agent_link import AgentLink
-from .border_notes import Notes
-from .output import Output, same_file
-from .output_loop import TURN_S, pump
+from .border_notes import BorderNotes
+from .output import OutputStream, same_file
+from .output_loop import TURN_S, forward_output
 from .rank_environment import Naming, kept, rank_environment, records_everything
 from .step_log import StepLog
 
@@ -39,7 +40,7 @@ REPLAYED = "ncu.steps"  # fact of a rank
 
 
 class Watcher(Protocol):
-    """Looks at what the command leaves behind for it while it runs."""
+    """Reads what the command leaves behind for it while it runs."""
 
     environ: Mapping[str, str]  # variables for the command
 
@@ -56,7 +57,7 @@ def run(
     command: Sequence[str],
     naming: Naming,
     environ: Mapping[str, str],
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
     kernels: bool = True,
     steps: bool = True,
     profiled: tuple[tuple[int, int], ...] = (),
@@ -65,87 +66,62 @@ def run(
 ) -> int:
     """Run the command as one rank; its exit status, negative when a signal ended it.
 
-    say: tells the user.
-    profiled: ranges of steps whose GPU kernels ncu counts; where it cannot, that is said and the command runs
-    without. step_pattern: steps are read from what the command prints (step_log.py); its stderr then comes
-    through here too. Raises StartError when it cannot be started.
+    notify: shows the user a line.
+    profiled: ranges of steps whose GPU kernels ncu counts; where it cannot, the user is notified and the
+    command runs without. step_pattern: steps are read from what the command prints (step_log.py); its stderr
+    then comes through here too. Raises StartError when it cannot be started.
     """
-    say = _harmless(say)
-    session = _profiler(command, profiled, environ, say) if profiled else None
-    log = StepLog(step_pattern, say) if step_pattern else None
-    running = _Running(command, naming, environ, watchers, log, say)
-    running.start(kernels, steps, session)
-    forward = (running.send_signal, running.resize, running.told_to_end.set)
+
+    def show(text: str) -> None:
+        # Whoever reads this may have gone; the command has not.
+        with contextlib.suppress(OSError, ValueError):
+            notify(text)
+
+    session = _profiler(command, profiled, environ, show) if profiled else None
+    log = StepLog(step_pattern, show) if step_pattern else None
+    wrapped = _WrappedCommand(command, naming, environ, watchers, log, show)
+    wrapped.start(kernels, steps, session)
+    forward = (wrapped.send_signal, wrapped.resize, wrapped.ending.set)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
-    if not running.link.connected:
-        say("roofline-agent: no agent runs on this node, nothing is recorded until one is started")
-    status = running.wait()
+    if not wrapped.link.connected:
+        show("roofline-agent: no agent runs on this node, nothing is recorded until one is started")
+    status = wrapped.wait()
     if session is not None and session.started:
-        status = _profiled(running, session, say)
-    elif session is not None and running.told_to_end.is_set():
+        status = wrapped.send_profiled(session)
+    elif session is not None and wrapped.ending.is_set():
         session.close()  # what ended ncu was meant for the command
     elif session is not None:
-        say("roofline-agent: ncu ended before it started the command, which now runs without it")
+        show("roofline-agent: ncu ended before it started the command, which now runs without it")
         session.close()
-        running.start(kernels, steps, None)
-        status = running.wait()
-    running.close()
+        wrapped.start(kernels, steps, None)
+        status = wrapped.wait()
+    wrapped.close()
     return status
-
-
-def _harmless(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Whoever reads what is said may have gone; the command has not."""
-
-    def try_to(text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            say(text)
-
-    return try_to
 
 
 def _profiler(
     command: Sequence[str],
     profiled: tuple[tuple[int, int], ...],
     environ: Mapping[str, str],
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Session | None:
-    """A session of ncu; None when it cannot be had, and that is said."""
+    """A session of ncu; None when ncu cannot be used, of which the user is notified."""
     from ..ncu.session import Session, Unusable, check
 
     if shutil.which(command[0], path=environ.get("PATH")) is None:
-        return None  # starting it says so better
+        return None  # starting it will say so, and better
     try:
         ncu, metrics = check(environ)
-        return Session(ncu, metrics, profiled, say)
+        return Session(ncu, metrics, profiled, notify)
     except Unusable as error:
-        say(f"roofline-agent: the command runs without ncu: {error}")
+        notify(f"roofline-agent: the command runs without ncu: {error}")
     except OSError as error:
-        say(f"roofline-agent: the command runs without ncu: {error.strerror or error}")
+        notify(f"roofline-agent: the command runs without ncu: {error.strerror or error}")
     return None
 
 
-def _profiled(running: _Running, session: Session, say: Callable[[str], None]) -> int:
-    """Hand over the kernels of a command that has ended under ncu; the command's own exit status."""
-    status = session.wait(running.child.wait())
-    tell_replayed(running.link, session)
-    taken = [
-        running.link.send_all(calls, window.begin_ns, window.end_ns, window.closed)
-        for window, calls in session.profiled()
-    ]
-    if not all(taken):
-        say("roofline-agent: no agent took these kernels: they are not recorded")
-    session.close()
-    return status
-
-
-def tell_replayed(link: AgentLink, session: Session) -> None:
-    """The steps under ncu, once there are any: how long they take says nothing of the training."""
-    if steps := session.replayed:
-        link.send_fact(REPLAYED, steps)
-
-
-class _Running:
-    """The command that runs now, the way of its output, and what else hears of it."""
+class _WrappedCommand:
+    """The command that runs now, its output streams, and what watches it."""
 
     def __init__(
         self,
@@ -154,18 +130,18 @@ class _Running:
         environ: Mapping[str, str],
         watchers: Sequence[Watcher],
         log: StepLog | None,
-        say: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
-        self._command, self._naming, self._environ, self._say = command, naming, environ, say
+        self._command, self._naming, self._environ, self._notify = command, naming, environ, notify
         self._watchers = list(watchers)
         self._log = log
         self._mask = launch.hold_signals()
         self._session: Session | None = None
         self._recording = False
-        self._notes = Notes()
-        self._outputs: list[Output] = []
-        self._troubles: set[str] = set()  # that were said
-        self.told_to_end = threading.Event()  # by a key or a signal
+        self._notes = BorderNotes()
+        self._outputs: list[OutputStream] = []
+        self._failures: set[str] = set()  # of which the user has been notified
+        self.ending = threading.Event()  # a key or a signal has asked the command to end
 
     def start(self, kernels: bool, steps: bool, session: Session | None) -> None:
         """Raises StartError."""
@@ -190,90 +166,55 @@ class _Running:
         for output in self._outputs:
             os.close(output.child_end)
         self.link = AgentLink(self.child.pid, socket_paths(self._environ))
-        for name, value in tags.said_by(self._environ).tags.items():
+        for name, value in tags.from_environ(self._environ).tags.items():
             self.link.send_fact(f"{tags.FACT}{name}", value)
 
-    def _make_outputs(self) -> tuple[Output, int | None]:
-        """The way of stdout, and what becomes the command's stderr: ours, unless its lines are looked at."""
+    def _make_outputs(self) -> tuple[OutputStream, int | None]:
+        """The command's stdout, and what becomes its stderr: ours, unless steps are read from its lines."""
         keep_onednn, keep_mkl = kept(self._environ)
         self._stdout = VerboseFilter(keep_onednn=keep_onednn, keep_mkl=keep_mkl)
         log = self._log
-        stdout = Output(1, self._stdout, log.stream() if log else None)
+        stdout = OutputStream(1, self._stdout, log.stream() if log else None)
         self._outputs = [stdout]
         if log is None:
             return stdout, None
         if same_file(1, 2):
             return stdout, stdout.child_end
-        stderr = Output(2, None, log.stream())
+        stderr = OutputStream(2, None, log.stream())
         self._outputs.append(stderr)
         return stdout, stderr.child_end
 
     def wait(self) -> int:
-        """Move output until there is no more and the command has ended; its exit status."""
-        pump(self.child, self._outputs, self._turn)
+        """Forward output until there is no more and the command has ended; its exit status."""
+
+        def turn() -> None:
+            self._try(self._send_kernels, self._send_steps, self._watch)
+
+        forward_output(self.child, self._outputs, turn)
         while True:  # its output may have ended long before
             try:
                 return self.child.wait(TURN_S)
             except subprocess.TimeoutExpired:
-                self._safely(self._look_after)
+                self._try(self._watch)
 
-    def _turn(self) -> None:
-        self._safely(self._hand_over, self._tell_steps, self._look_after)
-
-    def _safely(self, *tasks: Callable[[], None]) -> None:
-        """Nothing of this may end the wrapper, for that would end the command."""
-        for task in tasks:
-            try:
-                task()
-            except Exception as error:
-                trouble = f"{type(error).__name__} in {task.__name__.strip('_')}"
-                if trouble not in self._troubles:
-                    self._troubles.add(trouble)
-                    self._say(
-                        f"roofline-agent: the command goes on, a part is not recorded: {trouble}: {error}"
-                    )
-
-    def _tell_steps(self) -> None:
-        if self._log is not None and (borders := self._log.take()):
-            self.link.send_fact("steps.from", self._log.described)
-            self.link.send_borders(borders)
-
-    def _hand_over(self) -> None:
-        """Send the kernels seen so far: all that ended before now, unless some were not understood."""
-        stdout = self._outputs[0]
-        calls, missed = self._stdout.take(), stdout.missed()
-        if self._recording:
-            self.link.send_calls(calls, time.monotonic_ns() if stdout.ended else stdout.through_ns)
-            if missed:
-                self.link.give_up_until(time.monotonic_ns())
-        if not self._notes.want(self._stdout.notes_alone):
-            self._stdout.forget_time()
-
-    def _look_after(self) -> None:
-        """Keep an eye on ncu and on what the watchers watch, and the agent informed."""
-        if self._session is not None:
-            self._session.look(self.child)
-            if self._session.is_due():
-                self.link.introduce()
-                tell_replayed(self.link, self._session)
-        self._look_at_watchers()
-
-    def _look_at_watchers(self) -> None:
-        for watcher in list(self._watchers):
-            try:
-                self.link.send_spans(watcher.look())
-            except Exception as error:
-                # The training goes on, whatever becomes of what is watched.
-                self._watchers.remove(watcher)
-                self._say(f"roofline-agent: {type(watcher).__name__} failed and is given up: {error}")
+    def send_profiled(self, session: Session) -> int:
+        """Send the kernels of a command that has ended under ncu; the command's own exit status."""
+        status = session.wait(self.child.wait())
+        self._send_replayed(session)
+        taken = [
+            self.link.send_all(calls, window.begin_ns, window.end_ns, window.closed)
+            for window, calls in session.profiled()
+        ]
+        if not all(taken):
+            self._notify("roofline-agent: no agent took these kernels: they are not recorded")
+        session.close()
+        return status
 
     def close(self) -> None:
-        """A last look, for the command has ended."""
+        """Send what is left, for the command has ended."""
         if self._log is not None:
-            self._safely(self._log.finish, self._tell_steps)
-        self._safely(
-            self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._notes.close
-        )
+            self._try(self._log.finish, self._send_steps)
+        self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._notes.close)
 
     def resize(self) -> None:
         for output in self._outputs:
@@ -284,3 +225,55 @@ class _Running:
         if self._session is None or not self._session.send_signal(number):
             with contextlib.suppress(OSError):
                 self.child.send_signal(number)
+
+    def _try(self, *tasks: Callable[[], None]) -> None:
+        """Run these; an exception must not end the wrapper, for that would end the command."""
+        for task in tasks:
+            try:
+                task()
+            except Exception as error:
+                failure = f"{type(error).__name__} in {task.__name__.strip('_')}"
+                if failure not in self._failures:
+                    self._failures.add(failure)
+                    self._notify(
+                        f"roofline-agent: the command goes on, a part is not recorded: {failure}: {error}"
+                    )
+
+    def _send_kernels(self) -> None:
+        """Send the kernels seen so far: all that ended before now, unless some were not understood."""
+        stdout = self._outputs[0]
+        calls, missed = self._stdout.take(), stdout.missed()
+        if self._recording:
+            self.link.send_calls(calls, time.monotonic_ns() if stdout.ended else stdout.through_ns)
+            if missed:
+                self.link.claim_nothing_before(time.monotonic_ns())
+        if not self._notes.update(self._stdout.notes_alone):
+            self._stdout.forget_time()
+
+    def _send_steps(self) -> None:
+        if self._log is not None and (borders := self._log.take()):
+            self.link.send_fact("steps.from", self._log.described)
+            self.link.send_borders(borders)
+
+    def _send_replayed(self, session: Session) -> None:
+        # How long the steps under ncu take says nothing about the training.
+        if steps := session.replayed:
+            self.link.send_fact(REPLAYED, steps)
+
+    def _watch(self) -> None:
+        """Check ncu and the watchers, and keep the agent informed."""
+        if self._session is not None:
+            self._session.check_progress(self.child)
+            if self._session.is_due():
+                self.link.introduce()
+                self._send_replayed(self._session)
+        self._look_at_watchers()
+
+    def _look_at_watchers(self) -> None:
+        for watcher in list(self._watchers):
+            try:
+                self.link.send_spans(watcher.look())
+            except Exception as error:
+                # The training goes on, whatever becomes of what is watched.
+                self._watchers.remove(watcher)
+                self._notify(f"roofline-agent: {type(watcher).__name__} failed and is given up: {error}")

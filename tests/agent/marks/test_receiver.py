@@ -16,16 +16,23 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.errors import Unavailable
-from roofline_agent.marks.listener import Listener
+from roofline_agent.marks.listener import MarkListener
 from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
-from roofline_agent.marks.receiver import LOOK_AGAIN_NS, MAX_FACTS, Intake
+from roofline_agent.marks.receiver import (
+    LOOK_AGAIN_NS,
+    MAX_FACTS,
+    PROCESS_OF_OTHER_USER,
+    RANK_OF_OTHER_USER,
+    MarkReceiver,
+)
 from roofline_agent.ranks.discovery import Discovery
-from roofline_agent.records import Batch, Call, Event, EventKind, KernelShape, Mark, Rank
+from roofline_agent.records import Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span
 from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest import columns, service
 from roofline_server.ingest import marks as server_marks
-from roofline_step._sender import ABSENT, FACT, HEADER, MAX_FACT, SPANS, Sender, pack_fact, pack_spans
+from roofline_step._packets import ABSENT, FACT, MARK, MAX_FACT, SPANS, pack_fact, pack_spans
+from roofline_step._sender import Sender
 
 from tests.fakes import add_process, ended, wait_for
 
@@ -34,16 +41,17 @@ IDENTITY = {"ROOFLINE_JOB": "j", "ROOFLINE_ROLE": "chief", "ROOFLINE_RANK": "0"}
 
 
 class Site:
-    """An intake on a real socket with a made-up /proc in which this test's process is a rank."""
+    """A receiver on a real socket with a made-up /proc in which this test's process is a rank."""
 
     def __init__(self, root: Path) -> None:
         self.proc = root / "proc"
         self.proc.mkdir()
         add_process(self.proc, os.getpid(), IDENTITY)
         self.discovery = Discovery(str(self.proc))
-        self.listener = Listener(root / "agent.sock", everyone=True)
+        self.listener = MarkListener(root / "agent.sock", everyone=True)
         self.now_ns = 1_000_000_000
-        self.intake = Intake(self.listener, self.discovery, clock=lambda: self.now_ns)
+        self.receiver = MarkReceiver(self.listener, self.discovery, clock=lambda: self.now_ns)
+        self.spans: list[Span] = []  # of the last take
         self.links: list[socket.socket] = []
 
     def connect(self) -> socket.socket:
@@ -53,9 +61,11 @@ class Site:
         return link
 
     def take(self) -> tuple[list[Mark], list[Call], list[Event]]:
-        self.intake.welcome()
-        self.intake.drain()
-        return self.intake.take(1)
+        self.receiver.accept()
+        self.receiver.receive()
+        received = self.receiver.take(1)
+        self.spans = received.spans
+        return received.marks, received.calls, received.events
 
     def close(self) -> None:
         for link in self.links:
@@ -80,7 +90,7 @@ def mark(
     phase: bytes = b"",
 ) -> bytes:
     sizes = len(of[0]), len(phase)
-    return HEADER.pack(b"M", kind, 0, *sizes, dropped, of[1], step, examples, time_ns) + of[0] + phase
+    return MARK.pack(b"M", kind, 0, *sizes, dropped, of[1], step, examples, time_ns) + of[0] + phase
 
 
 def test_mark_of_a_rank(site: Site) -> None:
@@ -217,7 +227,7 @@ def test_nobody_marks_for_another_users_rank(site: Site) -> None:
     marks, _, events = site.take()
     assert marks == []
     assert [(e.kind, e.count) for e in events] == [(EventKind.REFUSED, 1)]
-    assert "another user" in events[0].text
+    assert events[0].text == RANK_OF_OTHER_USER
 
 
 NOBODY = """
@@ -249,7 +259,7 @@ def test_who_speaks_is_what_the_kernel_says() -> None:
             add_process(site.proc, child.pid, {})
             marks, calls, events = site.take()
             assert calls == []
-            (refused,) = [event for event in events if "another user" in event.text]
+            (refused,) = [event for event in events if event.text == PROCESS_OF_OTHER_USER]
             assert refused.count == 2, "the calls, and the mark as that rank's wrapper"
             # It marks as itself: adopted, with its own uid.
             assert [(m.rank.pid, m.rank.uid, m.rank.framework, m.step) for m in marks] == [
@@ -383,7 +393,7 @@ def test_wrapped_script_that_has_not_started_its_program_is_not_refused(site: Si
 
 def test_second_agent_is_told_of_the_first(site: Site) -> None:
     with pytest.raises(Unavailable, match="another agent listens"):
-        Listener(site.listener.path, everyone=True)
+        MarkListener(site.listener.path, everyone=True)
     assert site.listener.path.exists()
 
 
@@ -391,7 +401,7 @@ def test_socket_left_by_a_killed_agent_is_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "agent.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
         dead.bind(str(path))
-    listener = Listener(path, everyone=False)
+    listener = MarkListener(path, everyone=False)
     assert path.stat().st_mode & 0o777 == 0o600
     listener.close()
     assert not path.exists()
@@ -404,20 +414,20 @@ def test_socket_of_the_systems_agent_is_for_everyone(site: Site) -> None:
 def test_path_that_cannot_be_had_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match="choose another --socket"):
-        Listener(tmp_path / "file" / "agent.sock", everyone=True)
+        MarkListener(tmp_path / "file" / "agent.sock", everyone=True)
 
 
 def test_path_that_is_too_long_is_said(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="choose another --socket"):
-        Listener(tmp_path / ("x" * 120), everyone=True)
+        MarkListener(tmp_path / ("x" * 120), everyone=True)
     gc.collect()
 
 
 def test_connections_that_end_are_closed(site: Site) -> None:
     site.connect().close()
     site.take()
-    assert site.listener._peers == {}
-    assert site.intake._senders == {}
+    assert site.listener.connections == 0
+    assert site.receiver.connections == 0
 
 
 def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
@@ -427,7 +437,7 @@ def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
     site.connect()
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))
-        site.intake.welcome()
+        site.receiver.accept()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     first.send(mark(step=4))
@@ -442,10 +452,11 @@ SPAN = ("phase.input", 10, 20, None, 1)
 def test_spans_are_those_of_whoever_sent_them(site: Site) -> None:
     site.connect().send(pack_spans([SPAN, ("asked.allreduce", 11, 11, 4096, 3)]))
     site.take()
-    first, second = site.intake.take_spans()
+    first, second = site.spans
     assert (first.rank.key, *first[1:]) == ("chief:0", "phase.input", 10, 20, None, 1)
     assert second[1:] == ("asked.allreduce", 11, 11, 4096, 3)
-    assert site.intake.take_spans() == []
+    site.take()
+    assert site.spans == []
 
 
 def test_spans_of_a_wrapper_are_the_ranks_it_wraps(site: Site) -> None:
@@ -453,7 +464,7 @@ def test_spans_of_a_wrapper_are_the_ranks_it_wraps(site: Site) -> None:
     link.send(WRAPPED.pack(b"W", os.getpid()))
     link.send(pack_spans([SPAN]))
     site.take()
-    assert [span.rank.key for span in site.intake.take_spans()] == ["chief:0"]
+    assert [span.rank.key for span in site.spans] == ["chief:0"]
 
 
 @pytest.mark.parametrize(
@@ -478,7 +489,7 @@ def test_span_that_cannot_be_is_refused(site: Site, packet: bytes) -> None:
     site.connect().send(packet)
     _, _, events = site.take()
     assert [event.kind for event in events] == [EventKind.REFUSED]
-    assert site.intake.take_spans() == []
+    assert site.spans == []
 
 
 def test_fact_is_told_of_its_rank(site: Site) -> None:
@@ -520,7 +531,7 @@ def test_a_packet_may_hold_marks_and_spans(site: Site) -> None:
     site.connect().send(packet)
     marks, _, events = site.take()
     assert [(m.kind, m.step) for m in marks] == [(1, 4), (2, 4), (3, 5)]
-    assert [span.name for span in site.intake.take_spans()] == ["phase.input"]
+    assert [span.name for span in site.spans] == ["phase.input"]
     assert events == []
 
 
@@ -540,7 +551,7 @@ def test_what_is_wrong_in_a_packet_costs_itself_and_what_follows(site: Site) -> 
 
 def encoded(site: Site) -> bytes:
     marks, calls, events = site.take()
-    return encode(Batch(1, 2, (), marks, calls, events, (), site.intake.take_spans()), 1)
+    return encode(Batch(1, 2, (), marks, calls, events, (), site.spans), 1)
 
 
 def lost(events: list[Event]) -> dict[str, int]:
@@ -589,8 +600,8 @@ def test_ranks_elsewhere_are_bounded(site: Site) -> None:
     for index in range(bounds.MAX_NAMED + 5):
         link.send(mark(of=(b"worker", index)))
         if index % 100 == 0:
-            site.intake.welcome()
-            site.intake.drain()
+            site.receiver.accept()
+            site.receiver.receive()
     marks, _, events = site.take()
     assert len(marks) == bounds.MAX_NAMED
     assert lost(events) == {"marks for ranks elsewhere (more than a batch holds)": 5}
@@ -601,18 +612,18 @@ def test_names_of_spans_are_bounded_in_each_batch(site: Site) -> None:
     link.send(pack_spans([(f"phase.x{n}", 1, 2, None, 1) for n in range(bounds.MAX_SPAN_NAMES)]))
     link.send(pack_spans([SPAN, ("phase.x1", 1, 2, None, 1), SPAN]))
     events = site.take()[2]
-    assert len(site.intake.take_spans()) == bounds.MAX_SPAN_NAMES + 1
+    assert len(site.spans) == bounds.MAX_SPAN_NAMES + 1
     assert lost(events) == {"spans (more than a batch holds)": 2}
     link.send(pack_spans([SPAN]))
     site.take()
-    assert len(site.intake.take_spans()) == 1
+    assert len(site.spans) == 1
 
 
 def flood(site: Site, link: socket.socket, packet: bytes, times: int) -> None:
-    site.intake.welcome()
+    site.receiver.accept()
     for _ in range(times):
         link.send(packet)
-        site.intake.drain()
+        site.receiver.receive()
 
 
 @pytest.mark.parametrize(
@@ -628,13 +639,11 @@ def test_rows_of_a_batch_are_bounded_and_the_rest_is_counted(site: Site, packet:
     link = wrapped(site)
     link.send(kernel())
     flood(site, link, packet, 150)
-    events = site.intake.take(1)
-    spans = site.intake.take_spans()
-    marks, calls, told = events
+    marks, spans, calls, events = site.receiver.take(1)
     kept = len(marks) + len(calls) + len(spans)
     assert kept >= 60_000
-    assert lost(told) == {f"{what} (more than a batch holds)": 150_000 - kept}
-    assert len(encode(Batch(1, 2, (), marks, calls, told, (), spans), 1)) < bounds.ROWS_BYTES + (1 << 20)
+    assert lost(events) == {f"{what} (more than a batch holds)": 150_000 - kept}
+    assert len(encode(Batch(1, 2, (), marks, calls, events, (), spans), 1)) < bounds.ROWS_BYTES + (1 << 20)
     flood(site, link, packet, 1)
     assert lost(site.take()[2]) == {}, "the next batch has room again"
 
@@ -661,20 +670,20 @@ def test_kernel_out_of_time_is_refused(site: Site) -> None:
 
 def test_descriptions_of_kernels_are_bounded(site: Site) -> None:
     link = wrapped(site)
-    site.intake.welcome()
+    site.receiver.accept()
     for number in range(60):
         link.send(kernel(number, SHAPE._replace(problem=f"{number}" + "x" * 100_000)))
         link.send(calls_packet((number, 1, 1)))
-        site.intake.drain()
+        site.receiver.receive()
     assert len(encoded(site)) < service.MAX_BATCH_BYTES
 
 
 def test_facts_are_cut_and_bounded(site: Site) -> None:
     link = site.connect()
-    site.intake.welcome()
+    site.receiver.accept()
     for _ in range(600):
         link.send(FACT + b"a=" + b"x" * 50_000)
-        site.intake.drain()
+        site.receiver.receive()
     _, _, events = site.take()
     facts = [event.text for event in events if event.kind == EventKind.FACT]
     assert {len(text) for text in facts} == {MAX_FACT}
@@ -682,7 +691,7 @@ def test_facts_are_cut_and_bounded(site: Site) -> None:
     assert lost(events) == {"facts (more than a batch holds)": 600 - len(facts)}
     for _ in range(bounds.MAX_BATCH_FACTS + 7):
         link.send(pack_fact("a", "b"))
-        site.intake.drain()
+        site.receiver.receive()
     assert lost(site.take()[2]) == {"facts (more than a batch holds)": 7}
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
-from roofline_step._sender import FACT
+from roofline_step._packets import FACT
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, decode_mark, ended, wait_for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.ranks.settings import MAX_SETTINGS, MAX_VALUE, Tellings, settings_that_matter
+from roofline_agent.ranks.settings import MAX_SETTINGS, MAX_VALUE, RankFacts, relevant_settings
 from roofline_agent.records import EventKind, Rank
 
 # What horovodrun 0.28 sets for a rank under gloo.
@@ -30,7 +30,7 @@ HOROVODRUN = {
 
 
 def test_settings_of_horovod_without_addresses_secrets_and_numbers() -> None:
-    assert settings_that_matter(HOROVODRUN) == {
+    assert relevant_settings(HOROVODRUN) == {
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
         "HOROVOD_CYCLE_TIME": "5.0",
@@ -49,18 +49,18 @@ horovod_cycle_time NCCL_CONF_FILE"""
 
 @pytest.mark.parametrize("name", TOLD.split())
 def test_what_matters_is_told(name: str) -> None:
-    assert settings_that_matter({name: "x"}) == {name: "x"}
+    assert relevant_settings({name: "x"}) == {name: "x"}
 
 
 @pytest.mark.parametrize("name", NOT_TOLD.split())
 def test_what_does_not_is_not(name: str) -> None:
-    assert settings_that_matter({name: "x"}) == {}
+    assert relevant_settings({name: "x"}) == {}
 
 
 @given(st.dictionaries(st.text(max_size=30) | st.just("HOROVOD_X"), st.text(max_size=400), max_size=100))
 def test_what_is_told_is_bounded(environ: dict[str, str]) -> None:
     many = {**environ, **{f"NCCL_{n}": "x" * 1000 for n in range(100)}}
-    told = settings_that_matter(many)
+    told = relevant_settings(many)
     assert len(told) == MAX_SETTINGS and all(len(value) <= MAX_VALUE for value in told.values())
 
 
@@ -68,29 +68,29 @@ def rank(index: int, job: str = "j") -> Rank:
     return Rank(job, "worker", index, 100 + index)
 
 
-def texts(tellings: Tellings, started: list[Rank], alive: list[Rank]) -> list[tuple[str, str]]:
-    facts = tellings.of([(one, {"OMP_NUM_THREADS": "4\n"}) for one in started], alive, 7)
+def texts(made: RankFacts, started: list[Rank], alive: list[Rank]) -> list[tuple[str, str]]:
+    facts = made.of_started([(one, {"OMP_NUM_THREADS": "4\n"}) for one in started], alive, 7)
     assert all((fact.kind, fact.begin_ns, fact.end_ns) == (EventKind.FACT, 7, 7) for fact in facts)
     return [(fact.rank.key if fact.rank else "", fact.text) for fact in facts]
 
 
 def test_rank_that_starts_is_told_of_once() -> None:
-    tellings = Tellings()
-    assert texts(tellings, [rank(0)], [rank(0)]) == [
+    made = RankFacts()
+    assert texts(made, [rank(0)], [rank(0)]) == [
         ("worker:0", "setting.OMP_NUM_THREADS=4?"),
         ("worker:0", "setting.processes_per_node=1"),
     ]
-    assert texts(tellings, [], [rank(0)]) == []
+    assert texts(made, [], [rank(0)]) == []
 
 
 def test_processes_per_node_is_the_most_there_were() -> None:
-    tellings = Tellings()
-    texts(tellings, [], [rank(0), rank(0, "other")])
-    grown = texts(tellings, [], [rank(0), rank(1), rank(0, "other")])
+    made = RankFacts()
+    texts(made, [], [rank(0), rank(0, "other")])
+    grown = texts(made, [], [rank(0), rank(1), rank(0, "other")])
     assert grown == [
         ("worker:0", "setting.processes_per_node=2"),
         ("worker:1", "setting.processes_per_node=2"),
     ]
-    assert texts(tellings, [], [rank(1)]) == [], "a job that ends has not had fewer"
-    assert texts(tellings, [], []) == []
-    assert texts(tellings, [], [rank(0)]) == [("worker:0", "setting.processes_per_node=1")], "it came anew"
+    assert texts(made, [], [rank(1)]) == [], "a job that ends has not had fewer"
+    assert texts(made, [], []) == []
+    assert texts(made, [], [rank(0)]) == [("worker:0", "setting.processes_per_node=1")], "it came anew"

@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from roofline_agent.ranks.settings import Tellings
-from roofline_agent.ranks.tags import EXPERIMENT, MAX_TAGS, TAGS, TagError, as_environ, parse, said_by
-from roofline_agent.ranks.tags import given as given_by_options
+from roofline_agent.ranks.settings import RankFacts
+from roofline_agent.ranks.tags import (
+    EXPERIMENT,
+    MAX_TAGS,
+    TAGS,
+    TagError,
+    as_environ,
+    from_environ,
+    from_options,
+    parse,
+)
 from roofline_agent.records import Rank
 
 from tests.agent.run.test_wrapper import python, run
@@ -30,13 +38,13 @@ def environ(tmp_path: Path) -> dict[str, str]:
 @settings(deadline=None)
 @given(st.dictionaries(names, values, max_size=8))
 def test_environment_says_what_was_written_into_it(tags: dict[str, str]) -> None:
-    assert said_by(as_environ(tags)) == (tags, [])
+    assert from_environ(as_environ(tags)) == (tags, [])
 
 
 @settings(deadline=None)
 @given(st.text(max_size=400), st.text(max_size=300))
 def test_any_environment_gives_tags_that_can_be(said: str, experiment: str) -> None:
-    found = said_by({TAGS: said, EXPERIMENT: experiment})
+    found = from_environ({TAGS: said, EXPERIMENT: experiment})
     assert len(found.tags) <= MAX_TAGS
     for name, value in found.tags.items():
         assert parse(f"{name}={value}") == (name, value)
@@ -44,8 +52,8 @@ def test_any_environment_gives_tags_that_can_be(said: str, experiment: str) -> N
 
 def test_environment_as_people_write_it() -> None:
     environ = {TAGS: "nodes=4, batch=32,,", EXPERIMENT: "scaling"}
-    assert said_by(environ) == ({"nodes": "4", "batch": "32", "experiment": "scaling"}, [])
-    assert said_by({TAGS: r"path=C:\data,layers=1\,2,eq=a=b"}).tags == {
+    assert from_environ(environ) == ({"nodes": "4", "batch": "32", "experiment": "scaling"}, [])
+    assert from_environ({TAGS: r"path=C:\data,layers=1\,2,eq=a=b"}).tags == {
         "path": r"C:\data",
         "layers": "1,2",
         "eq": "a=b",
@@ -53,11 +61,11 @@ def test_environment_as_people_write_it() -> None:
 
 
 def test_tag_that_an_environment_gives_twice_is_named_and_the_last_counts() -> None:
-    found = said_by({TAGS: "a=1,b=3,a=2,b=3"})
+    found = from_environ({TAGS: "a=1,b=3,a=2,b=3"})
     assert found.tags == {"a": "2", "b": "3"}
     assert found.problems == [f"{TAGS}: tag a is given twice, as '1' and as '2'; the last one counts"]
-    assert said_by({TAGS: "experiment=x", EXPERIMENT: "x"}).problems == []
-    found = said_by({TAGS: "experiment=x", EXPERIMENT: "y"})
+    assert from_environ({TAGS: "experiment=x", EXPERIMENT: "x"}).problems == []
+    found = from_environ({TAGS: "experiment=x", EXPERIMENT: "y"})
     assert found.tags == {"experiment": "y"}
     assert found.problems == [
         f"{EXPERIMENT}: tag experiment is given twice, as 'x' and as 'y'; the last one counts"
@@ -65,14 +73,14 @@ def test_tag_that_an_environment_gives_twice_is_named_and_the_last_counts() -> N
 
 
 def test_part_of_an_environment_that_is_no_tag_is_named_and_left_out() -> None:
-    found = said_by({TAGS: "Nodes=4,batch,ok=1,=5,x=", EXPERIMENT: "a\nb"})
+    found = from_environ({TAGS: "Nodes=4,batch,ok=1,=5,x=", EXPERIMENT: "a\nb"})
     assert found.tags == {"ok": "1"}
     assert len(found.problems) == 5
     assert "'batch' must be NAME=VALUE" in found.problems[1]
 
 
 def test_more_tags_than_are_kept() -> None:
-    found = said_by({TAGS: ",".join(f"t{n}=1" for n in range(MAX_TAGS + 1))})
+    found = from_environ({TAGS: ",".join(f"t{n}=1" for n in range(MAX_TAGS + 1))})
     assert len(found.tags) == MAX_TAGS and str(MAX_TAGS + 1) in found.problems[0]
 
 
@@ -91,9 +99,9 @@ def test_options_go_before_the_environment_and_are_inherited(environ: dict[str, 
 
 
 def test_same_tag_may_be_said_again() -> None:
-    assert given_by_options(["a=1", "a=1", "experiment=x"], "x") == {"a": "1", "experiment": "x"}
+    assert from_options(["a=1", "a=1", "experiment=x"], "x") == {"a": "1", "experiment": "x"}
     with pytest.raises(TagError, match="tag a is given twice, as '1' and as '2'"):
-        given_by_options(["a=1", "b=1", "a=2"], None)
+        from_options(["a=1", "b=1", "a=2"], None)
 
 
 def test_rank_without_tags_is_given_none(environ: dict[str, str]) -> None:
@@ -132,6 +140,6 @@ def test_wrapper_tells_the_agent(environ: dict[str, str], tmp_path: Path) -> Non
 def test_agent_reads_them_where_no_wrapper_is(caplog: pytest.LogCaptureFixture) -> None:
     one = Rank("j", "worker", 0, 100)
     with caplog.at_level(logging.WARNING):
-        facts = Tellings().of([(one, {TAGS: "nodes=4,No=1", EXPERIMENT: "s"})], [one], 7)
+        facts = RankFacts().of_started([(one, {TAGS: "nodes=4,No=1", EXPERIMENT: "s"})], [one], 7)
     assert [f.text for f in facts][:2] == ["tag.nodes=4", "tag.experiment=s"]
     assert "worker:0 of job j" in caplog.text and "'No'" in caplog.text

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.records import KernelShape
+from roofline_agent.run import agent_link
 from roofline_agent.run.agent_link import DROPPED, AgentLink, Border
 from roofline_agent.verbose import TimedCall
 
@@ -22,10 +23,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def link(path: Path) -> Iterator[AgentLink]:
+def link(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentLink]:
+    """It looks for an agent every time, not once a second."""
+    monkeypatch.setattr(agent_link, "RECONNECT_S", 0.0)
     link = AgentLink(os.getpid(), [str(path)])
     yield link
-    link._hang_up()
+    link.close()
 
 
 def facts(agent: FakeAgent) -> list[str]:
@@ -33,7 +36,6 @@ def facts(agent: FakeAgent) -> list[str]:
 
 
 def connect(link: AgentLink) -> bool:
-    link._retry = 0.0
     link.send_spans([])
     return link.connected
 
@@ -51,10 +53,10 @@ def test_what_came_without_an_agent_is_counted(link: AgentLink, path: Path) -> N
 def test_what_an_agent_did_not_take_before_it_went_is_counted(link: AgentLink, path: Path) -> None:
     with FakeAgent(path):
         assert connect(link)
-        while not link._packets:  # until its socket is full
+        while not link.waiting_packets:  # until its socket is full
             link.send_spans([SPAN] * 1000)
         link.send_spans([SPAN])
-        waiting = len(link._packets)
+        waiting = link.waiting_packets
         assert waiting >= 2
     link.send_spans([])
     assert not link.connected

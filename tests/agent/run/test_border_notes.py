@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from roofline_agent.hooks import NOTES, Marker
-from roofline_agent.run.border_notes import ENOUGH, Notes
-from roofline_agent.run.output import Output
+from roofline_agent.run.border_notes import ENOUGH, BorderNotes
+from roofline_agent.run.output import OutputStream
 from roofline_agent.verbose import VerboseFilter
 
 from tests.fakes import AGENT, FakeAgent, clean_environ
@@ -20,13 +20,13 @@ from tests.fakes import AGENT, FakeAgent, clean_environ
 
 @pytest.fixture
 def output() -> Any:
-    made = Output(os.open(os.devnull, os.O_WRONLY), VerboseFilter(), None)
+    made = OutputStream(os.open(os.devnull, os.O_WRONLY), VerboseFilter(), None)
     yield made
     os.close(made.child_end)
     os.close(made.source)
 
 
-def noted(output: Output, environ: dict[str, str], stdout: int, before: Any = lambda: None) -> bytes:
+def noted(output: OutputStream, environ: dict[str, str], stdout: int, before: Any = lambda: None) -> bytes:
     """What a rank with this environment writes at a border, its fd 1 being `stdout`."""
     step = SimpleNamespace(said_by_training=lambda: False, send_step=lambda *_: None, BORDER=3)
     marker = Marker(step, {"ROOFLINE_STDOUT": output.identity, **environ})
@@ -45,28 +45,28 @@ def noted(output: Output, environ: dict[str, str], stdout: int, before: Any = la
         return b""
 
 
-def test_notes_are_written_until_they_are_not_wanted(output: Output) -> None:
-    notes = Notes()
+def test_notes_are_written_until_they_are_not_wanted(output: OutputStream) -> None:
+    notes = BorderNotes()
     assert noted(output, notes.environ, output.child_end).startswith(b"roofline_verbose,mark,")
-    assert notes.want(ENOUGH - 1)
+    assert notes.update(ENOUGH - 1)
     assert noted(output, notes.environ, output.child_end)
-    assert noted(output, notes.environ, output.child_end, lambda: notes.want(ENOUGH)) == b""
-    assert noted(output, notes.environ, output.child_end, lambda: notes.want(0))
+    assert noted(output, notes.environ, output.child_end, lambda: notes.update(ENOUGH)) == b""
+    assert noted(output, notes.environ, output.child_end, lambda: notes.update(0))
     notes.close()
 
 
 @pytest.mark.parametrize("environ", [{}, {NOTES: "/nowhere"}, {NOTES: os.devnull}])
-def test_without_the_wrappers_word_notes_are_written(output: Output, environ: dict[str, str]) -> None:
+def test_without_the_wrappers_word_notes_are_written(output: OutputStream, environ: dict[str, str]) -> None:
     assert noted(output, environ, output.child_end)
 
 
-def test_nothing_is_written_elsewhere(output: Output, tmp_path: Path) -> None:
+def test_nothing_is_written_elsewhere(output: OutputStream, tmp_path: Path) -> None:
     with open(tmp_path / "users", "wb") as file:
         assert noted(output, {}, file.fileno()) == b""
     assert (tmp_path / "users").read_bytes() == b""
 
 
-def test_stream_that_was_opened_anew_is_known_by_its_file(output: Output) -> None:
+def test_stream_that_was_opened_anew_is_known_by_its_file(output: OutputStream) -> None:
     again = os.open(f"/proc/self/fd/{output.child_end}", os.O_WRONLY)
     assert noted(output, {}, again)
     os.close(again)

@@ -19,11 +19,11 @@ from roofline_agent.run.agent_link import Border
 from roofline_agent.run.step_log import (
     LINE_BYTES,
     MAX_SPREAD,
-    Found,
-    Lines,
+    LineSplitter,
+    MatchedLine,
     PatternError,
-    Spread,
     StepLog,
+    StepSpreader,
     compile_pattern,
 )
 
@@ -58,7 +58,7 @@ class Log:
 
 
 def lines_of(*chunks: bytes) -> list[tuple[bytes, int]]:
-    lines = Lines()
+    lines = LineSplitter()
     found = [line for at, chunk in enumerate(chunks) for line in lines.feed(chunk, at)]
     return [*found, *lines.end()]
 
@@ -83,7 +83,7 @@ def test_how_a_stream_is_cut_changes_no_line(data: bytes, cuts: list[int]) -> No
 
 
 def test_of_a_long_line_only_the_beginning_is_kept() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     for _ in range(100):
         assert not list(lines.feed(b"x" * 100_000, 0))
     assert list(lines.feed(b"\n", 0)) == [(b"x" * LINE_BYTES, 0)]
@@ -142,17 +142,17 @@ def test_a_number_seen_again_is_no_step() -> None:
 
 
 def test_a_leap_is_no_row_of_steps() -> None:
-    spread = Spread()
-    spread.borders([Found(1, None, 1)])
+    spread = StepSpreader()
+    spread.borders([MatchedLine(1, None, 1)])
     far = 2 + MAX_SPREAD
-    assert spread.borders([Found(far, None, 2)]) == [Border(far, None, 2)]
-    assert len(spread.borders([Found(far + MAX_SPREAD, None, 3)])) == MAX_SPREAD
+    assert spread.borders([MatchedLine(far, None, 2)]) == [Border(far, None, 2)]
+    assert len(spread.borders([MatchedLine(far + MAX_SPREAD, None, 3)])) == MAX_SPREAD
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 1000)), max_size=30))
 def test_time_never_goes_back_and_numbers_follow_or_begin_anew(lines: list[tuple[int, int]]) -> None:
-    spread = Spread()
-    borders = [b for step, when in lines for b in spread.borders([Found(step, None, when)])]
+    spread = StepSpreader()
+    borders = [b for step, when in lines for b in spread.borders([MatchedLine(step, None, when)])]
     assert all(a.time_ns <= b.time_ns for a, b in pairwise(borders))
     assert all(b.step == a.step + 1 or b.step < a.step for a, b in pairwise(borders))
 

@@ -452,8 +452,9 @@ class Worst(Good):
     def close(self): raise RuntimeError("cannot close")
 
 command = ["sh", "-c", "echo $WATCHED; exec 1>&-; sleep 0.6; exit 3"]
-say = lambda text: print(text, file=sys.stderr)
-sys.exit(wrapper.run(command, Naming(), dict(os.environ), say, watchers=[Bad(), Strange(), Good(), Worst()]))
+notify = lambda text: print(text, file=sys.stderr)
+watchers = [Bad(), Strange(), Good(), Worst()]
+sys.exit(wrapper.run(command, Naming(), dict(os.environ), notify, watchers=watchers))
 """
 
 

@@ -1,0 +1,76 @@
+"""The packets of marks, spans and facts that a process sends to the agent, and the functions that pack them.
+
+A packet is one record, or several marks and spans behind one another. All numbers are little-endian.
+
+Mark: b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8, 3 bytes of padding,
+marks dropped since the last packet u32, index i32 (-1: the sender itself), step i64, examples i64 (-2^63:
+unknown), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
+Spans (of the sender): b"S", 3 bytes of padding, bytes of names u32, rows u32, the names in UTF-8 with a NUL
+between them, then per row name, begin, end, bytes, count as i64.
+Fact: b"F", 3 bytes of padding, then "name=value" in UTF-8.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Dict, List, Optional, Sequence, Tuple
+
+MARK = struct.Struct("<sBBBB3xIiqqq")
+SPANS = struct.Struct("<s3xII")
+SPAN_VALUES = 5
+MAX_SPANS = 1024  # in one packet
+FACT = b"F\0\0\0"
+MAX_FACT = 4096  # bytes of one fact
+MAX_PHASE = 64  # bytes of a phase's name
+ABSENT = -(2**63)
+
+Span = Tuple[str, int, int, Optional[int], int]  # name, begin and end (monotonic ns), bytes, count
+# kind, step, examples, time (monotonic ns), of which rank, asynchronous
+Mark = Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]
+
+# What the records of spans with the same names have in common: steps resemble each other.
+_heads: Dict[Tuple[str, ...], Tuple[bytes, List[int], struct.Struct]] = {}
+MAX_HEADS = 256
+
+
+def pack_mark(
+    kind: int,
+    step: int,
+    examples: Optional[int],
+    time_ns: int,
+    of: Optional[Tuple[str, int]] = None,
+    asynchronous: bool = False,
+    phase: str = "",
+    dropped: int = 0,
+) -> bytes:
+    """The record of one mark. Raises any exception for values that do not fit."""
+    role, index = (of[0].encode(), of[1]) if of is not None else (b"", -1)
+    # Cut between characters, not inside one.
+    name = phase.encode()[:MAX_PHASE].decode(errors="ignore").encode() if phase else b""
+    count = ABSENT if examples is None else examples
+    flags = 1 if asynchronous else 0
+    head = (b"M", kind, flags, len(role), len(name), dropped & 0xFFFFFFFF, index, step, count, time_ns)
+    return MARK.pack(*head) + role + name
+
+
+def pack_spans(spans: Sequence[Span]) -> bytes:
+    """The record of these spans. Raises any exception for values that do not fit."""
+    names = tuple([span[0] for span in spans])
+    known = _heads.get(names)
+    if known is None:
+        numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
+        text = "\0".join(numbers).encode()
+        rows = struct.Struct("<%dq" % (SPAN_VALUES * len(names)))
+        known = SPANS.pack(b"S", len(text), len(names)) + text, [numbers[name] for name in names], rows
+        if len(_heads) < MAX_HEADS:
+            _heads[names] = known
+    head, which, rows = known
+    values: List[int] = []
+    for number, (_, begin, end, size, count) in zip(which, spans):  # noqa: B905 - Python 3.8
+        values += (number, begin, end, ABSENT if size is None else size, count)
+    return head + rows.pack(*values)
+
+
+def pack_fact(name: str, value: str) -> bytes:
+    """The packet of one fact, cut to MAX_FACT bytes."""
+    return FACT + ("%s=%s" % (name, value)).encode(errors="replace")[:MAX_FACT]
