@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
@@ -29,6 +30,8 @@ class Provenance(IntEnum):
 
 
 class Metric(NamedTuple):
+    """coverage_of: the metric of which this one is the share of time in which it was really counted."""
+
     name: str
     kind: MetricKind
     unit: str
@@ -222,9 +225,10 @@ class Source(Protocol):
 
 
 class SourceSettings(NamedTuple):
-    """What a source may want to know when it is made."""
+    """The outside world of a source, given to it when it is made."""
 
     proc: str = "/proc"
     sys: str = "/sys"
     interval_ns: int = 1_000_000_000
     environ: Mapping[str, str] = {}
+    clock: Callable[[], int] = time.monotonic_ns  # node time

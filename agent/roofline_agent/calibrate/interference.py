@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from roofline_agent.sources import cgroup_tree
-from roofline_agent.sources.cgroup_tree import Level
+from roofline_agent.sources.cgroup_tree import CgroupLevel
 from roofline_agent.sources.files import as_number, numbers_by_word, read_once
 
 _OTHERS_TO_MENTION, _OTHERS_TO_DOUBT, _STOLEN_TO_MENTION = 0.03, 0.1, 0.01
@@ -123,7 +123,7 @@ def memory_room(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> in
     return min((room for level in above if (room := _room(level)) is not None), default=None)
 
 
-def _room(level: Level) -> int | None:
+def _room(level: CgroupLevel) -> int | None:
     limit = cgroup_tree.memory_limit(level)
     held = as_number(level.read("memory.current" if level.unified else "memory.usage_in_bytes"))
     if limit is None or held is None:

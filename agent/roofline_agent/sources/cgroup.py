@@ -10,13 +10,12 @@ gives no row.
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
 from .cgroup_tree import (
-    Level,
+    CgroupLevel,
     Mount,
     cpu_limit,
     holding,
@@ -45,7 +44,8 @@ _LONG_ID = re.compile(r"([0-9a-f]{12})[0-9a-f]{20,}")  # of a container
 class _Group:
     """The files of one cgroup, or of one for CPU time and another for memory."""
 
-    def __init__(self, cpu: Level | None, memory: Level | None, accounts: str) -> None:
+    def __init__(self, cpu: CgroupLevel | None, memory: CgroupLevel | None, accounts: str) -> None:
+        """accounts: the directory of v1's CPU time; "" with v2."""
         self.cpu_limit: float | None = None
         self.memory_limit: float | None = None
         self.path = max((level.path for level in (cpu, memory) if level), key=len, default="/")
@@ -77,7 +77,7 @@ class _Group:
                 file.close()
 
 
-def _file(level: Level | None, name: str) -> KeptFile | None:
+def _file(level: CgroupLevel | None, name: str) -> KeptFile | None:
     return KeptFile(f"{level.directory}/{name}") if level else None
 
 
@@ -94,10 +94,11 @@ class CgroupSource:
     counter_set = CounterSet("cgroup", METRICS)
 
     def __init__(self, settings: SourceSettings) -> None:
+        self._clock = settings.clock
         self._proc, self._sys = settings.proc, settings.sys
-        self._mounts: list[Mount] = []
+        self._mounts: list[Mount] = []  # read by `probe`
         self._groups: dict[_Key, _Group] = {}
-        self._home: dict[tuple[int, int], _Key] = {}  # (pid, start) -> its group
+        self._group_of: dict[tuple[int, int], _Key] = {}  # by (pid, start)
         self._names: dict[_Key, str] = {}
         self._known: frozenset[tuple[int, int]] = frozenset()
         self._sampled_ns = self._looked_ns = -(1 << 62)
@@ -115,46 +116,51 @@ class CgroupSource:
         return SourceStatus(self.name, True)
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
-        now = time.monotonic_ns()
+        now = self._clock()
         if now - self._sampled_ns < _EVERY_NS:
             return []
         self._sampled_ns = now
         alive = frozenset((rank.pid, rank.start_ns) for rank in ranks)
         if now - self._looked_ns > _LOOK_EVERY_NS or alive != self._known:
             self._looked_ns, self._known = now, alive
-            self._look(ranks)
+            self._find_groups(ranks)
         members: dict[_Key, list[Rank]] = {}
         for rank in ranks:
-            if (key := self._home.get((rank.pid, rank.start_ns))) is not None:
+            key = self._group_of.get((rank.pid, rank.start_ns))
+            if key is not None:
                 members.setdefault(key, []).append(rank)
-        rows = [self._row(key, inside) for key, inside in members.items()]
-        return [row for row in rows if any(value is not None for value in row.values)]
+        rows = []
+        for key, ranks_inside in members.items():
+            now, values = self._clock(), self._groups[key].values()
+            if all(value is None for value in values):
+                continue
+            if len(ranks_inside) == 1:
+                rows.append(Sample(ranks_inside[0], now, values))
+            else:
+                rows.append(Sample(None, now, values, self._names[key]))
+        return rows
 
-    def _row(self, key: _Key, inside: list[Rank]) -> Sample:
-        now, values = time.monotonic_ns(), self._groups[key].values()
-        if len(inside) == 1:
-            return Sample(inside[0], now, values)
-        return Sample(None, now, values, self._names[key])
-
-    def _look(self, ranks: Sequence[Rank]) -> None:
+    def _find_groups(self, ranks: Sequence[Rank]) -> None:
         """Find the cgroups of the ranks anew, for they may be moved, and read their limits."""
         if not self._mounts:
             self.probe()
         found: dict[bytes, _Key | None] = {}
-        self._home = {}
+        self._group_of = {}
         for rank in ranks:
             text = read_once(f"{self._proc}/{rank.pid}/cgroup")
             if text is None:
                 continue
             if text not in found:
-                found[text] = self._group_of(text)
-            if (key := found[text]) is not None:
-                self._home[rank.pid, rank.start_ns] = key
+                found[text] = self._open_group(text)
+            key = found[text]
+            if key is not None:
+                self._group_of[rank.pid, rank.start_ns] = key
         for key in self._groups.keys() - set(found.values()):
             self._groups.pop(key).close()
         self._names = _short_names({key: group.path for key, group in self._groups.items()})
 
-    def _group_of(self, text: bytes) -> _Key | None:
+    def _open_group(self, text: bytes) -> _Key | None:
+        """The group that a /proc/PID/cgroup speaks of, with its limits read; None without one."""
         members = parse_membership(text)
         cpu, cores = holding(levels(self._mounts, members, "cpu"), cpu_limit)
         memory, size = holding(levels(self._mounts, members, "memory"), memory_limit)
@@ -162,24 +168,21 @@ class CgroupSource:
             return None
         key = (cpu.directory if cpu else "", memory.directory if memory else "")
         if key not in self._groups:
-            self._groups[key] = _Group(cpu, memory, self._accounts(cpu, members))
+            accounts = ""
+            if cpu is not None and not cpu.unified:
+                # The CPU time of v1 may be mounted apart from its limits.
+                for level in levels(self._mounts, members, "cpuacct"):
+                    if level.path == cpu.path:
+                        accounts = level.directory
+            self._groups[key] = _Group(cpu, memory, accounts)
         self._groups[key].cpu_limit, self._groups[key].memory_limit = cores, size
         return key
-
-    def _accounts(self, cpu: Level | None, members: Iterable[tuple[frozenset[str], str]]) -> str:
-        """The directory of v1's CPU time, which may be mounted apart from its limits."""
-        if cpu is None or cpu.unified:
-            return ""
-        same = (
-            level.directory for level in levels(self._mounts, members, "cpuacct") if level.path == cpu.path
-        )
-        return next(same, "")
 
     def close(self) -> None:
         for group in self._groups.values():
             group.close()
         self._groups.clear()
-        self._home.clear()
+        self._group_of.clear()
 
 
 _Key = tuple[str, str]  # directories for CPU time and for memory
@@ -189,9 +192,8 @@ def _short_names(paths: dict[_Key, str]) -> dict[_Key, str]:
     """The last two words of each path; more where that would name two alike."""
     short = {key: "/".join(path.strip("/").split("/")[-2:]) or "/" for key, path in paths.items()}
     count = Counter(short.values())
-    return {key: _printable(name if count[name] == 1 else paths[key]) for key, name in short.items()}
-
-
-def _printable(name: str) -> str:
-    shown = "".join(letter if letter.isprintable() else "?" for letter in _LONG_ID.sub(r"\1", name))
-    return shown[-_MAX_NAME:]
+    names = {}
+    for key, name in short.items():
+        unique = name if count[name] == 1 else paths[key]
+        names[key] = _LONG_ID.sub(r"\1", unique)[-_MAX_NAME:]
+    return names

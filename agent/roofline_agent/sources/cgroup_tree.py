@@ -46,7 +46,7 @@ def parse_membership(text: bytes | None) -> list[tuple[frozenset[str], str]]:
     return found
 
 
-class Level(NamedTuple):
+class CgroupLevel(NamedTuple):
     """A cgroup above a process: its directory, and its path below the mount."""
 
     directory: str
@@ -64,57 +64,58 @@ class Level(NamedTuple):
 
 def levels(
     mounts: Sequence[Mount], memberships: Iterable[tuple[frozenset[str], str]], controller: str
-) -> list[Level]:
+) -> list[CgroupLevel]:
     """The cgroups above a process that may hold a controller, innermost first; none where out of sight."""
     # A controller that v1 has is absent from v2.
     for controllers, path in sorted(memberships, key=lambda member: not member[0]):
         unified = not controllers
         for mount in mounts:
             if mount.unified == unified and (unified or controller in controllers & mount.controllers):
-                inside = _inside(mount.root, path)
-                if inside is not None:
-                    return _upwards(mount, inside)
+                below = _below(mount.root, path)
+                if below is None:
+                    continue
+                words = [word for word in below.split("/") if word][:_MAX_DEPTH]
+                paths = ["/" + "/".join(words[:count]) for count in range(len(words), -1, -1)]
+                return [CgroupLevel((mount.point + at).rstrip("/"), at, mount.unified) for at in paths]
     return []
 
 
-def _inside(root: str, path: str) -> str | None:
+def _below(root: str, path: str) -> str | None:
     """The path below a mount's root; ".." is what a namespace shows of cgroups outside it."""
     if "/.." in path:
         return None
     if root == "/":
         return path
-    inside = path == root or path.startswith(f"{root}/")
-    return path[len(root) :] or "/" if inside else None
+    if path == root:
+        return "/"
+    return path[len(root) :] if path.startswith(f"{root}/") else None
 
 
-def _upwards(mount: Mount, path: str) -> list[Level]:
-    words = [word for word in path.split("/") if word][:_MAX_DEPTH]
-    paths = ["/" + "/".join(words[:count]) for count in range(len(words), -1, -1)]
-    return [Level((mount.point + path).rstrip("/"), path, mount.unified) for path in paths]
-
-
-def cpu_limit(level: Level) -> float | None:
+def cpu_limit(level: CgroupLevel) -> float | None:
     """Cores that the tasks of a cgroup may keep busy on average."""
     if level.unified:
         quota, _, period = (level.read("cpu.max") or b"").partition(b" ")
     else:
-        quota, period = (level.read(f"cpu.cfs_{what}_us") or b"" for what in ("quota", "period"))
+        quota = level.read("cpu.cfs_quota_us") or b""
+        period = level.read("cpu.cfs_period_us") or b""
     allowed, every = as_number(quota), as_number(period)
     return allowed / every if allowed and every and min(allowed, every) > 0 else None
 
 
-def memory_limit(level: Level) -> int | None:
+def memory_limit(level: CgroupLevel) -> int | None:
     """Bytes that the tasks of a cgroup may hold."""
     limit = as_number(level.read("memory.max" if level.unified else "memory.limit_in_bytes"))
     return limit if limit is not None and limit < _UNLIMITED else None
 
 
 def holding(
-    found: Sequence[Level], limit_of: Callable[[Level], float | None]
-) -> tuple[Level | None, float | None]:
+    found: Sequence[CgroupLevel], limit_of: Callable[[CgroupLevel], float | None]
+) -> tuple[CgroupLevel | None, float | None]:
     """The cgroup with the lowest limit, and the limit; without any limit the innermost, if it is no root."""
     limits = [(limit, at) for at, level in enumerate(found) if (limit := limit_of(level)) is not None]
     if limits:
         lowest, at = min(limits)
         return found[at], lowest
-    return (found[0], None) if found and not found[0].is_root else (None, None)
+    if found and not found[0].is_root:
+        return found[0], None
+    return None, None

@@ -60,6 +60,7 @@ class DcgmSource:
     counter_set = CounterSet("dcgm", METRICS)
 
     def __init__(self, settings: SourceSettings) -> None:
+        self._clock = settings.clock
         self._asked_for = settings.environ.get("ROOFLINE_DCGM", "")
         address = self._asked_for or DEFAULT
         self._address = address if "://" in address else f"http://{address}"
@@ -79,12 +80,12 @@ class DcgmSource:
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
         """Rows of the node's GPUs, at most once a second. Raises OSError when nobody answers."""
-        now = time.monotonic_ns()
+        now = self._clock()
         if self._fetched_ns is not None and now - self._fetched_ns < LEAST_APART_NS:
             return []
         self._fetched_ns = now
         text = self._fetch()
-        now = time.monotonic_ns()
+        now = self._clock()
         return [
             Sample(None, now, tuple(values.get(metric.name) for metric in METRICS), instance)
             for instance, values in read_gpus(self._address, text).items()

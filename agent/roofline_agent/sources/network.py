@@ -1,7 +1,7 @@
 """Bytes and packets through the node's network interfaces, and through its InfiniBand and RoCE ports.
 
 Interfaces come from /proc/net/dev, one read for all, in the agent's own network namespace: the loopback (on
-one node it carries what parameter servers and workers say to each other), network cards that are up, and
+one node it carries what parameter servers and workers send each other), network cards that are up, and
 virtual interfaces that are up and have carried something. Virtual ports of a bridge are left out, for the
 bridge counts their bytes too. The same bytes may still pass several interfaces (a bond and its cards), so
 rows are to be read by interface, not added up.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,12 +29,14 @@ METRICS = (
     Metric("nic_dropped", MetricKind.CUMULATIVE, "1", Scope.NODE),
     Metric("nic_link_bytes_per_second", MetricKind.GAUGE, "byte/s", Scope.NODE),
 )
-_LOOK_EVERY_NS = 4_900_000_000
+_CHOOSE_EVERY_NS = 4_900_000_000
 _PORTS_EVERY_NS = 900_000_000
 _MAX_INTERFACES = 32
 _IS_UP = 1  # IFF_UP, netdevice(7)
-_SPEED_EVERY_LOOKS = 12  # the driver is asked under a lock of the kernel's
+_SPEED_EVERY_CHOICES = 12  # the driver is asked under a lock of the kernel's
+_ACTIVE = b"4:"  # the state of a port that carries data
 _WORD = 4  # bytes
+_IN_WORDS = ("_data", "_data_64")
 _SATURATED = 2**32 - 1  # where a card's old 32-bit counter stops
 _RATE = re.compile(rb"(\d{1,6}(?:\.\d+)?) Gb/sec")
 # As in METRICS up to the drops; the extended names are those of kernels before 4.6.
@@ -81,29 +82,27 @@ class _Port:
     """One port of an InfiniBand or RoCE card."""
 
     def __init__(self, directory: str) -> None:
-        self._files = [KeptFile(f"{directory}/{_name(directory, names)}", 32) for names in _PORT_FILES]
+        self._files = []
+        for name, extended in _PORT_FILES:
+            found = extended if extended and os.path.exists(f"{directory}/{extended}") else name
+            self._files.append(KeptFile(f"{directory}/{found}", 32))
         self._rate = KeptFile(f"{directory}/rate", 64)
 
     def values(self) -> tuple[int | None, ...]:
-        counts = [self._count(file) for file in self._files]
-        for column in (0, 1):
-            words = counts[column]
-            counts[column] = None if words is None else within(words * _WORD)
+        counts: list[int | None] = []
+        for file in self._files:
+            count = file.number()
+            if count == _SATURATED:
+                count = None
+            if count is not None and file.path.endswith(_IN_WORDS):
+                count = within(count * _WORD)
+            counts.append(count)
         found = _RATE.match(self._rate.read() or b"")
         return (*counts, int(float(found[1]) * 1e9 / 8) if found else None)
-
-    def _count(self, file: KeptFile) -> int | None:
-        number = file.number()
-        return None if number == _SATURATED else number
 
     def close(self) -> None:
         for file in (*self._files, self._rate):
             file.close()
-
-
-def _name(directory: str, names: tuple[str, str]) -> str:
-    short, extended = names
-    return extended if extended and os.path.exists(f"{directory}/{extended}") else short
 
 
 class NetworkSource:
@@ -115,6 +114,7 @@ class NetworkSource:
     counter_set = CounterSet("network", METRICS)
 
     def __init__(self, settings: SourceSettings) -> None:
+        self._clock = settings.clock
         self._proc = settings.proc
         self._class = f"{settings.sys}/class/net"
         self._cards = f"{settings.sys}/class/infiniband"
@@ -122,27 +122,26 @@ class NetworkSource:
         self._names: frozenset[str] = frozenset()
         self._chosen: dict[str, int | None] = {}  # interface -> bytes per second of its link
         self._ports: dict[str, _Port] = {}
-        self._looks = 0
-        self._looked_ns = self._ports_ns = -(1 << 62)
+        self._choices = 0
+        self._chosen_ns = self._ports_ns = -(1 << 62)
 
     def probe(self) -> SourceStatus:
         if not parse_interfaces(self._list.read()):
             return SourceStatus(self.name, False, f"{self._list.path} lists no network interface")
-        own = "in a network namespace of its own: only that one's interfaces" if self._is_apart() else ""
-        return SourceStatus(self.name, True, own)
-
-    def _is_apart(self) -> bool:
         try:
-            return os.readlink(f"{self._proc}/self/ns/net") != os.readlink(f"{self._proc}/1/ns/net")
+            is_apart = os.readlink(f"{self._proc}/self/ns/net") != os.readlink(f"{self._proc}/1/ns/net")
         except OSError:
-            return False
+            is_apart = False
+        note = "in a network namespace of its own: only that one's interfaces" if is_apart else ""
+        return SourceStatus(self.name, True, note)
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
-        now = time.monotonic_ns()
+        now = self._clock()
         found = parse_interfaces(self._list.read())
-        if now - self._looked_ns > _LOOK_EVERY_NS or found.keys() != self._names:
-            self._looked_ns = now
-            self._look(found)
+        if now - self._chosen_ns > _CHOOSE_EVERY_NS or found.keys() != self._names:
+            self._chosen_ns = now
+            self._choose_interfaces(found)
+            self._find_ports()
         rows = [
             Sample(None, now, (*found[name], speed), name)
             for name, speed in self._chosen.items()
@@ -150,39 +149,34 @@ class NetworkSource:
         ]
         if self._ports and now - self._ports_ns > _PORTS_EVERY_NS:
             self._ports_ns = now
-            rows.extend(self._port_rows())
+            for name, port in self._ports.items():
+                now, values = self._clock(), port.values()
+                if any(value is not None for value in values):
+                    rows.append(Sample(None, now, values, name))
         return rows
 
-    def _port_rows(self) -> list[Sample]:
-        rows = [Sample(None, time.monotonic_ns(), port.values(), name) for name, port in self._ports.items()]
-        return [row for row in rows if any(value is not None for value in row.values)]
-
-    def _look(self, found: dict[str, Traffic]) -> None:
-        """Choose the interfaces and ports anew."""
-        ask_speed = self._looks % _SPEED_EVERY_LOOKS == 0
-        self._looks += 1
+    def _choose_interfaces(self, found: dict[str, Traffic]) -> None:
+        ask_speed = self._choices % _SPEED_EVERY_CHOICES == 0
+        self._choices += 1
         self._names = frozenset(found)
-        chosen = [name for name, traffic in found.items() if self._counts(name, traffic)]
+        chosen = [name for name, traffic in found.items() if self._is_wanted(name, traffic)]
         chosen.sort(key=self._is_virtual)
         self._chosen = {
             name: self._speed(name) if ask_speed or name not in self._chosen else self._chosen[name]
             for name in chosen[:_MAX_INTERFACES]
         }
-        self._look_for_ports()
 
-    def _counts(self, name: str, traffic: Traffic) -> bool:
+    def _is_wanted(self, name: str, traffic: Traffic) -> bool:
         if name == "lo":
             return True
-        if not self._is_up(name):
-            return False
-        carried = traffic.received_bytes + traffic.sent_bytes > 0
-        return not self._is_virtual(name) or (carried and not self._has(name, "brport"))
-
-    def _is_up(self, name: str) -> bool:
         try:
-            return bool(int(read_once(f"{self._class}/{name}/flags", 32) or b"0x1", 16) & _IS_UP)
+            is_up = bool(int(read_once(f"{self._class}/{name}/flags", 32) or b"0x1", 16) & _IS_UP)
         except ValueError:
-            return True
+            is_up = True
+        if not self._is_virtual(name):
+            return is_up
+        carried = traffic.received_bytes + traffic.sent_bytes > 0
+        return is_up and carried and not self._has(name, "brport")
 
     def _is_virtual(self, name: str) -> bool:
         return name != "lo" and not self._has(name, "device")
@@ -191,20 +185,21 @@ class NetworkSource:
         return os.path.exists(f"{self._class}/{name}/{part}")
 
     def _speed(self, name: str) -> int | None:
-        # Virtual interfaces say what they like; a bond says what its cards can do.
+        # The speed of a virtual interface means nothing, but for a bond, which reports that of its cards.
         if self._is_virtual(name) and not self._has(name, "bonding"):
             return None
         megabits = read_once(f"{self._class}/{name}/speed", 32)  # -1: the driver does not know
         speed = as_number(megabits, 1_000_000 // 8)
         return speed if speed is not None and speed > 0 else None
 
-    def _look_for_ports(self) -> None:
-        found = {
-            f"{card}:{number}": f"{self._cards}/{card}/ports/{number}"
-            for card in names_in(self._cards)
-            for number in names_in(f"{self._cards}/{card}/ports")
-        }
-        active = {n: d for n, d in found.items() if (read_once(f"{d}/state", 32) or b"4:").startswith(b"4:")}
+    def _find_ports(self) -> None:
+        active: dict[str, str] = {}
+        for card in names_in(self._cards):
+            for number in names_in(f"{self._cards}/{card}/ports"):
+                directory = f"{self._cards}/{card}/ports/{number}"
+                state = read_once(f"{directory}/state", 32) or _ACTIVE
+                if state.startswith(_ACTIVE):
+                    active[f"{card}:{number}"] = directory
         for name in self._ports.keys() - active.keys():
             self._ports.pop(name).close()
         for name in active.keys() - self._ports.keys():

@@ -9,7 +9,6 @@ milliseconds and more. Steal, time in which the hypervisor ran someone else, is 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
@@ -35,7 +34,6 @@ _CLOCKS = 16  # CPUs asked for their clock rate: each may be woken by the questi
 _MOST_TICKS = MOST // (8 * _TICK_NS)
 _PRESSURES = ("cpu", "memory", "io")
 _BUSY = (0, 1, 2, 5, 6)  # user, nice, system, irq, softirq; guest time is within user
-_NONE_SLOW = (None,) * 4
 
 
 def parse_cpu_times(text: bytes | None) -> tuple[int, int, int] | None:
@@ -75,10 +73,18 @@ class NodeSource:
     counter_set = CounterSet("node", METRICS)
 
     def __init__(self, settings: SourceSettings) -> None:
+        self._clock = settings.clock
         self._stat = KeptFile(f"{settings.proc}/stat", 256)
         self._memory = KeptFile(f"{settings.proc}/meminfo", 512)
         self._pressure = [KeptFile(f"{settings.proc}/pressure/{name}", 128) for name in _PRESSURES]
-        self._clocks = _clock_files(f"{settings.sys}/devices/system/cpu")
+        directory = f"{settings.sys}/devices/system/cpu"
+        cpus = sorted(
+            int(name[3:]) for name in names_in(directory) if name[:3] == "cpu" and name[3:].isdigit()
+        )
+        evenly_spread = cpus[:: max(1, -(-len(cpus) // _CLOCKS))]
+        self._clocks = [
+            KeptFile(f"{directory}/cpu{cpu}/cpufreq/scaling_cur_freq", 32) for cpu in evenly_spread
+        ]
         self._floor = (0, 0, 0)
         self._stat_ns = self._slow_ns = self._clocks_ns = -(1 << 62)
 
@@ -93,7 +99,7 @@ class NodeSource:
         return SourceStatus(self.name, True, "without " + " and ".join(lacks) if lacks else "")
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
-        now = time.monotonic_ns()
+        now = self._clock()
         if now - self._stat_ns < _STAT_EVERY_NS:
             return []
         self._stat_ns = now
@@ -103,30 +109,22 @@ class NodeSource:
         # The kernel's iowait may fall (proc_stat(5)), and all may when a CPU is taken offline.
         busy, iowait, steal = map(max, times, self._floor)
         self._floor = (busy, iowait, steal)
-        return [Sample(None, now, (busy, iowait, steal, *self._slow(now), self._clock_rate(now)))]
 
-    def _slow(self, now: int) -> tuple[int | None, ...]:
-        if now - self._slow_ns < _SLOW_EVERY_NS:
-            return _NONE_SLOW
-        self._slow_ns = now
-        waited = (parse_pressure(file.read()) for file in self._pressure)
-        return (parse_available(self._memory.read()), *waited)
+        memory_and_pressure: tuple[int | None, ...] = (None,) * 4
+        if now - self._slow_ns >= _SLOW_EVERY_NS:
+            self._slow_ns = now
+            pressures = [parse_pressure(file.read()) for file in self._pressure]
+            memory_and_pressure = (parse_available(self._memory.read()), *pressures)
 
-    def _clock_rate(self, now: int) -> int | None:
-        """Mean clock rate of some CPUs in Hz."""
-        if now - self._clocks_ns < _CLOCKS_EVERY_NS:
-            return None
-        self._clocks_ns = now
-        rates = [hertz for file in self._clocks if (hertz := file.number(1000))]
-        return sum(rates) // len(rates) if rates else None
+        clock_hz = None
+        if now - self._clocks_ns >= _CLOCKS_EVERY_NS:
+            self._clocks_ns = now
+            rates = [hertz for file in self._clocks if (hertz := file.number(1000))]
+            if rates:
+                clock_hz = sum(rates) // len(rates)
+
+        return [Sample(None, now, (busy, iowait, steal, *memory_and_pressure, clock_hz))]
 
     def close(self) -> None:
         for file in (self._stat, self._memory, *self._pressure, *self._clocks):
             file.close()
-
-
-def _clock_files(directory: str) -> list[KeptFile]:
-    """scaling_cur_freq of CPUs spread evenly over the machine."""
-    cpus = sorted(int(name[3:]) for name in names_in(directory) if name[:3] == "cpu" and name[3:].isdigit())
-    chosen = cpus[:: max(1, -(-len(cpus) // _CLOCKS))]
-    return [KeptFile(f"{directory}/cpu{cpu}/cpufreq/scaling_cur_freq", 32) for cpu in chosen]

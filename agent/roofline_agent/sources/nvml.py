@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,6 +73,7 @@ class NvmlSource:
     def __init__(
         self, settings: SourceSettings, load: Callable[[], Any] = lambda: importlib.import_module("pynvml")
     ) -> None:
+        self._clock = settings.clock
         self._proc = Path(settings.proc)
         self._load = load
         self._nvml: Any = None
@@ -129,7 +129,7 @@ class NvmlSource:
         self._gpus = [one for one in self._gpus if one is not gpu]
 
     def _refresh_users(self, ranks: Sequence[Rank]) -> None:
-        now, alive = time.monotonic_ns(), frozenset(ranks)
+        now, alive = self._clock(), frozenset(ranks)
         if self._asked is not None and now - self._asked[0] < WHO_EVERY_NS and alive == self._asked[1]:
             return
         self._asked = (now, alive)

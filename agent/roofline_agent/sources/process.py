@@ -64,6 +64,7 @@ class ProcessSource:
     counter_set = CounterSet("process", METRICS)
 
     def __init__(self, settings: SourceSettings) -> None:
+        self._clock = settings.clock
         self._proc = settings.proc
         self._accounts_waits = accounts_waits(settings.proc)
         self._open: dict[tuple[int, int], _Files] = {}
@@ -94,7 +95,7 @@ class ProcessSource:
         files = self._open.get(key)
         if files is None:
             files = self._open[key] = _Files(f"{self._proc}/{rank.pid}", self._accounts_waits)
-        now = time.monotonic_ns()
+        now = self._clock()
         cpu_ns = time.clock_gettime_ns(cpu_clock(rank.pid))
         return Sample(rank, now, (cpu_ns, *files.values(now)))
 

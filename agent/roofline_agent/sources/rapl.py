@@ -9,7 +9,6 @@ holds the packages once more and is left out.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
@@ -39,12 +38,14 @@ class _Socket:
         self.zones: tuple[list[CounterFile], ...] = ([], [], [])
 
     def values(self) -> tuple[float | None, ...]:
-        return tuple(_joules([zone.count() for zone in zones]) for zones in self.zones)
-
-
-def _joules(counts: list[int | None]) -> float | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) / _MICROJOULES if known and len(known) == len(counts) else None
+        """Joules by column; None for a column of which a zone is missing or cannot be read."""
+        joules = []
+        for zones in self.zones:
+            counts = [zone.count() for zone in zones]
+            known = [count for count in counts if count is not None]
+            complete = bool(known) and len(known) == len(counts)
+            joules.append(sum(known) / _MICROJOULES if complete else None)
+        return tuple(joules)
 
 
 class RaplSource:
@@ -56,14 +57,15 @@ class RaplSource:
     counter_set = CounterSet("rapl", METRICS)
 
     def __init__(self, settings: SourceSettings) -> None:
+        self._clock = settings.clock
         self._root = f"{settings.sys}/class/powercap"
         self._proc = settings.proc
         self._sockets: dict[int, _Socket] | None = None
 
     def probe(self) -> SourceStatus:
-        sockets = self._find()
+        sockets = self._find_sockets()
         if not sockets:
-            return SourceStatus(self.name, False, *self._why_none())
+            return self._why_none()
         readable = [socket for socket in sockets.values() if any(v is not None for v in socket.values())]
         if not readable:
             reason = (
@@ -72,55 +74,50 @@ class RaplSource:
             return SourceStatus(self.name, False, reason, ADVICE)
         return SourceStatus(self.name, True)
 
-    def _why_none(self) -> tuple[str, str]:
+    def _why_none(self) -> SourceStatus:
         if b"hypervisor" in cpu_flags(self._proc):
-            return "a virtual machine sees no energy counters", "run on bare metal"
-        if any(_ZONE.fullmatch(name) for name in names_in(self._root)):
-            return (
-                f"{self._root} has no zone of a processor's package",
-                "needs a CPU that counts its energy (Intel RAPL, AMD Zen)",
-            )
-        return (
-            f"no power zones in {self._root}: the driver is not loaded, or a container hides them",
-            "modprobe intel_rapl_msr on the host; in a container give it the host's /sys",
-        )
+            reason, advice = "a virtual machine sees no energy counters", "run on bare metal"
+        elif any(_ZONE.fullmatch(name) for name in names_in(self._root)):
+            reason = f"{self._root} has no zone of a processor's package"
+            advice = "needs a CPU that counts its energy (Intel RAPL, AMD Zen)"
+        else:
+            reason = f"no power zones in {self._root}: the driver is not loaded, or a container hides them"
+            advice = "modprobe intel_rapl_msr on the host; in a container give it the host's /sys"
+        return SourceStatus(self.name, False, reason, advice)
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
         if self._sockets is None:
-            self._sockets = self._find()
+            self._sockets = self._find_sockets()
         rows = []
         for number, socket in self._sockets.items():
-            now = time.monotonic_ns()
+            now = self._clock()
             values = socket.values()
             if any(value is not None for value in values):
                 rows.append(Sample(None, now, values, f"socket {number}"))
         return rows
 
-    def _find(self) -> dict[int, _Socket]:
+    def _find_sockets(self) -> dict[int, _Socket]:
         self.close()
         zones = [match for name in names_in(self._root) if (match := _ZONE.fullmatch(name))]
         sockets: dict[int, _Socket] = {}
-        for kind in sorted({zone[1] for zone in zones}):
-            found = self._of_kind([zone for zone in zones if zone[1] == kind])
-            # The first kind that knows a socket speaks for it: two would count it twice.
-            sockets = {**found, **sockets}
-        self._sockets = dict(sorted(sockets.items()))
-        return self._sockets
-
-    def _of_kind(self, zones: list[re.Match[str]]) -> dict[int, _Socket]:
-        sockets: dict[int, _Socket] = {}
-        for zone in zones:
-            package = _PACKAGE.match(self._name(f"{zone[1]}:{zone[2]}"))
-            column = _COLUMN_OF.get(self._name(zone[0])) if zone[3] else 0
+        kind_of: dict[int, str] = {}
+        for zone in sorted(zones, key=lambda zone: zone[1]):
+            package = _PACKAGE.match(self._name_of(f"{zone[1]}:{zone[2]}"))
+            column = _COLUMN_OF.get(self._name_of(zone[0])) if zone[3] else 0
             if package is None or column is None:
+                continue
+            number = int(package[1])
+            # The first kind that has a socket speaks for it: two would count it twice.
+            if kind_of.setdefault(number, zone[1]) != zone[1]:
                 continue
             directory = f"{self._root}/{zone[0]}"
             top = as_number(read_once(f"{directory}/max_energy_range_uj"))
             counter = CounterFile(f"{directory}/energy_uj", top + 1 if top else None)
-            sockets.setdefault(int(package[1]), _Socket()).zones[column].append(counter)
-        return sockets
+            sockets.setdefault(number, _Socket()).zones[column].append(counter)
+        self._sockets = dict(sorted(sockets.items()))
+        return self._sockets
 
-    def _name(self, zone: str) -> bytes:
+    def _name_of(self, zone: str) -> bytes:
         return (read_once(f"{self._root}/{zone}/name") or b"").strip()
 
     def close(self) -> None:

@@ -9,7 +9,6 @@ all control groups. "total" is all memory, "local" that of the same NUMA node.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, Scope, SourceSettings, SourceStatus
@@ -37,28 +36,24 @@ def sockets_of_caches(cpus: str) -> dict[int, int]:
     return found
 
 
-class _Part:
-    """The monitors of one socket, or of one cache whose socket is unknown."""
+class _Monitors:
+    """Those of one socket, or of one cache whose socket is unknown."""
 
     def __init__(self) -> None:
         self.files: dict[str, tuple[CounterFile, CounterFile]] = {}  # by directory
         self._of_gone = [0, 0]
 
     def values(self) -> tuple[int | None, ...]:
-        return tuple(self._sum(column) for column in (0, 1))
+        """Total and local bytes over all groups; None for what one of them does not tell."""
+        sums = []
+        for column, counted_by_gone in enumerate(self._of_gone):
+            counts = [files[column].count() for files in self.files.values()]
+            known = [count for count in counts if count is not None]
+            complete = bool(counts) and len(known) == len(counts)
+            sums.append(within(counted_by_gone + sum(known)) if complete else None)
+        return tuple(sums)
 
-    def _sum(self, column: int) -> int | None:
-        if not self.files:
-            return None
-        total = self._of_gone[column]
-        for files in self.files.values():
-            count = files[column].count()
-            if count is None:
-                return None
-            total += count
-        return within(total)
-
-    def keep(self, directories: set[str]) -> None:
+    def keep_only(self, directories: set[str]) -> None:
         """Forget the groups that have gone, not what they counted."""
         for directory in self.files.keys() - directories:
             for column, file in enumerate(self.files.pop(directory)):
@@ -75,69 +70,66 @@ class ResctrlSource:
     counter_set = CounterSet("resctrl", METRICS)
 
     def __init__(self, settings: SourceSettings) -> None:
+        self._clock = settings.clock
         self._root = f"{settings.sys}/fs/resctrl"
         self._proc = settings.proc
         self._sockets = sockets_of_caches(f"{settings.sys}/devices/system/cpu")
-        self._parts: dict[str, _Part] = {}
+        self._monitors: dict[str, _Monitors] = {}  # by instance
         self._looked_ns = -(1 << 62)
 
     def probe(self) -> SourceStatus:
         if not os.path.isdir(self._root):
             return SourceStatus(self.name, False, "this CPU, virtual machine or kernel has no resctrl", NEEDS)
         if not os.path.isdir(f"{self._root}/info"):
-            return SourceStatus(self.name, False, *self._why_not_mounted())
-        self._look()
-        if not self._parts:
-            return SourceStatus(
-                self.name, False, "this CPU does not count memory traffic (no L3 monitoring)", NEEDS
-            )
-        if all(value is None for part in self._parts.values() for value in part.values()):
+            flags = cpu_flags(self._proc)
+            if flags and b"cqm_mbm_total" not in flags:
+                reason = "this CPU does not count memory traffic (no flag cqm_mbm_total)"
+                return SourceStatus(self.name, False, reason, NEEDS)
+            return SourceStatus(self.name, False, "resctrl is not mounted", MOUNT)
+        self._find_monitors()
+        if not self._monitors:
+            reason = "this CPU does not count memory traffic (no L3 monitoring)"
+            return SourceStatus(self.name, False, reason, NEEDS)
+        if all(value is None for one in self._monitors.values() for value in one.values()):
             return SourceStatus(self.name, False, f"the monitors in {self._root}/mon_data cannot be read now")
         return SourceStatus(self.name, True)
 
-    def _why_not_mounted(self) -> tuple[str, str]:
-        flags = cpu_flags(self._proc)
-        if flags and b"cqm_mbm_total" not in flags:
-            return "this CPU does not count memory traffic (no flag cqm_mbm_total)", NEEDS
-        return "resctrl is not mounted", MOUNT
-
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
-        now = time.monotonic_ns()
+        now = self._clock()
         if now - self._looked_ns > _GROUPS_EVERY_NS:
             self._looked_ns = now
-            self._look()
-        rows = [self._row(name, part) for name, part in self._parts.items()]
-        return [row for row in rows if any(value is not None for value in row.values)]
+            self._find_monitors()
+        rows = []
+        for name, monitors in list(self._monitors.items()):
+            now, values = self._clock(), monitors.values()
+            if None in values and not all(map(os.path.isdir, monitors.files)):
+                # A control group was removed: those that are left can still be added up.
+                self._find_monitors()
+                now, values = self._clock(), monitors.values()
+            if any(value is not None for value in values):
+                rows.append(Sample(None, now, values, name))
+        return rows
 
-    def _row(self, name: str, part: _Part) -> Sample:
-        now, values = time.monotonic_ns(), part.values()
-        if None in values and not all(map(os.path.isdir, part.files)):
-            self._look()
-            now, values = time.monotonic_ns(), part.values()
-        return Sample(None, now, values, name)
-
-    def _look(self) -> None:
-        """Find the monitors of all control groups."""
+    def _find_monitors(self) -> None:
+        """List those of all control groups."""
         found: dict[str, set[str]] = {}
         for group in (self._root, *(f"{self._root}/{name}" for name in names_in(self._root))):
             for domain in names_in(f"{group}/mon_data"):
                 directory = f"{group}/mon_data/{domain}"
                 number = domain.removeprefix("mon_L3_")
                 if number.isdigit() and os.path.exists(f"{directory}/{_FILES[0]}"):
-                    found.setdefault(self._name(int(number)), set()).add(directory)
+                    socket = self._sockets.get(int(number))
+                    name = f"L3 {int(number)}" if socket is None else f"socket {socket}"
+                    found.setdefault(name, set()).add(directory)
         for name, directories in found.items():
-            part = self._parts.setdefault(name, _Part())
-            for directory in directories - part.files.keys():
+            monitors = self._monitors.setdefault(name, _Monitors())
+            for directory in directories - monitors.files.keys():
                 total, local = (CounterFile(f"{directory}/{file}") for file in _FILES)
-                part.files[directory] = (total, local)
-        for name, part in self._parts.items():
-            part.keep(found.get(name, set()))
-
-    def _name(self, cache: int) -> str:
-        socket = self._sockets.get(cache)
-        return f"L3 {cache}" if socket is None else f"socket {socket}"
+                monitors.files[directory] = (total, local)
+        for name, monitors in self._monitors.items():
+            monitors.keep_only(found.get(name, set()))
 
     def close(self) -> None:
-        for part in self._parts.values():
-            part.keep(set())
-        self._parts.clear()
+        for monitors in self._monitors.values():
+            monitors.keep_only(set())
+        self._monitors.clear()

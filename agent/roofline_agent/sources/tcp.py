@@ -14,7 +14,6 @@ acknowledgements of pings and window updates follow each message, and both direc
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, SourceSettings, SourceStatus
@@ -131,6 +130,7 @@ class TcpSource:
     counter_set = CounterSet("tcp", METRICS)
 
     def __init__(self, settings: SourceSettings) -> None:
+        self._clock = settings.clock
         self._proc = settings.proc
         self._peers = Peers(settings.proc)
         self._traffic: dict[tuple[int, int], _Traffic] = {}
@@ -154,7 +154,7 @@ class TcpSource:
         keys = {(rank.pid, rank.start_ns) for rank in ranks}
         for key in self._traffic.keys() - keys:
             del self._traffic[key]
-        began = time.monotonic_ns()
+        began = self._clock()
         if not ranks or began - self._sampled_ns < _EVERY_NS:
             return []
         self._sampled_ns = began
@@ -162,7 +162,7 @@ class TcpSource:
         places = {traffic.namespace: pid for (pid, _), traffic in self._traffic.items() if traffic.namespace}
         look = any(began - traffic.looked_ns > _OWNERS_EVERY_NS for traffic in self._traffic.values())
         live = self._lists.connections(places, None if look else self._owned())
-        now = time.monotonic_ns()
+        now = self._clock()
         look = look or not live.keys() <= self._known
         self._known = set(live)
         self._peers.know(ranks)

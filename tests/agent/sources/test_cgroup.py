@@ -11,13 +11,13 @@ from pathlib import Path
 from shutil import rmtree
 
 import pytest
-from roofline_agent.records import Rank, SourceSettings
+from roofline_agent.records import Rank
 from roofline_agent.sources.cgroup import CgroupSource
-from roofline_agent.sources.cgroup_tree import Level, levels, parse_membership, parse_mounts
+from roofline_agent.sources.cgroup_tree import CgroupLevel, levels, parse_membership, parse_mounts
 
 from tests.fakes import ended, wait_for
 
-from .trees import by_name, settings, write
+from .trees import CLOCK, by_name, settings, write
 
 ROOT = "sys/fs/cgroup"
 V2 = "31 23 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -64,7 +64,7 @@ def source(tree: Path) -> Iterator[CgroupSource]:
 
 
 def look(source: CgroupSource, ranks: list[Rank]) -> dict[tuple[str | None, str], Row]:
-    source._looked_ns = source._sampled_ns = -(1 << 62)
+    CLOCK.advance(60)
     return {(row.rank and row.rank.key, row.instance): by_name(source, row) for row in source.sample(ranks)}
 
 
@@ -179,7 +179,7 @@ def test_rank_that_is_moved_is_followed(source: CgroupSource, tree: Path) -> Non
 def test_new_rank_is_looked_up_at_once(source: CgroupSource, tree: Path) -> None:
     write(tree, v2("a") | v2("b") | home(WORKERS[0], "/a") | home(WORKERS[1], "/b"))
     look(source, WORKERS[:1])
-    source._sampled_ns = -(1 << 62)
+    CLOCK.advance(1)
     assert len(source.sample(WORKERS[:2])) == 2
 
 
@@ -240,9 +240,9 @@ def test_path_with_colons_is_kept_whole() -> None:
 
 
 def test_real_root_is_known_by_the_file_it_lacks(tree: Path) -> None:
-    assert Level(str(tree / ROOT), "/", True).is_root
+    assert CgroupLevel(str(tree / ROOT), "/", True).is_root
     write(tree, v2(""))
-    assert not Level(str(tree / ROOT), "/", True).is_root
+    assert not CgroupLevel(str(tree / ROOT), "/", True).is_root
 
 
 @contextmanager
@@ -276,7 +276,7 @@ def test_child_that_is_throttled_here_is_seen_throttled() -> None:
         command = [sys.executable, "-c", "while True: pass"]
         with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
             (directory / "cgroup.procs").write_text(str(child.pid))
-            source = CgroupSource(SourceSettings())
+            source = CgroupSource(settings())
             rank = Rank("j", "worker", 0, child.pid, 1)
             first = only(look(source, [rank]))
             assert first["cgroup_cpu_limit"] == 0.2

@@ -11,12 +11,11 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.records import SourceSettings
 from roofline_agent.sources.network import METRICS, NetworkSource, parse_interfaces
 
 from tests.fakes import wait_for
 
-from .trees import rows, settings, write
+from .trees import CLOCK, rows, settings, write
 
 HEAD = "Inter-|   Receive                |  Transmit\n face |bytes packets errs drop fifo frame|bytes\n"
 Row = dict[str, int | float | None]
@@ -56,7 +55,7 @@ def source(tmp_path: Path) -> Iterator[NetworkSource]:
 
 
 def look(source: NetworkSource) -> dict[str, Row]:
-    source._looked_ns = source._ports_ns = -(1 << 62)  # the last look was long ago
+    CLOCK.advance(60)  # the last look was long ago
     return rows(source)
 
 
@@ -195,7 +194,7 @@ def test_port_of_a_card_that_is_pulled_out_has_no_row(source: NetworkSource, tmp
 
 
 def test_transfer_on_the_loopback_is_counted() -> None:
-    source = NetworkSource(SourceSettings())
+    source = NetworkSource(settings())
     assert source.probe().works
     before = look(source)["lo"]
     with (
@@ -216,7 +215,7 @@ def test_transfer_on_the_loopback_is_counted() -> None:
 
 
 def test_this_machine_is_seen_as_psutil_sees_it() -> None:
-    source = NetworkSource(SourceSettings())
+    source = NetworkSource(settings())
 
     def alike() -> bool:
         before = psutil.net_io_counters(pernic=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.records import SourceSettings
 from roofline_agent.sources.node import (
     METRICS,
     NodeSource,
@@ -19,7 +18,7 @@ from roofline_agent.sources.node import (
 
 from tests.fakes import wait_for
 
-from .trees import by_name, settings, write
+from .trees import CLOCK, by_name, settings, write
 
 TICK = 10_000_000
 FILES = {
@@ -44,9 +43,7 @@ def source(tmp_path: Path) -> Iterator[NodeSource]:
 
 def row(source: NodeSource, fresh: bool = True) -> dict[str, int | float | None]:
     """One row, as if the last was long ago; fresh: the slow files too."""
-    source._stat_ns = -(1 << 62)
-    if fresh:
-        source._slow_ns = source._clocks_ns = -(1 << 62)
+    CLOCK.advance(60 if fresh else 1)
     (sample,) = source.sample([])
     assert (sample.rank, sample.instance) == (None, "")
     return by_name(source, sample)
@@ -133,7 +130,7 @@ def test_at_most_sixteen_of_many_cpus_are_asked_for_their_clock(tmp_path: Path, 
 
 
 def test_this_machine_is_seen_as_psutil_sees_it() -> None:
-    source = NodeSource(SourceSettings())
+    source = NodeSource(settings())
     if not source.probe().works:
         pytest.skip(source.probe().reason)
 

@@ -16,6 +16,8 @@ from roofline_agent.sources.process import METRICS, ProcessSource, accounts_wait
 
 from tests.fakes import ended, wait_for
 
+from .trees import CLOCK, settings
+
 BUSY = "import sys\nblock = bytearray(30 << 20)\nprint(flush=True)\nwhile True: sum(range(1000))"
 
 
@@ -28,14 +30,13 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def source() -> Iterator[ProcessSource]:
-    source = ProcessSource(SourceSettings())
+    source = ProcessSource(settings())
     yield source
     source.close()
 
 
 def row(source: ProcessSource, rank: Rank) -> dict[str, int]:
-    for files in source._open.values():
-        files._read_ns = 0  # not a fresh reading any more
+    CLOCK.advance(60)  # the last reading is not fresh any more
     (sample,) = source.sample([rank])
     return {metric.name: value for metric, value in zip(METRICS, sample.values, strict=True)}  # type: ignore
 
@@ -119,7 +120,7 @@ def test_one_that_has_gone_costs_the_others_nothing(source: ProcessSource) -> No
 
 
 def test_files_of_ranks_that_left_are_closed(child: subprocess.Popen[bytes]) -> None:
-    source = ProcessSource(SourceSettings())
+    source = ProcessSource(settings())
     before = len(os.listdir("/proc/self/fd"))
     source.sample([rank_of(child)])
     assert len(os.listdir("/proc/self/fd")) == before + 4, "stat, statm, io, and schedstat of one thread"

@@ -7,10 +7,9 @@ from pathlib import Path
 from shutil import rmtree
 
 import pytest
-from roofline_agent.records import SourceSettings
 from roofline_agent.sources.resctrl import ResctrlSource
 
-from .trees import rows, settings, write
+from .trees import CLOCK, rows, settings, write
 
 ROOT = "sys/fs/resctrl"
 INFO = {f"{ROOT}/info/L3_MON/mon_features": "llc_occupancy\nmbm_total_bytes\nmbm_local_bytes\n"}
@@ -48,7 +47,7 @@ def source(tree: Path) -> Iterator[ResctrlSource]:
 
 
 def values(source: ResctrlSource) -> dict[str, tuple[int | float | None, ...]]:
-    source._looked_ns = -(1 << 62)  # the groups were listed long ago
+    CLOCK.advance(60)  # the groups were listed long ago
     return {name: tuple(row.values()) for name, row in rows(source).items()}
 
 
@@ -119,9 +118,6 @@ def test_unmounted_while_running_gives_no_rows(source: ResctrlSource, tree: Path
     values(source)
     rmtree(tree / ROOT)
     (tree / ROOT).mkdir()
-    for part in source._parts.values():
-        for file in (file for pair in part.files.values() for file in pair):
-            file.close()
     assert values(source) == {}
 
 
@@ -151,7 +147,7 @@ def test_reason_where_only_allocation_is_there(tmp_path: Path) -> None:
 
 
 def test_traffic_of_this_machine() -> None:
-    source = ResctrlSource(SourceSettings())
+    source = ResctrlSource(settings())
     status = source.probe()
     if not status.works:
         pytest.skip(status.reason)

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.records import Rank, SourceSettings
+from roofline_agent.records import Rank
 from roofline_agent.sources import namespaces, sock_diag
 from roofline_agent.sources.namespaces import Lists, namespace_of, why_unseen
 from roofline_agent.sources.peers import Address
@@ -24,6 +24,8 @@ from roofline_agent.sources.sock_diag import Connection, Diag, list_connections,
 from roofline_agent.sources.tcp import OTHER, TcpSource, _Traffic
 
 from tests.fakes import ended, wait_for
+
+from .trees import CLOCK, settings
 
 # Reads commands from stdin: "send N" and "close"; answers each once done.
 PEER = """
@@ -40,13 +42,13 @@ for line in sys.stdin:
 
 def sample(source: TcpSource, ranks: list[Rank]) -> list[tuple[int | float | None, ...]]:
     """The totals of the ranks."""
-    source._sampled_ns = 0  # the last listing is long ago
+    CLOCK.advance(1)  # the last listing is long ago
     return [row.values for row in source.sample(ranks) if row.instance == ""]
 
 
 def by_peer(source: TcpSource, ranks: list[Rank]) -> dict[tuple[str, str], tuple[int, int, int]]:
     """Values by rank and peer; those of its peers are checked to be a rank's total."""
-    source._sampled_ns = 0
+    CLOCK.advance(1)
     found: dict[tuple[str, str], tuple[int, int, int]] = {
         (row.rank.key, row.instance): row.values[:3]  # type: ignore[union-attr,misc]
         for row in source.sample(ranks)
@@ -74,7 +76,7 @@ def read_exactly(connection: socket.socket, size: int) -> None:
 
 @pytest.fixture
 def source() -> Iterator[TcpSource]:
-    source = TcpSource(SourceSettings())
+    source = TcpSource(settings())
     status = source.probe()
     if not status.works:
         pytest.skip(status.reason)
@@ -215,8 +217,7 @@ def test_task_of_the_cluster_is_known_by_its_address(source: TcpSource, listener
         worker = [Rank("j", "worker", 0, peer.pid, 1)]
 
         def named() -> bool:
-            for traffic in source._traffic.values():
-                traffic.looked_ns = 0  # "localhost" is looked up apart
+            CLOCK.advance(60)  # "localhost" is looked up apart
             return ("worker:0", "ps:1") in by_peer(source, worker)
 
         wait_for(named)
@@ -418,7 +419,7 @@ def test_namespace_that_may_not_be_entered_costs_the_others_nothing(
 
     monkeypatch.setattr(sock_diag, "_enter", refuse)
     ranks = [Rank("j", "ps", 0, os.getpid(), 1), Rank("j", "worker", 0, alone.pid, 1)]
-    source._sampled_ns = 0
+    CLOCK.advance(1)
     assert {row.rank for row in source.sample(ranks)} == {ranks[0]}
     why = why_unseen("/proc", alone.pid)
     assert "another network namespace (Operation not permitted)" in why and "as root" in why

@@ -8,6 +8,22 @@ from pathlib import Path
 from roofline_agent.records import Rank, Sample, Source, SourceSettings
 
 
+class Clock:
+    """Node time that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10**15
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def advance(self, seconds: float) -> None:
+        self.now_ns += round(seconds * 1e9)
+
+
+CLOCK = Clock()  # of all sources that a test makes by `settings`
+
+
 def write(root: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         path = root / name
@@ -15,8 +31,8 @@ def write(root: Path, files: Mapping[str, str]) -> None:
         path.write_text(text)
 
 
-def settings(root: Path) -> SourceSettings:
-    return SourceSettings(proc=str(root / "proc"), sys=str(root / "sys"))
+def settings(root: Path = Path("/")) -> SourceSettings:
+    return SourceSettings(proc=str(root / "proc"), sys=str(root / "sys"), clock=CLOCK)
 
 
 def by_name(source: Source, row: Sample) -> dict[str, int | float | None]:
