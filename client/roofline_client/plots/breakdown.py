@@ -1,4 +1,4 @@
-"""What work, traffic and time are made of: a stacked bar for each role or rank, a panel for each question."""
+"""The breakdown of work, traffic and time: a panel for each kind, a bar for each role or rank."""
 
 from __future__ import annotations
 
@@ -29,11 +29,16 @@ def figure(record: Breakdown) -> Figure:
     panels, notes = panels_of(record)
     with sheet.settings():
         keys = [legends.measured(_handles(panel), WIDTH) for panel in panels]
-        left, boxes, top = _room_for_subjects(panels), list[sheet.Box](), sheet.TOP
+        subjects = [_subject(bar) for panel in panels for bar in panel.bars]
+        left = 0.3 + max(sheet.width_of(name, style.TICK) for name in subjects)
+        boxes: list[sheet.Box] = []
+        top = sheet.TOP
         for panel, key in zip(panels, keys, strict=True):
-            boxes.append(sheet.Box(left, top + TITLED + key.height, WIDTH, _height(panel)))
+            rows = 1 if adds_up(panel.bars) else max(1.0, 0.55 * len(panel.colours))
+            height = BAR * rows * len(panel.bars) + 0.1
+            boxes.append(sheet.Box(left, top + TITLED + key.height, WIDTH, height))
             # Bars with scales of their own have no numbers under them.
-            top = boxes[-1].top + boxes[-1].height + (UNDER if len(_scales(panel)) == 1 else UNDER / 3)
+            top = boxes[-1].top + height + (UNDER if len(_scales(panel)) == 1 else UNDER / 3)
         made, axes = sheet.blank(boxes)
         for axis, panel, box, key in zip(axes, panels, boxes, keys, strict=True):
             _draw_with_key(axis, panel, key, box.height)
@@ -56,57 +61,47 @@ def draw_on(axes: Axes | Sequence[Axes], record: Breakdown) -> None:
 
 
 def _draw_with_key(axis: Axes, panel: Panel, key: legends.Size, height: float) -> None:
-    """The legend stands above the axes: inside it would cover bars; height: of the axes, inches."""
-    _draw(axis, panel, pad=key.height * 72 + 9)
-    legends.above(axis, _handles(panel), key.columns, 3 / 72 / height)
-
-
-def _draw(axis: Axes, panel: Panel, pad: float = 4.0) -> None:
-    stacked = adds_up(panel.bars)
+    """With the legend above the axes, because inside it would cover bars; height: of the axes, inches."""
     scales = _scales(panel)
-    ends = [length(bar) for bar in panel.bars] if stacked else [_largest(bar, scales) for bar in panel.bars]
-    for row, bar in enumerate(panel.bars):
-        if stacked:
-            _stack(axis, panel, bar, row, max(ends))
-        else:
-            _beside(axis, panel, bar, row, scales, max(ends))
+    if adds_up(panel.bars):
+        longest = max(length(bar) for bar in panel.bars)
+        for row, bar in enumerate(panel.bars):
+            _draw_stacked_bar(axis, panel, bar, row, longest)
+        axis.set_xlim(0, longest * 1.02)
+    else:
+        parts = [part for bar in panel.bars for part in bar.parts]
+        longest = max((part.value.value or 0.0) / scales[part.value.unit] for part in parts)
+        for row, bar in enumerate(panel.bars):
+            _draw_separate_bars(axis, panel, bar, row, scales, longest)
+        axis.set_xlim(0, longest * 1.22)
+
     axis.set_ylim(len(panel.bars) - 0.5, -0.5)
-    axis.set_xlim(0, max(ends) * (1.02 if stacked else 1.22))
-    _set_subjects(axis, panel)
-    _set_amounts(axis, panel, max(ends))
+    axis.set_yticks(range(len(panel.bars)), [_subject(bar) for bar in panel.bars])
+    for text, bar in zip(axis.get_yticklabels(), panel.bars, strict=True):
+        text.set_color(style.colour(bar.role))
+        text.set_parse_math(False)
+    _set_x_ticks(axis, panel, longest)
     axis.tick_params(labelsize=style.TICK)
     axis.tick_params(axis="y", length=0)
     axis.spines[["top", "right", "left"]].set_visible(False)
     own = " (each to its own scale)" if len(scales) > 1 else ""
-    sheet.name_panel(axis, f"{title_of(panel.kind)}{own}", pad)
+    sheet.name_panel(axis, f"{title_of(panel.kind)}{own}", pad=key.height * 72 + 9)
+    legends.above(axis, _handles(panel), key.columns, 3 / 72 / height)
 
 
 def _scales(panel: Panel) -> dict[str, float]:
-    """By unit what a bar of length 1 stands for: of several units the largest number of each."""
+    """By unit, the value of a bar of length 1. With several units it is the largest value of each."""
     values = [part.value for bar in panel.bars for part in bar.parts]
     found = {value.unit: max(v.value or 0.0 for v in values if v.unit == value.unit) for value in values}
     return found if len(found) > 1 else dict.fromkeys(found, 1.0)
-
-
-def _room_for_subjects(panels: Sequence[Panel]) -> float:
-    """Left of the axes, inches."""
-    names = [_subject(bar) for panel in panels for bar in panel.bars]
-    return 0.3 + max(sheet.width_of(name, style.TICK) for name in names)
 
 
 def _subject(bar: Bar) -> str:
     return shortened(clean(bar.subject), 16)
 
 
-def _set_subjects(axis: Axes, panel: Panel) -> None:
-    axis.set_yticks(range(len(panel.bars)), [_subject(bar) for bar in panel.bars])
-    for text, bar in zip(axis.get_yticklabels(), panel.bars, strict=True):
-        text.set_color(style.colour(bar.role))
-        text.set_parse_math(False)
-
-
-def _set_amounts(axis: Axes, panel: Panel, longest: float) -> None:
-    """Numbers at the x axis; where units differ the bars alone have theirs."""
+def _set_x_ticks(axis: Axes, panel: Panel, longest: float) -> None:
+    """Numbers at the x axis, unless units differ: then they stand at the bars."""
     if len(_scales(panel)) > 1:
         axis.set_xticks([])
         return
@@ -117,11 +112,7 @@ def _set_amounts(axis: Axes, panel: Panel, longest: float) -> None:
     axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{tick(x / scale)} {unit}" if x else "0"))
 
 
-def _largest(bar: Bar, scales: dict[str, float]) -> float:
-    return max((part.value.value or 0.0) / scales[part.value.unit] for part in bar.parts)
-
-
-def _stack(axis: Axes, panel: Panel, bar: Bar, row: int, longest: float) -> None:
+def _draw_stacked_bar(axis: Axes, panel: Panel, bar: Bar, row: int, longest: float) -> None:
     """One bar of all parts, with their shares where there is room."""
     at = 0.0
     for name, colour in [*panel.colours.items(), (REST, style.PARTS["other"])]:
@@ -130,25 +121,27 @@ def _stack(axis: Axes, panel: Panel, bar: Bar, row: int, longest: float) -> None
         if not parts:
             continue
         axis.barh(row, width, 0.72, at, color=colour, edgecolor="white", linewidth=0.5, zorder=2)
-        told = units.share(parts[0].share) if len(parts) == 1 else ""
+        share = units.share(parts[0].share) if len(parts) == 1 else ""
         if width > 0.09 * longest and parts[0].share.value is not None:
-            _write(axis, at + width / 2, row, told, "center", style.ink_on(colour))
+            _write(axis, at + width / 2, row, share, "center", style.ink_on(colour))
         at += width
 
 
-def _beside(axis: Axes, panel: Panel, bar: Bar, row: int, scales: dict[str, float], longest: float) -> None:
-    """A bar for each part, one under the other, with their values."""
+def _draw_separate_bars(
+    axis: Axes, panel: Panel, bar: Bar, row: int, scales: dict[str, float], longest: float
+) -> None:
+    """A bar for each part, one below the other, with their values."""
     parts = [p for name in panel.colours for p in bar.parts if p.part == name]
     height = 0.78 / len(parts)
     for order, part in enumerate(parts):
         up = row - 0.39 + (order + 0.5) * height
         width = (part.value.value or 0.0) / scales[part.value.unit]
-        seen = max(width, UNSEEN * longest)  # so that its number is known by its colour
-        axis.barh(up, seen, height * 0.9, color=panel.colours[part.part], linewidth=0, zorder=2)
-        _write(axis, seen + 0.01 * longest, up, _amount(part), "left", style.DIM)
+        visible = max(width, UNSEEN * longest)  # a sliver of colour shows whose number stands there
+        axis.barh(up, visible, height * 0.9, color=panel.colours[part.part], linewidth=0, zorder=2)
+        _write(axis, visible + 0.01 * longest, up, _value_text(part), "left", style.DIM)
 
 
-def _amount(part: BreakdownPart) -> str:
+def _value_text(part: BreakdownPart) -> str:
     value = part.value
     if value.unit != "1" or value.value is None:
         return units.show(value)
@@ -163,27 +156,13 @@ def _write(axis: Axes, x: float, y: float, text: str, side: str, ink: str) -> No
 
 
 def _handles(panel: Panel) -> list[Artist]:
-    drawn: list[Artist] = [
-        Patch(facecolor=colour, label=_part_name(name)) for name, colour in panel.colours.items()
-    ]
-    if _has_rest(panel):
-        drawn.append(Patch(facecolor=style.PARTS["other"], label=REST))
-    return drawn
-
-
-def _has_rest(panel: Panel) -> bool:
-    """Whether what has no colour of its own is together large enough to be seen."""
+    handles: list[Artist] = []
+    for part, colour in panel.colours.items():
+        name = {"minimum": "tensor bytes"}.get(part, part)
+        # matplotlib leaves entries out that begin with an underscore.
+        name = shortened(clean(name).replace("_", " ").strip() or "unnamed", 34)
+        handles.append(Patch(facecolor=colour, label=name))
     rests = [sum(p.value.value or 0.0 for p in b.parts if p.part not in panel.colours) for b in panel.bars]
-    return max(rests) >= UNSEEN * max(map(length, panel.bars))
-
-
-def _part_name(name: str) -> str:
-    """matplotlib leaves entries out that begin with an underscore."""
-    name = {"minimum": "tensor bytes"}.get(name, name)
-    return shortened(clean(name).replace("_", " ").strip() or "unnamed", 34)
-
-
-def _height(panel: Panel) -> float:
-    """Of its axes, inches."""
-    rows = 1 if adds_up(panel.bars) else max(1.0, 0.55 * len(panel.colours))
-    return BAR * rows * len(panel.bars) + 0.1
+    if max(rests) >= UNSEEN * max(map(length, panel.bars)):
+        handles.append(Patch(facecolor=style.PARTS["other"], label=REST))
+    return handles

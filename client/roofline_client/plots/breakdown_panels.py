@@ -1,5 +1,4 @@
-"""What the picture of a breakdown shows: a panel for each question, a bar for each role or rank, and what is
-said in words instead."""
+"""What the plot of a breakdown shows, its panels and bars, and what stands in its caption instead."""
 
 from __future__ import annotations
 
@@ -44,38 +43,34 @@ class Panel(NamedTuple):
 
 
 def panels_of(record: Breakdown) -> tuple[list[Panel], list[str]]:
-    record = record._replace(parts=_named(record.parts))
-    kinds = dict.fromkeys([*TITLES, *(part.kind for part in record.parts)])
+    readable = kernels.names(part.part for part in record.parts if part.kind == KERNELS)
+    parts = [p._replace(part=readable[p.part]) if p.kind == KERNELS else p for p in record.parts]
     notes: list[str] = []
-    found = [panel for kind in kinds if (panel := _panel(kind, record.parts, notes))]
-    notes += [*_alone(found), *_absent(record.parts)]
-    told = [panel for panel in found if not _is_uniform(panel)]
+    found = []
+    for kind in dict.fromkeys([*TITLES, *(part.kind for part in parts)]):
+        panel = _panel(kind, parts, notes)
+        if panel:
+            found.append(panel)
+    # A sentence says better than a plot that all of every bar is the same part.
+    uniform = [panel for panel in found if adds_up(panel.bars) and len(_part_names(panel)) == 1]
+    if uniform:
+        notes.append(f"All of one kind: {'; '.join(_uniform_text(panel) for panel in uniform)}.")
+    notes += _absent(parts)
     if not found:
-        said = caption.joined([*notes, *record.notes][:3]) or "nothing was counted and no step was timed"
-        raise ClientError(f"nothing to draw: {clean(said)}")
-    return told or found, notes
+        why = caption.joined([*notes, *record.notes][:3]) or "nothing was counted and no step was timed"
+        raise ClientError(f"nothing to draw: {clean(why)}")
+    return [panel for panel in found if panel not in uniform] or found, notes
 
 
-def _named(parts: Sequence[BreakdownPart]) -> list[BreakdownPart]:
-    """Kernels with names that can be read."""
-    told = kernels.names(part.part for part in parts if part.kind == KERNELS)
-    return [p._replace(part=told[p.part]) if p.kind == KERNELS else p for p in parts]
+def _part_names(panel: Panel) -> set[str]:
+    return {part.part for bar in panel.bars for part in bar.parts}
 
 
-def _is_uniform(panel: Panel) -> bool:
-    """Whether all of every bar is the same part: a sentence says that better than a picture."""
-    parts = {part.part for bar in panel.bars for part in bar.parts}
-    return len(parts) == 1 and adds_up(panel.bars)
-
-
-def _alone(panels: Sequence[Panel]) -> list[str]:
-    """ "All of one kind: FLOPs by precision (f32, 2 to 4 GFLOP)."."""
-    told = []
-    for panel in filter(_is_uniform, panels):
-        values = [part.value for bar in panel.bars for part in bar.parts]
-        ends = dict.fromkeys(units.show(end(values, key=_number)) for end in (min, max))
-        told.append(f"{title_of(panel.kind)} ({clean(panel.bars[0].parts[0].part)}, {' to '.join(ends)})")
-    return [f"All of one kind: {'; '.join(told)}."] if told else []
+def _uniform_text(panel: Panel) -> str:
+    """ "FLOPs by precision (f32, 2 to 4 GFLOP)"."""
+    values = [part.value for bar in panel.bars for part in bar.parts]
+    ends = dict.fromkeys(units.show(end(values, key=_number)) for end in (min, max))
+    return f"{title_of(panel.kind)} ({clean(panel.bars[0].parts[0].part)}, {' to '.join(ends)})"
 
 
 def _number(value: Value) -> float:
@@ -96,13 +91,13 @@ def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> Panel
     colours = _colours(kind, [part for bar in bars for part in bar.parts])
     unseen = {name: most for name, most in _unseen(bars).items() if name in colours}
     if unseen:
-        told = ", ".join(f"{shortened(clean(part), 34)} ({most})" for part, most in unseen.items())
-        notes.append(f"{title_of(kind)}: too small to be seen: {told}.")
+        names = ", ".join(f"{shortened(clean(part), 34)} ({most})" for part, most in unseen.items())
+        notes.append(f"{title_of(kind)}: too small to be seen: {names}.")
     return Panel(kind, bars, {part: colour for part, colour in colours.items() if part not in unseen})
 
 
 def _unseen(bars: Sequence[Bar]) -> dict[str, str]:
-    """Parts of a whole without a visible area in any bar, and the most of each in a bar."""
+    """Parts of a whole that are visible in no bar, and the largest value of each."""
     if not adds_up(bars):
         return {}
     least = UNSEEN * max(map(length, bars))
@@ -117,21 +112,20 @@ def title_of(kind: str) -> str:
 
 
 def _absent(parts: Sequence[BreakdownPart]) -> list[str]:
-    """What is absent and why, reason by reason."""
+    """A sentence for each reason: "FLOPs by precision of chief, ps absent: no PMU."."""
     reasons: dict[str, list[BreakdownPart]] = {}
     for part in parts:
         if part.value.value is None:
             reasons.setdefault(part.value.reason or "nobody measured it", []).append(part)
-    return [f"{_lacking(own)} absent: {why}." for why, own in reasons.items()]
-
-
-def _lacking(parts: Sequence[BreakdownPart]) -> str:
-    """ "FLOPs by precision, FLOPs by vector width of chief, ps"."""
-    names = ", ".join(dict.fromkeys(clean(p.subject) for p in parts))
-    kinds = list(dict.fromkeys(title_of(p.kind) for p in parts))
-    if len(kinds) == 1 and len({p.part for p in parts}) < 4:
-        kinds = [f"{kinds[0]} ({', '.join(dict.fromkeys(clean(p.part) for p in parts))})"]
-    return f"{', '.join(kinds)} of {shortened(names, 60)}"
+    sentences = []
+    for reason, own in reasons.items():
+        subjects = ", ".join(dict.fromkeys(clean(p.subject) for p in own))
+        kinds = list(dict.fromkeys(title_of(p.kind) for p in own))
+        names = dict.fromkeys(clean(p.part) for p in own)
+        if len(kinds) == 1 and len({p.part for p in own}) < 4:
+            kinds = [f"{kinds[0]} ({', '.join(names)})"]
+        sentences.append(f"{', '.join(kinds)} of {shortened(subjects, 60)} absent: {reason}.")
+    return sentences
 
 
 def length(bar: Bar) -> float:
@@ -139,12 +133,12 @@ def length(bar: Bar) -> float:
 
 
 def adds_up(bars: Sequence[Bar]) -> bool:
-    """Whether parts are shares of a whole: what passes one level passes the next, too."""
+    """Whether the parts are shares of a whole. Bytes of memory levels are not: levels move the same data."""
     return any(part.share.value is not None for bar in bars for part in bar.parts)
 
 
 def _colours(kind: str, parts: Sequence[BreakdownPart]) -> dict[str, str]:
-    """Of many parts the largest have a colour, the rest one together."""
+    """By part, in drawing order. If there are many, only the largest have a colour; the rest share one."""
     totals: dict[str, float] = {}
     for part in parts:
         totals[part.part] = totals.get(part.part, 0.0) + (part.value.value or 0.0)
@@ -153,15 +147,15 @@ def _colours(kind: str, parts: Sequence[BreakdownPart]) -> dict[str, str]:
         largest = sorted(names, key=lambda name: -totals[name])[: MOST_PARTS - 1]
         names = [name for name in names if name in largest]
     if kind in ("flops_by_width", "flops_by_precision"):
-        told = sorted((name for name in names if "not told" not in name), key=_width)
-        shades = {name: style.shade(at, len(told)) for at, name in enumerate(told)}
+        known = sorted((name for name in names if "not told" not in name), key=_vector_width)
+        shades = {name: style.shade(at, len(known)) for at, name in enumerate(known)}
         return {**shades, **{name: style.PARTS["other"] for name in names if name not in shades}}
     if kind == KERNELS:
         return {name: part_colours.of_kernels(names)[name] for name in names}
     return {name: style.part_colour(name, at) for at, name in enumerate(names)}
 
 
-def _width(part: str) -> tuple[int, str]:
-    """Order from narrow to wide: scalar, then the bits that are said, then tiles."""
+def _vector_width(part: str) -> tuple[int, str]:
+    """Sorts from narrow to wide: scalar, vectors by their bits, then tiles."""
     bits = [int(word) for word in part.replace("-", " ").split() if word.isdecimal()]
     return (10_000 if "amx" in part.casefold() else max(bits, default=0)), part

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from .. import model_records
 from ..model_records import Crossing, Roofline, RoofPoint
 from ..tables import units
-from . import lacking, marks, panels, roofline, roofs, style
+from . import marks, omissions, panels, roofline, roofs, style
 from .label_placement import Labels
 from .panels import Drawn, Kind, Panel
 
@@ -32,7 +32,7 @@ def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None
 
 def _words(crossings: Sequence[Crossing]) -> list[str]:
     """What is said of each rank; of those with the same words, but for numbers, once."""
-    return lacking.together([(crossing.label, crossing.words) for crossing in crossings if crossing.words])
+    return omissions.merged([(crossing.label, crossing.words) for crossing in crossings if crossing.words])
 
 
 def _kind(record: Roofline) -> Kind:

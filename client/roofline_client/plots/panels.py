@@ -13,7 +13,7 @@ from ..errors import ClientError
 from ..model_records import Roofline, RoofPoint
 from ..records import RoofLine
 from ..tables.names import clean, short_hosts
-from . import caption, kernels, lacking, legends, marks, roofs, sheet
+from . import caption, kernels, legends, marks, omissions, roofs, sheet
 from .label_placement import Labels
 from .scales import Frame, around, performance, set_plane, shaped
 
@@ -133,7 +133,7 @@ def panels_of(record: Roofline) -> tuple[list[Panel], list[str]]:
         raise ClientError(_nothing(record))
     used = [key for key in keys if any((p.host, p.device) == key for p in points)]
     keys = used or keys  # a GPU without points beside CPUs with some would be an empty panel
-    notes = lacking.missing(record.points)
+    notes = omissions.missing(record.points)
     if len(keys) > MOST_PANELS:
         return _by_machine(record, keys, lines, points, notes)
     names = short_hosts(list(dict.fromkeys(clean(host) for host, _ in keys)))
@@ -177,6 +177,6 @@ def _top(lines: Sequence[RoofLine]) -> float:
 
 
 def _nothing(record: Roofline) -> str:
-    said = [*lacking.missing(record.points), *record.notes]
+    said = [*omissions.missing(record.points), *record.notes]
     why = caption.joined(said[:3]) or "no ceilings were measured and no FLOPs counted"
     return f"nothing to draw: {clean(why)}"

@@ -15,7 +15,7 @@ from ..errors import ClientError
 from ..model_records import Path, Stop, Trajectory
 from ..records import RoofLine
 from ..tables.names import clean
-from . import caption, lacking, legends, marks, paths, roofs, sheet, sides, style
+from . import caption, legends, marks, omissions, paths, roofs, sheet, sides, style
 from .label_placement import Labels, shortened
 from .roofline import across_of
 from .scales import Frame, performance, set_plane, shaped
@@ -115,7 +115,7 @@ def _missing(record: Trajectory) -> list[str]:
         for stop in path.stops:
             where = f" at {record.over} {stop.at}" if stop in lost and len(lost) < len(path.stops) else ""
             points.append(stop.point._replace(label=f"{path.role}{where}"))
-    return lacking.missing(points)
+    return omissions.missing(points)
 
 
 def _words(record: Trajectory) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline_client import plots
 from roofline_client.model_records import MachineAbout
-from roofline_client.plots import caption, lacking, sheet
+from roofline_client.plots import caption, omissions, sheet
 from roofline_client.plots.label_placement import shortened
 
 from ..reports import BEGIN, SECOND, absent
@@ -110,7 +110,7 @@ def test_the_command_shows_the_same() -> None:
 
 def test_what_differs_in_numbers_alone_is_said_once() -> None:
     said = [("worker:0", "354 calls of 9"), ("worker:1", "1,366.5 calls of 9"), ("ps:0", "none")]
-    assert lacking.together(said) == ["worker:0-1: 354 to 1,366.5 calls of 9", "ps:0: none"]
+    assert omissions.merged(said) == ["worker:0-1: 354 to 1,366.5 calls of 9", "ps:0: none"]
     # Numbers within names are no amounts.
     names = [("a", "runs avx512 on node:1"), ("b", "runs avx256 on node:1"), ("c", "runs avx512 on node:2")]
-    assert len(lacking.together(names)) == 3
+    assert len(omissions.merged(names)) == 3
