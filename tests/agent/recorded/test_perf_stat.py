@@ -13,7 +13,7 @@ from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.perf import csv as perf_csv
 from roofline_agent.recorded.perf import reader as perf_stat
 from roofline_agent.recorded.perf.events import meaning
-from roofline_agent.recorded.perf.lines import Lines
+from roofline_agent.recorded.perf.lines import CsvLines
 from roofline_agent.recorded.perf.row import grouped_number, scope
 from roofline_agent.recorded.recording import Counter
 from roofline_agent.recorded.text import Text
@@ -664,7 +664,7 @@ REPEATING = (
 
 def test_line_whose_kind_is_known_is_read_as_the_first_of_its_kind() -> None:
     once = [perf_csv.row(line, ",") for line in REPEATING.splitlines()]
-    lines = Lines(",")
+    lines = CsvLines(",")
     assert [lines.row(line) for line in REPEATING.splitlines() * 2] == once * 2
 
 
@@ -676,7 +676,7 @@ NUMBERS = st.sampled_from(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(*[NUMBERS] * 5), min_size=1, max_size=5))
 def test_known_kind_never_makes_a_number_of_what_is_none(numbers: list[tuple[str, ...]]) -> None:
-    lines = Lines(",")
+    lines = CsvLines(",")
     good = "1.000100200,5,,cycles,1000,66.57,3.1,GFLOPs"
     lines.row(good)
     for time, count, runtime, percent, metric in numbers:

@@ -1,4 +1,4 @@
-"""Lines of `perf stat -x SEP`, with any separator, told from the lines themselves.
+"""CsvLines of `perf stat -x SEP`, with any separator, told from the lines themselves.
 
 Fields: [time] [place [number of CPUs]] value unit event [cgroup] [variance] runtime percent [metric unit];
 perf before 4 has neither unit nor runtime. Event names may hold the separator.
@@ -9,7 +9,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .row import UNITS, Row, derived, is_event, is_mark, is_surely_event, may_be_event, plain_number, scope
+from .row import (
+    UNITS,
+    PerfRow,
+    derived,
+    is_event,
+    is_mark,
+    is_surely_event,
+    may_be_event,
+    plain_number,
+    scope,
+)
 
 SUMMARY = "summary"
 TIME = re.compile(r"\d+\.\d{9}")
@@ -28,7 +38,7 @@ _MODIFIER = re.compile(r"[ukhGHIpPSDWeb]{1,8}")
 _MOST_BETWEEN = {" ": 1, ":": 3}
 
 
-class Places(NamedTuple):
+class FieldIndices(NamedTuple):
     """Which fields of a line are numbers that differ from line to line; time -1: there is none."""
 
     time: int
@@ -42,16 +52,15 @@ def separator(line: str) -> str:
     signed = _SIGNATURE.search(line)
     candidates = ((signed["sep"],) if signed else ()) + _USUAL
     for sep in candidates:
-        if sep in line and (found := row(line, sep)) is not None and _is_evident(found, line, sep):
+        found = row(line, sep) if sep in line else None
+        if found is None:
+            continue
+        # The first line of its kind must be perf's without doubt, not a source's like `0, self.seconds`.
+        if found.runtime_ns is not None or found.t_s is not None or is_mark(found.text):
+            return sep
+        if is_surely_event(found.event) or (len(found.text) > 2 and f"{sep} " not in line):
             return sep
     return ""
-
-
-def _is_evident(found: Row, line: str, sep: str) -> bool:
-    """Whether a line that is the first of its kind is perf's, not a source's like `0, self.seconds`."""
-    if found.runtime_ns is not None or found.t_s is not None or is_mark(found.text):
-        return True
-    return is_surely_event(found.event) or (len(found.text) > 2 and f"{sep} " not in line)
 
 
 def lacks_event(line: str) -> bool:
@@ -60,7 +69,7 @@ def lacks_event(line: str) -> bool:
 
 
 def joined(first: str, second: str) -> str:
-    """A line and the one it goes on in: separated by what the second begins with, or for people."""
+    """A line and the one it continues in, with a space between them unless a separator stands there."""
     second = second.strip()
     return first + second if second[:1] and not second[0].isalnum() else f"{first} {second}"
 
@@ -71,23 +80,25 @@ def is_summary(line: str, sep: str) -> bool:
     return first.strip() == SUMMARY or rest.startswith(SUMMARY + sep)
 
 
-def row(line: str, sep: str) -> Row | None:
-    """The line as a Row, None where it is none."""
-    return understood(line, sep)[0]
+def row(line: str, sep: str) -> PerfRow | None:
+    """None for a line that is no row."""
+    return parse(line, sep)[0]
 
 
-def understood(line: str, sep: str) -> tuple[Row | None, Places | None]:
-    """The line as a Row, and where its numbers stand unless it is of a kind that seldom repeats."""
+def parse(line: str, sep: str) -> tuple[PerfRow | None, FieldIndices | None]:
+    """The row, None for a line that is none; and where its numbers stand, unless its kind seldom repeats."""
+    # One branch for each optional field, in the order of the fields: splitting it up would hide that order.
     fields = line.strip(" ").split(sep)
-    broken = sep == "," and _BROKEN.search(line)
-    if broken:
+    has_decimal_commas = sep == "," and bool(_BROKEN.search(line))
+    if has_decimal_commas:
         _join_decimals(fields)
+
     at, t_s = 0, None
     if TIME.fullmatch(fields[0].strip()):
         at, t_s = 1, float(fields[0])
-    before = at
+    place_at = at
     at, place = _place(fields, at)
-    cpus = int(fields[at - 1][:9]) if at - before == 2 else None
+    cpus = int(fields[at - 1][:9]) if at - place_at == 2 else None
     if at + 1 >= len(fields):
         return None, None
     text = fields[at].strip()
@@ -96,20 +107,36 @@ def understood(line: str, sep: str) -> tuple[Row | None, Places | None]:
         return None, None
     unit, end = _unit(fields, at + 1)
     event, end = _event(fields, end, sep)
+
+    # Runtime and percentage at their place make the line perf's; without them its words must.
     rest = fields[end:]
-    pair = _pair(rest)
-    believed = 0 <= pair <= _MOST_BETWEEN.get(sep, 2)
-    if not (is_event(event) or (believed and may_be_event(event))) or (sep == " " and not believed):
+    runtime_at = _runtime_index(rest)
+    has_runtime = 0 <= runtime_at <= _MOST_BETWEEN.get(sep, 2)
+    if not (is_event(event) or (has_runtime and may_be_event(event))) or (sep == " " and not has_runtime):
         return None, None
-    if not believed and ((unit and unit not in UNITS) or not _may_end(rest)):
+    # A row without runtime ends with a cgroup and a variance at most. Other tools' tables, PAPI's and
+    # CUTLASS's among them, have numbers there, as have sources of programs.
+    words = [word for field in rest if (word := field.strip())]
+    has_end = len(words) < 3 and not any(map(_NUMBER.fullmatch, words))
+    if not has_runtime and ((unit and unit not in UNITS) or not has_end):
         return None, None
-    event, cgroup = _between(event, rest[: pair if pair >= 0 else 1], sep)
-    found = Row(event, text, value, unit, t_s, place, cgroup, cpus=cpus)
-    if pair < 0:
+
+    event, cgroup = _between(event, rest[: runtime_at if runtime_at >= 0 else 1], sep)
+    found = PerfRow(event, text, value, unit, t_s, place, cgroup, cpus=cpus)
+    if runtime_at < 0:
         return found, None
-    runtime = end + pair
-    places = Places(before - 1, at, runtime, runtime + 1 + (len(fields) > runtime + 2))
-    return _with_end(found, rest, pair), None if broken else places
+    percent = plain_number(rest[runtime_at + 1].strip())
+    found = found._replace(
+        runtime_ns=float(rest[runtime_at]), coverage=percent / 100 if percent is not None else None
+    )
+    if len(rest) > runtime_at + 3 and rest[runtime_at + 2] and rest[runtime_at + 3]:
+        printed = plain_number(rest[runtime_at + 2].strip())
+        found = found._replace(derived=derived(rest[runtime_at + 3], printed))
+    if has_decimal_commas:
+        return found, None
+    runtime = end + runtime_at
+    metric = runtime + 2 if len(fields) > runtime + 2 else runtime + 1
+    return found, FieldIndices(place_at - 1, at, runtime, metric)
 
 
 def _join_decimals(fields: list[str]) -> None:
@@ -169,14 +196,7 @@ def _event(fields: list[str], at: int, sep: str) -> tuple[str, int]:
     return name.strip(), end
 
 
-def _may_end(rest: list[str]) -> bool:
-    """Whether a row without runtime may end so: a cgroup, a variance. Other tools' tables, PAPI's and
-    CUTLASS's among them, have numbers there, as have sources of programs."""
-    words = [text for field in rest if (text := field.strip())]
-    return len(words) < 3 and not any(map(_NUMBER.fullmatch, words))
-
-
-def _pair(rest: list[str]) -> int:
+def _runtime_index(rest: list[str]) -> int:
     """Where runtime and percent stand, -1 for nowhere."""
     for at in range(len(rest) - 1):
         if _INTEGER.fullmatch(rest[at]) and _PERCENT.fullmatch(rest[at + 1].strip()):
@@ -194,13 +214,3 @@ def _between(event: str, fields: list[str], sep: str) -> tuple[str, str]:
         elif text and not text.endswith("%") and not _NUMBER.fullmatch(text):
             cgroup = text
     return event, cgroup
-
-
-def _with_end(found: Row, rest: list[str], pair: int) -> Row:
-    percent = plain_number(rest[pair + 1].strip())
-    words = rest[pair + 3] if len(rest) > pair + 3 and rest[pair + 2] else ""
-    return found._replace(
-        runtime_ns=float(rest[pair]),
-        coverage=percent / 100 if percent is not None else None,
-        derived=derived(words, plain_number(rest[pair + 2].strip())) if words else None,
-    )

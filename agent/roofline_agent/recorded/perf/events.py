@@ -7,7 +7,6 @@ fabric, UMC), Arm Neoverse TRMs, NVIDIA Grace uncore PMU documentation.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 from . import raw as perf_raw
@@ -20,10 +19,16 @@ _BYTES = {
 }  # fmt: skip
 _SECONDS = {"msec": 1e-3, "ms": 1e-3, "ns": 1e-9, "usec": 1e-6, "us": 1e-6, "s": 1.0, "sec": 1.0}
 _JOULES = {"Joules": 1.0, "Joule": 1.0, "J": 1.0, "mJ": 1e-3, "uJ": 1e-6}
-_OTHERS = {**_BYTES, **_SECONDS, **_JOULES, "MHz": 1e6, "GHz": 1e9, "%": 0.01, "W": 1, "Watts": 1, "mW": 1e-3}
+_UNITS: dict[str, tuple[float, str]] = {
+    **{unit: (float(factor), "byte") for unit, factor in _BYTES.items()},
+    **{unit: (factor, "s") for unit, factor in _SECONDS.items()},
+    **{unit: (factor, "J") for unit, factor in _JOULES.items()},
+    "MHz": (1e6, "Hz"), "GHz": (1e9, "Hz"), "%": (0.01, "1"),
+    "W": (1.0, "W"), "Watts": (1.0, "W"), "mW": (1e-3, "W"),
+}  # fmt: skip
 
 
-class Meaning(NamedTuple):
+class EventMeaning(NamedTuple):
     """value = printed number x factor, in `unit`.
 
     family: "flops", "dram" or "". Of FLOPs, `bits` are the kinds of operation counted, in `group` (a PMU);
@@ -91,7 +96,7 @@ FLOP_EVENTS = {
 _AMD_UMASKS = {0xFF: _AMD, 0x1F: _AMD, 0x0F: _AMD}
 
 _IMC = r"(?:uncore_)?imc(?:_free_running)?(?:_\d+)?/"
-_UNITS_OF_EVENT: tuple[tuple[str, str, int], ...] = (
+_DRAM_EVENTS: tuple[tuple[str, str, int], ...] = (
     # pattern, group, bytes of one count where perf prints no unit
     (rf"{_IMC}cas_count_(?P<part>read|write)/", "cas_count", CACHE_LINE),
     (rf"{_IMC}data_(?P<part>read|write)s?/", "data", CACHE_LINE),
@@ -111,7 +116,7 @@ _UNITS_OF_EVENT: tuple[tuple[str, str, int], ...] = (
     (r"nvidia_scf_pmu_\d+/cmem_(?P<part>wr)_total_bytes/", "cmem", 1),
     (r"hisi_sccl\d+_ddrc\d+(?:_\d+)?/flux_(?P<part>rd|wr)/", "flux", 32),
 )
-_DRAM = tuple((re.compile(pattern), group, size) for pattern, group, size in _UNITS_OF_EVENT)
+_DRAM = tuple((re.compile(pattern), group, size) for pattern, group, size in _DRAM_EVENTS)
 _PARTS = {"read": "read", "rd": "read", "write": "write", "wr": "write"}
 _RAW_CAS = {
     (0x04, 0x03): "read", (0x04, 0x0F): "read", (0x04, 0x0C): "write", (0x04, 0x30): "write",
@@ -130,23 +135,23 @@ _UNCORE = re.compile(
 )
 
 
-def meaning(printed: str, unit: str, text: str = "0") -> Meaning:
+def meaning(printed: str, unit: str, text: str = "0") -> EventMeaning:
     """What the event `printed` counts. text: the number as printed; without a unit it tells the clocks'."""
     bare = without_modifiers(printed.split(" [", 1)[0]).lower()
     core = _CORE_PMU.fullmatch(bare)
     inner = core[2] if core else bare
     group = core[1] if core and core[1] != "cpu" else ""  # a PMU of its own kind of core
     for find in (_flops, _energy, _time):
-        found: Meaning | None = find(group, inner, unit, text)
+        found: EventMeaning | None = find(group, inner, unit, text)
         if found is not None:
             return found
     found = _dram(bare, unit)
     if found is not None:
         return found
-    factor, base = _base(unit)
+    factor, base = _UNITS.get(unit, (1.0, unit or "1"))
     name = without_modifiers(printed) if "/" not in printed else (inner if core else printed)
     metric = _ALIASES.get(name, name) if _PLAIN.fullmatch(name) else printed
-    return Meaning(metric, factor, base, group=group, uncore=bool(_UNCORE.match(bare)))
+    return EventMeaning(metric, factor, base, group=group, uncore=bool(_UNCORE.match(bare)))
 
 
 def flop_bits(name: str) -> int:
@@ -155,21 +160,18 @@ def flop_bits(name: str) -> int:
     return bits or _raw_flops(name)[0]
 
 
-def flop_meaning(bits: int, group: str = "") -> Meaning | None:
+def flop_meaning(bits: int, group: str = "") -> EventMeaning | None:
     """None where the kinds have different FLOPs a count, so that no factor is right."""
     kinds = [kind for bit, kind in _KINDS.items() if bits & bit]
     if not kinds or len({kind.flops for kind in kinds}) != 1:
         return None
-    precision, width = (_common(kind[at] for kind in kinds) for at in (0, 1))
-    return Meaning(f"flops.{precision}.{width}", float(kinds[0].flops), "FLOP", "flops", group, bits)
+    precisions, widths = {kind.precision for kind in kinds}, {kind.width for kind in kinds}
+    precision = kinds[0].precision if len(precisions) == 1 else "all"
+    width = kinds[0].width if len(widths) == 1 else "all"
+    return EventMeaning(f"flops.{precision}.{width}", float(kinds[0].flops), "FLOP", "flops", group, bits)
 
 
-def _common(names: object) -> str:
-    different = set(names)  # type: ignore[call-overload]
-    return str(different.pop()) if len(different) == 1 else "all"
-
-
-def _flops(group: str, inner: str, unit: str, text: str) -> Meaning | None:
+def _flops(group: str, inner: str, unit: str, text: str) -> EventMeaning | None:
     if unit:
         return None
     bits, caution = FLOP_EVENTS.get(re.sub(r"[.:]", "_", inner), 0), ""
@@ -197,14 +199,14 @@ def _raw_flops(event: str) -> tuple[int, str]:
     return 0, ""
 
 
-def _energy(group: str, inner: str, unit: str, text: str) -> Meaning | None:
+def _energy(group: str, inner: str, unit: str, text: str) -> EventMeaning | None:
     match = re.fullmatch(r"power(?:_core)?/energy-(\w+)/", inner)
     if not match or unit not in _JOULES or match[1] not in _ENERGY:
         return None
-    return Meaning(_ENERGY[match[1]], _JOULES[unit], "J", uncore=True)
+    return EventMeaning(_ENERGY[match[1]], _JOULES[unit], "J", uncore=True)
 
 
-def _time(group: str, inner: str, unit: str, text: str) -> Meaning | None:
+def _time(group: str, inner: str, unit: str, text: str) -> EventMeaning | None:
     if inner not in ("task-clock", "cpu-clock", "duration_time", "user_time", "system_time"):
         return None
     if unit and unit not in _SECONDS:
@@ -212,10 +214,10 @@ def _time(group: str, inner: str, unit: str, text: str) -> Meaning | None:
     # Without a unit whole numbers are ns; perf before 4.18 printed ms with six decimals.
     decimals = re.search(r"[.,]\d{6}$|[.,]\d{1,2}$", text)
     factor = _SECONDS[unit] if unit else (1e-3 if decimals else 1e-9)
-    return Meaning(inner, factor, "s")
+    return EventMeaning(inner, factor, "s")
 
 
-def _dram(bare: str, unit: str) -> Meaning | None:
+def _dram(bare: str, unit: str) -> EventMeaning | None:
     if unit and unit not in _BYTES:
         return None
     raw = _raw_dram(bare)
@@ -228,9 +230,9 @@ def _dram(bare: str, unit: str) -> Meaning | None:
     return None
 
 
-def _moved(group: str, part: str, factor: int) -> Meaning:
+def _moved(group: str, part: str, factor: int) -> EventMeaning:
     name = "dram_bytes" if part == "both" else f"dram_{part}_bytes"
-    return Meaning(name, float(factor), "byte", "dram", group, part=part, uncore=True)
+    return EventMeaning(name, float(factor), "byte", "dram", group, part=part, uncore=True)
 
 
 def _raw_dram(bare: str) -> tuple[str, str] | None:
@@ -244,14 +246,3 @@ def _raw_dram(bare: str) -> tuple[str, str] | None:
         return ("umc_cas_cmd", "read" if masks[1] == "1" else "write") if code[0] == 0x0A and masks else None
     part = _RAW_CAS.get(code)
     return ("raw CAS", part) if part else None
-
-
-def _base(unit: str) -> tuple[float, str]:
-    factor = _OTHERS.get(unit)
-    if factor is None:
-        return 1.0, unit or "1"
-    bases: tuple[tuple[Callable[[str], bool], str], ...] = (
-        (_BYTES.__contains__, "byte"), (_SECONDS.__contains__, "s"), (_JOULES.__contains__, "J"),
-        (("MHz", "GHz").__contains__, "Hz"), (("W", "Watts", "mW").__contains__, "W"),
-    )  # fmt: skip
-    return factor, next((base for holds, base in bases if holds(unit)), "1")

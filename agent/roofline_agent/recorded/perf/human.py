@@ -1,4 +1,4 @@
-"""Lines of `perf stat` as people read them, of any version and locale."""
+"""CsvLines of `perf stat` as people read them, of any version and locale."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from .row import (
     UNITS,
-    Derived,
-    Row,
+    PerfRow,
     derived,
     grouped_number,
     is_event,
@@ -36,16 +35,16 @@ _TIME = re.compile(
 _HEADER = re.compile(r"\s*Performance counter stats for (.*?)(?: \((\d+) runs\))?:?\s*$")
 
 
-class Header(NamedTuple):
+class StatHeader(NamedTuple):
     """What was measured: a command in quotes, 'system wide', process id '1', 'CPU(s) 0-3'."""
 
     target: str
     runs: int
 
 
-def header(line: str) -> Header | None:
+def header(line: str) -> StatHeader | None:
     match = _HEADER.match(line) if "Performance counter stats for" in line else None
-    return Header(match[1].strip(), int(match[2] or 1)) if match else None
+    return StatHeader(match[1].strip(), int(match[2] or 1)) if match else None
 
 
 def time(line: str) -> tuple[str, float] | None:
@@ -64,8 +63,8 @@ def lacks_event(line: str) -> bool:
     return bool(match) and match["rest"].strip() in UNITS  # type: ignore[index]
 
 
-def row(line: str, inside: bool) -> Row | None:
-    """The line as a Row, None where it is none.
+def row(line: str, inside: bool) -> PerfRow | None:
+    """None for a line that is no row.
 
     inside: it stands below a header of perf's, so that any word may be an event; elsewhere only what can
     hardly be anything else, for a program's own output may stand there.
@@ -91,10 +90,12 @@ def row(line: str, inside: bool) -> Row | None:
         place = f"thread {match['thread'].strip()}"
     cpus = int(match["cpus"][:9]) if match["cpus"] else None
     t_s = float(match["t"]) if match["t"] else None
-    return Row(event, text, value, unit, t_s, place, cgroup, None, percent / 100, _derived(comment), cpus)
+    metric = _COMMENT.match(comment)
+    one = derived(metric[2], float(metric[1].replace(",", "."))) if metric else None
+    return PerfRow(event, text, value, unit, t_s, place, cgroup, None, percent / 100, one, cpus)
 
 
-def is_evident(found: Row) -> bool:
+def is_evident(found: PerfRow) -> bool:
     """Whether a row that stands outside of perf's own table is perf's, not another tool's or a source's."""
     grouped = _GROUPED.fullmatch(found.text) is not None
     sure = grouped or is_mark(found.text) or is_surely_event(found.event)
@@ -107,20 +108,13 @@ def _name(text: str, inside: bool) -> tuple[str, str, str] | None:
     unit = ""
     if len(words) > 1 and words[-1] in ("(msec)", "(ms)"):
         unit, words = "msec", words[:-1]
-    elif len(words) > 1 and (words[0] in UNITS or (inside and _is_unit(words))):
+    elif len(words) > 1 and words[0] in UNITS:
         unit, words = words[0], words[1:]
+    elif inside and len(words) == 2 and is_event(words[1]) and not is_event(words[0]):
+        unit, words = words[0], words[1:]  # a unit that is not listed
     if len(words) > 1 and re.fullmatch(r"\[\w+\]", words[1]):
         words = [f"{words[0]} {words[1]}", *words[2:]]
     if not 1 <= len(words) <= 2 or not (is_event(words[0]) or (inside and may_be_event(words[0]))):
         return None
     cgroup = words[1] if len(words) == 2 else ""
     return (unit, words[0], cgroup) if not cgroup or inside or "/" in cgroup else None
-
-
-def _is_unit(words: list[str]) -> bool:
-    return len(words) == 2 and is_event(words[1]) and not is_event(words[0])
-
-
-def _derived(comment: str) -> Derived | None:
-    match = _COMMENT.match(comment)
-    return derived(match[2], float(match[1].replace(",", "."))) if match else None

@@ -1,4 +1,4 @@
-"""Lines of `perf stat -j`: one object a line, whose keys and quoting differ between versions of perf."""
+"""CsvLines of `perf stat -j`: one object a line, whose keys and quoting differ between versions of perf."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .row import Row, derived, is_mark, plain_number, scope
+from .row import PerfRow, derived, is_mark, plain_number, scope
 
 _KEYS = ('"counter-value"', '"metric-value"', '"metricgroup"', '"event-runtime"')
 _PLACES = ("cpu", "socket", "die", "cluster", "cache", "core", "node", "thread")
@@ -18,7 +18,7 @@ def is_json(line: str) -> bool:
     return "{" in line[:200] and any(key in line for key in _KEYS)
 
 
-def rows(line: str) -> Iterator[Row]:
+def rows(line: str) -> Iterator[PerfRow]:
     """The counted events of a line; rows that only derive a metric count nothing and give none."""
     fields = _fields(line)
     event = fields.get("event", "").strip()
@@ -29,7 +29,8 @@ def rows(line: str) -> Iterator[Row]:
     if value is None and not is_mark(text):
         return
     percent = plain_number(fields.get("pcnt-running", ""))
-    yield Row(
+    cpus = fields.get("aggregate-number", fields.get("counters", ""))[:9]
+    yield PerfRow(
         event,
         text,
         value,
@@ -40,7 +41,7 @@ def rows(line: str) -> Iterator[Row]:
         plain_number(fields.get("event-runtime", "")),
         percent / 100 if percent is not None else None,
         derived(fields.get("metric-unit", ""), plain_number(fields.get("metric-value", ""))),
-        int(cpus) if (cpus := _cpus(fields)).isdecimal() else None,
+        int(cpus) if cpus.isdecimal() else None,
     )
 
 
@@ -54,10 +55,6 @@ def _fields(line: str) -> dict[str, str]:
     if not isinstance(read, dict):
         return {}
     return {key: str(value) for key, value in read.items() if not isinstance(value, (dict, list))}
-
-
-def _cpus(fields: dict[str, str]) -> str:
-    return fields.get("aggregate-number", fields.get("counters", ""))[:9]
 
 
 def _place(fields: dict[str, str]) -> str:

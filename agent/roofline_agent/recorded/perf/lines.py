@@ -1,44 +1,45 @@
-"""The lines of a whole `perf stat -x` file, most of which say the same with other numbers."""
+"""The lines of a whole `perf stat -x` file, most of which differ from earlier ones in their numbers only."""
 
 from __future__ import annotations
 
-from .csv import TIME, Places, understood
-from .row import Row, plain_number
+from .csv import TIME, FieldIndices, parse
+from .row import PerfRow, plain_number
 
 _REMEMBERED = 10_000  # lines of a machine with thousands of CPUs
 _DIGITS = 30
 
 
-class Lines:
-    """The rows of one file. Lines alike but for their numbers are understood once; of the others only the
-    numbers are read. A recording of days has a few dozen different lines."""
+class CsvLines:
+    """The rows of one file. Of lines that differ in their numbers only, the first is parsed and of the others
+    just the numbers are read: a recording of days has a few dozen different lines."""
 
     def __init__(self, sep: str) -> None:
         self.sep = sep
         # By the number of fields: where numbers stand, and the rows known by the fields that are none.
-        self._forms: dict[int, tuple[Places, dict[tuple[str, ...], Row]]] = {}
+        self._forms: dict[int, tuple[FieldIndices, dict[tuple[str, ...], PerfRow]]] = {}
         self._shares: dict[str, float] = {}
         self._time = ("", 0.0)
 
-    def row(self, line: str) -> Row | None:
-        """The line as a Row, None where it is none."""
+    def row(self, line: str) -> PerfRow | None:
+        """None for a line that is no row."""
         fields = line.strip(" ").split(self.sep)
         form = self._forms.get(len(fields))
         if form is not None:
             known = form[1].get(_words(fields, form[0]))
-            again = self._again(known, fields, form[0]) if known is not None else None
-            if again is not None:
-                return again
-        found, places = understood(line, self.sep)
+            repeated = self._repeat(known, fields, form[0]) if known is not None else None
+            if repeated is not None:
+                return repeated
+        found, places = parse(line, self.sep)
         if found is not None and places is not None:
             self._learn(found, fields, places)
         return found
 
-    def _again(self, known: Row, fields: list[str], places: Places) -> Row | None:
+    def _repeat(self, known: PerfRow, fields: list[str], places: FieldIndices) -> PerfRow | None:
         """The known row with this line's numbers, None where one of them looks different."""
         text, runtime = fields[places.value], fields[places.runtime]
         coverage = self._shares.get(fields[places.runtime + 1])
-        if coverage is None or not runtime.isdecimal() or not _is_decimal(text):
+        is_number = text.isdecimal() or text.replace(".", "", 1).isdecimal()
+        if coverage is None or not runtime.isdecimal() or not is_number or len(text) >= _DIGITS:
             return None
         t_s = None
         if not places.time:
@@ -53,12 +54,12 @@ class Lines:
         if one is not None:
             printed = plain_number(fields[places.metric].strip())
             one = one._replace(printed=printed) if printed is not None else None
-        return Row(
+        return PerfRow(
             known.event, text, float(text), known.unit, t_s, known.scope, known.cgroup, float(runtime),
             coverage, one, known.cpus,
         )  # fmt: skip
 
-    def _learn(self, found: Row, fields: list[str], places: Places) -> None:
+    def _learn(self, found: PerfRow, fields: list[str], places: FieldIndices) -> None:
         metric, words = fields[places.metric].strip(), fields[places.metric + 1 :]
         whole = plain_number(metric) is not None or not any((metric, *words))
         if not whole or found.coverage is None:
@@ -71,11 +72,7 @@ class Lines:
         self._shares[fields[places.runtime + 1]] = found.coverage
 
 
-def _is_decimal(text: str) -> bool:
-    return (text.isdecimal() or text.replace(".", "", 1).isdecimal()) and len(text) < _DIGITS
-
-
-def _words(fields: list[str], places: Places) -> tuple[str, ...]:
+def _words(fields: list[str], places: FieldIndices) -> tuple[str, ...]:
     """Everything in a line but time, value, runtime, percentage and metric."""
     time, value, runtime, metric = places
     return (*fields[time + 1 : value], *fields[value + 1 : runtime], *fields[metric + 1 :])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .row import METRIC_UNITS, Derived, derived, scope
+from .row import METRIC_UNITS, DerivedMetric, derived, scope
 
 _NAMES = re.compile(r"\s{2,}")
 _NAME = re.compile(r"[A-Za-z%][\w %./-]*")
@@ -27,7 +27,7 @@ def names(line: str) -> list[str]:
     return words if sure and all(map(_NAME.fullmatch, words)) else []
 
 
-def values(line: str, columns: list[str]) -> tuple[float | None, str, list[Derived]] | None:
+def values(line: str, columns: list[str]) -> tuple[float | None, str, list[DerivedMetric]] | None:
     """Time, place and the metric of each column; None where the line does not fit the names."""
     place = _PLACE.match(line.strip())
     assert place is not None  # every part of it is optional
@@ -35,9 +35,9 @@ def values(line: str, columns: list[str]) -> tuple[float | None, str, list[Deriv
     cells = _VALUES.findall(rest)
     if len(cells) != len(columns) or _VALUES.sub("", rest).strip():
         return None
-    found: list[Derived] = []
+    found: list[DerivedMetric] = []
     for column, cell in zip(columns, cells, strict=True):
         if cell != "nan":
             printed = float(cell.replace(",", "."))
-            found.append(derived(column, printed) or Derived(column, printed, 1.0, "1", ""))
+            found.append(derived(column, printed) or DerivedMetric(column, printed, 1.0, "1", ""))
     return float(place[1]) if place[1] else None, scope(place[2] or ""), found

@@ -17,10 +17,10 @@ from . import csv as perf_csv
 from . import human as perf_human
 from . import json as perf_json
 from . import metric_only as perf_metric_only
-from .events import Meaning, meaning
-from .lines import Lines
-from .row import NOT_COUNTED, Derived, Row, is_mark
-from .run import NAME, Run
+from .events import EventMeaning, meaning
+from .lines import CsvLines
+from .row import NOT_COUNTED, DerivedMetric, PerfRow, is_mark
+from .run import NAME, PerfRun
 
 MAX_ROW = 4096  # characters; longer lines are not perf's
 _HEAD_LINES = 3000
@@ -33,7 +33,7 @@ _CACHED = 10_000
 
 def sniff(head: str) -> int:
     """100 for a row in JSON, 90 below perf's own header, less for rows that stand alone."""
-    best, inside, told, before = 0, False, False, ""
+    best, inside, has_separator, before = 0, False, False, ""
     for line in head.split("\n")[:_HEAD_LINES]:
         if len(line) > MAX_ROW:
             continue
@@ -47,15 +47,15 @@ def sniff(head: str) -> int:
             inside, best = True, max(best, 70)
         elif row := perf_human.row(line, inside):
             best = max(best, 90 if inside else 60 if perf_human.is_evident(row) else 0)
-        elif best < 80 and not told and (told := bool(perf_csv.separator(line))):
-            best = 80
+        elif best < 80 and not has_separator and perf_csv.separator(line):
+            best, has_separator = 80, True
     return best
 
 
 def read(text: Text, found: Collector) -> None:
     """Counters of every row, and the run as a point where its FLOPs, bytes or time are known."""
     found.tool = "perf stat"
-    reader = _Reader(text, found)
+    reader = _PerfReader(text, found)
     # STREAM is often what perf stat measured, and prints into the same file.
     results = stream.Reader(text, found) if stream.sniff(text.head) > 50 else None
     for line in text.lines():
@@ -69,18 +69,20 @@ def read(text: Text, found: Collector) -> None:
         found.version = ""  # STREAM's, not perf's
 
 
-class _Reader:
+class _PerfReader:
+    """Takes the lines of one file in order."""
+
     def __init__(self, text: Text, found: Collector) -> None:
         self.text = text
         self.found = found
-        self.lines: Lines | None = None  # once a line told the separator
+        self.lines: CsvLines | None = None  # once a line showed the separator
         self.columns: list[str] = []  # of a table of metrics alone
         self.inside = False
         self.unfinished = ""  # a line whose event stands on the next
-        self.run = Run()
-        self.done: list[Run] = []
+        self.run = PerfRun()
+        self.done: list[PerfRun] = []
         self.skipped = 0
-        self._seen: dict[tuple[str, str, str, str, str], tuple[Meaning, str]] = {}
+        self._seen: dict[tuple[str, str, str, str, str], tuple[EventMeaning, str]] = {}
 
     def line(self, line: str) -> None:
         if "\x1b" in line:
@@ -100,14 +102,18 @@ class _Reader:
         elif perf_json.is_json(line):
             for row in perf_json.rows(line):
                 self._take(row)
-        elif not self._header(line) and not self._time(line):
+        elif head := perf_human.header(line):
+            self.inside = True
+            if self.run.last_s is None or self.run.elapsed_s is not None:
+                self._next_run(PerfRun(head.target, head.runs))
+        elif not self._time(line):
             self._row(line)
 
     def _started(self, line: str) -> None:
         match = _STARTED.match(line)
         if not match or match[1] not in _MONTHS:
             return
-        self._next_run(Run())
+        self._next_run(PerfRun())
         try:
             day, hour, minute, second = map(int, match.group(2, 3, 4, 5))
             started = datetime(int(match[6]), _MONTHS.index(match[1]) + 1, day, hour, minute, second)
@@ -118,17 +124,7 @@ class _Reader:
         if self.found.started_ns is None:
             self.found.started_ns = stamp
 
-    def _header(self, line: str) -> bool:
-        head = perf_human.header(line)
-        if head is None:
-            return False
-        self.inside = True
-        if self.run.last_s is not None and self.run.elapsed_s is None:
-            return True
-        self._next_run(Run(head.target, head.runs))
-        return True
-
-    def _next_run(self, run: Run) -> None:
+    def _next_run(self, run: PerfRun) -> None:
         if self.run.rows or self.run.elapsed_s is not None:
             self.done.append(self.run)
         elif not run.target:
@@ -156,7 +152,7 @@ class _Reader:
         elif self.inside and self._metrics_only(line):
             return
         elif self.lines is None and (sep := perf_csv.separator(line)):
-            self.lines = Lines(sep)
+            self.lines = CsvLines(sep)
             self.line(line)
 
     def _metrics_only(self, line: str) -> bool:
@@ -170,14 +166,19 @@ class _Reader:
             self._derived(one, where or self._whole(None), None, t_s)
         return True
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: PerfRow) -> None:
         if row.t_s is None and self.run.last_s is not None:
             self.skipped += 1  # sums that follow the intervals
             return
         if row.t_s is not None and self.run.last_s is not None and row.t_s < self.run.last_s - 0.5:
-            self._next_run(Run(self.run.target))
-        means, where = self._known(row)
-        value, coverage = _judge(row)
+            self._next_run(PerfRun(self.run.target))
+        means, where = self._meaning(row)
+        value, coverage = row.value, row.coverage
+        if value is None:
+            # What was not counted has no coverage, whatever percentage perf prints beside it.
+            coverage = 0.0 if row.text == NOT_COUNTED else None
+        elif row.runtime_ns == 0 and value == 0:
+            value, coverage = None, 0.0  # a counter that never ran counted nothing, not zero
         base = value * means.factor if value is not None else None
         self.run.add(row, means, base, self.found, self.text.line)
         if means.caution:
@@ -191,7 +192,7 @@ class _Reader:
         if row.derived is not None:
             self._derived(row.derived, where, coverage, row.t_s)
 
-    def _derived(self, one: Derived, where: str, coverage: float | None, t_s: float | None) -> None:
+    def _derived(self, one: DerivedMetric, where: str, coverage: float | None, t_s: float | None) -> None:
         self.found.counters.append(
             Counter(
                 one.name, one.name, one.printed * one.factor, one.unit, where, coverage, t_s, "gauge",
@@ -199,24 +200,23 @@ class _Reader:
             )
         )  # fmt: skip
 
-    def _known(self, row: Row) -> tuple[Meaning, str]:
+    def _meaning(self, row: PerfRow) -> tuple[EventMeaning, str]:
         """What the row's event means and where it was counted."""
-        # Only clocks without a unit need the number's look, and one file prints them alike.
+        # The number's form matters for clocks without a unit alone, and one file prints them alike.
         key = (row.event, row.unit, row.scope, row.cgroup, self.run.target)
         known = self._seen.get(key)
         if known is None:
             means = meaning(row.event, row.unit, row.text)
-            known = means, self._scope(row, means)
+            where = row.scope or self._whole(means)
+            if row.cgroup:
+                where = f"{where}, cgroup {row.cgroup}" if where else f"cgroup {row.cgroup}"
+            known = means, where
             if len(self._seen) < _CACHED and not is_mark(row.text):
                 self._seen[key] = known
         return known
 
-    def _scope(self, row: Row, means: Meaning) -> str:
-        where = row.scope or self._whole(means)
-        return ", ".join(part for part in (where, f"cgroup {row.cgroup}" if row.cgroup else "") if part)
-
-    def _whole(self, means: Meaning | None) -> str:
-        """Of a row that names no place: uncore counters speak for the node, others for what was measured."""
+    def _whole(self, means: EventMeaning | None) -> str:
+        """The scope of a row that names no place: the node for uncore counters, else what was measured."""
         target = self.run.target
         if (means and means.uncore) or target.strip("'") == "system wide":
             return "node"
@@ -230,7 +230,13 @@ class _Reader:
         if self.skipped:
             self.found.facts["summary_rows_skipped"] = self.skipped
         if len(runs) > 1:
-            self._several(runs)
+            self.found.warn(
+                f"{len(runs)} recordings in one file: each is a kernel of its own, not one whole run"
+            )
+            for at, run in enumerate(runs, 1):
+                point = run.kernel(f"run {at} {run.target}".strip(), self.found)
+                if point is not None:
+                    self.found.kernel(point)
             return
         for run in runs:
             self.found.run = run.kernel(NAME, self.found)
@@ -240,19 +246,3 @@ class _Reader:
                 self.found.facts["command"] = run.target.strip("'") if quoted else run.target
             if run.runs > 1:
                 self.found.facts["runs"] = run.runs
-
-    def _several(self, runs: list[Run]) -> None:
-        self.found.warn(f"{len(runs)} recordings in one file: each is a kernel of its own, not one whole run")
-        for at, run in enumerate(runs, 1):
-            point = run.kernel(f"run {at} {run.target}".strip(), self.found)
-            if point is not None:
-                self.found.kernel(point)
-
-
-def _judge(row: Row) -> tuple[float | None, float | None]:
-    """Value and coverage. What was not counted has none, whatever percentage perf prints beside it."""
-    if row.value is None:
-        return None, 0.0 if row.text == NOT_COUNTED else None
-    if row.runtime_ns == 0 and row.value == 0:
-        return None, 0.0  # a counter that never ran counted nothing, not zero
-    return row.value, row.coverage

@@ -45,7 +45,7 @@ METRIC_UNITS = {
 _SCOPE = re.compile(r"(S\d+(?:-[A-Z]\w*)*|N\d+|D\d+|CPU\s*\d+)$")
 
 
-class Derived(NamedTuple):
+class DerivedMetric(NamedTuple):
     """A metric that perf computed from what it counted: value = printed x factor, in unit."""
 
     name: str
@@ -55,7 +55,7 @@ class Derived(NamedTuple):
     printed_unit: str
 
 
-class Row(NamedTuple):
+class PerfRow(NamedTuple):
     """value None: `text` says why. coverage: the printed share of the time it was counted, 0..1."""
 
     event: str
@@ -67,7 +67,7 @@ class Row(NamedTuple):
     cgroup: str = ""
     runtime_ns: float | None = None
     coverage: float | None = None
-    derived: Derived | None = None
+    derived: DerivedMetric | None = None
     cpus: int | None = None  # how many a row puts together
 
 
@@ -166,7 +166,7 @@ def _float(text: str, negative: bool) -> float | None:
     return -value if negative else value
 
 
-def derived(words: str, printed: float | None) -> Derived | None:
+def derived(words: str, printed: float | None) -> DerivedMetric | None:
     """A derived metric from the words behind its number; None where it is a mere rate of its own row.
 
     Only one word is a name (DRAM_BW_Use, GFLOPs); "insn per cycle" or "M/sec" restate the row.
@@ -174,7 +174,7 @@ def derived(words: str, printed: float | None) -> Derived | None:
     name, unit = _metric_name(words)
     if not name or printed is None:
         return None
-    return Derived(name, printed, *METRIC_UNITS.get(unit, (1.0, unit or "1")), unit)
+    return DerivedMetric(name, printed, *METRIC_UNITS.get(unit, (1.0, unit or "1")), unit)
 
 
 @lru_cache(maxsize=4096)

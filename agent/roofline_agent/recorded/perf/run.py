@@ -1,6 +1,6 @@
 """Sums up one run of `perf stat` to one point of the roofline: FLOPs, DRAM bytes, seconds.
 
-A sum is given only where everything that belongs to it was counted; else the reason is said.
+A sum is given only where everything that belongs to it was counted; else a warning gives the reason.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from ..collect import Collector
 from ..recording import Kernel
-from .events import Meaning, flop_meaning
-from .row import Row
+from .events import EventMeaning, flop_meaning
+from .row import PerfRow
 
 NAME = "(whole run)"
 _HYBRID = ("cpu_core", "cpu_atom", "cpu_lowpower")
@@ -19,7 +19,7 @@ _CHANNELS = 8  # memory channels of a Zen 2 or 3 server, each with an event of i
 _WIDTHS = ("scalar", "128", "256")
 
 
-class _Sum:
+class _EventSum:
     """What one event, or several that add up, counted in all."""
 
     def __init__(self) -> None:
@@ -33,21 +33,21 @@ class _Sum:
             self.total += value
 
 
-class Run:
+class PerfRun:
     """One run; `add` everything counted in it, then `close`."""
 
     def __init__(self, target: str = "", runs: int = 1) -> None:
         self.target = target
         self.runs = runs
         self.rows = 0
-        self.elapsed_s: float | None = None  # as perf says in a line of its own
+        self.elapsed_s: float | None = None  # as perf prints in a line of its own
         self.last_s: float | None = None  # the latest interval
         self.duration_s: float | None = None  # the event duration_time
         # How long a memory controller was counted: as long as the run, for it belongs to no process.
         self.enabled_s: float | None = None
-        self.amx = False
-        self._flops: defaultdict[tuple[str, int], _Sum] = defaultdict(_Sum)
-        self._dram: defaultdict[tuple[str, str], _Sum] = defaultdict(_Sum)
+        self.has_amx = False
+        self._flops: defaultdict[tuple[str, int], _EventSum] = defaultdict(_EventSum)
+        self._dram: defaultdict[tuple[str, str], _EventSum] = defaultdict(_EventSum)
         self._counted_on: dict[str, int] = {}  # hybrid PMU -> its events that counted
         self._seen: set[tuple[str, str, str]] = set()  # of the current reading
         self._unnamed_twice = False
@@ -55,7 +55,9 @@ class Run:
         self._cgroups: set[str] = set()
         self._coverage = 1.0
 
-    def add(self, row: Row, means: Meaning, value: float | None, found: Collector, line: int) -> None:
+    def add(
+        self, row: PerfRow, means: EventMeaning, value: float | None, found: Collector, line: int
+    ) -> None:
         """Take in one row; value in means.unit."""
         self.rows += 1
         if row.t_s is not None and row.t_s != self.last_s:
@@ -64,38 +66,17 @@ class Run:
         if value is not None and means.group in _HYBRID:
             self._counted_on[means.group] = self._counted_on.get(means.group, 0) + 1
         if not means.family:
-            self._note(row, means, value)
-        elif row.cpus == 0 and value is None:
+            if means.metric == "duration_time" and value is not None:
+                self.duration_s = value if row.t_s is None else (self.duration_s or 0.0) + value
+            elif value and means.metric.startswith("exe.amx_busy"):
+                self.has_amx = True
+            return
+        if row.cpus == 0 and value is None:
             return  # no CPU of this part has that counter: nothing is missing
-        else:
-            if means.family == "dram" and row.t_s is None and row.runtime_ns and row.coverage:
-                self.enabled_s = max(self.enabled_s or 0.0, row.runtime_ns / row.coverage / 1e9)
-            if self._is_new(row, means, found, line):
-                self._sum(row, means, value)
-
-    def _note(self, row: Row, means: Meaning, value: float | None) -> None:
-        """What events that are in no sum say of the run."""
-        if means.metric == "duration_time" and value is not None:
-            self.duration_s = value if row.t_s is None else (self.duration_s or 0.0) + value
-        elif value and means.metric.startswith("exe.amx_busy"):
-            self.amx = True
-
-    def note_time(self, t_s: float | None) -> None:
-        """An interval ended."""
-        self.last_s = t_s if t_s is not None else self.last_s
-
-    def _is_new(self, row: Row, means: Meaning, found: Collector, line: int) -> bool:
-        """The same event in two groups counts the same thing twice (intel/PerfSpect, pull request 565)."""
-        key = (row.scope, row.cgroup, row.event)
-        if key not in self._seen:
-            self._seen.add(key)
-            return True
-        if means.family == "dram" and "/" not in row.event and "[" not in row.event:
-            self._unnamed_twice = True  # one row for each memory controller, or the same again: no telling
-        found.warn(f"{row.event} stands there more than once for the same place; taken once in the sum", line)
-        return False
-
-    def _sum(self, row: Row, means: Meaning, value: float | None) -> None:
+        if means.family == "dram" and row.t_s is None and row.runtime_ns and row.coverage:
+            self.enabled_s = max(self.enabled_s or 0.0, row.runtime_ns / row.coverage / 1e9)
+        if not self._is_new(row, means, found, line):
+            return
         if row.cgroup and len(self._cgroups) < 1000:
             self._cgroups.add(row.cgroup)
         if value is not None and row.coverage and row.coverage < self._coverage:
@@ -107,38 +88,58 @@ class Run:
             if means.group == "data_controller":
                 self._channels.add(row.event)
 
+    def note_time(self, t_s: float | None) -> None:
+        """An interval ended."""
+        self.last_s = t_s if t_s is not None else self.last_s
+
+    def _is_new(self, row: PerfRow, means: EventMeaning, found: Collector, line: int) -> bool:
+        """The same event in two groups counts the same thing twice (intel/PerfSpect, pull request 565)."""
+        key = (row.scope, row.cgroup, row.event)
+        if key not in self._seen:
+            self._seen.add(key)
+            return True
+        if means.family == "dram" and "/" not in row.event and "[" not in row.event:
+            self._unnamed_twice = True  # one row for each memory controller, or the same again: no telling
+        found.warn(f"{row.event} stands there more than once for the same place; taken once in the sum", line)
+        return False
+
     @property
     def time_s(self) -> float | None:
         known = (self.elapsed_s, self.duration_s, self.last_s)
         return next((t for t in known if t), None)
 
     def kernel(self, name: str, found: Collector) -> Kernel | None:
-        """The run as a point, None where nothing is known of it; the collector is told what is missing."""
+        """The run as a point, None where nothing is known of it; warns of what is missing."""
         flops, precision = self._all_flops(found)
         moved = self._all_dram(found)
         time_s = self.time_s or (self.enabled_s if moved is not None else None)
         if time_s is None and flops is None and moved is None:
             return None
-        notes = [f"multiplexed: counted {int(self._coverage * 100)} % of the time or more"] * (
-            self._coverage < 1
-        )
-        notes += [f"mean of {self.runs} runs"] * (self.runs > 1)
-        notes += ["AMX FLOPs are missing"] * self.amx
+        notes: list[str] = []
+        if self._coverage < 1:
+            notes.append(f"multiplexed: counted {int(self._coverage * 100)} % of the time or more")
+        if self.runs > 1:
+            notes.append(f"mean of {self.runs} runs")
+        if self.has_amx:
+            notes.append("AMX FLOPs are missing")
         levels = {"dram": moved} if moved is not None else {}
         return Kernel(name, 1, time_s, flops, levels, precision, "; ".join(notes))
 
     def _all_flops(self, found: Collector) -> tuple[float | None, str]:
-        if self.amx:
+        if self.has_amx:
             found.warn("exe.amx_busy > 0: AMX was at work and no event counts its FLOPs; they are incomplete")
         if not self._flops:
             return None, ""
-        if _nested(self._cgroups):
+        cgroups = sorted(name.strip("/") for name in self._cgroups)
+        if any(b.startswith(a + "/") or not a for a, b in pairwise(cgroups)):
             found.warn("some cgroups lie in others: their FLOPs cannot be added up")
             return None, ""
-        chosen: dict[tuple[str, int], _Sum] = {}
+        chosen: dict[tuple[str, int], _EventSum] = {}
         for (group, bits), one in sorted(self._flops.items(), key=lambda pair: -pair[0][1].bit_count()):
-            taken = any(group == other and bits & done for other, done in chosen)
-            if taken or self._never_ran(group, one, found):
+            if any(group == other and bits & done for other, done in chosen):
+                continue
+            if group in _HYBRID and self._counted_on and group not in self._counted_on:
+                found.warn(f"no event of {group} was counted: taken as if nothing ran there")
                 continue
             chosen[group, bits] = one
         missing = [name for (_, bits), one in chosen.items() if one.missing and (name := _metric(bits))]
@@ -154,23 +155,14 @@ class Run:
         most = max(by_precision, key=by_precision.__getitem__) if total else ""
         return total, "" if most == "all" else most
 
-    def _never_ran(self, group: str, one: _Sum, found: Collector) -> bool:
-        if group not in _HYBRID or group in self._counted_on or not self._counted_on:
-            return False
-        found.warn(f"no event of {group} was counted: taken as if nothing ran there")
-        return True
-
-    def _warn_of_gaps(self, chosen: dict[tuple[str, int], _Sum], found: Collector) -> None:
+    def _warn_of_gaps(self, chosen: dict[tuple[str, int], _EventSum], found: Collector) -> None:
         names = {_metric(bits) for _, bits in chosen}
+        if any(name.startswith("flops.all.") for name in names):
+            return
         for precision in ("f64", "f32"):
-            mine = {name.split(".")[2] for name in names if name.startswith(f"flops.{precision}.")}
-            gaps = [width for width in _WIDTHS if width not in mine]
-            if (
-                mine
-                and gaps
-                and "all" not in mine
-                and not any(name.startswith("flops.all.") for name in names)
-            ):
+            counted = {name.split(".")[2] for name in names if name.startswith(f"flops.{precision}.")}
+            gaps = [width for width in _WIDTHS if width not in counted]
+            if counted and gaps and "all" not in counted:
                 found.warn(
                     f"no event counted {precision} operations of width {', '.join(gaps)}: "
                     f"FLOPs are a lower bound"
@@ -178,7 +170,7 @@ class Run:
 
     def _all_dram(self, found: Collector) -> float | None:
         groups = sorted({group for group, _ in self._dram})
-        whole = {group: moved for group in groups if (moved := self._group(group, found)) is not None}
+        whole = {group: moved for group in groups if (moved := self._dram_of(group, found)) is not None}
         if len(whole) > 1:
             found.warn(f"DRAM traffic is counted by {', '.join(whole)}; the run has that of {min(whole)}")
         if self._unnamed_twice and whole:
@@ -186,7 +178,7 @@ class Run:
             return None
         return whole[min(whole)] if whole else None
 
-    def _group(self, group: str, found: Collector) -> float | None:
+    def _dram_of(self, group: str, found: Collector) -> float | None:
         parts = {part: one for (other, part), one in self._dram.items() if other == group}
         if any(one.missing for one in parts.values()):
             found.warn(f"{group}: some rows were not counted; the run has no DRAM bytes from it")
@@ -204,8 +196,3 @@ class Run:
 def _metric(bits: int) -> str:
     means = flop_meaning(bits)
     return means.metric if means else ""
-
-
-def _nested(cgroups: set[str]) -> bool:
-    ordered = sorted(name.strip("/") for name in cgroups)
-    return any(b.startswith(a + "/") or not a for a, b in pairwise(ordered))
