@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from ..recorded.collect import Collector
 from ..recorded.errors import RecordedError
-from ..recorded.ncu.aside import Aside
-from ..recorded.ncu.metrics import Values
+from ..recorded.ncu.metrics import LaunchMetrics
+from ..recorded.ncu.other_lines import OtherLines
 from ..recorded.ncu.table import launches
 from ..recorded.text import Text
 from . import command, diagnosis, session
@@ -72,7 +72,7 @@ def asked(known: Iterable[str]) -> tuple[str, ...]:
     return (TIME, *dict.fromkeys([limit.counter + PEAK for limit in limits] + clocks))
 
 
-def ceilings(values: Values, capability: str) -> Iterator[Sustained]:
+def ceilings(values: LaunchMetrics, capability: str) -> Iterator[Sustained]:
     """Of one profiled launch. One whose peak or clock is not there is left out."""
     limits = [*LIMITS, _V100] if capability == "7.0" else LIMITS
     best: dict[str, Sustained] = {}
@@ -105,8 +105,8 @@ def ask(environ: Mapping[str, str], proc: str = "/proc", root: str = "/") -> lis
 def read(log: Path) -> Iterator[Sustained]:
     """Of the first launch in ncu's table."""
     with contextlib.closing(Collector()) as found:
-        aside = Aside(found, lambda line, number: None)
+        aside = OtherLines(found, lambda line, number: None)
         with contextlib.suppress(OSError, RecordedError), log.open("rb") as stream:
             for printed in launches(Text(log.name, stream), found, lambda name: True, aside):
-                yield from ceilings(Values(printed.metrics), printed.cc)
+                yield from ceilings(LaunchMetrics(printed.metrics), printed.cc)
                 return

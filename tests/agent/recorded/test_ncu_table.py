@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from roofline_agent.recorded.ncu import reader as ncu
-from roofline_agent.recorded.ncu.aside import PERMISSION
+from roofline_agent.recorded.ncu.other_lines import PERMISSION
 
 from .gpu_pages import HEADER, read_text, rows
 

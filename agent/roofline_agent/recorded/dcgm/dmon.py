@@ -6,13 +6,14 @@ has put before each line (`| ts`), else none, and are kept in the order of the f
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from datetime import datetime
 
 from ..collect import Collector
 from ..recording import Counter
-from .fields import Field, field
+from .fields import DcgmField, field
 
 _STAMP = r"\s*(?:\[?(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\]?,?\s+)?"
 _HEADER = re.compile(_STAMP + r"#\s?Entity\s+(?P<names>\S.*)")
@@ -58,30 +59,30 @@ _NAMES = {
 def read_lines(lines: Iterable[tuple[str, int]], found: Collector) -> None:
     """lines: with their numbers. Adds a counter for each value; "N/A" is a counter without one."""
     found.tool = "dcgmi dmon"
-    table = _Table(found)
+    table = _DmonTable(found)
     for line, number in lines:
         table.add(line[:MAX_LINE], number)
-    table.tell()
+    table.warn()
 
 
-class _Table:
+class _DmonTable:
     def __init__(self, found: Collector) -> None:
         self._found = found
         self._names: list[str] = []
         self._gpu = ""  # MIG parts stand below theirs
         self._zero: datetime | None = None
         self._seen: set[str] = set()  # entities that had a row without a time
-        self._again = False
+        self._has_repeated = False
         self._profiled = self._active = False
 
     def add(self, line: str, number: int) -> None:
         header = _HEADER.fullmatch(line.rstrip())
         if header:
             self._names = header["names"].split()
-        elif (row := _ROW.fullmatch(line.rstrip())) and self._names:
-            self._row(row, number)
-
-    def _row(self, row: re.Match[str], number: int) -> None:
+            return
+        row = _ROW.fullmatch(line.rstrip())
+        if not row or not self._names:
+            return
         values = row["values"].split()
         if len(values) != len(self._names):
             self._found.warn("row with another number of values than its header; it is left out", number)
@@ -92,9 +93,13 @@ class _Table:
             self._value(field(_NAMES.get(name, name)), name, printed, scope, t_s, number)
 
     def _value(
-        self, known: Field, name: str, printed: str, scope: str, t_s: float | None, number: int
+        self, known: DcgmField, name: str, printed: str, scope: str, t_s: float | None, number: int
     ) -> None:
-        shown = _number(printed)
+        shown: float | None = None
+        with contextlib.suppress(ValueError):
+            shown = float(printed) if "_" not in printed else None
+        if shown is not None and not abs(shown) < 1e300:
+            shown = None
         value = None if shown is None else shown * known.scale
         self._found.counters.append(
             Counter(
@@ -120,7 +125,7 @@ class _Table:
 
     def _time(self, stamp: str | None, scope: str) -> float | None:
         if stamp is None:
-            self._again = self._again or scope in self._seen
+            self._has_repeated = self._has_repeated or scope in self._seen
             self._seen.add(scope)
             return None
         try:
@@ -130,16 +135,8 @@ class _Table:
         self._zero = self._zero or at
         return (at - self._zero).total_seconds()
 
-    def tell(self) -> None:
-        if self._again:
+    def warn(self) -> None:
+        if self._has_repeated:
             self._found.warn("dcgmi dmon prints no times: its readings are kept in their order")
         if self._profiled and not self._active:
             self._found.warn("every profiling field is 0: on a GPU that was busy they were not measured")
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text) if "_" not in text else None
-    except ValueError:
-        return None
-    return value if value is not None and abs(value) < 1e300 else None

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 
-class Field(NamedTuple):
-    """value in `unit` = printed value x scale; fraction: it lies between 0 and 1; note: said as a warning."""
+class DcgmField(NamedTuple):
+    """value in `unit` = printed value x scale; fraction: it lies between 0 and 1; note: a warning to give."""
 
     metric: str
     unit: str = "1"
@@ -23,24 +23,24 @@ class Field(NamedTuple):
     note: str = ""
 
 
-def _share(metric: str) -> Field:
-    return Field(metric, fraction=True)
+def _share(metric: str) -> DcgmField:
+    return DcgmField(metric, fraction=True)
 
 
-def _percent(metric: str) -> Field:
-    return Field(metric, "1", 0.01, "gauge", "%", True)
+def _percent(metric: str) -> DcgmField:
+    return DcgmField(metric, "1", 0.01, "gauge", "%", True)
 
 
-def _mib(metric: str) -> Field:
-    return Field(metric, "byte", 2.0**20, "gauge", "MiB")
+def _mib(metric: str) -> DcgmField:
+    return DcgmField(metric, "byte", 2.0**20, "gauge", "MiB")
 
 
-def _mhz(metric: str) -> Field:
-    return Field(metric, "Hz", 1e6, "gauge", "MHz")
+def _mhz(metric: str) -> DcgmField:
+    return DcgmField(metric, "Hz", 1e6, "gauge", "MHz")
 
 
-def _rate(metric: str) -> Field:
-    return Field(metric, "byte/s", 1.0, "gauge", "byte/s")
+def _rate(metric: str) -> DcgmField:
+    return DcgmField(metric, "byte/s", 1.0, "gauge", "byte/s")
 
 
 _FIELDS = {
@@ -60,16 +60,16 @@ _FIELDS = {
     "PROF_PCIE_RX_BYTES": _rate("gpu.pcie_rx_bytes"),
     "PROF_NVLINK_TX_BYTES": _rate("gpu.nvlink_tx_bytes"),
     "PROF_NVLINK_RX_BYTES": _rate("gpu.nvlink_rx_bytes"),
-    "PROF_PCIE_TX_BYTES_TOTAL": Field("gpu.pcie_tx_total_bytes", "byte", kind="total"),
-    "PROF_PCIE_RX_BYTES_TOTAL": Field("gpu.pcie_rx_total_bytes", "byte", kind="total"),
+    "PROF_PCIE_TX_BYTES_TOTAL": DcgmField("gpu.pcie_tx_total_bytes", "byte", kind="total"),
+    "PROF_PCIE_RX_BYTES_TOTAL": DcgmField("gpu.pcie_rx_total_bytes", "byte", kind="total"),
     "DEV_GPU_UTIL": _percent("gpu.utilization"),
     "DEV_MEM_COPY_UTIL": _percent("gpu.memory_utilization"),
     "DEV_ENC_UTIL": _percent("gpu.encoder_utilization"),
     "DEV_DEC_UTIL": _percent("gpu.decoder_utilization"),
-    "DEV_POWER_USAGE": Field("gpu.power_watts", "W", 1.0, "gauge", "W"),
-    "DEV_POWER_USAGE_INSTANT": Field("gpu.power_instant_watts", "W", 1.0, "gauge", "W"),
-    "DEV_POWER_MGMT_LIMIT": Field("gpu.power_limit_watts", "W", 1.0, "gauge", "W"),
-    "DEV_TOTAL_ENERGY_CONSUMPTION": Field("gpu.energy_joules", "J", 1e-3, "total", "mJ"),
+    "DEV_POWER_USAGE": DcgmField("gpu.power_watts", "W", 1.0, "gauge", "W"),
+    "DEV_POWER_USAGE_INSTANT": DcgmField("gpu.power_instant_watts", "W", 1.0, "gauge", "W"),
+    "DEV_POWER_MGMT_LIMIT": DcgmField("gpu.power_limit_watts", "W", 1.0, "gauge", "W"),
+    "DEV_TOTAL_ENERGY_CONSUMPTION": DcgmField("gpu.energy_joules", "J", 1e-3, "total", "mJ"),
     "DEV_SM_CLOCK": _mhz("gpu.sm_clock_hz"),
     "DEV_MEM_CLOCK": _mhz("gpu.memory_clock_hz"),
     "DEV_VIDEO_CLOCK": _mhz("gpu.video_clock_hz"),
@@ -82,10 +82,10 @@ _FIELDS = {
     "DEV_FB_TOTAL": _mib("gpu.memory_total_bytes"),
     "DEV_FB_RESERVED": _mib("gpu.memory_reserved_bytes"),
     "DEV_FB_USED_PERCENT": _share("gpu.memory_used_share"),
-    "DEV_GPU_TEMP": Field("gpu.temperature", "degC", 1.0, "gauge", "degC"),
-    "DEV_MEMORY_TEMP": Field("gpu.memory_temperature", "degC", 1.0, "gauge", "degC"),
-    "DEV_PCIE_REPLAY_COUNTER": Field("gpu.pcie_replays", kind="total"),
-    "DEV_XID_ERRORS": Field("gpu.last_xid"),
+    "DEV_GPU_TEMP": DcgmField("gpu.temperature", "degC", 1.0, "gauge", "degC"),
+    "DEV_MEMORY_TEMP": DcgmField("gpu.memory_temperature", "degC", 1.0, "gauge", "degC"),
+    "DEV_PCIE_REPLAY_COUNTER": DcgmField("gpu.pcie_replays", kind="total"),
+    "DEV_XID_ERRORS": DcgmField("gpu.last_xid"),
 }
 # DCGM 4.6 renamed fields, with the same meaning and unit (dcgm_fields.h).
 _RENAMED = {
@@ -144,19 +144,17 @@ _STATED = {
 
 
 @lru_cache(maxsize=4096)
-def field(name: str, kind: str = "", help_text: str = "") -> Field:
+def field(name: str, kind: str = "", help_text: str = "") -> DcgmField:
     """What the series `name` means; kind and help_text: of its TYPE and HELP lines, "" without them."""
     key = re.sub(r"^DCGM_(FI_)?", "", name.upper())
     key = key.removesuffix("_TOTAL") if key not in _FIELDS and key.removesuffix("_TOTAL") in _FIELDS else key
     known = _FIELDS.get(_OLD.get(key, _RENAMED.get(key, key)))
     if known is None:
-        return _stated(name, kind, help_text)
+        unit = re.search(r"\((?:in )?([A-Za-z%]+)\)", help_text)
+        base, scale = _STATED.get(unit[1].lower(), ("1", 1.0)) if unit else ("1", 1.0)
+        return DcgmField(
+            name, base, scale, "total" if kind == "counter" else "gauge", unit[1] if unit else ""
+        )
     if known.unit == "byte/s" and kind == "counter":
         return known._replace(note=f"{known.metric}: called a counter, but DCGM gives bytes a second here")
     return known
-
-
-def _stated(name: str, kind: str, help_text: str) -> Field:
-    unit = re.search(r"\((?:in )?([A-Za-z%]+)\)", help_text)
-    base, scale = _STATED.get(unit.group(1).lower(), ("1", 1.0)) if unit else ("1", 1.0)
-    return Field(name, base, scale, "total" if kind == "counter" else "gauge", unit.group(1) if unit else "")

@@ -7,14 +7,14 @@ Values that DCGM uses to say "blank", "not found", "not supported" and "no permi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..collect import Collector
 from ..recording import Counter
 from ..text import Text
 from . import dmon
-from .fields import Field, field
+from .fields import field
 
 MAX_SERIES = 1_000_000
 MILLISECONDS = (
@@ -34,7 +34,7 @@ _BLANKS = ("blank", "not found", "not supported", "no permission")  # dcgm_field
 _BLANK_BASES = (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 140737488355328)  # INT32, INT64, FP64
 
 
-class _Sample(NamedTuple):
+class _Series(NamedTuple):
     name: str
     labels: Mapping[str, str]
     value: str
@@ -55,7 +55,7 @@ def read(text: Text, found: Collector) -> None:
     exposition = _Exposition(found)
     for line in text.lines():
         exposition.add(line, text.line)
-    exposition.tell()
+    exposition.end()
 
 
 class _Exposition:
@@ -89,13 +89,29 @@ class _Exposition:
         else:
             self._counter(sample, number)
 
-    def _counter(self, sample: _Sample, line: int) -> None:
+    def _counter(self, sample: _Series, line: int) -> None:
         known = field(sample.name, self._type.get(sample.name, ""), self._help.get(sample.name, ""))
         scope = self._scope(sample.labels)
-        value = self._value(sample, line)
-        printed = None if blank(sample.value) else _number(sample.value)
-        if sample.at_s is None:
-            self._say_if_again(sample.name, scope, line)
+        reason = blank(sample.value)
+        value = None if reason else _number(sample.value)
+        if reason:
+            self._found.warn(f"{sample.name}: DCGM says {reason}; it has no value", line)
+        elif value is None:
+            self._found.warn(f"{sample.name}: {sample.value} is no value", line)
+
+        t_s: float | None = None
+        if sample.at_s is not None:
+            if self._zero_s is None:
+                self._zero_s = sample.at_s
+                self._found.started_ns = round(sample.at_s * 1000) * 1_000_000
+            t_s = sample.at_s - self._zero_s
+        elif (sample.name, scope) in self._seen:
+            self._found.warn(
+                "series stand in the file more than once without a time: they are kept in its order", line
+            )
+        elif len(self._seen) < MAX_SERIES:
+            self._seen.add((sample.name, scope))
+
         self._found.counters.append(
             Counter(
                 known.metric,
@@ -103,54 +119,25 @@ class _Exposition:
                 None if value is None else value * known.scale,
                 known.unit,
                 scope,
-                t_s=self._since_zero(sample.at_s),
+                t_s=t_s,
                 kind=known.kind,
-                printed=printed,
+                printed=value,
                 printed_unit=known.printed_unit,
             )
         )
-        self._check(known, value, line)
-        if "_PROF_" in sample.name and value is not None:
-            self._profiled = True
-            self._active |= value != 0
-
-    def _value(self, sample: _Sample, line: int) -> float | None:
-        why = blank(sample.value)
-        if why:
-            self._found.warn(f"{sample.name}: DCGM says {why}; it has no value", line)
-            return None
-        value = _number(sample.value)
-        if value is None:
-            self._found.warn(f"{sample.name}: {sample.value} is no value", line)
-        return value
-
-    def _check(self, known: Field, value: float | None, line: int) -> None:
         if known.fraction and value is not None and not 0 <= value * known.scale <= 1.001:
             self._found.warn(
                 f"{known.metric}: a share of {value * known.scale:g} is not between 0 and 1", line
             )
         if known.note:
             self._found.warn(known.note, line)
-
-    def _say_if_again(self, name: str, scope: str, line: int) -> None:
-        if (name, scope) in self._seen:
-            self._found.warn(
-                "series stand in the file more than once without a time: they are kept in its order", line
-            )
-        elif len(self._seen) < MAX_SERIES:
-            self._seen.add((name, scope))
-
-    def _since_zero(self, at_s: float | None) -> float | None:
-        if at_s is None:
-            return None
-        if self._zero_s is None:
-            self._zero_s = at_s
-            self._found.started_ns = round(at_s * 1000) * 1_000_000
-        return at_s - self._zero_s
+        if "_PROF_" in sample.name and value is not None:
+            self._profiled = True
+            self._active |= value != 0
 
     def _scope(self, labels: Mapping[str, str]) -> str:
         lower = {name.lower(): value for name, value in labels.items()}
-        whole = _entity(lower)
+        whole = _part_of_node(lower)
         host = lower.get("hostname", "")
         if host and host not in self._hosts and len(self._hosts) < MAX_SERIES:
             self._hosts[host] = f"{host} " if self._hosts else ""
@@ -160,7 +147,7 @@ class _Exposition:
         part = lower.get("gpu_i_id", "")
         return f"{whole} instance {part}" if part else whole
 
-    def tell(self) -> None:
+    def end(self) -> None:
         facts = {f"{scope} model": model for scope, model in list(self._models.items())[:1000]}
         self._found.facts.update(facts)
         if self._profiled and not self._active:
@@ -174,8 +161,8 @@ class _Exposition:
             )
 
 
-def _entity(labels: Mapping[str, str]) -> str:
-    """What a sample speaks for: "gpu 0", or a part of the node that is no GPU."""
+def _part_of_node(labels: Mapping[str, str]) -> str:
+    """The GPU that a sample is of ("gpu 0"), or the part of the node that is none."""
     if labels.get("gpu"):
         return f"gpu {labels['gpu']}"
     device = re.fullmatch(r"nvidia(\d+)", labels.get("device", ""))
@@ -187,7 +174,7 @@ def _entity(labels: Mapping[str, str]) -> str:
     return "node"
 
 
-def _sample(line: str) -> _Sample | None:
+def _sample(line: str) -> _Series | None:
     """The parts of `name{label="value", ...} value timestamp`; None where the line is something else."""
     name = _SAMPLE.match(line)
     if not name:
@@ -195,8 +182,10 @@ def _sample(line: str) -> _Sample | None:
     labels: dict[str, str] = {}
     at = name.end()
     if name.group(2):
-        for match in _labels(line, at):
-            labels[match.group(1)] = _ESCAPED.sub(_unescaped, match.group(2))
+        while match := _LABEL.match(line, at):
+            labels[match.group(1)] = _ESCAPED.sub(
+                lambda escaped: "\n" if escaped[1] == "n" else escaped[1], match.group(2)
+            )
             at = match.end()
         closing = re.compile(r"\s*,?\s*\}").match(line, at)
         if not closing:
@@ -208,17 +197,7 @@ def _sample(line: str) -> _Sample | None:
     stamp = _number(words[1]) if len(words) > 1 and words[1] != "#" else None
     if stamp is not None and stamp > MILLISECONDS:
         stamp /= 1000
-    return _Sample(name.group(1), labels, words[0], stamp)
-
-
-def _labels(line: str, at: int) -> Iterator[re.Match[str]]:
-    while match := _LABEL.match(line, at):
-        yield match
-        at = match.end()
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return "\n" if match.group(1) == "n" else match.group(1)
+    return _Series(name.group(1), labels, words[0], stamp)
 
 
 def blank(text: str) -> str:
@@ -228,14 +207,10 @@ def blank(text: str) -> str:
         return ""
     if isinstance(value, float) and value == 2.0**63:
         return "no value"  # of the four codes, which one is lost in the rounding
-    return next(
-        (
-            _BLANKS[int(value - base)]
-            for base in _BLANK_BASES
-            if 0 <= value - base <= 3 and value == int(value)
-        ),
-        "",
-    )
+    for base in _BLANK_BASES:
+        if 0 <= value - base <= 3 and value == int(value):
+            return _BLANKS[int(value - base)]
+    return ""
 
 
 def _is_number(text: str) -> bool:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .metrics import Elapsed, Values
+from .metrics import Elapsed, LaunchMetrics
 from .tensor import operations
 
 THREADS = 32  # of a warp
@@ -64,7 +64,7 @@ class Flops(NamedTuple):
 
 
 def architecture(text: str) -> str:
-    """The compute capability that kernels' or a GPU's names betray, "" where none does.
+    """The compute capability that a kernel's or GPU's name shows, "" where none does.
 
     The newest of several: a new GPU also runs kernels that were written for an old one.
     """
@@ -81,24 +81,22 @@ def newest(one: str, other: str) -> str:
     return max(one, other)  # of _ARCHITECTURES, which are as long as each other
 
 
-def count(found: Values, kernel: str, cc: str, elapsed: Elapsed) -> Flops:
+def count(found: LaunchMetrics, kernel: str, cc: str, elapsed: Elapsed) -> Flops:
     """cc: compute capability ("8.0"), "" unknown."""
     cores, partial = _cores(found, elapsed)
     path = operations(found, elapsed)
     by_instruction = {} if path is not None else _tensor_instructions(found, elapsed)
     notes = ["not every operation of a precision was counted: a lower bound"] if partial else []
-    if by_instruction.get("") is not None and _are_moves(found, by_instruction[""], cc):
+    # hfma per tensor instruction. A move has one thread at least, and mostly all of its warp.
+    threads = _threads_of_moves(found, by_instruction.get("", 0.0), cc)
+    if MOVES_AT_LEAST <= threads / THREADS <= 1.01:
         by_instruction = {"": 0.0}
         if cores.get("f32") or cores.get("f64"):
             cores["f16"] = 0.0
             notes.append("hfma and tensor instructions are register moves (HFMA2.MMA), not counted")
         else:
             notes.append("hfma may be register moves (HFMA2.MMA): an upper bound")
-    elif (
-        by_instruction.get("")
-        and not is_of_tensor_cores(kernel)
-        and _may_be_moves(found, by_instruction[""], cc)
-    ):
+    elif 1 <= threads <= THREADS and not is_of_tensor_cores(kernel):
         notes.append(MAYBE_MOVES)
     tensor, more = _operations(by_instruction, kernel, cc) if path is None else (path, [])
     if tensor is None:
@@ -124,14 +122,20 @@ def _sum(
     return Flops(total, most, tuple(notes))
 
 
-def _cores(found: Values, elapsed: Elapsed) -> tuple[dict[str, float], bool]:
+def _cores(found: LaunchMetrics, elapsed: Elapsed) -> tuple[dict[str, float], bool]:
     """FLOPs of the CUDA cores by precision; whether some kind of instruction is missing in one of them."""
     totals: dict[str, float] = {}
     partial = False
     for letter, precision in _PRECISIONS.items():
-        counts = {kind: _op_count(found, letter + kind, elapsed) for kind in _FLOPS_OF}
+        known: dict[str, float] = {}
+        for kind in _FLOPS_OF:
+            value = found.total(_OP.format(letter + kind), elapsed)
+            if value is None and elapsed.cycles is not None and kind == "fma":
+                doubled = found.take(f"derived__smsp__sass_thread_inst_executed_op_{letter}fma_pred_on_x2")
+                value = None if doubled is None else doubled / 2 * elapsed.cycles
+            if value is not None:
+                known[kind] = value
         whole = found.total(_OPS.format(letter), elapsed)
-        known = {kind: value for kind, value in counts.items() if value is not None}
         if len(known) == len(_FLOPS_OF) or (known and whole is None):
             totals[precision] = sum(value * _FLOPS_OF[kind] for kind, value in known.items())
             partial = partial or len(known) < len(_FLOPS_OF)
@@ -140,24 +144,7 @@ def _cores(found: Values, elapsed: Elapsed) -> tuple[dict[str, float], bool]:
     return totals, partial
 
 
-def _op_count(found: Values, op: str, elapsed: Elapsed) -> float | None:
-    value = found.total(_OP.format(op), elapsed)
-    if value is None and elapsed.cycles is not None and op.endswith("fma"):
-        doubled = found.take(f"derived__smsp__sass_thread_inst_executed_op_{op}_pred_on_x2")
-        return None if doubled is None else doubled / 2 * elapsed.cycles
-    return value
-
-
-def _are_moves(found: Values, tensor: float, cc: str) -> bool:
-    return MOVES_AT_LEAST <= _threads_of_moves(found, tensor, cc) / THREADS <= 1.01
-
-
-def _may_be_moves(found: Values, tensor: float, cc: str) -> bool:
-    """Each has a thread at least: moves of warps of which few threads are active look like that."""
-    return 1 <= _threads_of_moves(found, tensor, cc) <= THREADS
-
-
-def _threads_of_moves(found: Values, tensor: float, cc: str) -> float:
+def _threads_of_moves(found: LaunchMetrics, tensor: float, cc: str) -> float:
     """hfma per tensor instruction; 0 where they are no moves."""
     hfma = found.count(_OP.format("hfma"))
     others = [found.count(_OP.format(op)) for op in ("hadd", "hmul")]
@@ -166,7 +153,7 @@ def _threads_of_moves(found: Values, tensor: float, cc: str) -> float:
     return hfma / tensor
 
 
-def _tensor_instructions(found: Values, elapsed: Elapsed) -> dict[str, float]:
+def _tensor_instructions(found: LaunchMetrics, elapsed: Elapsed) -> dict[str, float]:
     """Instructions of the tensor pipe by kind; "" for all kinds together."""
     kinds = {kind: found.total(f"inst_executed_pipe_tensor_op_{kind}.sum", elapsed) for kind in _PIPES}
     both = {kind: value for kind, value in kinds.items() if value is not None}
@@ -199,19 +186,15 @@ def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
         return _VOLTA, "GPU unknown: 512 FLOPs taken for a tensor instruction, as on Volta: a lower bound"
     if _major(cc) in (9, 10, 11) and kind in ("", "imma"):
         return None, "tensor instructions of this GPU have no fixed size: ask for sm__ops_path_tensor_src_*"
-    factor = _factor_of(kind, cc)
+    factor = 2 * _AMPERE if kind == "imma" else _AMPERE
+    if _major(cc) < 7 or cc.startswith(("7.0", "7.2")) or kind == "dmma":
+        factor = _VOLTA
+    elif cc.startswith("7."):
+        factor = _TURING
     if named and named < factor and kind in ("", "hmma", "imma"):
         taken = f"{factor:g} taken for a tensor instruction where its name says {named:g}"
         return factor, f"FLOPs may be {factor / named:g} times the true count: {taken}"
     return factor, ""
-
-
-def _factor_of(kind: str, cc: str) -> float:
-    if _major(cc) < 7 or cc.startswith(("7.0", "7.2")) or kind == "dmma":
-        return _VOLTA
-    if cc.startswith("7."):
-        return _TURING
-    return 2 * _AMPERE if kind == "imma" else _AMPERE
 
 
 def _named_factor(kernel: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Names of Nsight Compute's metrics, as its raw and details pages print them: one name and base units.
+"""The metrics of Nsight Compute under one name and in base units, whichever page they were printed on.
 
 Time: gpu__time_duration, else elapsed cycles over cycles per second (NERSC's hierarchical roofline). Bytes of
 a level: its byte counter, else reads plus writes, else sectors of 32 bytes, else the rate times the time.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from .table import Cell
+from .table import MetricCell
 from .values import number, unit
 
 SECTOR_BYTES = 32.0  # L1 and L2 sectors and DRAM sectors of every GPU that Nsight Compute knows
@@ -41,7 +41,7 @@ _LONGEST = 300  # characters of a name: longer ones are no metrics, and would fi
 _CLUTTER = ("device__", "launch__", "profiler__", "c2clink__", "nvlink__", "numa__", "pmsampling:")
 
 
-class Value(NamedTuple):
+class MetricValue(NamedTuple):
     """One metric of one launch; value None: the tool could not measure it, or it is no number."""
 
     value: float | None
@@ -59,12 +59,12 @@ class Elapsed(NamedTuple):
     cycles: float | None
 
 
-class Values:
+class LaunchMetrics:
     """The metrics of a launch under their raw names, converted when they are asked for; knows which were."""
 
-    def __init__(self, metrics: Mapping[str, list[Cell]], decimal_comma: bool = False) -> None:
+    def __init__(self, metrics: Mapping[str, list[MetricCell]], decimal_comma: bool = False) -> None:
         self._decimal_comma = decimal_comma
-        self._cells: dict[str, list[tuple[str, Cell]]] = {}
+        self._cells: dict[str, list[tuple[str, MetricCell]]] = {}
         self._used: set[str] = set()
         for event, cells in metrics.items():
             for cell in cells:
@@ -75,13 +75,24 @@ class Values:
     def names(self) -> list[str]:
         return list(self._cells)
 
-    def get(self, name: str) -> Value | None:
+    def get(self, name: str) -> MetricValue | None:
         """The first of that name that has a value, else the first of that name."""
         cells = self._cells.get(name)
         if not cells:
             return None
-        found = [self._converted(*one) for one in cells]
-        return next((one for one in found if one.value is not None), found[0])
+        first: MetricValue | None = None
+        for event, cell in cells:
+            text, mark, _ = cell.value.partition("%")
+            printed_unit = "%" if mark and not cell.unit else cell.unit or ""
+            printed = number(text, self._decimal_comma)
+            base = unit(printed_unit[:_LONGEST])
+            value = None if printed is None else printed * base.factor
+            base_unit = "" if cell.unit is None else base.base
+            found = MetricValue(value, base_unit, event, cell.value, printed, printed_unit)
+            if value is not None:
+                return found
+            first = first or found
+        return first
 
     def take(self, name: str, base: str = "") -> float | None:
         """Its value; None where there is none or where it is in another unit than `base` ("": any)."""
@@ -112,23 +123,14 @@ class Values:
         return value
 
     def mark(self, names: Iterable[str]) -> None:
-        """These say the same as one that was taken."""
+        """Count these as taken: they hold the same as one that was."""
         self._used.update(names)
 
-    def left(self) -> Iterator[tuple[str, Value]]:
+    def left(self) -> Iterator[tuple[str, MetricValue]]:
         """All others."""
         for name in self._cells:
             if name not in self._used and (value := self.get(name)) is not None:
                 yield name, value
-
-    def _converted(self, event: str, cell: Cell) -> Value:
-        text, mark, _ = cell.value.partition("%")
-        printed_unit = "%" if mark and not cell.unit else cell.unit or ""
-        shown = number(text, self._decimal_comma)
-        base = unit(printed_unit[:_LONGEST])
-        value = None if shown is None else shown * base.factor
-        named = "" if cell.unit is None else base.base
-        return Value(value, named, event, cell.value, shown, printed_unit)
 
 
 @lru_cache(maxsize=8192)
@@ -152,7 +154,7 @@ def is_wanted(name: str) -> bool:
     return bool(raw) and (name in _ATTRIBUTES or not name.startswith(_CLUTTER))
 
 
-def time_s(found: Values) -> tuple[float | None, str]:
+def time_s(found: LaunchMetrics) -> tuple[float | None, str]:
     """Seconds of the launch, and a note where they are not gpu__time_duration."""
     for name in ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max"):
         if (value := found.take(name, "s")) is not None and value > 0:
@@ -165,20 +167,20 @@ def time_s(found: Values) -> tuple[float | None, str]:
     return None, ""
 
 
-def cycles_over_rate(found: Values, name: str, part: str) -> float | None:
+def cycles_over_rate(found: LaunchMetrics, name: str, part: str) -> float | None:
     cycles = found.take(name)
     rates = (found.take(f"{one}__cycles_elapsed.avg.per_second", "Hz") for one in (part, "sm", "smsp", "gpc"))
     rate = next((one for one in rates if one), None)
     return cycles / rate if cycles and rate else None
 
 
-def moved(found: Values, time: float | None) -> tuple[dict[str, float], list[str]]:
+def moved(found: LaunchMetrics, time: float | None) -> tuple[dict[str, float], list[str]]:
     """Bytes by memory level, and notes on how they were had."""
     levels: dict[str, float] = {}
     notes: list[str] = []
     for level, prefix in (("dram", "dram__"), ("l2", "lts__t_"), ("l1", "l1tex__t_")):
-        direct = _bytes(found, prefix)
-        if direct is None and time is not None and (rate := _rate(found, prefix)) is not None:
+        direct = _counted_bytes(found, prefix)
+        if direct is None and time is not None and (rate := _bytes_per_s(found, prefix)) is not None:
             direct = rate * time
             notes.append(f"{level} bytes: rate x time")
         if direct is not None:
@@ -186,7 +188,7 @@ def moved(found: Values, time: float | None) -> tuple[dict[str, float], list[str
     return levels, notes
 
 
-def _bytes(found: Values, prefix: str) -> float | None:
+def _counted_bytes(found: LaunchMetrics, prefix: str) -> float | None:
     for plain, read, write, unit_name, size in (
         ("bytes.sum", "bytes_read.sum", "bytes_write.sum", "byte", 1.0),
         ("bytes.sum", "bytes_op_read.sum", "bytes_op_write.sum", "byte", 1.0),
@@ -202,7 +204,7 @@ def _bytes(found: Values, prefix: str) -> float | None:
     return None
 
 
-def _rate(found: Values, prefix: str) -> float | None:
+def _bytes_per_s(found: LaunchMetrics, prefix: str) -> float | None:
     total = found.take(prefix + "bytes.sum.per_second", "byte/s")
     for way in ("", "_op"):
         both = [found.take(f"{prefix}bytes{way}_{one}.sum.per_second", "byte/s") for one in ("read", "write")]

@@ -13,16 +13,16 @@ from ..recording import Counter, Launch
 from ..text import Text
 from . import flops as ncu_flops
 from . import metrics as ncu_metrics
-from .aside import Aside
-from .metrics import Elapsed, Value, Values
-from .table import Printed, is_header, launches
-from .text_tables import People
+from .metrics import Elapsed, LaunchMetrics
+from .other_lines import OtherLines
+from .table import PrintedLaunch, is_header, launches
+from .text_tables import NcuTextTables
 from .values import has_decimal_commas
 
 MAX_COUNTERS = 20_000  # a raw page has hundreds of columns; what is read is bounded, not what may be imported
 
 _SIGNS = (
-    (re.compile(r'^"Launch Attribute","Value"|"Nsight Compute Target","', re.MULTILINE), 90),
+    (re.compile(r'^"Launch Attribute","MetricValue"|"Nsight Compute Target","', re.MULTILINE), 90),
     (re.compile(r"^ *Section: [^\n]*\n[- ]+\n *Metric Name +Metric Unit", re.MULTILINE), 90),
     (re.compile(r"^==PROF== ", re.MULTILINE), 80),
     (re.compile(r"^==(?:ERROR|WARNING)== ", re.MULTILINE), 60),
@@ -39,18 +39,18 @@ def sniff(head: str) -> int:
 
 def read(text: Text, found: Collector) -> None:
     found.tool = "ncu"
-    reader = _Reader(found, has_decimal_commas(text.head), ncu_flops.architecture(text.head))
-    people = People(reader.take)
-    aside = Aside(found, people.line)
-    for launch in launches(text, found, reader.wants, aside):
+    reader = _NcuReader(found, has_decimal_commas(text.head), ncu_flops.architecture(text.head))
+    text_tables = NcuTextTables(reader.take)
+    others = OtherLines(found, text_tables.line)
+    for launch in launches(text, found, reader.wants, others):
         reader.take(launch)
-    people.end()
-    aside.end()
-    if not reader.launches and not aside.is_session:
+    text_tables.end()
+    others.end()
+    if not reader.launches and not others.is_session:
         found.warn(_NO_TABLE)
 
 
-class _Reader:
+class _NcuReader:
     """Turns printed launches into records."""
 
     def __init__(self, found: Collector, decimal_comma: bool, cc: str) -> None:
@@ -64,22 +64,39 @@ class _Reader:
             return ncu_metrics.is_needed(metric)
         return ncu_metrics.is_wanted(metric)
 
-    def take(self, printed: Printed) -> None:
+    def take(self, printed: PrintedLaunch) -> None:
         self.launches += 1
-        values = Values(printed.metrics, self._decimal_comma)
+        values = LaunchMetrics(printed.metrics, self._decimal_comma)
         cc = self._describe(printed, values)
         time, time_note = ncu_metrics.time_s(values)
         moved, notes = ncu_metrics.moved(values, time)
         flops = ncu_flops.count(values, printed.kernel, cc, Elapsed(time, _cycles(values, time)))
-        note = "; ".join(one for one in (time_note, *notes, *flops.notes) if one)
-        for doubt in flops.notes:
-            self._found.warn(doubt, printed.line)
-        self._found.launch(_launch(printed, time, moved, flops, note))
-        self._keep_rest(printed, values)
+        for caveat in flops.notes:
+            self._found.warn(caveat, printed.line)
 
-    def _describe(self, printed: Printed, values: Values) -> str:
-        """The launch's compute capability; what the file says of its GPU goes to the facts."""
-        name, major, minor = (_text(values, one) for one in _ATTRIBUTES)
+        # A summary page prints means over its launches; a record of several launches holds their sums.
+        times = printed.count
+        shape = [
+            f"{what} {size}" for what, size in (("grid", printed.grid), ("block", printed.block)) if size
+        ]
+        launch = Launch(
+            printed.kernel or "(no name)",
+            None if time is None else time * times,
+            None if flops.flops is None else flops.flops * times,
+            {level: value * times for level, value in moved.items()},
+            precision=flops.precision,
+            library="cuda",
+            problem=", ".join(shape),
+            note="; ".join(filter(None, (time_note, *notes, *flops.notes))),
+            count=times,
+        )
+        self._found.launch(launch)
+        self._keep_others(printed, values)
+
+    def _describe(self, printed: PrintedLaunch, values: LaunchMetrics) -> str:
+        """The launch's compute capability; name and capability of its GPU become facts."""
+        attributes = [values.get(one) for one in _ATTRIBUTES]
+        name, major, minor = (one.text if one else "" for one in attributes)
         cc = printed.cc or (f"{major}.{minor}" if major and minor else "")
         _fact(self._found, "device", name)
         _fact(self._found, "compute_capability", cc)
@@ -87,16 +104,27 @@ class _Reader:
             self._cc = ncu_flops.newest(self._cc, ncu_flops.architecture(printed.kernel))
         return cc or self._cc
 
-    def _keep_rest(self, printed: Printed, values: Values) -> None:
+    def _keep_others(self, printed: PrintedLaunch, values: LaunchMetrics) -> None:
         if len(self._found.counters) >= MAX_COUNTERS:
             self._found.warn(f"more than {MAX_COUNTERS} other metrics; the rest are left out")
             return
         for name, value in values.left():
-            if value.printed is not None and name not in _ATTRIBUTES:
-                self._found.counters.append(_counter(name, value, printed))
+            if value.printed is None or name in _ATTRIBUTES:
+                continue
+            counter = Counter(
+                name,
+                value.event,
+                value.value,
+                value.unit or "1",
+                scope=f"gpu {printed.device or 0}",
+                kind="gauge",
+                printed=value.printed,
+                printed_unit=value.printed_unit,
+            )
+            self._found.counters.append(counter)
 
 
-def _cycles(values: Values, time: float | None) -> float | None:
+def _cycles(values: LaunchMetrics, time: float | None) -> float | None:
     """Elapsed cycles, for metrics that are printed per cycle."""
     for part in ("smsp", "sm"):
         rate = values.take(f"{part}__cycles_elapsed.avg.per_second", "Hz")
@@ -105,45 +133,8 @@ def _cycles(values: Values, time: float | None) -> float | None:
     return values.take("smsp__cycles_elapsed.avg") or values.take("sm__cycles_elapsed.avg")
 
 
-def _launch(
-    printed: Printed, time: float | None, moved: dict[str, float], flops: ncu_flops.Flops, note: str
-) -> Launch:
-    # A summary page prints means over its launches; a record of several launches holds their sums.
-    times = printed.count
-    shape = [f"{what} {size}" for what, size in (("grid", printed.grid), ("block", printed.block)) if size]
-    return Launch(
-        printed.kernel or "(no name)",
-        None if time is None else time * times,
-        None if flops.flops is None else flops.flops * times,
-        {level: value * times for level, value in moved.items()},
-        precision=flops.precision,
-        library="cuda",
-        problem=", ".join(shape),
-        note=note,
-        count=times,
-    )
-
-
-def _counter(name: str, value: Value, printed: Printed) -> Counter:
-    return Counter(
-        name,
-        value.event,
-        value.value,
-        value.unit or "1",
-        scope=f"gpu {printed.device or 0}",
-        kind="gauge",
-        printed=value.printed,
-        printed_unit=value.printed_unit,
-    )
-
-
-def _text(values: Values, name: str) -> str:
-    found = values.get(name)
-    return found.text if found else ""
-
-
 def _fact(found: Collector, key: str, value: str) -> None:
-    """A file may speak of several GPUs: all of them, once each."""
+    """A file may name several GPUs: keep all of them, once each."""
     known = str(found.facts.get(key, ""))
     if value and value not in known.split(", ") and len(known) < 200:
         found.facts[key] = f"{known}, {value}" if known else value

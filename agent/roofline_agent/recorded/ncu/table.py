@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..collect import Collector
 from ..text import Text
-from .aside import Aside
+from .other_lines import OtherLines
 
 MAX_JOINED = 200  # lines of one row: kernel names and rule texts may hold line ends
 ASK_AGAIN = 32  # rows of a wide page
@@ -26,16 +26,18 @@ Grid Size, Device, CC, Section Name, Invocations, Body Item Label"""
 _IDENTITY = frozenset(word.strip().lower() for word in _WORDS.split(","))
 
 
-class Cell(NamedTuple):
+class MetricCell(NamedTuple):
     value: str
     unit: str | None  # None: the page has no units at all
 
 
-class Printed(NamedTuple):
+class PrintedLaunch(NamedTuple):
     """The metrics of one launch, or of `count` launches of which the page prints means (summary pages)."""
 
     kernel: str
-    metrics: Mapping[str, list[Cell]]  # in the order of the file; details pages print a label several times
+    metrics: Mapping[
+        str, list[MetricCell]
+    ]  # in the order of the file; details pages print a label several times
     line: int
     device: str = ""
     cc: str = ""
@@ -64,19 +66,23 @@ class _Columns(NamedTuple):
         return row[at].strip() if at is not None and at < len(row) else ""
 
 
-def launches(text: Text, found: Collector, wanted: Callable[[str], bool], aside: Aside) -> Iterator[Printed]:
-    """All launches in the order of the file. wanted: metrics of a wide page to hand out, by their
-    names; asked again every now and then, as it may have had enough.
-    aside: gets what belongs to no table of kernels."""
-    table: _Long | _Wide | None = None
-    for row, line in _rows(text, found, aside):
+def launches(
+    text: Text, found: Collector, wanted: Callable[[str], bool], others: OtherLines
+) -> Iterator[PrintedLaunch]:
+    """All launches in the order of the file.
+
+    wanted: whether to hand out a metric of a wide page, by its name; asked again every now and then, as it
+    may have had enough. others: gets the lines that belong to no table of kernels.
+    """
+    table: _LongPage | _WidePage | None = None
+    for row, line in _rows(text, found, others):
         columns = _columns(row)
         if columns is not None:
             if table is not None:
                 yield from table.end()
-            table = _Long(columns, found) if columns.is_long else _Wide(columns, found, wanted)
+            table = _LongPage(columns, found) if columns.is_long else _WidePage(columns, found, wanted)
         elif table is None or (len(row) == 2 and not row[0].isdigit()):
-            aside.row(row)
+            others.row(row)
         else:
             yield from table.add(row, line)
     if table is not None:
@@ -102,21 +108,21 @@ def _columns(row: list[str]) -> _Columns | None:
     is_wide = "kernel name" in names and ("id" in names or any("__" in name for name in names))
     if not is_long and not is_wide:  # a pivot of such a table has no kernels and no units
         return None
-    metrics = [_metric_column(i, row[i]) for i, name in enumerate(names) if name not in _IDENTITY]
+    metrics: list[tuple[int, str, str | None]] = []
+    for at, name in enumerate(names):
+        if name not in _IDENTITY:
+            match = _COLUMN_UNIT.match(row[at].strip())
+            metrics.append((at, match["name"], match["unit"]) if match else (at, row[at].strip(), None))
     return _Columns(row, {name: i for i, name in reversed(list(enumerate(names)))}, metrics)
 
 
-def _metric_column(at: int, header: str) -> tuple[int, str, str | None]:
-    match = _COLUMN_UNIT.match(header.strip())
-    return (at, match["name"], match["unit"]) if match else (at, header.strip(), None)
-
-
-def _rows(text: Text, found: Collector, aside: Aside) -> Iterator[tuple[list[str], int]]:
+def _rows(text: Text, found: Collector, others: OtherLines) -> Iterator[tuple[list[str], int]]:
     """Rows of tables, each with the number of its first line; an empty row: one that is cut short."""
     pending: list[str] = []
     first = commas = 0  # of an unquoted header: its rows have no fewer
     for line in text.lines():
-        if pending and not _may_continue(line, pending):
+        may_continue = len(pending) < MAX_JOINED and not line.startswith("==") and not _BEGINNING.match(line)
+        if pending and not may_continue:
             found.warn("row cut short", first)
             yield [], first
             pending = []
@@ -126,7 +132,7 @@ def _rows(text: Text, found: Collector, aside: Aside) -> Iterator[tuple[list[str
                 if is_header(line):
                     commas = line.count(",")
                 elif not commas or line.count(",") < commas:
-                    aside.line(line, first)
+                    others.line(line, first)
                     continue
         pending.append(line)
         if line.count('"') % 2 == (len(pending) == 1):
@@ -136,10 +142,6 @@ def _rows(text: Text, found: Collector, aside: Aside) -> Iterator[tuple[list[str
     if pending:
         found.warn("row cut short: the file ends in it", first)
         yield [], first
-
-
-def _may_continue(line: str, pending: list[str]) -> bool:
-    return len(pending) < MAX_JOINED and not line.startswith("==") and not _BEGINNING.match(line)
 
 
 def _parsed(lines: list[str], found: Collector, first: int) -> list[str]:
@@ -153,7 +155,7 @@ def _parsed(lines: list[str], found: Collector, first: int) -> list[str]:
     return row
 
 
-class _Long:
+class _LongPage:
     """A row is a metric; rows of one launch stand together."""
 
     def __init__(self, columns: _Columns, found: Collector) -> None:
@@ -162,9 +164,9 @@ class _Long:
         self._key: list[str] | None = None
         self._first: list[str] = []
         self._line = 0
-        self._metrics: dict[str, list[Cell]] = {}
+        self._metrics: dict[str, list[MetricCell]] = {}
         self._before: list[str] = []
-        self._cut = self._short = False
+        self._is_cut = self._is_short = False
         self._name = columns.at["metric name"]
         self._unit = columns.at.get("metric unit")
         self._keys = [
@@ -177,16 +179,14 @@ class _Long:
 
         self._least = 1 + max(columns.value, self._name, self._unit or 0, *self._keys, 0)
 
-    def add(self, row: list[str], line: int) -> Iterator[Printed]:
-        self._short = len(row) < self._least
+    def add(self, row: list[str], line: int) -> Iterator[PrintedLaunch]:
+        self._is_short = len(row) < self._least
         if not row:
-            self._cut = True
-        elif self._short:
+            self._is_cut = True
+        elif self._is_short:
             self._found.warn("row with too few columns", line)
-        else:
-            yield from self._take(row, line)
-
-    def _take(self, row: list[str], line: int) -> Iterator[Printed]:
+        if not row or self._is_short:
+            return
         key = [row[i] for i in self._keys]
         name = row[self._name]
         # Without an id the same metric again is the only sign of the next launch.
@@ -194,37 +194,37 @@ class _Long:
             yield from self._flush()
             self._key, self._first, self._line = key, row, line
         if name:
-            cell = Cell(row[self._columns.value], None if self._unit is None else row[self._unit])
+            cell = MetricCell(row[self._columns.value], None if self._unit is None else row[self._unit])
             self._metrics.setdefault(name, []).append(cell)
 
-    def end(self, at_end: bool = False) -> Iterator[Printed]:
+    def end(self, at_end: bool = False) -> Iterator[PrintedLaunch]:
         names = list(self._metrics)
         fewer = 0 < len(names) < len(self._before) and self._before[: len(names)] == names
-        self._cut = self._cut or (at_end and (self._short or fewer))
+        self._is_cut = self._is_cut or (at_end and (self._is_short or fewer))
         yield from self._flush()
 
-    def _flush(self) -> Iterator[Printed]:
-        if self._cut and self._key is not None:
+    def _flush(self) -> Iterator[PrintedLaunch]:
+        if self._is_cut and self._key is not None:
             self._found.warn("a launch of which not every row is there; it is left out", self._line)
         elif self._metrics:
             yield _printed(self._columns, self._first, self._metrics, self._line)
         self._before = list(self._metrics)
         self._metrics = {}
-        self._cut = False
+        self._is_cut = False
 
 
-class _Wide:
+class _WidePage:
     """A row is a launch; the first row below the header holds the units."""
 
     def __init__(self, columns: _Columns, found: Collector, wanted: Callable[[str], bool]) -> None:
         self._columns = columns
         self._found = found
-        self._ask = wanted
+        self._is_wanted = wanted
         self._wanted = [one for one in columns.metrics if wanted(one[1])]
         self._at_units = True
         self._rows = 0
 
-    def add(self, row: list[str], line: int) -> Iterator[Printed]:
+    def add(self, row: list[str], line: int) -> Iterator[PrintedLaunch]:
         if len(row) != len(self._columns.header):
             if row:
                 self._found.warn("row with another number of columns than its header; it is left out", line)
@@ -237,17 +237,19 @@ class _Wide:
             self._found.warn("no row of units below the header", line)
         self._rows += 1
         if self._rows % ASK_AGAIN == 0:
-            self._wanted = [one for one in self._wanted if self._ask(one[1])]
-        metrics = {name: [Cell(row[i], unit)] for i, name, unit in self._wanted}
+            self._wanted = [one for one in self._wanted if self._is_wanted(one[1])]
+        metrics = {name: [MetricCell(row[i], unit)] for i, name, unit in self._wanted}
         yield _printed(self._columns, row, metrics, line)
 
-    def end(self, at_end: bool = False) -> Iterator[Printed]:
+    def end(self, at_end: bool = False) -> Iterator[PrintedLaunch]:
         return iter(())
 
 
-def _printed(columns: _Columns, row: list[str], metrics: dict[str, list[Cell]], line: int) -> Printed:
+def _printed(
+    columns: _Columns, row: list[str], metrics: dict[str, list[MetricCell]], line: int
+) -> PrintedLaunch:
     invocations = columns.cell(row, "invocations").replace(",", "")
-    return Printed(
+    return PrintedLaunch(
         columns.cell(row, "kernel name"),
         metrics,
         line,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .metrics import Elapsed, Values
+from .metrics import Elapsed, LaunchMetrics
 
 _PATH = re.compile(
     r"sm(?:sp)?__(?P<count>ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?src_(?P<src>[a-z0-9_]+?)(?:_dst_(?P<dst>[a-z0-9]+))?"
@@ -18,7 +18,7 @@ _PATH = re.compile(
 _TYPES = {"fp": "f", "bf": "bf", "tf": "tf", "int": "i"}
 
 
-def operations(found: Values, elapsed: Elapsed) -> dict[str, float] | None:
+def operations(found: LaunchMetrics, elapsed: Elapsed) -> dict[str, float] | None:
     """Operations by precision of sm__ops_path_tensor_*; None where none was counted."""
     groups: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
     for name in found.names:
@@ -37,7 +37,11 @@ def operations(found: Values, elapsed: Elapsed) -> dict[str, float] | None:
     for (source, _), value in without.items():
         by_source[source] = max(value, by_source.get(source, 0.0))
     wide = _without_subsets({(source, ""): value for source, value in by_source.items()})
-    return {_precision(source): value for (source, _), value in wide.items()}
+    by_precision: dict[str, float] = {}
+    for (source, _), value in wide.items():
+        match = re.match(r"(fp|bf|tf|int)(\d+)", source)
+        by_precision[_TYPES[match[1]] + match[2] if match else source] = value
+    return by_precision
 
 
 def _once(kinds: dict[tuple[str, str], float]) -> float:
@@ -51,15 +55,9 @@ def _once(kinds: dict[tuple[str, str], float]) -> float:
 
 def _without_subsets(total: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
     """fp4_fp6_fp8 holds fp8: only the widest of each destination."""
-    return {
-        (source, dst): value
-        for (source, dst), value in total.items()
-        if not any(
-            set(source.split("_")) < set(other.split("_")) and dst == other_dst for other, other_dst in total
-        )
-    }
-
-
-def _precision(source: str) -> str:
-    match = re.match(r"(fp|bf|tf|int)(\d+)", source)
-    return _TYPES[match[1]] + match[2] if match else source
+    widest: dict[tuple[str, str], float] = {}
+    for (source, dst), value in total.items():
+        types = set(source.split("_"))
+        if not any(types < set(other.split("_")) and dst == other_dst for other, other_dst in total):
+            widest[source, dst] = value
+    return widest

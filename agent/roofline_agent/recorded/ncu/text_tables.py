@@ -1,11 +1,11 @@
-"""Nsight Compute's tables for people's eyes, printed without --csv, as the same launches of metrics."""
+"""Nsight Compute's text tables, printed without --csv, as the same launches of metrics."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from .table import Cell, Printed
+from .table import MetricCell, PrintedLaunch
 
 MAX_LINE = 20_000  # characters
 _KERNEL = re.compile(
@@ -17,15 +17,15 @@ _SECTION = re.compile(r"Section: ")
 _METRIC = re.compile(r"(?P<name>\S+(?: \S+)*)\s{2,}(?:(?P<unit>\S+)\s+)?(?P<value>\S+)")
 
 
-class People:
+class NcuTextTables:
     """Takes lines that belong to no CSV table; hands each launch on when it is complete."""
 
-    def __init__(self, take: Callable[[Printed], None]) -> None:
+    def __init__(self, take: Callable[[PrintedLaunch], None]) -> None:
         self._take = take
         self._kernel: re.Match[str] | None = None
         self._line = 0
         self._in_section = False
-        self._metrics: dict[str, list[Cell]] = {}
+        self._metrics: dict[str, list[MetricCell]] = {}
 
     def line(self, text: str, number: int) -> None:
         text = text.strip() if len(text) <= MAX_LINE else ""
@@ -35,14 +35,11 @@ class People:
             self._kernel, self._line = kernel, number
         elif _SECTION.match(text):
             self._in_section = True
-        elif self._kernel and self._in_section:
-            self._metric(text)
-
-    def _metric(self, text: str) -> None:
-        metric = _METRIC.fullmatch(text)
-        if metric and metric["name"] != "Metric Name" and not text.startswith("-"):
-            cell = Cell(metric["value"], metric["unit"] or "")
-            self._metrics.setdefault(metric["name"], []).append(cell)
+        elif self._kernel and self._in_section and not text.startswith("-"):
+            metric = _METRIC.fullmatch(text)
+            if metric and metric["name"] != "Metric Name":
+                cell = MetricCell(metric["value"], metric["unit"] or "")
+                self._metrics.setdefault(metric["name"], []).append(cell)
 
     def end(self) -> None:
         """The launch so far, if there is one, is complete."""
@@ -50,6 +47,8 @@ class People:
             found = {key: value or "" for key, value in self._kernel.groupdict().items()}
             grid, block = (f"({found[key]})" if found[key] else "" for key in ("grid", "block"))
             self._take(
-                Printed(found["name"], self._metrics, self._line, found["device"], found["cc"], grid, block)
+                PrintedLaunch(
+                    found["name"], self._metrics, self._line, found["device"], found["cc"], grid, block
+                )
             )
         self._kernel, self._in_section, self._metrics = None, False, {}

@@ -1,4 +1,4 @@
-"""Sums up what nvprof tells of each kernel: FLOPs, DRAM and L2 bytes, time; means times the invocations.
+"""Sums up what nvprof prints of each kernel: FLOPs, DRAM and L2 bytes, time; means times the invocations.
 
 flop_count_{sp,dp,hp} are FLOPs (an FMA counts as two); a DRAM or L2 transaction is 32 bytes (nvprof's metrics
 reference). Global-memory transactions have no fixed size and stay counters.
@@ -36,7 +36,7 @@ _USED = frozenset(
 )
 
 
-class Mean(NamedTuple):
+class MeanMetric(NamedTuple):
     """A metric as a table prints it: its mean over the invocations."""
 
     metric: str
@@ -67,7 +67,7 @@ class Kernels:
         self._kernels: dict[str, _Kernel] = {}
         self._device = ""
 
-    def mean(self, kernel: str, device: str, invocations: int, mean: Mean) -> None:
+    def mean(self, kernel: str, device: str, invocations: int, mean: MeanMetric) -> None:
         """One row of a table of metrics or events."""
         value, base, shown, printed_unit = convert(mean.cell, mean.printed_unit)
         known = self._kernel(kernel)
@@ -81,13 +81,14 @@ class Kernels:
         if means is not None and mean.metric in _USED:
             means.values.setdefault(mean.metric, value)
         elif len(self._found.counters) < MAX_COUNTERS:
+            gpu = re.search(r"\((\d+)\)\s*$", device)
             self._found.counters.append(
                 Counter(
                     mean.metric,
                     mean.metric,
                     value,
                     base,
-                    f"gpu {_number_of(device)}",
+                    f"gpu {gpu[1] if gpu else 0}",
                     kind="gauge",
                     printed=shown,
                     printed_unit=printed_unit,
@@ -113,9 +114,8 @@ class Kernels:
         times = number(count)
         moved, base, shown, printed_unit = convert(size)
         time_s, time_base, *_ = convert(time)
-        moved = (
-            moved if base == "byte" and "fault" not in name else None
-        )  # of faults it is their number again
+        if base != "byte" or "fault" in name:  # the size of faults is their number again
+            moved = None
         if not name or times is None or not 0 < times < 1e15:
             return
         if time_s is not None and time_base == "s":
@@ -144,14 +144,16 @@ class Kernels:
 
     def end(self) -> None:
         for name, kernel in self._kernels.items():
-            if one := _launch(name, kernel):
-                self._found.launch(one)
-                if one.note:
-                    self._found.warn(one.note)
+            launch = _all_launches(name, kernel)
+            if launch is None:
+                continue
+            self._found.launch(launch)
+            if launch.note:
+                self._found.warn(launch.note)
 
 
-def _launch(name: str, kernel: _Kernel) -> Launch | None:
-    """All executions of a kernel. Its metrics may come from a run of their own: then they speak as means."""
+def _all_launches(name: str, kernel: _Kernel) -> Launch | None:
+    """The sums over all executions of a kernel; metrics of a run of their own count as means."""
     counted = sum(means.count for means in kernel.devices.values())
     times = kernel.calls or counted
     if not times:
@@ -190,19 +192,18 @@ def binary_unit(printed: str) -> Unit:
 
 def flops_of(means: Mapping[str, float]) -> tuple[float | None, str]:
     """FLOPs of one invocation and the precision of most; None where nobody counted what it does."""
-    known = {p: value for short, p in _PRECISIONS.items() if (value := _flops(means, short)) is not None}
+    known: dict[str, float] = {}
+    for short, precision in _PRECISIONS.items():
+        whole = means.get(f"flop_count_{short}")
+        parts = {kind: means[name] for kind in _KINDS if (name := f"flop_count_{short}_{kind}") in means}
+        if whole is not None:
+            known[precision] = whole
+        elif len(parts) == len(_KINDS):
+            known[precision] = sum(value * _KINDS[kind] for kind, value in parts.items())
     total = sum(known.values())
     if not known or (total == 0 and "f32" not in known):
         return None, ""
     return total, max(known, key=lambda p: known[p]) if total else ""
-
-
-def _flops(means: Mapping[str, float], short: str) -> float | None:
-    whole = means.get(f"flop_count_{short}")
-    parts = {kind: means.get(f"flop_count_{short}_{kind}") for kind in _KINDS}
-    if whole is not None or any(value is None for value in parts.values()):
-        return whole
-    return sum((value or 0.0) * _KINDS[kind] for kind, value in parts.items())
 
 
 def bytes_of(means: Mapping[str, float]) -> dict[str, float]:
@@ -213,8 +214,3 @@ def bytes_of(means: Mapping[str, float]) -> dict[str, float]:
             if level not in found and read in means and write in means:
                 found[level] = (means[read] + means[write]) * size
     return found
-
-
-def _number_of(device: str) -> str:
-    match = re.search(r"\((\d+)\)\s*$", device)
-    return match[1] if match else "0"

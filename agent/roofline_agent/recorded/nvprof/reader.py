@@ -6,18 +6,19 @@ all. Times of API calls, copies and fills become phases.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..collect import Collector
-from ..ncu.aside import PERMISSION
+from ..ncu.other_lines import PERMISSION
 from ..ncu.values import number, unit
 from ..recording import Launch
 from ..text import Text
-from .kernels import Kernels, Mean, binary_unit, bytes_of, convert, flops_of
-from .text_tables import People
+from .kernels import Kernels, MeanMetric, binary_unit, bytes_of, convert, flops_of
+from .text_tables import NvprofTextTables
 
 _SIGNS = (
     (re.compile(r"^==\d+== NVPROF ", re.MULTILINE), 96),
@@ -41,27 +42,24 @@ def sniff(head: str) -> int:
 def read(text: Text, found: Collector) -> None:
     found.tool = "nvprof"
     kernels = Kernels(found)
-    tables = _Tables(found, kernels)
-    people = People(found, kernels)
+    tables = _CsvTables(found, kernels)
+    text_tables = NvprofTextTables(found, kernels)
     for line in text.lines():
-        if line.startswith("=="):
-            _message(line, text.line, found, people)
-        elif not tables.line(line, text.line):
-            people.line(line)
+        if not line.startswith("=="):
+            if not tables.line(line, text.line):
+                text_tables.line(line)
+            continue
+        message = _MESSAGE.match(line)
+        if message and (message["kind"] or "No kernels were profiled" in message["text"]):
+            if "will be replayed" not in message["text"]:
+                found.warn(f"nvprof: {message['text']}", text.line)
+            if "ERR_NVGPUCTRPERM" in line or "permission" in line:
+                found.warn(PERMISSION, text.line)
+        text_tables.section = "API calls" if "API calls" in line else ""
     kernels.end()
 
 
-def _message(line: str, number: int, found: Collector, people: People) -> None:
-    match = _MESSAGE.match(line)
-    if match and (match["kind"] or "No kernels were profiled" in match["text"]):
-        if "will be replayed" not in match["text"]:
-            found.warn(f"nvprof: {match['text']}", number)
-        if "ERR_NVGPUCTRPERM" in line or "permission" in line:
-            found.warn(PERMISSION, number)
-    people.section = "API calls" if "API calls" in line else ""
-
-
-class _Header(NamedTuple):
+class _NvprofHeader(NamedTuple):
     at: Mapping[str, int]
     names: list[str]
     units: list[str] | None  # None: not seen yet
@@ -77,13 +75,13 @@ class _Header(NamedTuple):
         return value * printed.factor if value is not None and printed.base == "s" else None
 
 
-class _Tables:
-    """CSV tables."""
+class _CsvTables:
+    """Takes the lines of one file in order, and the rows of its CSV tables out of them."""
 
     def __init__(self, found: Collector, kernels: Kernels) -> None:
         self._found = found
         self._kernels = kernels
-        self._header: _Header | None = None
+        self._header: _NvprofHeader | None = None
         self._readers = {
             "means": self._means,
             "times": self._times,
@@ -94,7 +92,10 @@ class _Tables:
 
     def line(self, line: str, number: int) -> bool:
         """Whether the line belongs to a CSV table."""
-        row = _row(line)
+        row: list[str] = []
+        if "," in line:
+            with contextlib.suppress(csv.Error):
+                row = next(csv.reader([line]), [])
         header = _header(row)
         if header is not None:
             self._header = header
@@ -111,27 +112,29 @@ class _Tables:
             self._take(self._header, row, line, number)
         return True
 
-    def _take(self, header: _Header, row: list[str], line: str, number: int) -> None:
+    def _take(self, header: _NvprofHeader, row: list[str], line: str, number: int) -> None:
         if len(row) < len(header.names) or line.count('"') % 2:
             self._found.warn("row cut short; it is left out", number)
         else:
             self._readers[header.kind](header, row, number)
 
-    def _means(self, header: _Header, row: list[str], line: int) -> None:
+    def _means(self, header: _NvprofHeader, row: list[str], line: int) -> None:
         name = header.cell(row, "metric name") or header.cell(row, "event name")
         invocations = number(header.cell(row, "invocations"))
         kernel = header.cell(row, "kernel")
         if not name or not kernel or invocations is None or not 0 < invocations < 1e15:
             self._found.warn("row without a kernel, a metric or invocations; it is left out", line)
             return
-        if not _between(*(convert(header.cell(row, name))[0] for name in ("min", "avg", "max"))):
+        means = [convert(header.cell(row, name))[0] for name in ("min", "avg", "max")]
+        known = [value for value in means if value is not None]
+        if len(known) == 3 and not known[0] * (1 - _ROUNDING) <= known[1] <= known[2] * (1 + _ROUNDING):
             self._found.warn("mean outside minimum and maximum: row cut short? It is left out", line)
             return
         device = header.cell(row, "device")
         self._kernels.device(device)
-        self._kernels.mean(kernel, device, int(invocations), Mean(name, header.cell(row, "avg")))
+        self._kernels.mean(kernel, device, int(invocations), MeanMetric(name, header.cell(row, "avg")))
 
-    def _times(self, header: _Header, row: list[str], line: int) -> None:
+    def _times(self, header: _NvprofHeader, row: list[str], line: int) -> None:
         time, calls = header.seconds(row, "time"), number(header.cell(row, "calls"))
         name = header.cell(row, "name")
         if time is None or calls is None or not name or not 0 < calls < 1e15:
@@ -139,7 +142,7 @@ class _Tables:
             return
         self._kernels.activity(header.cell(row, "type"), name, int(calls), time)
 
-    def _trace(self, header: _Header, row: list[str], line: int) -> None:
+    def _trace(self, header: _NvprofHeader, row: list[str], line: int) -> None:
         start, duration = header.seconds(row, "start"), header.seconds(row, "duration")
         name = header.cell(row, "name")
         if name.startswith("[Unified Memory") and not header.cell(row, "duration"):
@@ -147,26 +150,30 @@ class _Tables:
         if not name or duration is None:
             self._found.warn("row without a name or a duration; it is left out", line)
         elif not header.cell(row, "grid x") or name.startswith("[CUDA mem"):
-            moved = _size(header, row)
+            size = number(header.cell(row, "size"))
+            size_unit = binary_unit(header.cell(header.units or [], "size"))
+            moved = size * size_unit.factor if size is not None and size_unit.base == "byte" else None
             self._found.phase(name, duration, 1, moved)
         else:
             self._kernels.device(header.cell(row, "device"))
-            grid, block = (_extent(header, row, what) for what in ("grid", "block"))
+            grid, block = (
+                ", ".join(header.cell(row, f"{what} {axis}") for axis in "xyz") for what in ("grid", "block")
+            )
             self._found.launch(
                 Launch(
                     re.sub(r" \[\d+\]$", "", name),
                     duration,
                     start_s=start,
                     library="cuda",
-                    problem=f"grid {grid}, block {block}",
+                    problem=f"grid ({grid}), block ({block})",
                 )
             )
 
-    def _unified_memory(self, header: _Header, row: list[str], line: int) -> None:
+    def _unified_memory(self, header: _NvprofHeader, row: list[str], line: int) -> None:
         sums = [header.cell(row, name) for name in ("count", "total size", "total time")]
         self._kernels.unified_memory(row[-1], *sums)
 
-    def _metrics_trace(self, header: _Header, row: list[str], line: int) -> None:
+    def _metrics_trace(self, header: _NvprofHeader, row: list[str], line: int) -> None:
         kernel = header.cell(row, "kernel")
         values: dict[str, float] = {}
         for name in header.names:
@@ -177,44 +184,19 @@ class _Tables:
         self._found.launch(Launch(kernel, None, flops, bytes_of(values), precision=precision, library="cuda"))
 
 
-def _between(low: float | None, mean: float | None, high: float | None) -> bool:
-    if low is None or mean is None or high is None:
-        return True
-    return low * (1 - _ROUNDING) <= mean <= high * (1 + _ROUNDING)
-
-
-def _row(line: str) -> list[str]:
-    if "," not in line:
-        return []
-    try:
-        return next(csv.reader([line]), [])
-    except csv.Error:
-        return []
-
-
-def _header(row: list[str]) -> _Header | None:
+def _header(row: list[str]) -> _NvprofHeader | None:
     if _HEADERS.isdisjoint(row):  # asked of every row
         return None
     names = [name.strip().lower() for name in row]
     at = {name: i for i, name in reversed(list(enumerate(names)))}
     if {"kernel", "invocations", "avg"} <= at.keys() and ("metric name" in at or "event name" in at):
-        return _Header(at, names, [], "means")
+        return _NvprofHeader(at, names, [], "means")
     if {"time(%)", "time", "calls", "name"} <= at.keys():
-        return _Header(at, names, None, "times")
+        return _NvprofHeader(at, names, None, "times")
     if {"start", "duration", "name"} <= at.keys():
-        return _Header(at, names, None, "trace")
+        return _NvprofHeader(at, names, None, "trace")
     if {"device", "count", "total size"} <= at.keys():
-        return _Header(at, names, [], "unified memory")
+        return _NvprofHeader(at, names, [], "unified memory")
     if {"device", "context", "stream", "kernel"} <= at.keys() and len(names) > 4:
-        return _Header(at, names, None, "metrics trace")
+        return _NvprofHeader(at, names, None, "metrics trace")
     return None
-
-
-def _size(header: _Header, row: list[str]) -> float | None:
-    value = number(header.cell(row, "size"))
-    printed = binary_unit(header.cell(header.units or [], "size"))
-    return value * printed.factor if value is not None and printed.base == "byte" else None
-
-
-def _extent(header: _Header, row: list[str], what: str) -> str:
-    return f"({', '.join(header.cell(row, f'{what} {axis}') for axis in 'xyz')})"

@@ -1,4 +1,4 @@
-"""nvprof's tables for people's eyes: metrics by device and kernel, summaries of times, traces of launches."""
+"""nvprof's text tables: metrics by device and kernel, summaries of times, traces of launches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from ..collect import Collector
 from ..ncu.values import number, unit
 from ..recording import Launch
-from .kernels import Kernels, Mean, convert
+from .kernels import Kernels, MeanMetric, convert
 
 MAX_LINE = 10_000  # characters
 _DEVICE = re.compile(r'Device "(?P<name>[^"]*)"')
@@ -26,8 +26,8 @@ _UNIFIED_MEMORY = re.compile(
 )
 
 
-class People:
-    """Takes lines that are neither messages nor rows of a CSV table. section: what rows of times are of."""
+class NvprofTextTables:
+    """Takes lines that are neither messages nor rows of a CSV table. section: of the table of times."""
 
     def __init__(self, found: Collector, kernels: Kernels) -> None:
         self.section = ""
@@ -47,19 +47,16 @@ class People:
             self._kernel = kernel["name"].strip()
         elif summary := _SUMMARY.fullmatch(line):
             self.section = summary["type"] or self.section
-            self._summary(summary)
+            time_s = _seconds(summary[2], summary[3])
+            calls = int(summary[4]) if len(summary[4]) < 15 else 0
+            if time_s is not None and calls:
+                self._kernels.activity(self.section, summary["name"].strip(), calls, time_s)
         elif trace := _TRACE.fullmatch(line):
             self._trace(trace)
         elif moved := _UNIFIED_MEMORY.fullmatch(line):
             self._kernels.unified_memory(moved["name"], moved["count"], moved["size"], moved["time"])
         elif self._kernel:
-            self._mean(re.split(r"\s{2,}", line))
-
-    def _summary(self, match: re.Match[str]) -> None:
-        time_s = _seconds(match[2], match[3])
-        calls = int(match[4]) if len(match[4]) < 15 else 0
-        if time_s is not None and calls:
-            self._kernels.activity(self.section, match["name"].strip(), calls, time_s)
+            self._mean_row(re.split(r"\s{2,}", line))
 
     def _trace(self, match: re.Match[str]) -> None:
         start, duration = _seconds(match[1], match[2]), _seconds(match[3], match[4])
@@ -72,14 +69,14 @@ class People:
             problem = f"grid {match['grid']}, block {match['block']}"
             self._found.launch(Launch(name["name"], duration, start_s=start, library="cuda", problem=problem))
 
-    def _mean(self, parts: list[str]) -> None:
+    def _mean_row(self, parts: list[str]) -> None:
         # Metrics have a description and min, max, avg; events min, max, avg, of late total, no description.
         if len(parts) < 5 or not parts[0].isdigit() or len(parts[0]) > 14 or not int(parts[0]):
             return
         is_event = convert(parts[2])[0] is not None
         if len(parts) == 5 and not is_event:
             return
-        mean = Mean(parts[1], parts[4] if is_event else parts[-1])
+        mean = MeanMetric(parts[1], parts[4] if is_event else parts[-1])
         self._kernels.mean(self._kernel, self._device, int(parts[0]), mean)
 
 

@@ -31,7 +31,7 @@ _SESSION = {
 _ATTRIBUTE_HEADERS = frozenset({"Launch Attribute", "Session Attribute", "Device Attribute"})
 
 
-class Aside:
+class OtherLines:
     """Takes lines that belong to no table of kernels."""
 
     def __init__(self, found: Collector, other: Callable[[str, int], None]) -> None:
@@ -45,7 +45,11 @@ class Aside:
     def line(self, text: str, number: int) -> None:
         message = _MESSAGE.match(text)
         if message:
-            self._message(message["kind"], message["text"].strip(), number)
+            if message["kind"] not in _SILENT:
+                printed = message["text"].strip()
+                self._found.warn(f"ncu: {printed}", number)
+                if "ERR_NVGPUCTRPERM" in printed:
+                    self._found.warn(PERMISSION, number)
         elif len(text) < 200 and (gemm := _GEMM.fullmatch(text)):
             self._application_gemm(*(float(one) for one in gemm.groups()))
         else:
@@ -59,15 +63,8 @@ class Aside:
         if self.is_session and cells[0] in _SESSION:
             self._session.setdefault(_SESSION[cells[0]], cells[1].strip()[:500])
 
-    def _message(self, kind: str, text: str, number: int) -> None:
-        if kind in _SILENT:
-            return
-        self._found.warn(f"ncu: {text}", number)
-        if "ERR_NVGPUCTRPERM" in text:
-            self._found.warn(PERMISSION, number)
-
     def _application_gemm(self, m: float, n: float, k: float, batch: float, us: float, tflops: float) -> None:
-        """What the profiled program says of itself is a fact about the run, not a measured kernel."""
+        """A rate that the profiled program itself prints is a fact about the run, not a measured kernel."""
         if us <= 0:
             return
         rate = 2 * m * n * k * max(batch, 1.0) / (us * 1e-6)
