@@ -27,7 +27,7 @@ class Started(NamedTuple):
     epoch_ns: int
 
 
-class Tensor(NamedTuple):
+class TensorNamed(NamedTuple):
     """A tensor has this name from now on."""
 
     pid: str
@@ -41,7 +41,7 @@ class Ready(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """Horovod looked what there is to do."""
+    """A cycle of Horovod's background thread begins."""
 
     at_us: float
 
@@ -51,8 +51,8 @@ class Activity(NamedTuple):
 
     name: str
     begin_us: float
-    duration_us: float  # negative where the file says so
-    bytes: float | None  # of the tensor, where this event tells
+    duration_us: float  # as in the file, where it may be negative
+    bytes: float | None  # of the tensor, where this event has them
     outermost: bool
 
 
@@ -63,16 +63,16 @@ class Collective(NamedTuple):
     begin_us: float
     end_us: float
     tensors: int
-    bytes: float | None  # of all its tensors; None where one does not tell
+    bytes: float | None  # of all its tensors; None where one of them is unknown
 
 
-class Oddity(NamedTuple):
-    """Something in the file that cannot be."""
+class Inconsistency(NamedTuple):
+    """Something in the file that contradicts its format."""
 
     text: str
 
 
-Record = Started | Tensor | Ready | Cycle | Activity | Collective | Oddity
+Record = Started | TensorNamed | Ready | Cycle | Activity | Collective | Inconsistency
 
 
 class _Fused:
@@ -81,33 +81,33 @@ class _Fused:
     def __init__(self, name: str, begin_us: float) -> None:
         self.name, self.begin_us, self.end_us = name, begin_us, begin_us
         self.tensors = 0
-        self.unsized = 0  # tensors whose size comes yet
+        self.unsized = 0  # tensors whose size is not known yet
         self.bytes: float | None = 0.0
 
     def done(self) -> Collective:
         return Collective(self.name, self.begin_us, max(self.begin_us, self.end_us), self.tensors, self.bytes)
 
 
-class _Open(NamedTuple):
+class _OpenActivity(NamedTuple):
     name: str
     begin_us: float
     collective: _Fused | None
 
 
-class _State:
-    """What goes on for one tensor."""
+class _OpenTensor:
+    """The activities of one tensor that have begun and not ended."""
 
     def __init__(self) -> None:
-        self.stack: list[_Open] = []
-        self.collectives: list[_Fused] = []  # that wait for its size
+        self.stack: list[_OpenActivity] = []
+        self.collectives: list[_Fused] = []  # to which its size is added
 
 
-class Timeline:
-    """Takes the events of one file in their order, and says what each of them completes."""
+class TimelineDecoder:
+    """Takes the events of one file in their order, and gives the records that each of them completes."""
 
     def __init__(self) -> None:
         self.first_us, self.last_us = math.inf, -math.inf
-        self._tensors: dict[str, _State] = {}
+        self._tensors: dict[str, _OpenTensor] = {}
         self._beginning: _Fused | None = None  # a collective that the next event may add a tensor to
 
     @property
@@ -119,14 +119,16 @@ class Timeline:
         """One event, as JSON has it. Never raises for what it holds."""
         phase = event.get("ph")
         if phase == "M":
-            return _described(event)
+            return _metadata(event)
         at_us = number(event.get("ts"))
         if at_us is None:
-            return [Oddity("an event has no time; it is left out")]
+            return [Inconsistency("an event has no time; it is left out")]
         self.first_us, self.last_us = min(self.first_us, at_us), max(self.last_us, at_us)
         name, pid = str(event.get("name", "")), str(event.get("pid"))
         if phase == "B":
-            self._begin(name, pid, at_us)
+            tensor = self._tensors.setdefault(pid, _OpenTensor())
+            self._beginning = self._join(name, tensor, at_us) if _LIBRARY.match(name) else None
+            tensor.stack.append(_OpenActivity(name, at_us, self._beginning))
         elif phase == "E":
             return self._end(pid, at_us, event)
         elif name == CYCLE:
@@ -134,18 +136,15 @@ class Timeline:
         elif _RANK.fullmatch(name):
             return [Ready(name)]
         elif phase == "X":
-            return self._whole(name, at_us, event)
+            duration_us = number(event.get("dur"))
+            if duration_us is None:
+                return [Inconsistency("an activity has no duration; it is left out")]
+            self.last_us = max(self.last_us, at_us + duration_us)
+            return [Activity(name, at_us, duration_us, tensor_bytes(arguments(event)), False)]
         return []
 
-    def _begin(self, name: str, pid: str, at_us: float) -> None:
-        state = self._tensors.get(pid)
-        if state is None:
-            state = self._tensors[pid] = _State()
-        collective = self._join(name, state, at_us) if _LIBRARY.match(name) else None
-        self._beginning = collective
-        state.stack.append(_Open(name, at_us, collective))
-
-    def _join(self, name: str, state: _State, at_us: float) -> _Fused:
+    def _join(self, name: str, state: _OpenTensor, at_us: float) -> _Fused:
+        """The collective that the tensor is fused into: the one that is just beginning, or a new one."""
         collective = self._beginning
         if collective is None or collective.name != name or collective in state.collectives:
             collective = _Fused(name, at_us)
@@ -158,47 +157,37 @@ class Timeline:
     def _end(self, pid: str, at_us: float, event: dict[str, Any]) -> list[Record]:
         state = self._tensors.get(pid)
         if state is None or not state.stack:
-            return [Oddity("an activity ends that never began; it is left out")]
+            return [Inconsistency("an activity ends that never began; it is left out")]
         begun, outermost = state.stack.pop(), not state.stack
         size = tensor_bytes(arguments(event))
         if begun.collective is not None:
             begun.collective.end_us = max(begun.collective.end_us, at_us)
             self._beginning = None
         done: list[Record] = [Activity(begun.name, begun.begin_us, at_us - begun.begin_us, size, outermost)]
-        if outermost:
-            done += _complete(state, size)
-            del self._tensors[pid]  # names may be new ones in every step
+        if not outermost:
+            return done
+        del self._tensors[pid]  # names may be new ones in every step
+        for collective in state.collectives:
+            # The size of the tensor is known now, or never will be.
+            if size is None or collective.bytes is None:
+                collective.bytes = None
+            else:
+                collective.bytes += size
+            collective.unsized -= 1
+            if not collective.unsized:
+                done.append(collective.done())
         return done
 
-    def _whole(self, name: str, at_us: float, event: dict[str, Any]) -> list[Record]:
-        duration_us = number(event.get("dur"))
-        if duration_us is None:
-            return [Oddity("an activity has no duration; it is left out")]
-        self.last_us = max(self.last_us, at_us + duration_us)
-        return [Activity(name, at_us, duration_us, tensor_bytes(arguments(event)), False)]
 
-
-def _complete(state: _State, size: float | None) -> list[Record]:
-    """The size of a tensor has come (or will not): collectives that waited for nothing else."""
-    waiting, state.collectives = state.collectives, []
-    done: list[Record] = []
-    for collective in waiting:
-        collective.bytes = None if size is None or collective.bytes is None else collective.bytes + size
-        collective.unsized -= 1
-        if not collective.unsized:
-            done.append(collective.done())
-    return done
-
-
-def _described(event: dict[str, Any]) -> list[Record]:
+def _metadata(event: dict[str, Any]) -> list[Record]:
     args = arguments(event)
-    said: list[Record] = []
+    records: list[Record] = []
     start_us = number(args.get("start_time_since_epoch_in_micros"))
     if start_us is not None:
-        said.append(Started(int(start_us) * 1000))
+        records.append(Started(int(start_us) * 1000))
     if event.get("name") == "process_name" and "name" in args:
-        said.append(Tensor(str(event.get("pid")), str(args["name"])))
-    return said
+        records.append(TensorNamed(str(event.get("pid")), str(args["name"])))
+    return records
 
 
 def tensor_bytes(args: dict[str, Any]) -> float | None:

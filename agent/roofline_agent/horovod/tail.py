@@ -13,7 +13,7 @@ MAX_TORN = 1 << 20  # bytes without an end of an event; more is taken for broken
 _decoder = json.JSONDecoder()
 
 
-class Parser:
+class TailParser:
     """Bytes in, events out. `broken` counts what was no JSON and is left out."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Parser:
 
     @property
     def waiting(self) -> int:
-        """Bytes that came and are part of no event yet."""
+        """Bytes received that are part of no event yet."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
@@ -41,16 +41,16 @@ class Parser:
 
 def _events(data: bytes) -> tuple[list[dict[str, Any]], int]:
     """Events of what should end with one, and how many bytes they are."""
-    text = data.strip(b" \n\r\t,[")
+    found: list[Any] | None
     try:
-        found = json.loads(b"[" + text + b"]")
+        found = json.loads(b"[" + data.strip(b" \n\r\t,[") + b"]")
     except ValueError:
-        return _one_by_one(data)
-    return [event for event in found if isinstance(event, dict)], len(data)
+        found = None
+    if found is not None:
+        return [event for event in found if isinstance(event, dict)], len(data)
 
-
-def _one_by_one(data: bytes) -> tuple[list[dict[str, Any]], int]:
-    text = data.decode("latin-1")  # a character a byte: positions are the same; names are told nobody
+    # One event is broken: those before it are taken one by one.
+    text = data.decode("latin-1")  # a character a byte: positions are the same; names are not used
     events: list[dict[str, Any]] = []
     at = 0
     while (begin := text.find("{", at)) >= 0:

@@ -1,4 +1,4 @@
-"""Watches a Horovod timeline while a rank runs: spans of what Horovod was asked for, fused and executed.
+"""Watches a Horovod timeline while a rank runs: spans of what was requested of Horovod, fused and executed.
 
 A timeline that the user asked for (HOROVOD_TIMELINE, horovodrun --timeline-filename) is read and left alone.
 One of our own is made only when asked for, for it is not free: Horovod's writer spins on a core of rank 0 as
@@ -16,18 +16,18 @@ from typing import IO, Protocol
 
 from roofline_step._packets import Span
 
-from .events import Timeline
-from .private import BLOCK, give_back, path, private_file
+from .events import TimelineDecoder
+from .private_file import BLOCK, free_blocks, path, private_file
 from .spans import Spans
-from .tail import Parser
+from .tail import TailParser
 
-READ_BYTES = 4 << 20  # at one look: parsing more would hold the rank's output up
-HEADER_BYTES = 160  # of the first event, which says when the file was begun
-KEPT_BYTES = BLOCK  # at the beginning, never given back
+READ_BYTES = 4 << 20  # in one look: parsing more would hold the rank's output up
+HEADER_BYTES = 160  # of the first event, which has the time when the file was begun
+KEPT_BYTES = BLOCK  # at the beginning, never freed
 CLOCK_STEP_NS = 1_000_000_000  # the wall clock may be set back by this much meanwhile
 TIMELINE, MARK_CYCLES, DYNAMIC = "HOROVOD_TIMELINE", "HOROVOD_TIMELINE_MARK_CYCLES", "DYNAMIC"
 READ = "ROOFLINE_HOROVOD_TIMELINE_READ"  # tells the hooks in the rank that rank 0's requests come from here
-# In the order in which Horovod itself, its launchers and MPI say it.
+# Horovod's own first, then its launchers', then MPI's.
 _RANKS = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
@@ -48,8 +48,8 @@ class TimelineWatch:
         name: str | None = None,
         clock: Clock = time,
     ) -> None:
-        """environ: what the command needs. own: our file, of which what has been read is given back. name:
-        the user's file, which may come later."""
+        """environ: what the command needs. own: our file, whose blocks are freed once read. name: the user's
+        file, which may appear later."""
         self.environ = environ
         self._own, self._name, self._clock = own, name, clock
         self._started_ns = clock.time_ns()
@@ -57,9 +57,14 @@ class TimelineWatch:
         self._start_anew(b"")
 
     def _start_anew(self, header: bytes) -> None:
-        self._header, self._is_ours = header, self._is_new(header)
-        self._offset, self._given_back = 0, KEPT_BYTES
-        self._parser, self._timeline, self._spans = Parser(), Timeline(), Spans()
+        # An earlier run may have left a file in the same place: its header has an earlier time.
+        _, _, text = header.partition(b'"start_time_since_epoch_in_micros":')
+        digits = text.split(b"}")[0].strip()
+        is_number = digits.isdigit()
+        self._header = header
+        self._is_ours = is_number and int(digits) * 1000 >= self._started_ns - CLOCK_STEP_NS
+        self._offset, self._freed = 0, KEPT_BYTES
+        self._parser, self._timeline, self._spans = TailParser(), TimelineDecoder(), Spans()
 
     def look(self) -> list[Span]:
         """What is new since the last look."""
@@ -89,12 +94,6 @@ class TimelineWatch:
             self._descriptor = None
         self._descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
-    def _is_new(self, header: bytes) -> bool:
-        """Whether this was begun in this run: an earlier one may have left a file in the same place."""
-        _, _, text = header.partition(b'"start_time_since_epoch_in_micros":')
-        digits = text.split(b"}")[0].strip()
-        return digits.isdigit() and int(digits) * 1000 >= self._started_ns - CLOCK_STEP_NS
-
     def _read(self, descriptor: int) -> list[Span]:
         header = os.pread(descriptor, HEADER_BYTES, 0)
         if len(header) < HEADER_BYTES:
@@ -110,16 +109,11 @@ class TimelineWatch:
         for event in self._parser.feed(data):
             for record in self._timeline.add(event):
                 self._spans.add(record, wall_to_node_ns)
-        if self._own is not None:
-            self._give_back(descriptor)
+        end = (self._offset - 1) // BLOCK * BLOCK  # Horovod goes one byte back to write on
+        if self._own is not None and end > self._freed:
+            free_blocks(descriptor, self._freed, end)
+            self._freed = end
         return self._spans.take()
-
-    def _give_back(self, descriptor: int) -> None:
-        # Horovod goes one byte back to write on.
-        end = (self._offset - 1) // BLOCK * BLOCK
-        if end > self._given_back:
-            give_back(descriptor, self._given_back, end)
-            self._given_back = end
 
 
 def watch(
@@ -131,7 +125,10 @@ def watch(
     """
     named = environ.get(TIMELINE)
     if named:
-        return _of_the_users(environ, named) if named != DYNAMIC else None
+        # Only rank 0 writes the file; others on its node could read it and take it for their own.
+        if named == DYNAMIC or not may_be_coordinator(environ):
+            return None
+        return TimelineWatch({READ: "1"}, name=os.path.abspath(named))
     if not wanted:
         return None
     file = private_file()
@@ -147,14 +144,6 @@ def watch(
     return TimelineWatch({**switches, TIMELINE: path(file), READ: "1"}, file)
 
 
-def _of_the_users(environ: Mapping[str, str], name: str) -> TimelineWatch | None:
-    # Only rank 0 writes the file, and others on its node could read it and take it for their own.
-    if not may_be_coordinator(environ):
-        return None
-    return TimelineWatch({READ: "1"}, name=os.path.abspath(name))
-
-
 def may_be_coordinator(environ: Mapping[str, str]) -> bool:
-    """Whether this is rank 0, or a rank of a job that does not say."""
-    said = next((environ[name] for name in _RANKS if environ.get(name)), "0")
-    return said == "0"
+    """Whether this is rank 0, or a rank whose number nothing names."""
+    return next((environ[name] for name in _RANKS if environ.get(name)), "0") == "0"

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from .recording import Counter, Kernel, Launch, Phase, RecordedCeiling, Step, Throughput
+from .recording import Counter, Kernel, Launch, Phase, RecordedCeiling, StepLine, Throughput
 
 MAX_KERNELS = 30_000
 MAX_PHASES = 10_000
@@ -114,7 +114,7 @@ class Collector:
         self.ceilings: list[RecordedCeiling] = []
         self.facts: dict[str, float | int | str] = {}  # whatever else describes the recording: ranks, events
         self.counters: Log[Counter] = Log(Counter)
-        self.steps: Log[Step] = Log(Step)
+        self.steps: Log[StepLine] = Log(StepLine)
         self.launches: Log[Launch] | None = Log(Launch) if keep_launches else None
         self._sums: dict[str, _Sum] = {}
         self.summed: list[Kernel] = []  # by the reader or the tool itself

@@ -75,7 +75,7 @@ class Phase(NamedTuple):
     bytes: float | None = None
 
 
-class Step(NamedTuple):
+class StepLine(NamedTuple):
     """A line in which a training said how fast it is."""
 
     step: int

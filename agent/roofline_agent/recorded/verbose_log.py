@@ -51,7 +51,7 @@ def sniff(head: str) -> int:
 
 def read(text: Text, found: Collector) -> None:
     """Launches, header facts and counts of `text`; what cannot be understood is said with its line."""
-    log, benchmark, keras = Log(text, found), tf_cnn.Log(found), keras_log.Log(found)
+    log, benchmark, keras = VerboseLog(text, found), tf_cnn.TfCnnLog(found), keras_log.KerasLog(found)
     for line in text.lines():
         if "_verbose," in line or "MKL_VERBOSE " in line:
             log.take(line)
@@ -59,12 +59,12 @@ def read(text: Text, found: Collector) -> None:
         for state in _OVERWRITTEN.split(line):
             if not benchmark.add(state, text.line):
                 keras.add(state, text.line)
-    keras.tell()
-    benchmark.tell()
+    keras.finish()
+    benchmark.finish()
     log.finish()
 
 
-class Log:
+class VerboseLog:
     """What has been read so far of a file that may hold other lines too."""
 
     def __init__(self, text: Text, found: Collector) -> None:

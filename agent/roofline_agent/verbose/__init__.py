@@ -5,7 +5,7 @@ Everything here is a pure function of text, or of a byte stream; nothing reads a
 
 from __future__ import annotations
 
-from roofline_agent.records import KernelCall, KernelShape, TimedCall
-from roofline_agent.verbose.stream import VerboseFilter
+from ..records import KernelCall, KernelShape, TimedCall
+from .stream import VerboseFilter
 
 __all__ = ["KernelCall", "KernelShape", "TimedCall", "VerboseFilter"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from roofline_agent.verbose.primitive import UNKNOWN, Primitive, Work
-from roofline_agent.verbose.sizes import product, spatial_sizes
-from roofline_agent.verbose.traffic import traffic
+from .primitive import UNKNOWN, Primitive, PrimitiveWork
+from .sizes import product, spatial_sizes
+from .traffic import traffic
 
 _FORWARD = ("forward", "forward_scoring", "forward_training", "forward_inference")
 DENSE_VARIANTS = frozenset({*_FORWARD, "backward_data", "backward_weights"})
@@ -19,18 +19,18 @@ _FUSED = re.compile(r"\bdw[_:]k([0-9]{1,3})s([0-9]{1,3})p([0-9]{1,3})")
 _LOOKS_FUSED = re.compile(r"\bdw[_:]k[0-9]")
 
 
-def convolution(primitive: Primitive) -> Work:
+def convolution(primitive: Primitive) -> PrimitiveWork:
     if _LOOKS_FUSED.search(primitive.options):
         return _fused(primitive)
     return _windowed(primitive, "ow", "oh", "od")
 
 
-def deconvolution(primitive: Primitive) -> Work:
+def deconvolution(primitive: Primitive) -> PrimitiveWork:
     # Every input element is multiplied with the whole kernel: the input's extent counts, not the output's.
     return _windowed(primitive, "iw", "ih", "id")
 
 
-def _windowed(primitive: Primitive, *positions: str) -> Work:
+def _windowed(primitive: Primitive, *positions: str) -> PrimitiveWork:
     found = spatial_sizes(primitive.problem)
     if not _is_complete(found) or primitive.variant not in DENSE_VARIANTS:
         return UNKNOWN
@@ -41,11 +41,15 @@ def _windowed(primitive: Primitive, *positions: str) -> Work:
         "bia": found["oc"],
         "dst": product(found, "mb", "oc", "od", "oh", "ow"),
     }
-    moved = traffic(primitive, elements, _result(found))
-    return Work(2 * weights * product(found, "mb", *positions), moved, _winograd_note(primitive))
+    sides = [found[name] for name in ("od", "oh", "ow") if name in found]
+    moved = traffic(primitive, elements, (found["mb"], found["oc"], *sides))
+    note = ""
+    if "winograd" in primitive.options or "wino" in primitive.implementation:
+        note = "direct-equivalent count; the algorithm is Winograd"
+    return PrimitiveWork(2 * weights * product(found, "mb", *positions), moved, note)
 
 
-def _fused(primitive: Primitive) -> Work:
+def _fused(primitive: Primitive) -> PrimitiveWork:
     """A 1x1 convolution whose result goes through a depthwise one before it is written (oneDNN's `dw`).
 
     The line prints the 1x1 convolution, whose output is as large as its input.
@@ -55,7 +59,7 @@ def _fused(primitive: Primitive) -> Work:
     is_flat = "ih" in found and "id" not in found and found.get("kh") == found.get("kw") == 1
     is_forward = primitive.variant in _FORWARD
     if not fused or not _is_complete(found) or not is_flat or not is_forward or fused[2] == "0":
-        return Work(None, None, "a fused depthwise convolution of this form is not counted")
+        return PrimitiveWork(None, None, "a fused depthwise convolution of this form is not counted")
     kernel, stride, padding = map(int, fused.groups())
     out_h, out_w = ((found[side] + 2 * padding - kernel) // stride + 1 for side in ("ih", "iw"))
     pointwise = _weights(found) * product(found, "mb", "ih", "iw")
@@ -74,11 +78,11 @@ def _fused(primitive: Primitive) -> Work:
     elements = {role: size for role, size in elements.items() if role in printed or "fused" not in role}
     moved = traffic(primitive, elements, result) if "wei_fused" in printed else None
     flops = 2 * (pointwise + result[0] * depthwise * result[2] * result[3])
-    return Work(flops, moved, "with the depthwise convolution fused to it")
+    return PrimitiveWork(flops, moved, "with the depthwise convolution fused to it")
 
 
 def _is_complete(found: Mapping[str, int]) -> bool:
-    """Nothing is missing, and no length is 0 that oneDNN lets nobody have: a garbled line is not a zero."""
+    """Whether nothing is missing, and no length 0, which oneDNN does not allow: such a line is garbled."""
     lengths = [found.get(kind + side) for kind in "iok" for side in "dhw"]
     return found.keys() >= {"mb", "ic", "oc", "iw", "ow", "kw"} and 0 not in (found.get("g"), *lengths)
 
@@ -86,13 +90,3 @@ def _is_complete(found: Mapping[str, int]) -> bool:
 def _weights(found: Mapping[str, int]) -> int:
     """Elements of the kernel; `ic` and `oc` are totals over the groups."""
     return found["oc"] * found["ic"] // found.get("g", 1) * product(found, "kd", "kh", "kw")
-
-
-def _result(found: Mapping[str, int]) -> tuple[int, ...]:
-    return (found["mb"], found["oc"], *(found[name] for name in ("od", "oh", "ow") if name in found))
-
-
-def _winograd_note(primitive: Primitive) -> str:
-    if "winograd" in primitive.options or "wino" in primitive.implementation:
-        return "direct-equivalent count; the algorithm is Winograd"
-    return ""

@@ -65,26 +65,21 @@ def parse_tensors(text: str) -> tuple[Tensor, ...]:
 
     The shuffle of 0.x prints one tensor in two words, `dt:f32 fmt:nchw`.
     """
-    tensors = (_parse_tensor(word) for word in text.split())
-    return tuple(tensor for tensor in tensors if tensor.type != "undef" and tensor.role != "fmt")
+    tensors: list[Tensor] = []
+    for word in text.split():
+        head, _, layout = word.partition(":")
+        role, type_ = head, ""
+        if suffixed := _TYPE_LAST.fullmatch(head):
+            role, type_ = suffixed[1], suffixed[2]
+        elif prefixed := _TYPE_FIRST.match(layout):
+            type_, layout = prefixed[1], layout[prefixed.end() :]
+        role = _ROLES.get(role, role)
+        if type_ != "undef" and role != "fmt":
+            tensors.append(Tensor(role, type_, layout))
+    return tuple(tensors)
 
 
 def bytes_of(tensor: Tensor, elements: int) -> int | None:
     """None where the type is not printed, or the tensor is sparse and so its number of values is not."""
     bits = ELEMENT_BITS.get(tensor.type)
     return None if bits is None or "sparse" in tensor.layout else (elements * bits + 7) // 8
-
-
-def _parse_tensor(word: str) -> Tensor:
-    head, _, rest = word.partition(":")
-    suffixed = _TYPE_LAST.fullmatch(head)
-    if suffixed:
-        return _tensor(suffixed[1], suffixed[2], rest)
-    prefixed = _TYPE_FIRST.match(rest)
-    if prefixed:
-        return _tensor(head, prefixed[1], rest[prefixed.end() :])
-    return _tensor(head, "", rest)
-
-
-def _tensor(role: str, type_: str, layout: str) -> Tensor:
-    return Tensor(_ROLES.get(role, role), type_, layout)

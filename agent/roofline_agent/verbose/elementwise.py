@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable
 from math import prod
 
-from roofline_agent.verbose.descriptors import bytes_of
-from roofline_agent.verbose.primitive import UNKNOWN, Primitive, Work
-from roofline_agent.verbose.sizes import broadcast, extents, product, shape, spatial_sizes
-from roofline_agent.verbose.traffic import traffic
+from .descriptors import bytes_of
+from .primitive import UNKNOWN, Primitive, PrimitiveWork
+from .sizes import broadcast, extents, product, shape, spatial_sizes
+from .traffic import traffic
 
 _FLAGS = re.compile(r"flags:([A-Z]+|[0-9]{1,3})?")
 _INPUTS = re.compile(r"num:([0-9]{1,5})")
@@ -26,10 +26,10 @@ _STATISTIC = 4  # bytes
 _EQUALS = {"data", "diff", "src", "dst", "diff_src", "diff_dst"}
 
 
-def pointwise(primitive: Primitive) -> Work:
+def pointwise(primitive: Primitive) -> PrimitiveWork:
     """eltwise, softmax and LRN: tensors of one size, printed as `data diff` or as `src dst diff_dst`."""
     sizes = shape(_LRN_TAIL.sub("", primitive.problem))
-    return Work(None, _same_size(primitive, sizes))
+    return PrimitiveWork(None, _same_size(primitive, sizes))
 
 
 def _same_size(primitive: Primitive, sizes: tuple[int, ...]) -> int | None:
@@ -44,7 +44,7 @@ def _same_size(primitive: Primitive, sizes: tuple[int, ...]) -> int | None:
     return traffic(primitive, {role: times.get(role, elements) for role in roles}, sizes)
 
 
-def binary(primitive: Primitive) -> Work:
+def binary(primitive: Primitive) -> PrimitiveWork:
     """`2x3:1x3`, the sources; the result is as large as both together."""
     parts = [extents(part) for part in primitive.problem.split(":")]
     sources = [tensor for tensor in primitive.tensors if tensor.role == "src"]
@@ -58,10 +58,10 @@ def binary(primitive: Primitive) -> Work:
     written = traffic(rest, {"dst": prod(result)}, result)
     if written is None or None in read:
         return UNKNOWN
-    return Work(None, written + sum(size for size in read if size is not None))
+    return PrimitiveWork(None, written + sum(size for size in read if size is not None))
 
 
-def addition(primitive: Primitive) -> Work:
+def addition(primitive: Primitive) -> PrimitiveWork:
     """`sum`: sources of one size. Before 1.0 only the first is printed, with their number."""
     elements = prod(shape(primitive.problem) or (0,))
     sources = sum(tensor.role == "src" for tensor in primitive.tensors)
@@ -69,10 +69,10 @@ def addition(primitive: Primitive) -> Work:
     if not elements:
         return UNKNOWN
     repeated = int(inputs[1]) if inputs and sources == 1 else 1
-    return Work(None, traffic(primitive, {"src": repeated * elements, "dst": elements}, ()))
+    return PrimitiveWork(None, traffic(primitive, {"src": repeated * elements, "dst": elements}, ()))
 
 
-def prelu(primitive: Primitive) -> Work:
+def prelu(primitive: Primitive) -> PrimitiveWork:
     """`2x3:1x3`, data and weights (since 2.3). Backward both gradients are as large as these."""
     parts = [extents(part) for part in primitive.problem.split(":")]
     if len(parts) != 2 or not all(parts):
@@ -82,25 +82,25 @@ def prelu(primitive: Primitive) -> Work:
     elements = {"data": 2 * data if is_forward else data, "wei": weights}
     if not is_forward:
         elements.update({"diff": 2 * data, "diff_wei": weights})
-    return Work(None, traffic(primitive, elements))
+    return PrimitiveWork(None, traffic(primitive, elements))
 
 
-def reduction(primitive: Primitive) -> Work:
+def reduction(primitive: Primitive) -> PrimitiveWork:
     parts = [extents(part) for part in primitive.problem.split(":")]
     if len(parts) != 2 or not all(parts):
         return UNKNOWN
-    return Work(None, traffic(primitive, {"src": prod(parts[0]), "dst": prod(parts[1])}, parts[1]))
+    return PrimitiveWork(None, traffic(primitive, {"src": prod(parts[0]), "dst": prod(parts[1])}, parts[1]))
 
 
-def resampling(primitive: Primitive) -> Work:
+def resampling(primitive: Primitive) -> PrimitiveWork:
     return _window(primitive, with_workspace=False)
 
 
-def pooling(primitive: Primitive) -> Work:
+def pooling(primitive: Primitive) -> PrimitiveWork:
     return _window(primitive, with_workspace=True)
 
 
-def _window(primitive: Primitive, with_workspace: bool) -> Work:
+def _window(primitive: Primitive, with_workspace: bool) -> PrimitiveWork:
     found = spatial_sizes(primitive.problem)
     if not found.keys() >= {"mb", "ic", "iw", "ow"}:
         return UNKNOWN
@@ -109,19 +109,19 @@ def _window(primitive: Primitive, with_workspace: bool) -> Work:
     elements = {"src": product(found, "mb", "ic", "id", "ih", "iw"), "dst": prod(result)}
     if with_workspace and any(tensor.role == "ws" for tensor in primitive.tensors):
         elements["ws"] = prod(result)
-    return Work(None, traffic(primitive, elements, result))
+    return PrimitiveWork(None, traffic(primitive, elements, result))
 
 
-def batch_normalization(primitive: Primitive) -> Work:
+def batch_normalization(primitive: Primitive) -> PrimitiveWork:
     return _normalization(primitive, lambda sizes, groups: sizes[1])
 
 
-def group_normalization(primitive: Primitive) -> Work:
+def group_normalization(primitive: Primitive) -> PrimitiveWork:
     """As a batch normalisation, but mean and variance are kept for every image and group."""
     return _normalization(primitive, lambda sizes, groups: sizes[0] * groups)
 
 
-def _normalization(primitive: Primitive, statistics: Callable[[tuple[int, ...], int], int]) -> Work:
+def _normalization(primitive: Primitive, statistics: Callable[[tuple[int, ...], int], int]) -> PrimitiveWork:
     sizes = shape(primitive.problem)
     moved = _same_size(primitive, sizes) if len(sizes) > 1 else None
     if moved is None:
@@ -134,7 +134,7 @@ def _normalization(primitive: Primitive, statistics: Callable[[tuple[int, ...], 
     vectors += gradients * sizes[1] * (2 * ("S" in flags) + ("C" in flags) + ("H" in flags))
     if "A" in flags:  # another source is added before the rectifier
         moved += moved // (2 if primitive.variant.startswith("forward") else 3)
-    return Work(None, moved + _STATISTIC * vectors)
+    return PrimitiveWork(None, moved + _STATISTIC * vectors)
 
 
 def _flags(options: str) -> str:
@@ -147,7 +147,7 @@ def _flags(options: str) -> str:
     return "".join(letter for bit, letter in enumerate("GSR") if int(found[1]) >> bit & 1)
 
 
-def layer_normalization(primitive: Primitive) -> Work:
+def layer_normalization(primitive: Primitive) -> PrimitiveWork:
     """Over the last dimension; every tensor is printed (since 3.0), `stats` for mean and variance."""
     sizes = shape(primitive.problem)
     if len(sizes) < 2:
@@ -167,4 +167,4 @@ def layer_normalization(primitive: Primitive) -> Work:
     roles = {tensor.role for tensor in primitive.tensors}
     if not roles & {"data", "src"} or not roles <= known.keys():
         return UNKNOWN
-    return Work(None, traffic(primitive, {role: known[role] for role in roles}, sizes))
+    return PrimitiveWork(None, traffic(primitive, {role: known[role] for role in roles}, sizes))

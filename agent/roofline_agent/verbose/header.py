@@ -1,5 +1,5 @@
-"""What the headers of verbose output tell: version, instruction set, runtime, threads, GPUs; and what else
-a line of oneDNN is that reports no execution."""
+"""Facts in the headers of verbose output: version, instruction set, runtime, threads, GPUs; and the kind of
+a oneDNN line that reports no execution."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ def onednn_info(line: str) -> Facts:
     if gpu:
         return {f"gpu_{gpu[1]}": gpu[2]}
     device = _DEVICE.match(rest)
-    return _device(*device.groups()) if device else {}
-
-
-def _device(kind: str, key: str, value: str, more: str) -> Facts:
+    if device is None:
+        return {}
+    kind, key, value, more = device.groups()
     if key == "isa":  # the instruction sets' names are a list with commas
         return {f"{kind}_isa": value + more}
     facts: Facts = {f"{kind}_runtime": value}

@@ -18,9 +18,9 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from roofline_agent.records import KernelCall, KernelShape
-from roofline_agent.verbose import blas
-from roofline_agent.verbose.descriptors import ELEMENT_BITS
+from ..records import KernelCall, KernelShape
+from . import blas
+from .descriptors import ELEMENT_BITS
 
 _TOKEN = "MKL_VERBOSE "
 _ROUTINE = rf"{_TOKEN}(?!Intel\(R\))([A-Za-z_][A-Za-z0-9_]*)\("
@@ -62,7 +62,7 @@ class _Types(NamedTuple):
         return bits * (2 if self.is_complex else 1) // 8
 
 
-class _Work(NamedTuple):
+class _ProductWork(NamedTuple):
     flops: int
     bytes: int
 
@@ -96,11 +96,22 @@ def _shape(routine: str, arguments: str) -> KernelShape:
     gemv = _GEMV.fullmatch(routine.upper())
     if gemv:
         types = _letter_types(gemv[2])
-        work = _gemv_work(_ARGUMENT.findall(arguments), types, 2 if gemv[1] else 1)
+        first = 2 if gemv[1] else 1
+        sizes = _integers(_ARGUMENT.findall(arguments)[first : first + 2])
+        work = None
+        if len(sizes) == 2:
+            m, n = sizes
+            # A and two vectors; the transpose decides which of these is read, but not their size in all.
+            work = _ProductWork(types.flops(m * n), types.bytes(m * n, m, n))
         return _kernel("gemv", types.a, routine, arguments, work)
     product = blas.product(routine, _ARGUMENT.findall(arguments))
     if product:
-        return _product_shape(product, routine, arguments)
+        types = _letter_types(product.letter)
+        work = None
+        if product.multiply_adds is not None and product.elements is not None:
+            flops = round(product.multiply_adds * types.flops(1))
+            work = _ProductWork(flops, types.bytes(product.elements, 0, 0))
+        return _kernel(product.operation, types.a, routine, arguments, work)
     return _kernel(routine.lower(), "", routine, arguments, None)
 
 
@@ -115,23 +126,18 @@ def _gemm_shape(name: re.Match[str], routine: str, arguments: str) -> KernelShap
     elif variant == "_BATCH_STRIDED":
         work = _strided_work(values, types, first)
     else:
-        work = _product_work(values, types, first)
+        sizes = _integers(values[first : first + 3])
+        work = None
+        if len(sizes) == 3:
+            m, n, k = sizes
+            work = _ProductWork(types.flops(m * n * k), types.bytes(m * k, k * n, m * n))
     note = "8mnk as for a conventional product; three real products do it" if name[3] else ""
     operation = "gemm_batch" if "BATCH" in variant else "gemm"
     return _kernel(operation, types.a, routine, arguments, work, note)
 
 
-def _product_shape(product: blas.Product, routine: str, arguments: str) -> KernelShape:
-    types = _letter_types(product.letter)
-    work = None
-    if product.multiply_adds is not None and product.elements is not None:
-        flops = round(product.multiply_adds * types.flops(1))
-        work = _Work(flops, types.bytes(product.elements, 0, 0))
-    return _kernel(product.operation, types.a, routine, arguments, work)
-
-
 def _kernel(
-    operation: str, precision: str, routine: str, arguments: str, work: _Work | None, note: str = ""
+    operation: str, precision: str, routine: str, arguments: str, work: _ProductWork | None, note: str = ""
 ) -> KernelShape:
     if work is not None and max(work) > _MAX_COUNT:
         work = None
@@ -153,24 +159,7 @@ def _letter_types(letter: str) -> _Types:
     return _Types(element, element, element, letter in "CZ")
 
 
-def _gemv_work(values: list[str], types: _Types, first: int) -> _Work | None:
-    sizes = _integers(values[first : first + 2])
-    if len(sizes) != 2:
-        return None
-    m, n = sizes
-    # A, and the two vectors: which of them is read depends on the transpose, their sizes together do not.
-    return _Work(types.flops(m * n), types.bytes(m * n, m, n))
-
-
-def _product_work(values: list[str], types: _Types, first: int) -> _Work | None:
-    sizes = _integers(values[first : first + 3])
-    if len(sizes) != 3:
-        return None
-    m, n, k = sizes
-    return _Work(types.flops(m * n * k), types.bytes(m * k, k * n, m * n))
-
-
-def _strided_work(values: list[str], types: _Types, first: int) -> _Work | None:
+def _strided_work(values: list[str], types: _Types, first: int) -> _ProductWork | None:
     """m,n,k,alpha,A,lda,stride,B,ldb,stride,beta,C,ldc,stride,batch; a stride of 0 uses one matrix again."""
     values = values[first:]
     sizes = _integers([*values[:3], *values[6:7], *values[9:10], *values[14:]])
@@ -178,10 +167,10 @@ def _strided_work(values: list[str], types: _Types, first: int) -> _Work | None:
         return None
     m, n, k, stride_a, stride_b, batch = sizes
     a, b = (batch if stride else 1 for stride in (stride_a, stride_b))
-    return _Work(types.flops(m * n * k * batch), types.bytes(m * k * a, k * n * b, m * n * batch))
+    return _ProductWork(types.flops(m * n * k * batch), types.bytes(m * k * a, k * n * b, m * n * batch))
 
 
-def _batch_work(values: list[str], types: _Types, first: int) -> _Work | None:
+def _batch_work(values: list[str], types: _Types, first: int) -> _ProductWork | None:
     """m,n,k,alpha,A,lda,B,ldb,beta,C,ldc,groups,products per group; `{8,4}` lists a value per group."""
     values = values[first:]
     if len(values) != 13:
@@ -193,7 +182,7 @@ def _batch_work(values: list[str], types: _Types, first: int) -> _Work | None:
     a = sum(m * k * products for m, _, k, products in groups)
     b = sum(k * n * products for _, n, k, products in groups)
     c = sum(m * n * products for m, n, _, products in groups)
-    return _Work(types.flops(sum(map(prod, groups))), types.bytes(a, b, c))
+    return _ProductWork(types.flops(sum(map(prod, groups))), types.bytes(a, b, c))
 
 
 def _integers(values: list[str]) -> list[int]:

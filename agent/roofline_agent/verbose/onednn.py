@@ -6,7 +6,7 @@ whose primitives print lines of their own; `exec:external` lines, which are a pa
 Versions differ in what stands before `exec` (layout version, timestamp, component) and in the number of
 fields behind the descriptors, so a line is read from both ends: five fields from the front, sizes and
 milliseconds from the back, and whatever stands between is attributes and algorithm. A header's `template:`
-line names the fields; should a version print them in another order, `field_order` tells it to `parse`.
+line names the fields; should a version print them in another order, `field_order` finds it for `parse`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from roofline_agent.records import KernelCall, KernelShape
-from roofline_agent.verbose.descriptors import parse_tensors
-from roofline_agent.verbose.work import Primitive, count_work
+from ..records import KernelCall, KernelShape
+from .descriptors import parse_tensors
+from .work import Primitive, count_work
 
 _LIBRARIES = ("onednn", "dnnl", "mkldnn")
-# 13 digits are epoch milliseconds; shorter ones, and 2.7's `1.7952e+12`, do not tell the time.
+# 13 digits are epoch milliseconds; shorter ones, and 2.7's `1.7952e+12`, are no times.
 _STAMP = r"(?:([0-9]{13})(?:\.([0-9]+))?|[0-9][0-9.]*(?:e\+?[0-9]+)?)"
 _PREFIX = rf"_verbose,(?:v[0-9]+,)?(?:{_STAMP},)?(?:primitive,|ukernel,)?(?=exec,)"
 _EXECUTED = re.compile(rf"(?:{'|'.join(_LIBRARIES)}){_PREFIX}")
@@ -64,7 +64,8 @@ def parse(line: str, order: tuple[int, ...] = ()) -> KernelCall | None:
     duration_ms = float(milliseconds)
     if shape is None or duration_ms > _MAX_MILLISECONDS:
         return None
-    return KernelCall(shape, _epoch_ns(whole, fraction), round(duration_ms * 1e6))
+    start_ns = None if whole is None else int(whole + ((fraction or "") + "000000")[:6])
+    return KernelCall(shape, start_ns, round(duration_ms * 1e6))
 
 
 def looks_executed(line: str) -> bool:
@@ -87,22 +88,19 @@ def field_order(line: str) -> tuple[int, ...] | None:
     return () if order == tuple(range(len(_FIELDS))) else order
 
 
-def _ordered(fields: list[str], order: tuple[int, ...]) -> list[str]:
-    return [fields[at] for at in order] if len(fields) == len(order) else fields
-
-
-def _epoch_ns(milliseconds: str | None, fraction: str | None) -> int | None:
-    if milliseconds is None:
-        return None
-    return int(milliseconds + ((fraction or "") + "000000")[:6])
-
-
 @lru_cache(maxsize=_DISTINCT_LINES)
 def _shape(body: str, order: tuple[int, ...]) -> KernelShape | None:
-    primitive = _primitive(_ordered(body.split(","), order))
+    fields = body.split(",")
+    if len(fields) == len(order):
+        fields = [fields[at] for at in order]
+    primitive = _primitive(fields)
     if primitive is None:
         return None
     work = count_work(primitive)
+    fpmath = _FPMATH.search(primitive.options)
+    note = ""
+    if fpmath:
+        note = f"{'integers' if fpmath[2] else 'f32'} may be computed as {fpmath[1]} (fpmath mode)"
     return KernelShape(
         library="onednn",
         operation=primitive.operation,
@@ -112,7 +110,7 @@ def _shape(body: str, order: tuple[int, ...]) -> KernelShape | None:
         problem=primitive.problem,
         flops=_countable(work.flops),
         bytes=_countable(work.bytes),
-        note="; ".join(filter(None, (work.note, _fpmath_note(primitive)))),
+        note="; ".join(filter(None, (work.note, note))),
     )
 
 
@@ -146,13 +144,6 @@ def _precision(primitive: Primitive) -> str:
             if tensor.role == "wei":
                 return tensor.type
     return primitive.tensors[0].type if primitive.tensors else ""
-
-
-def _fpmath_note(primitive: Primitive) -> str:
-    mode = _FPMATH.search(primitive.options)
-    if mode is None:
-        return ""
-    return f"{'integers' if mode[2] else 'f32'} may be computed as {mode[1]} (fpmath mode)"
 
 
 def _countable(count: int | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline_agent.verbose.descriptors import Tensor
+from .descriptors import Tensor
 
 
 class Primitive(NamedTuple):
@@ -16,7 +16,7 @@ class Primitive(NamedTuple):
     problem: str
 
 
-class Work(NamedTuple):
+class PrimitiveWork(NamedTuple):
     """`flops` and `bytes` are None where the line does not tell them or nobody modelled them."""
 
     flops: int | None
@@ -24,4 +24,4 @@ class Work(NamedTuple):
     note: str = ""
 
 
-UNKNOWN = Work(None, None)
+UNKNOWN = PrimitiveWork(None, None)

@@ -8,54 +8,50 @@ from __future__ import annotations
 import re
 from math import prod
 
-from roofline_agent.verbose.convolution import DENSE_VARIANTS
-from roofline_agent.verbose.descriptors import Tensor
-from roofline_agent.verbose.primitive import UNKNOWN, Primitive, Work
-from roofline_agent.verbose.sizes import broadcast, extents, product, sizes, spatial_sizes
-from roofline_agent.verbose.traffic import masked_elements, traffic
+from .convolution import DENSE_VARIANTS
+from .descriptors import Tensor
+from .primitive import UNKNOWN, Primitive, PrimitiveWork
+from .sizes import broadcast, extents, product, sizes, spatial_sizes
+from .traffic import masked_elements, traffic
 
 _BIAS_MASK = re.compile(r"_mask([0-9]{1,3})$")
 _OLD_GEMM = re.compile(r"(?:b([0-9]{1,12}))?m([0-9]{1,12})n([0-9]{1,12})k([0-9]{1,12})(?![0-9*])")
 _BATCH = re.compile(r"\bbs:([0-9]{1,9})\b")
 
 
-def inner_product(primitive: Primitive) -> Work:
+def inner_product(primitive: Primitive) -> PrimitiveWork:
     found = spatial_sizes(primitive.problem)
     if not found.keys() >= {"mb", "ic", "oc"} or primitive.variant not in DENSE_VARIANTS:
         return UNKNOWN
     inputs = product(found, "ic", "id", "ih", "iw")
     mb, oc = found["mb"], found["oc"]
     elements = {"src": mb * inputs, "wei": oc * inputs, "bia": oc, "dst": mb * oc}
-    return Work(2 * mb * inputs * oc, traffic(primitive, elements, (mb, oc)))
+    return PrimitiveWork(2 * mb * inputs * oc, traffic(primitive, elements, (mb, oc)))
 
 
-def matmul(primitive: Primitive) -> Work:
+def matmul(primitive: Primitive) -> PrimitiveWork:
     """`MxK:KxN`, with batch dimensions before them that broadcast where one side has 1 (since 2.1)."""
     parts = [extents(part) for part in primitive.problem.split(":")]
     if len(parts) < 2 or not parts[0] or not parts[1]:
         return _old_matmul(primitive)
-    if any("sparse" in tensor.layout for tensor in primitive.tensors):
-        return _sparse(primitive, parts[0], parts[1])
     source, weights = parts[0], parts[1]
+    if any("sparse" in tensor.layout for tensor in primitive.tensors):
+        # Grouped rows (mixture of experts) meet one of the weights each; other sparsity hides its count.
+        is_grouped = any("sparse:grouped" in tensor.layout for tensor in primitive.tensors)
+        if is_grouped and len(source) == 2 and len(weights) == 3 and source[1] == weights[1]:
+            note = "how many of the groups have rows, and so their weights' traffic, is not in the line"
+            return PrimitiveWork(2 * prod(source) * weights[2], None, note)
+        return PrimitiveWork(None, None, "sparse operands: the line does not say how many values they hold")
     batch = broadcast(source[:-2], weights[:-2])
     if batch is None or min(len(source), len(weights)) < 2 or source[-1] != weights[-2]:
         return UNKNOWN
     result = (*batch, source[-2], weights[-1])
     elements = {"src": prod(source), "wei": prod(weights), "dst": prod(result)}
     elements.update(_bias_elements(primitive.tensors, result))
-    return Work(2 * prod(result) * source[-1], traffic(primitive, elements, result))
+    return PrimitiveWork(2 * prod(result) * source[-1], traffic(primitive, elements, result))
 
 
-def _sparse(primitive: Primitive, source: tuple[int, ...], weights: tuple[int, ...]) -> Work:
-    """Grouped rows (mixture of experts) meet one of the weights each; other sparsity hides its count."""
-    is_grouped = any("sparse:grouped" in tensor.layout for tensor in primitive.tensors)
-    if is_grouped and len(source) == 2 and len(weights) == 3 and source[1] == weights[1]:
-        note = "how many of the groups have rows, and so their weights' traffic, is not in the line"
-        return Work(2 * prod(source) * weights[2], None, note)
-    return Work(None, None, "sparse operands: the line does not say how many values they hold")
-
-
-def _old_matmul(primitive: Primitive) -> Work:
+def _old_matmul(primitive: Primitive) -> PrimitiveWork:
     """`b2m3n4k5` (up to 2.0) and the gemm primitive's `m3n4k5_lda5...`, or `m3n4k5a_dt:f32...` in 1.0."""
     found = _OLD_GEMM.match(primitive.problem)
     if found is None or any("sparse" in tensor.layout for tensor in primitive.tensors):
@@ -63,10 +59,10 @@ def _old_matmul(primitive: Primitive) -> Work:
     m, n, k = (int(size) for size in found.groups()[1:])
     if found[1]:
         # Which operand is broadcast over the batch is not printed.
-        return Work(2 * int(found[1]) * m * n * k, None)
+        return PrimitiveWork(2 * int(found[1]) * m * n * k, None)
     elements = {"src": m * k, "wei": k * n, "dst": m * n}
     elements.update(_bias_elements(primitive.tensors, (m, n)))
-    return Work(2 * m * n * k, traffic(primitive, elements, (m, n)))
+    return PrimitiveWork(2 * m * n * k, traffic(primitive, elements, (m, n)))
 
 
 def _bias_elements(tensors: tuple[Tensor, ...], result: tuple[int, ...]) -> dict[str, int]:
@@ -78,7 +74,7 @@ def _bias_elements(tensors: tuple[Tensor, ...], result: tuple[int, ...]) -> dict
     return {}
 
 
-def brgemm(primitive: Primitive) -> Work:
+def brgemm(primitive: Primitive) -> PrimitiveWork:
     """The batch-reduce kernel: `bs` products of one size, added up in one result."""
     one = matmul(primitive)
     batch = _BATCH.search(primitive.options)
@@ -88,10 +84,10 @@ def brgemm(primitive: Primitive) -> Work:
     count = int(batch[1])
     elements = {"src": count * prod(parts[0]), "wei": count * prod(parts[1])}
     result = (parts[0][0], parts[1][-1])
-    return Work(count * one.flops, traffic(primitive, {**elements, "dst": prod(result)}, result))
+    return PrimitiveWork(count * one.flops, traffic(primitive, {**elements, "dst": prod(result)}, result))
 
 
-def sdpa(primitive: Primitive) -> Work:
+def sdpa(primitive: Primitive) -> PrimitiveWork:
     """Attention: queries QxD by keys DxK, and their weights QxK by values KxV; `...:...:...`, any batch dims.
 
     Backward does five products (Dao et al. 2022): the weights again, and the gradients of weights, values,
@@ -105,13 +101,13 @@ def sdpa(primitive: Primitive) -> Work:
     scores, values = 2 * rows * query[-1] * key[-1], 2 * rows * key[-1] * value[-1]
     note = "a causal mask takes nothing off" if "msk:causal" in primitive.options else ""
     if primitive.variant.startswith("backward"):
-        return Work(3 * scores + 2 * values, None, note)
+        return PrimitiveWork(3 * scores + 2 * values, None, note)
     elements = {"query": prod(query), "key": prod(key), "val": prod(value), "dst": rows * value[-1]}
     masked = any(tensor.role == "msk" for tensor in primitive.tensors)
-    return Work(scores + values, None if masked else traffic(primitive, elements), note)
+    return PrimitiveWork(scores + values, None if masked else traffic(primitive, elements), note)
 
 
-def gated_mlp(primitive: Primitive) -> Work:
+def gated_mlp(primitive: Primitive) -> PrimitiveWork:
     """Three products: up and gate (MBxIC by ICxOC) and down (MBxOC by OCxIC)."""
     found = sizes(primitive.problem)
     if not found.keys() >= {"mb", "ic", "oc"}:
@@ -119,4 +115,4 @@ def gated_mlp(primitive: Primitive) -> Work:
     mb, weights = found["mb"], found["ic"] * found["oc"]
     elements = dict.fromkeys(("wei_gate", "wei_up", "wei_down"), weights)
     elements.update(dict.fromkeys(("src", "dst"), mb * found["ic"]))
-    return Work(6 * mb * weights, traffic(primitive, elements))
+    return PrimitiveWork(6 * mb * weights, traffic(primitive, elements))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from roofline_agent.verbose.primitive import UNKNOWN, Primitive, Work
-from roofline_agent.verbose.sizes import product, sizes
-from roofline_agent.verbose.traffic import traffic
+from .primitive import UNKNOWN, Primitive, PrimitiveWork
+from .sizes import sizes
+from .traffic import traffic
 
 _CELL = re.compile(r"alg:(vanilla|lbr)_(lstm|gru|augru|rnn)")
 _GATES = {"lstm": 4, "gru": 3, "augru": 3, "rnn": 1}
@@ -30,7 +30,7 @@ class _Layers(NamedTuple):
     is_concatenated: bool
 
 
-def rnn(primitive: Primitive) -> Work:
+def rnn(primitive: Primitive) -> PrimitiveWork:
     """2 x gates x hidden x (input + state) a row, layer, step and direction; backward does twice as much.
 
     Gates: 4 in LSTM, 3 in GRU and AUGRU, 1 in a vanilla RNN. A projection adds 2 x hidden x output. The
@@ -41,13 +41,13 @@ def rnn(primitive: Primitive) -> Work:
     if layers is None:
         return UNKNOWN
     per_row = layers.gates * layers.dhc * (layers.slc + layers.sic)
-    if _is_projected(primitive):
+    if any("proj" in tensor.role for tensor in primitive.tensors):
         per_row += layers.dhc * layers.dic
     rows = layers.l * layers.t * layers.mb * layers.directions
     passes = 2 if primitive.variant.startswith("backward") else 1
     moved = _traffic(primitive, layers)
     note = "matrix products only" + ("" if moved is None else f"; {_WITHOUT_STATES}")
-    return Work(2 * passes * rows * per_row, moved, note)
+    return PrimitiveWork(2 * passes * rows * per_row, moved, note)
 
 
 def _layers(primitive: Primitive) -> _Layers | None:
@@ -73,27 +73,17 @@ def _layers(primitive: Primitive) -> _Layers | None:
     )
 
 
-def _is_projected(primitive: Primitive) -> bool:
-    return any("proj" in tensor.role for tensor in primitive.tensors)
-
-
 def _traffic(primitive: Primitive, layers: _Layers) -> int | None:
-    """Every printed tensor once; None where weights or gradients are not printed."""
+    """Bytes of every printed tensor once; None where weights or gradients are not printed."""
     roles = {tensor.role for tensor in primitive.tensors}
     is_backward = primitive.variant.startswith("backward")
     if not roles >= {"src_layer", "wei_layer", "wei_iter", "dst_layer"}:
         return None
     if is_backward and "diff_wei_iter" not in roles:
         return None
-    elements = _elements(layers)
-    return traffic(primitive, {role: elements.get(role.removeprefix("diff_"), 0) for role in roles})
-
-
-def _elements(layers: _Layers) -> dict[str, int]:
     stacked = layers.l * layers.directions
-    rows = layers._asdict()
-    return {
-        "src_layer": product(rows, "t", "mb", "slc"),
+    elements = {
+        "src_layer": layers.t * layers.mb * layers.slc,
         "src_iter": stacked * layers.mb * layers.sic,
         "wei_layer": stacked * layers.slc * layers.gates * layers.dhc,
         "wei_iter": stacked * layers.sic * layers.gates * layers.dhc,
@@ -103,3 +93,4 @@ def _elements(layers: _Layers) -> dict[str, int]:
         "dst_layer": layers.t * layers.mb * layers.dic * (2 if layers.is_concatenated else 1),
         "dst_iter": stacked * layers.mb * layers.dic,
     }
+    return traffic(primitive, {role: elements.get(role.removeprefix("diff_"), 0) for role in roles})

@@ -1,6 +1,6 @@
 """Separates a rank's output into what belongs to its user and what oneDNN, MKL and our hooks printed.
 
-The user gets every byte of his own, in order and at once. A verbose line is what stands from its token to
+Users get every byte of their own, in order and at once. A verbose line is what stands from its token to
 the end of its line, wherever in the line the token begins; how the stream is cut into chunks changes nothing.
 Where two run together in a line, both are read.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from roofline_agent.records import KernelCall, TimedCall
-from roofline_agent.verbose import mkl, onednn
-from roofline_agent.verbose.pieces import pieces
+from ..records import TimedCall
+from . import mkl, onednn
+from .pieces import pieces
 
 _TOKENS = (b"onednn_verbose,", b"dnnl_verbose,", b"mkldnn_verbose,", b"MKL_VERBOSE ", b"roofline_verbose,")
 _PARTIAL_TOKENS = frozenset(token[:length] for token in _TOKENS for length in range(1, len(token)))
@@ -33,8 +33,8 @@ class VerboseFilter:
 
     `keep_onednn` and `keep_mkl` leave that library's lines in the output, for users who asked for them.
 
-    Counts, never reset: `lines_seen` lines of oneDNN and MKL; `lines_unparsed`, those of them which claim to
-    report a call and could not be understood; `calls_dropped`, calls that nobody took in time.
+    Counts, never reset: `lines_seen` lines of oneDNN and MKL; `lines_unparsed`, those of them which look like
+    a call's and could not be parsed; `calls_dropped`, calls that were not taken in time.
     """
 
     def __init__(self, *, keep_onednn: bool = False, keep_mkl: bool = False) -> None:
@@ -43,7 +43,9 @@ class VerboseFilter:
         self._held = b""  # undecided: part of a token, or of a verbose line
         self._shown = 0  # how many of the held bytes the user already has
         self._calls: list[TimedCall] = []
-        self._clock_ns: int | None = None  # when the last call that told its time, or step mark, was over
+        self._clock_ns: int | None = (
+            None  # the end of the last call with a time of its own, or the last step mark
+        )
         self._arrival_ns = 0
         self.lines_seen = 0
         self.lines_unparsed = 0
@@ -62,10 +64,10 @@ class VerboseFilter:
                 if self._take_line(match):
                     passed.append(data[max(position, match.start()) : match.end()])
                 position = match.end()
-        decided = _decided(data)
-        passed.append(data[position:decided])
-        self._held = data[decided:]
-        self._shown = max(0, position - decided)
+        undecided = _undecided_from(data)
+        passed.append(data[position:undecided])
+        self._held = data[undecided:]
+        self._shown = max(0, position - undecided)
         return b"".join(passed)
 
     def release(self) -> bytes:
@@ -96,7 +98,10 @@ class VerboseFilter:
     def _take_line(self, match: re.Match[bytes]) -> bool:
         """Account for a whole line; returns whether the user gets to see it."""
         if match.lastindex is None:
-            self._take_mark(match.group())
+            mark = _MARK.fullmatch(match.group())
+            if mark:
+                self._clock_ns = int(mark[1])
+                self.notes_alone += 1
             return False
         line = match.group().decode("latin-1")
         if line.find("_verbose,", _BEHIND_TOKEN) < 0 and line.find("_VERBOSE ", _BEHIND_TOKEN) < 0:
@@ -112,27 +117,9 @@ class VerboseFilter:
             self.notes_alone = 0
         call = library.parse(line)
         self.lines_seen += 1
-        if call is not None:
-            self._take_call(call)
-        elif library.looks_executed(line):
-            self.lines_unparsed += 1
-
-    def _is_kept(self, match: re.Match[bytes]) -> bool:
-        if match.lastindex is None:
-            return False
-        return self._keep_onednn if match.lastindex == 1 else self._keep_mkl
-
-    def _take_mark(self, line: bytes) -> None:
-        mark = _MARK.fullmatch(line)
-        if mark:
-            self._clock_ns = int(mark[1])
-            self.notes_alone += 1
-
-    def forget_time(self) -> None:
-        """No notes of borders come any longer: what has no time of its own is placed by its arrival."""
-        self._clock_ns = None
-
-    def _take_call(self, call: KernelCall) -> None:
+        if call is None:
+            self.lines_unparsed += library.looks_executed(line)
+            return
         start_ns = call.start_ns
         if start_ns is not None:
             self._clock_ns = start_ns + call.duration_ns
@@ -144,11 +131,20 @@ class VerboseFilter:
             self._clock_ns += call.duration_ns
         if len(self._calls) >= _MAX_CALLS:
             self.calls_dropped += 1
-            return
-        self._calls.append(TimedCall(call.shape, start_ns, call.duration_ns))
+        else:
+            self._calls.append(TimedCall(call.shape, start_ns, call.duration_ns))
+
+    def _is_kept(self, match: re.Match[bytes]) -> bool:
+        if match.lastindex is None:
+            return False
+        return self._keep_onednn if match.lastindex == 1 else self._keep_mkl
+
+    def forget_time(self) -> None:
+        """No notes of borders come any longer: what has no time of its own is placed by its arrival."""
+        self._clock_ns = None
 
 
-def _decided(data: bytes) -> int:
+def _undecided_from(data: bytes) -> int:
     """Where the undecided end of `data` begins: an unfinished verbose line, or what may become a token."""
     line_start = data.rfind(b"\n") + 1
     for token in _TOKEN.finditer(data, line_start):

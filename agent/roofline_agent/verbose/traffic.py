@@ -2,7 +2,7 @@
 
 Neither the padding of blocked layouts nor scratchpads, workspaces, scales and zero points that a line does
 not print are counted. A `sum` post-operation reads the destination before it is written, and a `binary` or
-`prelu` one reads a tensor of its own, whose mask tells along which dimensions it is as long as the result.
+`prelu` one reads a tensor of its own, as long as the result along the dimensions in its mask.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from math import prod
 
-from roofline_agent.verbose.descriptors import ELEMENT_BITS, Tensor, bytes_of
-from roofline_agent.verbose.primitive import Primitive
+from .descriptors import ELEMENT_BITS, Tensor, bytes_of
+from .primitive import Primitive
 
 # `attr-post-ops:sum:1+eltwise_relu` since 2.3, `post_ops:'sum:1;eltwise_relu;'` before.
 _POST_OPS = re.compile(r"post[-_]ops:(?:'([^']*)'|(\S+))")
@@ -26,8 +26,13 @@ def traffic(primitive: Primitive, elements: Mapping[str, int], result: tuple[int
     """
     if elements.keys() - {tensor.role for tensor in primitive.tensors} - {"bia"}:
         return None
-    own = [_bytes(tensor, elements.get(tensor.role)) for tensor in primitive.tensors]
-    return _sum([*own, *_post_op_bytes(primitive, result)])
+    moved = [_bytes(tensor, elements.get(tensor.role)) for tensor in primitive.tensors]
+    if "post" in primitive.options:
+        for entry in post_ops(primitive.options):
+            kind, *arguments = entry.split(":")
+            moved.append(_post_op_bytes(kind, arguments, primitive.tensors, result))
+    known = [part for part in moved if part is not None]
+    return sum(known) if len(known) == len(moved) else None
 
 
 def post_ops(options: str) -> list[str]:
@@ -38,21 +43,16 @@ def post_ops(options: str) -> list[str]:
     return [entry for entry in re.split(r"[+;](?![0-9])", found[1] or found[2] or "") if entry]
 
 
-def _post_op_bytes(primitive: Primitive, result: tuple[int, ...]) -> list[int | None]:
-    if "post" not in primitive.options:
-        return []
-    return [_post_op(entry.split(":"), primitive.tensors, result) for entry in post_ops(primitive.options)]
-
-
-def _post_op(entry: list[str], tensors: tuple[Tensor, ...], result: tuple[int, ...]) -> int | None:
-    kind = entry[0]
+def _post_op_bytes(
+    kind: str, arguments: list[str], tensors: tuple[Tensor, ...], result: tuple[int, ...]
+) -> int | None:
     if kind == "sum":
         outputs = [tensor for tensor in tensors if tensor.role == "dst"]
         return _bytes(outputs[0], prod(result)) if outputs and result else None
     if kind.startswith("binary_"):
-        return _masked(entry[1:2], entry[2:3], result)
+        return _masked(arguments[:1], arguments[1:2], result)
     if kind == "prelu":
-        return _masked(["f32"], entry[1:2], result)
+        return _masked(["f32"], arguments[:1], result)
     return 0
 
 
@@ -69,8 +69,3 @@ def masked_elements(mask: int, result: tuple[int, ...]) -> int:
 
 def _bytes(tensor: Tensor, elements: int | None) -> int | None:
     return None if elements is None else bytes_of(tensor, elements)
-
-
-def _sum(parts: list[int | None]) -> int | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None

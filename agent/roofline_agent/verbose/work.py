@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roofline_agent.verbose import convolution, elementwise, movement, products, recurrent
-from roofline_agent.verbose.primitive import UNKNOWN, Primitive, Work
+from . import convolution, elementwise, movement, products, recurrent
+from .primitive import UNKNOWN, Primitive, PrimitiveWork
 
-__all__ = ["Primitive", "Work", "count_work"]
+__all__ = ["Primitive", "PrimitiveWork", "count_work"]
 
-_MODELS: dict[str, Callable[[Primitive], Work]] = {
+_MODELS: dict[str, Callable[[Primitive], PrimitiveWork]] = {
     "convolution": convolution.convolution,
     "deconvolution": convolution.deconvolution,
     "inner_product": products.inner_product,
@@ -47,7 +47,7 @@ _MODELS: dict[str, Callable[[Primitive], Work]] = {
 }
 
 
-def count_work(primitive: Primitive) -> Work:
+def count_work(primitive: Primitive) -> PrimitiveWork:
     """FLOPs and bytes of `primitive`; None for what its line does not tell or nobody modelled."""
     # 2.x has a second version of some primitives, which differs in its arguments only.
     model = _MODELS.get(primitive.operation.removesuffix("_v2"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline_agent.horovod.events import Activity, Collective, Record, Started, Timeline
+from roofline_agent.horovod.events import Activity, Collective, Record, Started, TimelineDecoder
 
 
 def begin(name: str, at_us: float, pid: int = 1) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def sized(at_us: float, pid: int, elements: int) -> dict[str, Any]:
 
 
 def records(events: list[dict[str, Any]]) -> list[Record]:
-    timeline = Timeline()
+    timeline = TimelineDecoder()
     return [record for event in events for record in timeline.add(event)]
 
 
@@ -95,7 +95,7 @@ def test_outermost_activity_is_told_from_those_inside() -> None:
 
 
 def test_names_that_are_new_in_every_step_cost_no_memory() -> None:
-    timeline = Timeline()
+    timeline = TimelineDecoder()
     for pid in range(1000):
         for event in (begin("NEGOTIATE_ALLREDUCE", 1, pid), end(2, pid), begin("ALLREDUCE", 3, pid)):
             timeline.add(event)

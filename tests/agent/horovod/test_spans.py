@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline_agent.horovod.events import Activity, Started, Timeline
-from roofline_agent.horovod.spans import CROWD, CYCLES_WITHIN_NS, Spans, joined, kind
+from roofline_agent.horovod.events import Activity, Started, TimelineDecoder
+from roofline_agent.horovod.spans import CYCLES_WITHIN_NS, MANY_SPANS, Spans, joined, kind
 
 from .test_events import begin, end, sized, started
 
@@ -14,7 +14,7 @@ START_NS = EPOCH_US * 1000 - NODE_NS
 
 def spans(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """(name, begin and end in us after the start, bytes, count)."""
-    timeline, made = Timeline(), Spans()
+    timeline, made = TimelineDecoder(), Spans()
     for event in [started(EPOCH_US), *events]:
         for record in timeline.add(event):
             made.add(record, -NODE_NS)
@@ -75,7 +75,7 @@ def test_waiting_for_data_is_queueing() -> None:
 
 
 def test_without_a_start_nothing_is_placed_in_time() -> None:
-    timeline, made = Timeline(), Spans()
+    timeline, made = TimelineDecoder(), Spans()
     for event in FUSED:
         for record in timeline.add(event):
             made.add(record, 0)
@@ -83,7 +83,7 @@ def test_without_a_start_nothing_is_placed_in_time() -> None:
 
 
 def test_wall_clock_set_later_moves_nothing() -> None:
-    timeline, made = Timeline(), Spans()
+    timeline, made = TimelineDecoder(), Spans()
     for record in timeline.add(started(EPOCH_US)):
         made.add(record, -NODE_NS)
     for event in FUSED:
@@ -94,12 +94,14 @@ def test_wall_clock_set_later_moves_nothing() -> None:
 
 def test_crowd_is_joined_and_adds_up() -> None:
     events = []
-    for k in range(CROWD + 1):
+    for k in range(MANY_SPANS + 1):
         events += [begin("ALLREDUCE", 10 * k), begin("MPI_ALLREDUCE", 10 * k + 1), end(10 * k + 5)]
         events.append(sized(10 * k + 6, 1, 3))
     found = [span for span in spans(events) if span[0] == "engine.allreduce"]
     assert len(found) < 5
-    assert sum(span[4] for span in found) == CROWD + 1 and sum(span[3] for span in found) == 12 * (CROWD + 1)
+    assert sum(span[4] for span in found) == MANY_SPANS + 1 and sum(span[3] for span in found) == 12 * (
+        MANY_SPANS + 1
+    )
 
 
 def test_joining_keeps_names_apart_and_does_not_invent_bytes() -> None:

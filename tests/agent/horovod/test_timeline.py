@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from roofline_agent.horovod import private
+from roofline_agent.horovod import private_file
 from roofline_agent.horovod.timeline import READ, TimelineWatch, watch
 
 from tests.fakes import AGENT, clean_environ
@@ -167,8 +167,8 @@ def test_ranks_agree_even_where_no_file_can_be_had(monkeypatch: pytest.MonkeyPat
 
 
 def test_no_file_where_blocks_cannot_be_given_back(tmp_path: Path) -> None:
-    assert private.private_file([str(tmp_path / "missing"), "/proc"]) is None
-    code = "from roofline_agent.horovod import private; print(private.private_file())"
+    assert private_file.private_file([str(tmp_path / "missing"), "/proc"]) is None
+    code = "from roofline_agent.horovod import private_file; print(private_file.private_file())"
     limited = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -182,7 +182,7 @@ def test_holes_are_made_where_they_are_meant() -> None:
     with tempfile.TemporaryFile() as file:
         file.write(b"x" * 40_000)
         file.flush()
-        assert private.give_back(file.fileno(), 5000, 30_000)
+        assert private_file.free_blocks(file.fileno(), 5000, 30_000)
         content = os.pread(file.fileno(), 50_000, 0)
         assert len(content) == 40_000
         assert content[:8192] == b"x" * 8192 and content[28_672:] == b"x" * 11_328

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline_agent.recorded.batches import THINGS_PER_BATCH, Target, batches, duration_s, identity, set_name
 from roofline_agent.recorded.collect import Collector
-from roofline_agent.recorded.recording import Counter, Kernel, Launch, Step, Throughput
+from roofline_agent.recorded.recording import Counter, Kernel, Launch, StepLine, Throughput
 from roofline_agent.records import Batch, EventKind, MarkKind
 from roofline_agent.uplink.encoding import encode
 
@@ -71,14 +71,14 @@ def test_batches_stay_small() -> None:
 def test_steps_with_times_are_marks_and_those_without_are_warned_of() -> None:
     found = collected(Launch("a", 4.0))
     found.throughput = Throughput("images", 10.0, 10.0, 1, batch=32)
-    found.steps.append(Step(5, None, t_s=1.0, step_time_s=0.5))
+    found.steps.append(StepLine(5, None, t_s=1.0, step_time_s=0.5))
     marks = [mark for batch in made(found) for mark in batch.marks]
     assert [(m.kind, m.step, m.examples, m.time_ns - BEGIN) for m in marks] == [
         (MarkKind.BEGIN, 5, None, SECOND),
         (MarkKind.END, 5, 32, SECOND * 3 // 2),
     ]
     found = collected(Launch("a", 4.0))
-    found.steps.append(Step(5, 100.0))
+    found.steps.append(StepLine(5, 100.0))
     assert not [mark for batch in made(found) for mark in batch.marks]
     assert any("when its steps were" in w.text for w in found.warnings)
 

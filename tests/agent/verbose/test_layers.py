@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.verbose import mkl, onednn
 from roofline_agent.verbose.descriptors import parse_tensors
-from roofline_agent.verbose.work import Primitive, Work, count_work
+from roofline_agent.verbose.work import Primitive, PrimitiveWork, count_work
 
 DATA = Path(__file__).parents[2] / "data" / "onednn"
 DENSE = "src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0"
@@ -27,7 +27,7 @@ small = st.integers(1, 9)
 
 def work(
     operation: str, problem: str, variant: str = "undef", options: str = "", tensors: str = DENSE
-) -> Work:
+) -> PrimitiveWork:
     return count_work(Primitive(operation, variant, "jit", parse_tensors(tensors), options, problem))
 
 
@@ -129,7 +129,9 @@ def test_a_deconvolution_is_the_convolution_backward(
 def test_a_length_of_zero_is_a_garbled_one_and_not_no_work(
     operation: str, garbled: tuple[int, int, int]
 ) -> None:
-    assert work(operation, conv(2, 1, 3, 4, [(9, 7, 3), garbled]), "forward_training") == Work(None, None)
+    assert work(operation, conv(2, 1, 3, 4, [(9, 7, 3), garbled]), "forward_training") == PrimitiveWork(
+        None, None
+    )
     empty = work(operation, conv(0, 1, 3, 4, [(9, 7, 3)]), "forward_training")
     assert empty.flops == 0  # an empty batch is allowed
 
@@ -156,8 +158,8 @@ def test_a_matrix_product_is_its_old_spelling_and_its_inner_product(
 @given(small, small, small, small)
 def test_brgemm_is_a_batch_of_products(batch: int, m: int, n: int, k: int) -> None:
     counted = work("brgemm", f"{m}x{k}:{k}x{n}", options=f" bs:{batch} beta:0")
-    assert counted == Work(2 * batch * m * n * k, 4 * (batch * (m * k + k * n) + m * n))
-    assert work("brgemm", f"{m}x{k}:{k}x{n}") == Work(None, None)
+    assert counted == PrimitiveWork(2 * batch * m * n * k, 4 * (batch * (m * k + k * n) + m * n))
+    assert work("brgemm", f"{m}x{k}:{k}x{n}") == PrimitiveWork(None, None)
 
 
 def test_grouped_rows_meet_one_expert_each() -> None:
@@ -176,13 +178,13 @@ def test_attention_is_two_products_and_five_backward() -> None:
     causal = work("sdpa", problem, "backward", "msk:causal_top_left", tensors)
     assert (causal.flops, causal.bytes) == (3 * scores + 2 * values, None)
     assert causal.note
-    assert work("sdpa", "2x3:4x5:5x6") == Work(None, None)
+    assert work("sdpa", "2x3:4x5:5x6") == PrimitiveWork(None, None)
 
 
 def test_a_gated_mlp_is_three_products() -> None:
     tensors = "src:f16::: wei_gate:u8::: wei_up:u8::: wei_down:u8::: dst:f16:::"
     counted = work("gated_mlp", "mb4ic5oc6", tensors=tensors)
-    assert counted == Work(3 * 2 * 4 * 5 * 6, 2 * 20 + 3 * 30 + 2 * 20)
+    assert counted == PrimitiveWork(3 * 2 * 4 * 5 * 6, 2 * 20 + 3 * 30 + 2 * 20)
 
 
 RECURRENT = " ".join(

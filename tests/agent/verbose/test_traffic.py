@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from roofline_agent.verbose.descriptors import parse_tensors
 from roofline_agent.verbose.traffic import post_ops
-from roofline_agent.verbose.work import Primitive, Work, count_work
+from roofline_agent.verbose.work import Primitive, PrimitiveWork, count_work
 
 F32 = "{}:f32::blocked:abcd::f0"
 POOL = "mb1ic2_ih4oh2kh2sh2dh0ph0_iw4ow2kw2sw2dw0pw0"
@@ -19,7 +19,7 @@ def tensors(*roles: str, spelling: str = F32) -> str:
 
 def work(
     operation: str, problem: str, descriptors: str, variant: str = "forward_training", options: str = ""
-) -> Work:
+) -> PrimitiveWork:
     return count_work(Primitive(operation, variant, "", parse_tensors(descriptors), options, problem))
 
 
@@ -58,7 +58,7 @@ def work(
 def test_every_tensor_once_and_flops_not_counted(
     operation: str, problem: str, roles: list[str], variant: str, elements: int
 ) -> None:
-    assert work(operation, problem, tensors(*roles), variant) == Work(None, 4 * elements)
+    assert work(operation, problem, tensors(*roles), variant) == PrimitiveWork(None, 4 * elements)
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_batch_normalization_has_its_vectors(
     flags: str, variant: str, roles: list[str], elements: int
 ) -> None:
     counted = work("batch_normalization", NORM, tensors(*roles), variant, flags)
-    assert counted == Work(None, 4 * elements)
+    assert counted == PrimitiveWork(None, 4 * elements)
 
 
 def test_group_normalization_keeps_statistics_by_image_and_group() -> None:
     counted = work("group_normalization", "g3" + NORM, tensors("src", "dst"), options="flags:CH")
-    assert counted == Work(None, 4 * (2 * N + 2 * 2 * 3 + 2 * 3))
+    assert counted == PrimitiveWork(None, 4 * (2 * N + 2 * 2 * 3 + 2 * 3))
 
 
 @pytest.mark.parametrize(
@@ -103,22 +103,24 @@ def test_group_normalization_keeps_statistics_by_image_and_group() -> None:
     ],
 )
 def test_what_is_not_understood_has_no_bytes(operation: str, problem: str, roles: list[str]) -> None:
-    assert work(operation, problem, tensors(*roles)) == Work(None, None)
+    assert work(operation, problem, tensors(*roles)) == PrimitiveWork(None, None)
 
 
 def test_old_lines_print_one_source_and_how_many_there_are() -> None:
-    assert work("sum", "2x3", "in:f32_nc out:f32_nc", "undef", "num:4") == Work(None, 4 * 5 * 6)
-    assert work("shuffle", "2x4", "dt:f32 fmt:nc") == Work(0, 4 * 2 * 8)
-    assert work("batch_normalization", NORM, "fdata:nchw fdiff:undef", options="flags:3") == Work(None, None)
+    assert work("sum", "2x3", "in:f32_nc out:f32_nc", "undef", "num:4") == PrimitiveWork(None, 4 * 5 * 6)
+    assert work("shuffle", "2x4", "dt:f32 fmt:nc") == PrimitiveWork(0, 4 * 2 * 8)
+    assert work("batch_normalization", NORM, "fdata:nchw fdiff:undef", options="flags:3") == PrimitiveWork(
+        None, None
+    )
 
 
 def test_sparse_tensors_have_a_traffic_that_is_not_told() -> None:
     packed = "src:f32::blocked:ab::f0 dst:f32::sparse:packed::f0"
-    assert work("reorder", "2x3", packed, "undef") == Work(0, None)
+    assert work("reorder", "2x3", packed, "undef") == PrimitiveWork(0, None)
 
 
 def test_padding_of_memory_costs_an_unknown_amount_and_no_flops() -> None:
-    assert work("zero_pad", "2x3", tensors("data"), "undef") == Work(0, None)
+    assert work("zero_pad", "2x3", tensors("data"), "undef") == PrimitiveWork(0, None)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +138,15 @@ def test_padding_of_memory_costs_an_unknown_amount_and_no_flops() -> None:
 )
 def test_post_operations_add_what_they_read(options: str, extra: int) -> None:
     three = tensors("src", "wei", "dst")
-    assert work("matmul", "4x5:5x6", three, "undef", options) == Work(240, 4 * (20 + 30 + 24) + extra)
+    assert work("matmul", "4x5:5x6", three, "undef", options) == PrimitiveWork(
+        240, 4 * (20 + 30 + 24) + extra
+    )
 
 
 @pytest.mark.parametrize("entry", ["binary_add", "binary_add:f32", "binary_add:x:1", "binary_add:f32:per_oc"])
 def test_post_operations_not_understood_leave_the_bytes_open_and_the_flops_known(entry: str) -> None:
     counted = work("matmul", "4x5:5x6", tensors("src", "wei", "dst"), "undef", f"attr-post-ops:{entry}")
-    assert counted == Work(240, None)
+    assert counted == PrimitiveWork(240, None)
 
 
 def test_binary_post_operation_follows_its_mask_in_a_convolution() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from roofline_agent.verbose.descriptors import Tensor, bytes_of, parse_tensors
-from roofline_agent.verbose.work import Primitive, Work, count_work
+from roofline_agent.verbose.work import Primitive, PrimitiveWork, count_work
 
 DENSE = "src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0"
 
@@ -16,7 +16,7 @@ def work(
     tensors: str = DENSE,
     variant: str = "forward_training",
     options: str = "",
-) -> Work:
+) -> PrimitiveWork:
     return count_work(Primitive(operation, variant, "jit", parse_tensors(tensors), options, problem))
 
 
@@ -119,7 +119,7 @@ def test_matrix_products(problem: str, flops: int) -> None:
     ["*x32:32x8", "16x32:31x8", "2x16x32:3x32x8", "4:4", "16x32", "", "3x16x32:32x8", "m*n2k3", "1x1:1"],
 )
 def test_matrix_products_of_unknown_size_have_no_count(problem: str) -> None:
-    assert work("matmul", problem) == Work(None, None)
+    assert work("matmul", problem) == PrimitiveWork(None, None)
 
 
 def test_broadcast_operands_are_read_once() -> None:
@@ -146,7 +146,7 @@ def test_sparse_products_have_no_count() -> None:
 @pytest.mark.parametrize("variant", ["forward_inference", "backward_data", "backward_weights"])
 def test_inner_product(problem: str, variant: str) -> None:
     counted = work("inner_product", problem, variant=variant)
-    assert counted == Work(2 * 8 * 54 * 10, 4 * (8 * 54 + 10 * 54 + 8 * 10))
+    assert counted == PrimitiveWork(2 * 8 * 54 * 10, 4 * (8 * 54 + 10 * 54 + 8 * 10))
 
 
 @pytest.mark.parametrize(
@@ -175,23 +175,27 @@ def test_lstm_projection_is_counted() -> None:
 
 
 def test_moving_data_costs_bytes_and_no_flops() -> None:
-    assert work("reorder", "2x3", tensors="src_f32::blocked:ab:f0 dst_bf16::blocked:ba:f0") == Work(0, 6 * 6)
-    assert work("reorder", "2x3", tensors="in:f32_nc out:s8_nc") == Work(0, 6 * 5)
-    assert work("reorder", "2x*", tensors="src_f32::blocked:ab:f0 dst_bf16::blocked:ba:f0") == Work(0, None)
+    assert work("reorder", "2x3", tensors="src_f32::blocked:ab:f0 dst_bf16::blocked:ba:f0") == PrimitiveWork(
+        0, 6 * 6
+    )
+    assert work("reorder", "2x3", tensors="in:f32_nc out:s8_nc") == PrimitiveWork(0, 6 * 5)
+    assert work("reorder", "2x*", tensors="src_f32::blocked:ab:f0 dst_bf16::blocked:ba:f0") == PrimitiveWork(
+        0, None
+    )
     sources = "src_f32::blocked:ab:f0 src_f32::blocked:ab:f0 dst_f32::blocked:ab:f0"
-    assert work("concat", "2x3:2x5", tensors=sources) == Work(0, 2 * 16 * 4)
-    assert work("shuffle", "2x4", tensors="data_f32::blocked:ab:f0") == Work(0, 2 * 8 * 4)
+    assert work("concat", "2x3:2x5", tensors=sources) == PrimitiveWork(0, 2 * 16 * 4)
+    assert work("shuffle", "2x4", tensors="data_f32::blocked:ab:f0") == PrimitiveWork(0, 2 * 8 * 4)
 
 
 def test_pooling_has_bytes_and_no_modelled_flops() -> None:
     tensors = "src_f32::blocked:acdb:f0 dst_f32::blocked:acdb:f0 ws_u8::blocked:acdb:f0"
     counted = work("pooling", "mb1ic2_ih4oh2kh2sh2dh0ph0_iw4ow2kw2sw2dw0pw0", tensors=tensors)
-    assert counted == Work(None, 4 * 32 + 4 * 8 + 8)
+    assert counted == PrimitiveWork(None, 4 * 32 + 4 * 8 + 8)
 
 
 @pytest.mark.parametrize("operation", ["nonsense", "attention", "convolution_v3", ""])
 def test_unmodelled_operations_are_unknown_and_not_zero(operation: str) -> None:
-    assert work(operation, "2x3") == Work(None, None)
+    assert work(operation, "2x3") == PrimitiveWork(None, None)
 
 
 @pytest.mark.parametrize(

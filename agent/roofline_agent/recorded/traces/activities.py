@@ -1,4 +1,4 @@
-"""Adds up the activities of a trace by name, and keeps apart those that do not tell their bytes."""
+"""Adds up the activities of a trace by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..collect import MAX_PHASES, Collector
 
 
 class Activities:
-    """Adds up phases by name; the bytes of a phase are told only where every one of its events has them."""
+    """Adds up phases by name; a phase has bytes only where every one of its events has them."""
 
     def __init__(self) -> None:
         self._sums: dict[str, list[float]] = {}  # name -> count, seconds, bytes, events with bytes
@@ -25,7 +25,7 @@ class Activities:
             one[2] += moved
             one[3] += 1
 
-    def tell(self, found: Collector) -> None:
+    def finish(self, found: Collector) -> None:
         for name, (count, time_s, moved, known) in self._sums.items():
             if 0 < known < count:
                 found.warn(

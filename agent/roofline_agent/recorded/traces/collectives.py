@@ -1,7 +1,7 @@
 """Collects the collectives of a PyTorch trace: NCCL's kernels on the GPU, Gloo's calls on the CPU.
 
 A call of NCCL on the CPU only puts the collective into a stream: its time is never the collective's, and is
-told ("nccl allreduce (call)") only where the trace has no NCCL kernel. Bytes are what this rank hands in.
+reported ("nccl allreduce (call)") only where the trace has no NCCL kernel. Bytes are what this rank hands in.
 """
 
 from __future__ import annotations
@@ -68,13 +68,14 @@ class Collectives:
         else:
             self._calls.add(f"{library} {kind} (call)", time_s, message_bytes(args))
 
-    def tell(self, found: Collector) -> None:
-        self._kernels.tell(found)
-        self._on_cpu.tell(found)
+    def finish(self, found: Collector) -> None:
+        self._kernels.finish(found)
+        self._on_cpu.finish(found)
         if not self._has_kernels:
             # What is recorded does not name its library: Gloo's calls would be in it again.
             is_recorded = self._recorded.names and not self._on_cpu.names
-            (self._recorded if is_recorded else self._calls).tell(found)
+            calls = self._recorded if is_recorded else self._calls
+            calls.finish(found)
 
 
 def _kind(name: str) -> str:
@@ -91,10 +92,6 @@ def message_bytes(args: dict[str, Any]) -> float | None:
     shapes, types = args.get("Input Dims"), args.get("Input type")
     if not (isinstance(shapes, list) and isinstance(types, list) and shapes and len(shapes) == len(types)):
         return None
-    return _sum_of(shapes, types)
-
-
-def _sum_of(shapes: list[Any], types: list[Any]) -> float | None:
     total = 0
     for shape, kind in zip(shapes, types, strict=True):
         elements, size = element_count(shape), element_bytes(kind)

@@ -19,7 +19,11 @@ _PRECISIONS = {"d": "f64", "f": "f32", "h": "f16"}
 
 def measured(name: str, args: dict[str, Any]) -> Launch:
     """The kernel with its FLOPs; they are None where an operation of a precision was not counted."""
-    counts = _instructions(args)
+    counts: dict[str, dict[str, float]] = {}  # executed thread instructions by precision and operation
+    for key, value in args.items():
+        match, count = _COUNTER.fullmatch(key), number(value)
+        if match and count is not None:
+            counts.setdefault(_PRECISIONS[match.group(1)], {})[match.group(2)] = count
     flops = {precision: n["add"] + n["mul"] + 2 * n["fma"] for precision, n in counts.items() if len(n) == 3}
     if not flops:
         return Launch(name, None, library="cuda", note="its FLOPs were not counted")
@@ -37,13 +41,3 @@ def measured(name: str, args: dict[str, Any]) -> Launch:
         library="cuda",
         note=note,
     )
-
-
-def _instructions(args: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Executed thread instructions by precision and operation."""
-    counts: dict[str, dict[str, float]] = {}
-    for key, value in args.items():
-        match, count = _COUNTER.fullmatch(key), number(value)
-        if match and count is not None:
-            counts.setdefault(_PRECISIONS[match.group(1)], {})[match.group(2)] = count
-    return counts

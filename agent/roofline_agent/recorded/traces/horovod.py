@@ -9,7 +9,17 @@ from __future__ import annotations
 
 import re
 
-from ...horovod.events import Activity, Collective, Cycle, Oddity, Ready, Record, Started, Tensor, Timeline
+from ...horovod.events import (
+    Activity,
+    Collective,
+    Cycle,
+    Inconsistency,
+    Ready,
+    Record,
+    Started,
+    TensorNamed,
+    TimelineDecoder,
+)
 from ..collect import Collector
 from ..text import Text
 from .activities import Activities
@@ -37,14 +47,14 @@ def read(text: Text, found: Collector) -> None:
     """Adds a phase for each activity, and the numbers of events, tensors, ranks and cycles as facts."""
     found.tool = "horovod timeline"
     trace = Trace(text, found)
-    timeline, sums = Timeline(), _Sums(found)
+    timeline, sums = TimelineDecoder(), _TimelineSums(found)
     for event in trace.events():
         for record in timeline.add(event):
             sums.add(record)
-    sums.tell(trace.count, timeline)
+    sums.finish(trace.count, timeline)
 
 
-class _Sums:
+class _TimelineSums:
     """What the records of one file add up to."""
 
     def __init__(self, found: Collector) -> None:
@@ -58,37 +68,30 @@ class _Sums:
         self._collectives_until_us = float("-inf")
 
     def add(self, record: Record) -> None:
-        if isinstance(record, Activity):
-            self._count(record)
+        if isinstance(record, Activity) and record.duration_us < 0:
+            self._found.warn("an activity ends before it begins; it is left out")
+        elif isinstance(record, Activity):
+            self._activities.add(record.name, record.duration_us * MICROSECOND, record.bytes)
         elif isinstance(record, Collective):
-            self._communicate(record)
+            self._collectives += 1
+            since_us = max(record.begin_us, self._collectives_until_us)
+            self._collective_us += max(0.0, record.end_us - since_us)
+            self._collectives_until_us = max(record.end_us, self._collectives_until_us)
         elif isinstance(record, Ready):
             self._ranks.add(record.rank)
         elif isinstance(record, Cycle):
             self._cycles += 1
-        elif isinstance(record, Tensor):
+        elif isinstance(record, TensorNamed):
             if len(self._tensors) < MAX_TENSORS:
                 self._tensors.add(f"{record.pid} {record.name}")
         elif isinstance(record, Started):
             self._found.started_ns = record.epoch_ns
-        elif isinstance(record, Oddity):
+        elif isinstance(record, Inconsistency):
             self._found.warn(record.text)
 
-    def _count(self, activity: Activity) -> None:
-        if activity.duration_us < 0:
-            self._found.warn("an activity ends before it begins; it is left out")
-            return
-        self._activities.add(activity.name, activity.duration_us * MICROSECOND, activity.bytes)
-
-    def _communicate(self, collective: Collective) -> None:
-        self._collectives += 1
-        since_us = max(collective.begin_us, self._collectives_until_us)
-        self._collective_us += max(0.0, collective.end_us - since_us)
-        self._collectives_until_us = max(collective.end_us, self._collectives_until_us)
-
-    def tell(self, events: int, timeline: Timeline) -> None:
+    def finish(self, events: int, timeline: TimelineDecoder) -> None:
         """All sums, once the file has ended."""
-        self._activities.tell(self._found)
+        self._activities.finish(self._found)
         if timeline.unfinished:
             self._found.warn(
                 f"{timeline.unfinished} activities had not ended when the file did; they are left out"

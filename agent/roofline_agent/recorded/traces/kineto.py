@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..collect import Collector
-from ..recording import Launch, Step, Throughput
+from ..recording import Launch, StepLine, Throughput
 from ..text import Text
 from .activities import Activities
 from .collectives import Collectives
@@ -60,13 +60,13 @@ def read(text: Text, found: Collector) -> None:
     """Adds kernels, phases and steps; facts: events, rank, world_size, backend, devices, span_s."""
     found.tool = "pytorch profiler"
     trace = Trace(text, found)
-    reading = _Reading(found, trace)
+    profile = _Profile(found, trace)
     for event in trace.events():
-        reading.add(event)
-    reading.tell()
+        profile.add(event)
+    profile.finish()
 
 
-class _Reading:
+class _Profile:
     """The events of one trace, in their order."""
 
     def __init__(self, found: Collector, trace: Trace) -> None:
@@ -86,10 +86,10 @@ class _Reading:
             "kernel": self._kernel,
             "gpu_memcpy": self._copy,
             "gpu_memset": self._copy,
-            "mtia_ccp_events": self._mtia,
+            "mtia_ccp_events": self._mtia_event,
             "cpu_op": self._operator,
             "user_annotation": self._annotation,
-            "cuda_profiler_range": self._range,
+            "cuda_profiler_range": self._measured_range,
         }
 
     def add(self, event: dict[str, Any]) -> None:
@@ -114,6 +114,7 @@ class _Reading:
     def _kernel(self, event: dict[str, Any], at_us: float, duration_us: float, library: str = "") -> None:
         name, args = str(event.get("name", "")), arguments(event)
         flops = _flops(args)
+        shape = [f"{key} {args[key]}" for key in ("grid", "block") if isinstance(args.get(key), list)]
         self._kernels += 1
         if "cat" in event:  # the old profiler names no stream
             self._streams.add((str(event.get("pid")), str(event.get("tid"))), at_us, duration_us)
@@ -126,20 +127,20 @@ class _Reading:
                 flops,
                 start_s=at_us * MICROSECOND,
                 library=library or self._library(),
-                problem=_launched_as(args),
+                problem=" ".join(shape)[:80],
             )
         )
 
     def _library(self) -> str:
         devices = self._trace.values.get("deviceProperties")
-        if not (isinstance(devices, list) and _is_dicts(devices)):
+        if not (isinstance(devices, list) and _are_objects(devices)):
             return "cuda"
         name = str(devices[0].get("name", ""))
         known = next((library for library, sign in _LIBRARIES if sign.search(name)), "cuda")
         # ROCm leaves names out; no GPU of NVIDIA has warps of 64.
         return "hip" if devices[0].get("warpSize") == 64 else known
 
-    def _mtia(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+    def _mtia_event(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         name, args = str(event.get("name", "")), arguments(event)
         if not _MTIA_PARTS.match(name):
             self._kernel(event, at_us, duration_us, "mtia")
@@ -157,7 +158,7 @@ class _Reading:
 
     def _operator(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         name, args = str(event.get("name", "")), arguments(event)
-        if name.startswith(_STEPS) and self._is_step(name, at_us, duration_us):
+        if name.startswith(_STEPS) and self._take_step(name, at_us, duration_us):
             return  # up to torch 1.9 steps are operators
         thread = f"{event.get('pid')} {event.get('tid')}"
         self._collectives.call(name, duration_us * MICROSECOND, args)
@@ -165,30 +166,30 @@ class _Reading:
 
     def _annotation(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         name = str(event.get("name", ""))
-        if not self._is_step(name, at_us, duration_us):
+        if not self._take_step(name, at_us, duration_us):
             self._collectives.call(name, duration_us * MICROSECOND, arguments(event))
 
-    def _is_step(self, name: str, at_us: float, duration_us: float) -> bool:
-        """Takes a step of the profiler; False for anything else."""
+    def _take_step(self, name: str, at_us: float, duration_us: float) -> bool:
+        """Take in a step of the profiler; False for anything else."""
         step = _STEP.match(name)
         if step:
             took_s = duration_us * MICROSECOND
-            self._found.steps.append(Step(int(step.group(1)), None, at_us * MICROSECOND, None, took_s))
+            self._found.steps.append(StepLine(int(step.group(1)), None, at_us * MICROSECOND, None, took_s))
         return step is not None
 
-    def _range(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
+    def _measured_range(self, event: dict[str, Any], at_us: float, duration_us: float) -> None:
         """A kernel measured by CUPTI's range profiler. The trace gives all of them the same share of the
         session for a duration: that is no kernel's time."""
         self._ranges += 1
         self._found.launch(measured(str(event.get("name", "")), arguments(event)))
 
-    def tell(self) -> None:
-        """What only the whole trace can tell."""
-        self._activities.tell(self._found)
-        self._collectives.tell(self._found)
-        self._streams.tell(self._found)
+    def finish(self) -> None:
+        """Add what only the whole trace shows."""
+        self._activities.finish(self._found)
+        self._collectives.finish(self._found)
+        self._streams.finish(self._found)
         on_gpu = self._kernels + self._ranges > 0
-        self._operators.tell(on_gpu, with_flops=not (self._kernel_flops or self._ranges))
+        self._operators.finish(on_gpu, with_flops=not (self._kernel_flops or self._ranges))
         if self._ranges:
             self._found.warn(
                 f"{self._ranges} kernels were measured by CUPTI's range profiler: the trace has their counts "
@@ -196,9 +197,9 @@ class _Reading:
             )
         if steps := len(self._found.steps):
             self._found.throughput = Throughput("examples", None, None, steps, None, "this rank")
-        self._tell_facts()
+        self._add_facts()
 
-    def _tell_facts(self) -> None:
+    def _add_facts(self) -> None:
         values = self._trace.values
         facts: dict[str, float | int | str] = {"events": self._trace.count}
         if self._kernels:
@@ -209,7 +210,7 @@ class _Reading:
                 if isinstance(info.get(key), (int, str)):
                     facts[key] = info[key]
         devices = values.get("deviceProperties")
-        if isinstance(devices, list) and devices and _is_dicts(devices):
+        if isinstance(devices, list) and devices and _are_objects(devices):
             facts["devices"] = len(devices)
             if names := sorted({str(one["name"]) for one in devices if one.get("name")}):
                 facts["device"] = ", ".join(names)
@@ -217,15 +218,13 @@ class _Reading:
             self._found.duration_s = (self._last_us - self._first_us) * MICROSECOND
             facts["span_s"] = self._found.duration_s
         self._found.facts.update(facts)
-        self._found.started_ns = self._started_ns()
 
-    def _started_ns(self) -> int | None:
-        """UNIX time of the zero of all start times, which is the first event of the file."""
-        base_ns = number(self._trace.values.get("baseTimeNanoseconds"))
-        if self._zero_us is None or (base_ns is None and self._zero_us < UNIX_US):
-            return None
-        whole_us = int(self._zero_us)  # a float of today's nanoseconds has no digits left for them
-        return int(base_ns or 0) + whole_us * 1000 + round((self._zero_us - whole_us) * 1000)
+        # UNIX time of the zero of all start times, which is the first event of the file.
+        base_ns = number(values.get("baseTimeNanoseconds"))
+        if self._zero_us is not None and (base_ns is not None or self._zero_us >= UNIX_US):
+            whole_us = int(self._zero_us)  # a float of today's nanoseconds has no digits left for them
+            fraction_ns = round((self._zero_us - whole_us) * 1000)
+            self._found.started_ns = int(base_ns or 0) + whole_us * 1000 + fraction_ns
 
 
 def _kind(event: dict[str, Any]) -> str:
@@ -245,10 +244,5 @@ def _flops(args: dict[str, Any]) -> float | None:
     return None
 
 
-def _launched_as(args: dict[str, Any]) -> str:
-    shapes = [f"{key} {args[key]}" for key in ("grid", "block") if isinstance(args.get(key), list)]
-    return " ".join(shapes)[:80]
-
-
-def _is_dicts(items: list[Any]) -> bool:
+def _are_objects(items: list[Any]) -> bool:
     return bool(items) and all(isinstance(one, dict) for one in items)

@@ -31,7 +31,7 @@ class Streams:
             self._overlap_us += min(end_us, over_us) - at_us
         self._spans[stream] = (max(begin_us, at_us), max(end_us, over_us))
 
-    def tell(self, found: Collector) -> None:
+    def finish(self, found: Collector) -> None:
         if self._overlap_us > MUCH * self._total_us:
             found.warn(
                 f"kernels of the same stream overlap by {self._overlap_us * MICROSECOND:.6g} s: "

@@ -25,7 +25,7 @@ _decoder = json.JSONDecoder()
 
 
 class _Broken(Exception):
-    """What begins at `at` is no JSON; go on behind it."""
+    """The value is no JSON; reading can go on at `at`."""
 
     def __init__(self, at: int) -> None:
         self.at = at
@@ -54,7 +54,7 @@ class Trace:
             if self._buffer[self._at] == "[":
                 self._at += 1
                 yield from self._array()
-            elif self._starts_event():
+            elif self._is_at_event():
                 yield from self._array()  # the opening bracket is missing
             elif self._buffer[self._at] == "{":
                 self._at += 1
@@ -106,7 +106,9 @@ class Trace:
             except RecursionError:
                 raise _Broken(self._at + _DEEP) from None
             except json.JSONDecodeError as error:
-                if self._may_be_unfinished(error) and self._more():
+                at_end = error.pos + _NEAR_END >= len(self._buffer)
+                is_unfinished = at_end or error.msg.startswith("Unterminated string")
+                if is_unfinished and len(self._buffer) - self._at <= MAX_VALUE and self._more():
                     continue
                 raise _Broken(max(error.pos, self._at + 1)) from None
             except ValueError:  # a number of thousands of digits
@@ -117,18 +119,11 @@ class Trace:
             self._at = end
             return value
 
-    def _may_be_unfinished(self, error: json.JSONDecodeError) -> bool:
-        if len(self._buffer) - self._at > MAX_VALUE:
-            return False
-        return error.pos + _NEAR_END >= len(self._buffer) or error.msg.startswith("Unterminated string")
-
-    def _starts_event(self) -> bool:
+    def _is_at_event(self) -> bool:
         while len(self._buffer) - self._at < 64 and self._more():
             pass
-        return (
-            re.match(r'\{\s*"(ph|cat|pid|tid|ts|dur)"\s*:', self._buffer[self._at : self._at + 64])
-            is not None
-        )
+        beginning = self._buffer[self._at : self._at + 64]
+        return re.match(r'\{\s*"(ph|cat|pid|tid|ts|dur)"\s*:', beginning) is not None
 
     def _peek(self, colon: bool = False) -> str:
         """The next character that is neither blank nor comma; "" at the end."""
@@ -143,7 +138,7 @@ class Trace:
                 return ""
 
     def _more(self) -> bool:
-        """Whether another chunk was there; what is read already is forgotten."""
+        """Whether another chunk was there; drops what was read."""
         chunk = next(self._chunks, "")
         if not chunk:
             self._ended = True
@@ -158,7 +153,8 @@ class Trace:
         self._found.warn("the last event is cut off; it is left out" if self._ended else why, self._line())
         self._broken += 1
         if self._broken > max(MAX_BROKEN, self.count):
-            self._give_up()
+            self._found.warn("most of the file is no JSON; it is read up to here", self._line())
+            self._buffer, self._at, self._chunks = "", 0, iter(())
         while True:
             match = _EVENT.search(self._buffer, self._at)
             if match:
@@ -168,10 +164,6 @@ class Trace:
             if not self._more():
                 self._at = len(self._buffer)
                 return
-
-    def _give_up(self) -> None:
-        self._found.warn("most of the file is no JSON; it is read up to here", self._line())
-        self._buffer, self._at, self._chunks = "", 0, iter(())
 
     def _skip_to_events(self) -> bool:
         """Goes on behind `"traceEvents": [`, past a top-level value that cannot be read."""

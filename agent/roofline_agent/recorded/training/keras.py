@@ -7,11 +7,12 @@ the states before it show a time that is left, not one that has passed.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import NamedTuple
 
 from ..collect import Collector
-from ..recording import Step, Throughput
+from ..recording import StepLine, Throughput
 from .ranks import SEVERAL, split_rank
 
 _EPOCH = re.compile(r"(?:^|[\s:>\]])Epoch (\d{1,9})/(\d{1,9})\s*$")
@@ -27,19 +28,19 @@ _SECONDS = re.compile(r"(?:^|[\s-])(\d+)s(?=\s|$)")
 _LOSS = re.compile(r"(?<!\w)loss: ([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))")
 _UNITS = {"s": 1.0, "ms": 1e-3}
 _FIT = re.compile(r"^\s*Epoch \d+/\d+\s*$", re.M)
-_SPOKEN = re.compile(r"\[=*>?\.*\]\s+-\s+(ETA: )?\d|\b\d+(us|ms|s)/(step|sample)\b|[\u2501\u257a\u2578]{5}")
+_SURE = re.compile(r"\[=*>?\.*\]\s+-\s+(ETA: )?\d|\b\d+(us|ms|s)/(step|sample)\b|[\u2501\u257a\u2578]{5}")
 
 
 def sniff(head: str) -> int:
     """How sure it is that this is what Keras prints, 0..100."""
-    spoken = bool(_SPOKEN.search(head))
+    is_sure = bool(_SURE.search(head))
     if _FIT.search(head.replace("\r", "\n")):
-        return 90 if spoken else 50
-    return 60 if spoken and re.search(r"\d+/\d+", head) else 0
+        return 90 if is_sure else 50
+    return 60 if is_sure and re.search(r"\d+/\d+", head) else 0
 
 
-class _State(NamedTuple):
-    """What a bar says: `done` of `total` steps or samples."""
+class _Progress(NamedTuple):
+    """What a bar shows: `done` of `total` steps or samples."""
 
     done: int
     total: int | None
@@ -49,7 +50,7 @@ class _State(NamedTuple):
     is_whole: bool  # a line of verbose=2, printed once at an epoch's end; a bar is drawn again and again
 
 
-class Log:
+class KerasLog:
     """One log, state by state. Where several ranks wrote it, the first one is followed."""
 
     def __init__(self, found: Collector) -> None:
@@ -62,7 +63,7 @@ class Log:
         self._rank = ""
         self._is_other = False  # the last state was another rank's
         self._total: int | None = None  # of the first epoch, where epochs are not named
-        self._last: _State | None = None
+        self._last: _Progress | None = None
         self._step = 0  # steps of all epochs so far
         self._lines = 0
         self._examples = 0.0
@@ -73,36 +74,38 @@ class Log:
         rank, line = split_rank(state)
         epoch = _EPOCH.search(line) if "Epoch" in line else None
         samples = _SAMPLES.search(line) if "Train on" in line else None
-        seen = None if epoch or samples else self._state(line)
-        if not (epoch or samples or seen) or self._is_of_another(rank, number):
+        seen = None if epoch or samples else self._progress(line)
+        if not (epoch or samples or seen):
             return
-        if epoch:
-            self._end_epoch(number)
-            self._begin_epoch(int(epoch.group(1)), number)
-            self._found.facts["epochs_planned"] = int(epoch.group(2))
-        elif samples:
-            self._end_epoch(number)
-            self._samples = int(samples.group(1)) if samples.group(2) == "samples" else None
-        elif seen:
-            if self._last is not None and (_is_another(seen, self._last) or self._is_next(seen)):
-                self._end_epoch(number)
-            self._last = seen
-
-    def _is_of_another(self, rank: str, number: int) -> bool:
         if rank:  # a launcher puts it before a line, not before what is drawn over the line
             self._rank = self._rank or rank
             self._is_other = rank != self._rank
         if self._is_other:
             self._found.warn(SEVERAL, number)
-        return self._is_other
+            return
+        if epoch:
+            self._end_epoch(number)
+            at = int(epoch.group(1))
+            if self._named and at > self._epoch + 1:
+                self._found.warn("epochs are missing here: sums are of those that are in the log", number)
+            self._named = self._inside = True
+            self._epoch = at
+            self._found.facts["epochs_planned"] = int(epoch.group(2))
+        elif samples:
+            self._end_epoch(number)
+            self._samples = int(samples.group(1)) if samples.group(2) == "samples" else None
+        elif seen:
+            if self._last is not None and self._begins_again(seen, self._last):
+                self._end_epoch(number)
+            self._last = seen
 
-    def _begin_epoch(self, at: int, number: int) -> None:
-        if self._named and at > self._epoch + 1:
-            self._found.warn("epochs are missing here: sums are of those that are in the log", number)
-        self._named = self._inside = True
-        self._epoch = at
+    def _begins_again(self, seen: _Progress, last: _Progress) -> bool:
+        """Whether this is the progress of another epoch than the last one."""
+        if seen.done < last.done or (last.done == last.total and seen.total != last.total):
+            return True
+        return not self._named and seen.is_whole and last.is_whole
 
-    def _state(self, line: str) -> _State | None:
+    def _progress(self, line: str) -> _Progress | None:
         bar = _bar(line)
         if bar:
             total = int(bar.group(2)) if bar.group(2).isdigit() else None
@@ -116,19 +119,32 @@ class Log:
             self._samples = total
         loss = _LOSS.search(rest)
         ended = total is None or done >= total
-        seconds = None if "ETA" in rest or not ended else _seconds(rest)
-        loss_value = _finite(loss.group(1)) if loss else None
-        return _State(done, total, seconds, _each(rest), loss_value, is_whole)
-
-    def _is_next(self, seen: _State) -> bool:
-        """Whether a line is another epoch's, though none is named."""
-        return not self._named and seen.is_whole and self._last is not None and self._last.is_whole
+        seconds: float | None = None
+        if ended and "ETA" not in rest:
+            clock, whole = _CLOCK.search(rest), _SECONDS.search(rest)
+            if clock:
+                hours, minutes = int(clock.group(1) or 0), int(clock.group(2))
+                seconds = hours * 3600.0 + minutes * 60.0 + int(clock.group(3))
+            elif whole:
+                seconds = float(whole.group(1))
+        each, each_s = _PER.search(rest), None
+        if each:
+            each_s = float(each.group(1)) * _UNITS.get(each.group(2), 1e-6) or None
+        loss_value = float(loss.group(1)) if loss else None
+        if loss_value is not None and not math.isfinite(loss_value):
+            loss_value = None
+        return _Progress(done, total, seconds, each_s, loss_value, is_whole)
 
     def _end_epoch(self, number: int) -> None:
         last, self._last = self._last, None
         if last is None:
             return
-        if not self._inside and (self._named or last.loss is None or self._is_other_data(last)):
+        is_training = self._inside
+        if not self._inside and not self._named and last.loss is not None:
+            # Behind epochs without names, a bar that counts to another end than the first is an evaluation.
+            self._total = self._total or last.total
+            is_training = last.total is None or last.total == self._total
+        if not is_training:
             self._found.warn("bars outside of an epoch (evaluate, predict, a download) are left out", number)
             return
         self._inside = False
@@ -137,46 +153,29 @@ class Log:
         self._epochs += 1
         if last.seconds:
             self._found.phase("epoch", last.seconds)
+        self._lines += 1
+        each_s = last.each_s
+        if not each_s and last.seconds and last.done:
+            # Keras prints whole seconds: under one there is no saying how long it was.
+            self._found.warn("the time of a step is taken from an epoch's, printed in whole seconds", number)
+            each_s = last.seconds / last.done
         if self._samples is not None and last.total == self._samples:
-            self._end_samples(last, number)
-        else:
-            self._end_steps(last, number)
-
-    def _is_other_data(self, last: _State) -> bool:
-        """Whether a bar counts to another end than the first: an evaluation behind epochs without names."""
-        self._total = self._total or last.total
-        return last.total is not None and last.total != self._total
-
-    def _end_samples(self, last: _State, number: int) -> None:
-        each_s = last.each_s or self._from_seconds(last, number)
-        self._step += 1
-        rate = 1 / each_s if each_s else None
-        self._add(Step(self._step, rate, None, last.loss))
-        if each_s:
-            self._last_rate = rate
-            self._examples += last.done
-            self._examples_s += last.done * each_s
-
-    def _end_steps(self, last: _State, number: int) -> None:
+            self._step += 1
+            rate = 1 / each_s if each_s else None
+            self._found.steps.append(StepLine(self._step, rate, None, last.loss))
+            if each_s:
+                self._last_rate = rate
+                self._examples += last.done
+                self._examples_s += last.done * each_s
+            return
         if not last.done:
             self._found.facts["step_means"] = "epoch"  # the log does not tell how many steps one has
         self._step += last.done or 1
-        self._add(Step(self._step, None, None, last.loss, last.each_s or self._from_seconds(last, number)))
+        self._found.steps.append(StepLine(self._step, None, None, last.loss, each_s))
         if last.total:
             self._found.facts["steps_per_epoch"] = last.total
 
-    def _from_seconds(self, last: _State, number: int) -> float | None:
-        """Keras prints whole seconds: under one there is no saying how long it was."""
-        if not last.seconds or not last.done:
-            return None
-        self._found.warn("the time of a step is taken from an epoch's, printed in whole seconds", number)
-        return last.seconds / last.done
-
-    def _add(self, step: Step) -> None:
-        self._found.steps.append(step)
-        self._lines += 1
-
-    def tell(self) -> None:
+    def finish(self) -> None:
         """The throughput, once the log has ended."""
         self._end_epoch(0)
         if not self._lines:
@@ -203,28 +202,3 @@ def _bar(line: str) -> re.Match[str] | None:
     if drawn:
         return drawn[-1]
     return plain if _PER.search(line) or _VERBOSE_2.match(plain.group(3)) else None
-
-
-def _is_another(seen: _State, last: _State) -> bool:
-    """Whether a bar has begun again: it has done less, or the one before was full and counted otherwise."""
-    return seen.done < last.done or (last.done == last.total and seen.total != last.total)
-
-
-def _each(text: str) -> float | None:
-    """Seconds of one step or sample."""
-    match = _PER.search(text)
-    if not match:
-        return None
-    return float(match.group(1)) * _UNITS.get(match.group(2), 1e-6) or None
-
-
-def _seconds(text: str) -> float | None:
-    clock, seconds = _CLOCK.search(text), _SECONDS.search(text)
-    if clock:
-        return int(clock.group(1) or 0) * 3600.0 + int(clock.group(2)) * 60.0 + int(clock.group(3))
-    return float(seconds.group(1)) if seconds else None
-
-
-def _finite(text: str) -> float | None:
-    value = float(text)
-    return value if abs(value) < float("inf") else None

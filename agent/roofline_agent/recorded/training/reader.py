@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from ..collect import Collector
 from ..text import MAX_LINE, Text
-from ..verbose_log import SURE
-from ..verbose_log import Log as VerboseLog
+from ..verbose_log import SURE, VerboseLog
 from . import keras as keras_log
 from . import tf_cnn
 
@@ -36,7 +35,7 @@ def sniff(head: str) -> int:
 
 def read(text: Text, found: Collector) -> None:
     """Adds the steps and the throughput; facts: what the log says of model, batch and devices."""
-    benchmark, keras = tf_cnn.Log(found), keras_log.Log(found)
+    benchmark, keras = tf_cnn.TfCnnLog(found), keras_log.KerasLog(found)
     verbose: VerboseLog | None = None
     for state in states(text):
         if ("_verbose," in state or "MKL_VERBOSE " in state) and (verbose or SURE.search(state)):
@@ -46,8 +45,8 @@ def read(text: Text, found: Collector) -> None:
         plain = _COLOURS.sub("", state) if "[" in state or "\x1b" in state else state
         if not benchmark.add(plain, text.line):
             keras.add(plain, text.line)
-    keras.tell()
-    benchmark.tell()
+    keras.finish()
+    benchmark.finish()
     if verbose:
         verbose.finish()
     if not found.tool:

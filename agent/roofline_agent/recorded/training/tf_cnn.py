@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
-from typing import NamedTuple
 
 from ..collect import Collector
-from ..recording import Step, Throughput
+from ..recording import StepLine, Throughput
 from .ranks import SEVERAL, split_rank
 
 _RATE = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
@@ -49,21 +48,14 @@ def sniff(head: str) -> int:
     return 60 if re.search(r"\bBatch size:\s+[\d.]+ global", head) else 0
 
 
-class _Line(NamedTuple):
-    step: int
-    rate: float
-    loss: float | None
-    at_s: float | None
-
-
-class Log:
+class TfCnnLog:
     """One log, line by line. Where several ranks wrote it, the first one that prints a step is followed."""
 
     def __init__(self, found: Collector) -> None:
         self._found = found
         self._rank: str | None = None
         self._unit = ""
-        self._last: _Line | None = None
+        self._last: StepLine | None = None
         self._lines = 0
         self._total: float | None = None  # the first
         self._totals = 0
@@ -79,20 +71,17 @@ class Log:
         if "/sec:" in line:
             total, step = _TOTAL.search(line), _STEP.search(line)
             if total:
-                self._add_total(total, number)
+                rate = _finite(total.group(2))
+                self._unit = self._unit or total.group(1).lower()
+                if rate is None:
+                    self._found.warn("the printed total is no number; it is left out", number)
+                else:
+                    self._total = rate if self._total is None else self._total
+                    self._totals += 1
             elif step:
                 self._add_step(step, line, number)
             return bool(total or step)
         return self._add_fact(line)
-
-    def _add_total(self, total: re.Match[str], number: int) -> None:
-        rate = _finite(total.group(2))
-        self._unit = self._unit or total.group(1).lower()
-        if rate is None:
-            self._found.warn("the printed total is no number; it is left out", number)
-        else:
-            self._total = rate if self._total is None else self._total
-            self._totals += 1
 
     def _add_step(self, step: re.Match[str], line: str, number: int) -> None:
         rank, _ = split_rank(line)
@@ -108,19 +97,16 @@ class Log:
         if self._last is not None and int(step.group(1)) <= self._last.step:
             self._found.warn("steps begin again: several runs are in this log", number)
         self._unit = self._unit or step.group(2).lower()
-        at_s = _time(line, columns)
-        self._last = _Line(int(step.group(1)), rate, _finite(columns[0]) if columns else None, at_s)
-        self._lines += 1
-        self._found.steps.append(Step(self._last.step, rate, self._since_zero(at_s), self._last.loss))
-
-    def _since_zero(self, at_s: float | None) -> float | None:
-        if at_s is None:
-            return None
-        if self._zero_s is None:
+        at_s = _printed_at_s(line, columns)
+        if at_s is not None and self._zero_s is None:
             self._zero_s = at_s
             if at_s > 1e8:  # since 1970; a glog line has no year
                 self._found.started_ns = round(at_s * 1000) * 1_000_000
-        return at_s - self._zero_s
+        t_s = None if at_s is None or self._zero_s is None else at_s - self._zero_s
+        loss = _finite(columns[0]) if columns else None
+        self._last = StepLine(int(step.group(1)), rate, t_s, loss)
+        self._lines += 1
+        self._found.steps.append(self._last)
 
     def _add_fact(self, line: str) -> bool:
         per_device = _DEVICE.search(line) if "per device" in line else None
@@ -138,14 +124,15 @@ class Log:
             self._found.facts.setdefault("batch_size_per_device", _whole(per_device.group(1)))
         return bool(fact or per_device)
 
-    def tell(self) -> None:
+    def finish(self) -> None:
         """The throughput, once the log has ended."""
         if not self._lines and not self._totals:
             return
         self._found.tool = "tf_cnn_benchmarks"
         if self._lines:
             self._found.facts["step_lines_speak_for"] = self._step_speaker()
-        rate, speaks_for = self._last.rate if self._last else None, self._step_speaker()
+        last = self._last.examples_per_s if self._last else None
+        rate, speaks_for = last, self._step_speaker()
         if self._total is not None:
             rate, speaks_for = self._total, "all ranks"
         else:
@@ -154,7 +141,6 @@ class Log:
             self._found.warn(
                 f"{self._totals} totals are printed, each for all ranks: the first is taken, none is added"
             )
-        last = self._last.rate if self._last else None
         self._found.throughput = Throughput(self._unit, rate, last, self._lines, self._batch(), speaks_for)
 
     def _step_speaker(self) -> str:
@@ -170,15 +156,13 @@ class Log:
         per_device = self._found.facts.get("batch_size_per_device")
         if not isinstance(per_device, (int, float)):
             return None
-        ours = 1 if self._found.facts.get("variable_update") == "horovod" else self._devices()
-        return None if ours is None else round(per_device * ours)
-
-    def _devices(self) -> int | None:
         devices = self._found.facts.get("device_count")
-        return devices if isinstance(devices, int) else None
+        if self._found.facts.get("variable_update") == "horovod":
+            devices = 1
+        return round(per_device * devices) if isinstance(devices, int) else None
 
 
-def _time(line: str, columns: list[str]) -> float | None:
+def _printed_at_s(line: str, columns: list[str]) -> float | None:
     """When a step line was printed, in seconds: a last column of UNIX time, else glog's time of the year."""
     if len(columns) > 1 and re.fullmatch(r"1\d{9}(\.\d+)?", columns[-1]):
         return float(columns[-1])

@@ -18,7 +18,7 @@ def private_file(folders: Sequence[str] | None = None) -> IO[bytes] | None:
     """A file without a name, gone with the last process that has it open; None where none can be had.
 
     Others open it by `path`. folders: where it may lie, the temporary folder and memory by default; only
-    where what has been read can be given back (holes).
+    where blocks that have been read can be freed (holes).
     """
     if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
         return None  # Horovod's process would be ended by SIGXFSZ: holes count towards that limit
@@ -27,7 +27,7 @@ def private_file(folders: Sequence[str] | None = None) -> IO[bytes] | None:
             file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         except OSError:
             continue
-        if _gives_back(file.fileno()):
+        if _can_free_blocks(file.fileno()):
             return file
         file.close()
     return None
@@ -38,7 +38,7 @@ def path(file: IO[bytes]) -> str:
     return f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
-def give_back(descriptor: int, begin: int, end: int) -> bool:
+def free_blocks(descriptor: int, begin: int, end: int) -> bool:
     """Free the blocks between two offsets; whether that worked. They read as zeros then."""
     begin, end = -(-begin // BLOCK) * BLOCK, end // BLOCK * BLOCK
     if end <= begin:
@@ -50,12 +50,12 @@ def give_back(descriptor: int, begin: int, end: int) -> bool:
         return False
 
 
-def _gives_back(descriptor: int) -> bool:
+def _can_free_blocks(descriptor: int) -> bool:
     try:
         os.pwrite(descriptor, b"x" * 4 * BLOCK, 0)
         os.fsync(descriptor)
         before = os.fstat(descriptor).st_blocks
-        works = give_back(descriptor, 0, 4 * BLOCK) and os.fstat(descriptor).st_blocks < before
+        works = free_blocks(descriptor, 0, 4 * BLOCK) and os.fstat(descriptor).st_blocks < before
         os.ftruncate(descriptor, 0)
     except OSError:
         return False
