@@ -17,6 +17,7 @@ FOLDERS = ("agent", "server", "client")
 OURS = ("roofline_agent", "roofline_step", "roofline_server", "roofline_client")
 HEAVY = ("numpy", "pandas", "pyarrow", "matplotlib")
 WIRE = ("roofline", "grpc", "google")
+ANSWERS = "roofline.answers"
 SQL = ("sqlite3", "sqlalchemy")
 IO = (
     "os",
@@ -191,8 +192,20 @@ def test_wire_is_known_at_the_edges_only() -> None:
         "client/roofline_client/api.py",
         "client/roofline_client/answers.py",
     )
-    assert wrong((path for path in files() if not path.startswith(edges)), WIRE) == []
+    inside = all_imports(path for path in files() if not path.startswith(edges))
+    assert [str(one) for one in inside if one.top in WIRE and not _is_answer(one)] == []
     assert wrong(under(*edges), WIRE)
+
+
+def _is_answer(one: Import) -> bool:
+    return f"{one.module}.".startswith(f"{ANSWERS}.")
+
+
+def test_answers_are_plain_records_which_agents_do_not_know() -> None:
+    answers = [str(path.relative_to(ROOT)) for path in (ROOT / "proto/roofline/answers").glob("*.py")]
+    outside = [one for one in all_imports(answers) if not _is_answer(one)]
+    assert answers and {one.top for one in outside} <= {"__future__", "collections", "enum", "math", "typing"}
+    assert [str(one) for one in all_imports(under("agent/")) if _is_answer(one)] == []
 
 
 def test_sql_is_known_to_the_store_only() -> None:
@@ -239,11 +252,11 @@ def test_hard_logic_knows_only_records_and_itself() -> None:
         "roofline_server.model",
         "roofline_server.records",
         "roofline_server.errors",
+        ANSWERS,
     )
-    assert [
-        str(one) for one in all_imports(pure()) if one.top in OURS and not one.module.startswith(allowed)
-    ] == []
-    others = {one.top for one in all_imports(pure())} - set(OURS)
+    ours = [one for one in all_imports(pure()) if one.top in (*OURS, "roofline")]
+    assert [str(one) for one in ours if not one.module.startswith(allowed)] == []
+    others = {one.top for one in all_imports(pure())} - {*OURS, "roofline"}
     assert others <= {
         "__future__",
         "collections",

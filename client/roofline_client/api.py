@@ -7,11 +7,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import grpc
+from roofline.answers.breakdown import Breakdown
+from roofline.answers.jobs import Job
+from roofline.answers.machines import MachineVersion, NetResult, NetSummary
+from roofline.answers.report import Report
+from roofline.answers.roofline import Roofline
+from roofline.answers.tables import TableChunk
+from roofline.answers.time_roofline import TimeRoofline
+from roofline.answers.trajectory import Trajectory
+from roofline.answers.waits import Stragglers
+from roofline.convert import from_message
 from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
-from . import answers, model_records
+from . import answers
 from .errors import ClientError, NotFound, Refused, Unreachable, UsageError
-from .records import Report, Stragglers, TableChunk
 from .results import ExperimentQuestions, JobQuestions, Jobs, Machines
 from .tables.names import clean, several
 
@@ -61,9 +70,9 @@ class Client:
         return ExperimentQuestions(self, name, several(jobs))
 
     def jobs(self) -> Jobs:
-        """All jobs the server has heard of, newest first: a list of `records.Job`. Raises ClientError."""
+        """All jobs the server has heard of, newest first: a list of `Job`. Raises ClientError."""
         answer = self._ask(self._query.ListJobs, query_pb2.ListJobsRequest())
-        return Jobs(answers.job(j) for j in answer.jobs)
+        return Jobs(from_message(Job, job) for job in answer.jobs)
 
     def report(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Report:
         """The report of a job, of all steps or of those from first_step to last_step.
@@ -81,7 +90,7 @@ class Client:
         request = _request(
             query_pb2.GetStragglersRequest, job=job, first_step=first_step, last_step=last_step
         )
-        return answers.stragglers(self._ask(self._query.GetStragglers, request))
+        return from_message(Stragglers, self._ask(self._query.GetStragglers, request))
 
     def steps(
         self,
@@ -127,9 +136,7 @@ class Client:
         """
         return self._tables(self._query.Export, _request(query_pb2.ExportRequest, job=job))
 
-    def roofline(
-        self, job: str, kind: str = "classic", points: str = "rank", **subject: Any
-    ) -> model_records.Roofline:
+    def roofline(self, job: str, kind: str = "classic", points: str = "rank", **subject: Any) -> Roofline:
         """Points against roofs. kind: "classic", "hierarchical" or "network"; points: "role", "rank", "step",
         "phase" or "kernel"; subject: first_step, last_step, ranks.
 
@@ -138,7 +145,7 @@ class Client:
         request = _request(
             models_pb2.GetRooflineRequest, subject=_subject(job, **subject), kind=kind, points=points
         )
-        return answers.record(model_records.Roofline, self._ask(self._query.GetRoofline, request))
+        return from_message(Roofline, self._ask(self._query.GetRoofline, request))
 
     def time_roofline(
         self,
@@ -148,7 +155,7 @@ class Client:
         over: str = "",
         points: str = "kernel",
         **subject: Any,
-    ) -> model_records.TimeRoofline:
+    ) -> TimeRoofline:
         """Complexity and time of kernels or steps in one plane: of a job, or of several (those of an
         experiment, or those named) joined over a parameter. Errors as of `roofline`."""
         request = _request(
@@ -159,7 +166,7 @@ class Client:
             over=over,
             points=points,
         )
-        return answers.record(model_records.TimeRoofline, self._ask(self._query.GetTimeRoofline, request))
+        return from_message(TimeRoofline, self._ask(self._query.GetTimeRoofline, request))
 
     def trajectory(
         self,
@@ -169,7 +176,7 @@ class Client:
         roles: Sequence[str] = (),
         first_step: int | None = None,
         last_step: int | None = None,
-    ) -> model_records.Trajectory:
+    ) -> Trajectory:
         """Each role over the jobs of an experiment (or those named), in order of the parameter `over`.
 
         Raises NotFound for an experiment, job or role the server has not heard of, Unreachable, Refused.
@@ -183,26 +190,26 @@ class Client:
             first_step=first_step,
             last_step=last_step,
         )
-        return answers.record(model_records.Trajectory, self._ask(self._query.GetTrajectory, request))
+        return from_message(Trajectory, self._ask(self._query.GetTrajectory, request))
 
-    def breakdown(self, job: str, by: str = "role", **subject: Any) -> model_records.Breakdown:
+    def breakdown(self, job: str, by: str = "role", **subject: Any) -> Breakdown:
         """What work, traffic and time are made of, by "role" or "rank". Errors as of `roofline`."""
         request = _request(models_pb2.GetBreakdownRequest, subject=_subject(job, **subject), by=by)
-        return answers.record(model_records.Breakdown, self._ask(self._query.GetBreakdown, request))
+        return from_message(Breakdown, self._ask(self._query.GetBreakdown, request))
 
     def machines(self, host: str = "", history: bool = False) -> Machines:
-        """Machines with their ceilings, newest version first: a list of `model_records.MachineVersion`;
+        """Machines with their ceilings, newest version first: a list of `MachineVersion`;
         history: also versions that hold no longer.
 
         Raises NotFound for a host the server has not heard of, Unreachable, Refused.
         """
         request = _request(models_pb2.GetMachinesRequest, host=host, history=history)
         answer = self._ask(self._query.GetMachines, request)
-        return Machines(answers.record(model_records.MachineVersion, m) for m in answer.machines)
+        return Machines(from_message(MachineVersion, m) for m in answer.machines)
 
     def bench_net(
         self, from_host: str, to_host: str, seconds: float = 0.0, quick: bool = False, force: bool = False
-    ) -> Iterator[str | model_records.NetResult | model_records.NetSummary]:
+    ) -> Iterator[str | NetResult | NetSummary]:
         """Have two agents measure the network between them: texts of progress, results as they come, and a
         summary at last. seconds: of each measurement, 0 the default; quick: latency and bandwidth alone;
         force: also while a job runs there, which it slows down.
@@ -216,9 +223,9 @@ class Client:
             if kind == "progress":
                 yield event.progress
             elif kind == "result":
-                yield answers.record(model_records.NetResult, event.result)
+                yield from_message(NetResult, event.result)
             elif kind == "summary":
-                yield answers.record(model_records.NetSummary, event.summary)
+                yield from_message(NetSummary, event.summary)
 
     def _tables(self, method: Any, request: Any) -> Iterator[TableChunk]:
         try:

@@ -10,9 +10,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TextIO
 
+from roofline.answers.tables import TableChunk, TableColumn
+
 from .errors import ClientError, Refused
 from .files import written
-from .records import TableChunk, TableColumn
 
 COLUMNS = "columns"
 DESCRIBED = ("dataset", "column", "unit", "provenance", "remark")

@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TextIO
 
+from roofline.answers.tables import TableChunk
+
 from .errors import Refused
-from .records import TableChunk
 from .tables.names import clean
 
 ROWS = ("steps", "phases", "asked", "engine", "kernels", "not watched")  # from above

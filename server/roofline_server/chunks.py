@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
-
-from .model.values import Provenance
+from roofline.answers.values import Provenance
 
 MAX_ROWS = 50_000
 MAX_BYTES = 3 << 20  # of one piece on the wire; gRPC takes 4 MiB

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from roofline.answers.machines import Ceiling, SourceStatus
+from roofline.answers.values import Provenance, Scope
 
 ABSENT = -(2**63)
 
@@ -59,8 +61,8 @@ class Metric(NamedTuple):
     name: str
     kind: int
     unit: str
-    scope: int
-    provenance: int
+    scope: Scope
+    provenance: Provenance
     is_double: bool
     coverage_of: str
 
@@ -139,37 +141,6 @@ class Knot(NamedTuple):
     node_ns: int
     offset_ns: int
     rtt_ns: int
-
-
-class Ceiling(NamedTuple):
-    """One limit of a machine, as in machine.proto; None: not said."""
-
-    name: str
-    kind: str
-    level: str
-    precision: str
-    width: int
-    value: float
-    unit: str
-    spread: float
-    method: str
-    time_ns: int
-    device: str = ""
-    threads: int | None = None
-    provenance: int = 1  # measured
-    median: float | None = None
-    clock_hz: float | None = None
-    peer: str = ""
-    operation: str = ""
-    doubt: str = ""
-
-
-class SourceStatus(NamedTuple):
-    name: str
-    works: bool
-    reason: str
-    advice: str
-    fills: str = ""
 
 
 class Machine(NamedTuple):

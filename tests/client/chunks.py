@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from roofline.answers.tables import TableChunk, TableColumn
 from roofline.v1 import query_pb2 as pb
-from roofline_client.records import TableChunk, TableColumn
 
 UNITS = {"begin_ns": "ns", "duration_ns": "ns", "end_ns": "ns", "cpu_time": "s", "sent_bytes": "byte"}
 BEGIN = 1_760_000_000_000_000_000

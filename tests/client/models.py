@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from roofline.answers.breakdown import Breakdown
+from roofline.answers.roofline import Roofline
+from roofline.answers.time_roofline import TimeRoofline
+from roofline.answers.trajectory import Trajectory
+from roofline.convert import from_message
 from roofline.v1 import machine_pb2, models_pb2, values_pb2
-from roofline_client import answers, model_records
 
 BEGIN = 1_760_000_000_000_000_000
 WHY = "no PMU on node1"
@@ -233,13 +237,13 @@ class Model(NamedTuple):
 
 
 MODELS = {
-    "roofline": Model("GetRoofline", roofline, model_records.Roofline),
-    "time_roofline": Model("GetTimeRoofline", time_roofline, model_records.TimeRoofline),
-    "trajectory": Model("GetTrajectory", trajectory, model_records.Trajectory),
-    "breakdown": Model("GetBreakdown", breakdown, model_records.Breakdown),
+    "roofline": Model("GetRoofline", roofline, Roofline),
+    "time_roofline": Model("GetTimeRoofline", time_roofline, TimeRoofline),
+    "trajectory": Model("GetTrajectory", trajectory, Trajectory),
+    "breakdown": Model("GetBreakdown", breakdown, Breakdown),
 }
 
 
 def made(model: str) -> Any:
     """The record of a made-up answer."""
-    return answers.record(MODELS[model].record, MODELS[model].message())
+    return from_message(MODELS[model].record, MODELS[model].message())

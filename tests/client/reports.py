@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline_client.records import (
+from roofline.answers.machines import Ceiling
+from roofline.answers.report import (
     Alignment,
-    Ceiling,
     Fact,
     Gap,
-    Part,
+    PartReport,
     Point,
     RankReport,
     Report,
     RoleReport,
-    Roof,
-    RoofLine,
     Source,
     Summary,
-    Value,
 )
+from roofline.answers.roofline import Roof, RoofLine
+from roofline.answers.values import Value
 
 SECOND = 10**9
 BEGIN = 1_760_000_000 * SECOND
@@ -179,13 +178,13 @@ def point(
     return Point(label, label.partition(":")[0], host, intensity, flops, "analytic", "minimum")
 
 
-def part(host: str = "node1", instance: str = "eth0", **values: Value) -> Part:
+def part(host: str = "node1", instance: str = "eth0", **values: Value) -> PartReport:
     sent = {
         "nic_sent_bytes": seen(5e8, "byte", scope="node"),
         "nic_sent_bytes.per_second": seen(41.7e6, "byte/s", scope="node"),
         "nic_dropped.per_second": seen(0.0, "1/s", scope="node"),
     }
-    return Part(host, "", instance, "network", values or sent)
+    return PartReport(host, "", instance, "network", values or sent)
 
 
 def report(

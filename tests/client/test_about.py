@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline_client.records import Value
+from roofline.answers.values import Value
 from roofline_client.tables import about
 from roofline_client.tables.text import rendered
 

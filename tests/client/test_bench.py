@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from roofline.answers.machines import Ceiling, NetResult, NetSummary
+from roofline.answers.values import Spread
 from roofline_client.errors import ClientError, Refused
-from roofline_client.model_records import NetResult, NetSummary, Spread
-from roofline_client.records import Ceiling
 from roofline_client.tables import bench, flat
 from roofline_client.tables.text import show
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from roofline.answers.tables import TableChunk
 from roofline_client import ClientError, Refused
 from roofline_client.export import write_folder
 from roofline_client.files import written
-from roofline_client.records import TableChunk
 
 from .chunks import chunk
 

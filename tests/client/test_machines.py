@@ -8,11 +8,10 @@ import json
 from typing import Any
 
 import pytest
+from roofline.answers.machines import Ceiling, Machine, MachineVersion
 from roofline.v1 import machine_pb2
 from roofline.v1 import models_pb2 as pb
 from roofline_client.errors import NotFound
-from roofline_client.model_records import MachineVersion
-from roofline_client.records import Ceiling, Machine
 from roofline_client.tables import machines as form
 from roofline_client.tables.text import rendered
 

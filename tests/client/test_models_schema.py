@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from roofline.answers.about import About, MachineAbout
+from roofline.answers.breakdown import BreakdownPart
+from roofline.answers.roofline import Crossing, RoofPoint
+from roofline.answers.time_roofline import Isocurve, OverheadBox, TimePanel, TimePoint
+from roofline.answers.trajectory import Path as RolePath
+from roofline.answers.trajectory import Stop
+from roofline.answers.values import Spread
 from roofline_agent.calibrate.store import save
-from roofline_client import connect, model_records
+from roofline_client import connect
 from roofline_client.tables import breakdowns, rooflines, time_rooflines, trajectories
 
 from ..end_to_end.conftest import Site, wait_until
@@ -68,18 +75,18 @@ def test_what_reports_have_too_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("name", "record"),
     [
-        ("about", model_records.About),
-        ("machine", model_records.MachineAbout),
-        ("spread", model_records.Spread),
-        ("point", model_records.RoofPoint),
-        ("crossing", model_records.Crossing),
-        ("time_point", model_records.TimePoint),
-        ("box", model_records.OverheadBox),
-        ("isocurve", model_records.Isocurve),
-        ("panel", model_records.TimePanel),
-        ("stop", model_records.Stop),
-        ("path", model_records.Path),
-        ("part", model_records.BreakdownPart),
+        ("about", About),
+        ("machine", MachineAbout),
+        ("spread", Spread),
+        ("point", RoofPoint),
+        ("crossing", Crossing),
+        ("time_point", TimePoint),
+        ("box", OverheadBox),
+        ("isocurve", Isocurve),
+        ("panel", TimePanel),
+        ("stop", Stop),
+        ("path", RolePath),
+        ("part", BreakdownPart),
     ],
 )
 def test_schema_names_the_fields_of_the_records(name: str, record: Any) -> None:

@@ -15,8 +15,9 @@ from typing import Any
 import pandas as pd
 import pytest
 from rich.console import Console
+from roofline.answers.jobs import Job
+from roofline.answers.report import Summary
 from roofline_client import ClientError
-from roofline_client.records import Job, Summary
 from roofline_client.results.jobs import ReportResult
 from roofline_client.tables import jobs, reports
 from roofline_client.tables.documents import VERSION

@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from roofline.answers.roofline import RoofPoint
 from roofline.v1 import query_pb2 as pb
-from roofline_client import Client, ClientError, Refused, connect, model_records
+from roofline_client import Client, ClientError, Refused, connect
 from roofline_client.results import RooflineResult
 from roofline_client.tables.flat import SUFFIXES, UNITS
 
@@ -319,7 +320,7 @@ def test_asking_loads_neither_pandas_nor_matplotlib() -> None:
 
 def test_every_field_of_a_point_is_in_its_table(client: Client) -> None:
     columns = client.job("42").roofline().to_pandas().columns
-    for field in model_records.RoofPoint._fields:
+    for field in RoofPoint._fields:
         assert any(name.startswith(field) for name in columns), field
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from roofline_client.model_records import Roofline, TimeRoofline
+from roofline.answers.roofline import Roofline
+from roofline.answers.time_roofline import TimeRoofline
 from roofline_client.tables import rooflines, time_rooflines
 from roofline_client.tables.rooflines import in_order
 from roofline_client.tables.text import rendered

@@ -12,9 +12,21 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from roofline.answers.report import (
+    Alignment,
+    Fact,
+    Gap,
+    PartReport,
+    Point,
+    RankReport,
+    RoleReport,
+    Source,
+    Summary,
+)
+from roofline.answers.roofline import Roof, RoofLine
+from roofline.answers.values import Value
 from roofline_agent.calibrate.records import Calibration, Ceiling
 from roofline_agent.calibrate.store import save
-from roofline_client import records
 from roofline_client.tables import reports
 
 from ..end_to_end.conftest import Site, wait_until
@@ -124,19 +136,19 @@ def test_every_field_is_described() -> None:
 @pytest.mark.parametrize(
     ("name", "record"),
     [
-        ("value", records.Value),
-        ("summary", records.Summary),
-        ("role", records.RoleReport),
-        ("rank", records.RankReport),
-        ("roof", records.Roof),
-        ("line", records.RoofLine),
-        ("ceiling", records.Ceiling),
-        ("point", records.Point),
-        ("alignment", records.Alignment),
-        ("gap", records.Gap),
-        ("source", records.Source),
-        ("part", records.Part),
-        ("fact", records.Fact),
+        ("value", Value),
+        ("summary", Summary),
+        ("role", RoleReport),
+        ("rank", RankReport),
+        ("roof", Roof),
+        ("line", RoofLine),
+        ("ceiling", Ceiling),
+        ("point", Point),
+        ("alignment", Alignment),
+        ("gap", Gap),
+        ("source", Source),
+        ("part", PartReport),
+        ("fact", Fact),
     ],
 )
 def test_schema_names_the_fields_of_the_records(name: str, record: Any) -> None:

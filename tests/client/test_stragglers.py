@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
+from roofline.answers.values import Value
+from roofline.answers.waits import Cause, Imbalance, RankWaits, ServerLoad, Stragglers
 from roofline.v1 import query_pb2 as pb
-from roofline_client import connect, records
-from roofline_client.records import Cause, Imbalance, RankWaits, ServerLoad, Stragglers, Value
+from roofline_client import connect
 from roofline_client.tables.stragglers import as_csv, as_json, as_text
 from roofline_client.tables.text import show
 
@@ -126,7 +127,7 @@ def test_json_is_as_the_schema_says() -> None:
         ("server", ServerLoad),
     ],
 )
-def test_schema_names_the_fields_of_the_records(name: str, record: type[records.Value]) -> None:
+def test_schema_names_the_fields_of_the_records(name: str, record: type[Value]) -> None:
     assert set(SCHEMA["$defs"][name]["properties"]) == set(record._fields)
     assert set(SCHEMA["$defs"][name]["required"]) == set(record._fields)
 

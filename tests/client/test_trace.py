@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from roofline.answers.tables import TableChunk
 from roofline_client import Refused
-from roofline_client.records import TableChunk
 from roofline_client.trace import LANES, Written, write_trace
 
 from .chunks import BEGIN, MS, chunk, introductions, slices

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from roofline.answers.report import Report
 from roofline_client import ClientError, connect
-from roofline_client.records import Report
 
 COMMANDS = Path(sys.executable).parent
 TRAINING = Path(__file__).with_name("training.py")

@@ -8,22 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from roofline.answers.machines import Ceiling, SourceStatus
+from roofline.answers.values import Provenance, Scope
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.correlate.steps import JobTables, correlate
 from roofline_server.ingest.service import decode_entry
-from roofline_server.records import (
-    ABSENT,
-    Ceiling,
-    Frame,
-    Knot,
-    Machine,
-    MarkKind,
-    Metric,
-    NodeKey,
-    SourceStatus,
-    Table,
-    rows,
-)
+from roofline_server.records import ABSENT, Frame, Knot, Machine, MarkKind, Metric, NodeKey, Table, rows
 from roofline_server.store.intake.inbox import Entry
 from roofline_server.store.segments.reader import by_dataset, on_server_clock
 from roofline_server.store.store import Store
@@ -178,7 +168,7 @@ def triples(windows: Table) -> list[tuple[int, int, int, int]]:
 
 
 def metric(name: str, kind: int = CUMULATIVE, is_double: bool = False) -> Metric:
-    return Metric("process", name, kind, "1", 1, 1, is_double, "")
+    return Metric("process", name, kind, "1", Scope.PROCESS, Provenance.MEASURED, is_double, "")
 
 
 def canonical(found: Mapping[str, Table]) -> dict[str, list[tuple[Any, ...]]]:

@@ -8,12 +8,12 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from roofline.answers.values import Provenance, Scope, Value
+from roofline.answers.waits import Cause, Imbalance, RankWaits, ServerLoad, Stragglers
+from roofline.convert import to_message
 from roofline.v1 import models_pb2
 from roofline.v1 import query_pb2 as pb
 from roofline_server.chunks import Chunk
-from roofline_server.model.values import Provenance, Scope, Value
-from roofline_server.query import messages
-from roofline_server.report.records import Cause, Imbalance, RankWaits, ServerLoad, Stragglers
 from roofline_server.store import export
 
 from .builders import UNIX, Node, S, rank, training
@@ -185,7 +185,8 @@ def test_stragglers_come_over_the_wire(tmp_path: Path) -> None:
 
 def test_every_record_of_stragglers_has_its_message() -> None:
     cost = Value(0.5, "s", Provenance.MEASURED, Scope.PROCESS)
-    message = messages.stragglers(
+    message = to_message(
+        pb.Stragglers(),
         Stragglers(
             "job",
             "synchronous",
@@ -196,7 +197,7 @@ def test_every_record_of_stragglers_has_its_message() -> None:
             [Imbalance(1, 2, 3, 4, cost, "worker:1", cost)],
             [ServerLoad("ps:0", "hosta", {"awaited": Value(None, "1", reason="not seen")})],
             ["a note"],
-        )
+        ),
     )
     assert message.causes[0].cost.value == 0.5 and message.causes[0].evidence == ["why"]
     assert message.ranks[0].values["late_per_step"].unit == "s"

@@ -4,7 +4,7 @@
     figure(kind, record)          the matplotlib Figure of it, with legend and caption
     draw_on(axes, kind, record)   the same lines and points on axes of somebody else, without caption
 
-Kinds and their records (`roofline_client.model_records`, as `roofline_client.Client` answers them):
+Kinds and their records (of `roofline.answers`, as `roofline_client.Client` answers them):
 
     roofline, hierarchical, network    Roofline of Client.roofline(kind="classic", "hierarchical", "network")
     time                               TimeRoofline of Client.time_roofline
@@ -24,9 +24,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from roofline.answers.about import About
+from roofline.answers.tables import TableChunk
+
 from ..errors import ClientError
-from ..model_records import About
-from ..records import TableChunk
 from ..tables.names import clean
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from roofline.answers.breakdown import Breakdown, BreakdownPart
 
-from ..model_records import Breakdown, BreakdownPart
 from ..tables import units
 from ..tables.names import clean
 from . import caption, legends, scales, sheet, style

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from roofline.answers.breakdown import Breakdown, BreakdownPart
+from roofline.answers.values import Value
+
 from ..errors import ClientError
-from ..model_records import Breakdown, BreakdownPart
-from ..records import Value
 from ..tables import units
 from ..tables.names import clean
 from . import caption, kernels, part_colours, style

@@ -9,7 +9,8 @@ from datetime import datetime, timezone
 from itertools import groupby
 from typing import NamedTuple
 
-from ..model_records import About, MachineAbout
+from roofline.answers.about import About, MachineAbout
+
 from ..tables import units
 from ..tables.names import clean
 from . import kernels

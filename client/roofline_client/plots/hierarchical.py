@@ -6,25 +6,24 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from roofline.answers.roofline import Roofline, RoofPoint
 
-from .. import model_records
-from ..model_records import RoofPoint
 from . import marks, panels, point_labels, style
 from .label_placement import Labels
 from .panels import Drawn, Kind, Panel
 
 
-def figure(record: model_records.Roofline) -> Figure:
+def figure(record: Roofline) -> Figure:
     """A panel for each node and device. Raises ClientError when there is nothing to draw."""
     return panels.figure(KIND, record._replace(notes=[*_uncounted(record), *record.notes]))
 
 
-def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None:
+def draw_on(axes: Axes | Sequence[Axes], record: Roofline) -> None:
     """Draw on these axes, one for each node and device. Errors as of `figure`."""
     panels.draw_on(KIND, axes, record)
 
 
-def _uncounted(record: model_records.Roofline) -> list[str]:
+def _uncounted(record: Roofline) -> list[str]:
     """Levels of memory that have a ceiling where something ran, and over which nothing is drawn."""
     shown = [point for point in record.points if marks.can_be_drawn(point)]
     places = {(point.host, point.device) for point in shown}

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from ..model_records import RoofPoint, TimePoint
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.time_roofline import TimePoint
 
 Point = TypeVar("Point", RoofPoint, TimePoint)
 

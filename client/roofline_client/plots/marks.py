@@ -7,9 +7,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.values import Spread, Value
 
-from ..model_records import RoofPoint, Spread
-from ..records import Value
 from ..tables.names import clean
 from . import style
 from .scales import is_drawable

@@ -10,22 +10,21 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from roofline.answers.roofline import Crossing, Roofline, RoofPoint
 
-from .. import model_records
-from ..model_records import Crossing, Roofline, RoofPoint
 from ..tables import units
 from . import marks, omissions, panels, roofline, roofs, style
 from .label_placement import Labels
 from .panels import Drawn, Kind, Panel
 
 
-def figure(record: model_records.Roofline) -> Figure:
+def figure(record: Roofline) -> Figure:
     """A panel for each node. Raises ClientError when there is nothing to draw."""
     said = [*_words(record.crossings), *record.notes]
     return panels.figure(_kind(record), record._replace(notes=said))
 
 
-def draw_on(axes: Axes | Sequence[Axes], record: model_records.Roofline) -> None:
+def draw_on(axes: Axes | Sequence[Axes], record: Roofline) -> None:
     """Draw on these axes, one for each node. Errors as of `figure`."""
     panels.draw_on(_kind(record), axes, record)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..model_records import RoofPoint
+from roofline.answers.roofline import RoofPoint
+
 from .marks import can_be_drawn
 from .point_labels import names_of
 from .scales import is_drawable

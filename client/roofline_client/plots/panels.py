@@ -8,10 +8,9 @@ from typing import NamedTuple
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from roofline.answers.roofline import RoofLine, Roofline, RoofPoint
 
 from ..errors import ClientError
-from ..model_records import Roofline, RoofPoint
-from ..records import RoofLine
 from ..tables.names import clean, short_hosts
 from . import caption, kernels, legends, marks, omissions, roofs, sheet
 from .label_placement import Labels

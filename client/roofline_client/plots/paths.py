@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from roofline.answers.trajectory import Stop
 
-from ..model_records import Stop
 from ..tables.names import clean
 from . import marks, shapes, style
 from .label_placement import Labels, straight_pieces

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from roofline.answers.roofline import RoofPoint
 
-from ..model_records import RoofPoint
 from ..tables.names import clean
 from . import style
 from .label_placement import Labels, shortened

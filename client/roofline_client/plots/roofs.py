@@ -10,8 +10,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from roofline.answers.roofline import Roof, RoofLine
 
-from ..records import Roof, RoofLine
 from . import style
 from .label_placement import LONGEST_LABEL, Labels
 from .scales import Frame, is_drawable

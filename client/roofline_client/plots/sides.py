@@ -10,9 +10,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from roofline.answers.trajectory import Path, Stop
+from roofline.answers.values import Value
 
-from ..model_records import Path, Stop
-from ..records import Value
 from ..tables.names import clean
 from . import caption, style
 from .label_placement import shortened

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from roofline.answers.tables import TableChunk
+
 from ..errors import ClientError
-from ..records import TableChunk
 from ..tables.names import clean
 from . import Steps, caption
 from .point_labels import names_of

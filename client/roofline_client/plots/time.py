@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
+from roofline.answers.time_roofline import TimePanel, TimePoint, TimeRoofline
 
 from ..errors import ClientError
-from ..model_records import TimePanel, TimePoint, TimeRoofline
 from ..tables import units
 from ..tables.names import clean, short_hosts
 from . import caption, kernels, legends, sheet, style

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
+from roofline.answers.time_roofline import TimePoint
 
-from ..model_records import TimePoint
 from ..tables import units
 from ..tables.names import clean
 from . import style

@@ -10,10 +10,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from roofline.answers.roofline import RoofLine
+from roofline.answers.trajectory import Path, Stop, Trajectory
 
 from ..errors import ClientError
-from ..model_records import Path, Stop, Trajectory
-from ..records import RoofLine
 from ..tables.names import clean
 from . import caption, legends, marks, omissions, paths, roofs, sheet, sides, style
 from .label_placement import Labels, shortened

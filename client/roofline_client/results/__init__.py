@@ -1,7 +1,7 @@
 """Answers for notebooks and scripts: each holds its plain record, and becomes DataFrames and pictures.
 
     connect(server).job("42").roofline(kind="hierarchical")    JobQuestions -> a Result
-    result.record                       the plain record (roofline_client.records, .model_records)
+    result.record                       the plain record (roofline.answers)
     result.tables                       names of its tables, the first is the default
     result.to_pandas("points")          a DataFrame; units are in the columns' names and in `.attrs["units"]`
     result.plot()                       a matplotlib Figure; plot(ax=axes) draws on axes of yours

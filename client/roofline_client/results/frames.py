@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..records import TableChunk, TableColumn
+from roofline.answers.tables import TableChunk, TableColumn
+
 from ..tables.flat import Table
 
 if TYPE_CHECKING:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..records import Cause, Fact, Gap, Imbalance, Job, RankReport, Report, RoleReport, Source, Stragglers
+from roofline.answers.jobs import Job
+from roofline.answers.report import Fact, Gap, RankReport, Report, RoleReport, Source
+from roofline.answers.waits import Cause, Imbalance, Stragglers
+
 from ..tables import flat
 from ..tables.flat import Table
 from .metrics import Subject, wide
@@ -18,7 +21,7 @@ SERVER = ("rank", "host")
 
 
 class Jobs(list[Job], Shown, Framed):
-    """Jobs, newest first: a list of `records.Job`. Table: jobs."""
+    """Jobs, newest first: a list of `Job`. Table: jobs."""
 
     def text(self) -> Any:
         from ..tables import jobs

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..model_records import MachineVersion
-from ..records import Ceiling, Machine
+from roofline.answers.machines import Ceiling, Machine, MachineVersion
+
 from ..tables import flat
 from ..tables.flat import Table
 from .result import Framed, Shown
 
 
 class Machines(list[MachineVersion], Shown, Framed):
-    """Machines, by host, newest version first: a list of `model_records.MachineVersion`.
+    """Machines, by host, newest version first: a list of `MachineVersion`.
 
     Tables: machines (a row a version), ceilings (a row each; `unit` is that of `value` and `median`).
     """

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..records import Value
+from roofline.answers.values import Value
+
 from ..tables.flat import Table, named
 
 

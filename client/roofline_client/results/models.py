@@ -6,7 +6,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from ..model_records import Breakdown, Roofline, TimeRoofline, Trajectory
+from roofline.answers.breakdown import Breakdown
+from roofline.answers.roofline import Roofline
+from roofline.answers.time_roofline import TimeRoofline
+from roofline.answers.trajectory import Trajectory
+
 from ..tables.flat import Table
 from .result import R, Result
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from roofline.answers.tables import TableChunk
+
 from ..errors import ClientError
-from ..records import TableChunk
 from . import frames
 from .result import Shown, chosen, showable
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..model_records import About
+    from roofline.answers.about import About
 
 ROWS_SHOWN = 20
 

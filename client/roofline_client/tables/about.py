@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
+from roofline.answers.about import About
+from roofline.answers.values import Value
 
-from ..model_records import About
-from ..records import Value
 from . import units
 from .documents import document
 from .names import clean, listed, natural, tagged

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.machines import Ceiling, NetResult, NetSummary
 
-from ..model_records import NetResult, NetSummary
-from ..records import Ceiling
 from . import about, flat, units
 from .columns import Column, Columns
 from .names import clean

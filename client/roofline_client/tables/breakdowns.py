@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.breakdown import Breakdown, BreakdownPart
+from roofline.answers.values import Value
 
-from ..model_records import Breakdown, BreakdownPart
-from ..records import Value
 from . import about, flat, units
 from .columns import Column, Columns
 from .names import clean

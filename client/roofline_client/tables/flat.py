@@ -13,9 +13,10 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.values import Spread, Value
+
 from ..errors import ClientError
-from ..model_records import RoofPoint, Spread
-from ..records import Value
 
 # Field -> unit of its number, wherever it stands. A Value that is not here says its unit row by row.
 UNITS = {

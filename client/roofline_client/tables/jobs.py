@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..records import Job
+from roofline.answers.jobs import Job
+
 from . import flat, units
 from .columns import Column, Columns
 from .documents import document

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.machines import Ceiling, Machine, MachineVersion
+from roofline.answers.values import Provenance
 
 from ..errors import NotFound
-from ..model_records import MachineVersion
-from ..records import THEORETICAL, Ceiling, Machine
 from . import flat, units
 from .columns import Column, Columns
 from .documents import document
@@ -90,7 +90,7 @@ def _rows(one: MachineVersion) -> list[list[str]]:
 
 def _ceilings(machine: Machine, device: str) -> list[str]:
     """Cells: f64, f32, memory, network, measured."""
-    mine = [c for c in machine.ceilings if c.device == device and c.provenance != THEORETICAL]
+    mine = [c for c in machine.ceilings if c.device == device and c.provenance != Provenance.ANALYTIC]
     whole = [c for c in mine if c.threads != 1 or machine.cpus == 1]
     level = "hbm" if device else "dram"
     return [
@@ -174,7 +174,7 @@ def _by_name(ceilings: Sequence[Ceiling]) -> dict[tuple[str, str, bool], Ceiling
     """The best under each name: of those to several peers the highest, of times the lowest."""
     found: dict[tuple[str, str, bool], Ceiling] = {}
     for c in ceilings:
-        key = (c.device, c.name, c.provenance == THEORETICAL)
+        key = (c.device, c.name, c.provenance == Provenance.ANALYTIC)
         if key not in found or (c.value < found[key].value) == (c.unit == "s"):
             found[key] = c
     return found
@@ -191,7 +191,7 @@ def comparison_text(machines: Sequence[MachineVersion]) -> Group:
         ratios = ["-" if r is None else f"x{r:.3g}" for r in row.ratios]
         beside = [cell for pair in zip(cells[1:], ratios[1:], strict=True) for cell in pair]
         name = f"{row.device} {row.name}".strip()
-        if row.provenance == THEORETICAL and not name.endswith(".theory"):
+        if row.provenance == Provenance.ANALYTIC and not name.endswith(".theory"):
             name += " (theory)"
         table.add(name, cells[0], *beside)
     return Group(*(_hardware(one) for one in machines), "", table, "", Text(_legend(machines), style="dim"))
@@ -199,7 +199,7 @@ def comparison_text(machines: Sequence[MachineVersion]) -> Group:
 
 def _hardware(one: MachineVersion) -> Text:
     machine = one.machine
-    mine = [c for c in machine.ceilings if c.provenance != THEORETICAL]
+    mine = [c for c in machine.ceilings if c.provenance != Provenance.ANALYTIC]
     measured = f"measured {_newest(mine)}" if mine else "never calibrated"
     memory = units.number(machine.memory_bytes, "byte") if machine.memory_bytes else "-"
     line = f"{label(one)}: {machine.cpu_model or '-'}, {machine.cpus or '-'} CPUs, {memory}, {measured}"

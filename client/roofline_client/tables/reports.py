@@ -7,8 +7,9 @@ from typing import Any
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.report import PartReport, RankReport, Report, RoleReport, Summary
+from roofline.answers.values import Provenance, Value
 
-from ..records import THEORETICAL, Part, RankReport, Report, RoleReport, Summary, Value
 from . import flat, units
 from .columns import Column, Columns
 from .documents import document
@@ -184,7 +185,7 @@ def _ceilings(report: Report) -> Columns:
     for roof in report.roofs:
         for c in roof.ceilings:
             measured = units.when(c.time_ns, "%Y-%m-%d %H:%M")
-            spread = "-" if c.provenance == THEORETICAL else f"{c.spread:.1%}"
+            spread = "-" if c.provenance == Provenance.ANALYTIC else f"{c.spread:.1%}"
             cells = (roof.host, c.name, units.number(c.value, c.unit), spread, measured)
             table.add(*cells, *([c.doubt] if doubted else []))
     if not any(roof.ceilings for roof in report.roofs):
@@ -221,7 +222,7 @@ def _parts(report: Report) -> Columns:
     return table
 
 
-def _part_values(part: Part) -> list[str]:
+def _part_values(part: PartReport) -> list[str]:
     return [
         f"{_quantity(name)} {units.show(value)}"
         for name, value in part.values.items()

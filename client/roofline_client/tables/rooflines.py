@@ -7,9 +7,10 @@ from typing import Any
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.machines import Ceiling
+from roofline.answers.roofline import Crossing, Roof, RoofLine, Roofline, RoofPoint
+from roofline.answers.values import Spread, Value
 
-from ..model_records import Crossing, Roofline, RoofPoint, Spread
-from ..records import Ceiling, Roof, RoofLine, Value
 from . import about, flat, units
 from .columns import Column, Columns
 from .names import clean, listed, natural

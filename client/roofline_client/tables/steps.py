@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TextIO
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.tables import TableChunk, TableColumn
 
 from ..errors import ClientError
-from ..records import TableChunk, TableColumn
 from . import units
 from .columns import Column, Columns
 from .documents import VERSION

@@ -7,8 +7,9 @@ from typing import Any
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.values import Value
+from roofline.answers.waits import Cause, Imbalance, Stragglers
 
-from ..records import Cause, Imbalance, Stragglers, Value
 from . import flat, units
 from .columns import Column, Columns
 from .documents import document

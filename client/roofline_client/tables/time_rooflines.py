@@ -7,9 +7,10 @@ from typing import Any
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.machines import Ceiling
+from roofline.answers.time_roofline import Isocurve, OverheadBox, TimePanel, TimePoint, TimeRoofline
+from roofline.answers.values import Value
 
-from ..model_records import Isocurve, OverheadBox, TimePanel, TimePoint, TimeRoofline
-from ..records import Ceiling, Value
 from . import about, flat, units
 from .columns import Column, Columns
 from .names import clean

@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.trajectory import Path, Stop, Trajectory
+from roofline.answers.values import Value
 
-from ..model_records import Path, Stop, Trajectory
-from ..records import Value
 from . import about, flat, units
 from .columns import Column, Columns
 from .names import clean

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from ..records import Value
+from roofline.answers.values import Value
 
 _DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 # From two minutes on minutes, from two hours on hours.

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.values import Spread
 
-from ..model.records import Spread
 from ..records import ABSENT, Bools, Floats, Ints, KernelKind, Table, concatenate, rows, take
 from .kernels import merge
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model.values import Provenance
-from ..records import Ceiling, Machine, SourceStatus
+from roofline.answers.machines import Ceiling, SourceStatus
+from roofline.answers.values import Provenance
+from roofline.convert import from_message
+
+from ..records import Machine
 from .columns import printable
 
 
@@ -13,7 +16,7 @@ def decode_machine(hello: Any) -> Machine:
     """What a Hello says of its node."""
     m = hello.machine
     ceilings = tuple(decode_ceiling(c) for c in m.ceilings)
-    sources = tuple(SourceStatus(s.name, s.works, s.reason, s.advice, s.fills) for s in hello.sources)
+    sources = tuple(from_message(SourceStatus, s) for s in hello.sources)
     host = printable(m.host, "host")
     return Machine(
         host,
@@ -29,8 +32,7 @@ def decode_machine(hello: Any) -> Machine:
     )
 
 
-def decode_ceiling(c: Any) -> Ceiling:
-    """A ceiling as an agent said it; what it did not say is None, a provenance it did not say measured."""
-    said = {name: getattr(c, name) for name in Ceiling._fields}
-    said |= {name: None for name in ("threads", "median", "clock_hz") if not c.HasField(name)}
-    return Ceiling(**{**said, "provenance": c.provenance or int(Provenance.MEASURED)})
+def decode_ceiling(message: Any) -> Ceiling:
+    """A ceiling as an agent reported it; a provenance that it did not report is measured."""
+    ceiling = from_message(Ceiling, message)
+    return ceiling if ceiling.provenance else ceiling._replace(provenance=Provenance.MEASURED)

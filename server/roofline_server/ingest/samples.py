@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from roofline.answers.values import Provenance, Scope
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import BadBatch
@@ -52,7 +53,8 @@ def schema_of(data: bytes) -> Schema:
 
 
 def _metric(counter_set: str, m: Any) -> Metric:
-    return Metric(counter_set, m.name, m.kind, m.unit, m.scope, m.provenance, m.is_double, m.coverage_of)
+    scope, provenance = Scope.of_number(m.scope), Provenance.of_number(m.provenance)
+    return Metric(counter_set, m.name, m.kind, m.unit, scope, provenance, m.is_double, m.coverage_of)
 
 
 def instances_of(names: Sequence[str]) -> NDArray[np.generic]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import ABSENT, Floats
 from .evidence import NS, RankEvidence, reason_of
 from .times import durations
-from .values import Provenance, Scope, Value, value
 
 PHASES = ("input", "forward", "backward", "optimizer")
 COMMUNICATE = "communicate"

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from roofline.answers.values import Provenance, Scope, Value, value
+
 from ..records import ABSENT, Ints
 from .breakdown import COMMUNICATE, PHASES, breakdown
 from .evidence import CounterEvidence, KernelEvidence, RankEvidence
 from .rates import per_window, total_of
-from .values import Provenance, Scope, Value, value
 
 TIMES = (*PHASES, COMMUNICATE, "wait", "other")
 Column = Callable[[KernelEvidence], Ints | None]

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.values import Provenance, Scope, Value, value
 
 from .compose import Column, Part, absent, of_counters, parted, per_step, watched
 from .evidence import RankEvidence, reason_of
 from .rates import coverage_of
 from .roofline import title
-from .values import Provenance, Scope, Value, value
 
 NOT_TOLD = "not told"
 MATRIX_UNIT, UNKNOWN = 0, -1  # in the place of bits

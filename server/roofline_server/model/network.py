@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.roofline import Crossing
+from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import ABSENT
 from .collectives import moved_by
 from .evidence import RankEvidence, reason_of
-from .records import Crossing
 from .roofline import NETWORK, Limits
-from .values import Provenance, Scope, Value, value
 from .wording import number
 from .work import mean_flops
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..records import Ceiling
+from roofline.answers.machines import Ceiling
+from roofline.answers.values import Provenance, Scope, Value, value
+
 from .evidence import RankEvidence
 from .network import Busier, Inside, busier
 from .roofline import NETWORK, REVERSE, Limits
-from .values import Provenance, Scope, Value, value
 from .wording import number, quantity
 
 HOLDS = 0.5  # share of the ceiling, in the mean, from which on the network is what holds up

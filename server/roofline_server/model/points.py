@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.values import Provenance, Scope, Spread, Value, value
 
 from ..records import ABSENT, Floats, Ints
 from . import verdicts
 from .evidence import NS, KernelEvidence, RankEvidence
 from .rates import apart, over_counted, pool, ratio, total_of
-from .records import RoofPoint, Spread
 from .roofline import CACHES, MINIMUM, NETWORK, Limits, main_memory
-from .values import Provenance, Scope, Value, value
 
 
 class Held(NamedTuple):

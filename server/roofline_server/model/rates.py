@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+from roofline.answers.values import Provenance
 
 from ..records import Ints
 from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence
 from .times import runs, union_seconds
-from .values import Provenance
 
 Counter = Callable[[RankEvidence], CounterEvidence | None]
 

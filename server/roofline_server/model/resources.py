@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.answers.values import Provenance, Scope, Value, value
+
 from .evidence import NS, CounterEvidence, RankEvidence, reason_of
 from .rates import Counter, counter_rate, coverage_of, per_window
-from .values import Provenance, Scope, Value, value
 
 _MEASURED = Provenance.MEASURED
 

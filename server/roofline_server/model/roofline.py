@@ -15,9 +15,9 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ..records import Ceiling
-from .records import RoofLine
-from .values import Provenance
+from roofline.answers.machines import Ceiling
+from roofline.answers.roofline import RoofLine
+from roofline.answers.values import Provenance
 
 LOWEST_INTENSITY, HIGHEST_INTENSITY = 2.0**-6, 2.0**12
 MINIMUM, NETWORK = "minimum", "network"  # levels that are none of a memory
@@ -221,7 +221,7 @@ def _highest(keyed: Iterable[tuple[object, object, Ceiling]]) -> list[Ceiling]:
 
 
 def _line(c: Ceiling, intensity: list[float], flops: list[float], binding: bool) -> RoofLine:
-    provenance = Provenance(c.provenance) if c.provenance else Provenance.MEASURED
+    provenance = c.provenance or Provenance.MEASURED
     level = c.level if _slope(c) else ""
     return RoofLine(
         c.name, label(c), c.kind, intensity, flops, binding, level, c.precision, c.width, provenance

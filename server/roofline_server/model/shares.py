@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import ABSENT
 from .evidence import KernelEvidence, RankEvidence, reason_of
@@ -26,7 +27,6 @@ from .rates import (
     ratio,
     total_of,
 )
-from .values import Provenance, Scope, Value, value
 
 _MEASURED = Provenance.MEASURED
 BY_CPU = "the node's, shared out by CPU time"

@@ -7,7 +7,9 @@ Rates of ranks add up; times and per-step values are pooled over all their steps
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+from roofline.answers.report import Summary
+from roofline.answers.values import Scope, Value
 
 from .breakdown import breakdown
 from .evidence import RankEvidence
@@ -17,14 +19,7 @@ from .roofline import Limits
 from .shares import is_bound, of_nodes
 from .shares import on_gpu as computes_on_gpu
 from .times import times
-from .values import Scope, Value
 from .work import counted_flops, work
-
-
-class Summary(NamedTuple):
-    values: dict[str, Value]
-    bound: str
-    bound_reason: str
 
 
 def summarize(ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Scope) -> Summary:

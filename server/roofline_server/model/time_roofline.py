@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .records import Isocurve, OverheadBox
+from roofline.answers.time_roofline import Isocurve, OverheadBox
 
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
 MOST_DECADES = 12

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import ABSENT, Floats
 from .evidence import NS, RankEvidence, StepEvidence, reason_of
-from .values import Provenance, Scope, Value, value
 
 _MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from roofline.answers.values import Provenance, Scope, Value, value
+
 from .compose import Column, Part, apart, of_counters, per_step, profiled, watched
 from .evidence import KernelEvidence, RankEvidence, reason_of
 from .rates import coverage_of
 from .roofline import TENSOR_BYTES
 from .shares import NO_HBM, is_bound, on_gpu
-from .values import Provenance, Scope, Value, value
 from .wording import many
 
 CACHE_LINE = 64  # bytes that one access to DRAM moves

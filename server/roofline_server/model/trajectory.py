@@ -14,10 +14,12 @@ from itertools import groupby
 from statistics import median
 from typing import NamedTuple
 
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.trajectory import Path, Stop
+from roofline.answers.values import Provenance, Scope, Spread, Value, value
+
 from .points import Level
-from .records import Path, RoofPoint, Spread, Stop
 from .roofline import MINIMUM
-from .values import Provenance, Scope, Value, value
 from .wording import path_in_words
 
 # Parameters, or tags, that count what work is spread over: twice as much could at best be twice as fast.

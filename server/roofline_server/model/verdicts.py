@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from roofline.answers.values import Provenance, Value
 
 from .evidence import RankEvidence
 from .rates import total_of
 from .roofline import MINIMUM, NETWORK, Limits, main_memory, title
 from .shares import is_bound, without_traffic
 from .stragglers import starved
-from .values import Provenance, Value
 from .wording import many
 from .work import without_bytes
 

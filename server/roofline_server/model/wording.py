@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .records import Stop
+from roofline.answers.trajectory import Stop
 
 SAME = 0.05  # relative change below which something stays
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from roofline.answers.values import Provenance, Scope, Value, value
+
 from .evidence import NS, KernelEvidence, RankEvidence, reason_of
 from .rates import apart, counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio, total_of
 from .roofline import TENSOR_BYTES
-from .values import Provenance, Scope, Value, value
 
 MUCH = 0.1  # of tensor bytes, worth a word
 _MEASURED, _ANALYTIC = Provenance.MEASURED, Provenance.ANALYTIC

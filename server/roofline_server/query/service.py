@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 import grpc
-from roofline.v1 import models_pb2
+from roofline.convert import to_message
+from roofline.v1 import models_pb2, query_pb2
 
 from ..chunks import Chunk
 from ..errors import BadRequest, UnknownHost, UnknownJob, unknown_job
@@ -18,8 +19,8 @@ from ..report.breakdown import breakdowns
 from ..report.evidence import ranks as evidence
 from ..report.evidence.gathering import mode_of
 from ..report.job.build import build
+from ..report.questions import Steps, Subject
 from ..report.ranks.members import summarize_job
-from ..report.records import Steps, Subject
 from ..report.roofline import rooflines
 from ..report.steps import steps, timeline
 from ..report.time_roofline import time_rooflines
@@ -29,8 +30,9 @@ from ..store import export
 from ..store.export import RawData
 from ..store.store import Needed, Store
 from ..store.view import JobView
-from . import machines, messages
+from . import messages
 from .bench_net import CannotBench, bench_net, running_on
+from .machines import machine_versions
 
 log = logging.getLogger(__name__)
 
@@ -97,35 +99,38 @@ class QueryService:
         subject = _subject(request.subject)
         view = self._view(subject.job, rooflines.needed(request.kind, request.points))
         found = rooflines.roofline(self._store, view, subject, request.kind, request.points)
-        return messages.filled(models_pb2.Roofline(), found)
+        return to_message(models_pb2.Roofline(), found)
 
     def _time_roofline(self, request: Any) -> Any:
         asked = time_rooflines.Asked(
             _subject(request.subject), request.experiment, tuple(request.jobs), request.over, request.points
         )
         found = time_rooflines.time_roofline(self._store, asked)
-        return messages.filled(models_pb2.TimeRoofline(), found)
+        return to_message(models_pb2.TimeRoofline(), found)
 
     def _trajectory(self, request: Any) -> Any:
         asked = trajectories.Asked(
             request.experiment, tuple(request.jobs), request.over, tuple(request.roles), _range(request)
         )
-        return messages.filled(models_pb2.Trajectory(), trajectories.trajectory(self._store, asked))
+        return to_message(models_pb2.Trajectory(), trajectories.trajectory(self._store, asked))
 
     def _breakdown(self, request: Any) -> Any:
         subject = _subject(request.subject)
         view = self._view(subject.job, breakdowns.NEEDED)
-        return messages.filled(
+        return to_message(
             models_pb2.Breakdown(), breakdowns.breakdown(self._store, view, subject, request.by)
         )
 
     def _machines(self, request: Any) -> Any:
-        return machines.answer(self._store, request.host, request.history)
+        versions = machine_versions(self._store, request.host, request.history)
+        found = [to_message(models_pb2.MachineVersion(), version) for version in versions]
+        return models_pb2.GetMachinesResponse(machines=found)
 
     def _list_jobs(self) -> Any:
         now = self._store.now_ns()
         found = [summarize_job(job, self._store.overview(job), now) for job in self._store.jobs()]
-        return messages.jobs(sorted(found, key=lambda job: job.end_ns, reverse=True))
+        newest_first = sorted(found, key=lambda job: job.end_ns, reverse=True)
+        return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])
 
     def _report(self, request: Any) -> Any:
         return messages.report(
@@ -134,7 +139,7 @@ class QueryService:
 
     def _stragglers(self, request: Any) -> Any:
         view = self._view(request.job, stragglers.NEEDED)
-        return messages.stragglers(stragglers.find(view, _range(request)))
+        return to_message(query_pb2.Stragglers(), stragglers.find(view, _range(request)))
 
     def _steps(self, request: Any) -> Iterator[Chunk]:
         view = self._view(request.job, steps.NEEDED)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from roofline.answers.about import About, MachineAbout
+from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..correlate.steps import OWN
 from ..model.evidence import NS
-from ..model.records import About, MachineAbout
 from ..model.roofline import counts
-from ..model.values import Provenance, Scope, Value, value
 from ..records import Table, rows, take
 from ..store.view import JobView
 from .ceilings.nodes import ROOFING, ceilings, hosts

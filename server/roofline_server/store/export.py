@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ..chunks import Chunk, Column, split
 from ..clock import NodeClock
-from ..model.values import Provenance
 from ..records import (
     ABSENT,
     EventKind,
@@ -170,8 +169,7 @@ def _place(name: str) -> tuple[int, int]:
 
 def _column(name: str, values: NDArray[Any], metric: Metric | None) -> Column:
     if metric is not None:
-        known = metric.provenance in Provenance._value2member_map_
-        return Column(name, values, metric.unit, Provenance(metric.provenance if known else 0))
+        return Column(name, values, metric.unit, metric.provenance)
     return Column(
         name, values, "ns" if name.endswith("_ns") else UNITS.get(name, ""), reason=WHY.get(name, "")
     )

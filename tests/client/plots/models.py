@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline_client.model_records import (
-    About,
-    Breakdown,
-    BreakdownPart,
-    Crossing,
-    MachineAbout,
-    Path,
-    Roofline,
-    RoofPoint,
-    Spread,
-    Stop,
-    Trajectory,
-)
+from roofline.answers.about import About, MachineAbout
+from roofline.answers.breakdown import Breakdown, BreakdownPart
+from roofline.answers.roofline import Crossing, Roof, RoofLine, Roofline, RoofPoint
+from roofline.answers.tables import TableChunk
+from roofline.answers.trajectory import Path, Stop, Trajectory
+from roofline.answers.values import Spread, Value
 from roofline_client.plots import Steps
-from roofline_client.records import Roof, RoofLine, TableChunk, Value
 
 from .. import chunks
 from ..reports import BEGIN, SECOND, absent, seen

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from matplotlib.patches import Polygon
-from roofline_client.records import TableChunk
+from roofline.answers.tables import TableChunk
 
 from ..reports import absent, seen
 from . import models

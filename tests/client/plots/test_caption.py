@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from roofline.answers.about import MachineAbout
 from roofline_client import plots
-from roofline_client.model_records import MachineAbout
 from roofline_client.plots import caption, omissions, sheet
 from roofline_client.plots.label_placement import shortened
 

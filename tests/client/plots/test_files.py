@@ -11,8 +11,11 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from roofline.answers.about import MachineAbout
+from roofline.answers.breakdown import Breakdown
+from roofline.answers.time_roofline import TimeRoofline
+from roofline.answers.trajectory import Trajectory
 from roofline_client import ClientError, plots
-from roofline_client.model_records import Breakdown, MachineAbout, TimeRoofline, Trajectory
 from roofline_client.plots import Steps, style
 
 from .. import chunks

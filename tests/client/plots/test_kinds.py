@@ -9,8 +9,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from roofline.answers.roofline import RoofPoint
 from roofline_client import plots
-from roofline_client.model_records import RoofPoint
 from roofline_client.plots.point_labels import names_of, spots_of
 from roofline_client.tables.names import short_hosts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline_client.model_records import Crossing, Roofline
+from roofline.answers.roofline import Crossing, Roofline
 from roofline_client.plots import network
 
 from ..reports import absent, seen

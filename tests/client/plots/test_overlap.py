@@ -6,8 +6,10 @@ import random
 from typing import Any
 
 import pytest
+from roofline.answers.roofline import Roofline, RoofPoint
+from roofline.answers.time_roofline import TimeRoofline
+from roofline.answers.trajectory import Path, Trajectory
 from roofline_client import plots
-from roofline_client.model_records import Path, Roofline, RoofPoint, TimeRoofline, Trajectory
 from roofline_client.plots import roofs
 
 from . import models, time_models

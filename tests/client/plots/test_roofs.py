@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline.answers.roofline import Roof, RoofLine
 from roofline_client.plots.roofs import THEORY_APART, TOLD_APART, drawable, frame_of, outside, worth_drawing
 from roofline_client.plots.scales import LEAST_DECADES, Frame, shaped, tick, unit_for
-from roofline_client.records import Roof, RoofLine
 
 from ..reports import PEAK, compute_line, memory_line
 

@@ -7,8 +7,8 @@ from collections import Counter
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from roofline.answers.time_roofline import TimePoint, TimeRoofline
 from roofline_client import plots
-from roofline_client.model_records import TimePoint, TimeRoofline
 
 from ..reports import absent
 from . import models

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
-from roofline_client.model_records import Path, Trajectory
+from roofline.answers.trajectory import Path, Trajectory
 
 from ..reports import absent
 from . import models

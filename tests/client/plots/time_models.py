@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline_client.model_records import Isocurve, OverheadBox, TimePanel, TimePoint, TimeRoofline
+from roofline.answers.time_roofline import Isocurve, OverheadBox, TimePanel, TimePoint, TimeRoofline
 
 from ..reports import ceiling, seen
 from .models import about, spread

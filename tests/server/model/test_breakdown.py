@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from roofline.answers.values import Scope
 from roofline_server.model.breakdown import breakdown, untold
 from roofline_server.model.evidence import RankEvidence
-from roofline_server.model.values import Scope
 from roofline_server.records import ABSENT
 
 from .test_summary import TEN, evidence, ints

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline.answers.values import Provenance, Scope, Value, value
 from roofline_server.model.compose import Part, apart, parted, time
 from roofline_server.model.evidence import CountedFlops, CounterEvidence
 from roofline_server.model.flop_parts import Executed, by_precision, by_width, width_of
 from roofline_server.model.traffic_parts import traffic, work_and_memory
-from roofline_server.model.values import Provenance, Scope, Value, value
 from roofline_server.records import ABSENT
 
 from .test_summary import S, evidence, ints, kernels, steps

@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from roofline.answers.machines import Ceiling
+from roofline.answers.roofline import Crossing
+from roofline.answers.values import Provenance, Scope, Value
 from roofline_server.model import network
 from roofline_server.model.collectives import RINGS, Group, leaving, moved_by
 from roofline_server.model.evidence import CounterEvidence, RankEvidence
 from roofline_server.model.points import against
-from roofline_server.model.records import Crossing
 from roofline_server.model.roofline import Limits, limits
 from roofline_server.model.summary import summarize
-from roofline_server.model.values import Provenance, Scope, Value
-from roofline_server.records import ABSENT, Ceiling
+from roofline_server.records import ABSENT
 
 from ..builders import DRAM, PEAK_F32
 from .test_summary import NONE, evidence, ints, kernels, number, steps

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from roofline.answers.machines import Ceiling
+from roofline.answers.values import Provenance, Scope
 from roofline_server.model import network
 from roofline_server.model.evidence import CounterEvidence, RankEvidence
 from roofline_server.model.network_load import Load, load
 from roofline_server.model.roofline import REVERSE, Limits, limits
 from roofline_server.model.summary import summarize
-from roofline_server.model.values import Provenance, Scope
-from roofline_server.records import Ceiling
 
 from ..builders import DRAM, PEAK_F32
 from .test_summary import NONE, evidence, ints

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline.answers.machines import Ceiling
+from roofline.answers.values import Provenance, Scope, Value
 from roofline_server.model.points import (
     Level,
     Named,
@@ -21,8 +23,7 @@ from roofline_server.model.points import (
 )
 from roofline_server.model.roofline import Limits, limits
 from roofline_server.model.summary import placed, summarize
-from roofline_server.model.values import Provenance, Scope, Value
-from roofline_server.records import ABSENT, Ceiling
+from roofline_server.records import ABSENT
 
 from ..builders import DRAM, PEAK_F32
 from .test_summary import evidence, ints, kernels, number, of, steps

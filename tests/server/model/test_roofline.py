@@ -5,6 +5,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline.answers.machines import Ceiling
+from roofline.answers.values import Provenance
 from roofline_server.model.roofline import (
     HIGHEST_INTENSITY,
     LOWEST_INTENSITY,
@@ -14,8 +16,6 @@ from roofline_server.model.roofline import (
     limits,
     lines,
 )
-from roofline_server.model.values import Provenance
-from roofline_server.records import Ceiling
 
 from ..builders import DRAM, PEAK_F32, PEAK_F64
 
@@ -183,15 +183,17 @@ def test_roof_is_of_the_precision_asked_for() -> None:
 
 
 def test_theoretical_peaks_do_not_bind() -> None:
-    theory = compute(9e12)._replace(name="peak.f32.512.theory", provenance=int(Provenance.ANALYTIC))
+    theory = compute(9e12)._replace(name="peak.f32.512.theory", provenance=Provenance.ANALYTIC)
     made = limits("n", "", [theory, compute(1e12), memory(1e11)], "f32")
     assert made.compute and made.compute.value == 1e12
     assert limits("n", "", [theory, memory(1e11)], "f32").compute is None
-    assert limits("n", "", [compute(1e12)._replace(provenance=0), memory(1e11)], "f32").compute
+    assert limits(
+        "n", "", [compute(1e12)._replace(provenance=Provenance.UNSPECIFIED), memory(1e11)], "f32"
+    ).compute
 
 
 def test_reported_ceilings_bind() -> None:
-    told = compute(9e12)._replace(provenance=int(Provenance.REPORTED))
+    told = compute(9e12)._replace(provenance=Provenance.REPORTED)
     assert limits("n", "", [told, memory(1e11)], "f32").compute == told
 
 
@@ -211,7 +213,7 @@ def test_ceilings_of_the_node_are_those_of_most_cpus() -> None:
     assert (cpuset.compute, cpuset.part) == (few, "4 of 128 CPUs")
     alone = limits("n", "", [compute(1e12)._replace(threads=1), memory(1e11)], "f32", cpus=64)
     assert (alone.lacks(), alone.part) == ("", "1 of 64 CPUs")
-    theory = many._replace(threads=128, provenance=int(Provenance.ANALYTIC), name="peak.f32.512.theory")
+    theory = many._replace(threads=128, provenance=Provenance.ANALYTIC, name="peak.f32.512.theory")
     assert limits("n", "", [few, theory, memory(1e11)], "f32", cpus=128).compute == few
 
 
@@ -310,7 +312,7 @@ def test_ceiling_without_fma_is_drawn_inside_and_that_of_one_core_is_not() -> No
     fma = compute(4e12, width=512)._replace(operation="fma")
     bare = fma._replace(name="peak.f32.512.mul_add", operation="mul_add", value=2e12)
     one = fma._replace(name="peak.f32.512.one", threads=1, value=5e11)
-    theory = fma._replace(name="peak.f32.512.theory", provenance=int(Provenance.ANALYTIC), value=5e12)
+    theory = fma._replace(name="peak.f32.512.theory", provenance=Provenance.ANALYTIC, value=5e12)
     narrow = compute(2e12)._replace(operation="fma")
     inner = narrow._replace(name="peak.f32.256.mul_add", operation="mul_add", value=1e12)
     drawn = lines([fma, bare, one, theory, narrow, inner, memory(1e11)], ["f32"], ["dram"])

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline.answers.values import Scope
 from roofline_server.model.evidence import CountedFlops, CounterEvidence, RankEvidence
 from roofline_server.model.roofline import limits
 from roofline_server.model.summary import has_flops, placed
 from roofline_server.model.traffic_parts import traffic, work_and_memory
-from roofline_server.model.values import Scope
 from roofline_server.model.verdicts import incomplete
 
 from ..builders import DRAM, PEAK_F32

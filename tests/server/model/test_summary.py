@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline.answers.values import Provenance, Scope, Value
 from roofline_server.model.evidence import (
     CountedFlops,
     CounterEvidence,
@@ -17,7 +18,6 @@ from roofline_server.model.evidence import (
 from roofline_server.model.roofline import Limits, limits
 from roofline_server.model.summary import placed, summarize
 from roofline_server.model.times import runs, union_seconds
-from roofline_server.model.values import Provenance, Scope, Value
 from roofline_server.model.work import dominant_precision
 from roofline_server.records import ABSENT, Ints
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.trajectory import Path
+from roofline.answers.values import Provenance, Scope, Spread, Value
 from roofline_server.model.points import Level
-from roofline_server.model.records import Path, RoofPoint, Spread
 from roofline_server.model.trajectory import (
     Reading,
     comparable,
@@ -18,7 +20,6 @@ from roofline_server.model.trajectory import (
     path,
     pooled_point,
 )
-from roofline_server.model.values import Provenance, Scope, Value
 
 G = 1e9
 SPREAD = Spread(1.0, 2.0, 3.0, 4.0, 5.0, 9)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from roofline_server.model.values import Provenance, Scope, Value, value
+from roofline.answers.values import Provenance, Scope, Value, value
 
 
 def test_number_keeps_its_history() -> None:

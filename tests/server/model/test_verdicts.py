@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from roofline.answers.machines import Ceiling
+from roofline.answers.values import Scope, Value
 from roofline_server.model import verdicts
 from roofline_server.model.evidence import CountedFlops, CounterEvidence, RankEvidence
 from roofline_server.model.roofline import Limits, limits
 from roofline_server.model.summary import summarize
-from roofline_server.model.values import Scope, Value
-from roofline_server.records import Ceiling
 
 from ..builders import DRAM, PEAK_F32, S
 from .test_summary import TEN, evidence, ints, kernels, of

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_server.model.records import MachineAbout
+from roofline.answers.about import MachineAbout
 from roofline_server.report.about import about
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from roofline.answers.machines import Ceiling
 from roofline.v1 import ingest_pb2 as pb
-from roofline_server.records import Ceiling, NodeKey
+from roofline_server.records import NodeKey
 from roofline_server.store.store import Store
 
 from ..builders import BEGIN, DRAM, END, MS, PEAK_F32, Node, S, batch, calls, machine, marks, open_store, rank

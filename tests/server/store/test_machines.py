@@ -5,7 +5,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from roofline_server.records import RECORDING, Ceiling, Machine, NodeKey, SourceStatus
+from roofline.answers.machines import Ceiling, SourceStatus
+from roofline_server.records import RECORDING, Machine, NodeKey
 from roofline_server.store.catalog import machines
 from roofline_server.store.store import Store
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from roofline.answers.values import Provenance, Scope
 from roofline_server.records import ABSENT, Frame, Metric, rows
 from roofline_server.store.segments import sealing
 from roofline_server.store.segments.pieces import tables_of
@@ -18,7 +19,7 @@ ROWS = 10
 
 
 def metric(name: str, is_double: bool = False) -> Metric:
-    return Metric("process", name, 1, "1", 1, 1, is_double, "")
+    return Metric("process", name, 1, "1", Scope.PROCESS, Provenance.MEASURED, is_double, "")
 
 
 ONE, OTHER = (metric("a"), metric("b")), (metric("b"), metric("c", is_double=True))

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from roofline_server.records import Ceiling, Machine
+from roofline.answers.machines import Ceiling
+from roofline.answers.values import Provenance
+from roofline_server.records import Machine
 from roofline_server.store.catalog.machine_versions import Saying, begins_of, follows, is_another, is_of, used
 
 from ..builders import DRAM, PEAK_F32, machine
@@ -115,7 +117,7 @@ def test_what_was_not_measured_at_all_comes_from_the_first_that_did(end_ns: int,
 
 
 def test_theory_stands_not_for_what_was_measured_later() -> None:
-    theory = PEAK_F32._replace(name="peak.f32.theory", device="gpu 0", provenance=3)
+    theory = PEAK_F32._replace(name="peak.f32.theory", device="gpu 0", provenance=Provenance.ANALYTIC)
     gpu = PEAK_F32._replace(device="gpu 0", time_ns=190)
     kept = sayings((100, machine(ceilings=[theory])), (200, machine(ceilings=[theory, gpu])))
     assert used(kept, 120, 150).machine.ceilings == (theory, gpu)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from roofline.answers.breakdown import Breakdown, BreakdownPart
+from roofline.answers.values import Provenance, Scope, value
+
 from ...correlate.kernel_totals import KernelTotal
 from ...errors import BadRequest
 from ...model import compose, flop_parts, traffic_parts
 from ...model.compose import Part
 from ...model.evidence import RankEvidence, reason_of
 from ...model.flop_parts import Executed
-from ...model.records import Breakdown, BreakdownPart
-from ...model.values import Provenance, Scope, value
 from ...model.wording import many, quantity
 from ...store.store import Store
 from ...store.view import JobView
@@ -20,8 +21,8 @@ from ..about import about
 from ..ceilings.nodes import ceilings, late_notes
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.subjects import evidence
+from ..questions import Subject
 from ..ranks.members import host_of
-from ..records import Subject
 from ..time_roofline.works import name_of, per
 from .kernel_totals import Kernels, kernel_totals
 

@@ -17,7 +17,7 @@ from ...store.store import Store
 from ...store.view import JobView
 from ..evidence.gathering import mode_of
 from ..evidence.ranks import by_rank, unite, within
-from ..records import ALL_STEPS, Steps
+from ..questions import ALL_STEPS, Steps
 
 # What it reads of the step tables.
 NEEDED = {"steps": ["asynchronous"], "steps_kernels": ["complete"]}

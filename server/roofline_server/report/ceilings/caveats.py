@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...model.records import Roof
+from roofline.answers.machines import Ceiling
+from roofline.answers.roofline import Roof
+
 from ...model.wording import listed
-from ...records import Ceiling
 
 
 def notes(roofs: Iterable[Roof]) -> list[str]:

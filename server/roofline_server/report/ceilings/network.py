@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ...model.records import RoofPoint
+from roofline.answers.machines import Ceiling
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.values import Provenance
+
 from ...model.roofline import NETWORK, REVERSE, counts
-from ...model.values import Provenance
-from ...records import NODE_RANK, Ceiling
+from ...records import NODE_RANK
 from ...store.view import JobView
 from .nodes import ceilings, hosts, late_notes
 
@@ -52,7 +54,7 @@ def _nic(view: JobView, host: str) -> list[Ceiling]:
         return []
     name = max(speed, key=lambda nic: moved.get(nic, 0.0))
     method = f"speed of {name} in one direction, as its driver says"
-    reported = int(Provenance.REPORTED)
+    reported = Provenance.REPORTED
     return [
         Ceiling(NIC, "network", NETWORK, "", 0, speed[name], "byte/s", 0.0, method, 0, provenance=reported)
     ]

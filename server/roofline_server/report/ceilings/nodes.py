@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ...records import Ceiling, Machine
+from roofline.answers.machines import Ceiling
+from roofline.answers.values import Provenance
+
+from ...records import Machine
 from ...store.catalog.machine_versions import is_of
 from ...store.view import JobView
 from ..ranks.members import extent, nodes_of
@@ -25,7 +28,7 @@ def devices(view: JobView, host: str) -> list[str]:
 def ceilings(view: JobView, host: str) -> list[Ceiling]:
     """Of a host: those its agent measured, and those of imported benchmark results; of what was measured
     twice the newest."""
-    newest: dict[tuple[str, str, str, int], Ceiling] = {}
+    newest: dict[tuple[str, str, str, Provenance], Ceiling] = {}
     for machine in machines_of(view, host):
         for c in machine.ceilings:
             key = (c.name, c.device, c.peer, c.provenance)

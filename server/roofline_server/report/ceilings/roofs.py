@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from roofline.answers.roofline import Roof
+from roofline.answers.values import Provenance
+
 from ...correlate.parts import PartTotal
 from ...model.evidence import RankEvidence
-from ...model.records import Roof
 from ...model.roofline import (
     CACHES,
     NETWORK,
@@ -22,7 +24,6 @@ from ...model.roofline import (
 )
 from ...model.roofline import limits as limits_of
 from ...model.summary import has_flops, on_gpu
-from ...model.values import Provenance
 from ...model.work import dominant_precision
 from ...store.view import JobView
 from ..ranks.members import host_of

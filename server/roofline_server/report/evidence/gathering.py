@@ -10,7 +10,7 @@ from ...errors import BadRequest, UnknownSteps
 from ...model.evidence import RankEvidence
 from ...records import Table, rows, take
 from ...store.view import JobView
-from ..records import ALL_STEPS, Steps
+from ..questions import ALL_STEPS, Steps
 from .barriers import with_waits
 from .energy import with_gpus
 from .ranks import by_rank, evidence_of, unite, where, within

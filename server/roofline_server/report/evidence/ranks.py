@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
+from roofline.answers.values import Provenance
 
 from ...correlate.kernels import LEVELS
 from ...correlate.steps import OWN, union
 from ...model.breakdown import COMMUNICATE, PHASES
 from ...model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
-from ...model.values import Provenance
 from ...records import ABSENT, PRECISIONS, Ints, Metric, Table, rows, take
 from ...store.view import JobView
+from ..questions import ALL_STEPS, Steps
 from ..ranks.members import host_of
-from ..records import ALL_STEPS, Steps
 from .counters import added, counter, coverage_of, picked
 from .node_counters import BUSY, DRAM, ENERGY
 from .reasons import reasons_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from roofline.answers.machines import SourceStatus
 
-from ...records import RECORDED, EventKind, SourceStatus, rows
+from ...records import RECORDED, EventKind, rows
 from ...store.view import JobView
 from .node_counters import DRAM, ENERGY
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...model.evidence import RankEvidence
 from ...store.view import JobView
-from ..records import Subject
+from ..questions import Subject
 from ..steps.steps import chosen
 from .gathering import check_seen, gather
 

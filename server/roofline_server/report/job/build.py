@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from roofline.answers.report import Fact, Point, RankReport, Report, RoleReport, Source
+from roofline.answers.roofline import Roof
+from roofline.answers.values import Scope
+
 from ...model.evidence import RankEvidence
-from ...model.records import Roof
 from ...model.summary import placed, summarize
-from ...model.values import Scope
 from ...model.work import dominant_precision
 from ...store.view import JobView
 from ..ceilings import caveats
 from ..ceilings.roofs import of_ranks, roofs
 from ..evidence.gathering import gather
 from ..evidence.replays import notes as replay_notes
+from ..questions import ALL_STEPS, Steps
 from ..ranks.members import extent, is_running, latest_life, nodes_of, role_order
-from ..records import ALL_STEPS, Fact, Point, RankReport, Report, RoleReport, Steps
 from ..roofline.rooflines import of_roles
 from .gaps import alignment_of, find_gaps
 from .heavy_steps import heavy_step_notes
@@ -51,7 +53,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         facts=_facts(view),
         tags=dict(view.tags),
         verdicts=[f"{p.label}: {p.words}" for p in of_roles(view, evidence) if p.words],
-        sources=[(view.machines[n].host, list(view.machines[n].sources)) for n in sorted(nodes_of(view))],
+        sources=_sources(view),
     )
     notes = [
         *replay_notes(view, evidence),
@@ -60,6 +62,12 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         *write_notes(view, report),
     ]
     return report._replace(notes=notes)
+
+
+def _sources(view: JobView) -> list[Source]:
+    """What each node could measure, and what not."""
+    machines = [view.machines[node] for node in sorted(nodes_of(view))]
+    return [Source(machine.host, *source) for machine in machines for source in machine.sources]
 
 
 def _facts(view: JobView) -> list[Fact]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from roofline.answers.report import Alignment, Gap
+from roofline.answers.values import Provenance, Scope, Value
 
 from ...correlate.kernels import merge
-from ...model.values import Provenance, Scope, Value
 from ...records import EventKind, Table, rows
 from ...store.view import JobView
 from ..evidence.ranks import where
 from ..ranks.members import nodes_of
-from ..records import Gap
 
 GAP_NS = 1_000_000  # shorter holes between two batches are no gap
 
 
-def alignment_of(view: JobView) -> list[tuple[str, Value]]:
+def alignment_of(view: JobView) -> list[Alignment]:
     """Of each node, how far its times can be off on the server's clock while the job was there, at worst."""
     found = []
     for node in sorted(nodes_of(view) - view.recordings):
@@ -29,7 +29,7 @@ def alignment_of(view: JobView) -> list[tuple[str, Value]]:
             value = Value(None, "s", reason="steps were stored before a ping of this node was answered")
         else:
             value = Value(max(error, settled) / 1e9, "s", Provenance.MEASURED, Scope.NODE)
-        found.append((view.machines[node].host, value))
+        found.append(Alignment(view.machines[node].host, value))
     return found
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from roofline.answers.report import Report
 
 from ...correlate.steps import OWN
 from ...records import EventKind, Table, rows, take
 from ...store.view import JobView
 from ..evidence.ranks import by_rank, where
-from ..records import Report
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
 TAG = "tag."  # how the names of facts begin that are tags

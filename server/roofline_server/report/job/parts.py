@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
-from typing import TypeVar
+
+from roofline.answers.report import PartReport
+from roofline.answers.values import Value, value
 
 from ...correlate.parts import PartTotal
-from ...model.values import Provenance, Scope, Value, value
 from ...records import NODE_RANK
 from ...store.view import JobView
-from ..records import PartReport
 
 # Unit of a cumulative metric -> unit of its rate and its scale: time per time is a share, of CPU time cores.
 RATES = {"J": ("W", 1.0), "ns": ("1", 1e-9), "s": ("1", 1.0)}
-
-E = TypeVar("E", bound=IntEnum)
 
 
 def part_reports(view: JobView) -> list[PartReport]:
@@ -33,7 +30,7 @@ def part_reports(view: JobView) -> list[PartReport]:
 
 def _values(total: PartTotal) -> Iterable[tuple[str, Value]]:
     metric = total.metric
-    provenance, scope = _known(Provenance, metric.provenance), _known(Scope, metric.scope)
+    provenance, scope = metric.provenance, metric.scope
     if total.mean is not None:
         yield f"{metric.name}.mean", value(total.mean, metric.unit, provenance, scope)
         yield f"{metric.name}.max", value(total.largest, metric.unit, provenance, scope)
@@ -44,7 +41,3 @@ def _values(total: PartTotal) -> Iterable[tuple[str, Value]]:
     unit, scale = RATES.get(metric.unit, (f"{metric.unit}/s", 1.0))
     rate = None if rate is None else rate * scale
     yield f"{metric.name}.per_second", value(rate, unit, provenance, scope, missing=once)
-
-
-def _known(kind: type[E], number: int) -> E:
-    return kind(number) if number in kind._value2member_map_ else kind(0)

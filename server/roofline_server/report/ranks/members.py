@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from roofline.answers.jobs import Job
 
 from ...records import Incarnation, rows
 from ...store.catalog.catalog import Life
 from ...store.view import JobView
-from ..records import JobSummary
 
 ROLE_ORDER = ("chief", "ps", "worker", "horovod", "ddp", "evaluator")
 RUNNING_NS = 15_000_000_000  # a rank not heard of for longer is not running
@@ -56,11 +56,11 @@ def is_running(view: JobView, now_ns: int) -> bool:
     )
 
 
-def summarize_job(job: str, view: JobView, now_ns: int) -> JobSummary:
+def summarize_job(job: str, view: JobView, now_ns: int) -> Job:
     begin, end = extent(view)
     roles: dict[str, int] = {}
     for key in view.ranks.values():
         roles[key.role] = roles.get(key.role, 0) + 1
     ordered = dict(sorted(roles.items(), key=lambda item: role_order(item[0])))
     hosts = sorted({view.machines[n].host for n in nodes_of(view)})
-    return JobSummary(job, begin, end, ordered, hosts, is_running(view, now_ns), dict(view.tags))
+    return Job(job, begin, end, len(view.ranks), ordered, hosts, is_running(view, now_ns), dict(view.tags))

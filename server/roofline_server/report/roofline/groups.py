@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from roofline.answers.values import Scope, Value
+
 from ...model import network
 from ...model.evidence import RankEvidence
 from ...model.points import Named
 from ...model.roofline import Limits
 from ...model.summary import summarize
-from ...model.values import Scope, Value
 from ...store.view import JobView
 from ..ceilings import roofs
 from ..ranks.contention import crowd

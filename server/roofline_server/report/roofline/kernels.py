@@ -6,23 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.values import Provenance, Scope, Spread, Value, value
 
 from ...correlate.kernel_totals import KernelTotal
 from ...model.breakdown import untold
 from ...model.evidence import NS, RankEvidence
 from ...model.points import Level, Named, plain, point
-from ...model.records import RoofPoint, Spread
 from ...model.roofline import MINIMUM, Limits, main_memory
 from ...model.summary import on_gpu
-from ...model.values import Provenance, Scope, Value, value
 from ...model.work import dominant_precision
 from ...records import ABSENT
 from ...store.store import Store
 from ...store.view import JobView
 from ..breakdown.kernel_totals import Kernels, kernel_totals
 from ..ceilings import roofs
+from ..questions import Steps
 from ..ranks.contention import Crowd, sharing
-from ..records import Steps
 
 MOST_POINTS = 2000
 OUTSIDE = "outside any phase"

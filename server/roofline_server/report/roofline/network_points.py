@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from roofline.answers.roofline import Crossing, RoofPoint
+from roofline.answers.values import Value
+
 from ...model import network
 from ...model.evidence import RankEvidence
 from ...model.network_load import load
-from ...model.records import Crossing, RoofPoint
 from ...model.roofline import NETWORK
-from ...model.values import Value
 from ...store.view import JobView
 from ..ceilings import roofs
 from .groups import Group

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from roofline.answers.roofline import Roof, Roofline, RoofPoint
+from roofline.answers.values import Provenance, Value, value
+
 from ...errors import BadRequest
 from ...model import verdicts
 from ...model.evidence import RankEvidence
 from ...model.points import Level, flops_spread, intensity_spread, levels, nodes, point
-from ...model.records import Roof, Roofline, RoofPoint
 from ...model.roofline import NETWORK
 from ...model.summary import placed
-from ...model.values import Provenance, Value, value
 from ...model.work import dominant_precision
 from ...store.store import Needed, Store
 from ...store.view import JobView
@@ -21,8 +22,8 @@ from ..ceilings.network import ceiling_notes
 from ..evidence.gathering import check_seen, gather
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.replays import notes as replay_notes
+from ..questions import Subject
 from ..ranks.contention import crowd
-from ..records import Subject
 from ..steps.steps import chosen
 from .groups import Group, groups_of
 from .kernels import of_kernels

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from roofline.answers.roofline import RoofPoint
 
 from ...model.evidence import NS, KernelEvidence, RankEvidence
 from ...model.points import Named, plain, step_rates
-from ...model.records import RoofPoint
 from ...model.roofline import CACHES, MINIMUM, Limits, main_memory
 from ...model.summary import on_gpu
 from ...model.verdicts import not_modelled

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from roofline.answers.values import Provenance
 
 from ...chunks import Column
 from ...correlate.spans import BUSY, EXPOSED
 from ...correlate.steps import LIFE, OWN
 from ...model.evidence import NS
 from ...model.roofline import TENSOR_BYTES
-from ...model.values import Provenance
 from ...records import ABSENT, Bools, Floats, Ints, Metric, Table, rows
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of

@@ -11,7 +11,7 @@ from ...records import ABSENT, Bools, Incarnation, Table
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of
 from ..evidence.replays import replayed_steps
-from ..records import Steps
+from ..questions import Steps
 
 HOOK = "hook."
 ADVICE = "mark steps with roofline_step.step(k) or give `roofline-agent run --step-regex`"

@@ -13,8 +13,8 @@ from ...store.view import JobView
 from ..evidence.collectives import without_untold
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.ranks import by_rank, unite, within
+from ..questions import Steps
 from ..ranks.members import role_order
-from ..records import Steps
 from .columns import ORDER, absent, columns_of, known, place
 from .notes import write_notes
 

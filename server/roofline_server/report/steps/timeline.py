@@ -10,18 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from roofline.answers.report import Gap
+from roofline.answers.values import Provenance
 
 from ...chunks import Chunk, Column, split
 from ...correlate.steps import OWN
 from ...model.evidence import NS
-from ...model.values import Provenance
 from ...records import ABSENT, KernelKind, Table, rows, take
 from ...store import export
 from ...store.export import RawData
 from ...store.view import JobView
 from ..job.gaps import alignment_of, find_gaps
+from ..questions import Steps
 from ..ranks.members import extent, host_of
-from ..records import Gap, Steps
 from .columns import columns_of, known
 from .notes import write_notes
 from .steps import chosen, rank_tables

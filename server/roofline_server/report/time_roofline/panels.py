@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from roofline.answers.machines import NO_CEILING
+from roofline.answers.time_roofline import Isocurve, OverheadBox, TimePanel, TimePoint
+from roofline.answers.values import Provenance, Scope, Value, value
+
 from ...model import time_roofline as plane
-from ...model.records import Isocurve, OverheadBox, TimePanel, TimePoint
 from ...model.roofline import Limits
 from ...model.time_roofline import Machine, Work
-from ...model.values import Provenance, Scope, Value, value
 from ...model.wording import many, number
 from .works import Found
 
@@ -76,8 +78,8 @@ def panel(
             limits.host,
             limits.device,
             limits.precision,
-            limits.compute,
-            limits.bandwidth(),
+            limits.compute or NO_CEILING,
+            limits.bandwidth() or NO_CEILING,
             _balance(limits, machine, lacks),
             _overhead(limits),
             made,
@@ -241,15 +243,15 @@ def _balance(limits: Limits, machine: Machine | None, lacks: str) -> Value:
     balance = None if machine is None else machine.balance
     origins = [c.provenance for c in (limits.compute, limits.bandwidth()) if c is not None]
     # What one peak is only reported to be cannot be measured by the other.
-    weaker = max(map(Provenance, origins), key=WEAKER.index, default=Provenance.UNSPECIFIED)
+    weaker = max(origins, key=WEAKER.index, default=Provenance.UNSPECIFIED)
     return value(balance, "FLOP/byte", weaker, Scope.NODE, missing=lacks)
 
 
 def _overhead(limits: Limits) -> Value:
     if limits.launch is None:
         return Value(None, "s", reason=_no_launch(limits))
-    origin = Provenance(limits.launch.provenance)
-    return value(limits.launch.value, "s", origin, Scope.NODE, reason=limits.launch.method)
+    launch = limits.launch
+    return value(launch.value, "s", launch.provenance, Scope.NODE, reason=launch.method)
 
 
 def _no_launch(limits: Limits) -> str:

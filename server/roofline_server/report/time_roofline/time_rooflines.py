@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from roofline.answers.time_roofline import TimePanel, TimeRoofline
+
 from ...errors import BadRequest, unknown_job
-from ...model.records import TimePanel, TimeRoofline
 from ...model.trajectory import in_order
 from ...store.store import Needed, Store
 from ...store.view import JobView
@@ -18,7 +19,7 @@ from ..ceilings.roofs import limits
 from ..evidence.gathering import check
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.subjects import evidence
-from ..records import Subject
+from ..questions import Subject
 from ..steps.steps import chosen
 from ..trajectory.experiments import check_parameter, jobs_of, parameter, slim, tag_against_count
 from ..trajectory.experiments import pooled as pooled_notes

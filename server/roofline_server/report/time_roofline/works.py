@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from roofline.answers.values import Provenance, Spread
 
 from ...correlate.kernel_totals import KernelTotal
 from ...model.evidence import NS, KernelEvidence, RankEvidence
-from ...model.records import Spread
 from ...model.roofline import MINIMUM, main_memory
-from ...model.values import Provenance
 from ...model.work import dominant_precision, without_bytes
 from ...records import ABSENT, Bools, Floats, Ints, KernelKind
 from ...store.view import JobView

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ...model.records import Roof, RoofLine
+from roofline.answers.roofline import Roof, RoofLine
+
 from ...store.view import JobView
 from ..ceilings.roofs import ALIKE, roofs
 

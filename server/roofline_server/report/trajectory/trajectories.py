@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.trajectory import Trajectory
+from roofline.answers.values import Provenance, Scope, Value, value
+
 from ...errors import UnknownRank
 from ...model.evidence import RankEvidence
 from ...model.points import Level, Named, flops_spread, intensity_spread, levels, point
-from ...model.records import RoofPoint, Trajectory
 from ...model.roofline import MINIMUM, Limits, title
 from ...model.summary import has_flops, placed, summarize
 from ...model.times import runs, union_seconds
 from ...model.trajectory import Reading, comparable, in_order, level_of, path
-from ...model.values import Provenance, Scope, Value, value
 from ...model.verdicts import ONE_STEP, incomplete, sentence
 from ...store.catalog.tags import EXPERIMENT
 from ...store.store import Store
@@ -23,8 +25,8 @@ from ..ceilings.roofs import of_ranks
 from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED
 from ..job.notes import tag_notes
+from ..questions import ALL_STEPS, Steps
 from ..ranks.members import is_running, role_order
-from ..records import ALL_STEPS, Steps
 from .experiments import QUANTITIES, check_parameter, jobs_of, parameter, slim, tag_against_count
 from .experiments import pooled as pooled_notes
 from .roofs import drawn

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from roofline.answers.values import Provenance, Scope, Value, value
+from roofline.answers.waits import ServerLoad
 
 from ...correlate.parts import PartTotal
 from ...model.evidence import NS
 from ...model.servers import ServerTimes
-from ...model.values import Provenance, Scope, Value, value
 from ...records import Table, rows
 from ...store.view import JobView
 from ..evidence.counters import counter
 from ..ranks.members import host_of
-from ..records import ServerLoad
 
 SIZES = ("small", "medium", "large", "total")
 

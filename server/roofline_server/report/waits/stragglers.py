@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from roofline.answers.values import Provenance, Scope, Value, value
+from roofline.answers.waits import Cause, Imbalance, RankWaits, Stragglers
 
 from ...model import barrier
 from ...model import stragglers as model
@@ -13,7 +15,6 @@ from ...model.evidence import NS, RankEvidence, StepEvidence
 from ...model.servers import ServerTimes, slow_servers, uneven_servers
 from ...model.stragglers import Finding, RankTimes
 from ...model.times import durations
-from ...model.values import Provenance, Scope, Value, value
 from ...records import ABSENT, Floats, Table, rows
 from ...store.view import JobView
 from ..evidence.barriers import held_in, how_seen, trains, with_waits
@@ -21,8 +22,8 @@ from ..evidence.gathering import check, mode_of
 from ..evidence.ranks import NEEDED as NEEDED_BY_REPORT
 from ..evidence.ranks import aligned, by_rank, evidence_of, unite, within
 from ..evidence.replays import without_replays
+from ..questions import ALL_STEPS, Steps
 from ..ranks.members import role_order
-from ..records import ALL_STEPS, Cause, Imbalance, RankWaits, Steps, Stragglers
 from .servers import load_of, server_times, stopped_share
 
 NEEDED = {

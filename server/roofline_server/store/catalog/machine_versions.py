@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from ...model.values import Provenance
+from roofline.answers.machines import Ceiling
+from roofline.answers.values import Provenance
+
 from ...model.wording import listed
-from ...records import Ceiling, Machine
+from ...records import Machine
 
 # Installed memory as the kernel counts it differs a little from boot to boot.
 SAME_MEMORY = 0.01

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
+from roofline.answers.machines import Ceiling, SourceStatus
+from roofline.answers.values import Provenance, Scope
 
-from ...records import Ceiling, KernelKind, Machine, Metric, NodeKey, RankKey, SourceStatus
+from ...records import KernelKind, Machine, Metric, NodeKey, RankKey
 from .machine_versions import Saying
 from .tables import KERNEL, MACHINE, METRIC, NODE, RANK, TAG
 
@@ -31,8 +33,8 @@ class Names:
                     r.name,
                     r.kind,
                     r.unit,
-                    r.scope,
-                    r.provenance,
+                    Scope.of_number(r.scope),
+                    Provenance.of_number(r.provenance),
                     bool(r.is_double),
                     r.coverage_of,
                 )
@@ -40,7 +42,7 @@ class Names:
 
     def add_node(self, key: NodeKey, machine: Machine) -> int:
         """The node's number; what is known of its machine is brought up to date."""
-        text = json.dumps(machine)
+        text = _machine_text(machine)
         with self._engine.begin() as db:
             same = (NODE.c.agent == key.agent) & (NODE.c.boot == key.boot)
             found = db.execute(sa.select(NODE.c.id).where(same)).scalar()
@@ -68,7 +70,7 @@ class Names:
             if replaces:
                 last = sa.select(sa.func.max(MACHINE.c.id)).where(MACHINE.c.agent == agent)
                 db.execute(MACHINE.delete().where(MACHINE.c.id == db.execute(last).scalar()))
-            values = {**saying._asdict(), "agent": agent, "machine": json.dumps(saying.machine)}
+            values = {**saying._asdict(), "agent": agent, "machine": _machine_text(saying.machine)}
             db.execute(MACHINE.insert().values(values))
 
     def tags(self) -> list[tuple[str, str, str, int]]:
@@ -97,7 +99,8 @@ class Names:
     def add_metrics(self, metrics: Iterable[Metric]) -> None:
         with self._engine.begin() as db:
             for metric in metrics:
-                db.execute(METRIC.insert().values(metric._asdict()))
+                numbers = {"scope": metric.scope.number, "provenance": metric.provenance.number}
+                db.execute(METRIC.insert().values({**metric._asdict(), **numbers}))
 
 
 def _new_id(done: sa.CursorResult[Any]) -> int:
@@ -106,9 +109,30 @@ def _new_id(done: sa.CursorResult[Any]) -> int:
     return int(key[0])
 
 
+def _machine_text(machine: Machine) -> str:
+    """A machine as JSON; enums as their numbers."""
+    ceilings = [list({**c._asdict(), "provenance": c.provenance.number}.values()) for c in machine.ceilings]
+    return json.dumps([*machine[:7], ceilings, *machine[8:]])
+
+
 def _machine(text: str) -> Machine:
-    values = json.loads(text)
-    ceilings = tuple(Ceiling(*c) for c in values[7])
-    sources = tuple(SourceStatus(*s) for s in values[8])
-    host, model, sockets, cores, cpus, memory, kernel, _, _, interval_ns = values
-    return Machine(host, model, sockets, cores, cpus, memory, kernel, ceilings, sources, interval_ns)
+    host, model, sockets, cores, cpus, memory, kernel, ceilings, sources, interval_ns = json.loads(text)
+    return Machine(
+        host,
+        model,
+        sockets,
+        cores,
+        cpus,
+        memory,
+        kernel,
+        tuple(_ceiling(fields) for fields in ceilings),
+        tuple(SourceStatus(*fields) for fields in sources),
+        interval_ns,
+    )
+
+
+def _ceiling(fields: list[Any]) -> Ceiling:
+    """Catalogs of older servers have fewer fields."""
+    named = dict(zip(Ceiling._fields, fields, strict=False))
+    number = named.pop("provenance", Provenance.MEASURED.number)
+    return Ceiling(**named, provenance=Provenance.of_number(number))

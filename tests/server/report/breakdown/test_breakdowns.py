@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from roofline.answers.breakdown import Breakdown
 from roofline_server.errors import BadRequest, UnknownRank
-from roofline_server.model.records import Breakdown
 from roofline_server.report.breakdown.breakdowns import breakdown
-from roofline_server.report.records import ALL_STEPS, Steps, Subject
+from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.store.store import Store
 
 from ...builders import batch, open_store, rank

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roofline_server.model.records import Roof, RoofLine
-from roofline_server.model.values import Provenance
+from roofline.answers.roofline import Roof, RoofLine
+from roofline.answers.values import Provenance
 from roofline_server.report.ceilings.caveats import notes
 
 from ...builders import DRAM, PEAK_F32

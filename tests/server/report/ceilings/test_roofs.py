@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from roofline.answers.machines import Ceiling
+from roofline.answers.values import Provenance, Scope
 from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.roofline import Limits
-from roofline_server.model.values import Provenance
-from roofline_server.records import NODE_RANK, Ceiling, Metric
+from roofline_server.records import NODE_RANK, Metric
 from roofline_server.report.ceilings import roofs
 from roofline_server.report.ceilings.nodes import ceilings
 from roofline_server.store.store import Store
@@ -51,7 +52,7 @@ def of_first(view: JobView, gpu: bool = False) -> Limits:
 
 
 def carries(instance: str, rank_number: int, counter_set: str = "gpu") -> PartTotal:
-    metric = Metric(counter_set, "utilization", 2, "1", 4, 1, True, "")
+    metric = Metric(counter_set, "utilization", 2, "1", Scope.GPU, Provenance.MEASURED, True, "")
     return PartTotal(rank_number, 1, instance, metric, 1.0, mean=0.5)
 
 
@@ -162,7 +163,13 @@ def test_what_stays_on_one_node_is_held_against_the_node_itself(store: Store) ->
 
 def nic(view: JobView, host: str, instance: str, name: str, number: float) -> PartTotal:
     node = next(n for n, machine in view.machines.items() if machine.host == host)
-    told = PartTotal(NODE_RANK, node, instance, Metric("network", name, 1, "byte", 3, 1, True, ""), 1.0)
+    told = PartTotal(
+        NODE_RANK,
+        node,
+        instance,
+        Metric("network", name, 1, "byte", Scope.NODE, Provenance.MEASURED, True, ""),
+        1.0,
+    )
     return told._replace(**{"mean" if "link" in name else "grown": number})
 
 
@@ -244,7 +251,7 @@ def test_gpu_without_ceilings_is_the_reason(store: Store) -> None:
 
 def test_ceiling_that_one_gpu_has_alone_makes_it_no_other(store: Store) -> None:
     tf32 = gpu(0)[0]._replace(name="peak.tf32", precision="tf32")
-    reported = gpu(0)[0]._replace(name="told", provenance=int(Provenance.REPORTED))
+    reported = gpu(0)[0]._replace(name="told", provenance=Provenance.REPORTED)
     other = reported._replace(device="gpu 1", value=9e13)
     found = of_first(job_on(store, A, ceilings=(*gpu(0), tf32, reported, *gpu(1), other)), gpu=True)
     assert (found.device, found.lacks()) == ("gpu 0", "")
@@ -273,7 +280,7 @@ def test_gpu_by_cuda_visible_devices_is_noted_as_a_guess(store: Store) -> None:
 
 
 def theoretical(number: int) -> list[Ceiling]:
-    analytic = int(Provenance.ANALYTIC)
+    analytic = Provenance.ANALYTIC
     return [c._replace(name=f"{c.name}.theory", provenance=analytic) for c in gpu(number)]
 
 

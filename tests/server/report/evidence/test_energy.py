@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from roofline.answers.values import Provenance, Scope, Value
 from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.evidence import CounterEvidence
 from roofline_server.model.summary import summarize
-from roofline_server.model.values import Scope, Value
 from roofline_server.records import NODE_RANK, Metric, RankKey
 from roofline_server.report.evidence.energy import with_gpus
 from roofline_server.store.view import JobView
@@ -16,7 +16,14 @@ from ...model.test_summary import NONE, evidence, kernels, number
 
 def joules(rank: int, instance: str, grown: float | None, counter_set: str = "gpu") -> PartTotal:
     name = {"gpu": "energy_joules", "dcgm": "gpu.energy_joules"}.get(counter_set, "power_watts")
-    return PartTotal(rank, 1, instance, Metric(counter_set, name, 1, "J", 4, 1, True, ""), 10.0, grown)
+    return PartTotal(
+        rank,
+        1,
+        instance,
+        Metric(counter_set, name, 1, "J", Scope.GPU, Provenance.MEASURED, True, ""),
+        10.0,
+        grown,
+    )
 
 
 def view(*parts: PartTotal) -> JobView:

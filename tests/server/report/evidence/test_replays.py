@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from roofline.answers.report import RankReport
+from roofline.answers.values import Provenance
 from roofline.v1 import ingest_pb2 as pb
-from roofline_server.model.values import Provenance
 from roofline_server.report.job.build import build
-from roofline_server.report.records import ALL_STEPS, RankReport, Steps, Subject
+from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.report.steps.steps import NEEDED, steps_table
 from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from roofline_server.report.job.build import build
-from roofline_server.report.records import ALL_STEPS, Steps, Subject
+from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.report.steps.steps import NEEDED, steps_table
 from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from roofline.answers.values import Provenance, Value
 from roofline.v1 import ingest_pb2 as pb
-from roofline_server.model.values import Provenance, Value
 from roofline_server.report.job.build import build
-from roofline_server.report.records import ALL_STEPS
+from roofline_server.report.questions import ALL_STEPS
 from roofline_server.report.steps.steps import steps_table
 from roofline_server.store.view import JobView
 
@@ -87,7 +87,7 @@ def values(
 @pytest.mark.parametrize("origin", [Provenance.MEASURED, Provenance.ESTIMATED])
 def test_table_of_steps_says_which_counts_are_estimates(tmp_path: Path, origin: Provenance) -> None:
     made = set_of("perf", "flops.f32.512")
-    made.metrics[0].provenance = int(origin)
+    made.metrics[0].provenance = origin.number
     view = viewed(tmp_path, made, "flops.f32.512", 0, 1.0)
     (chunk,) = steps_table(view, (), ALL_STEPS, "synchronous")
     (found,) = [c.provenance for c in chunk.columns if c.name == "flops.measured"]

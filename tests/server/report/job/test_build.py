@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import pytest
+from roofline.answers.machines import Ceiling
+from roofline.answers.report import RankReport, Report
+from roofline.answers.values import Provenance, Scope
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.correlate.steps import NODE_SETS
 from roofline_server.errors import BadRequest
-from roofline_server.model.values import Provenance, Scope
-from roofline_server.records import Ceiling, Knot
+from roofline_server.records import Knot
 from roofline_server.report.evidence import ranks as evidence
 from roofline_server.report.job.build import build
+from roofline_server.report.questions import Steps
 from roofline_server.report.ranks.members import summarize_job
-from roofline_server.report.records import RankReport, Report, Steps
 from roofline_server.store.store import JobView, Store
 
 from ...builders import (
@@ -351,7 +353,12 @@ def node_batches(training_: list[pb.Batch]) -> list[pb.Batch]:
                     name=name,
                     metrics=[
                         pb.Metric(
-                            name=one_metric, kind=1, unit="1", scope=int(scope), provenance=1, is_double=True
+                            name=one_metric,
+                            kind=1,
+                            unit="1",
+                            scope=scope.number,
+                            provenance=1,
+                            is_double=True,
                         )
                     ],
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from roofline_server.report.records import ALL_STEPS, Subject
+from roofline_server.report.questions import ALL_STEPS, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline
 

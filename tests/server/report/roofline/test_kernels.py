@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from roofline.answers.roofline import Roofline
 from roofline.v1 import ingest_pb2 as pb
-from roofline_server.model.records import Roofline
-from roofline_server.report.records import ALL_STEPS, Subject
+from roofline_server.report.questions import ALL_STEPS, Subject
 from roofline_server.report.roofline.kernels import LATER
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.store.store import Store

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from roofline.answers.machines import Ceiling
+from roofline.answers.roofline import Roofline
+from roofline.answers.values import Provenance, Scope
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.correlate.parts import PartTotal
-from roofline_server.model.records import Roofline
-from roofline_server.records import Ceiling, Metric
-from roofline_server.report.records import ALL_STEPS, Subject
+from roofline_server.records import Metric
+from roofline_server.report.questions import ALL_STEPS, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
@@ -99,7 +101,9 @@ def test_crossing_leaves_out_what_is_read_from_others_than_ranks(tmp_path: Path)
 
     def parts(peer: str, moved: float) -> list[PartTotal]:
         names = ("tcp_sent_bytes", "tcp_received_bytes")
-        made = (Metric("tcp", name, 1, "byte", 1, 1, True, "") for name in names)
+        made = (
+            Metric("tcp", name, 1, "byte", Scope.PROCESS, Provenance.MEASURED, True, "") for name in names
+        )
         return [PartTotal(number, 1, peer, metric, 1.0, moved) for metric in made]
 
     def crossing(peer: str) -> tuple[float | None, str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from roofline.answers.values import Provenance, Scope
 from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.network import Inside, Layout
 from roofline_server.records import NODE_RANK, Metric
@@ -15,7 +16,14 @@ def told(view: JobView, index: int, peer: str, sent: float, received: float = 0.
     """What a worker moved to and from a peer."""
     each = (("tcp_sent_bytes", sent), ("tcp_received_bytes", received))
     return [
-        PartTotal(number_of(view, index), 1, peer, Metric("tcp", name, 1, "byte", 1, 1, True, ""), 1.0, moved)
+        PartTotal(
+            number_of(view, index),
+            1,
+            peer,
+            Metric("tcp", name, 1, "byte", Scope.PROCESS, Provenance.MEASURED, True, ""),
+            1.0,
+            moved,
+        )
         for name, moved in each
     ]
 
@@ -106,7 +114,7 @@ def test_rdma_is_seen_at_the_ports_of_the_node(store: Store) -> None:
     first = next(n for n, machine in view.machines.items() if machine.host == "hosta")
 
     def port(instance: str, grown: float) -> PartTotal:
-        metric = Metric("network", "nic_sent_bytes", 1, "byte", 3, 1, True, "")
+        metric = Metric("network", "nic_sent_bytes", 1, "byte", Scope.NODE, Provenance.MEASURED, True, "")
         return PartTotal(NODE_RANK, first, instance, metric, 1.0, grown)
 
     def seen(*ports: PartTotal) -> list[bool]:

@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from roofline.answers.machines import Ceiling
+from roofline.answers.roofline import Roofline, RoofPoint
+from roofline.answers.values import Provenance
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest, UnknownRank, UnknownSteps
-from roofline_server.model.records import Roofline, RoofPoint
-from roofline_server.model.values import Provenance
-from roofline_server.records import ABSENT, Ceiling
+from roofline_server.records import ABSENT
 from roofline_server.report.job.build import build
-from roofline_server.report.records import ALL_STEPS, Steps, Subject
+from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView

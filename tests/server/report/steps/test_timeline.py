@@ -10,7 +10,7 @@ from roofline_server.chunks import Chunk
 from roofline_server.errors import UnknownRank
 from roofline_server.records import ABSENT
 from roofline_server.report.evidence.gathering import mode_of
-from roofline_server.report.records import ALL_STEPS, Steps
+from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.report.steps import timeline as timelines
 from roofline_server.report.steps.steps import NEEDED
 from roofline_server.store import export as exporting

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from roofline.answers.about import About
+from roofline.answers.machines import NO_CEILING
+from roofline.answers.time_roofline import TimePanel, TimePoint, TimeRoofline
+from roofline.answers.values import Provenance
 from roofline_server.errors import BadRequest, UnknownJob, UnknownRank
 from roofline_server.model.evidence import CountedFlops, CounterEvidence
-from roofline_server.model.records import About, TimePanel, TimePoint, TimeRoofline
-from roofline_server.model.values import Provenance
 from roofline_server.report.breakdown.kernel_totals import NEEDED as OF_KERNELS
 from roofline_server.report.evidence.ranks import NEEDED as OF_REPORT
-from roofline_server.report.records import ALL_STEPS, Steps, Subject
+from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.time_roofline import time_rooflines, works
 from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline
 from roofline_server.store.store import Store
@@ -151,7 +153,7 @@ def test_kernels_of_a_gpu_have_its_roof_and_counted_bytes(tmp_path: Path) -> Non
     panel, cpu = found.panels
     assert (panel.device, cpu.device) == ("gpu 0", "")
     (point,) = panel.points
-    assert (point.level, point.bytes.value, point.bytes.provenance) == ("hbm", 1e7, 1)
+    assert (point.level, point.bytes.value, point.bytes.provenance) == ("hbm", 1e7, Provenance.MEASURED)
     assert panel.balance.value == 20
     assert panel.launch_overhead.value is None
     assert "calibrate --python" in panel.launch_overhead.reason
@@ -270,7 +272,7 @@ def test_job_without_the_parameter_is_on_no_sweep_line(tmp_path: Path) -> None:
 
 
 def test_balance_is_no_surer_than_its_peaks(tmp_path: Path) -> None:
-    reported = CPU[0]._replace(provenance=4)
+    reported = CPU[0]._replace(provenance=Provenance.REPORTED)
     store = store_of(tmp_path, Call(GEMM, 1, 20 * US), ceilings=(reported, *CPU[1:]))
     assert only(ask(store)).balance.provenance == Provenance.REPORTED
     store = store_of(tmp_path / "measured", Call(GEMM, 1, 20 * US))
@@ -313,8 +315,8 @@ def test_without_ceilings_complexities_are_left(tmp_path: Path) -> None:
     panel = only(found)
     (gemm,) = panel.points
     assert (panel.compute, panel.memory, panel.balance.value, panel.boxes, panel.isocurves) == (
-        None,
-        None,
+        NO_CEILING,
+        NO_CEILING,
         None,
         [],
         [],
@@ -369,7 +371,11 @@ def test_zero_bytes_and_zero_time_have_no_place_and_are_named(tmp_path: Path) ->
 def test_precision_without_ceilings_or_not_said_is_named(tmp_path: Path) -> None:
     odd = [kernel("matmul", 1000, 1000, precision=p) for p in ("bf16", "")]
     found = ask(store_of(tmp_path, Call(GEMM, 1, 20 * US), *(Call(k, 1, US) for k in odd)))
-    assert {p.precision: p.compute is None for p in found.panels} == {"f32": False, "bf16": True, "": True}
+    assert {p.precision: p.compute == NO_CEILING for p in found.panels} == {
+        "f32": False,
+        "bf16": True,
+        "": True,
+    }
     assert any("BF16" in note and "calibrate" in note for note in found.notes)
     assert any("in which precision" in note for note in found.notes)
 

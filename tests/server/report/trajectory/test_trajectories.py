@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from roofline.answers.machines import Ceiling
+from roofline.answers.trajectory import Trajectory
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest, UnknownJob
-from roofline_server.model.records import Trajectory
-from roofline_server.records import Ceiling
-from roofline_server.report.records import Steps
+from roofline_server.report.questions import Steps
 from roofline_server.report.trajectory.experiments import pooled
 from roofline_server.report.trajectory.trajectories import Asked, trajectory
 from roofline_server.store.store import Store
