@@ -1,4 +1,4 @@
-"""What a running dcgm-exporter says of each GPU and MIG part: activity of pipes and memory, traffic, power.
+"""What a running dcgm-exporter reports of GPUs and MIG parts: activity of pipes and memory, traffic, power.
 
 It is asked over HTTP for its Prometheus text (ROOFLINE_DCGM, default http://127.0.0.1:9400/metrics). A row
 holds what it last collected, up to its own interval (often 30 s) ago. A GPU and its MIG parts are the same
@@ -40,13 +40,17 @@ FIELDS = (
 )
 
 
-def _metric(name: str) -> Metric:
-    known = field(f"DCGM_FI_{name}")
-    kind = MetricKind.CUMULATIVE if known.kind == "total" else MetricKind.GAUGE
-    return Metric(known.metric, kind, known.unit, Scope.GPU, is_double=True)
-
-
-METRICS = tuple(_metric(name) for name in FIELDS)
+_known = [field(f"DCGM_FI_{name}") for name in FIELDS]
+METRICS = tuple(
+    Metric(
+        known.metric,
+        MetricKind.CUMULATIVE if known.kind == "total" else MetricKind.GAUGE,
+        known.unit,
+        Scope.GPU,
+        is_double=True,
+    )
+    for known in _known
+)
 ACTIVITIES = tuple(field(f"DCGM_FI_{name}").metric for name in PROFILING)
 UTILIZATION = field("DCGM_FI_DEV_GPU_UTIL").metric
 
@@ -106,25 +110,22 @@ class DcgmSource:
         try:
             path = where.path or "/metrics"
             connection.request("GET", f"{path}?{where.query}" if where.query else path)
-            return _body(connection.getresponse())
+            response = connection.getresponse()
+            if response.status != 200:
+                raise OSError(f"it answers {response.status} {response.reason}")
+            until = time.monotonic() + WHOLE_S
+            body = bytearray()
+            while part := response.read1(1 << 16):
+                body += part
+                if len(body) > MAX_BYTES:
+                    raise OSError(f"its answer is longer than {MAX_BYTES >> 20} MiB")
+                if time.monotonic() > until:
+                    raise OSError(f"its answer takes longer than {WHOLE_S:g} s")
+            return bytes(body)
         except (http.client.HTTPException, ValueError) as error:
             raise OSError(f"its answer is no HTTP: {error!r}") from None
         finally:
             connection.close()
-
-
-def _body(response: http.client.HTTPResponse) -> bytes:
-    if response.status != 200:
-        raise OSError(f"it answers {response.status} {response.reason}")
-    until = time.monotonic() + WHOLE_S
-    body = bytearray()
-    while part := response.read1(1 << 16):
-        body += part
-        if len(body) > MAX_BYTES:
-            raise OSError(f"its answer is longer than {MAX_BYTES >> 20} MiB")
-        if time.monotonic() > until:
-            raise OSError(f"its answer takes longer than {WHOLE_S:g} s")
-    return bytes(body)
 
 
 def read_gpus(name: str, text: bytes) -> Mapping[str, dict[str, float]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-MOST = 2**63 - 1  # that a column holds
+MOST = 2**63 - 1  # the largest number that a column holds
 
 
 class KeptFile:
@@ -20,7 +20,7 @@ class KeptFile:
         self._descriptor: int | None = None
 
     def read(self) -> bytes | None:
-        """What stands in it now."""
+        """Its content now."""
         try:
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -55,15 +55,13 @@ class CounterFile(KeptFile):
         if self._last is None or self.counted is None:
             self.counted = reading
         else:
-            self.counted += self._step(reading - self._last)
+            step = reading - self._last
+            # A fall is a wrap where that makes a small step; else the counter has started over.
+            if step < 0 and self._modulus is not None and step + self._modulus <= self._modulus // 2:
+                step += self._modulus
+            self.counted += max(0, step)
         self._last = reading
         return self.counted
-
-    def _step(self, step: int) -> int:
-        # What one that fell by little has counted since cannot be told from one that started over.
-        if step < 0 and self._modulus is not None and step + self._modulus <= self._modulus // 2:
-            return step + self._modulus
-        return max(0, step)
 
 
 def as_number(text: bytes | None, unit: int = 1) -> int | None:
@@ -91,7 +89,7 @@ def numbers_by_word(text: bytes | None) -> dict[bytes, int]:
 
 
 def read_once(path: str, size: int = 1 << 16) -> bytes | None:
-    """What stands in a file that is rarely looked at, from its beginning."""
+    """The beginning of a file that is rarely read."""
     file = KeptFile(path, size)
     try:
         return file.read()

@@ -17,16 +17,20 @@ def user_of(pids: Sequence[int], ranks: Sequence[Rank], proc: Path) -> Rank | No
     A process belongs to the rank that it is or descends from. NVML numbers processes as the host does; one
     that cannot be seen here may still be a rank under its number in another PID namespace (NSpid).
     """
-    own = {rank.pid: rank for rank in ranks}
-    found = {_rank_above(pid, own, proc) for pid in pids if (proc / str(pid)).exists()}
-    hidden = {pid for pid in pids if not (proc / str(pid)).exists()}
+    by_pid = {rank.pid: rank for rank in ranks}
+    visible = [pid for pid in pids if (proc / str(pid)).exists()]
+    hidden = set(pids) - set(visible)
+    users = {_rank_above(pid, by_pid, proc) for pid in visible}
     if hidden:
-        found |= {rank for rank in ranks if hidden & {int(n) for n in _status(rank.pid, proc, "NSpid:")}}
-    found.discard(None)
-    return found.pop() if len(found) == 1 else None
+        for rank in ranks:
+            if hidden & {int(number) for number in _status(rank.pid, proc, "NSpid:")}:
+                users.add(rank)
+    users.discard(None)
+    return users.pop() if len(users) == 1 else None
 
 
 def _rank_above(pid: int, ranks: Mapping[int, Rank], proc: Path) -> Rank | None:
+    """The rank that a process is or descends from."""
     for _ in range(MAX_ANCESTORS):
         if pid in ranks or pid <= 1:
             return ranks.get(pid)

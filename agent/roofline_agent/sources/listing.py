@@ -30,7 +30,7 @@ def parse_opened(text: bytes | None) -> int | None:
 
 
 class Listing:
-    """What is known of one namespace."""
+    """The known connections of one namespace."""
 
     def __init__(self, snmp: str, walk: Walk, ask: Ask) -> None:
         """snmp: a path of its /proc/net/snmp. walk, ask: as of sock_diag's Diag, which may raise OSError."""
@@ -44,40 +44,38 @@ class Listing:
     def connections(self, owned: Collection[int] | None) -> dict[int, Connection]:
         """By inode. owned: those whose counts must be of now; None: all."""
         opened = parse_opened(self._snmp.read())
+        wanted: list[Connection] = []
         if owned is not None and self._settled and opened is not None and opened == self._opened:
-            asked = [self._known[inode] for inode in owned if inode in self._known]
-            if self._asked(asked):
+            wanted = [self._known[inode] for inode in owned if inode in self._known]
+            if self._update(wanted):
                 return self._known
-        else:
-            asked = []
-        self._walk_anew(opened)
-        if asked and all(one.inode in self._known for one in asked):
-            self._answers = False  # it says that one is gone, and has it still
-        return self._known
 
-    def _asked(self, known: Sequence[Connection]) -> bool:
-        """Whether there is an answer for each of them; it is taken in then."""
-        if not known:
-            return True
-        if not self._answers or len(known) > MAX_ASKED:
-            return False
-        found = self._ask(known)
-        if found is not None:
-            self._known.update((one.inode, one) for one in found)
-        return found is not None
-
-    def _walk_anew(self, opened: int | None) -> None:
         found = self._walk()
         # What was counted just before may have been put into the table just after.
-        self._settled = opened == self._opened and not any(map(_will_be_open, found))
+        self._settled = opened == self._opened and not any(map(_is_opening, found))
         self._opened = opened
         self._known = by_inode(found)
+        if wanted and all(one.inode in self._known for one in wanted):
+            self._answers = False  # the kernel answered that one is gone, and it is listed still
+        return self._known
+
+    def _update(self, wanted: Sequence[Connection]) -> bool:
+        """Ask for each of these; True when all have answered, and are known as they are now."""
+        if not wanted:
+            return True
+        if not self._answers or len(wanted) > MAX_ASKED:
+            return False
+        found = self._ask(wanted)
+        if found is None:
+            return False
+        self._known.update((one.inode, one) for one in found)
+        return True
 
     def close(self) -> None:
         self._snmp.close()
 
 
-def _will_be_open(one: Connection) -> bool:
+def _is_opening(one: Connection) -> bool:
     """Counted as opened, and nobody's yet: its answer is awaited, or it waits to be accepted."""
     return one.state == SYN_SENT or (not one.inode and one.state in (ESTABLISHED, CLOSE_WAIT))
 

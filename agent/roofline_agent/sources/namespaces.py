@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from .listing import Listing
 from .sock_diag import Connection, Diag, list_connections
 
-_AGAIN_S = 10.0  # after a list that could not be had
+_AGAIN_NS = 10_000_000_000  # after a list that could not be had
 
 
 def namespace_of(proc: str, pid: int) -> int:
@@ -38,12 +38,17 @@ def why_unseen(proc: str, pid: int) -> str:
 class Lists:
     """The connections of all network namespaces that ranks live in."""
 
-    def __init__(self, proc: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, proc: str, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._proc, self._clock = proc, clock
         self._own = namespace_of("/proc", os.getpid())
-        self._ours = Listing("/proc/net/snmp", lambda: list_connections(), _ask_ours)
+
+        def ask_ours(known: Sequence[Connection]) -> list[Connection] | None:
+            with contextlib.closing(Diag()) as diag:
+                return diag.ask(known)
+
+        self._ours = Listing("/proc/net/snmp", lambda: list_connections(), ask_ours)
         self._diags: dict[int, tuple[Diag, Listing]] = {}
-        self._again: dict[int, float] = {}  # when to try one that failed again
+        self._again_ns: dict[int, int] = {}  # when to try one that failed again
         self.listed: set[int] = set()  # the namespaces of the last answer
 
     def connections(
@@ -54,12 +59,12 @@ class Lists:
 
         Raises OSError when our own cannot be listed.
         """
-        for left in (self._diags.keys() | self._again.keys()) - places.keys():
+        for left in (self._diags.keys() | self._again_ns.keys()) - places.keys():
             self._drop(left)
-            self._again.pop(left, None)
+            self._again_ns.pop(left, None)
         found: dict[int, Connection] = {}
         self.listed = set()
-        # Our own comes last and wins: what another one's owner may have a say in cannot stand for ours.
+        # Our own comes last and wins: the owner of another namespace may make up what it lists.
         for namespace, pid in sorted(places.items(), key=lambda place: place[0] == self._own):
             ours = namespace == self._own
             listed = self._ours.connections(owned) if ours else self._elsewhere(namespace, pid, owned)
@@ -71,21 +76,18 @@ class Lists:
     def _elsewhere(
         self, namespace: int, pid: int, owned: Collection[int] | None
     ) -> dict[int, Connection] | None:
-        if self._clock() < self._again.get(namespace, 0.0):
+        if self._clock() < self._again_ns.get(namespace, 0):
             return None
         try:
             if namespace not in self._diags:
-                self._diags[namespace] = self._opened(pid)
+                diag = Diag(f"{self._proc}/{pid}/ns/net")
+                listing = Listing(f"{self._proc}/{pid}/net/snmp", diag.connections, diag.ask)
+                self._diags[namespace] = diag, listing
             return self._diags[namespace][1].connections(owned)
         except OSError:
             self._drop(namespace)
-            self._again[namespace] = self._clock() + _AGAIN_S
+            self._again_ns[namespace] = self._clock() + _AGAIN_NS
             return None
-
-    def _opened(self, pid: int) -> tuple[Diag, Listing]:
-        diag = Diag(f"{self._proc}/{pid}/ns/net")
-        snmp = f"{self._proc}/{pid}/net/snmp"
-        return diag, Listing(snmp, lambda: diag.connections(), lambda known: diag.ask(known))
 
     def _drop(self, namespace: int) -> None:
         if namespace in self._diags:
@@ -97,8 +99,3 @@ class Lists:
         self._ours.close()
         for namespace in list(self._diags):
             self._drop(namespace)
-
-
-def _ask_ours(known: Sequence[Connection]) -> list[Connection] | None:
-    with contextlib.closing(Diag()) as diag:
-        return diag.ask(known)

@@ -79,37 +79,38 @@ class NvmlSource:
         self._nvml: Any = None
         self._gpus: list[Gpu] = []
         self._users: dict[str, Rank | None] = {}
-        self._asked: tuple[int, frozenset[Rank]] | None = None
+        self._asked: tuple[int, frozenset[Rank]] | None = None  # when users were asked for, of which ranks
 
     def probe(self) -> SourceStatus:
         try:
             nvml = self._load()
         except ImportError:
-            reason = "the Python package nvidia-ml-py is not installed"
+            reason, advice = "the Python package nvidia-ml-py is not installed", "pip install nvidia-ml-py"
             if not (self._proc / "driver/nvidia").exists():
+                reason += ", and no NVIDIA driver is loaded here"
                 advice = "only where there are GPUs: load the driver, pip install nvidia-ml-py"
-                return SourceStatus(
-                    self.name, False, f"{reason}, and no NVIDIA driver is loaded here", advice
-                )
-            return SourceStatus(self.name, False, reason, "pip install nvidia-ml-py")
+            return SourceStatus(self.name, False, reason, advice)
         try:
             nvml.nvmlInit()
             self._nvml = nvml
-            self._gpus = self._find()
+            self._gpus = []
+            for index in range(nvml.nvmlDeviceGetCount()):
+                try:
+                    self._gpus.append(Gpu(nvml, index))
+                except (Lost, nvml.NVMLError) as error:
+                    log.warning("gpu %d is not sampled: %s", index, error)
         except nvml.NVMLError as error:
-            return SourceStatus(self.name, False, *_why(error))
+            if error.value in (LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED):
+                reason, advice = (
+                    "no NVIDIA driver is loaded here",
+                    "only where there are GPUs: load the driver",
+                )
+            else:
+                reason, advice = f"NVML does not start: {error}", "look at `nvidia-smi`"
+            return SourceStatus(self.name, False, reason, advice)
         if not self._gpus:
             return SourceStatus(self.name, False, "no GPU answers", "look at `nvidia-smi`")
         return SourceStatus(self.name, True)
-
-    def _find(self) -> list[Gpu]:
-        found = []
-        for index in range(self._nvml.nvmlDeviceGetCount()):
-            try:
-                found.append(Gpu(self._nvml, index))
-            except (Lost, self._nvml.NVMLError) as error:
-                log.warning("gpu %d is not sampled: %s", index, error)
-        return found
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
         self._refresh_users(ranks)
@@ -129,6 +130,7 @@ class NvmlSource:
         self._gpus = [one for one in self._gpus if one is not gpu]
 
     def _refresh_users(self, ranks: Sequence[Rank]) -> None:
+        """Find out now and then, and when ranks come or go, which rank uses which GPU."""
         now, alive = self._clock(), frozenset(ranks)
         if self._asked is not None and now - self._asked[0] < WHO_EVERY_NS and alive == self._asked[1]:
             return
@@ -145,10 +147,3 @@ class NvmlSource:
                 for gpu in self._gpus:
                     gpu.close()
                 self._nvml.nvmlShutdown()
-
-
-def _why(error: Any) -> tuple[str, str]:
-    """Reason and advice for an error of nvmlInit or right after it."""
-    if error.value in (LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED):
-        return "no NVIDIA driver is loaded here", "only where there are GPUs: load the driver"
-    return f"NVML does not start: {error}", "look at `nvidia-smi`"

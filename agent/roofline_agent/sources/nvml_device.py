@@ -50,7 +50,10 @@ class Gpu:
         self._counters: dict[str, tuple[int, int]] = {}  # last reading, what is to be added to it
         self._capability = self._ask("nvmlDeviceGetCudaComputeCapability")
         self._sms = self._count_sms()
-        self._peak_bytes_per_second = self._peak_bandwidth()
+        # Bus width times twice the highest memory clock (double data rate, HBM and GDDR alike).
+        width = self._ask("nvmlDeviceGetMemoryBusWidth")
+        clock_mhz = self._ask("nvmlDeviceGetMaxClockInfo", MEMORY_CLOCK)
+        self._peak_bytes_per_second = width / 8 * clock_mhz * 1e6 * 2 if width and clock_mhz else None
         self._gpm: Gpm | None = None
         with contextlib.suppress(nvml.NVMLError, AttributeError):  # older package, driver or GPU
             self._gpm = Gpm(nvml, self._handle)
@@ -64,12 +67,12 @@ class Gpu:
         except AttributeError:  # a package older than the call
             self._never.add(key)
         except self._nvml.NVMLError as error:
-            self._note(error)
+            self._raise_if_lost(error)
             if error.value in NEVER:
                 self._never.add(key)
         return None
 
-    def _note(self, error: Any) -> None:
+    def _raise_if_lost(self, error: Any) -> None:
         if error.value in (GPU_IS_LOST, RESET_REQUIRED):
             raise Lost(str(error)) from None
 
@@ -80,16 +83,16 @@ class Gpu:
         per_sm = 64 if self._capability == (8, 0) else CORES_PER_SM.get(self._capability[0])
         return cores / per_sm if per_sm else None
 
-    def _peak_bandwidth(self) -> float | None:
-        """Bytes/s: bus width times twice the highest memory clock (double data rate, HBM and GDDR alike)."""
-        width = self._ask("nvmlDeviceGetMemoryBusWidth")
-        clock = self._ask("nvmlDeviceGetMaxClockInfo", MEMORY_CLOCK)
-        return width / 8 * clock * 1e6 * 2 if width and clock else None
-
     def read(self) -> tuple[int, dict[str, int | float]]:
         """Node time and the values that are there. Raises Lost."""
         if self._slow_ns is None or time.monotonic_ns() - self._slow_ns >= SLOW_EVERY_NS:
-            self._slow, self._slow_ns = self._read_slow(), time.monotonic_ns()
+            memory = self._ask("nvmlDeviceGetMemoryInfo")
+            self._slow = {
+                "memory_used_bytes": None if memory is None else memory.used,
+                "memory_clock_hz": _scaled(self._ask("nvmlDeviceGetClockInfo", MEMORY_CLOCK), 1e6),
+                "temperature_celsius": _scaled(self._ask("nvmlDeviceGetTemperature", GPU_TEMPERATURE), 1.0),
+            }
+            self._slow_ns = time.monotonic_ns()
         found: dict[str, int | float | None] = dict(self._slow)
         load = self._ask("nvmlDeviceGetUtilizationRates")  # with MIG on there is none for the whole GPU
         found["utilization"] = None if load is None else load.gpu / 100
@@ -101,16 +104,8 @@ class Gpu:
         if "power_watts" not in self._fields:
             found["power_watts"] = _scaled(self._ask("nvmlDeviceGetPowerUsage"), 1e-3)
         now = time.monotonic_ns()
-        found.update(self._activity(now, found["utilization"], found["sm_clock_hz"]))
+        found.update(self._read_activity(now, found["utilization"], found["sm_clock_hz"]))
         return now, {name: value for name, value in found.items() if value is not None}
-
-    def _read_slow(self) -> dict[str, int | float | None]:
-        memory = self._ask("nvmlDeviceGetMemoryInfo")
-        return {
-            "memory_used_bytes": None if memory is None else memory.used,
-            "memory_clock_hz": _scaled(self._ask("nvmlDeviceGetClockInfo", MEMORY_CLOCK), 1e6),
-            "temperature_celsius": _scaled(self._ask("nvmlDeviceGetTemperature", GPU_TEMPERATURE), 1.0),
-        }
 
     def _read_fields(self) -> dict[str, int | float]:
         if not self._fields:
@@ -119,19 +114,17 @@ class Gpu:
         found: dict[str, int | float] = {}
         for name, answer in zip(list(self._fields), values or (), strict=False):
             if answer.nvmlReturn == 0:
-                found[name] = self._field(name, answer)
+                number = getattr(answer.value, _VALUE_OF_TYPE[answer.valueType])
+                factor = self._fields[name][1]
+                if name.endswith("_bytes"):
+                    found[name] = self._unwrap(name, number, answer.valueType) * int(factor)
+                else:
+                    found[name] = float(number * factor)
             elif answer.nvmlReturn in NEVER:
                 del self._fields[name]
         return found
 
-    def _field(self, name: str, answer: Any) -> int | float:
-        number = getattr(answer.value, _VALUE_OF_TYPE[answer.valueType])
-        factor = self._fields[name][1]
-        if name.endswith("_bytes"):
-            return self._unwrapped(name, number, answer.valueType) * int(factor)
-        return float(number * factor)
-
-    def _unwrapped(self, name: str, number: int, kind: int) -> int:
+    def _unwrap(self, name: str, number: int, kind: int) -> int:
         """The counter as one that only grows: 32-bit ones wrap, others start anew when the driver does."""
         last, more = self._counters.get(name, (number, 0))
         if number < last:
@@ -139,15 +132,16 @@ class Gpu:
         self._counters[name] = (number, more)
         return number + more
 
-    def _activity(
+    def _read_activity(
         self, now_ns: int, utilization: float | None, sm_clock_hz: float | None
     ) -> dict[str, int | float | None]:
+        """GPM's gauges since the last reading, and the estimates that follow from them."""
         if self._gpm is None:
             return {}
         try:
             gauges = without_silent_zeros(self._gpm.read(now_ns), utilization)
         except self._nvml.NVMLError as error:
-            self._note(error)
+            self._raise_if_lost(error)
             return {}
         dram, peak = gauges.get("gpm.dram_active"), self._peak_bytes_per_second
         return {

@@ -72,23 +72,20 @@ class Gpm:
         if self._older_ns is not None and now_ns - self._older_ns < LEAST_APART_NS:
             return {}
         self._nvml.nvmlGpmSampleGet(self._handle, self._newer)
-        found = self._difference() if self._older_ns is not None else {}
+        found = {}
+        if self._older_ns is not None:
+            difference = self._nvml.c_nvmlGpmMetricsGet_t()
+            difference.version = self._nvml.NVML_GPM_METRICS_GET_VERSION
+            difference.numMetrics = len(GPM_METRICS)
+            difference.sample1, difference.sample2 = self._older, self._newer
+            for at, (number, _) in enumerate(GPM_METRICS.values()):
+                difference.metrics[at].metricId = number
+            answers = self._nvml.nvmlGpmMetricsGet(difference).metrics
+            for at, (name, (_, factor)) in enumerate(GPM_METRICS.items()):
+                if answers[at].nvmlReturn == self._nvml.NVML_SUCCESS:
+                    found[name] = answers[at].value * factor
         self._older, self._newer, self._older_ns = self._newer, self._older, now_ns
         return found
-
-    def _difference(self) -> dict[str, float]:
-        asked = self._nvml.c_nvmlGpmMetricsGet_t()
-        asked.version = self._nvml.NVML_GPM_METRICS_GET_VERSION
-        asked.numMetrics = len(GPM_METRICS)
-        asked.sample1, asked.sample2 = self._older, self._newer
-        for at, (number, _) in enumerate(GPM_METRICS.values()):
-            asked.metrics[at].metricId = number
-        got = self._nvml.nvmlGpmMetricsGet(asked)
-        return {
-            name: got.metrics[at].value * factor
-            for at, (name, (_, factor)) in enumerate(GPM_METRICS.items())
-            if got.metrics[at].nvmlReturn == self._nvml.NVML_SUCCESS
-        }
 
     def close(self) -> None:
         self._nvml.nvmlGpmSampleFree(self._older)

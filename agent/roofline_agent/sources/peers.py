@@ -41,7 +41,7 @@ class Address(NamedTuple):
 
 
 def address(host: bytes, port: int) -> Address:
-    """IPv4 within IPv6 is IPv4: the two ends of one connection may show it differently."""
+    """An address, with IPv4 within IPv6 as IPv4: the two ends of a connection may show it differently."""
     return Address(host[12:] if host[:12] == _MAPPED else host, port)
 
 
@@ -53,17 +53,20 @@ class Cluster:
         self._by_address: dict[Address, str] = {}
         self._by_host: dict[bytes, frozenset[str]] = {}
         unknown = [pair for pair in tasks.items() if not self._add(*pair, resolve=False)]
-        if unknown:
-            threading.Thread(target=self._resolve, args=(unknown,), name="peer-names", daemon=True).start()
 
-    def _resolve(self, unknown: list[tuple[str, str]]) -> None:
-        for _ in range(_TRIES):
-            unknown = [pair for pair in unknown if not self._add(*pair, resolve=True)]
-            if not unknown:
-                return
-            time.sleep(_TRY_AGAIN_S)
+        def resolve() -> None:
+            left = unknown
+            for _ in range(_TRIES):
+                left = [pair for pair in left if not self._add(*pair, resolve=True)]
+                if not left:
+                    return
+                time.sleep(_TRY_AGAIN_S)
+
+        if unknown:
+            threading.Thread(target=resolve, name="peer-names", daemon=True).start()
 
     def _add(self, where: str, task: str, resolve: bool) -> bool:
+        """False where the host has no address yet."""
         host, _, port = where.rpartition(":")
         if not (host and port.isascii() and port.isdigit() and len(port) < 6):
             return True  # no address at all
@@ -120,7 +123,7 @@ class Peers:
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
-        self._drawn = drawn_ports(proc)
+        self._drawn_ports = drawn_ports(proc)
         self._clusters: dict[tuple[tuple[str, str], ...], Cluster] = {}
         self._cluster_of: dict[tuple[int, int], Cluster] = {}  # by pid and start
         self._owners: dict[tuple[Address, Address], Rank] = {}
@@ -129,19 +132,20 @@ class Peers:
         """Read the clusters of new ranks, forget those of ranks that have gone."""
         before, self._cluster_of = self._cluster_of, {}
         for rank in ranks:
-            key = (rank.pid, rank.start_ns)
-            self._cluster_of[key] = before.get(key) or self._read(rank.pid)
+            incarnation = (rank.pid, rank.start_ns)
+            cluster = before.get(incarnation)
+            if cluster is None:
+                # Ranks with the same tasks share a cluster, so that each name is looked up once.
+                tasks = read_tasks(read_once(f"{self._proc}/{rank.pid}/environ", 1 << 20))
+                key = tuple(sorted(tasks.items()))
+                if key not in self._clusters:
+                    self._clusters[key] = Cluster(tasks)
+                cluster = self._clusters[key]
+            self._cluster_of[incarnation] = cluster
         used = set(map(id, self._cluster_of.values()))
         self._clusters = {key: one for key, one in self._clusters.items() if id(one) in used}
 
-    def _read(self, pid: int) -> Cluster:
-        tasks = read_tasks(read_once(f"{self._proc}/{pid}/environ", 1 << 20))
-        key = tuple(sorted(tasks.items()))
-        if key not in self._clusters:
-            self._clusters[key] = Cluster(tasks)
-        return self._clusters[key]
-
-    def own(self, owners: Mapping[tuple[Address, Address], Rank]) -> None:
+    def set_owners(self, owners: Mapping[tuple[Address, Address], Rank]) -> None:
         """Whose sockets there are on this node: (own address, far address) -> rank."""
         self._owners = dict(owners)
 
@@ -151,9 +155,14 @@ class Peers:
         if owner is not None and owner.job == rank.job:
             return owner.key
         cluster = self._cluster_of.get((rank.pid, rank.start_ns))
-        drawn = self._drawn[0] <= remote.port <= self._drawn[1]
-        task = cluster.task_at(remote) if cluster else None
-        if task is None and cluster and drawn:
-            task = cluster.only_task_on(remote.host)
-            task = None if task == rank.key else task  # then it is some other process of this node
-        return task or (remote.host_name if drawn else str(remote))
+        is_drawn = self._drawn_ports[0] <= remote.port <= self._drawn_ports[1]
+        task = None
+        if cluster is not None:
+            task = cluster.task_at(remote)
+            if task is None and is_drawn:
+                task = cluster.only_task_on(remote.host)
+                if task == rank.key:  # some other process of this node
+                    task = None
+        if task is not None:
+            return task
+        return remote.host_name if is_drawn else str(remote)

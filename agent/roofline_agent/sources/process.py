@@ -40,7 +40,7 @@ METRICS = (
 
 _MAX_THREADS = 1024  # of one rank; a file is kept open for each
 
-_SCHEDSTAT = "a kernel with CONFIG_SCHEDSTATS tells how long threads wait for a CPU"
+_SCHEDSTAT_ADVICE = "a kernel with CONFIG_SCHEDSTATS tells how long threads wait for a CPU"
 _NOT_NOW = (None,) * (len(METRICS) - 1)
 
 
@@ -75,7 +75,8 @@ class ProcessSource:
         except OSError as error:
             return SourceStatus(self.name, False, f"the kernel gives no CPU clock of a process ({error})")
         if not self._accounts_waits:
-            return SourceStatus(self.name, True, "no cpu_wait_ns: the kernel keeps no schedstat", _SCHEDSTAT)
+            reason = "no cpu_wait_ns: the kernel keeps no schedstat"
+            return SourceStatus(self.name, True, reason, _SCHEDSTAT_ADVICE)
         return SourceStatus(self.name, True)
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:

@@ -39,8 +39,8 @@ _STATE_AT = 1
 _BYTES_ACKED_AT = 120  # in struct tcp_info; bytes_received follows
 _BUSY_AT = 168  # in microseconds; rwnd_limited follows; both from Linux 4.10 on
 _UNREAD_AT = 56  # idiag_rqueue
-_PATIENCE_S = 2.0  # for a whole list
-_MAX_ROWS = 200_000
+PATIENCE_S = 2.0  # for a whole list
+MAX_ROWS = 200_000
 _ANSWER = 1 << 13  # bytes at most, to one question
 MAX_ASKED = 64  # at a time: the answers have room in a socket's buffer
 
@@ -101,17 +101,13 @@ def _connection(data: bytes, begin: int, end: int) -> Iterator[Connection]:
             sent, received = _BYTES.unpack_from(data, at + 4 + _BYTES_ACKED_AT)
             ends = data[begin : begin + 1] + data[begin + _ENDS_AT : begin + _ENDS_END]
             unread = int.from_bytes(data[begin + _UNREAD_AT : begin + _UNREAD_AT + 4], "little")
-            busy, limited = _times(data[at + 4 : at + length])
+            busy, limited = None, None
+            if length >= 4 + _BUSY_AT + _BYTES.size:
+                busy_us, limited_us = _BYTES.unpack_from(data, at + 4 + _BUSY_AT)
+                busy, limited = 1000 * busy_us, 1000 * limited_us
             state, mark = data[begin + _STATE_AT], data[begin + _ENDS_END : begin + _ID_END]
             yield Connection(inode, sent, received, ends, unread, busy, limited, state, mark)
         at += max(4, (length + 3) & ~3)
-
-
-def _times(tcp_info: bytes) -> tuple[int | None, int | None]:
-    if len(tcp_info) < _BUSY_AT + _BYTES.size:
-        return None, None
-    busy_us, limited_us = _BYTES.unpack_from(tcp_info, _BUSY_AT)
-    return 1000 * busy_us, 1000 * limited_us
 
 
 def list_connections() -> list[Connection]:
@@ -132,35 +128,43 @@ class Diag:
         """All TCP connections there. After an OSError this one is of no use any more."""
         found: list[Connection] = []
         self._sequence += 1
-        until = time.monotonic() + _PATIENCE_S
+        until = time.monotonic() + PATIENCE_S
         body = _DUMP.pack(socket.AF_UNSPEC, 0, 0, 1 << (_INET_DIAG_INFO - 1), _STATES, 0)
         size = _HEADER.size + len(body)
         header = _HEADER.pack(size, _TCPDIAG_GETSOCK, _REQUEST_DUMP, self._sequence, 0)
         self._link.sendto(header + body, _KERNEL)
         complete = False
         while not complete:
-            part, complete = parse_dump(self._answer(until), self._sequence)
+            part, complete = parse_dump(self._receive(until), self._sequence)
             found.extend(part)
-            if len(found) > _MAX_ROWS:
-                raise OSError(errno.E2BIG, f"more than {_MAX_ROWS} connections")
+            if len(found) > MAX_ROWS:
+                raise OSError(errno.E2BIG, f"more than {MAX_ROWS} connections")
         return found
 
     def ask(self, known: Sequence[Connection]) -> list[Connection] | None:
-        """At most MAX_ASKED connections as they are now, without a walk through the kernel's table; None when
-        it does not tell each of them: one has gone, or it keeps still. After an OSError as `connections`."""
+        """At most MAX_ASKED connections as they are now, without a walk through the kernel's table.
+
+        None when it does not answer for each of them: one has gone, or it keeps still. After an OSError as
+        `connections`.
+        """
         first = self._sequence + 1
         self._sequence += len(known)
-        self._link.sendto(b"".join(map(_question, known, range(first, self._sequence + 1))), _KERNEL)
+        questions = b""
+        for sequence, one in enumerate(known, first):
+            family, name = one.ends[0], one.ends[1:] + one.mark
+            body = _ASK.pack(family, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _STATES, name)
+            size = _HEADER.size + len(body)
+            questions += _HEADER.pack(size, _BY_FAMILY, _REQUEST, sequence, 0) + body
+        self._link.sendto(questions, _KERNEL)
         self._link.setblocking(False)  # the kernel has answered by now
         found: list[Connection] = []
-        for sequence in range(
-            first, self._sequence + 1
-        ):  # all, for what is left over would be taken for others
-            found += self._told(sequence)
+        # All answers are read, for one that is left over would be taken for that of a later question.
+        for sequence in range(first, self._sequence + 1):
+            found += self._receive_one(sequence)
         return found if len(found) == len(known) else None
 
-    def _told(self, sequence: int) -> list[Connection]:
-        """The answer to one question, of several; nothing when the kernel refuses."""
+    def _receive_one(self, sequence: int) -> list[Connection]:
+        """The answer to one question of several; nothing when the kernel refuses."""
         while True:
             data, (port, _) = self._link.recvfrom(_ANSWER)
             if port == _KERNEL[0] and _HEADER.unpack_from(data)[3] == sequence:
@@ -168,23 +172,17 @@ class Diag:
                     return parse_dump(data, sequence)[0]
                 return []
 
-    def _answer(self, until: float) -> bytes:
-        """What the kernel says next; any process of the namespace may send here, too."""
+    def _receive(self, until: float) -> bytes:
+        """The kernel's next datagram; any process of the namespace may send here, too."""
         while (left := until - time.monotonic()) > 0:
             self._link.settimeout(left)
             data, (port, _) = self._link.recvfrom(1 << 18)
             if port == _KERNEL[0]:
                 return data
-        raise TimeoutError(errno.ETIMEDOUT, f"the list took longer than {_PATIENCE_S:g} s")
+        raise TimeoutError(errno.ETIMEDOUT, f"the list took longer than {PATIENCE_S:g} s")
 
     def close(self) -> None:
         self._link.close()
-
-
-def _question(known: Connection, sequence: int) -> bytes:
-    family, name = known.ends[0], known.ends[1:] + known.mark
-    body = _ASK.pack(family, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _STATES, name)
-    return _HEADER.pack(_HEADER.size + len(body), _BY_FAMILY, _REQUEST, sequence, 0) + body
 
 
 def _socket() -> socket.socket:
@@ -197,7 +195,7 @@ def _socket_in(namespace: str) -> socket.socket:
 
     def make() -> None:
         try:
-            _enter(namespace)
+            enter_namespace(namespace)
             made.append(_socket())
         except OSError as error:
             made.append(error)
@@ -210,7 +208,8 @@ def _socket_in(namespace: str) -> socket.socket:
     return made[0]
 
 
-def _enter(namespace: str) -> None:
+def enter_namespace(namespace: str) -> None:
+    """Move the calling thread, and it alone, to a network namespace. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -7,14 +7,16 @@ and closed between two samples are not seen, nor is RDMA or shared memory. peers
 what a closed connection has moved stays with its peer.
 
 Who waits for whom: bytes that have come and are not read yet are those of a rank that does not keep up (it is
-stopped, or busy with something else). When data were last sent and received says less than it seems: gRPC's
+stopped, or busy with something else). When data were last sent and received tells less than it seems: gRPC's
 acknowledgements of pings and window updates follow each message, and both directions are in use at once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, SourceSettings, SourceStatus
 from .namespaces import Lists, namespace_of
@@ -40,7 +42,7 @@ _MAX_PEERS = 256
 OTHER = "other"  # all peers of a rank beyond so many
 
 
-class _Moved:
+class _PeerTraffic:
     """What one rank and one peer have moved since they were first seen."""
 
     def __init__(self) -> None:
@@ -50,10 +52,6 @@ class _Moved:
         self.unread = 0  # of these
         self.busy_ns: int | None = None
         self.limited_ns: int | None = None
-
-    def begin(self) -> None:
-        """A new listing: what is open now is counted anew."""
-        self.connections = self.unread = 0
 
     def add(self, now: Connection, before: Connection | None) -> None:
         """A connection that is open now; before: what was counted of it already."""
@@ -72,43 +70,39 @@ def _grown(total: int | None, now: int | None, before: int | None) -> int | None
     return total if now is None else (total or 0) + max(0, now - (before or 0))
 
 
-class _Traffic:
+class RankTraffic:
     """What one rank has moved, by peer."""
 
     def __init__(self) -> None:
-        self.namespace = 0
+        self.namespace = 0  # 0: not known yet
         self.inodes: set[int] = set()
         self.looked_ns = 0  # when its files were listed
         self.seen = False  # and whether they could be
         self.names: dict[bytes, str] = {}  # ends of a connection -> peer
-        self.peers: dict[str, _Moved] = {}
+        self.peers: dict[str, _PeerTraffic] = {}
         self._last: dict[int, Connection] = {}
 
     def update(self, live: dict[int, Connection], name: Callable[[Connection], str]) -> None:
         """Credit each peer with what its connections have moved since the last call."""
         mine = {inode: live[inode] for inode in self.inodes if inode in live}
-        for moved in self.peers.values():
-            moved.begin()
+        for traffic in self.peers.values():
+            traffic.connections = traffic.unread = 0
         for inode, now in mine.items():
-            moved = self._moved(name, now)
+            # A peer may be named better later on: what moves from then on counts for the new name.
+            peer = self.names.get(now.ends)
+            if peer is None:
+                peer = self.names[now.ends] = name(now)
+            if peer not in self.peers and len(self.peers) >= _MAX_PEERS:
+                peer = OTHER
             before = self._last.get(inode)
             # The number of a closed socket may come again with another one.
             same = before is not None and before.ends == now.ends and before.sent <= now.sent
-            moved.add(now, before if same else None)
+            self.peers.setdefault(peer, _PeerTraffic()).add(now, before if same else None)
         self._last = mine
-
-    def _moved(self, name: Callable[[Connection], str], connection: Connection) -> _Moved:
-        # A peer may be named better later on: what moves from then on counts for the new name.
-        peer = self.names.get(connection.ends)
-        if peer is None:
-            peer = self.names[connection.ends] = name(connection)
-        if peer not in self.peers and len(self.peers) >= _MAX_PEERS:
-            peer = OTHER
-        return self.peers.setdefault(peer, _Moved())
 
     def total(self) -> Values:
         """Over all peers."""
-        columns = list(zip(*(moved.values() for moved in self.peers.values()), strict=True)) or [()] * 6
+        columns = list(zip(*(traffic.values() for traffic in self.peers.values()), strict=True)) or [()] * 6
         sent, received, connections, unread, busy, limited = columns
         return (sum(sent), sum(received), sum(connections), sum(unread), _sum(busy), _sum(limited))
 
@@ -133,9 +127,9 @@ class TcpSource:
         self._clock = settings.clock
         self._proc = settings.proc
         self._peers = Peers(settings.proc)
-        self._traffic: dict[tuple[int, int], _Traffic] = {}
+        self._traffic: dict[tuple[int, int], RankTraffic] = {}
         self._known: set[int] = set()
-        self._lists = Lists(settings.proc)
+        self._lists = Lists(settings.proc, settings.clock)
         self._sampled_ns = 0
 
     def probe(self) -> SourceStatus:
@@ -158,66 +152,68 @@ class TcpSource:
         if not ranks or began - self._sampled_ns < _EVERY_NS:
             return []
         self._sampled_ns = began
-        self._place(ranks)
+
+        for rank in ranks:
+            traffic = self._traffic.setdefault((rank.pid, rank.start_ns), RankTraffic())
+            traffic.namespace = traffic.namespace or namespace_of(self._proc, rank.pid)
         places = {traffic.namespace: pid for (pid, _), traffic in self._traffic.items() if traffic.namespace}
         look = any(began - traffic.looked_ns > _OWNERS_EVERY_NS for traffic in self._traffic.values())
-        live = self._lists.connections(places, None if look else self._owned())
+        owned = set().union(*(traffic.inodes for traffic in self._traffic.values()))
+        live = self._lists.connections(places, None if look else owned)
+
         now = self._clock()
+        # To find out whose a connection is costs most: done when a new one showed up, and now and
+        # then in case one changed hands.
         look = look or not live.keys() <= self._known
         self._known = set(live)
         self._peers.know(ranks)
-        seen = self._look(ranks, look, now)
+        if look:
+            self._find_sockets(ranks, now)
+        seen = []
+        for rank in ranks:
+            traffic = self._traffic[rank.pid, rank.start_ns]
+            if traffic.seen and traffic.namespace in self._lists.listed:
+                seen.append((rank, traffic))
         if look:
             self._name_anew(seen, live)
-        return [row for rank, traffic in seen for row in self._rows(rank, traffic, live, now)]
 
-    def _place(self, ranks: Sequence[Rank]) -> None:
+        rows = []
+        for rank, traffic in seen:
+            traffic.update(live, partial(self._name_of_peer, rank))
+            rows.append(Sample(rank, now, traffic.total()))
+            rows.extend(Sample(rank, now, one.values(), peer) for peer, one in traffic.peers.items())
+        return rows
+
+    def _find_sockets(self, ranks: Sequence[Rank], now: int) -> None:
+        """List the files of all ranks anew."""
         for rank in ranks:
-            traffic = self._traffic.setdefault((rank.pid, rank.start_ns), _Traffic())
-            traffic.namespace = traffic.namespace or namespace_of(self._proc, rank.pid)
+            traffic = self._traffic[rank.pid, rank.start_ns]
+            traffic.looked_ns = now
+            directory = f"{self._proc}/{rank.pid}/fd"
+            try:
+                files = os.listdir(directory)
+            except OSError:
+                traffic.seen = False
+                continue
+            traffic.seen = True
+            traffic.inodes &= self._known
+            for file in files:
+                with contextlib.suppress(OSError):  # closed meanwhile
+                    target = os.readlink(f"{directory}/{file}")
+                    if target.startswith("socket:["):
+                        traffic.inodes.add(int(target[8:-1]))
 
-    def _name_anew(self, seen: Sequence[tuple[Rank, _Traffic]], live: dict[int, Connection]) -> None:
+    def _name_anew(self, seen: Sequence[tuple[Rank, RankTraffic]], live: dict[int, Connection]) -> None:
+        """Forget the names of all peers, and learn whose the connections of this node are."""
         owners = {}
         for rank, traffic in seen:
             traffic.names.clear()
             for inode in traffic.inodes & live.keys():
                 owners[live[inode].addresses()] = rank
-        self._peers.own(owners)
+        self._peers.set_owners(owners)
 
-    def _rows(self, rank: Rank, traffic: _Traffic, live: dict[int, Connection], now: int) -> Iterator[Sample]:
-        traffic.update(live, lambda connection: self._peers.name(rank, *connection.addresses()))
-        yield Sample(rank, now, traffic.total())
-        for peer, moved in traffic.peers.items():
-            yield Sample(rank, now, moved.values(), peer)
-
-    def _owned(self) -> set[int]:
-        """The sockets of all ranks, of whatever kind."""
-        return set().union(*(traffic.inodes for traffic in self._traffic.values()))
-
-    def _look(self, ranks: Sequence[Rank], look: bool, now: int) -> list[tuple[Rank, _Traffic]]:
-        """The ranks whose connections can be told, and what is known of them; look: list their files anew."""
-        # It costs more than the rest, so only when a new connection showed up, and now and then in case it
-        # changed hands.
-        for rank in ranks if look else ():
-            traffic = self._traffic[rank.pid, rank.start_ns]
-            traffic.looked_ns = now
-            try:
-                traffic.inodes = set(self._sockets(rank.pid)) | (traffic.inodes & self._known)
-                traffic.seen = True
-            except OSError:
-                traffic.seen = False
-        found = [(rank, self._traffic[rank.pid, rank.start_ns]) for rank in ranks]
-        return [one for one in found if one[1].seen and one[1].namespace in self._lists.listed]
-
-    def _sockets(self, pid: int) -> Iterator[int]:
-        directory = f"{self._proc}/{pid}/fd"
-        for name in os.listdir(directory):
-            try:
-                target = os.readlink(f"{directory}/{name}")
-            except OSError:
-                continue  # closed meanwhile
-            if target.startswith("socket:["):
-                yield int(target[8:-1])
+    def _name_of_peer(self, rank: Rank, connection: Connection) -> str:
+        return self._peers.name(rank, *connection.addresses())
 
     def close(self) -> None:
         self._traffic.clear()

@@ -58,10 +58,10 @@ def test_peer_is_named_as_well_as_is_known(tmp_path: Path, remote: Address, name
 def test_socket_of_a_local_rank_goes_first(tmp_path: Path) -> None:
     peers, rank = peers_of(tmp_path, CLUSTER)
     remote = at("10.0.0.1", 45_678)
-    peers.own({(remote, HERE): Rank("j", "chief", 0, 9, 1), (HERE, remote): rank})
+    peers.set_owners({(remote, HERE): Rank("j", "chief", 0, 9, 1), (HERE, remote): rank})
     assert peers.name(rank, HERE, remote) == "chief:0"
     assert peers.name(rank, HERE, at("10.0.0.1", 45_679)) == "10.0.0.1"
-    peers.own({(remote, HERE): Rank("another", "chief", 0, 9, 1)})
+    peers.set_owners({(remote, HERE): Rank("another", "chief", 0, 9, 1)})
     assert peers.name(rank, HERE, remote) == "10.0.0.1"
 
 

@@ -21,7 +21,7 @@ from roofline_agent.sources import namespaces, sock_diag
 from roofline_agent.sources.namespaces import Lists, namespace_of, why_unseen
 from roofline_agent.sources.peers import Address
 from roofline_agent.sources.sock_diag import Connection, Diag, list_connections, parse_dump
-from roofline_agent.sources.tcp import OTHER, TcpSource, _Traffic
+from roofline_agent.sources.tcp import OTHER, RankTraffic, TcpSource
 
 from tests.fakes import ended, wait_for
 
@@ -242,7 +242,7 @@ def made(inode: int, sent: int, received: int = 0, ends: bytes = b"") -> Connect
 
 @given(st.lists(st.dictionaries(st.integers(1, 9), st.integers(0, 99)), max_size=9))
 def test_nothing_is_lost_whatever_opens_and_closes(rounds: list[dict[int, int]]) -> None:
-    traffic, moved, open_now = _Traffic(), 0, dict[int, int]()
+    traffic, moved, open_now = RankTraffic(), 0, dict[int, int]()
     for steps in rounds:
         open_now = {inode: open_now.get(inode, 0) + step for inode, step in steps.items()}
         moved += sum(steps.values())
@@ -253,7 +253,7 @@ def test_nothing_is_lost_whatever_opens_and_closes(rounds: list[dict[int, int]])
 
 
 def test_number_of_a_closed_socket_used_again_is_another_connection() -> None:
-    traffic = _Traffic()
+    traffic = RankTraffic()
     traffic.inodes = {5}
     traffic.update({5: made(5, 1000, ends=b"a")}, lambda _: "x")
     traffic.update({5: made(5, 30, ends=b"a")}, lambda _: "x")
@@ -262,7 +262,7 @@ def test_number_of_a_closed_socket_used_again_is_another_connection() -> None:
 
 
 def test_peers_beyond_the_bound_share_a_row() -> None:
-    traffic = _Traffic()
+    traffic = RankTraffic()
     traffic.inodes = set(range(1, 301))
     live = {inode: made(inode, 1) for inode in traffic.inodes}
     traffic.update(live, lambda connection: f"10.0.0.{connection.inode}")
@@ -272,7 +272,7 @@ def test_peers_beyond_the_bound_share_a_row() -> None:
 
 
 def test_times_add_up_over_connections_and_what_is_open_now_is_unread() -> None:
-    traffic = _Traffic()
+    traffic = RankTraffic()
     traffic.inodes = {1, 2}
     one, two = (made(n, 10)._replace(unread=100 * n, busy_ns=1000 * n, limited_ns=n) for n in (1, 2))
     traffic.update({1: one, 2: two}, lambda _: "ps:0")
@@ -284,7 +284,7 @@ def test_times_add_up_over_connections_and_what_is_open_now_is_unread() -> None:
 def test_times_of_an_old_kernel_are_absent() -> None:
     ((one,), _) = parse_dump(connection(7, 1, 2, info=160), 0)
     assert (one.busy_ns, one.limited_ns) == (None, None)
-    traffic = _Traffic()
+    traffic = RankTraffic()
     traffic.inodes = {7}
     traffic.update({7: one}, lambda _: "x")
     assert traffic.total() == (1, 2, 1, 0, None, None)
@@ -417,7 +417,7 @@ def test_namespace_that_may_not_be_entered_costs_the_others_nothing(
     def refuse(namespace: str) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(sock_diag, "_enter", refuse)
+    monkeypatch.setattr(sock_diag, "enter_namespace", refuse)
     ranks = [Rank("j", "ps", 0, os.getpid(), 1), Rank("j", "worker", 0, alone.pid, 1)]
     CLOCK.advance(1)
     assert {row.rank for row in source.sample(ranks)} == {ranks[0]}
@@ -451,14 +451,14 @@ def test_who_is_not_the_kernel_is_not_believed(listener: socket.socket) -> None:
 
 
 def test_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sock_diag, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(sock_diag, "PATIENCE_S", 0.2)
     monkeypatch.setattr(sock_diag, "_DONE", 99)
     with pytest.raises(TimeoutError):
         list_connections()
 
 
 def test_list_without_bounds_is_given_up(monkeypatch: pytest.MonkeyPatch, listener: socket.socket) -> None:
-    monkeypatch.setattr(sock_diag, "_MAX_ROWS", 1)
+    monkeypatch.setattr(sock_diag, "MAX_ROWS", 1)
     with socket.create_connection(listener.getsockname()), pytest.raises(OSError, match="more than 1 conn"):
         list_connections()
 
@@ -477,18 +477,20 @@ class Diags:
             raise self.answer
         return self.answer
 
+    def ask(self, known: object) -> None: ...
+
     def close(self) -> None: ...
 
 
 def test_namespace_that_failed_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     diags = Diags(TimeoutError())
     monkeypatch.setattr(namespaces, "Diag", diags)
-    now = 100.0
+    now = 100 * 10**9
     lists = Lists("/proc", lambda: now)
     assert (lists.connections({1: 1}), lists.listed) == ({}, set())
     diags.answer = [made(5, 1)]
     assert lists.connections({1: 1}) == {}
-    now += 11
+    now += 11 * 10**9
     assert lists.connections({1: 1}).keys() == {5}
     assert lists.listed == {1}
 
