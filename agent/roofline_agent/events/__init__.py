@@ -1,6 +1,6 @@
 """Hardware events per CPU family, as TOML: which perf event counts what, and how much one count is worth.
 
-A file says: `note` (what its counts leave out), `counters` (general counters of one hardware thread),
+A file has: `note` (what its counts leave out), `counters` (general counters of one hardware thread),
 `base` (a file whose events come first), `event` (asked of every rank) and `uncore` (asked of the node, per
 socket).
 """
@@ -8,9 +8,8 @@ socket).
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,6 +19,9 @@ else:
 from .cpu import Cpu, family_of
 
 __all__ = ["Cpu", "Family", "HardwareEvent", "UncoreEvent", "families", "for_cpu", "load", "parse"]
+
+
+DEFAULT_COUNTERS = 4  # general counters that any CPU has
 
 
 class HardwareEvent(NamedTuple):
@@ -54,16 +56,18 @@ class Family(NamedTuple):
     note: str
     events: tuple[HardwareEvent, ...]
     uncore: tuple[UncoreEvent, ...] = ()
-    counters: int = 4
+    counters: int = DEFAULT_COUNTERS
     hybrid: bool = False  # two kinds of core, one PMU each
 
 
 def families() -> dict[str, Family]:
     """All families by file name."""
-    names = (entry.name for entry in resources.files(__name__).iterdir())
-    return {
-        name.removesuffix(".toml"): load(name.removesuffix(".toml")) for name in names if name[-5:] == ".toml"
-    }
+    found = {}
+    for entry in resources.files(__name__).iterdir():
+        if entry.name.endswith(".toml"):
+            name = entry.name.removesuffix(".toml")
+            found[name] = load(name)
+    return found
 
 
 def load(name: str) -> Family:
@@ -74,24 +78,29 @@ def load(name: str) -> Family:
 def parse(name: str, text: str) -> Family:
     """A family from its TOML text."""
     data = tomllib.loads(text)
-    base = load(data["base"]).events if "base" in data else ()
+    events: list[HardwareEvent] = []
+    if "base" in data:
+        events += load(data["base"]).events
+    events += [HardwareEvent(**fields) for fields in data.get("event", ())]
+
+    uncore: list[UncoreEvent] = []
+    for fields in data.get("uncore", ()):
+        # AMD's data fabric has one event code per memory channel: the same text with another code for each.
+        codes = fields.pop("codes", None)
+        if codes is None:
+            uncore.append(UncoreEvent(**fields))
+        else:
+            pattern = fields.pop("event")
+            uncore += [UncoreEvent(event=pattern.format(code=hex(code)), **fields) for code in codes]
+
     return Family(
         name,
         data.get("note", ""),
-        (*base, *(HardwareEvent(**fields) for fields in data.get("event", ()))),
-        tuple(event for fields in data.get("uncore", ()) for event in _numbered(fields)),
-        data.get("counters", Family._field_defaults["counters"]),
+        tuple(events),
+        tuple(uncore),
+        data.get("counters", DEFAULT_COUNTERS),
         data.get("hybrid", False),
     )
-
-
-def _numbered(fields: Mapping[str, Any]) -> list[UncoreEvent]:
-    # AMD's data fabric has one event code per memory channel: the same text with another code for each.
-    given = dict(fields)
-    codes = given.pop("codes", None)
-    if codes is None:
-        return [UncoreEvent(**given)]
-    return [UncoreEvent(**{**given, "event": given["event"].format(code=hex(code))}) for code in codes]
 
 
 def for_cpu(cpu: Cpu) -> Family:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Cpu(NamedTuple):
-    """What tells CPU families apart; -1 where cpuinfo does not say."""
+    """What tells CPU families apart; -1 where cpuinfo does not have it."""
 
     vendor: str = ""
     family: int = -1
@@ -69,7 +69,13 @@ def family_of(cpu: Cpu) -> str:
     if cpu.vendor == "GenuineIntel" and cpu.family == 6:
         return _listed(INTEL, cpu.model) or ("intel_avx512" if "avx512f" in cpu.flags else "generic")
     if cpu.vendor == "AuthenticAMD":
-        return _amd(cpu.family, cpu.model)
+        # Linux tells Zen generations apart by the same ranges (arch/x86/kernel/cpu/amd.c).
+        if cpu.family == 0x17:
+            return "amd_zen2"
+        if cpu.family == 0x19:
+            zen4 = 0x10 <= cpu.model <= 0x1F or 0x60 <= cpu.model <= 0xAF
+            return "amd_zen4" if zen4 else "amd_zen3"
+        return "amd_zen5" if cpu.family == 0x1A else "generic"
     if cpu.implementer == 0x41:
         return _listed(ARM, cpu.part) or "generic"
     return "generic"
@@ -77,12 +83,3 @@ def family_of(cpu: Cpu) -> str:
 
 def _listed(table: Mapping[str, tuple[int, ...]], number: int) -> str | None:
     return next((name for name, numbers in table.items() if number in numbers), None)
-
-
-def _amd(family: int, model: int) -> str:
-    # Linux tells Zen generations apart by the same ranges (arch/x86/kernel/cpu/amd.c).
-    if family == 0x17:
-        return "amd_zen2"
-    if family == 0x19:
-        return "amd_zen4" if 0x10 <= model <= 0x1F or 0x60 <= model <= 0xAF else "amd_zen3"
-    return "amd_zen5" if family == 0x1A else "generic"

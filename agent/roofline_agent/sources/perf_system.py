@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from ..events import HardwareEvent, UncoreEvent, for_cpu
@@ -21,8 +21,8 @@ from ..records import Rank, Sample, Scope, SourceSettings, SourceStatus
 from .perf_stat import permission, probe
 from .perf_stat.complaints import Complaints
 from .perf_stat.pace import Pace
-from .perf_stat.probe import PER_SOCKET, Answers, Counted
-from .perf_stat.totals import Row, Totals, counter_set
+from .perf_stat.probe import PER_SOCKET, Counted
+from .perf_stat.totals import CounterRow, Totals, counter_set
 from .perf_stat.watch import Watch
 
 _MOST_PARANOID = 0  # at which a user may still count for a whole CPU
@@ -51,67 +51,69 @@ class PerfSystemSource:
         try:
             with open(f"{self._proc}/cpuinfo") as file:
                 family = for_cpu(identify(file.read()))
-            return self._probe(family.uncore)
+            return self._try(family.uncore)
         except (OSError, subprocess.SubprocessError) as error:
             return SourceStatus(self.name, False, f"perf cannot be run: {error}")
 
-    def _probe(self, events: Sequence[UncoreEvent]) -> SourceStatus:
+    def _try(self, events: Sequence[UncoreEvent]) -> SourceStatus:
         if not events:
             return SourceStatus(self.name, False, "no event is known that counts this CPU's DRAM traffic")
-        kinds: dict[tuple[str, str], list[UncoreEvent]] = {}
-        for event in events:
-            kinds.setdefault((event.metric, event.pmu), []).append(event)
-        present = self._pmus()
-        if not any(matching(present, pmu) for _, pmu in kinds):
+        try:
+            present = os.listdir(f"{self._sys}/bus/event_source/devices")
+        except OSError:
+            present = []
+        if not any(matching(present, event.pmu) for event in events):
             advice = (
                 "load the CPU's uncore driver (intel_uncore, amd_uncore, arm_cspmu), or run on bare metal"
             )
             reason = "the kernel shows no PMU of the memory controllers (usual in virtual machines)"
             return SourceStatus(self.name, False, reason, advice)
-        answers = self._ask(kinds, present)
-        if not answers.counted:
-            return self._why_not(answers)
-        self.use(answers.counted)
-        pmus = {pmu_of(one.event.perf) for one in answers.counted}
+        counted, texts = self._ask(events, present)
+        if not counted:
+            refused = permission.refusal(self._proc, texts, _MOST_PARANOID)
+            if refused:
+                return SourceStatus(self.name, False, *refused)
+            text = " ".join(" ".join(texts).split())[:200]
+            return SourceStatus(
+                self.name, False, f"perf does not count the memory controllers' events: {text}"
+            )
+        self.use(counted)
+        pmus = {pmu_of(one.event.perf) for one in counted}
         return SourceStatus(self.name, True, f"{len(pmus)} PMUs ({min(pmus)} ...)")
 
-    def _pmus(self) -> list[str]:
-        try:
-            return os.listdir(f"{self._sys}/bus/event_source/devices")
-        except OSError:
-            return []
+    def _ask(self, events: Sequence[UncoreEvent], present: Sequence[str]) -> tuple[list[Counted], list[str]]:
+        """The events that count, on every PMU of their kind, and what perf printed about the others.
 
-    def _ask(self, kinds: Mapping[tuple[str, str], Sequence[UncoreEvent]], present: Sequence[str]) -> Answers:
-        """One PMU of a kind is tried for all; per metric, the first kind of PMU that counts is taken."""
+        One PMU of a kind is tried for all; per metric, the first kind of PMU that counts is taken.
+        """
+        kinds: dict[tuple[str, str], list[UncoreEvent]] = {}
+        for event in events:
+            kinds.setdefault((event.metric, event.pmu), []).append(event)
         counted: list[Counted] = []
         texts: list[str] = []
-        for (metric, pattern), events in kinds.items():
+        for (metric, pattern), of_kind in kinds.items():
             pmus = matching(present, pattern)
             if not pmus or any(one.event.metric == metric for one in counted):
                 continue
-            answers = probe.ask(self._perf, PER_SOCKET, [named(event, pmus[0]) for event in events])
+            tried = pmus[0]
+            answers = probe.ask(self._perf, PER_SOCKET, [named(event, tried) for event in of_kind])
             texts += answers.texts
-            if answers.counted:
-                for event, first in zip(events, answers.counted, strict=True):
-                    counted += [_alike(first, event, pmu, pmus[0]) for pmu in pmus]
-        return Answers(tuple(counted), tuple(texts), False)
-
-    def _why_not(self, answers: Answers) -> SourceStatus:
-        refused = permission.refusal(self._proc, answers.texts, _MOST_PARANOID)
-        if refused:
-            return SourceStatus(self.name, False, *refused)
-        said = " ".join(" ".join(answers.texts).split())[:200]
-        return SourceStatus(self.name, False, f"perf does not count the memory controllers' events: {said}")
+            if not answers.counted:
+                continue
+            for event, first in zip(of_kind, answers.counted, strict=True):
+                # perf prints the same event of another PMU in the same way.
+                counted += [Counted(first.name.replace(tried, pmu, 1), named(event, pmu)) for pmu in pmus]
+        return counted, texts
 
     def use(self, counted: Sequence[Counted]) -> None:
         """Count these events from now on."""
-        self._counted = tuple(counted)
+        self.counted = tuple(counted)
         self._totals = Totals(counted)
         self.counter_set = counter_set(self.name, counted, Scope.SOCKET)
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
         another_pace = self._pace.asked(time.monotonic_ns())
-        rows: list[Row] = []
+        rows: list[CounterRow] = []
         if self._watch and (another_pace or not ranks):
             rows += self._watch.end()
         complaint = ""
@@ -124,7 +126,7 @@ class PerfSystemSource:
         )
 
     def _command(self, interval_ms: int) -> list[str]:
-        events = ",".join(one.event.perf for one in self._counted)
+        events = ",".join(one.event.perf for one in self.counted)
         return [self._perf, "stat", *PER_SOCKET, "-x", ";", "-I", str(interval_ms), "-e", events]
 
     def close(self) -> None:
@@ -148,8 +150,3 @@ def named(event: UncoreEvent, pmu: str) -> HardwareEvent:
 
 def pmu_of(perf: str) -> str:
     return perf.partition("/")[0]
-
-
-def _alike(first: Counted, event: UncoreEvent, pmu: str, tried: str) -> Counted:
-    # perf names the same event of another PMU in the same way.
-    return Counted(first.name.replace(tried, pmu, 1), named(event, pmu))

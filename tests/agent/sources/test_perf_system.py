@@ -46,7 +46,7 @@ def collect(source: PerfSystemSource, count: int) -> list[Sample]:
 
 
 def asked(source: PerfSystemSource) -> list[str]:
-    return [one.event.perf for one in source._counted]
+    return [one.event.perf for one in source.counted]
 
 
 def test_controllers_of_a_pattern_in_their_order() -> None:

@@ -9,7 +9,7 @@ from roofline_agent.records import MetricKind, Provenance, Scope
 from roofline_agent.sources.perf_stat.child import Interval
 from roofline_agent.sources.perf_stat.output import Reading
 from roofline_agent.sources.perf_stat.probe import Counted
-from roofline_agent.sources.perf_stat.totals import Row, Totals, counter_set
+from roofline_agent.sources.perf_stat.totals import CounterRow, Totals, counter_set
 
 A = Counted("a", HardwareEvent("a", "a", "FLOP", 2))
 B = Counted("b", HardwareEvent("b", "b"))
@@ -44,9 +44,11 @@ def test_estimated_events_make_estimated_metrics_of_the_scope_asked() -> None:
 def test_counts_add_up_times_their_factor() -> None:
     totals = Totals([A, B])
     assert totals.add(interval(1, reading("a", 100), reading("b", 7, 0.5))) == [
-        Row(1, "", (200, 1.0, 7, 0.5))
+        CounterRow(1, "", (200, 1.0, 7, 0.5))
     ]
-    assert totals.add(interval(2, reading("a", 1), reading("b", 1))) == [Row(2, "", (202, 1.0, 8, 1.0))]
+    assert totals.add(interval(2, reading("a", 1), reading("b", 1))) == [
+        CounterRow(2, "", (202, 1.0, 8, 1.0))
+    ]
 
 
 def test_interval_without_a_count_is_absent_and_adds_nothing() -> None:
@@ -61,13 +63,13 @@ def test_process_that_did_not_run_counted_nothing_and_missed_nothing() -> None:
     totals = Totals([A])
     totals.add(interval(1, reading("a", 100), reading("task-clock", 3.0)))
     idle = interval(2, reading("a", None), reading("task-clock", None))
-    assert totals.add(idle) == [Row(2, "", (200, None))]
+    assert totals.add(idle) == [CounterRow(2, "", (200, None))]
 
 
 def test_process_that_ran_uncounted_misses_its_counts() -> None:
     totals = Totals([A])
     ran = interval(1, reading("a", None), reading("task-clock", 3.0))
-    assert totals.add(ran) == [Row(1, "", (None, 0.0))]
+    assert totals.add(ran) == [CounterRow(1, "", (None, 0.0))]
 
 
 def test_unit_that_perf_scaled_to_goes_before_the_factor() -> None:
@@ -83,7 +85,7 @@ def test_controllers_of_a_socket_add_up_and_sockets_stay_apart() -> None:
     totals = Totals([READ, two])
     lines = [reading(e, v, socket=s) for s, v in (("0", 1), ("1", 100)) for e in ("imc/r/", "imc_1/r/")]
     rows = totals.add(interval(5, *lines))
-    assert rows == [Row(5, "socket 0", (128, 1.0)), Row(5, "socket 1", (12800, 1.0))]
+    assert rows == [CounterRow(5, "socket 0", (128, 1.0)), CounterRow(5, "socket 1", (12800, 1.0))]
 
 
 def test_half_a_sum_is_no_sum() -> None:
@@ -132,9 +134,9 @@ def test_cache_misses_give_a_lower_bound_of_traffic() -> None:
 def test_counting_starts_at_zero_and_says_where_it_was_interrupted() -> None:
     totals = Totals([A])
     first = interval(10, reading("a", 4))
-    assert totals.begun(3, first) == [Row(3, "", (0, None))]
+    assert totals.begun(3, first) == [CounterRow(3, "", (0, None))]
     totals.add(first)
-    assert totals.begun(50, first) == [Row(50, "", (8, 0.0))], "a gap that nobody counted"
+    assert totals.begun(50, first) == [CounterRow(50, "", (8, 0.0))], "a gap that nobody counted"
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 2**40)), max_size=30))

@@ -17,27 +17,23 @@ Group = tuple[HardwareEvent, ...]
 def grouped(events: Sequence[HardwareEvent], counters: int) -> list[Group]:
     """Every event in exactly one group, as few groups as their order allows; one PMU a group.
 
-    counters: general counters to be had. An event that needs more stands alone, and perf says no to it.
+    counters: general counters to be had. An event that needs more stands alone, and perf refuses it.
     """
     groups: list[Group] = []
     for pmu in dict.fromkeys(map(pmu_of, events)):
-        groups += _of_one_pmu([event for event in events if pmu_of(event) == pmu], counters)
-    return groups
-
-
-def _of_one_pmu(events: Sequence[HardwareEvent], counters: int) -> list[Group]:
-    fixed = tuple(event for event in events if event.fixed)
-    groups: list[Group] = [fixed] if fixed else []
-    free = counters
-    for event in events:
-        if event.fixed:
-            continue
-        if groups and event.counters <= free:
-            groups[-1] += (event,)
+        of_pmu = [event for event in events if pmu_of(event) == pmu]
+        fixed = tuple(event for event in of_pmu if event.fixed)
+        group, free = fixed, counters
+        for event in of_pmu:
+            if event.fixed:
+                continue
+            if event.counters > free or not group:
+                if group:
+                    groups.append(group)
+                group, free = (), counters
+            group += (event,)
             free -= event.counters
-        else:
-            groups.append((event,))
-            free = counters - event.counters
+        groups.append(group)
     return groups
 
 

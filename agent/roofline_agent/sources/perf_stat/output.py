@@ -33,23 +33,22 @@ def parse_line(line: str) -> Reading | None:
         seconds = float(fields[0])
     except ValueError:
         return None
-    socket = _SOCKET.match(fields[1]) if fields[1][:1] == "S" else None
-    if socket:
+    socket = ""
+    found = _SOCKET.match(fields[1]) if fields[1][:1] == "S" else None
+    if found:
+        socket = found.group(1)
         del fields[1:3]
-    return _reading(seconds, fields[1:], socket.group(1) if socket else "")
-
-
-def _reading(seconds: float, fields: list[str], socket: str) -> Reading | None:
-    if len(fields) < 5 or not fields[2]:
+    if len(fields) < 6 or not fields[3]:
         return None
+    _, text, unit, event, _, percent = fields[:6]
     value: float | None
     try:
-        value = float(fields[0])
-        running = float(fields[4].replace(",", ".")) / 100
+        value = float(text)
+        running = float(percent.replace(",", ".")) / 100
     except ValueError:
         # <not counted> and <not supported> print 100 % beside no value: the text decides.
         value, running = None, 0.0
-    return Reading(seconds, value, fields[1], plain(fields[2]), running, socket)
+    return Reading(seconds, value, unit, plain(event), running, socket)
 
 
 def plain(event: str) -> str:

@@ -30,7 +30,7 @@ def _status(proc: str, key: str) -> str:
 
 
 def privileged(proc: str) -> bool:
-    """Whether this process may count whatever the sysctl says (CAP_PERFMON or CAP_SYS_ADMIN)."""
+    """Whether this process may count whatever the sysctl is (CAP_PERFMON or CAP_SYS_ADMIN)."""
     mask = int(_status(proc, "CapEff") or "0", 16)
     return bool(mask & (1 << _PERFMON | 1 << _SYS_ADMIN))
 
@@ -38,10 +38,10 @@ def privileged(proc: str) -> bool:
 def refusal(proc: str, texts: Sequence[str], most: int) -> tuple[str, str] | None:
     """(reason, advice) where it is permission that is missing; None where it is not.
 
-    texts: what perf said. most: the highest perf_event_paranoid that allows this kind of counting.
+    texts: what perf printed. most: the highest perf_event_paranoid that allows this kind of counting.
     """
-    said = "\n".join(texts)
-    if wrong := _WRONG_KERNEL.search(said):
+    text = "\n".join(texts)
+    if wrong := _WRONG_KERNEL.search(text):
         return f"there is no perf for this kernel ({wrong.group(1)})", "install your kernel's perf package"
     level = paranoid(proc)
     if level is not None and level > most and not privileged(proc):
@@ -49,9 +49,9 @@ def refusal(proc: str, texts: Sequence[str], most: int) -> tuple[str, str] | Non
             f"kernel.perf_event_paranoid is {level}: {_WHO[most]}",
             f"sysctl kernel.perf_event_paranoid={most}, {CAPABLE}",
         )
-    if "Function not implemented" in said:
+    if "Function not implemented" in text:
         return "the kernel or its sandbox has no perf_event_open", "run the agent on the host itself"
-    if not _REFUSED.search(said):
+    if not _REFUSED.search(text):
         return None
     if _status(proc, "Seccomp") == "2":
         return (

@@ -26,7 +26,7 @@ PER_SOCKET = ("-a", "--per-socket")
 
 
 class Tried(NamedTuple):
-    """What perf said to a question. names: how it prints each event that counts, in the order asked."""
+    """perf's answer to a question. names: how it prints each event that counts, in the order asked."""
 
     names: tuple[str, ...]
     text: str
@@ -52,15 +52,16 @@ def tried(perf: str, options: tuple[str, ...], events: str, idle_counts: bool = 
 
     Raises OSError or subprocess.SubprocessError where perf cannot be run or does not answer.
     """
-    status, text = _answer([perf, "stat", *options, "-x", ";", "-e", events, "--", "true"])
+    status, text = _run([perf, "stat", *options, "-x", ";", "-e", events, "--", "true"])
     lines = printed(text) if status == 0 else []
-    counts = [name for value, name in lines if not _missing(value, idle_counts)]
+    missing = ("<not supported>",) if idle_counts else ("<not supported>", "<not counted>")
+    counts = [name for value, name in lines if value not in missing]
     names = tuple(dict.fromkeys(map(plain, counts)))
     return Tried(names, text, bool(lines) and len(counts) == len(lines), any(plain(n) != n for n in counts))
 
 
-def _answer(command: list[str]) -> tuple[int, str]:
-    """(exit status, what it said); whatever is called perf may print without end, or never."""
+def _run(command: list[str]) -> tuple[int, str]:
+    """(exit status, what it printed); whatever is called perf may print without end, or never."""
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -72,26 +73,22 @@ def _answer(command: list[str]) -> tuple[int, str]:
         late.start()
         try:
             assert child.stderr is not None
-            said = child.stderr.read(MOST_BYTES)
-            if len(said) == MOST_BYTES:
+            printed_bytes = child.stderr.read(MOST_BYTES)
+            if len(printed_bytes) == MOST_BYTES:
                 child.kill()
         finally:
             over = late.finished.is_set()
             late.cancel()
     if over:
         raise subprocess.TimeoutExpired(command[:2], PROBE_TIMEOUT_S)
-    text = said.decode(errors="replace")
-    if child.returncode < 0 and len(said) < MOST_BYTES:
+    text = printed_bytes.decode(errors="replace")
+    if child.returncode < 0 and len(printed_bytes) < MOST_BYTES:
         text = f"perf was ended by a signal ({signal.strsignal(-child.returncode)})\n{text}"
     return child.returncode, text
 
 
-def _missing(value: str, idle_counts: bool) -> bool:
-    return value == "<not supported>" or (value == "<not counted>" and not idle_counts)
-
-
 class Answers(NamedTuple):
-    """Of several events: which count, and what perf said of the others."""
+    """Of several events: which count, and what perf printed about the others."""
 
     counted: tuple[Counted, ...]
     texts: tuple[str, ...]
@@ -120,7 +117,7 @@ def ask(
 
 
 def groups_that_count(perf: str, events: Sequence[HardwareEvent], counters: int) -> list[Group]:
-    """Groups of which perf counts each: smaller ones where this CPU has fewer counters to give than said.
+    """Groups of which perf counts each: smaller ones where this CPU has fewer counters to give.
 
     A virtual machine may pass on only some, and the NMI watchdog keeps one. Raises as `tried` does.
     """

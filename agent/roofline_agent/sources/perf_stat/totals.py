@@ -13,13 +13,13 @@ from .probe import WITNESS, Counted
 CACHE_LINE = 64
 LLC_MISSES, LLC_BOUND = "llc_misses", "dram_bytes.llc_bound"
 
-# What perf prints already scaled, as sysfs tells it to: that is then the unit, whatever our file says.
+# What perf prints already scaled, as sysfs asks it to: that is then the unit, whatever the event file has.
 _UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 Values = tuple[int | float | None, ...]
 
 
-class Row(NamedTuple):
+class CounterRow(NamedTuple):
     time_ns: int
     instance: str
     values: Values
@@ -27,18 +27,18 @@ class Row(NamedTuple):
 
 def counter_set(name: str, counted: Sequence[Counted], scope: Scope = Scope.PROCESS) -> CounterSet:
     """The schema of these events: per metric its count, then its coverage; last what follows from them."""
-    metrics: dict[str, Metric] = {}
+    counts: dict[str, Metric] = {}
     for _, event in counted:
         provenance = Provenance.ESTIMATED if event.estimated else Provenance.MEASURED
-        metrics[event.metric] = Metric(event.metric, MetricKind.CUMULATIVE, event.unit, scope, provenance)
-    if LLC_MISSES in metrics:
-        metrics[LLC_BOUND] = Metric(LLC_BOUND, MetricKind.CUMULATIVE, "byte", scope, Provenance.ESTIMATED)
-    both = [part for metric in metrics.values() for part in (metric, _coverage(metric))]
-    return CounterSet(name, tuple(both))
-
-
-def _coverage(of: Metric) -> Metric:
-    return Metric(f"{of.name}.coverage", MetricKind.GAUGE, "1", of.scope, is_double=True, coverage_of=of.name)
+        counts[event.metric] = Metric(event.metric, MetricKind.CUMULATIVE, event.unit, scope, provenance)
+    if LLC_MISSES in counts:
+        counts[LLC_BOUND] = Metric(LLC_BOUND, MetricKind.CUMULATIVE, "byte", scope, Provenance.ESTIMATED)
+    metrics = []
+    for count in counts.values():
+        share = f"{count.name}.coverage"
+        metrics.append(count)
+        metrics.append(Metric(share, MetricKind.GAUGE, "1", scope, is_double=True, coverage_of=count.name))
+    return CounterSet(name, tuple(metrics))
 
 
 class Totals:
@@ -55,12 +55,14 @@ class Totals:
         self._hybrid = hybrid
         self._sums: dict[str, dict[str, float]] = {}  # by instance
 
-    def begun(self, time_ns: int, interval: Interval) -> list[Row]:
+    def begun(self, time_ns: int, interval: Interval) -> list[CounterRow]:
         """Where counting starts, by its first interval: from 0; or anew, behind a gap that nobody counted."""
         rows = []
         for instance in _by_instance(interval.readings):
             coverage = 0.0 if instance in self._sums else None
-            rows.append(Row(time_ns, instance, self._row(self._sums.setdefault(instance, {}), coverage)))
+            rows.append(
+                CounterRow(time_ns, instance, self._row(self._sums.setdefault(instance, {}), coverage))
+            )
         return rows
 
     def _row(self, sums: Mapping[str, float], coverage: float | None) -> Values:
@@ -69,36 +71,36 @@ class Totals:
             values += (round(sums.get(metric, 0.0)), coverage)
         return self._with_bound(values)
 
-    def add(self, interval: Interval) -> list[Row]:
+    def add(self, interval: Interval) -> list[CounterRow]:
         """A row for each socket in it; counts of a metric that perf missed are absent and add nothing."""
-        return [
-            Row(interval.time_ns, instance, self._added(self._sums.setdefault(instance, {}), readings))
-            for instance, readings in _by_instance(interval.readings).items()
-        ]
+        rows = []
+        for instance, readings in _by_instance(interval.readings).items():
+            sums = self._sums.setdefault(instance, {})
+            if WITNESS in readings and not readings[WITNESS].value:
+                values = self._row(sums, None)  # it did not run: nothing to count is no count missed
+            else:
+                values = self._added(sums, readings)
+            rows.append(CounterRow(interval.time_ns, instance, values))
+        return rows
 
     def _added(self, sums: dict[str, float], readings: Mapping[str, Reading]) -> Values:
-        if WITNESS in readings and not readings[WITNESS].value:
-            return self._row(sums, None)  # it did not run: nothing to count is no count missed
+        """The row of the sums, once these readings are added to them."""
         values: list[int | float | None] = []
         for metric, feeds in self._feeds.items():
-            amount, running = self._of(feeds, readings)
-            if amount is not None:
-                sums[metric] = sums.get(metric, 0.0) + amount
-                amount = round(sums[metric])
-            values += (amount, running)
+            amounts, shares = [], []
+            for one in feeds:
+                reading = readings.get(one.name)
+                if reading is not None and reading.value is not None:
+                    amounts.append(reading.value * _UNITS.get(reading.unit, one.event.factor))
+                    shares.append(reading.running)
+            complete = len(amounts) == len(feeds) or self._hybrid
+            if not amounts or not complete:
+                values += (None, 0.0)
+                continue
+            sums[metric] = sums.get(metric, 0.0) + sum(amounts)
+            coverage = min(1.0, sum(shares)) if self._hybrid else min(shares)
+            values += (round(sums[metric]), coverage)
         return self._with_bound(values)
-
-    def _of(self, feeds: Sequence[Counted], readings: Mapping[str, Reading]) -> tuple[float | None, float]:
-        found = [(readings.get(one.name), one) for one in feeds]
-        amounts = [
-            (_amount(reading.value, reading.unit, one), reading.running)
-            for reading, one in found
-            if reading is not None and reading.value is not None
-        ]
-        if not amounts or (len(amounts) < len(feeds) and not self._hybrid):
-            return None, 0.0
-        shares = [running for _, running in amounts]
-        return sum(a for a, _ in amounts), min(1.0, sum(shares)) if self._hybrid else min(shares)
 
     def _with_bound(self, values: list[int | float | None]) -> Values:
         if LLC_MISSES in self._feeds:
@@ -108,19 +110,17 @@ class Totals:
         return tuple(values)
 
 
-def _amount(value: float, unit: str, one: Counted) -> float:
-    return value * _UNITS.get(unit, one.event.factor)
-
-
 def _by_instance(readings: Iterable[Reading]) -> dict[str, dict[str, Reading]]:
+    """Readings by socket and event; several of one event are added up, and absent where one of them is."""
     found: dict[str, dict[str, Reading]] = {}
     for reading in readings:
-        of = found.setdefault(f"socket {reading.socket}" if reading.socket else "", {})
-        of[reading.event] = _both(of[reading.event], reading) if reading.event in of else reading
+        events = found.setdefault(f"socket {reading.socket}" if reading.socket else "", {})
+        other = events.get(reading.event)
+        if other is not None:
+            if other.value is None or reading.value is None:
+                reading = other._replace(value=None, running=0.0)
+            else:
+                total, running = other.value + reading.value, min(other.running, reading.running)
+                reading = other._replace(value=total, running=running)
+        events[reading.event] = reading
     return found
-
-
-def _both(one: Reading, other: Reading) -> Reading:
-    if one.value is None or other.value is None:
-        return one._replace(value=None, running=0.0)
-    return one._replace(value=one.value + other.value, running=min(one.running, other.running))

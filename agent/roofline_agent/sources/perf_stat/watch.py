@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from .child import Interval, PerfProcess
-from .totals import Row, Totals
+from .totals import CounterRow, Totals
 
 _FIRST_PAUSE_NS = 1_000_000_000
 _LONGEST_PAUSE_NS = 60_000_000_000
@@ -28,36 +28,34 @@ class Watch:
         self._started_ns = 0
         self.complaint = ""  # why perf ended; whoever reads it clears it
 
-    def take(self, interval_ms: int) -> list[Row]:
+    def take(self, interval_ms: int) -> list[CounterRow]:
         """Rows since the last call. Starts perf where none runs and its pause is over."""
-        if self._child is None:
-            self._start(interval_ms)
+        if self._child is None and time.monotonic_ns() >= self._not_before_ns:
+            try:
+                self._child = PerfProcess(self._command(interval_ms), self._lines)
+            except OSError as error:
+                self._pause(f"perf cannot be started: {error.strerror or error}")
+            self._begun = False
+            self._started_ns = time.monotonic_ns()
         child = self._child
         if child is None:
             return []
+
         ended = child.returncode is not None  # asked before its last lines are read
         rows = self._rows(child, child.take())
         if ended:
-            rows += self._lost(child)
-        elif self._is_silent(interval_ms):
-            self.complaint = self.complaint or "perf runs, but has printed no interval yet"
+            rows += self.end()
+            code = child.returncode or 0
+            complaint = f"perf ended ({'signal' if code < 0 else 'status'} {abs(code)})"
+            text = " ".join(child.complaint.split())[:300]
+            self._pause(f"{complaint}: {text}" if text else complaint)
+        elif not self._begun:
+            silent_ns = time.monotonic_ns() - self._started_ns
+            if silent_ns > SILENT_NS + 3_000_000 * interval_ms:
+                self.complaint = self.complaint or "perf runs, but has printed no interval yet"
         return rows
 
-    def _is_silent(self, interval_ms: int) -> bool:
-        waited_ns = time.monotonic_ns() - self._started_ns
-        return not self._begun and waited_ns > SILENT_NS + 3_000_000 * interval_ms
-
-    def _start(self, interval_ms: int) -> None:
-        if time.monotonic_ns() < self._not_before_ns:
-            return
-        try:
-            self._child = PerfProcess(self._command(interval_ms), self._lines)
-        except OSError as error:
-            self._rest(f"perf cannot be started: {error.strerror or error}")
-        self._begun = False
-        self._started_ns = time.monotonic_ns()
-
-    def _rows(self, child: PerfProcess, intervals: Sequence[Interval]) -> list[Row]:
+    def _rows(self, child: PerfProcess, intervals: Sequence[Interval]) -> list[CounterRow]:
         rows = []
         for interval in intervals:
             if not self._begun and child.anchor_ns is not None:
@@ -67,23 +65,12 @@ class Watch:
             rows += self._totals.add(interval)
         return rows
 
-    def _lost(self, child: PerfProcess) -> list[Row]:
-        rows = self.end()
-        self._rest(_said(child))
-        return rows
-
-    def _rest(self, complaint: str) -> None:
+    def _pause(self, complaint: str) -> None:
         self.complaint = complaint
         self._not_before_ns = time.monotonic_ns() + self._pause_ns
         self._pause_ns = min(_LONGEST_PAUSE_NS, 2 * self._pause_ns)
 
-    def end(self) -> list[Row]:
-        """Stop perf; what it had still to say."""
+    def end(self) -> list[CounterRow]:
+        """Stop perf; its last rows."""
         child, self._child = self._child, None
         return self._rows(child, child.end()) if child else []
-
-
-def _said(child: PerfProcess) -> str:
-    code = child.returncode or 0
-    words = " ".join(child.complaint.split())[:300]
-    return f"perf ended ({'signal' if code < 0 else 'status'} {abs(code)}){': ' if words else ''}{words}"
