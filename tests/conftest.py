@@ -4,11 +4,36 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
 
-# A busy machine is no fault of the code: no test is timed.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+from tests import recordings
+
+# A busy machine is no fault of the code: no example is timed. `make test` tries few examples of each
+# law and `make test-slow` many.
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("ROOFLINE_EXAMPLES", "quick"))
 
 # Hundreds of processes are started: else each of them would compile our sources anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    try:
+        recordings.corpus_folder(os.environ.get("ROOFLINE_CORPUS"))
+    except FileNotFoundError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if recordings.CORPUS is None:
+        return "corpus: absent, so its tests are left out (ROOFLINE_CORPUS=required makes that an error)"
+    return f"corpus: {len(recordings.corpus_files())} recorded files in {recordings.CORPUS}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without the corpus its tests are no skips that somebody would have to look into."""
+    if recordings.CORPUS is None:
+        config.hook.pytest_deselected(items=[one for one in items if one.get_closest_marker("corpus")])
+        items[:] = [one for one in items if not one.get_closest_marker("corpus")]

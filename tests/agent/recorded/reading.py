@@ -39,10 +39,10 @@ def said(found: Collector, words: str) -> bool:
 
 
 def numbers_in(text: str) -> set[float]:
-    """Every number that can be made out in a text; a comma may group digits or part numbers."""
+    """Every number that can be made out in a text; a comma or a point may group digits or part them."""
     found = set()
     for word in re.findall(r"[\d.,eE+-]+", text):
-        parts = [word.replace(",", ""), *word.split(",")]
+        parts = [word.replace(",", ""), *word.split(","), word.replace(".", "").replace(",", ".")]
         found |= {
             float(one) for part in parts for one in re.findall(r"\d*\.?\d+(?:[eE][+-]?\d+)?|\d+\.?", part)
         }

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,8 @@ from roofline_agent.recorded.dcgm.fields import field
 from roofline_agent.recorded.dcgm.reader import blank
 from roofline_agent.recorded.recording import Counter
 
-from .oracles import CORPUS, corpus
-from .traces import format_of, found_in, read, warned
+from .traces import format_of, found_in, warned
 
-FILES = sorted(path.name for path in (CORPUS / "dcgm").glob("*")) if CORPUS.exists() else []
 GPU = 'gpu="0",UUID="GPU-1",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="node1"'
 
 
@@ -26,23 +23,6 @@ def found(content: str) -> Collector:
 def only(content: str) -> Counter:
     (one,) = found(content).counters
     return one
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_every_sample_of_a_corpus_file_is_a_counter(file: str) -> None:
-    path = corpus(f"dcgm/{file}")
-    lines = [line for line in Path(path).read_text().splitlines() if line.startswith("DCGM_FI_")]
-    got = read(path)
-    assert got.tool == "dcgm-exporter"
-    assert [one.event for one in got.counters] == [line.partition("{")[0] for line in lines]
-    sentinel = [line.endswith(" 9223372036854775794") for line in lines]
-    assert [one.value is None for one in got.counters] == sentinel
-
-
-def test_corpus_gpu_and_its_parts_stand_side_by_side() -> None:
-    got = read(corpus("dcgm/a100_mig.prom"))
-    tensor = {one.scope: one.value for one in got.counters if one.metric == "gpu.tensor_active"}
-    assert tensor == {"gpu 0": 0.92926, "gpu 0 instance 13": 0.930433}
 
 
 @pytest.mark.parametrize(

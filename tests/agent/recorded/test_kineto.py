@@ -14,10 +14,7 @@ from roofline_agent.recorded.traces import kineto, operators
 from roofline_agent.recorded.traces.collectives import message_bytes
 from roofline_agent.recorded.traces.cupti import measured
 
-from .oracles import CORPUS, Oracle, corpus, meets, oracles
-from .traces import format_of, found_in, in_corpus, phases, read, trace, warned, whole
-
-FILES = sorted(path.name for path in (CORPUS / "kineto").glob("*")) if CORPUS.exists() else []
+from .traces import format_of, found_in, phases, read, trace, warned, whole
 
 
 def found(events: list[dict[str, Any]], keep_launches: bool = False, **values: Any) -> Collector:
@@ -34,42 +31,6 @@ def operator(name: str, at_us: float, duration_us: float, tid: int = 1, **args: 
 
 def by_name(got: Collector) -> dict[str, Kernel]:
     return {one.name: one for one in got.kernels}
-
-
-def value(quantity: str, got: Collector) -> float | None:
-    """An oracle's quantity, in its unit; fails on one that nobody mapped."""
-    nccl = [one for one in got.kernels if "nccl" in one.name.lower()]
-    summed = [one for one in got.phases if one.name.startswith("nccl ")]
-    assert sum(one.count for one in summed) == sum(one.launches for one in nccl)
-    if quantity == "NCCL kernels":
-        return sum(one.launches for one in nccl)
-    if quantity == "Σ NCCL kernel":
-        return sum(one.time_s or 0 for one in nccl) * 1e6
-    raise KeyError(quantity)
-
-
-@pytest.mark.parametrize("oracle", oracles("kineto"), ids=str)
-def test_corpus(oracle: Oracle) -> None:
-    assert meets(oracle, value(oracle.quantity, in_corpus(oracle.file)))
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_every_corpus_file_gives_its_kernels(file: str) -> None:
-    """Against a plain reading of the whole file, which is small here."""
-    path = corpus(f"kineto/{file}")
-    events = json.loads(gzip.decompress(Path(path).read_bytes()))["traceEvents"]
-    on_gpu = [e for e in events if e.get("cat") == "kernel" and e["ph"] == "X"]
-    got = read(path)
-    assert got.tool == "pytorch profiler"
-    assert got.facts["events"] == len(events)
-    assert got.facts.get("gpu_kernels", 0) == len(on_gpu)
-    if on_gpu:
-        assert sum(one.launches for one in got.kernels) == len(on_gpu)
-        assert sum(one.time_s or 0 for one in got.kernels) == pytest.approx(
-            sum(e["dur"] for e in on_gpu) / 1e6
-        )
-    steps = [e for e in events if e.get("cat") == "user_annotation" and "ProfilerStep#" in e["name"]]
-    assert len(got.steps) == len(steps)
 
 
 def test_kernels_are_summed_by_name() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,10 +11,8 @@ from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.likwid import reader as likwid
 from roofline_agent.recorded.likwid.metrics import event, metric
-from roofline_agent.recorded.text import Text
 
-from .oracles import CORPUS, Oracle, corpus, meets, oracles
-from .reading import numbers_in, read_file, read_text, said
+from .reading import numbers_in, read_text, said
 
 
 def read(content: str, companions: tuple[str, ...] = ()) -> Collector:
@@ -27,92 +24,6 @@ def values(found: Collector, name: str) -> list[float | None]:
 
 
 # --- the recorded files and their numbers
-
-
-def answer(found: Collector, quantity: str) -> float | None:
-    named = bool(values(found, "dram_read_bytes"))
-    match quantity:
-        case "rows":
-            return float(found.facts["rows"])
-        case "Σ read volume":
-            return (
-                sum(v or 0 for v in values(found, "dram_read_bytes")) / 1e9
-                if named
-                else column(found, 10, sum)
-            )
-        case "Σ write volume":
-            return (
-                sum(v or 0 for v in values(found, "dram_write_bytes")) / 1e9
-                if named
-                else column(found, 12, sum)
-            )
-        case "max bandwidth":
-            rates = [v or 0 for v in values(found, "dram_bytes_per_s")]
-            return max(rates) / 1e6 if named else column(found, 13, max)
-    pytest.fail(f"no such quantity: {quantity}")
-
-
-def column(found: Collector, number: int, put_together) -> float:  # type: ignore[no-untyped-def]
-    return float(put_together(v or 0 for v in values(found, f"column {number}")))
-
-
-@pytest.mark.parametrize("with_header", [True, False])
-@pytest.mark.parametrize("oracle", oracles("likwid"), ids=str)
-def test_recorded_file_gives_its_number(oracle: Oracle, with_header: bool) -> None:
-    path = corpus(oracle.file)
-    beside = Path(path).with_suffix(".out")
-    found = read_file(likwid.read, path, (beside.read_text(),) if with_header else ())
-    assert meets(oracle, answer(found, oracle.quantity))
-    assert said(found, "no header") != with_header
-
-
-@pytest.mark.parametrize("path", sorted(CORPUS.glob("likwid/*")), ids=lambda p: p.name)
-def test_recorded_files_are_told_from_program_output(path: Path) -> None:
-    with path.open("rb") as stream:
-        sure = likwid.sniff(Text(str(path), stream).head)
-    if "app_stdout" in path.name:
-        assert sure == 0
-    else:
-        assert sure >= 75
-        found = read_file(likwid.read, str(path))
-        assert len(found.counters) or found.warnings
-
-
-@pytest.mark.parametrize(
-    "path", [p for p in sorted(CORPUS.glob("*/*")) if p.parent.name != "likwid"], ids=lambda p: p.name
-)
-def test_other_tools_files_are_not_likwids(path: Path) -> None:
-    with contextlib.suppress(RecordedError), path.open("rb") as stream:
-        assert likwid.sniff(Text(str(path), stream).head) == 0
-
-
-def test_columns_of_ranks_are_kept_and_their_sum_is_not_added() -> None:
-    found = read_file(likwid.read, corpus("likwid/clx_l3_perfctr_table.txt"))
-    instructions = [c for c in found.counters if c.event == "INSTR_RETIRED_ANY"]
-    assert len(instructions) == 48
-    assert sum(c.value or 0 for c in instructions) == 29556337600  # the Sum column, which is not taken
-    assert instructions[1].scope == "region reg, host sonata, rank 1, hwthread 25"
-    assert found.run is not None
-    assert found.run.time_s == 0.3975
-
-
-def test_old_time_line_goes_metric_by_metric_over_its_cores() -> None:
-    found = read_file(likwid.read, corpus("likwid/snb_nas_bt_timeline_oldformat.log"))
-    assert found.facts["rows"] == 334
-    assert len(found.counters) == 334 * 7 * 32
-    clocks = [c for c in found.counters if c.event == "column 7"]
-    assert clocks[0].value == pytest.approx(2406.0595569703)
-    assert clocks[0].scope == "hwthread 0"
-    assert clocks[1].scope == "hwthread 2"
-
-
-def test_zeros_of_a_refused_memory_controller_are_no_values() -> None:
-    path = corpus("likwid/hsw_ep_mem_parallel.err")
-    found = read_file(likwid.read, path, (Path(path).with_suffix(".out").read_text(),))
-    assert set(values(found, "dram_bytes")) == {None}
-    assert said(found, "several processes")
-    assert found.run is not None
-    assert dict(found.run.bytes) == {}
 
 
 # --- tables
@@ -432,7 +343,7 @@ def test_header_without_rows_says_where_they_are() -> None:
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=300)
 GOOD = TABLE + CSV + HEADER + "1 3 2 1.0 1.0 1.0 2 3 0.5 0\n1 3 2 2.0 1.0 1.0 4 5 0.25 0\n"
-quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cc", "Cs"])).map(lambda text: "a program says " + text)

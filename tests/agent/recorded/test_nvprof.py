@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.recorded.ncu.flops import NOT_COUNTED
 from roofline_agent.recorded.nvprof import reader as nvprof
-from roofline_agent.recorded.text import Text, open_binary
 
-from .gpu_pages import Found, read_file
+from .gpu_pages import Found
 from .gpu_pages import read_text as read_any
-from .oracles import CORPUS, corpus
 
 METRICS = '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"'
 EVENTS = '"Device","Kernel","Invocations","Event Name","Min","Max","Avg","Total"'
@@ -28,37 +26,6 @@ def read_text(content: str) -> Found:
 
 def metric(name: str, value: str, kernel: str = "k(int, float*)", invocations: int = 3) -> str:
     return f'"Tesla P100 (1)","{kernel}",{invocations},"{name}","What it is",{value},{value},{value}'
-
-
-FILES = sorted(path.name for path in (CORPUS / "nvprof").glob("*")) if CORPUS.exists() else []
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_recorded_files_are_recognised_and_read(name: str) -> None:
-    path = corpus(f"nvprof/{name}")
-    with open_binary(path) as stream:
-        assert nvprof.sniff(Text(path, stream).head) > 90
-    found = read_file(path)
-    assert found.kernels
-    assert not found.warnings
-
-
-def test_recorded_means_are_multiplied_by_the_invocations() -> None:
-    found = read_file(corpus("nvprof/nvprof_k20c_stencil_metrics.csv"))
-    [one] = found.kernels
-    assert (one.launches, one.flops, one.precision) == (3, 3 * 3611549214, "f32")
-    assert (one.time_s, dict(one.bytes)) == (None, {})
-    stalls = next(c for c in found.counters if c.event == "stall_sync")
-    assert (stalls.value, stalls.unit, stalls.printed) == (pytest.approx(0.15575569), "1", 15.575569)
-
-
-def test_recorded_table_for_people_is_read() -> None:
-    found = read_file(corpus("nvprof/nvprof_gtx1070_metrics_human.txt"))
-    assert (found.kernels[0].name, found.kernels[0].launches) == ("GOL(int, int*, int*)", 2)
-    assert found.facts["device"] == "GeForce GTX 1070"
-    rate = found.counters[0]
-    assert (rate.event, rate.unit) == ("dram_read_throughput", "byte/s")
-    assert rate.value == pytest.approx(64.923 * 2**30)
 
 
 def test_what_the_driver_moved_by_itself_is_a_phase_or_where_it_has_no_time_a_counter() -> None:

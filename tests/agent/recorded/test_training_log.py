@@ -10,10 +10,7 @@ from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.errors import NotText
 from roofline_agent.recorded.training import reader as training_log
 
-from .oracles import CORPUS, Oracle, corpus, meets, oracles
-from .traces import as_text, format_of, found_in, in_corpus, read, warned
-
-FILES = sorted(path.name for path in (CORPUS / "tf_cnn").glob("*")) if CORPUS.exists() else []
+from .traces import as_text, format_of, found_in, warned
 
 
 def found(content: str) -> Collector:
@@ -45,37 +42,6 @@ def header(ranks: int = 1, gpus: int = 1, variables: str = "replicated") -> str:
     names = [f"'horovod/gpu:{rank}'" if ranks > 1 else f"'/gpu:{rank}'" for rank in range(max(ranks, gpus))]
     whole = 64 * max(ranks, gpus)
     return HEADER.format(whole=whole, device=64, devices=f"[{', '.join(names)}]", variables=variables)
-
-
-def value(quantity: str, got: Collector) -> float | None:
-    """An oracle's quantity; fails on one that nobody mapped."""
-    assert got.throughput is not None
-    steps = list(got.steps)
-    return (
-        {
-            "step lines": got.throughput.step_lines,
-            "last step line images/sec": got.throughput.last_examples_per_s,
-            "total images/sec": got.throughput.examples_per_s,
-        }[quantity]
-        if len(steps) == got.throughput.step_lines
-        else None
-    )
-
-
-@pytest.mark.parametrize("oracle", oracles("tf_cnn"), ids=str)
-def test_corpus(oracle: Oracle) -> None:
-    assert meets(oracle, value(oracle.quantity, in_corpus(oracle.file)))
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_every_corpus_log_is_read_whole(file: str) -> None:
-    got = read(corpus(f"tf_cnn/{file}"))
-    assert got.tool == "tf_cnn_benchmarks"
-    assert got.throughput is not None and got.throughput.speaks_for == "all ranks"
-    assert got.warnings == []
-    assert {"model", "devices", "variable_update", "batch_size_global", "batch_size_per_device"} <= set(
-        got.facts
-    )
 
 
 def test_log_of_one_process() -> None:

@@ -16,8 +16,6 @@ from roofline_agent.recorded.reader import read
 from roofline_agent.recorded.recording import Kernel, Launch
 from roofline_agent.recorded.text import Text
 
-from .oracles import CORPUS, Oracle, corpus, meets, oracles
-
 DATA = Path(__file__).parents[2] / "data" / "onednn"
 PROBE_FLOPS = 1_969_471_488  # of one step, counted by hand from the network's shapes
 
@@ -86,29 +84,6 @@ def warnings(found: Found) -> list[tuple[str, int]]:
 
 
 # Recorded files
-
-
-@pytest.mark.parametrize("oracle", oracles("onednn"), ids=str)
-def test_stated_rates(oracle: Oracle) -> None:
-    operation = {"conv": "convolution", "matmul": "matmul"}[oracle.quantity.partition(" ")[0]]
-    kernels = [one for one in read_file(corpus(oracle.file)).kernels if one.name.startswith(operation)]
-    assert len(kernels) == 1
-    rate = kernels[0].flops_per_s
-    assert rate is not None
-    assert meets(oracle, rate / 1e9)
-
-
-@pytest.mark.parametrize("path", sorted((CORPUS / "onednn").glob("*")), ids=lambda path: path.name)
-def test_every_file_of_others_gives_something(path: Path) -> None:
-    found = read_file(path)
-    assert found.tool == "onednn"
-    assert found.kernels or any("no whole line of an executed" in w.text for w in found.warnings)
-
-
-def test_a_log_that_ends_inside_a_creation_says_so() -> None:
-    found = read_file(corpus("onednn/dnnl_v1.7.0_dlprof_create_exec.log"))
-    assert warnings(found) == [("the file ends inside this line; it is left out", 15)]
-    assert (found.version, found.facts["creates"]) == ("1.7.0", 6)
 
 
 @pytest.mark.parametrize("log", ["tf2121", "tf2151", "tf221", "mkl_torch"])

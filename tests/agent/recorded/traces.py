@@ -13,8 +13,6 @@ from roofline_agent.recorded.collect import Collector
 from roofline_agent.recorded.formats import recognise
 from roofline_agent.recorded.text import Text
 
-from .oracles import corpus
-
 Read = Callable[[Text, Collector], None]
 
 
@@ -36,9 +34,9 @@ def read(path: str) -> Collector:
 
 
 @cache
-def in_corpus(file: str) -> Collector:
-    """What is found in a corpus file, read once for all of its numbers."""
-    return read(corpus(file))
+def read_once(path: str) -> Collector:
+    """The same, once for all of the numbers that are asked of a file."""
+    return read(path)
 
 
 def _into_memory(found: Collector) -> None:

@@ -12,7 +12,7 @@ from roofline_agent.records import MetricKind, Sample, SourceSettings
 from roofline_agent.sources import SOURCES, dcgm
 from roofline_agent.sources.dcgm import METRICS, DcgmSource
 
-from tests.agent.recorded.oracles import corpus
+from tests.recordings import corpus
 
 TEXT = """# HELP DCGM_FI_DEV_SM_CLOCK SM clock frequency (in MHz).
 # TYPE DCGM_FI_DEV_SM_CLOCK gauge
@@ -188,6 +188,7 @@ def test_what_is_no_http_is_an_error_of_the_source(monkeypatch: pytest.MonkeyPat
         thread.join()
 
 
+@pytest.mark.corpus
 def test_recorded_scrape_of_a_gpu_in_parts(exporter: Exporter) -> None:
     with open(corpus("dcgm/a100_mig.prom"), "rb") as file:
         exporter.body = file.read()

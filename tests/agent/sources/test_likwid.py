@@ -16,8 +16,8 @@ from roofline_agent.records import Rank, Sample, Scope, SourceSettings, SourceSt
 from roofline_agent.sources.likwid import LikwidSource, first_cpus, why_not
 from roofline_agent.sources.likwid_timeline import Interval, RunningTimeline, VolumeReader
 
-from tests.agent.recorded.oracles import corpus, meets, oracles
 from tests.fakes import wait_for
+from tests.recordings import corpus, meets, oracles
 
 from .fake_tools import counting_perf, intel, proc_tree, script, sys_tree
 
@@ -153,6 +153,7 @@ def test_sum_of_both_directions_is_taken_only_where_they_are_not_told_apart() ->
     assert metrics() == []
 
 
+@pytest.mark.corpus
 def test_recorded_timeline() -> None:
     reader = VolumeReader()
     assert read_all(reader, Path(corpus("likwid/zen2_mem_timeline.out")).read_text()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from roofline_agent.sources.perf_stat.output import Reading, parse_line, plain, printed
 
-from tests.agent.recorded.oracles import corpus, meets, oracles
+from tests.recordings import corpus, meets, oracles
 
 
 def test_interval_line() -> None:
@@ -93,6 +93,7 @@ event syntax error: 'foo'
     assert printed("perf: command not found; sorry; a; b; c; d") == []
 
 
+@pytest.mark.corpus
 def test_recorded_traffic_of_two_sockets() -> None:
     """48 memory-controller rows of a real two-socket node, with commas and without times."""
     rows = [
@@ -111,6 +112,7 @@ def test_recorded_traffic_of_two_sockets() -> None:
         assert meets(oracle, sum(r.value or 0.0 for r in known if r.socket == socket))
 
 
+@pytest.mark.corpus
 def test_recorded_multiplexed_intervals() -> None:
     lines = Path(corpus("perf/cpubops_interval_cgroup_x.csv")).read_text().splitlines()
     fields = [line.split(",") for line in lines]

@@ -14,6 +14,7 @@ _KERNEL = re.compile(
     r"(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?"
 )
 _SECTION = re.compile(r"Section: ")
+_RULE = re.compile(r"(-+) (-+) -+")
 _METRIC = re.compile(r"(?P<name>\S+(?: \S+)*)\s{2,}(?:(?P<unit>\S+)\s+)?(?P<value>\S+)")
 
 
@@ -26,6 +27,7 @@ class NcuTextTables:
         self._line = 0
         self._in_section = False
         self._metrics: dict[str, list[MetricCell]] = {}
+        self._widths = (0, 0)  # of the columns of names and units, as the rule over a table draws them
 
     def line(self, text: str, number: int) -> None:
         text = text.strip() if len(text) <= MAX_LINE else ""
@@ -35,11 +37,27 @@ class NcuTextTables:
             self._kernel, self._line = kernel, number
         elif _SECTION.match(text):
             self._in_section = True
-        elif self._kernel and self._in_section and not text.startswith("-"):
-            metric = _METRIC.fullmatch(text)
-            if metric and metric["name"] != "Metric Name":
-                cell = MetricCell(metric["value"], metric["unit"] or "")
-                self._metrics.setdefault(metric["name"], []).append(cell)
+        elif rule := _RULE.fullmatch(text):
+            self._widths = (len(rule[1]), len(rule[2]))
+        elif self._kernel and self._in_section and not text.startswith(("-", "Metric Name ")):
+            row = self._row(text)
+            if row:
+                name, unit, value = row
+                self._metrics.setdefault(name, []).append(MetricCell(value, unit))
+
+    def _row(self, text: str) -> tuple[str, str, str] | None:
+        """Name, unit and value of a row.
+
+        Where the longest name meets the longest unit one blank stands between them ("Memory Throughput
+        Gbyte/second"): only the rule over the table tells them apart.
+        """
+        names, units = self._widths
+        name, unit, value = text[:names], text[names + 1 : names + 1 + units], text[names + 2 + units :]
+        in_columns = text[names : names + 1] == text[names + 1 + units : names + 2 + units] == " "
+        if names and in_columns and name.strip() and " " not in unit.strip() and len(value.split()) == 1:
+            return name.strip(), unit.strip(), value.strip()
+        metric = _METRIC.fullmatch(text)
+        return (metric["name"], metric["unit"] or "", metric["value"]) if metric else None
 
     def end(self) -> None:
         """The launch so far, if there is one, is complete."""

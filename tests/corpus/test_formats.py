@@ -1,0 +1,32 @@
+"""Each file of the corpus is told by its content, and by nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from roofline_agent.recorded.formats import FORMATS as READERS
+from roofline_agent.recorded.formats import Format
+from roofline_agent.recorded.text import Text, open_binary
+
+from tests.recordings import FORMATS, corpus_files
+
+pytestmark = pytest.mark.corpus
+
+FOLDERS = FORMATS | {"tf_cnn": "training log"}
+
+
+def format_of(path: Path) -> str:
+    """What a file is; "" for a program's own output and for what others made of a recording."""
+    if "stream" in path.name and "stdout" in path.name:
+        return "stream"
+    return "" if "app_stdout" in path.name or "published" in path.name else FOLDERS[path.parent.name]
+
+
+@pytest.mark.parametrize("path", corpus_files(), ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("tool", READERS, ids=lambda one: one.name)
+def test_file_is_claimed_by_its_own_format_alone(path: Path, tool: Format) -> None:
+    with open_binary(str(path)) as stream:
+        sure = tool.sniff(Text(path.name, stream).head)
+    assert (sure > 0) == (format_of(path) == tool.name)
+    assert sure == 0 or sure >= 60

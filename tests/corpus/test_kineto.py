@@ -1,0 +1,50 @@
+"""Traces of PyTorch's profiler: the numbers of the corpus."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from roofline_agent.recorded.collect import Collector
+
+from tests.agent.recorded.traces import read, read_once
+from tests.recordings import Oracle, corpus, corpus_files, meets, oracles
+
+pytestmark = pytest.mark.corpus
+
+
+def value(quantity: str, got: Collector) -> float | None:
+    """An oracle's quantity, in its unit; fails on one that nobody mapped."""
+    nccl = [one for one in got.kernels if "nccl" in one.name.lower()]
+    summed = [one for one in got.phases if one.name.startswith("nccl ")]
+    assert sum(one.count for one in summed) == sum(one.launches for one in nccl)
+    if quantity == "NCCL kernels":
+        return sum(one.launches for one in nccl)
+    if quantity == "Σ NCCL kernel":
+        return sum(one.time_s or 0 for one in nccl) * 1e6
+    raise KeyError(quantity)
+
+
+@pytest.mark.parametrize("oracle", oracles("kineto"), ids=str)
+def test_file_gives_its_number(oracle: Oracle) -> None:
+    assert meets(oracle, value(oracle.quantity, read_once(corpus(oracle.file))))
+
+
+@pytest.mark.parametrize("path", corpus_files("kineto"), ids=lambda path: path.name)
+def test_every_file_gives_its_kernels(path: Path) -> None:
+    """Against a plain reading of the whole file, which is small here."""
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    on_gpu = [e for e in events if e.get("cat") == "kernel" and e["ph"] == "X"]
+    got = read(str(path))
+    assert got.tool == "pytorch profiler"
+    assert got.facts["events"] == len(events)
+    assert got.facts.get("gpu_kernels", 0) == len(on_gpu)
+    if on_gpu:
+        assert sum(one.launches for one in got.kernels) == len(on_gpu)
+        assert sum(one.time_s or 0 for one in got.kernels) == pytest.approx(
+            sum(e["dur"] for e in on_gpu) / 1e6
+        )
+    steps = [e for e in events if e.get("cat") == "user_annotation" and "ProfilerStep#" in e["name"]]
+    assert len(got.steps) == len(steps)
