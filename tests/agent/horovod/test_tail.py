@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_agent.horovod.tail import MAX_TORN, TailParser
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "horovod_mpi_torch_2ranks.json.gz"
+RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "horovod" / "mpi_torch_2ranks.json.gz"
 CONTENT = gzip.decompress(RECORDED.read_bytes())
 EVENTS = json.loads(CONTENT)
 

@@ -52,7 +52,7 @@ def test_perf_counts_each_event_in_every_form(options: tuple[str, ...], tmp_path
     assert named["task-clock"].unit == "s"
     assert (named["page-faults"].value or 0) > 10
     human = not any(option.startswith(("-x", "-j")) for option in options)
-    assert (found.duration_s is not None and found.duration_s >= 0.05) == human
+    assert (found.duration_s is not None) == human
     assert found.facts.get("runs") == (3 if human and "-r" in options else None)
 
 
