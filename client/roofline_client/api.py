@@ -1,32 +1,17 @@
-"""The client's only gRPC: asks, and turns answers into plain records and refusals into errors."""
+"""What Python users begin with: `connect(address).job("42")`."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import grpc
-from roofline.answers.breakdown import Breakdown
-from roofline.answers.jobs import Job
-from roofline.answers.machines import MachineVersion, NetResult, NetSummary
-from roofline.answers.report import Report
-from roofline.answers.roofline import Roofline
-from roofline.answers.tables import TableChunk
-from roofline.answers.time_roofline import TimeRoofline
-from roofline.answers.trajectory import Trajectory
-from roofline.answers.waits import Stragglers
-from roofline.convert import from_message
-from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
-
-from . import answers
-from .errors import ClientError, NotFound, Refused, Unreachable, UsageError
-from .results import ExperimentQuestions, JobQuestions, Jobs, Machines
-from .tables.names import clean, several
+from .connection import Connection
+from .errors import Refused, UsageError
+from .questions import ExperimentQuestions, JobQuestions
+from .results import Jobs, Machines
+from .tables.names import several
 
 DEFAULT_SERVER = "127.0.0.1:7642"
 TIMEOUT_S = 60.0
-MAX_ANSWER_BYTES = 64 << 20
 
 
 def connect(server: str = DEFAULT_SERVER, timeout: float = TIMEOUT_S) -> Client:
@@ -37,26 +22,9 @@ def connect(server: str = DEFAULT_SERVER, timeout: float = TIMEOUT_S) -> Client:
     return Client(server, timeout)
 
 
-class Client:
-    """Use as a context manager, or call close()."""
-
-    def __init__(self, server: str, timeout: float) -> None:
-        self._server = server
-        self._timeout = timeout
-        options = (("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0))
-        self._channel = grpc.insecure_channel(server, options=options)
-        self._query = query_pb2_grpc.QueryStub(self._channel)
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # A call that was interrupted while it began never ends, and gRPC's close would wait for it.
-        if kind is None or issubclass(kind, Exception):
-            self.close()
-
-    def close(self) -> None:
-        self._channel.close()
+class Client(Connection):
+    """Use as a context manager, or call close(). Its own methods answer with what `results` holds, those of
+    `Connection` with plain records."""
 
     def job(self, job: str | int) -> JobQuestions:
         """What can be asked about one job; nothing is asked yet."""
@@ -71,236 +39,12 @@ class Client:
 
     def jobs(self) -> Jobs:
         """All jobs the server has heard of, newest first: a list of `Job`. Raises ClientError."""
-        answer = self._ask(self._query.ListJobs, query_pb2.ListJobsRequest())
-        return Jobs(from_message(Job, job) for job in answer.jobs)
-
-    def report(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Report:
-        """The report of a job, of all steps or of those from first_step to last_step.
-
-        Raises NotFound for a job the server has not heard of, Unreachable, Refused.
-        """
-        request = _request(query_pb2.GetReportRequest, job=job, first_step=first_step, last_step=last_step)
-        return answers.report(self._ask(self._query.GetReport, request))
-
-    def stragglers(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Stragglers:
-        """Who waits, and for whom, over all steps or over those from first_step to last_step; times in s.
-
-        Raises NotFound for a job the server has not heard of, Unreachable, Refused.
-        """
-        request = _request(
-            query_pb2.GetStragglersRequest, job=job, first_step=first_step, last_step=last_step
-        )
-        return from_message(Stragglers, self._ask(self._query.GetStragglers, request))
-
-    def steps(
-        self,
-        job: str,
-        ranks: Sequence[str] = (),
-        first_step: int | None = None,
-        last_step: int | None = None,
-    ) -> Iterator[TableChunk]:
-        """One row per rank and step: `for chunk in steps("42"): for row in chunk.records(): ...`
-
-        By rank, of each in order of time; all chunks have the same columns, at least rank, step, begin_ns
-        (server's UNIX time, ns) and duration_ns. Others are in the unit that the column says. ranks:
-        "worker:0", or several of them; none: all. Raises, when it is iterated, NotFound for a job or rank
-        the server has not heard of, Unreachable, Refused.
-        """
-        asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
-        return self._tables(self._query.GetSteps, _request(query_pb2.GetStepsRequest, job=job, **asked))
-
-    def timeline(
-        self,
-        job: str,
-        ranks: Sequence[str] = (),
-        first_step: int | None = None,
-        last_step: int | None = None,
-        kernels: bool = False,
-    ) -> Iterator[TableChunk]:
-        """What every rank did when, a stretch of time a row: rank, row ("steps", "phases", "asked", "engine",
-        "kernels", "not watched", "counter"), name, begin_ns and end_ns (server's UNIX time, ns), and more.
-
-        The first rows introduce: row "job", "clock" (of a host, with `error` in s) and "rank". Arguments and
-        errors as of `steps`. `roofline_client.trace` makes a file for Perfetto of it.
-        """
-        asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
-        return self._tables(
-            self._query.GetTimeline, _request(query_pb2.GetStepsRequest, job=job, kernels=kernels, **asked)
-        )
-
-    def export(self, job: str) -> Iterator[TableChunk]:
-        """The raw data of a job, dataset by dataset; times are the server's UNIX time in ns, `node_ns` the
-        node's own. `roofline_client.export` writes CSV of it.
-
-        Raises, when it is iterated, NotFound, Unreachable, Refused.
-        """
-        return self._tables(self._query.Export, _request(query_pb2.ExportRequest, job=job))
-
-    def roofline(self, job: str, kind: str = "classic", points: str = "rank", **subject: Any) -> Roofline:
-        """Points against roofs. kind: "classic", "hierarchical" or "network"; points: "role", "rank", "step",
-        "phase" or "kernel"; subject: first_step, last_step, ranks.
-
-        Raises NotFound for a job or rank the server has not heard of, Unreachable, Refused.
-        """
-        request = _request(
-            models_pb2.GetRooflineRequest, subject=_subject(job, **subject), kind=kind, points=points
-        )
-        return from_message(Roofline, self._ask(self._query.GetRoofline, request))
-
-    def time_roofline(
-        self,
-        job: str = "",
-        experiment: str = "",
-        jobs: Sequence[str] = (),
-        over: str = "",
-        points: str = "kernel",
-        **subject: Any,
-    ) -> TimeRoofline:
-        """Complexity and time of kernels or steps in one plane: of a job, or of several (those of an
-        experiment, or those named) joined over a parameter. Errors as of `roofline`."""
-        request = _request(
-            models_pb2.GetTimeRooflineRequest,
-            subject=_subject(job, **subject),
-            experiment=experiment,
-            jobs=several(jobs),
-            over=over,
-            points=points,
-        )
-        return from_message(TimeRoofline, self._ask(self._query.GetTimeRoofline, request))
-
-    def trajectory(
-        self,
-        experiment: str = "",
-        jobs: Sequence[str] = (),
-        over: str = "",
-        roles: Sequence[str] = (),
-        first_step: int | None = None,
-        last_step: int | None = None,
-    ) -> Trajectory:
-        """Each role over the jobs of an experiment (or those named), in order of the parameter `over`.
-
-        Raises NotFound for an experiment, job or role the server has not heard of, Unreachable, Refused.
-        """
-        request = _request(
-            models_pb2.GetTrajectoryRequest,
-            experiment=experiment,
-            jobs=several(jobs),
-            over=over,
-            roles=several(roles),
-            first_step=first_step,
-            last_step=last_step,
-        )
-        return from_message(Trajectory, self._ask(self._query.GetTrajectory, request))
-
-    def breakdown(self, job: str, by: str = "role", **subject: Any) -> Breakdown:
-        """What work, traffic and time are made of, by "role" or "rank". Errors as of `roofline`."""
-        request = _request(models_pb2.GetBreakdownRequest, subject=_subject(job, **subject), by=by)
-        return from_message(Breakdown, self._ask(self._query.GetBreakdown, request))
+        return Jobs(super().jobs())
 
     def machines(self, host: str = "", history: bool = False) -> Machines:
-        """Machines with their ceilings, newest version first: a list of `MachineVersion`;
-        history: also versions that hold no longer.
+        """Machines with their ceilings, newest version first: a list of `MachineVersion`; history: also
+        versions that hold no longer.
 
         Raises NotFound for a host the server has not heard of, Unreachable, Refused.
         """
-        request = _request(models_pb2.GetMachinesRequest, host=host, history=history)
-        answer = self._ask(self._query.GetMachines, request)
-        return Machines(from_message(MachineVersion, m) for m in answer.machines)
-
-    def bench_net(
-        self, from_host: str, to_host: str, seconds: float = 0.0, quick: bool = False, force: bool = False
-    ) -> Iterator[str | NetResult | NetSummary]:
-        """Have two agents measure the network between them: texts of progress, results as they come, and a
-        summary at last. seconds: of each measurement, 0 the default; quick: latency and bandwidth alone;
-        force: also while a job runs there, which it slows down.
-
-        Raises, when it is iterated, NotFound for a host, Refused when it cannot be done, Unreachable.
-        """
-        asked = {"seconds": seconds, "quick": quick, "force": force}
-        request = _request(models_pb2.BenchNetRequest, from_host=from_host, to_host=to_host, **asked)
-        for event in self._stream(self._query.BenchNet, request):
-            kind = event.WhichOneof("kind")
-            if kind == "progress":
-                yield event.progress
-            elif kind == "result":
-                yield from_message(NetResult, event.result)
-            elif kind == "summary":
-                yield from_message(NetSummary, event.summary)
-
-    def _tables(self, method: Any, request: Any) -> Iterator[TableChunk]:
-        try:
-            yield from map(answers.chunk, self._stream(method, request))
-        except ValueError as error:
-            raise Refused(
-                f"what answers at {self._server} sends no tables of this version: {error}"
-            ) from None
-
-    def _stream(self, method: Any, request: Any) -> Iterator[Any]:
-        # No deadline over all: an answer may take as long as its reader does.
-        call = method(request)
-        try:
-            while (message := self._next(call)) is not None:
-                yield message
-        finally:
-            call.cancel()
-
-    def _next(self, call: Any) -> Any:
-        """The next message; None: there are no more. The server has `timeout` for each."""
-        late = threading.Event()
-
-        def give_up() -> None:
-            late.set()
-            call.cancel()
-
-        patience = threading.Timer(self._timeout, give_up)
-        patience.daemon = True
-        patience.start()
-        try:
-            return next(call, None)
-        except grpc.RpcError as error:
-            raise self._too_late() if late.is_set() else self._error(error) from None
-        finally:
-            patience.cancel()
-
-    def _ask(self, method: Any, request: Any) -> Any:
-        try:
-            return method(request, timeout=self._timeout)
-        except grpc.RpcError as error:
-            raise self._error(error) from None
-
-    def _error(self, error: Any) -> ClientError:
-        code, details = error.code(), clean(" ".join((error.details() or "").split()))
-        if code == grpc.StatusCode.NOT_FOUND:
-            where = "machines" if "has no host" in details else "jobs"
-            hint = "" if "no rank" in details else f" (see `roofline-client {where}`)"
-            return NotFound(f"{details}{hint}")
-        if code == grpc.StatusCode.UNAVAILABLE:
-            advice = "start `roofline-server` there, or give --server HOST:PORT (or ROOFLINE_SERVER)"
-            why = f" ({details})" if details else ""
-            return Unreachable(f"no roofline-server answers at {self._server}{why}; {advice}")
-        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-            return self._too_late()
-        if code == grpc.StatusCode.UNIMPLEMENTED:
-            return Refused(f"what answers at {self._server} is no roofline-server of this version")
-        return Refused(f"the server at {self._server} refuses: {details}")
-
-    def _too_late(self) -> ClientError:
-        advice = "it may be busy: ask again, or for fewer steps"
-        return Unreachable(f"no answer from {self._server} within {self._timeout:g} s; {advice}")
-
-
-def _subject(
-    job: str, first_step: int | None = None, last_step: int | None = None, ranks: Sequence[str] = ()
-) -> Any:
-    return _request(
-        models_pb2.Subject, job=job, first_step=first_step, last_step=last_step, ranks=several(ranks)
-    )
-
-
-def _request(message: Any, /, **fields: Any) -> Any:
-    """Raises Refused for what the wire cannot say: a number of more than 64 bits, text that is no UTF-8."""
-    try:
-        return message(**fields)
-    except (ValueError, TypeError) as error:
-        asked = ", ".join(f"{name} {value!r}" for name, value in fields.items() if value is not None)
-        raise Refused(f"{asked}: {error}") from None
+        return Machines(super().machines(host, history))

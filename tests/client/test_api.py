@@ -105,7 +105,7 @@ def arrived(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_field_of_a_report_arrives() -> None:
-    """Fails for a field that was added to the .proto and forgotten in api.py or records.py."""
+    """Fails for a field that was added to the .proto and forgotten in its record."""
     message = fill(pb.Report(), itertools.count(1))
     with serving(report=answer(message)) as asked, connect(asked.address) as client:
         report = client.report("42")

@@ -14,14 +14,11 @@ from .jobs import Jobs, ReportResult, StragglersResult
 from .machines import Machines
 from .models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
 from .pieces import ExportResult, StepsResult, TimelineResult
-from .questions import ExperimentQuestions, JobQuestions
 from .result import Result
 
 __all__ = [
     "BreakdownResult",
-    "ExperimentQuestions",
     "ExportResult",
-    "JobQuestions",
     "Jobs",
     "Machines",
     "ReportResult",

@@ -11,7 +11,7 @@ from roofline.answers.waits import Cause, Imbalance, Stragglers
 
 from ..tables import flat
 from ..tables.flat import Table
-from .metrics import Subject, wide
+from ..tables.metrics import Subject, wide
 from .result import Framed, Result, Shown
 
 RANK = ("rank", "role", "index", "host", "pid", "name", "windows", "bound", "bound_reason")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..step_range import checked, parse_steps
-from ..tables.names import several
-from .jobs import ReportResult, StragglersResult
-from .models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
-from .pieces import ExportResult, StepsResult, TimelineResult
-
-if TYPE_CHECKING:
-    from ..api import Client
+from .connection import Connection
+from .results.jobs import ReportResult, StragglersResult
+from .results.models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
+from .results.pieces import ExportResult, StepsResult, TimelineResult
+from .step_range import checked, parse_steps
+from .tables.names import several
 
 Steps = str | int | tuple[int | None, int | None]
 
@@ -32,8 +30,8 @@ class JobQuestions:
     heard of, Unreachable and Refused.
     """
 
-    def __init__(self, client: Client, job: str) -> None:
-        self._client = client
+    def __init__(self, connection: Connection, job: str) -> None:
+        self._connection = connection
         self.job = job
 
     def __repr__(self) -> str:
@@ -41,53 +39,53 @@ class JobQuestions:
 
     def report(self, steps: Steps = "") -> ReportResult:
         """What each role and rank reached, against the roof of its node."""
-        return ReportResult(self._client.report(self.job, *step_range(steps)))
+        return ReportResult(self._connection.report(self.job, *step_range(steps)))
 
     def roofline(
         self, kind: str = "classic", points: str = "rank", steps: Steps = "", ranks: Sequence[str] = ()
     ) -> RooflineResult:
         """Points against roofs. kind: "classic", "hierarchical" or "network"; points: what one is, "role",
         "rank", "step", "phase" or "kernel"."""
-        return RooflineResult(self._client.roofline(self.job, kind, points, **_subject(steps, ranks)))
+        return RooflineResult(self._connection.roofline(self.job, kind, points, **_subject(steps, ranks)))
 
     def time_roofline(
         self, points: str = "kernel", steps: Steps = "", ranks: Sequence[str] = ()
     ) -> TimeRooflineResult:
         """Complexity and run time in one plane; points: what one is, "kernel" or "step"."""
         asked = _subject(steps, ranks)
-        return TimeRooflineResult(self._client.time_roofline(self.job, points=points, **asked))
+        return TimeRooflineResult(self._connection.time_roofline(self.job, points=points, **asked))
 
     def breakdown(self, by: str = "role", steps: Steps = "", ranks: Sequence[str] = ()) -> BreakdownResult:
         """What work, traffic and time are made of, by "role" or "rank"."""
-        return BreakdownResult(self._client.breakdown(self.job, by, **_subject(steps, ranks)))
+        return BreakdownResult(self._connection.breakdown(self.job, by, **_subject(steps, ranks)))
 
     def stragglers(self, steps: Steps = "") -> StragglersResult:
         """Who waits, and for whom."""
-        return StragglersResult(self._client.stragglers(self.job, *step_range(steps)))
+        return StragglersResult(self._connection.stragglers(self.job, *step_range(steps)))
 
     def steps(self, steps: Steps = "", ranks: Sequence[str] = ()) -> StepsResult:
         """One row per rank and step."""
         subject = _subject(steps, ranks)
-        chunks = self._client.steps(self.job, ranks, *step_range(steps))
+        chunks = self._connection.steps(self.job, ranks, *step_range(steps))
         return StepsResult(
-            self.job, chunks, lambda: self._client.roofline(self.job, points="role", **subject).about
+            self.job, chunks, lambda: self._connection.roofline(self.job, points="role", **subject).about
         )
 
     def timeline(self, steps: Steps = "", ranks: Sequence[str] = (), kernels: bool = False) -> TimelineResult:
         """What every rank did when; kernels: every executed kernel too."""
-        chunks = self._client.timeline(self.job, ranks, *step_range(steps), kernels)
+        chunks = self._connection.timeline(self.job, ranks, *step_range(steps), kernels)
         return TimelineResult(self.job, chunks)
 
     def export(self) -> ExportResult:
-        """The raw data, all of it in memory; `Client.export` hands it on in pieces."""
-        return ExportResult(self.job, self._client.export(self.job))
+        """The raw data, all of it in memory; `Connection.export` hands it on in pieces."""
+        return ExportResult(self.job, self._connection.export(self.job))
 
 
 class ExperimentQuestions:
     """Questions about several jobs: those tagged experiment=NAME, or these. Errors as of JobQuestions."""
 
-    def __init__(self, client: Client, experiment: str = "", jobs: Sequence[str] = ()) -> None:
-        self._client = client
+    def __init__(self, connection: Connection, experiment: str = "", jobs: Sequence[str] = ()) -> None:
+        self._connection = connection
         self.experiment = experiment
         self.jobs = several(jobs)
 
@@ -98,7 +96,7 @@ class ExperimentQuestions:
         """Each role under its roof in order of `over`: a tag, or "nodes", "ranks", "ps", "batch", "threads",
         "ranks_per_node"."""
         first, last = step_range(steps)
-        found = self._client.trajectory(self.experiment, self.jobs, over, roles, first, last)
+        found = self._connection.trajectory(self.experiment, self.jobs, over, roles, first, last)
         return TrajectoryResult(found)
 
     def time_roofline(
@@ -106,7 +104,7 @@ class ExperimentQuestions:
     ) -> TimeRooflineResult:
         """Kernels or steps of all jobs in one plane, joined in order of `over`."""
         asked = _subject(steps, ranks)
-        found = self._client.time_roofline("", self.experiment, self.jobs, over, points, **asked)
+        found = self._connection.time_roofline("", self.experiment, self.jobs, over, points, **asked)
         return TimeRooflineResult(found)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from roofline.answers.values import Value
 
-from ..tables.flat import Table, named
+from .flat import Table, named
 
 
 class Subject(NamedTuple):
