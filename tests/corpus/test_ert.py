@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from roofline_agent.recorded import ert
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 
 from tests.agent.recorded.reading import read_file
 from tests.recordings import Oracle, corpus, meets, oracles

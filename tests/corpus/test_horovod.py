@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 
 from tests.agent.recorded.traces import phases, read, read_once
 from tests.recordings import Oracle, corpus, meets, oracles

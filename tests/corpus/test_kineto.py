@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 
 from tests.agent.recorded.traces import read, read_once
 from tests.recordings import Oracle, corpus, corpus_files, meets, oracles

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.ncu.kernels import shape
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.ncu import reader as ncu
 from roofline_agent.recorded.recording import Kernel, Launch
 from roofline_agent.recorded.text import Text, open_binary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.perf import reader as perf_stat
 
 from tests.agent.recorded.reading import read_file

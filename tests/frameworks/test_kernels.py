@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.recording import Launch
 from roofline_agent.recorded.text import Text
 from roofline_agent.recorded.verbose_log import read

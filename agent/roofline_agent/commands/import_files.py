@@ -64,11 +64,11 @@ def import_files(
     def report(text: str) -> None:
         print(f"roofline-agent import: {text}", file=sys.stderr)
 
-    order = command.Order(
+    request = command.ImportRequest(
         tuple(files), job or config.job, role, rank, step_time_offset, host, dry_run, output, config.server
     )
     try:
-        failed = command.carry_out(order, sys.stdout, report)
+        failed = command.import_files(request, sys.stdout, report)
     except KeyboardInterrupt:
         report("interrupted; what was sent is kept, and sending it again adds only the rest")
         raise

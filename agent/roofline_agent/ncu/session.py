@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..recorded.collect import Collector
+from ..recorded.collector import Collector
 from ..recorded.errors import RecordedError
 from ..recorded.ncu import reader as table
 from ..recorded.recording import Launch

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ..recorded.collect import Collector
+from ..recorded.collector import Collector
 from ..recorded.errors import RecordedError
 from ..recorded.ncu.metrics import LaunchMetrics
 from ..recorded.ncu.other_lines import OtherLines

@@ -23,8 +23,8 @@ from ..records import (
     SampleBlock,
     Scope,
 )
-from .collect import Collector
-from .recording import LEVELS, Counter, Kernel, Launch
+from .collector import Collector
+from .recording import LEVELS, Counter, Launch
 from .series import Series, columns, counter_set, is_of_process, scope_of
 
 RECORDED = "recorded"  # a rank's `framework`: it was a file
@@ -59,20 +59,25 @@ def identity(digest: str, target: Target) -> str:
 
 
 def duration_s(found: Collector) -> float:
-    """How long the recording lasted, as far as anything in it tells; 0 where nothing does."""
-    ends = [found.duration_s or 0.0, (found.run.time_s or 0.0) if found.run else 0.0]
-    ends += [max((c.t_s for c in found.counters if c.t_s is not None), default=0.0)]
+    """How long the recording lasted, as far as anything in it shows; 0 where nothing does."""
+    longest = found.duration_s or 0.0
+    if found.run is not None:
+        longest = max(longest, found.run.time_s or 0.0)
+    for counter in found.counters:
+        longest = max(longest, counter.t_s or 0.0)
     laid = 0.0
     for launch in _launches(found):
-        length = launch.time_s or 0.0
-        laid = (laid if launch.start_s is None else launch.start_s) + length
-        ends.append(laid)
-        ends = [max(ends)]
-    ends += [s.t_s + (s.step_time_s or 0.0) for s in found.steps if s.t_s is not None]
+        begin = laid if launch.start_s is None else launch.start_s
+        laid = begin + (launch.time_s or 0.0)
+        longest = max(longest, laid)
+    for step in found.steps:
+        if step.t_s is not None:
+            longest = max(longest, step.t_s + (step.step_time_s or 0.0))
     span = found.facts.get("span_s")
-    ends.append(float(span) if isinstance(span, (int, float)) else 0.0)
-    # Activities overlap, and so tell no length where anything else does.
-    return max(ends) or max((phase.time_s for phase in found.phases), default=0.0)
+    if isinstance(span, (int, float)):
+        longest = max(longest, span)
+    # Activities overlap: their times count only where nothing else has one.
+    return longest or max((phase.time_s for phase in found.phases), default=0.0)
 
 
 def batches(found: Collector, target: Target) -> Iterator[Batch]:
@@ -86,7 +91,7 @@ def batches(found: Collector, target: Target) -> Iterator[Batch]:
     ended = [Event(EventKind.RANK_EXITED, end, end, rank)]
     if any(True for _ in _launches(found)):
         ended.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
-    # The first speaks for the whole time, the others are more of the same time.
+    # The first batch covers the whole time; the others hold more of the same time.
     yield Batch(begin, end, events=[started], ranks=[rank])
     for block in _rows(found, rank, begin, end):
         yield Batch(end, end, samples=[block], ranks=[rank])
@@ -106,7 +111,7 @@ def _groups(things: Iterator[T]) -> Iterator[list[T]]:
 
 
 def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[SampleBlock]:
-    """Blocks of rows: those that speak for the rank, then those for parts of its node."""
+    """Blocks of rows: those of the rank, then those of parts of its node."""
     extra = list(_phase_counters(found))
     for process in (True, False):
         some, left_out = columns([*found.counters, *extra] if extra else found.counters, process)
@@ -121,7 +126,7 @@ def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[Sample
             chosen = (c for log in (found.counters, extra) for c in log if is_of_process(c) == process)
             series = Series(rank if process else None, mine, begin, end if end > begin + 1 else None)
             name = set_name(found.tool, process, gauges)
-            for rows in _alike(_fed(series, chosen), VALUES_PER_BATCH // len(mine)):
+            for rows in _of_one_scope(_fed(series, chosen), VALUES_PER_BATCH // len(mine)):
                 made = counter_set(name, mine, Scope.PROCESS if process else scope_of(rows[0].instance))
                 yield SampleBlock(made, rows)
 
@@ -151,8 +156,8 @@ def set_name(tool: str, process: bool, gauges: bool) -> str:
     return f"{made}_gauges" if gauges else made
 
 
-def _alike(rows: Iterator[Sample], size: int) -> Iterator[list[Sample]]:
-    # One block speaks for one kind of scope.
+def _of_one_scope(rows: Iterator[Sample], size: int) -> Iterator[list[Sample]]:
+    """Groups of rows, each of one kind of scope, as a block has one."""
     group: list[Sample] = []
     for row in rows:
         if group and (len(group) >= size or scope_of(group[0].instance) != scope_of(row.instance)):
@@ -169,25 +174,21 @@ def _alike(rows: Iterator[Sample], size: int) -> Iterator[list[Sample]]:
 def _launches(found: Collector) -> Iterator[Launch]:
     """Every launch; of kernels that the tool summed up itself, one for all their launches."""
     yield from found.launches or ()
-    for k in found.summed:
-        yield _whole(k)
-
-
-def _whole(kernel: Kernel) -> Launch:
-    note = f"sum of {kernel.launches} launches" if kernel.launches > 1 else ""
-    return Launch(
-        kernel.name,
-        kernel.time_s,
-        kernel.flops,
-        kernel.bytes,
-        precision=kernel.precision,
-        note="; ".join(filter(None, (kernel.note, note))),
-        count=kernel.launches,
-    )
+    for kernel in found.summed:
+        note = f"sum of {kernel.launches} launches" if kernel.launches > 1 else ""
+        yield Launch(
+            kernel.name,
+            kernel.time_s,
+            kernel.flops,
+            kernel.bytes,
+            precision=kernel.precision,
+            note="; ".join(filter(None, (kernel.note, note))),
+            count=kernel.launches,
+        )
 
 
 def _calls(found: Collector, rank: Rank, begin: int) -> Iterator[Call]:
-    """Launches in time; those of which the file does not say when are laid one behind the other."""
+    """Launches in time; those without a start are laid one behind the other."""
     laid = 0.0
     for launch in _launches(found):
         if launch.time_s is None:
@@ -195,24 +196,20 @@ def _calls(found: Collector, rank: Rank, begin: int) -> Iterator[Call]:
             continue
         start = laid if launch.start_s is None else launch.start_s
         laid = start + launch.time_s
-        start_ns = begin + round(start * 1e9)
-        yield Call(rank, _shape(launch), start_ns, round(launch.time_s * 1e9))
-
-
-def _shape(launch: Launch) -> KernelShape:
-    placed = "" if launch.start_s is not None else "placed behind the kernel before it"
-    return KernelShape(
-        launch.library or RECORDED,
-        launch.name[:MAX_TEXT],
-        launch.variant[:MAX_TEXT],
-        launch.precision,
-        "",
-        launch.problem[:MAX_TEXT],
-        _count(launch.flops),
-        _count(launch.bytes.get("minimum")),
-        "; ".join(filter(None, (launch.note, placed)))[:MAX_TEXT],
-        **{f"{level}_bytes": _count(launch.bytes.get(level)) for level in LEVELS},
-    )
+        placed = "" if launch.start_s is not None else "placed behind the kernel before it"
+        shape = KernelShape(
+            launch.library or RECORDED,
+            launch.name[:MAX_TEXT],
+            launch.variant[:MAX_TEXT],
+            launch.precision,
+            "",
+            launch.problem[:MAX_TEXT],
+            _count(launch.flops),
+            _count(launch.bytes.get("minimum")),
+            "; ".join(filter(None, (launch.note, placed)))[:MAX_TEXT],
+            **{f"{level}_bytes": _count(launch.bytes.get(level)) for level in LEVELS},
+        )
+        yield Call(rank, shape, begin + round(start * 1e9), round(launch.time_s * 1e9))
 
 
 def _count(number: float | None) -> int | None:

@@ -31,7 +31,8 @@ def opened(stream: IO[bytes], path: str, environ: Mapping[str, str] = os.environ
     if not stream.seekable() or _beginning(stream) != MAGIC:
         return stream
     stream.close()
-    arguments = ["--import", _as_argument(path), "--csv", "--page", "raw"]
+    argument = f"./{path}" if path.startswith("-") else path
+    arguments = ["--import", argument, "--csv", "--page", "raw"]
     tool = environ.get("ROOFLINE_NCU") or shutil.which("ncu", path=environ.get("PATH", os.defpath))
     if not tool:
         raise NotText(
@@ -52,21 +53,17 @@ def _beginning(stream: IO[bytes]) -> bytes:
         stream.seek(0)
         return beginning
     except OSError:
-        return b""  # whoever reads on will hear of it
-
-
-def _as_argument(path: str) -> str:
-    return f"./{path}" if path.startswith("-") else path
+        return b""  # reading on will fail likewise
 
 
 class ChildOutput(io.RawIOBase):
-    """What a command prints. Where it fails its last words are the last line, in the form of ncu's own
-    errors, or, if it printed nothing else, an OSError."""
+    """What a command prints. Where it fails, the last line of its errors is added in the form of ncu's own,
+    or raised as an OSError if it printed nothing else."""
 
     def __init__(self, command: list[str], environ: Mapping[str, str]) -> None:
         """Raises OSError when it cannot be started."""
         self._name = command[0]
-        self._has_spoken = self._has_ended = False
+        self._has_output = self._has_ended = False
         self._child: subprocess.Popen[bytes] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody empties would block it
         try:
@@ -84,24 +81,21 @@ class ChildOutput(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._read(len(buffer))
+        if self._child is None or self._child.stdout is None or self._has_ended:
+            return 0
+        data = os.read(self._child.stdout.fileno(), len(buffer))
+        if data or self._child.wait() == 0:
+            self._has_output = True
+        else:
+            failure = f"{self._name} failed with {self._child.returncode}{self._last_error()}"
+            if not self._has_output:
+                raise OSError(errno.EIO, failure)
+            self._has_ended = True
+            data = f"\n==ERROR== {failure}\n".encode()[: len(buffer)]
         buffer[: len(data)] = data
         return len(data)
 
-    def _read(self, size: int) -> bytes:
-        if self._child is None or self._child.stdout is None or self._has_ended:
-            return b""
-        data = os.read(self._child.stdout.fileno(), size)
-        if data or self._child.wait() == 0:
-            self._has_spoken = True
-            return data
-        failure = f"{self._name} failed with {self._child.returncode}{self._last_words()}"
-        if not self._has_spoken:
-            raise OSError(errno.EIO, failure)
-        self._has_ended = True
-        return f"\n==ERROR== {failure}\n".encode()[:size]
-
-    def _last_words(self) -> str:
+    def _last_error(self) -> str:
         self._errors.seek(max(0, self._errors.seek(0, io.SEEK_END) - 4096))
         lines = self._errors.read().decode(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import IO, Any
 
-from .collect import Collector, Warning
+from .collector import Collector, FileWarning
 from .recording import LEVELS, Counter, Kernel
 
 
@@ -22,8 +22,12 @@ def write_json(collector: Collector, name: str, out: IO[str]) -> None:
     _list(out, "kernels", (kernel(k) for k in collector.kernels))
     _list(out, "counters", (counter(c) for c in collector.counters))
     _list(out, "phases", (p._asdict() for p in collector.phases))
+    throughput: dict[str, Any] | None = None
+    if collector.throughput is not None:
+        steps = [step._asdict() for step in collector.steps]
+        throughput = {**collector.throughput._asdict(), "steps": steps}
     rest = {
-        "throughput": _throughput(collector),
+        "throughput": throughput,
         "ceilings": [c._asdict() for c in collector.ceilings],
         "run": kernel(collector.run) if collector.run else None,
         "facts": collector.facts,
@@ -67,16 +71,10 @@ def counter(one: Counter) -> dict[str, Any]:
     }
 
 
-def warning(one: Warning) -> str:
+def warning(one: FileWarning) -> str:
     place = f"line {one.line}: " if one.line else ""
     often = f" ({one.times} times)" if one.times > 1 else ""
     return f"{place}{one.text}{often}"
-
-
-def _throughput(collector: Collector) -> dict[str, Any] | None:
-    if collector.throughput is None:
-        return None
-    return {**collector.throughput._asdict(), "steps": [step._asdict() for step in collector.steps]}
 
 
 def _pair(out: IO[str], key: str, value: Any) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .collect import Collector
+from .collector import Collector
 from .likwid.metrics import number
 from .recording import RecordedCeiling
 from .text import Text
@@ -60,23 +60,19 @@ def read(text: Text, found: Collector) -> None:
     """One ceiling for each level of memory, and one for each precision."""
     found.tool = "ert"
     if text.head.lstrip()[:1] == "{":
-        _read_json(_whole(text, found), found)
+        pieces: list[str] = []
+        size = 0
+        for piece in text.chunks():
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_CHARACTERS:
+                found.warn(f"longer than {MAX_CHARACTERS} characters; read up to there")
+                break
+        _read_json("".join(pieces), found)
     else:
         _read_lines(text, found)
     if not found.ceilings:
         found.warn("no bandwidth and no FLOP rate was found")
-
-
-def _whole(text: Text, found: Collector) -> str:
-    pieces: list[str] = []
-    size = 0
-    for piece in text.chunks():
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_CHARACTERS:
-            found.warn(f"longer than {MAX_CHARACTERS} characters; read up to there")
-            break
-    return "".join(pieces)
 
 
 def _read_json(content: str, found: Collector) -> None:
@@ -84,7 +80,11 @@ def _read_json(content: str, found: Collector) -> None:
         whole: Any = json.loads(content)
     except (ValueError, RecursionError) as error:
         found.warn(f"no valid JSON ({str(error)[:80]}); taken from what can be made out")
-        _read_pairs(content, found)
+        # The pairs in brackets before the makers' own figures begin.
+        for match in _PAIR.finditer(content.split('"spec"')[0]):
+            value = number(match[2])
+            if value is not None and content[match.end() : match.end() + 1]:
+                _ceiling(match[1], value, _method({}), found)
         return
     measured, spec = _dict(whole, "empirical"), _dict(whole, "spec")
     shared = _settings(_dict(measured, "metadata"))
@@ -96,14 +96,6 @@ def _read_json(content: str, found: Collector) -> None:
             _ceiling(name, value, _method(own), found)
         for name, value in _data(_dict(spec, part).get("data")):
             found.facts[f"specified {name}"] = value * 1e9
-
-
-def _read_pairs(content: str, found: Collector) -> None:
-    """What stands in brackets before the makers' own figures begin."""
-    for match in _PAIR.finditer(content.split('"spec"')[0]):
-        value = number(match[2])
-        if value is not None and content[match.end() : match.end() + 1]:
-            _ceiling(match[1], value, _method({}), found)
 
 
 def _read_lines(text: Text, found: Collector) -> None:
@@ -208,11 +200,11 @@ def _keep(settings: dict[str, str], found: Collector) -> None:
 
 
 def _method(settings: dict[str, str]) -> str:
-    said = [f"ERT {settings.get('ERT_VERSION', '')}".strip()]
+    parts = [f"ERT {settings.get('ERT_VERSION', '')}".strip()]
     for key, words in (
         ("HOSTNAME", "on {}"), ("MPI_PROCS", "{} MPI processes"), ("OPENMP_THREADS", "{} threads in each"),
         ("FLOPS", "{} FLOP an element"),
     ):  # fmt: skip
         if settings.get(key):
-            said.append(words.format(settings[key]))
-    return ", ".join(said)
+            parts.append(words.format(settings[key]))
+    return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""The formats that can be read, one line here each, told by their content and never by name."""
+"""The formats that can be read, one line here each, recognised by their content and never by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import ert, likwid_bench, stream, verbose_log
-from .collect import Collector
+from .collector import Collector
 from .dcgm import reader as dcgm
 from .errors import NotRecognised
 from .likwid import reader as likwid
@@ -19,8 +19,8 @@ from .training import reader as training_log
 
 
 class Format(NamedTuple):
-    """sniff(head) says how sure it is that this is its format: 0 no, 100 certainly. read goes through the
-    text once, tells the collector what it finds and never raises for what the file holds."""
+    """sniff(head) is how sure it is that this is its format: 0 no, 100 certainly. read goes through the
+    text once, gives the collector what it finds and never raises for what the file holds."""
 
     name: str
     sniff: Callable[[str], int]
@@ -47,12 +47,9 @@ def recognise(text: Text) -> Format:
     """The format that is surest. Raises NotRecognised."""
     sure, best = max(((one.sniff(text.head), one) for one in FORMATS), key=lambda pair: pair[0])
     if not sure:
+        first = next((line.strip() for line in text.head.splitlines() if line.strip()), "")
         raise NotRecognised(
-            f"{text.name}: no known format; it begins with {_beginning(text.head)!r}. "
+            f"{text.name}: no known format; it begins with {first[:60]!r}. "
             f"Known: {', '.join(one.name for one in FORMATS)}"
         )
     return best
-
-
-def _beginning(head: str) -> str:
-    return next((line.strip() for line in head.splitlines() if line.strip()), "")[:60]

@@ -1,6 +1,6 @@
 """Reads what likwid-bench prints as ceilings: bandwidth of its memory tests, FLOP/s of its peakflops tests.
 
-Of a memory test the file says how much memory it went through and not which level that is: only sizes beyond
+The file of a memory test has the size of its working set, not the memory level: only sizes beyond
 all caches (DRAM) or within any first level become ceilings. MByte and MFlop are 1e6. What the test's own
 arrays move is counted: with normal stores memory moves 8 bytes more an element, and the method says so.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .collect import Collector
+from .collector import Collector
 from .likwid.metrics import number
 from .recording import Counter, RecordedCeiling
 from .text import Text
@@ -34,7 +34,7 @@ def sniff(head: str) -> int:
 
 
 def read(text: Text, found: Collector) -> None:
-    """One ceiling for each run of which it can be told; every rate as a counter."""
+    """One ceiling for each run that shows which limit it measured; every rate as a counter."""
     found.tool = "likwid-bench"
     run: dict[str, str] = {}
     threads = ""
@@ -76,16 +76,23 @@ def _finish(run: dict[str, str], threads: str, best: dict[str, RecordedCeiling],
     found.counters.append(
         Counter(test, printed, value, unit, "node")._replace(kind="gauge", printed=rate, printed_unit=printed)
     )
-    ceiling = _of_peak(peak, value) if peak else _of_memory(test, run, value, found)
+    ceiling = _peak_ceiling(peak, value) if peak else _memory_ceiling(test, run, value, found)
     if ceiling is None:
         return
+    method = [f"likwid-bench {test}"]
+    if threads:
+        method.append(f"{threads} threads")
+    if "Size (Byte)" in run:
+        method.append(f"working set {run['Size (Byte)']} byte")
+    if "Iterations" in run:
+        method.append(f"{run['Iterations']} iterations")
     # Those with other stores are another measurement, and stand beside.
     key = ceiling.name + ceiling.method
     if key not in best or best[key].value < ceiling.value:
-        best[key] = ceiling._replace(method=_method(test, run, threads) + ceiling.method)
+        best[key] = ceiling._replace(method=", ".join(method) + ceiling.method)
 
 
-def _of_peak(test: re.Match[str], value: float) -> RecordedCeiling:
+def _peak_ceiling(test: re.Match[str], value: float) -> RecordedCeiling:
     precision = "f32" if test[1] else "f64"
     width = _WIDTHS[test[2]]
     scalar = 32 if test[1] else 64
@@ -94,7 +101,7 @@ def _of_peak(test: re.Match[str], value: float) -> RecordedCeiling:
     return RecordedCeiling(name, "compute", "", precision, value, "FLOP/s", "", width or scalar)
 
 
-def _of_memory(test: str, run: dict[str, str], value: float, found: Collector) -> RecordedCeiling | None:
+def _memory_ceiling(test: str, run: dict[str, str], value: float, found: Collector) -> RecordedCeiling | None:
     match = _MEMORY.match(test)
     size, share = number(run.get("Size (Byte)", "")), number(run.get("Size per thread", ""))
     if match is None or size is None:
@@ -112,14 +119,3 @@ def _of_memory(test: str, run: dict[str, str], value: float, found: Collector) -
     # Lines are touched at one element each, and all of a line counted.
     note = "; one element of each line" if match[1].startswith("cl") else ""
     return RecordedCeiling(f"{level}.{operation}", "memory", level, "", value, "byte/s", f"{stores}{note}")
-
-
-def _method(test: str, run: dict[str, str], threads: str) -> str:
-    said = [f"likwid-bench {test}"]
-    if threads:
-        said.append(f"{threads} threads")
-    if "Size (Byte)" in run:
-        said.append(f"working set {run['Size (Byte)']} byte")
-    if "Iterations" in run:
-        said.append(f"{run['Iterations']} iterations")
-    return ", ".join(said)

@@ -1,10 +1,10 @@
-"""Reads one recorded file: opens it, tells its format, lets the format's reader collect what is in it."""
+"""Reads one recorded file: opens it, recognises its format, has the format's reader collect its values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .collect import Collector
+from .collector import Collector
 from .errors import NotRecognised
 from .formats import recognise
 from .text import Text, open_binary
@@ -24,7 +24,12 @@ def read(path: str, companions: Sequence[str] = (), keep_launches: bool = False)
             form.read(text, found)
         except RecursionError:
             found.warn("nested too deeply to be read on", text.line)
-        _add_warnings(text, found)
+        if text.cut_short:
+            found.warn(f"{text.cut_short}; read up to here", text.line)
+        if text.replaced:
+            found.warn(f"{text.replaced} bytes are not {text.encoding}; shown as U+FFFD")
+        if text.long_lines:
+            found.warn(f"{text.long_lines} lines are longer than a million characters and were cut")
         found.digest = text.digest
     found.tool = found.tool or form.name
     if found.is_empty and not found.warnings:
@@ -32,17 +37,8 @@ def read(path: str, companions: Sequence[str] = (), keep_launches: bool = False)
     return found
 
 
-def _add_warnings(text: Text, found: Collector) -> None:
-    if text.cut_short:
-        found.warn(f"{text.cut_short}; read up to here", text.line)
-    if text.replaced:
-        found.warn(f"{text.replaced} bytes are not {text.encoding}; shown as U+FFFD")
-    if text.long_lines:
-        found.warn(f"{text.long_lines} lines are longer than a million characters and were cut")
-
-
 def head_of(path: str) -> str:
-    """The first characters of a file, "" where it has none; for telling other files what lies beside them."""
+    """The first characters of a file, "" where it has none: a companion of the other files."""
     try:
         with open_binary(path) as stream:
             return Text(path, stream).head

@@ -1,4 +1,4 @@
-"""What a recorded file holds, as plain records. Always FLOP, byte, second; None: the file does not say."""
+"""What a recorded file holds, as plain records. Always FLOP, byte, second; None: not in the file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Counter(NamedTuple):
     """One value that a tool counted.
 
     value is in `unit`, a base unit ("byte", "s", "FLOP", "J", "Hz", "1"); printed is the number as the file
-    has it, in printed_unit. value None: the tool says it did not count. A FLOP event's value is FLOPs.
+    has it, in printed_unit. value None: the tool did not count it. A FLOP event's value is FLOPs.
     """
 
     metric: str  # our name where the event is known ("flops.f64.256", "dram_read_bytes"), else the tool's
@@ -76,7 +76,7 @@ class Phase(NamedTuple):
 
 
 class StepLine(NamedTuple):
-    """A line in which a training said how fast it is."""
+    """A line in which a training printed how fast it is."""
 
     step: int
     examples_per_s: float | None
@@ -86,14 +86,14 @@ class StepLine(NamedTuple):
 
 
 class Throughput(NamedTuple):
-    """What a training's log says of its speed. examples_per_s: the printed total, or the mean over steps."""
+    """The speed in a training's log. examples_per_s: the printed total, or the mean over steps."""
 
     unit: str  # "images", "examples"
     examples_per_s: float | None
     last_examples_per_s: float | None
     step_lines: int
     batch: int | None = None  # examples of one step of one rank
-    speaks_for: str = ""  # "all ranks", "this rank"; "" where the log does not tell
+    speaks_for: str = ""  # "all ranks", "this rank"; "" where the log does not show it
 
 
 class RecordedCeiling(NamedTuple):

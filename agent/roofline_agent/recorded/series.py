@@ -14,11 +14,11 @@ from .recording import Counter
 
 MAX_METRICS = 250  # of one set; a coverage stands beside each, and the server takes 512
 MAX_NAME = 200
-PROCESS_SCOPES = ("", "process", "cgroup", "thread")  # speak for the rank; all others for parts of its node
+PROCESS_SCOPES = ("", "process", "cgroup", "thread")  # of the rank; all others are of parts of its node
 SCOPES = {"socket": Scope.SOCKET, "gpu": Scope.GPU, "core": Scope.SOCKET, "die": Scope.SOCKET}
 
 
-class Column(NamedTuple):
+class SeriesColumn(NamedTuple):
     """One metric of a set."""
 
     name: str
@@ -27,9 +27,9 @@ class Column(NamedTuple):
     has_coverage: bool
 
 
-def columns(counters: Iterable[Counter], process: bool) -> tuple[list[Column], int]:
-    """The metrics of the counters that speak for a process, or of the others; and how many found no room."""
-    found: dict[str, Column] = {}
+def columns(counters: Iterable[Counter], process: bool) -> tuple[list[SeriesColumn], int]:
+    """The metrics of the counters of a process, or of all others; and how many found no room."""
+    found: dict[str, SeriesColumn] = {}
     left_out: set[str] = set()
     for one in counters:
         if is_of_process(one) != process or one.value is None:
@@ -41,7 +41,7 @@ def columns(counters: Iterable[Counter], process: bool) -> tuple[list[Column], i
         old = found.get(name)
         covered = one.coverage is not None or (old is not None and old.has_coverage)
         kind = MetricKind.GAUGE if one.kind == "gauge" else MetricKind.CUMULATIVE
-        found[name] = Column(name, one.unit or "1", old.kind if old else kind, covered)
+        found[name] = SeriesColumn(name, one.unit or "1", old.kind if old else kind, covered)
     return list(found.values()), len(left_out)
 
 
@@ -55,7 +55,7 @@ def is_of_process(one: Counter) -> bool:
     return one.scope.partition(" ")[0] in PROCESS_SCOPES
 
 
-def counter_set(name: str, found: Iterable[Column], scope: Scope) -> CounterSet:
+def counter_set(name: str, found: Iterable[SeriesColumn], scope: Scope) -> CounterSet:
     metrics: list[Metric] = []
     for c in found:
         metrics.append(Metric(c.name, c.kind, c.unit, scope, Provenance.MEASURED, True))
@@ -72,7 +72,9 @@ def scope_of(instance: str) -> Scope:
 class Series:
     """Turns the counters of one scope kind into rows. Feed them in the file's order, then `finish`."""
 
-    def __init__(self, rank: Rank | None, found: list[Column], begin_ns: int, end_ns: int | None) -> None:
+    def __init__(
+        self, rank: Rank | None, found: list[SeriesColumn], begin_ns: int, end_ns: int | None
+    ) -> None:
         """end_ns None: nobody knows when the run ended, so its totals have no place in time."""
         self._rank = rank
         self._columns = found
@@ -106,19 +108,16 @@ class Series:
         """The rows that were still open, and those of totals."""
         yield from self._moment()
         if self._end_ns is None:
-            yield from self._moments_of_gauges()
+            # A single reading, of which only what is no total can be placed: at its begin.
+            for instance, values in self._totals.items():
+                gauges = {c.name: values.get(c.name) for c in self._columns if c.kind == MetricKind.GAUGE}
+                if any(value is not None for value in gauges.values()):
+                    yield self._row(instance, self._begin_ns, gauges)
             return
         for instance, values in self._totals.items():
             if any(c.kind == MetricKind.CUMULATIVE and c.name in values for c in self._columns):
                 yield self._row(instance, self._begin_ns, self._zeros(values))
             yield self._row(instance, self._end_ns, values)
-
-    def _moments_of_gauges(self) -> Iterator[Sample]:
-        """A single reading, of which only what is no total can be placed: at its begin."""
-        for instance, values in self._totals.items():
-            gauges = {c.name: values.get(c.name) for c in self._columns if c.kind == MetricKind.GAUGE}
-            if any(value is not None for value in gauges.values()):
-                yield self._row(instance, self._begin_ns, gauges)
 
     def _zeros(self, values: dict[str, float | None]) -> dict[str, float | None]:
         return {
@@ -131,21 +130,18 @@ class Series:
         if self._t_s is None:
             return
         time_ns = self._begin_ns + round(self._t_s * 1e9)
+        cumulative = {c.name for c in self._columns if c.kind == MetricKind.CUMULATIVE}
         for instance, values in self._now.items():
             if instance not in self._begun:
                 self._begun.add(instance)
                 if zeros := self._zeros(values):
                     yield self._row(instance, min(self._begin_ns, time_ns), zeros)
-            yield self._row(instance, time_ns, self._summed(instance, values))
+            for name, value in values.items():
+                if value is not None and name in cumulative:
+                    key = (instance, name)
+                    values[name] = self._sums[key] = self._sums.get(key, 0.0) + value
+            yield self._row(instance, time_ns, values)
         self._now, self._coverage = {}, {}
-
-    def _summed(self, instance: str, values: dict[str, float | None]) -> dict[str, float | None]:
-        kinds = {c.name: c.kind for c in self._columns}
-        for name, value in values.items():
-            if value is not None and kinds[name] == MetricKind.CUMULATIVE:
-                key = (instance, name)
-                values[name] = self._sums[key] = self._sums.get(key, 0.0) + value
-        return values
 
     def _row(self, instance: str, time_ns: int, values: dict[str, float | None]) -> Sample:
         row: list[float | None] = []
@@ -164,6 +160,7 @@ def _add(values: dict[str, float | None], name: str, value: float | None, kind: 
         return
     old = values[name]
     if old is None or value is None:
-        values[name] = None if kind != "gauge" else (value if old is None else old)
+        known = value if old is None else old
+        values[name] = known if kind == "gauge" else None
     else:
         values[name] = max(old, value) if kind == "gauge" else old + value

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .collect import Collector
+from .collector import Collector
 from .recording import Counter, RecordedCeiling
 from .text import Text
 
@@ -86,31 +86,35 @@ def sniff(head: str) -> int:
 def read(text: Text, found: Collector) -> None:
     """The best of each kernel (and device) as a ceiling; every single rate as a counter."""
     found.tool = "stream"
-    reader = Reader(text, found)
+    reader = StreamReader(text, found)
     for line in text.lines():
         if len(line) <= 300:
             reader.line(line)
     reader.finish()
 
 
-class Reader:
+class StreamReader:
     """Takes the lines of one file in order; other tools' lines may stand among them."""
 
     def __init__(self, text: Text, found: Collector) -> None:
         self.text = text
         self.found = found
-        self.unit = ""  # of the table in which we are
+        self.unit = ""  # of the table being read
         self.sep = ""  # where it is BabelStream's CSV
         self.tables = 0
         self.best: dict[tuple[str, str], _Result] = {}
 
     def line(self, line: str) -> None:
         header, csv = _HEADER.match(line), _CSV_HEADER.match(line)
+        if csv:
+            self.unit, self.sep = f"{csv[2]}/s", csv[1]
+        elif header:
+            self.unit, self.sep = header[1], ""
         if header or csv:
-            self.unit, self.sep = (f"{csv[2]}/s", csv[1]) if csv else (header[1] if header else "", "")
             self.tables += 1
             return
-        line = self._from_csv(line) if self.sep else line
+        if self.sep:
+            line = self._from_csv(line)
         sweep = _SWEEP.match(line)
         row = _ROW.match(line) if self.unit else None
         if sweep:
@@ -120,10 +124,10 @@ class Reader:
         else:
             if line.strip() and not line.lstrip().startswith("-"):
                 self.unit = ""
-            self._aside(line)
+            self._other_line(line)
 
     def _from_csv(self, line: str) -> str:
-        """The line as the table for people has it; what else stands in it becomes facts."""
+        """The line as a text table has it; what else stands in it becomes facts."""
         cells = line.split(self.sep)
         if len(cells) != 8 or not all(cell.isdecimal() and len(cell) < 19 for cell in cells[1:4]):
             self.sep = ""
@@ -145,21 +149,17 @@ class Reader:
         times = [
             float(word) for word in row[3].split() if re.fullmatch(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", word)
         ]
-        self._check(kernel, value, times)
-        self._add(_Result(kernel, row[1], rate, self.unit, value, "", ""))
-
-    def _check(self, kernel: str, value: float, times: list[float]) -> None:
-        """STREAM prints how much it moves and how long that took at best: its rate must follow from them."""
+        # STREAM prints how much it moves and how long that took at best: its rate must follow from them.
         size, width = self.found.facts.get("array_elements"), self.found.facts.get("bytes_per_element")
-        if kernel not in _ARRAYS or len(times) < 3 or not isinstance(size, int) or not isinstance(width, int):
-            return
-        shortest = min(times[:3])
-        moved = _ARRAYS[kernel] * width * size
-        if shortest > 0 and not 0.9 < value * shortest / moved < 1.1:
-            self.found.warn(
-                f"the rate of {kernel} does not follow from array size and least time; taken as printed",
-                self.text.line,
-            )
+        if kernel in _ARRAYS and len(times) > 2 and isinstance(size, int) and isinstance(width, int):
+            shortest = min(times[:3])
+            moved = _ARRAYS[kernel] * width * size
+            if shortest > 0 and not 0.9 < value * shortest / moved < 1.1:
+                self.found.warn(
+                    f"the rate of {kernel} does not follow from array size and least time; taken as printed",
+                    self.text.line,
+                )
+        self._add(_Result(kernel, row[1], rate, self.unit, value, "", ""))
 
     def _sweep(self, match: re.Match[str]) -> None:
         kernel, precision, gpu, buffer, block = match[1].lower(), match[2], match[3], match[4], match[5]
@@ -179,9 +179,8 @@ class Reader:
     def _add(self, result: _Result) -> None:
         key = (result.kernel, result.device)
         old = self.best.get(key)
-        if (old is None and len(self.best) < 10_000) or (
-            old is not None and result.bytes_per_s > old.bytes_per_s
-        ):
+        is_better = old is None or result.bytes_per_s > old.bytes_per_s
+        if is_better and (old is not None or len(self.best) < 10_000):
             self.best[key] = result
         self.found.counters.append(
             Counter(
@@ -189,7 +188,7 @@ class Reader:
             )._replace(kind="gauge", printed=result.rate, printed_unit=result.rate_unit)
         )
 
-    def _aside(self, line: str) -> None:
+    def _other_line(self, line: str) -> None:
         for name, pattern in _FACTS:
             match = pattern.match(line)
             if match and len(match[1]) < 19:
@@ -226,7 +225,7 @@ class Reader:
     def _method(self, result: _Result) -> str:
         facts = self.found.facts
         size = "" if "array_elements" in facts else facts.get("array_size", "")
-        said = [
+        parts = [
             f"STREAM {self.found.version}".strip() + f" {result.printed}",
             _with(facts, "device", "on {}"),
             _with(facts, "array_elements", "arrays of {} elements"),
@@ -237,7 +236,7 @@ class Reader:
             result.device,
             result.how,
         ]
-        return ", ".join(part for part in said if part) + "; write-allocate traffic is not counted"
+        return ", ".join(filter(None, parts)) + "; write-allocate traffic is not counted"
 
 
 def _with(facts: Mapping[str, float | int | str], name: str, words: str) -> str:

@@ -1,10 +1,10 @@
-"""A recording in words: what it is, what is in it, what is wrong with it."""
+"""A recording as text: its tool, its values, its warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .collect import Collector
+from .collector import Collector
 from .document import warning
 from .recording import Kernel
 
@@ -24,9 +24,9 @@ def summarise(found: Collector, name: str) -> Iterator[str]:
         yield f"  {phase.name}: {phase.count} times, {phase.time_s:.6g} s"
     if found.throughput:
         speed = found.throughput
-        told = f"{speed.examples_per_s:g}" if speed.examples_per_s is not None else "-"
+        rate = f"{speed.examples_per_s:g}" if speed.examples_per_s is not None else "-"
         whose = f" ({speed.speaks_for})" if speed.speaks_for else ""
-        yield f"  {told} {speed.unit}/s{whose}, {speed.step_lines} step lines"
+        yield f"  {rate} {speed.unit}/s{whose}, {speed.step_lines} step lines"
     for ceiling in found.ceilings:
         yield f"  ceiling {ceiling.name}: {_scaled(ceiling.value)}{ceiling.unit}"
     for one in found.warnings:

@@ -39,8 +39,8 @@ _KNOWN_BINARY = (
 
 
 class Text:
-    """One file. `line` is the number of the line handed out last, from 1; `replaced` counts bytes that were
-    no text in its encoding; `cut_short` says why the file ended before its time, empty when it did not."""
+    """One file. `line` is the number of the line handed out last, from 1; `replaced` counts bytes that are no
+    text in its encoding; `cut_short` is the reason why reading ended before the file, "" if it did not."""
 
     def __init__(self, name: str, stream: IO[bytes], companions: Sequence[str] = ()) -> None:
         """companions: the heads of the other files given together with this one.
@@ -55,12 +55,15 @@ class Text:
         self.replaced = 0
         self.long_lines = 0
         self.cut_short = ""
-        self._stream = _unpacked(stream)
+        buffered = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream  # type: ignore[type-var]
+        self._stream: IO[bytes] = buffered
+        if buffered.peek(2)[:2] == b"\x1f\x8b":
+            self._stream = gzip.GzipFile(fileobj=buffered)  # type: ignore[assignment]
         self._raw_head = self._read(HEAD_BYTES)
         if not self._raw_head.strip():
-            raise NotReadable(
-                f"{name} is empty: nothing was recorded" if not self.cut_short else self._broken()
-            )
+            if self.cut_short:
+                raise NotReadable(f"{name}: {self.cut_short}, and nothing could be read before that")
+            raise NotReadable(f"{name} is empty: nothing was recorded")
         bom, encoding = next((pair for pair in _BOMS if self._raw_head.startswith(pair[0])), (b"", "utf-8"))
         self.encoding = encoding
         self._skip = len(bom)
@@ -73,9 +76,6 @@ class Text:
     def digest(self) -> str:
         """SHA-256 of the content read so far, unpacked."""
         return self._hash.hexdigest()
-
-    def _broken(self) -> str:
-        return f"{self.name}: {self.cut_short}, and nothing could be read before that"
 
     def _read(self, size: int) -> bytes:
         """Less than `size` bytes only at the end or a break; what came before a break is kept."""
@@ -101,16 +101,13 @@ class Text:
         """All of the text in pieces, from the beginning; one pass."""
         data = self._raw_head[self._skip :]
         while data:
-            yield self._decode(data)
+            text = self._decoder.decode(data)
+            self.replaced += text.count("\ufffd")
+            yield text
             data = self._read(CHUNK_BYTES)
         rest = self._decoder.decode(b"", final=True)
         if rest:
             yield rest
-
-    def _decode(self, data: bytes) -> str:
-        text = self._decoder.decode(data)
-        self.replaced += text.count("\ufffd")
-        return text
 
     def lines(self) -> Iterator[str]:
         """All lines without their ends (LF, CRLF or CR LF mixed); one pass. An endless line is cut."""
@@ -151,13 +148,6 @@ def open_binary(path: str) -> IO[bytes]:
         raise NotReadable(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
         raise NotReadable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _unpacked(stream: IO[bytes]) -> IO[bytes]:
-    buffered = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream  # type: ignore[type-var]
-    if buffered.peek(2)[:2] == b"\x1f\x8b":
-        return gzip.GzipFile(fileobj=buffered)  # type: ignore[return-value]
-    return buffered
 
 
 def _refuse_binary(name: str, head: bytes) -> None:

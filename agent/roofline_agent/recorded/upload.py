@@ -22,7 +22,7 @@ from ..uplink.encoding import Greeting, encode
 from ..uplink.exporter import Exporter
 from ..uplink.spool import Spool
 from .batches import Target, batches, identity
-from .collect import Collector
+from .collector import Collector
 
 CONNECT_S = 5.0
 STALL_S = 60.0  # nothing acknowledged for so long: the server is not taking it
@@ -67,7 +67,12 @@ def upload(
         )
         exporter.start()
         try:
-            _wait(lambda: exporter.connected, CONNECT_S, server)
+            deadline = time.monotonic() + CONNECT_S
+            while not exporter.connected:
+                if time.monotonic() > deadline:
+                    advice = "start `roofline-server` there, or give --server HOST:PORT; --dry-run needs none"
+                    raise Unreachable(f"no roofline-server answers at {server}; {advice}")
+                time.sleep(0.01)
             count = _feed(found, target, spool, exporter, server, progress)
             _wait_durable(spool, server)
             return Sent(count, spool.dropped)
@@ -108,15 +113,6 @@ def _wait_durable(spool: Spool, server: str, most_bytes: int = 0) -> None:
             raise Unreachable(
                 f"the server at {server} takes no more; part of the file may be there: send it again"
             )
-        time.sleep(0.01)
-
-
-def _wait(condition: Callable[[], bool], seconds: float, server: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            advice = "start `roofline-server` there, or give --server HOST:PORT; --dry-run needs none"
-            raise Unreachable(f"no roofline-server answers at {server}; {advice}")
         time.sleep(0.01)
 
 

@@ -14,7 +14,7 @@ from roofline_agent.records import KernelCall, KernelShape
 from roofline_agent.verbose import header, mkl, onednn
 from roofline_agent.verbose.pieces import TOKEN, pieces
 
-from .collect import Collector
+from .collector import Collector
 from .recording import Launch
 from .text import Text
 from .training import keras as keras_log
@@ -45,12 +45,12 @@ _COUNTED = {
 
 
 def sniff(head: str) -> int:
-    """97 wherever a line of theirs is: a training log with such lines is ours, one without them is not."""
+    """97 wherever a line of theirs is: a training log with such lines is read here, others are not."""
     return 97 if SURE.search(head) else 0
 
 
 def read(text: Text, found: Collector) -> None:
-    """Launches, header facts and counts of `text`; what cannot be understood is said with its line."""
+    """Launches, header facts and counts of `text`; warns of lines that cannot be parsed."""
     log, benchmark, keras = VerboseLog(text, found), tf_cnn.TfCnnLog(found), keras_log.KerasLog(found)
     for line in text.lines():
         if "_verbose," in line or "MKL_VERBOSE " in line:
@@ -81,7 +81,10 @@ class VerboseLog:
 
     def take(self, line: str) -> None:
         """A line with a token in it, or with several where threads wrote at once."""
-        self._warn_of_cut()
+        warning, number = self._cut
+        if number:  # not the file's last line with a token: it is garbled, not cut off
+            self._found.warn(warning, number)
+            self._cut = ("", 0)
         if "\x1b" in line:
             line = _ESCAPE.sub("", line)
         for piece in pieces(line):
@@ -92,9 +95,9 @@ class VerboseLog:
         call = mkl.parse(piece) if is_mkl else onednn.parse(piece, self._order)
         if call is not None:
             self._is_onednn |= not is_mkl
-            self._launch(call)
+            self._add_launch(call)
         elif TOKEN.search(piece) is None:
-            return  # another program's word
+            return  # another program's output
         elif mkl.looks_executed(piece) if is_mkl else onednn.looks_executed(piece):
             self._is_onednn |= not is_mkl
             self._counts["garbled"] += 1
@@ -105,29 +108,25 @@ class VerboseLog:
             self._is_onednn = True
             self._take_other(piece)
 
-    def _launch(self, call: KernelCall) -> None:
+    def _add_launch(self, call: KernelCall) -> None:
         self._counts["executions"] += 1
         launch = self._prepared.get(call.shape)
         if launch is None:
             if len(self._prepared) >= _PREPARED:
                 self._prepared.clear()
             launch = self._prepared[call.shape] = _prepare(call.shape)
-        self._found.launch(
-            launch._replace(time_s=call.duration_ns / _NANOSECONDS, start_s=self._start_s(call))
-        )
-
-    def _start_s(self, call: KernelCall) -> float | None:
-        """Since the first call that tells its time."""
-        if call.start_ns is None:
-            return None
-        if self._found.started_ns is None:
-            self._found.started_ns = call.start_ns
-        if call.start_ns < self._end_ns - _FAR_BACK_NS:
-            self._found.warn("times go back here: more than one recording in a file?", self._text.line)
-        self._end_ns = call.start_ns + call.duration_ns
-        started = self._found.started_ns
-        self._found.duration_s = max(self._found.duration_s or 0.0, (self._end_ns - started) / _NANOSECONDS)
-        return (call.start_ns - started) / _NANOSECONDS
+        start_s: float | None = None
+        if call.start_ns is not None:
+            if self._found.started_ns is None:
+                self._found.started_ns = call.start_ns  # times count from the first call that has one
+            if call.start_ns < self._end_ns - _FAR_BACK_NS:
+                self._found.warn("times go back here: more than one recording in a file?", self._text.line)
+            self._end_ns = call.start_ns + call.duration_ns
+            zero_ns = self._found.started_ns
+            duration_s = (self._end_ns - zero_ns) / _NANOSECONDS
+            self._found.duration_s = max(self._found.duration_s or 0.0, duration_s)
+            start_s = (call.start_ns - zero_ns) / _NANOSECONDS
+        self._found.launch(launch._replace(time_s=call.duration_ns / _NANOSECONDS, start_s=start_s))
 
     def _take_other(self, piece: str) -> None:
         component, operation, kind = header.kind_of(piece)
@@ -138,15 +137,12 @@ class VerboseLog:
         elif (operation, kind) in _COUNTED:
             self._counts[_COUNTED[operation, kind]] += 1
         elif operation in ("create", "create_nested"):
-            self._take_creation(piece, operation == "create_nested")
-
-    def _take_creation(self, piece: str, is_nested: bool) -> None:
-        seconds = header.seconds_of(piece)
-        if seconds is None:
-            self._cut = ("a creation's line is garbled", self._text.line)
-        elif not is_nested:  # whose time is part of its parent's
-            self._create_s += seconds
-        self._counts["creates_nested" if is_nested else "creates"] += 1
+            seconds = header.seconds_of(piece)
+            if seconds is None:
+                self._cut = ("a creation's line is garbled", self._text.line)
+            elif operation == "create":  # the time of a nested one is part of its parent's
+                self._create_s += seconds
+            self._counts["creates_nested" if operation == "create_nested" else "creates"] += 1
 
     def _take_info(self, piece: str) -> None:
         try:
@@ -167,12 +163,6 @@ class VerboseLog:
         for name, value in facts.items():
             self._found.facts.setdefault(name, value)
 
-    def _warn_of_cut(self) -> None:
-        warning, line = self._cut
-        if line:
-            self._found.warn(warning, line)
-            self._cut = ("", 0)
-
     def finish(self) -> None:
         found = self._found
         warning, line = self._cut
@@ -190,44 +180,38 @@ class VerboseLog:
             found.facts["create_s"] = self._create_s
         executions = self._counts.pop("executions", 0)
         found.facts.update({name: count for name, count in self._counts.items() if count})
-        self._warn_of_nothing(executions)
-
-    def _warn_of_nothing(self, executions: int) -> None:
         if not executions:
-            self._found.warn(
+            found.warn(
                 "no whole line of an executed primitive: ONEDNN_VERBOSE=1 (or profile_exec) prints them"
                 if self._is_onednn
                 else "no whole line of an executed routine: MKL_VERBOSE=1 prints them"
             )
         elif self._counts["graph_partitions"]:
-            self._found.warn(
+            found.warn(
                 "graph partitions are not counted: their primitives print lines of their own, "
                 "which a graph compiler's do not"
             )
 
 
 def _prepare(shape: KernelShape) -> Launch:
-    """The launch of a shape, but for its times."""
+    """The launch of a shape, but for its times; one name for a distinct shape."""
+    problem = _short(shape.problem)
+    if shape.library == "mkl":  # its routines' names contain the precision
+        name = f"{shape.implementation}({problem})"
+    else:
+        precision = "" if shape.precision == "f32" else shape.precision
+        name = " ".join(filter(None, (shape.operation, shape.variant, problem, precision)))
     return Launch(
-        name=_name(shape),
+        name=name,
         time_s=None,
         flops=shape.flops,
         bytes={} if shape.bytes is None else {"minimum": shape.bytes},
         precision=shape.precision,
         library=shape.library,
         variant=shape.variant,
-        problem=_short(shape.problem),
+        problem=problem,
         note=shape.note,
     )
-
-
-def _name(shape: KernelShape) -> str:
-    """One name for a distinct shape; MKL's routines tell the precision in their name."""
-    problem = _short(shape.problem)
-    if shape.library == "mkl":
-        return f"{shape.implementation}({problem})"
-    precision = "" if shape.precision == "f32" else shape.precision
-    return " ".join(filter(None, (shape.operation, shape.variant, problem, precision)))
 
 
 def _short(problem: str) -> str:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from ..recorded.collect import Collector
+from ..recorded.collector import Collector
 from ..recorded.dcgm import reader as exposition
 from ..recorded.dcgm.fields import field
 from ..recorded.errors import RecordedError

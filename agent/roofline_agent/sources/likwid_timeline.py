@@ -20,7 +20,7 @@ _OTHER_LINES = 50  # the last ones, to tell why LIKWID ended
 VOLUMES = ("dram_read_bytes", "dram_write_bytes", "dram_bytes")
 
 
-class Interval(NamedTuple):
+class VolumeInterval(NamedTuple):
     """One row."""
 
     seconds: float  # since LIKWID's start
@@ -40,7 +40,7 @@ class VolumeReader:
         directions = [name for name in VOLUMES[:2] if name in names]
         return directions or [name for name in VOLUMES[2:] if name in names]
 
-    def read(self, line: str) -> Interval | None:
+    def read(self, line: str) -> VolumeInterval | None:
         """None for a line that is no row, does not fit the header, or lacks a volume ("-": not counted)."""
         if self._header.take(line):
             return None
@@ -59,7 +59,7 @@ class VolumeReader:
                 if volume is None:
                     return None
                 moved[int(cpu), means.metric] = volume * means.factor
-        return Interval(row.time_s, moved) if names else None
+        return VolumeInterval(row.time_s, moved) if names else None
 
 
 class RunningTimeline:
@@ -100,7 +100,7 @@ class RunningTimeline:
         """The last lines that are no rows."""
         return "\n".join([*self._others, self._rest])
 
-    def take(self) -> list[tuple[int, Interval]]:
+    def take(self) -> list[tuple[int, VolumeInterval]]:
         """(node time, row) of what was printed since the last call."""
         data = b""
         with contextlib.suppress(BlockingIOError):
@@ -108,7 +108,7 @@ class RunningTimeline:
                 data += part
         *lines, self._rest = (self._rest + data.decode(errors="replace")).split("\n")
 
-        intervals: list[Interval] = []
+        intervals: list[VolumeInterval] = []
         for line in lines:
             interval = self._reader.read(line)
             if interval is None:
@@ -120,7 +120,7 @@ class RunningTimeline:
         for interval in intervals:
             latest = now - round(interval.seconds * 1e9)
             self.anchor_ns = latest if self.anchor_ns is None else min(self.anchor_ns, latest)
-        timed: list[tuple[int, Interval]] = []
+        timed: list[tuple[int, VolumeInterval]] = []
         for interval in intervals:
             # An anchor that moved back must not turn the order of rows around.
             self._last_ns = max(self._last_ns + 1, (self.anchor_ns or 0) + round(interval.seconds * 1e9))

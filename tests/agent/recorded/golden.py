@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.recording import Counter
 
 from tests.recordings import OURS

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from typing import NamedTuple
 
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.ncu import reader as ncu
 from roofline_agent.recorded.nvprof import reader as nvprof
 from roofline_agent.recorded.recording import Counter, Kernel, Launch, Phase

@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.text import Text
 
 Reader = Callable[[Text, Collector], None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline_agent.recorded.batches import THINGS_PER_BATCH, Target, batches, duration_s, identity, set_name
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.recording import Counter, Kernel, Launch, StepLine, Throughput
 from roofline_agent.records import Batch, EventKind, MarkKind
 from roofline_agent.uplink.encoding import encode

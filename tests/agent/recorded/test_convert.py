@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.convert import MAGIC, opened
 from roofline_agent.recorded.errors import NotReadable, NotText
 from roofline_agent.recorded.ncu import reader as ncu

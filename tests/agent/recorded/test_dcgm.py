@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.dcgm import reader as dcgm
 from roofline_agent.recorded.dcgm.fields import field
 from roofline_agent.recorded.dcgm.reader import blank

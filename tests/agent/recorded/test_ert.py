@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.recorded import ert
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import RecordedError
 
 from .reading import numbers_in, read_text, said

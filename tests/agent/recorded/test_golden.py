@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.recorded import reader
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import NotRecognised
 from roofline_agent.recorded.formats import FORMATS as READERS
 from roofline_agent.recorded.formats import Format

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.recording import Kernel
 from roofline_agent.recorded.traces import kineto, operators
 from roofline_agent.recorded.traces.collectives import message_bytes

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.formats import FORMATS as READERS
 from roofline_agent.recorded.text import HEAD_BYTES

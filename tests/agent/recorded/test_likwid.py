@@ -7,7 +7,7 @@ import contextlib
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.likwid import reader as likwid
 from roofline_agent.recorded.likwid.metrics import event, metric

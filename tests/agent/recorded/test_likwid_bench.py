@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from roofline_agent.calibrate.compare.files import read_theirs
 from roofline_agent.recorded import likwid_bench
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.formats import recognise
 from roofline_agent.recorded.likwid import reader as likwid
 from roofline_agent.recorded.text import Text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.perf import csv as perf_csv
 from roofline_agent.recorded.perf import reader as perf_stat

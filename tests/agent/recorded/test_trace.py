@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.recorded import text as text_module
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.traces.tensors import element_bytes, element_count
 from roofline_agent.recorded.traces.trace import Trace, arguments, number
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.recorded import verbose_log
-from roofline_agent.recorded.collect import Collector, Warning
+from roofline_agent.recorded.collector import Collector, FileWarning
 from roofline_agent.recorded.formats import recognise
 from roofline_agent.recorded.reader import read
 from roofline_agent.recorded.recording import Kernel, Launch
@@ -43,7 +43,7 @@ class Found(NamedTuple):
     kernels: list[Kernel]
     launches: list[Launch]
     facts: dict[str, float | int | str]
-    warnings: list[Warning]
+    warnings: list[FileWarning]
     tool: str
     version: str
     started_ns: int | None

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from roofline_agent.recorded import reader as reading
-from roofline_agent.recorded.collect import Collector
+from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.formats import recognise
 from roofline_agent.recorded.text import Text
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from roofline_agent.records import Rank, Sample, Scope, SourceSettings, SourceStatus
 from roofline_agent.sources.likwid import LikwidSource, first_cpus, why_not
-from roofline_agent.sources.likwid_timeline import Interval, RunningTimeline, VolumeReader
+from roofline_agent.sources.likwid_timeline import VolumeInterval, RunningTimeline, VolumeReader
 
 from tests.fakes import wait_for
 from tests.recordings import corpus, meets, oracles
@@ -99,7 +99,7 @@ HEADERS = {
 IDLE_ROW = "1 10 2 0.5 0.5 0.5 0.1 0.1 2000 2100 0.9 - 2 4 0.001 0.002 500 1000 0.25 0.5 502 1004 0.251 0.502"
 
 
-def read_all(reader: VolumeReader, text: str) -> list[Interval]:
+def read_all(reader: VolumeReader, text: str) -> list[VolumeInterval]:
     return [interval for line in text.splitlines() if (interval := reader.read(line)) is not None]
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import Counter
 from .fields import DcgmField, field
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import Counter
 from ..text import Text
 from . import dmon

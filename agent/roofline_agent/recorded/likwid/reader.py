@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..collect import Collector
+from ..collector import Collector
 from ..text import Text
 from .tables import LikwidTables, is_heading
 from .timeline import LikwidTimeline, is_header, parse_row

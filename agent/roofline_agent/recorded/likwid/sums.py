@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..collect import Collector
+from ..collector import Collector
 from ..perf.events import CACHE_LINE
 from ..recording import Kernel
 from .metrics import CAS, LikwidMetric

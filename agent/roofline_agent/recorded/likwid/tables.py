@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import Counter
 from .metrics import LikwidMetric, event, kind, metric, number
 from .sums import GroupSums

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import Counter
 from .metrics import LikwidMetric, kind, metric, number, numbers
 from .sums import GroupSums, is_summed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ..collect import Collector
+from ..collector import Collector
 
 _MESSAGE = re.compile(r"==(?P<kind>[A-Z]+)==\s*(?P<text>.*)")
 _SILENT = frozenset({"PROF"})  # connected, disconnected, profiling: no news

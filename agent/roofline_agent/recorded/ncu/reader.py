@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import Counter, Launch
 from ..text import Text
 from . import flops as ncu_flops

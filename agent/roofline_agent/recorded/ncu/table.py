@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from ..collect import Collector
+from ..collector import Collector
 from ..text import Text
 from .other_lines import OtherLines
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..collect import Collector
+from ..collector import Collector
 from ..ncu.flops import NOT_COUNTED, is_of_tensor_cores
 from ..ncu.values import Unit, number, unit
 from ..recording import Counter, Launch

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..collect import Collector
+from ..collector import Collector
 from ..ncu.other_lines import PERMISSION
 from ..ncu.values import number, unit
 from ..recording import Launch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..collect import Collector
+from ..collector import Collector
 from ..ncu.values import number, unit
 from ..recording import Launch
 from .kernels import Kernels, MeanMetric, convert

@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 
 from .. import stream
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import Counter
 from ..text import Text
 from . import csv as perf_csv
@@ -57,7 +57,7 @@ def read(text: Text, found: Collector) -> None:
     found.tool = "perf stat"
     reader = _PerfReader(text, found)
     # STREAM is often what perf stat measured, and prints into the same file.
-    results = stream.Reader(text, found) if stream.sniff(text.head) > 50 else None
+    results = stream.StreamReader(text, found) if stream.sniff(text.head) > 50 else None
     for line in text.lines():
         if len(line) <= MAX_ROW:
             reader.line(line)

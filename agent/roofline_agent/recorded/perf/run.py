@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import Kernel
 from .events import EventMeaning, flop_meaning
 from .row import PerfRow

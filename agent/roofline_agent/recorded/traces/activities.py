@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..collect import MAX_PHASES, Collector
+from ..collector import MAX_PHASES, Collector
 
 
 class Activities:

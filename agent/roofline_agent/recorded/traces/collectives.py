@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..collect import Collector
+from ..collector import Collector
 from .activities import Activities
 from .tensors import element_bytes, element_count
 from .trace import number

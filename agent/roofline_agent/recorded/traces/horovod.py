@@ -20,7 +20,7 @@ from ...horovod.events import (
     TensorNamed,
     TimelineDecoder,
 )
-from ..collect import Collector
+from ..collector import Collector
 from ..text import Text
 from .activities import Activities
 from .trace import Trace

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import Launch, StepLine, Throughput
 from ..text import Text
 from .activities import Activities

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..collect import MAX_KERNELS, OTHERS, Collector
+from ..collector import MAX_KERNELS, OTHERS, Collector
 from ..recording import Launch
 
 BATCH = 100_000  # operators put in order at a time; traces of old versions list the inner ones first

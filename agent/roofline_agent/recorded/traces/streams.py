@@ -6,7 +6,7 @@ the GPU was busy. Little overlap is real: a kernel may be launched before the on
 
 from __future__ import annotations
 
-from ..collect import Collector
+from ..collector import Collector
 
 MICROSECOND = 1e-6
 MUCH = 0.1  # of the kernels' time

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..collect import Collector
+from ..collector import Collector
 from ..text import Text
 
 MAX_VALUE = 1 << 23  # characters of one event or top-level value; more is taken for broken

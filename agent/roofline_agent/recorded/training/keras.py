@@ -11,7 +11,7 @@ import math
 import re
 from typing import NamedTuple
 
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import StepLine, Throughput
 from .ranks import SEVERAL, split_rank
 

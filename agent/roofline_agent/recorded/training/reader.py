@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..collect import Collector
+from ..collector import Collector
 from ..text import MAX_LINE, Text
 from ..verbose_log import SURE, VerboseLog
 from . import keras as keras_log

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone
 
-from ..collect import Collector
+from ..collector import Collector
 from ..recording import StepLine, Throughput
 from .ranks import SEVERAL, split_rank
 

@@ -6,7 +6,7 @@ import marshal
 import struct
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from .recording import Counter, Kernel, Launch, Phase, RecordedCeiling, StepLine, Throughput
@@ -21,7 +21,7 @@ _LENGTH = struct.Struct("<I")
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
-class Log(Generic[T]):
+class RecordLog(Generic[T]):
     """An append-only list of records of one type that may be larger than memory."""
 
     def __init__(self, kind: type[T]) -> None:
@@ -50,15 +50,15 @@ class Log(Generic[T]):
         self._file.close()
 
 
-class Warning(NamedTuple):
-    """Something about the file that its reader must know; line 0: concerns no single line."""
+class FileWarning(NamedTuple):
+    """Something that users must know about a file; line 0: it concerns no single line."""
 
     text: str
     line: int
     times: int
 
 
-class _Sum:
+class _LaunchSums:
     """The launches of one kernel so far."""
 
     def __init__(self, first: Launch) -> None:
@@ -107,19 +107,19 @@ class Collector:
         self.tool = ""
         self.version = ""
         self.digest = ""  # of the file's content
-        self.started_ns: int | None = None  # the recording's time zero as UNIX time, where the file tells
-        self.duration_s: float | None = None  # of the whole run, where the file tells
+        self.started_ns: int | None = None  # the recording's time zero as UNIX time, where the file has it
+        self.duration_s: float | None = None  # of the whole run, where the file has it
         self.run: Kernel | None = None  # the whole run as one point: perf stat of a program, LIKWID's sums
         self.throughput: Throughput | None = None
         self.ceilings: list[RecordedCeiling] = []
         self.facts: dict[str, float | int | str] = {}  # whatever else describes the recording: ranks, events
-        self.counters: Log[Counter] = Log(Counter)
-        self.steps: Log[StepLine] = Log(StepLine)
-        self.launches: Log[Launch] | None = Log(Launch) if keep_launches else None
-        self._sums: dict[str, _Sum] = {}
+        self.counters: RecordLog[Counter] = RecordLog(Counter)
+        self.steps: RecordLog[StepLine] = RecordLog(StepLine)
+        self.launches: RecordLog[Launch] | None = RecordLog(Launch) if keep_launches else None
+        self._sums: dict[str, _LaunchSums] = {}
         self.summed: list[Kernel] = []  # by the reader or the tool itself
         self._phases: dict[str, Phase] = {}
-        self._warnings: dict[str, Warning] = {}
+        self._warnings: dict[str, FileWarning] = {}
 
     def launch(self, launch: Launch) -> None:
         """A kernel was executed."""
@@ -127,7 +127,7 @@ class Collector:
         if name not in self._sums and len(self._sums) >= MAX_KERNELS:
             self.warn(f"more than {MAX_KERNELS} different kernels; the rest are summed up as {OTHERS}")
             name = OTHERS
-        self._sums.setdefault(name, _Sum(launch)).add(launch)
+        self._sums.setdefault(name, _LaunchSums(launch)).add(launch)
         if self.launches is not None:
             self.launches.append(launch)
 
@@ -145,12 +145,12 @@ class Collector:
         self._phases[name] = Phase(name, old.count + count, old.time_s + time_s, both)
 
     def warn(self, text: str, line: int = 0) -> None:
-        """Say something about the file; the same text is said once, with its first line and how often."""
+        """Warn of something about the file; the same text is kept once, with its first line and how often."""
         old = self._warnings.get(text)
         if old is not None:
             self._warnings[text] = old._replace(times=old.times + 1)
         elif len(self._warnings) < MAX_WARNINGS:
-            self._warnings[text] = Warning(text, line, 1)
+            self._warnings[text] = FileWarning(text, line, 1)
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -163,13 +163,14 @@ class Collector:
         return sorted(self._phases.values(), key=lambda phase: phase.time_s, reverse=True)
 
     @property
-    def warnings(self) -> list[Warning]:
-        partial: Mapping[str, list[str]] = {n: s.partial() for n, s in self._sums.items() if s.partial()}
-        found = list(self._warnings.values())
-        for name, quantities in list(partial.items())[:MAX_WARNINGS]:
-            text = f"not every launch of {name} has {', '.join(quantities)}: its sum is left out"
-            found.append(Warning(text, 0, 1))
-        return found
+    def warnings(self) -> list[FileWarning]:
+        found: list[FileWarning] = []
+        for name, sums in self._sums.items():
+            quantities = sums.partial()
+            if quantities and len(found) < MAX_WARNINGS:
+                text = f"not every launch of {name} has {', '.join(quantities)}: its sum is left out"
+                found.append(FileWarning(text, 0, 1))
+        return [*self._warnings.values(), *found]
 
     @property
     def is_empty(self) -> bool:
