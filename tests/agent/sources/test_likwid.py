@@ -14,7 +14,7 @@ import psutil
 import pytest
 from roofline_agent.records import Rank, Sample, Scope, SourceSettings, SourceStatus
 from roofline_agent.sources.likwid import LikwidSource, first_cpus, why_not
-from roofline_agent.sources.likwid_timeline import VolumeInterval, RunningTimeline, VolumeReader
+from roofline_agent.sources.likwid_timeline import RunningTimeline, VolumeInterval, VolumeReader
 
 from tests.fakes import wait_for
 from tests.recordings import corpus, meets, oracles
