@@ -139,7 +139,7 @@ def test_an_absent_agent_is_looked_for_once_a_second_only(path: Path) -> None:
     sender._socket.close()
 
 
-def test_restarted_agent_gets_marks_and_hears_of_the_drop(sender: Sender, path: Path) -> None:
+def test_restarted_agent_gets_marks_and_the_number_dropped(sender: Sender, path: Path) -> None:
     with FakeAgent(path) as first:
         roofline_step.mark(1)
         first.marks(1)
@@ -354,7 +354,7 @@ def test_long_phase_name_is_cut_between_characters(sender: Sender, agent: FakeAg
         assert mark.phase == "x" + "ü" * 31
 
 
-def test_said_by_training_is_about_mark_and_step_not_hooks(sender: Sender) -> None:
+def test_said_by_training_counts_mark_and_step_not_hooks(sender: Sender) -> None:
     roofline_step.send_mark(BORDER, 1, None, None, None, False)
     with roofline_step.phase("input"):
         pass
@@ -385,7 +385,7 @@ def test_socket_places_in_order() -> None:
     assert socket_paths({}, 5) == ["/tmp/roofline-5/agent.sock", system]
 
 
-def test_packet_header_is_what_its_docstring_says() -> None:
+def test_packet_of_a_mark_is_as_documented() -> None:
     assert MARK.size == 40
 
 
@@ -416,7 +416,7 @@ def facts(agent: FakeAgent, count: int) -> list[str]:
     return [data[len(FACT) :].decode() for data in packets(agent, count)]
 
 
-def test_spans_carry_what_was_said(sender: Sender, agent: FakeAgent) -> None:
+def test_spans_arrive_as_sent(sender: Sender, agent: FakeAgent) -> None:
     told = [
         ("phase.input", 1, 5, None, 1),
         ("asked.allreduce", 5, 6, 4096, 3),
@@ -450,7 +450,7 @@ def test_no_spans_are_no_packet(sender: Sender, agent: FakeAgent) -> None:
     assert mark.step == 3
 
 
-def test_facts_are_said_and_said_again_to_the_next_agent(sender: Sender, path: Path) -> None:
+def test_facts_are_sent_again_to_the_next_agent(sender: Sender, path: Path) -> None:
     with FakeAgent(path) as agent:
         roofline_step.send_fact("gradient.bytes", 1)
         roofline_step.send_fact("gradient.bytes", 42)
@@ -503,7 +503,7 @@ def test_step_with_very_many_spans_loses_none(sender: Sender, agent: FakeAgent) 
     assert sum(len(decode_spans(packet)) for packet in rest) == len(spans)
 
 
-def test_drops_before_a_step_are_told_once(sender: Sender, agent: FakeAgent) -> None:
+def test_drops_before_a_step_are_reported_once(sender: Sender, agent: FakeAgent) -> None:
     roofline_step.mark(1)
     sender.dropped = 5
     roofline_step.send_step([(BEGIN, 2, None, 5, None, False), (END, 2, None, 6, None, False)], [])
@@ -526,7 +526,9 @@ ITS_TIMES = [0, 1, 2, 4, 9, 10, 11, 12]
 
 
 @pytest.mark.parametrize("examples", [None, 8])
-def test_layout_says_what_send_step_says(sender: Sender, agent: FakeAgent, examples: int | None) -> None:
+def test_layout_sends_the_same_packet_as_send_step(
+    sender: Sender, agent: FakeAgent, examples: int | None
+) -> None:
     names = [span[0] for span in SPANS_OF_A_STEP]
     border = layout(sender, (roofline_step.BORDER,), names, (7, 1, 2, 3, 4, 5, 6))
     window = layout(sender, (BEGIN, END), (), (0, 7))

@@ -1,4 +1,4 @@
-"""What runs inside a training process: marks steps where the framework makes them, when it is imported.
+"""The hooks that run inside a training process and mark its steps where the framework makes them.
 
 Standard library only, any Python from 3.8 on, and nothing here may raise into the training. Each framework
 has one file and one line in HOOKS: module to wait for -> hook whose `patch(module, marker)` is called once
@@ -17,7 +17,7 @@ from typing import Any, Optional, Tuple
 
 from .marker import NOTES, STREAM_SIGNAL, Marker
 
-__all__ = ["HOOKS", "NOTES", "STREAM_SIGNAL", "Marker", "batch_size", "install"]
+__all__ = ["HOOKS", "NOTES", "STREAM_SIGNAL", "Marker", "install"]
 
 HOOKS = {
     "tensorflow.python.distribute.coordinator.cluster_coordinator": "tf_coordinator",
@@ -48,23 +48,33 @@ HOOKS = {
 def install(package_root: str) -> None:
     """Make roofline_step importable and wait for the frameworks. package_root: where roofline_step lies."""
     step = _find_step(package_root)
-    profiler = _profiler_range(os.environ)
-    if profiler is not None:
-        _follow(step, profiler)
-    sys.meta_path.insert(0, _Watcher(Marker(step, profiler=profiler)))
+    profiler: Any = None
+    steps, windows = os.environ.get("ROOFLINE_NCU_STEPS"), os.environ.get("ROOFLINE_NCU_WINDOWS")
+    if steps and windows:  # asked for by `roofline-agent run --ncu`
+        from .profiler_range import ProfilerRange
+
+        profiler = ProfilerRange(steps, windows)
+        _follow_marks(step, profiler)
+    sys.meta_path.insert(0, _ImportWatcher(Marker(step, profiler=profiler)))
 
 
-def _profiler_range(environ: Any) -> Any:
-    """Follows steps for `roofline-agent run --ncu`; None when that was not asked for."""
-    steps, windows = environ.get("ROOFLINE_NCU_STEPS"), environ.get("ROOFLINE_NCU_WINDOWS")
-    if not steps or not windows:
-        return None
-    from .profiler_range import ProfilerRange
+def _find_step(package_root: str) -> Any:
+    # The training's own installation of it, if there is one; never our site-packages on its path.
+    try:
+        return importlib.import_module("roofline_step")
+    except ImportError:
+        folder = os.path.join(package_root, "roofline_step")
+        spec = importlib.util.spec_from_file_location(
+            "roofline_step", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["roofline_step"] = module
+        spec.loader.exec_module(module)
+        return module
 
-    return ProfilerRange(steps, windows)
 
-
-def _follow(step: Any, profiler: Any) -> None:
+def _follow_marks(step: Any, profiler: Any) -> None:
     """Let the profiler's range follow the steps that the training program marks itself."""
     mark = step.mark
 
@@ -89,24 +99,8 @@ def _follow(step: Any, profiler: Any) -> None:
     step.mark = functools.wraps(mark)(followed)
 
 
-def _find_step(package_root: str) -> Any:
-    # The training's own installation of it, if there is one; never our site-packages on its path.
-    try:
-        return importlib.import_module("roofline_step")
-    except ImportError:
-        folder = os.path.join(package_root, "roofline_step")
-        spec = importlib.util.spec_from_file_location(
-            "roofline_step", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
-        )
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["roofline_step"] = module
-        spec.loader.exec_module(module)
-        return module
-
-
-class _Watcher:
-    """A meta path finder that finds nothing, but hears of every import first."""
+class _ImportWatcher:
+    """A meta path finder that finds nothing itself: it has each hook called after its module's import."""
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
@@ -142,30 +136,3 @@ class _Watcher:
                     traceback.print_exc()
 
         loader.exec_module = exec_module
-
-
-def batch_size(thing: Any) -> Optional[int]:
-    """Examples a dataset iterator yields at once, from its element spec; None when that is not static.
-
-    thing: an iterator, or a TensorFlow composite with a type spec.
-    """
-    for path in (("_type_spec", "_element_spec"), ("_element_spec",), ("element_spec",)):
-        spec = thing
-        for name in path:
-            spec = getattr(spec, name, None)
-        if spec is not None:
-            return _first_dimension(spec)
-    return None
-
-
-def _first_dimension(spec: Any) -> Optional[int]:
-    if isinstance(spec, dict):
-        spec = list(spec.values())
-    if isinstance(spec, (tuple, list)):
-        return _first_dimension(spec[0]) if spec else None
-    try:
-        size = spec.shape[0]
-    except Exception:
-        return None
-    size = getattr(size, "value", size)
-    return size if isinstance(size, int) else None

@@ -1,12 +1,12 @@
-"""Horovod under PyTorch: what the training asks for, counted where every request passes.
+"""Horovod under PyTorch: the collectives that the training asks for, counted where every request passes.
 
-Bytes are those of the whole, as torch_collectives.py tells them. Of an allgather a rank knows only its own
-piece: that times the ranks that take part stands for the whole. Where pieces differ it is too much at one
-rank, too little at another, and right in the mean over the ranks. An alltoall may send ranks different
-amounts: all it is given is told. The name of a collective of a process set tells how many ranks that has.
+Bytes are those of the whole, as in torch_collectives.py. Of an allgather a rank knows only its own piece:
+that times the number of ranks stands for the whole. Where pieces differ it is too much at one rank, too
+little at another, and right in the mean over the ranks. An alltoall may send ranks different amounts: all
+that it is given counts. The name of a collective of a process set contains how many ranks that has.
 
 A request costs a fraction of a microsecond here: sizes are looked up once per name, and requests close to one
-another are told together. Where the wrapper reads rank 0's timeline, that tells what rank 0 asked for.
+another are sent together. Where the wrapper reads rank 0's timeline, that has what rank 0 asked for.
 """
 
 from __future__ import annotations
@@ -37,31 +37,32 @@ _now = time.monotonic_ns
 
 def patch(module: Any, marker: Marker) -> None:
     """module: horovod.torch.mpi_ops."""
-    horovod_timeline.say(marker)
-    asked = Asked(recorder(marker), module if os.environ.get(horovod_timeline.READ) else None)
-    told = Told(module)
+    horovod_timeline.report(marker)
+    requests = Requests(recorder(marker), module if os.environ.get(horovod_timeline.READ) else None)
+    describer = Describer(module)
     for name, kind in ASKS.items():
         function = getattr(module, name, None)
         if function is not None:
-            wrap = _counting_all if name.startswith("_grouped") else _counting
-            setattr(module, name, wrap(function, kind, asked, told))
+            wrap = _counting_group if name.startswith("_grouped") else _counting
+            setattr(module, name, wrap(function, kind, requests, describer))
 
 
-class Asked:
+class Requests:
     """Requests of this process since the last step."""
 
-    def __init__(self, record: Recorder, told_by_rank_0: Any) -> None:
+    def __init__(self, record: Recorder, read_at_rank_0: Any) -> None:
+        """read_at_rank_0: horovod.torch.mpi_ops where rank 0's timeline is read, which has all this."""
         self._record = record
-        self._timeline = told_by_rank_0  # horovod.torch.mpi_ops where rank 0's timeline tells all this
-        self._start_anew()
-        os.register_at_fork(after_in_child=self._start_anew)
+        self._read_at_rank_0 = read_at_rank_0
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
         record.at_border(self.border)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._open: Dict[str, List[int]] = {}  # kind -> first, last, bytes, count
         self._gradients = [0, 0]  # bytes and tensors that this step reduces
         self._last: Optional[List[int]] = None
-        self._told: Optional[List[int]] = None
+        self._reported: Optional[List[int]] = None
 
     def add(self, kind: str, size: int, count: int) -> None:
         """`count` tensors of `size` bytes together."""
@@ -73,7 +74,7 @@ class Asked:
             one[3] += count
         else:
             if one is not None:
-                self._tell(kind, one)
+                self._send(kind, one)
             self._open[kind] = [now, now, size, count]
         if kind.startswith("allreduce"):
             self._gradients[0] += size
@@ -82,39 +83,43 @@ class Asked:
     def border(self, _: int) -> None:
         """A step is over."""
         for kind, one in self._open.items():
-            self._tell(kind, one)
+            self._send(kind, one)
         self._open = {}
         step, self._gradients = self._gradients, [0, 0]
         # Once may be an average of a metric; what two steps reduce one after the other is the gradient.
-        if step[1] and step == self._last and step != self._told:
-            self._told = step
+        if step[1] and step == self._last and step != self._reported:
+            self._reported = step
             self._record.fact("gradient.bytes", step[0])
             self._record.fact("gradient.tensors", step[1])
         self._last = step
 
-    def _tell(self, kind: str, one: List[int]) -> None:
-        if self._timeline is None or self._timeline.rank() != 0:
+    def _send(self, kind: str, one: List[int]) -> None:
+        if self._read_at_rank_0 is None or self._read_at_rank_0.rank() != 0:
             self._record.collective("asked." + kind, *one)
 
 
-class Told:
-    """What is told of a request: its kind, with how many ranks take part where not all do, and its bytes."""
+class Describer:
+    """Describes a request: its kind, with the number of its ranks where these are not all, and its bytes."""
 
     def __init__(self, module: Any) -> None:
         """module: horovod.torch.mpi_ops."""
         self._module = module
 
-    def of(
+    def describe(
         self, kind: str, tensors: Sequence[Any], args: Sequence[Any], kwargs: Dict[str, Any]
     ) -> Tuple[str, int]:
         """args, kwargs: of the request, of which one is its process set since Horovod 0.23."""
-        size = sum(map(_size, tensors))
-        group = _process_set(args, kwargs)
+        size = sum(int(tensor.numel() * tensor.element_size()) for tensor in tensors)
+        group = None
+        for argument in (*args, *kwargs.values()):
+            if hasattr(argument, "process_set_id"):
+                group = argument
+                break
         if kind == "allgather":
             size *= self._module.size() if group is None else group.size()
-        return kind + ("" if group is None else self._name(group)), size
+        return kind + ("" if group is None else self._suffix(group)), size
 
-    def _name(self, group: Any) -> str:
+    def _suffix(self, group: Any) -> str:
         """ ".16-2" for 16 ranks with 2 of them on this node; "" for all ranks."""
         if not group.process_set_id:  # 0: the global one
             return ""
@@ -129,16 +134,9 @@ class Told:
         return ".%d-%d" % (size, sum(rank // local == own for rank in ranks))
 
 
-def _process_set(args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
-    every = (*args, *kwargs.values())
-    return next((one for one in every if hasattr(one, "process_set_id")), None)
-
-
-def _size(tensor: Any) -> int:
-    return int(tensor.numel() * tensor.element_size())
-
-
-def _counting(function: Callable[..., Any], kind: str, asked: Asked, told: Told) -> Callable[..., Any]:
+def _counting(
+    function: Callable[..., Any], kind: str, requests: Requests, describer: Describer
+) -> Callable[..., Any]:
     known: Dict[str, Tuple[str, int]] = {}
 
     def counted(tensor: Any, output: Any, *args: Any, **kwargs: Any) -> Any:
@@ -147,10 +145,10 @@ def _counting(function: Callable[..., Any], kind: str, asked: Asked, told: Told)
             name = args[0] if args else None  # the name, or the root of a broadcast, which is no text
             one = known.get(name) if type(name) is str else None
             if one is None:
-                one = told.of(kind, (tensor,), args, kwargs)
+                one = describer.describe(kind, (tensor,), args, kwargs)
                 if type(name) is str and kind == "allreduce" and len(known) < MAX_NAMES:
                     known[name] = one
-            asked.add(one[0], one[1], 1)
+            requests.add(one[0], one[1], 1)
         except Exception:
             return handle
         return handle
@@ -158,11 +156,14 @@ def _counting(function: Callable[..., Any], kind: str, asked: Asked, told: Told)
     return counted
 
 
-def _counting_all(function: Callable[..., Any], kind: str, asked: Asked, told: Told) -> Callable[..., Any]:
+def _counting_group(
+    function: Callable[..., Any], kind: str, requests: Requests, describer: Describer
+) -> Callable[..., Any]:
     def counted(tensors: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         handle = function(tensors, *args, **kwargs)
         try:
-            asked.add(*told.of(kind, tensors, args[1:], kwargs), len(tensors))
+            name, size = describer.describe(kind, tensors, args[1:], kwargs)
+            requests.add(name, size, len(tensors))
         except Exception:
             return handle
         return handle

@@ -1,7 +1,7 @@
 """Horovod under TensorFlow: how many tensors, and how many bytes, a step reduces.
 
-Known where the reduction is put into the graph, that is when a step is traced; steps are marked by Keras' and
-tf.function's own hooks.
+Both are known when a step is traced, for the reduction is put into its graph then; steps are marked by the
+hooks of Keras and of tf.function.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from . import Marker, horovod_timeline
 
 def patch(module: Any, marker: Marker) -> None:
     """module: horovod.tensorflow, whose optimizers and tapes all make their reductions by one function."""
-    horovod_timeline.say(marker)
+    horovod_timeline.report(marker)
     make = module._make_allreduce_grads_fn
-    told: Set[int] = set()
+    reported: Set[int] = set()  # numbers of gradients
 
     def make_allreduce_grads(*args: Any, **kwargs: Any) -> Any:
         reduce = make(*args, **kwargs)
 
         def allreduce_grads(grads: Any, *more: Any, **named: Any) -> Any:
             try:
-                _tell(marker, grads, told)
+                _report(marker, grads, reported)
             except Exception:
                 return reduce(grads, *more, **named)
             return reduce(grads, *more, **named)
@@ -32,11 +32,11 @@ def patch(module: Any, marker: Marker) -> None:
     module._make_allreduce_grads_fn = make_allreduce_grads
 
 
-def _tell(marker: Marker, grads: Sequence[Any], told: Set[int]) -> None:
+def _report(marker: Marker, grads: Sequence[Any], reported: Set[int]) -> None:
     # Without a graph this is called in every step, for the same variables again and again.
-    if len(grads) in told:
+    if len(grads) in reported:
         return
-    told.add(len(grads))
+    reported.add(len(grads))
     sizes = [_size(grad) for grad in grads if grad is not None]
     if sizes:
         marker.fact("gradient.tensors", len(sizes))

@@ -1,4 +1,4 @@
-"""Horovod: whether anything tells what it fuses and executes, and what to do if nothing does."""
+"""Horovod: reports whether a timeline shows what it fuses and executes, and what to do if none does."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ NONE = (
 )
 
 
-def say(marker: Marker, environ: Any = os.environ) -> None:
-    """Tell where what the engine does is told from."""
+def report(marker: Marker, environ: Any = os.environ) -> None:
+    """Report from where it is known what Horovod executes."""
     if environ.get(READ):
         marker.fact("horovod.timeline", "read at rank 0")
     elif not environ.get("HOROVOD_TIMELINE"):

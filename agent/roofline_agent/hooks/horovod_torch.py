@@ -1,7 +1,7 @@
 """Horovod under PyTorch: `_DistributedOptimizer.step` is called exactly once per step.
 
 In `synchronize` the rank waits for the gradients of all others, whether `step` calls it or the training does
-(to clip gradients). The Adasum optimizer waits in the midst of its step: its phases are not told.
+(to clip gradients). The Adasum optimizer waits in the midst of its step: its phases are not known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,21 @@ def patch(module: Any, marker: Marker) -> None:
     record = recorder(marker)
     _patch_init(module._DistributedOptimizer, record)
     _patch_step(module._DistributedOptimizer, record)
-    _patch_synchronize(module._DistributedOptimizer, record)
+    synchronize: Optional[Callable[..., Any]] = getattr(module._DistributedOptimizer, "synchronize", None)
+    if synchronize is not None:
+        wait = synchronize
+
+        def timed_synchronize(self: Any, *args: Any, **kwargs: Any) -> Any:
+            begin = _now()
+            result = wait(self, *args, **kwargs)
+            try:
+                if record.in_training_thread():
+                    record.blocked(begin, _now())
+            except Exception:
+                return result
+            return result
+
+        module._DistributedOptimizer.synchronize = timed_synchronize
     adasum = getattr(module, "_DistributedAdasumOptimizer", None)
     if adasum is not None:
         _patch_init(adasum, record)
@@ -59,22 +73,3 @@ def _patch_step(owner: Any, record: Recorder) -> None:
         return result
 
     owner.step = marked_step
-
-
-def _patch_synchronize(owner: Any, record: Recorder) -> None:
-    synchronize: Optional[Callable[..., Any]] = getattr(owner, "synchronize", None)
-    if synchronize is None:
-        return
-    wait = synchronize
-
-    def timed_synchronize(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begin = _now()
-        result = wait(self, *args, **kwargs)
-        try:
-            if record.here():
-                record.blocked(begin, _now())
-        except Exception:
-            return result
-        return result
-
-    owner.synchronize = timed_synchronize

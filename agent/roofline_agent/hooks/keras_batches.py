@@ -1,4 +1,4 @@
-"""How many examples a step of Keras `fit` has where static shapes do not tell: arrays cut into batches.
+"""How many examples a step has: from static shapes, or in Keras `fit` from the arrays it cuts into batches.
 
 The last batch of arrays may be smaller, so their dataset has no static batch size; the adapter that cuts them
 knows it. Keras 2 keeps it in a data handler, Keras 3 in an epoch iterator, both made anew in every `fit`.
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
-from . import batch_size
 
-
-class Cut(NamedTuple):
+class BatchCut(NamedTuple):
     """Arrays cut into batches of one size, but for the last."""
 
     batch: int
@@ -24,15 +22,15 @@ class Cut(NamedTuple):
         return count * self.batch - lasts * (self.batch - self.last)
 
 
-def cut_of(adapter: Any) -> Optional[Cut]:
-    """What a Keras data adapter does; None where it does not know."""
+def cut_of(adapter: Any) -> Optional[BatchCut]:
+    """How a Keras data adapter cuts its arrays; None where it does not know."""
     try:
         batch = _ask(adapter, "batch_size")
         batches = _ask(adapter, "get_size") if hasattr(adapter, "get_size") else _ask(adapter, "num_batches")
         if not batch or not batches:
             return None
         partial = _ask(adapter, "partial_batch_size") if _ask(adapter, "has_partial_batch") else None
-        return Cut(int(batch), int(partial or batch), int(batches))
+        return BatchCut(int(batch), int(partial or batch), int(batches))
     except Exception:
         return None
 
@@ -49,3 +47,30 @@ def yielded_by(iterator: Any) -> Optional[int]:
         return batch_size(iterator)
     sizes = [batch_size(one) for one in own]
     return None if None in sizes or not sizes else sum(size for size in sizes if size is not None)
+
+
+def batch_size(thing: Any) -> Optional[int]:
+    """Examples a dataset iterator yields at once, from its element spec; None when that is not static.
+
+    thing: an iterator, or a TensorFlow composite with a type spec.
+    """
+    for path in (("_type_spec", "_element_spec"), ("_element_spec",), ("element_spec",)):
+        spec = thing
+        for name in path:
+            spec = getattr(spec, name, None)
+        if spec is not None:
+            return _first_dimension(spec)
+    return None
+
+
+def _first_dimension(spec: Any) -> Optional[int]:
+    if isinstance(spec, dict):
+        spec = list(spec.values())
+    if isinstance(spec, (tuple, list)):
+        return _first_dimension(spec[0]) if spec else None
+    try:
+        size = spec.shape[0]
+    except Exception:
+        return None
+    size = getattr(size, "value", size)
+    return size if isinstance(size, int) else None

@@ -12,7 +12,7 @@ import time
 from typing import Any, Callable, Optional
 
 from . import Marker
-from .keras_batches import Cut, cut_of, yielded_by
+from .keras_batches import BatchCut, cut_of, yielded_by
 from .tf_steps import steps
 
 
@@ -24,9 +24,9 @@ def patch(module: Any, marker: Marker) -> None:
     def make_train_function(self: Any, *args: Any, **kwargs: Any) -> Any:
         made = make(self, *args, **kwargs)
         function = self.train_function if made is None else made
-        if function is None or isinstance(function, _Marked):
+        if function is None or isinstance(function, _MarkedFunction):
             return made
-        marked = _Marked(function, self, marker, fits)
+        marked = _MarkedFunction(function, self, marker, fits)
         self.train_function = marked
         return None if made is None else marked
 
@@ -57,7 +57,7 @@ def _patch_borders(owner: Any, fits: _Fits) -> None:
 
 
 def _patch_data(module: Any, fits: _Fits) -> None:
-    """The first source of data that is made in `fit` is what it trains on."""
+    """The first source of data that is made in `fit` is the one that it trains on."""
     keras_2: Any = getattr(module, "data_adapter", None)
     if hasattr(keras_2, "get_data_handler"):
         make = keras_2.get_data_handler
@@ -81,11 +81,11 @@ def _patch_data(module: Any, fits: _Fits) -> None:
 
 
 class _Fits:
-    """The `fit` that runs, and how it cuts its data into batches."""
+    """The `fit` that is running, and how it cuts its data into batches."""
 
     def __init__(self) -> None:
         self.depth = 0
-        self._cut: Optional[Cut] = None
+        self._cut: Optional[BatchCut] = None
         self._known = False
         self._batches = 0  # taken in this fit
 
@@ -128,7 +128,7 @@ def _nothing(_: Any) -> None:
     return
 
 
-class _Marked:
+class _MarkedFunction:
     """The train function, with a mark around every call; in all else the function itself."""
 
     def __init__(self, function: Any, model: Any, marker: Marker, fits: _Fits) -> None:
@@ -146,19 +146,21 @@ class _Marked:
             steps.quiet -= 1
         end = time.monotonic_ns()
         try:
-            self._mark(iterator, begin, end)
+            if getattr(self._model, "_cluster_coordinator", None) is None:
+                steps.ended(self._marker, self._model, begin, end, self._examples(iterator))
         except Exception:
             return result
         return result
 
-    def _mark(self, iterator: Any, begin: int, end: int) -> None:
-        if getattr(self._model, "_cluster_coordinator", None) is not None:
-            return
-        steps.ended(self._marker, self._model, begin, end, self._examples(iterator))
-
     def _examples(self, iterator: Any) -> Optional[int]:
-        batches = _steps_per_call(self._model)
-        cut = self._fits.examples(batches, _workers(self._model))
+        model = self._model
+        batches: Any = getattr(model, "_steps_per_execution", None)
+        if batches is None:
+            batches = getattr(model, "steps_per_execution", 1)
+        batches = int(batches.numpy() if hasattr(batches, "numpy") else batches)
+        extended = getattr(getattr(model, "distribute_strategy", None), "extended", None)
+        workers = int(getattr(extended, "_num_workers", 1) or 1)
+        cut = self._fits.examples(batches, workers)
         size = yielded_by(iterator)
         return cut if size is None else size * batches
 
@@ -166,15 +168,3 @@ class _Marked:
         if name == "_function":  # a copy in the making has none yet
             raise AttributeError(name)
         return getattr(self._function, name)
-
-
-def _workers(model: Any) -> int:
-    extended = getattr(getattr(model, "distribute_strategy", None), "extended", None)
-    return int(getattr(extended, "_num_workers", 1) or 1)
-
-
-def _steps_per_call(model: Any) -> int:
-    steps_per_call: Any = getattr(model, "_steps_per_execution", None)
-    if steps_per_call is None:
-        steps_per_call = getattr(model, "steps_per_execution", 1)
-    return int(steps_per_call.numpy() if hasattr(steps_per_call, "numpy") else steps_per_call)

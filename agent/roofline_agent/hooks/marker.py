@@ -1,4 +1,4 @@
-"""How hooks say what they found: to the agent, and where MKL's lines need it, in the rank's output."""
+"""Sends what hooks find to the agent, and prints notes of borders where MKL's verbose lines need them."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ MAX_HELD = 1000  # spans that wait for a mark
 
 
 class Marker:
-    """How hooks mark: not at all once the training marks steps itself, and into the verbose stream too."""
+    """Sends marks, spans and facts of hooks; no marks once the training marks steps itself."""
 
     def __init__(self, step: Any, environ: Any = os.environ, profiler: Any = None) -> None:
         self._step = step
-        self._said = step.said_by_training
+        self._training_marks = step.said_by_training
         self._profiler = profiler
         # The training may have an older roofline_step of its own.
         self._send_step = getattr(step, "send_step", None)
         self._send_spans = getattr(step, "send_spans", None)
         self._send_fact = getattr(step, "send_fact", None)
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
-        self._noting = _mapped(environ.get(NOTES)) if self._stdout else b"\0"
-        # Steps are read from the log (`run --step-regex`): marks as well would make each of them two.
-        self._silent = environ.get("ROOFLINE_STEPS") == "log"
-        self._start_anew()
-        os.register_at_fork(after_in_child=self._start_anew)  # what is held is the parent's to tell
+        self._noting = _mapped_byte(environ.get(NOTES)) if self._stdout else b"\0"
+        # Where steps are read from the log (`run --step-regex`) marks would count each of them twice.
+        self._from_log = environ.get("ROOFLINE_STEPS") == "log"
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)  # spans held are the parent's to send
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._held: Sequence[Span] = ()  # spans that go with the next mark
 
     def border(self, number: int, examples: Optional[int] = None, time_ns: Optional[int] = None) -> None:
         """This rank's step `number` ended, and the next began, at time_ns (monotonic; default now)."""
-        if not self._silent and not self._said():
-            self._note_in_stream()
+        if not self._from_log and not self._training_marks():
+            self.note()
             now = time.monotonic_ns() if time_ns is None else time_ns
             self._send(((self._step.BORDER, number, examples, now, None, False),))
             if self._profiler is not None:
@@ -61,10 +61,10 @@ class Marker:
         asynchronous: bool = False,
     ) -> None:
         """Step `number` of this rank, or of the rank `of`, went from begin_ns to end_ns (monotonic)."""
-        if self._silent or self._said():
+        if self._from_log or self._training_marks():
             return
         if of is None:
-            self._note_in_stream()
+            self.note()
         step = self._step
         begin = (step.BEGIN, number, examples, begin_ns, of, asynchronous)
         self._send((begin, (step.END, number, examples, end_ns, of, asynchronous)))
@@ -72,22 +72,22 @@ class Marker:
             self._profiler.ended(number, end_ns)
 
     def layout(self, marks: int, names: Sequence[str], places: Sequence[int]) -> Any:
-        """For `alike`: one mark (a border) or two (a window) and spans of these names, each of one thing
-        without bytes; places: where in `times` stand the marks' times, then begin and end of each span. None
-        where the training's own roofline_step is too old for it."""
+        """For `send_layout`: one mark (a border) or two (a window) and spans of these names, each of one
+        thing without bytes; places: where in `times` stand the marks' times, then begin and end of each span.
+        None where the training's own roofline_step is too old for it."""
         make, step = getattr(self._step, "step_layout", None), self._step
         kinds = (step.BORDER,) if marks == 1 else (step.BEGIN, step.END)
         return None if make is None else make(kinds, names, places)
 
-    def alike(self, layout: Any, number: int, examples: Optional[int], times: Sequence[int]) -> bool:
-        """The same as spans() and border() or window(), for steps that differ in numbers only; False: say it
-        with those. times: as the layout was told, and last the time when the step ended."""
-        if self._held or self._silent or self._said():
+    def send_layout(self, layout: Any, number: int, examples: Optional[int], times: Sequence[int]) -> bool:
+        """The same as spans() and border() or window(), for steps that differ in numbers only; False: nothing
+        was sent, use those. times: in the layout's places, and last the time when the step ended."""
+        if self._held or self._from_log or self._training_marks():
             return False
         if not layout(number, examples, times):
             return False
         if self._noting[0]:
-            self._note_in_stream()
+            self.note()
         if self._profiler is not None:
             self._profiler.ended(number, times[-1])
         return True
@@ -105,14 +105,14 @@ class Marker:
             self._send_spans(held)
 
     def spans(self, spans: Sequence[Span]) -> None:
-        """What this rank did when: (name, begin_ns, end_ns, bytes or None, count) each. Call it once a step,
-        just before border() or window(), with which they go; where the hooks do not mark they go at once.
+        """Spans of this rank: (name, begin_ns, end_ns, bytes or None, count) each. Call it once a step, just
+        before border() or window(), with which they are sent; where the hooks do not mark, at once.
 
         name: "phase.input" (of the rank's main thread: input, forward, backward, communicate, optimizer),
         "asked.KIND" (what the framework asked for), "engine.KIND" (what was executed for it).
         """
         together = [*self._held, *spans] if self._held else spans
-        if self._silent or self._said() or len(together) > MAX_HELD:
+        if self._from_log or self._training_marks() or len(together) > MAX_HELD:
             self._held = ()
             if together and self._send_spans is not None:
                 self._send_spans(together)
@@ -125,25 +125,22 @@ class Marker:
             self._send_fact(name, value)
 
     def note(self) -> None:
-        """Something begins here of which border() may say later that it was a border."""
-        self._note_in_stream()
-
-    def _note_in_stream(self) -> None:
-        # MKL's verbose lines carry no time; between two of these the wrapper knows their step all the same.
+        """Print that a step may begin or end here, if the wrapper wants such notes in the output."""
+        # MKL's verbose lines carry no time; between two notes the wrapper knows their step all the same.
         if self._stdout and self._noting[0]:
             try:
-                # Whether the output still goes to the wrapper: a sign on the open file tells it soonest.
-                if (fcntl is not None and fcntl(1, F_GETSIG) == STREAM_SIGNAL) or self._is_stream():
+                # Whether the output still goes to the wrapper: a flag of the open file tells it soonest.
+                ours = fcntl is not None and fcntl(1, F_GETSIG) == STREAM_SIGNAL
+                if not ours:
+                    status = os.fstat(1)
+                    ours = "%d:%d" % (status.st_dev, status.st_ino) == self._stdout
+                if ours:
                     os.write(1, b"roofline_verbose,mark,%d\n" % time.time_ns())
             except OSError:
                 self._stdout = ""
 
-    def _is_stream(self) -> bool:
-        status = os.fstat(1)
-        return bool("%d:%d" % (status.st_dev, status.st_ino) == self._stdout)
 
-
-def _mapped(path: Optional[str]) -> Any:
+def _mapped_byte(path: Optional[str]) -> Any:
     """The first byte of the file at `path`, as it is whenever it is looked at; 1 where there is none."""
     try:
         import mmap

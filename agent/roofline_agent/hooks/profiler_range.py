@@ -1,9 +1,9 @@
 """Opens the CUDA profiler's range for the steps that `roofline-agent run --ncu STEPS` asks for.
 
-The runtime that the training has loaded is asked (cudaProfilerStart and Stop through libcudart, else
-cuProfilerStart and Stop through libcuda); none is loaded for it. Windows are noted in a file: "STEP BEGIN"
-when a range opens, "STEP BEGIN END" when it closes, in the node time (ns) of the marks: what is claimed to be
-known is the step as the agent sees it.
+It calls the runtime that the training has loaded (cudaProfilerStart and Stop of libcudart, else
+cuProfilerStart and Stop of libcuda), and loads none itself. Windows are written to a file: "STEP BEGIN" when
+a range opens, "STEP BEGIN END" when it closes, in the node time (ns) of the marks, so that a window is the
+step as the agent knows it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIBRARY = re.compile(r"(libcudart|libcuda)(-[0-9a-f]+)?\.so[.0-9]*$")
 
 
 def ranges(text: str) -> List[Tuple[int, int]]:
-    """Steps as the wrapper writes them: "5,100-102"; nothing for what is none."""
+    """Ranges of steps as the wrapper writes them: "5,100-102"; malformed ones are left out."""
     found = []
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -58,16 +58,8 @@ class ProfilerRange:
         """Step number `step` has begun."""
         if self._open is not None and self._open[0] != step:
             self.close(time_ns)
-        if self._open is None and any(first <= step <= last for first, last in self._ranges):
-            self._start(step, time_ns)
-
-    def ended(self, step: int, time_ns: int, next_begins: bool = True) -> None:
-        """Step number `step` has ended; next_begins: and with it the next one has begun."""
-        self.close(time_ns)
-        if next_begins:
-            self.begins(step + 1, time_ns)
-
-    def _start(self, step: int, time_ns: int) -> None:
+        if self._open is not None or not any(first <= step <= last for first, last in self._ranges):
+            return
         # A forked worker has no CUDA of its own and is no rank.
         if os.getpid() != self._pid:
             return
@@ -76,8 +68,14 @@ class ProfilerRange:
             return
         start, self._stop = functions
         self._open = (step, time_ns)
-        self._note("%d %d\n" % self._open)
+        self._write("%d %d\n" % self._open)
         start()
+
+    def ended(self, step: int, time_ns: int, next_begins: bool = True) -> None:
+        """Step number `step` has ended; next_begins: and with it the next one has begun."""
+        self.close(time_ns)
+        if next_begins:
+            self.begins(step + 1, time_ns)
 
     def close(self, time_ns: Optional[int] = None) -> None:
         """The step in which the range is open has ended; time_ns None: it never will."""
@@ -86,9 +84,10 @@ class ProfilerRange:
         (step, begin), self._open = self._open, None
         self._stop()
         if time_ns is not None:
-            self._note("%d %d %d\n" % (step, begin, time_ns))
+            self._write("%d %d %d\n" % (step, begin, time_ns))
 
     def _functions(self) -> Optional[Tuple[Any, Any]]:
+        """The profiler's start and stop in the CUDA library that this process has loaded."""
         try:
             with open(self._maps, encoding="utf-8", errors="replace") as file:
                 paths = loaded(file.read())
@@ -100,7 +99,7 @@ class ProfilerRange:
             return None
         return None
 
-    def _note(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         try:
             with open(self._windows, "a", encoding="ascii") as file:
                 file.write(line)

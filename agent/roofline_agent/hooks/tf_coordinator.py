@@ -3,7 +3,7 @@
 `Worker._process_closure` runs in one thread per worker, from the send of a closure to its result; the worker
 executes all of it in between (TensorFlow 2.12 to 2.21). With the result there it calls `mark_finished`, and
 only then: a closure put back after a failure is no step. That call also lets `join` return and so the chief
-end, hence the mark goes out before it. Which number a step has, `tf_rounds` finds from what the queue sees.
+end, hence the mark is sent before it. `tf_rounds` numbers the steps from the events of the queue.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import threading
 import time
 from typing import Any, List, Optional, Set
 
-from . import Marker, batch_size, tf_payload
+from . import Marker, tf_payload
+from .keras_batches import batch_size
 from .tf_function import gradients, trains
 from .tf_rounds import Closure, Rounds, Step
 from .tf_steps import steps
@@ -78,7 +79,7 @@ def _patch_worker(worker: Any, chief: _Chief) -> None:
 
 
 class _Chief:
-    """What the patches tell; nothing here raises."""
+    """Follows what the patched queue and workers do; nothing here raises."""
 
     def __init__(self, marker: Marker) -> None:
         self.running = threading.local()
@@ -110,19 +111,19 @@ class _Chief:
             if _is_step(closure):
                 index = int(worker.worker_index)
                 self._send("finished", Closure(index, begin_ns, end_ns, _examples(closure, index)))
-                tf_payload.tell(self._marker)
+                tf_payload.report(self._marker)
         except Exception:
             return
 
     def waited(self) -> None:
-        """All closures are done, and whoever trains knows it."""
+        """All closures are done, and the training has waited for that."""
         try:
             self._send("waited", time.monotonic_ns())
         except Exception:
             return
 
     def ends(self) -> None:
-        """The process does."""
+        """The process ends."""
         try:
             with self._lock:
                 self._mark(self._rounds.ends())

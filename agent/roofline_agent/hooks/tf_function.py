@@ -3,8 +3,8 @@ step.
 
 A gradient with respect to a variable, taken while a function is traced, makes that function a training step:
 this call of it and all later ones are marked. A gradient taken with no function around (eager training) ends
-a step itself. Evaluation takes no gradient and so is no step. Keras' train function and a coordinator's chief
-are marked elsewhere.
+a step itself. Evaluation takes no gradient and so is no step. The hooks of Keras
+and of the coordinator mark their own steps.
 """
 
 from __future__ import annotations
@@ -59,7 +59,13 @@ def _patch_function(function: Any, marker: Marker) -> None:
         if gradients.taken != taken:
             self._roofline_trains = True
         if hasattr(self, "_roofline_trains"):
-            _ended(marker, self, begin, (*args, *kwargs.values()) if kwargs else args)
+            end = _now()
+            try:
+                if not steps.coordinated:
+                    arguments = (*args, *kwargs.values()) if kwargs else args
+                    steps.ended(marker, self, begin, end, examples_of(arguments))
+            except Exception:
+                return result
         return result
 
     def get_concrete_function(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -77,15 +83,6 @@ def _patch_function(function: Any, marker: Marker) -> None:
     function.get_concrete_function = get_concrete_function
 
 
-def _ended(marker: Marker, function: Any, begin: int, arguments: Any) -> None:
-    end = _now()
-    try:
-        if not steps.coordinated:
-            steps.ended(marker, function, begin, end, examples_of(arguments))
-    except Exception:
-        return
-
-
 def _patch_tape(module: Any, marker: Marker) -> None:
     tape, context, default_graph = module.GradientTape, module.context, module.ops.get_default_graph
     gradient, enter = tape.gradient, tape.__enter__
@@ -94,7 +91,7 @@ def _patch_tape(module: Any, marker: Marker) -> None:
         begin = _now()
         found = gradient(self, target, sources, *args, **kwargs)
         try:
-            _taken(marker, sources, begin, context.executing_eagerly(), default_graph)
+            _gradient_taken(marker, sources, begin, context.executing_eagerly(), default_graph)
         except Exception:
             return found
         return found
@@ -108,29 +105,30 @@ def _patch_tape(module: Any, marker: Marker) -> None:
     tape.__enter__ = entered
 
 
-def _taken(marker: Marker, sources: Any, begin: int, eager: bool, default_graph: Callable[[], Any]) -> None:
-    variable = next(_variables(sources), None)
-    if variable is None:  # a gradient with respect to an input trains nothing
+def _gradient_taken(
+    marker: Marker, sources: Any, begin: int, eager: bool, default_graph: Callable[[], Any]
+) -> None:
+    first = next(_variables(sources), None)
+    if first is None:  # a gradient with respect to an input trains nothing
         return
     if thread.inside or not eager:
         gradients.taken += 1
     if not eager:
-        graph = _outermost(default_graph())
+        # The graph of the outermost function: each graph knows the one that it is traced in.
+        graph = default_graph()
+        while hasattr(getattr(graph, "outer_graph", None), "outer_graph"):
+            graph = graph.outer_graph
         graph._roofline_trains = True
-        # Elsewhere somebody who knows better tells: of the placed variables, of what Horovod reduces.
+        # Other hooks know the size better: of the placed variables, of what Horovod reduces.
         if not steps.coordinated and "horovod.tensorflow" not in sys.modules:
-            _tell_size(marker, graph, sources)
+            # Of all gradients together that one call of this function takes.
+            sizes = graph.__dict__.setdefault("_roofline_gradients", {})
+            for variable in _variables(sources):
+                sizes[id(variable)] = int(variable.shape.num_elements()) * int(variable.dtype.size)
+            marker.fact("gradient.bytes", sum(sizes.values()))
+            marker.fact("gradient.tensors", len(sizes))
     elif not thread.inside and not steps.quiet and not steps.coordinated:
-        steps.ended(marker, variable, begin, _now(), None, "phase.backward", thread.tape_ns)
-
-
-def _tell_size(marker: Marker, graph: Any, sources: Any) -> None:
-    """Size of the gradients that one call of the function around takes, all together."""
-    sizes = graph.__dict__.setdefault("_roofline_gradients", {})
-    for variable in _variables(sources):
-        sizes[id(variable)] = int(variable.shape.num_elements()) * int(variable.dtype.size)
-    marker.fact("gradient.bytes", sum(sizes.values()))
-    marker.fact("gradient.tensors", len(sizes))
+        steps.ended(marker, first, begin, _now(), None, "phase.backward", thread.tape_ns)
 
 
 def _variables(sources: Any) -> Iterator[Any]:
@@ -141,13 +139,6 @@ def _variables(sources: Any) -> Iterator[Any]:
             yield from _variables(one)
     elif getattr(sources, "trainable", None) is not None:
         yield sources
-
-
-def _outermost(graph: Any) -> Any:
-    """The graph of the function around all others; a function's graph knows the one it is traced in."""
-    while hasattr(getattr(graph, "outer_graph", None), "outer_graph"):
-        graph = graph.outer_graph
-    return graph
 
 
 def trains(concrete_function: Any) -> bool:
@@ -164,15 +155,15 @@ def examples_of(arguments: Any) -> Optional[int]:
         for argument in arguments:
             if type(argument).__name__ != EAGER:
                 break
-            shape = argument._shape_tuple()  # TensorFlow's own, private, and twenty times as fast as `shape`
+            shape = argument._shape_tuple()  # private, and twenty times as fast as `shape`
             if shape:
                 return int(shape[0])
     except Exception:
-        pass  # of this TensorFlow that is not there, or not so: the slower way tells the same
+        pass  # this TensorFlow has no such method, or another one: the slower way finds the same
     try:
         return _first_size(arguments)
     except Exception:
-        return None  # how many is unknown then, which a report says; a training must not hear of it
+        return None  # unknown then, which a report shows; the training must not notice
 
 
 def _first_size(arguments: Any) -> Optional[int]:

@@ -18,8 +18,8 @@ from .tf_steps import steps
 _now, _thread = time.monotonic_ns, threading.get_ident
 
 
-class _Taking:
-    now = False  # a distributed iterator takes from plain ones
+class _Fetching:
+    now = False  # inside a distributed iterator, which takes from plain ones
 
 
 def patch(module: Any, marker: Marker) -> None:
@@ -36,18 +36,18 @@ def _patch(iterator: Any, name: str, module: Any) -> None:
     exhausted = getattr(getattr(module, "errors", None), "OutOfRangeError", StopIteration)
 
     def taken(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _Taking.now or _thread() != main:
+        if _Fetching.now or _thread() != main:
             return take(self, *args, **kwargs)
         if (thread.inside or steps.quiet) and not executing_eagerly():  # traced, not taken
             return take(self, *args, **kwargs)
-        _Taking.now, begin = True, _now()
+        _Fetching.now, begin = True, _now()
         try:
             batch = take(self, *args, **kwargs)
         except exhausted:
             steps.broken()
             raise
         finally:
-            _Taking.now = False
+            _Fetching.now = False
         end = _now()
         try:
             steps.took(self, examples_of(batch if type(batch) is tuple else (batch,)), begin, end)

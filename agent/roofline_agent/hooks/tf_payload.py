@@ -1,8 +1,7 @@
-"""What a TensorFlow parameter-server strategy places where: the payload of a step, by parameter server and
-size.
+"""TensorFlow parameter servers: the bytes of the variables on each, which are the payload of a step.
 
 Size classes as in Lu et al. 2018 (TF-gRPC-Bench): small under 1 KiB, medium under 1 MiB, large from there.
-The chief creates the variables and tells, for every parameter server, facts `payload.ps:0.small` =
+The chief creates the variables and reports, for every parameter server, facts `payload.ps:0.small` =
 "COUNT/BYTES", `.medium`, `.large` and `.total` of its trainable variables, and `gradient.bytes` and
 `gradient.tensors` of all together. A worker pulls and pushes that much in a step, unless its gradients are
 sparse.
@@ -29,11 +28,13 @@ class Placed(NamedTuple):
 
 
 class _Placements:
+    """Variables of this process, and what was reported of them."""
+
     def __init__(self) -> None:
         self.servers = 0
         self.placed: List[Placed] = []
         self.changed = False
-        self.told: Dict[str, str] = {}
+        self.reported: Dict[str, str] = {}
 
 
 _placements = _Placements()
@@ -48,7 +49,13 @@ def patch(module: Any, marker: Marker) -> None:
         variable = create(self, *args, **kwargs)
         try:
             _placements.servers = max(_placements.servers, int(getattr(self, "_num_ps", 0)))
-            _note(variable)
+            for shard in getattr(variable, "variables", None) or [variable]:
+                found = _TASK.search(shard.device or "")
+                # Counters are "trainable" too unless created otherwise; an integer has no gradient.
+                if found and shard.trainable and not getattr(shard.dtype, "is_integer", False):
+                    size = int(shard.shape.num_elements()) * int(shard.dtype.size)
+                    _placements.placed.append(Placed(weakref.ref(shard), int(found.group(1)), size))
+                    _placements.changed = True
         except Exception:
             return variable
         return variable
@@ -56,25 +63,15 @@ def patch(module: Any, marker: Marker) -> None:
     extended._create_variable = _create_variable
 
 
-def _note(variable: Any) -> None:
-    for shard in getattr(variable, "variables", None) or [variable]:
-        found = _TASK.search(shard.device or "")
-        # Counters are "trainable" too unless their maker said no; an integer has no gradient.
-        if found and shard.trainable and not getattr(shard.dtype, "is_integer", False):
-            size = int(shard.shape.num_elements()) * int(shard.dtype.size)
-            _placements.placed.append(Placed(weakref.ref(shard), int(found.group(1)), size))
-            _placements.changed = True
-
-
-def tell(marker: Marker) -> None:
-    """Say what changed since the last time; cheap when nothing did."""
+def report(marker: Marker) -> None:
+    """Report what changed since the last time; cheap when nothing did."""
     if not _placements.changed:
         return
     _placements.changed = False
     _placements.placed = [one for one in _placements.placed if one.variable() is not None]
     for name, value in facts([(one.server, one.size) for one in _placements.placed], _placements.servers):
-        if _placements.told.get(name) != value:
-            _placements.told[name] = value
+        if _placements.reported.get(name) != value:
+            _placements.reported[name] = value
             marker.fact(name, value)
 
 
@@ -82,16 +79,14 @@ def facts(sizes: List[Tuple[int, int]], servers: int) -> List[Tuple[str, str]]:
     """(name, value) of all facts, from (server, bytes) of every variable; a server may have none."""
     found = []
     for server in range(max([servers] + [number + 1 for number, _ in sizes])):
-        mine = [size for number, size in sizes if number == server]
+        own = [size for number, size in sizes if number == server]
+        parts = []
         least = 0
         for name, limit in CLASSES:
-            found.append((name, server, [size for size in mine if least <= size < limit]))
+            parts.append((name, [size for size in own if least <= size < limit]))
             least = limit
-        found.append(("total", server, mine))
-    told = [("payload.ps:%d.%s" % (server, name), _summed(some)) for name, server, some in found]
-    every = [size for _, size in sizes]
-    return [*told, ("gradient.bytes", str(sum(every))), ("gradient.tensors", str(len(every)))]
-
-
-def _summed(sizes: List[int]) -> str:
-    return "%d/%d" % (len(sizes), sum(sizes))
+        parts.append(("total", own))
+        for name, part in parts:
+            found.append(("payload.ps:%d.%s" % (server, name), "%d/%d" % (len(part), sum(part))))
+    total = sum(size for _, size in sizes)
+    return [*found, ("gradient.bytes", str(total)), ("gradient.tensors", str(len(sizes)))]

@@ -1,8 +1,8 @@
-"""Which step of its worker a coordinator's closure is: a round that all take together, or the worker's own.
+"""Numbers the closures of a coordinator as steps: of rounds that all workers take, or of each worker alone.
 
 Training that calls `join` (or waits for `done`) after one closure per worker goes in rounds and is
 synchronous; training that puts many closures into the queue is asynchronous. Which of the two it is shows
-only after a while, so the first windows are held back, never more than a few per worker. A worker's step of a
+only after a while, so the first windows are held back, at most a few per worker. A worker's step of a
 round goes from the end of the round before to the end of its own closure: then it has arrived at the join.
 Pure logic: events in, windows to send out.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Optional
 
-SURE_ROUNDS = 2  # joins after which rounds are believed: the first may have been a warm-up
+SURE_ROUNDS = 2  # joins after which training goes in rounds: the first may have been a warm-up
 HELD_PER_WORKER = 8
 
 
@@ -25,7 +25,7 @@ class Closure(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a closure was."""
+    """The step that a closure was."""
 
     number: int
     asynchronous: bool
@@ -33,7 +33,7 @@ class Step(NamedTuple):
 
 
 class _Held(NamedTuple):
-    round: int
+    number: int  # of its round
     over_ns: int  # when all closures of the round before were done; 0: not known
     closure: Closure
 
@@ -67,7 +67,7 @@ class Rounds:
         return self._release() if self._small >= SURE_ROUNDS else []
 
     def waited(self, now_ns: int, workers: int) -> List[Step]:
-        """Whoever trains has waited until all closures were done."""
+        """The training has waited until all closures were done."""
         if self._asynchronous or not self._open:
             return []
         if self._open <= workers:
@@ -80,7 +80,7 @@ class Rounds:
         return self._release() if self._small >= SURE_ROUNDS else []
 
     def broken(self) -> None:
-        """Something else than training was put into the queue: the next round begins with its closures."""
+        """Something other than training was put into the queue: the next round begins with its closures."""
         self._over_ns = 0
 
     def ends(self) -> List[Step]:
@@ -89,17 +89,18 @@ class Rounds:
         return self._release() if in_rounds else self._give_up()
 
     def _release(self) -> List[Step]:
+        """Steps of rounds: what lies between two rounds is in the later one."""
         held, self._held = self._held, []
-        return [self._step_of_round(one) for one in held]
-
-    def _step_of_round(self, held: _Held) -> Step:
-        """What lies between two rounds is in the later one; who ran nothing else in it, from its begin on."""
-        worker, begin_ns, end_ns, examples = held.closure
-        if held.over_ns:
-            begin_ns = min(begin_ns, max(held.over_ns, self._ended.get(worker, 0)))
-        self._ended[worker] = end_ns
-        self._sent = held.round + 1
-        return Step(held.round, False, Closure(worker, begin_ns, end_ns, examples))
+        found = []
+        for number, over_ns, closure in held:
+            worker, begin_ns, end_ns, examples = closure
+            if over_ns:
+                # From the end of the round before, or of this worker's closure before this one.
+                begin_ns = min(begin_ns, max(over_ns, self._ended.get(worker, 0)))
+            self._ended[worker] = end_ns
+            self._sent = number + 1
+            found.append(Step(number, False, Closure(worker, begin_ns, end_ns, examples)))
+        return found
 
     def _give_up(self) -> List[Step]:
         self._asynchronous = True

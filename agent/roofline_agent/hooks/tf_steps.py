@@ -14,27 +14,25 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import Marker
 
-PATIENCE = 8  # calls of others after which the first thing trained is taken to be no longer trained
+PATIENCE = 8  # calls of others after which the first thing trained counts as no longer trained
 MAX_SPANS, ROOM = 128, 32  # kept of one step, and where the last is something else
-MOST_ALIKE, MOST_LAYOUTS = 8, 64  # phases of a step, and kinds of steps, that are told at once
+MOST_ALIKE, MOST_LAYOUTS = 8, 64  # phases of a step, and kinds of steps, that have a layout
 INPUT = "phase.input"
 
 Phase = Tuple[str, int, int, Optional[int], int]
 
 
 class Steps:
-    """What this process trains, and where its last step ended."""
+    """What this process trains, and when its last step ended."""
 
     def __init__(self) -> None:
-        self.quiet = 0
-        """Above 0 while somebody else marks what runs now."""
-        self.coordinated = False
-        """This process is a chief: its workers' steps are marked where their closures end."""
+        self.quiet = 0  # above 0 while another hook marks what runs now
+        self.coordinated = False  # a chief: its workers' steps are marked where their closures end
         self._number = -1
         self._ended_ns: Optional[int] = None
         self._phases: List[Phase] = []
         self._batches: Dict[int, Optional[int]] = {}  # iterator -> examples taken from it since the last step
-        self._leader: Any = _nobody
+        self._leader: Any = lambda: None  # what the steps are of, weakly
         self._others = 0
         self._layouts: Dict[Tuple[str, ...], Any] = {}  # names of the phases of steps that are alike
 
@@ -44,7 +42,7 @@ class Steps:
         if many < MAX_SPANS or (many < MAX_SPANS + ROOM and self._phases[-1][0] != name):
             self._phases.append((name, begin_ns, end_ns, None, 1))
             return
-        # The time is kept, its place is not: it goes to the end of the last phase.
+        # The time counts, its place is lost: the last phase is extended by it.
         last, begun, ended, _, count = self._phases[-1]
         self._phases[-1] = (last, begun, ended + end_ns - begin_ns, None, count + 1)
 
@@ -76,35 +74,43 @@ class Steps:
     ) -> None:
         """A call that trains `key` ended. Of several that take turns, as in a GAN, the first makes the steps.
 
-        examples: None where the call does not tell; then those taken in Python count, if from one iterator.
+        examples: None if unknown from the call; then those taken in Python count, if from one iterator.
         since_ns: when the step began at the latest, in case nothing earlier is known of it.
         """
-        leads = self._leader() is key
-        if leads:
+        leader = self._leader()
+        if leader is key:
             self._others = 0
-            if self._ended_alike(marker, begin_ns, end_ns, examples, phase):
+            if self._send_alike(marker, begin_ns, end_ns, examples, phase):
                 return
-        else:
-            leads = self._leads(key)
-        first = self._first_begin(begin_ns if since_ns is None else since_ns, begin_ns) if leads else 0
-        self._note_call(phase, begin_ns, end_ns)
-        if not leads:
+        elif leader is not None and self._others < PATIENCE:
+            self._others += 1
+            self._note_call(phase, begin_ns, end_ns)
             return
+        else:
+            self._leader, self._others = weakref.ref(key), 0
+        first = begin_ns if since_ns is None else since_ns
+        if self._ended_ns is not None:
+            first = self._ended_ns
+        else:
+            inputs = [one[1] for one in self._phases if one[0] == INPUT and one[1] < begin_ns]
+            if inputs:
+                first = min(first, inputs[-1])
+        self._note_call(phase, begin_ns, end_ns)
         self._number += 1
         phases, examples = self._phases, self._examples(examples)
         self._phases, self._batches, self._ended_ns = [], {}, end_ns
         marker.spans([one for one in phases if one[1] >= first])
         marker.window(self._number, first, end_ns, examples)
 
-    def _examples(self, said: Optional[int]) -> Optional[int]:
-        if said is None and len(self._batches) == 1:
-            (said,) = self._batches.values()
-        return said
+    def _examples(self, known: Optional[int]) -> Optional[int]:
+        if known is None and len(self._batches) == 1:
+            (known,) = self._batches.values()
+        return known
 
-    def _ended_alike(
+    def _send_alike(
         self, marker: Marker, begin_ns: int, end_ns: int, examples: Optional[int], phase: str
     ) -> bool:
-        """Tell a step as most are: it follows another one, and some input came before its call."""
+        """Send a step by a layout, if it follows another one and all its input came before its call."""
         phases, first = self._phases, self._ended_ns
         if first is None or begin_ns < first or len(phases) > MOST_ALIKE or end_ns <= begin_ns:
             return False
@@ -115,39 +121,21 @@ class Steps:
             names.append(name)
             times += (began, ended)
         times += (begin_ns, end_ns)
-        layout = self._layouts.get((*names, phase))
+        key = (*names, phase)
+        layout = self._layouts.get(key)
         if layout is None:
-            layout = self._layout(marker, (*names, phase))
-        if not layout or not marker.alike(layout, self._number + 1, self._examples(examples), times):
+            if len(self._layouts) >= MOST_LAYOUTS:
+                self._layouts.clear()
+            last = 2 * len(key)
+            layout = self._layouts[key] = marker.layout(2, key, (0, last, *range(1, last + 1))) or False
+        number, examples = self._number + 1, self._examples(examples)
+        if not layout or not marker.send_layout(layout, number, examples, times):
             return False
-        self._number += 1
+        self._number = number
         self._ended_ns = end_ns
         phases.clear()
         self._batches.clear()
         return True
-
-    def _layout(self, marker: Marker, names: Tuple[str, ...]) -> Any:
-        if len(self._layouts) >= MOST_LAYOUTS:
-            self._layouts.clear()
-        last = 2 * len(names)
-        made = self._layouts[names] = marker.layout(2, names, (0, last, *range(1, last + 1))) or False
-        return made
-
-    def _leads(self, key: Any) -> bool:
-        leader = self._leader()
-        if leader is not key:
-            if leader is not None and self._others < PATIENCE:
-                self._others += 1
-                return False
-            self._leader = weakref.ref(key)
-        self._others = 0
-        return True
-
-    def _first_begin(self, since_ns: int, begin_ns: int) -> int:
-        if self._ended_ns is not None:
-            return self._ended_ns
-        inputs = [one[1] for one in self._phases if one[0] == INPUT and one[1] < begin_ns]
-        return min(since_ns, inputs[-1]) if inputs else since_ns
 
     def _note_call(self, phase: str, begin_ns: int, end_ns: int) -> None:
         # Input taken during the call has its own place; the call is what lies around it.
@@ -158,10 +146,6 @@ class Steps:
             begin_ns = max(begin_ns, one[2])
         if end_ns > begin_ns:
             self.note(phase, begin_ns, end_ns)
-
-
-def _nobody() -> None:
-    return None
 
 
 steps = Steps()

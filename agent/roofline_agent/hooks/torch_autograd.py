@@ -1,4 +1,4 @@
-"""PyTorch: the backward pass, and the moment in it from which a rank only waits for the others.
+"""PyTorch: the backward pass, and the moment in it from which a rank only waits for other ranks.
 
 The engine runs its final callbacks in the order they were queued. Ours is queued by the first node that runs,
 so before those of DDP and FSDP: it fires when all gradients of this rank are there and the waiting begins.
@@ -13,7 +13,7 @@ import time
 from typing import Any, List
 
 from . import Marker
-from .torch_phases import BACKWARD, BACKWARDS, COMMUNICATE, FORWARDS, LEAVES
+from .torch_phases import BACKWARDS, FORWARDS, LEAVES
 from .torch_recorder import MOST_EVENTS, Recorder, recorder
 
 _now, _thread = time.monotonic_ns, threading.get_ident
@@ -22,7 +22,7 @@ _now, _thread = time.monotonic_ns, threading.get_ident
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.autograd."""
     run = module.backward
-    passes = _Passes(recorder(marker), module)
+    passes = _BackwardPasses(recorder(marker), module)
     begin, end = passes.begin, passes.end
 
     @functools.wraps(run)
@@ -37,7 +37,7 @@ def patch(module: Any, marker: Marker) -> None:
     module.backward = backward
 
 
-class _Passes:
+class _BackwardPasses:
     """Outermost backward passes of the training thread."""
 
     def __init__(self, record: Recorder, module: Any) -> None:
@@ -48,7 +48,7 @@ class _Passes:
         self._hooks: List[Any] = []
 
     def begin(self, args: Any, kwargs: Any) -> bool:
-        """Whether this is such a pass, which end() ends then."""
+        """Whether this is an outermost pass of the training thread; end() must follow then."""
         record = self._record
         if self._running or (record.started and _thread() != record.thread):
             return False
@@ -57,7 +57,7 @@ class _Passes:
         try:
             if not record.started:
                 record.begun(now)
-                _settings(record, sys.modules.get("torch"))
+                _report_settings(record, sys.modules.get("torch"))
             record.batches.backward()
             record.event(BACKWARDS)
             record.at(now)
@@ -67,7 +67,7 @@ class _Passes:
             self._running = False
             return False
         if record.waits:
-            self._watch(args, kwargs)
+            self._hook_first_node(args, kwargs)
         return True
 
     def end(self) -> None:
@@ -85,45 +85,40 @@ class _Passes:
             self._record.abandon()
         self._running = False
 
-    def _watch(self, args: Any, kwargs: Any) -> None:
+    def _hook_first_node(self, args: Any, kwargs: Any) -> None:
         try:
             self._record.waits -= 1
             self._queued = False
-            if _compiled_autograd():
-                return
+            compiled = sys.modules.get("torch._dynamo.compiled_autograd")
+            if getattr(compiled, "compiled_autograd_enabled", False):
+                return  # it would trace our hook into its graph
             roots = args[0] if args else kwargs["tensors"]
             for root in roots if isinstance(roots, (list, tuple)) else (roots,):
                 node = getattr(root, "grad_fn", None)
                 if node is not None:
-                    self._hooks.append(node.register_prehook(self._first_node))
+                    self._hooks.append(node.register_prehook(self._first_node_runs))
         except Exception:
             return
 
-    def _first_node(self, gradients: Any) -> None:
+    def _first_node_runs(self, gradients: Any) -> None:
         if self._queued:
             return
         self._queued = True
         try:
-            self._module.Variable._execution_engine.queue_callback(self._arrived)
+            self._module.Variable._execution_engine.queue_callback(self._gradients_ready)
         except Exception:
             return
 
-    def _arrived(self) -> None:
+    def _gradients_ready(self) -> None:
         record = self._record
         try:
-            if self._running and record.here():
-                record.turn(BACKWARD, COMMUNICATE, time.monotonic_ns())
+            if self._running and record.in_training_thread():
+                record.gradients_ready(_now())
         except Exception:
             return
 
 
-def _compiled_autograd() -> bool:
-    # It would trace our hook into its graph.
-    module = sys.modules.get("torch._dynamo.compiled_autograd")
-    return bool(getattr(module, "compiled_autograd_enabled", False))
-
-
-def _settings(record: Recorder, torch: Any) -> None:
+def _report_settings(record: Recorder, torch: Any) -> None:
     try:
         record.fact("setting.torch_version", torch.__version__)
         record.fact("setting.intra_op_threads", torch.get_num_threads())

@@ -1,4 +1,4 @@
-"""PyTorch: how many examples a step worked on, from what DataLoaders yielded. No torch in here.
+"""PyTorch: how many examples a step worked on, from what DataLoaders yielded. Imports no torch.
 
 Each iterator is a queue: a backward uses up the oldest batch of each. So one that fetches ahead (accelerate
 does, by one) still gives each step its own batch. What is fetched and never trained on is no step's.
@@ -38,25 +38,26 @@ class Batches:
         self._passed: Optional[int] = None
 
     def fetched(self, iterator: Any, size: Optional[int], now: int) -> None:
-        """`iterator` yielded a batch of `size` examples (None: nobody knows)."""
+        """`iterator` yielded a batch of `size` examples (None: unknown)."""
         key = id(iterator)
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue(now)
             self._all = tuple(self._queues.values())
-            weakref.finalize(iterator, self._gone, key, queue).atexit = False
+            weakref.finalize(iterator, self._forget, key, queue).atexit = False
         queue.sizes.append(size)
 
     def ended(self, iterator: Any) -> Optional[int]:
-        """`iterator` has no more. If nothing of it was trained on, nothing will be: since when it fetched."""
+        """`iterator` has no more. If nothing of it was trained on, drop its batches and return the time of
+        its first fetch."""
         queue = self._queues.get(id(iterator))
         if queue is None or queue.used:
             return None
         queue.sizes.clear()
         return queue.first_ns
 
-    def _gone(self, key: int, queue: _Queue) -> None:
-        # A garbage collection may take away iterators at any time: whoever goes through `_all` keeps his own.
+    def _forget(self, key: int, queue: _Queue) -> None:
+        # Garbage collection may end iterators at any time: `_all` is replaced, so a loop over it goes on.
         if self._queues.get(key) is queue:
             del self._queues[key]
             self._all = tuple(self._queues.values())
@@ -92,19 +93,16 @@ class Batches:
         """Examples of the step that is over; None if unknown."""
         for queue in self._all:
             if queue.sizes and queue.used:
-                self._surplus(queue)
+                # More is ready than at the end of the first step: this step fetched several for one backward.
+                ready = len(queue.sizes)
+                if queue.ahead is None:
+                    queue.ahead = 1 if ready == 1 else 0
+                for _ in range(ready - queue.ahead):
+                    self._count(queue.sizes.popleft())
         examples, self._examples = self._examples, None
         if self._unknown:
             self._unknown, examples = False, None
         return examples
-
-    def _surplus(self, queue: _Queue) -> None:
-        # More lies ready than at the end of the first step: this step fetched several for one backward.
-        ready = len(queue.sizes)
-        if queue.ahead is None:
-            queue.ahead = 1 if ready == 1 else 0
-        for _ in range(ready - queue.ahead):
-            self._count(queue.sizes.popleft())
 
     def _count(self, size: Optional[int]) -> None:
         if size is None:

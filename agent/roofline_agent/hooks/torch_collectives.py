@@ -2,9 +2,8 @@
 
 A call that returns when it is done is a wait; of one that returns a Work, the wait is in Work.wait. Bytes are
 those of the whole: what all ranks together gather, what is there before it is scattered. Of a gather and a
-scatter only the root has the whole, the others tell their piece. The name of a collective of some ranks only
-tells how many ("asked.allreduce.16-2", torch_groups.py). What C++ asks for (DDP's buckets) does not come by
-here.
+scatter only the root has the whole, the others count their piece. The name of a collective of some ranks only
+contains how many ("asked.allreduce.16-2", torch_groups.py). Collectives of C++ (DDP's buckets) are not seen.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import weakref
 from typing import Any, Mapping, MutableMapping, Optional, Sequence, Tuple
 
 from . import Marker
-from .torch_groups import Groups, place_of
+from .torch_groups import Groups, position_of
 from .torch_recorder import Recorder, recorder
 
 # function -> kind, position and name of the argument whose bytes are moved
@@ -55,16 +54,28 @@ _Work = Tuple[str, int, Optional[int]]
 
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.distributed.distributed_c10d."""
-    calls = _Calls(recorder(marker), Groups(module))
+    calls = _Collectives(recorder(marker), Groups(module))
     for name, (kind, position, argument) in FUNCTIONS.items():
         function = getattr(module, name, None)
         if function is not None:
             setattr(module, name, calls.wrapped(function, kind, position, argument))
     calls.wrap_wait(module.Work)
-    _tell_settings(module, calls.record)
+    initialise = module.init_process_group
+
+    @functools.wraps(initialise)
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        result = initialise(*args, **kwargs)
+        try:
+            calls.record.fact("setting.backend", module.get_backend())
+            calls.record.fact("setting.world_size", module.get_world_size())
+        except Exception:
+            return result
+        return result
+
+    module.init_process_group = init_process_group
 
 
-class _Calls:
+class _Collectives:
     def __init__(self, record: Recorder, groups: Groups) -> None:
         self.record = record
         self._groups = groups
@@ -74,7 +85,7 @@ class _Calls:
 
     def wrapped(self, function: Any, kind: str, position: Optional[int], argument: str) -> Any:
         inner, clock, done = self._inner, time.monotonic_ns, self._done
-        told, place, whole = self._groups.told, place_of(function), WHOLE.get(kind)
+        suffix, place, whole = self._groups.suffix, position_of(function), WHOLE.get(kind)
 
         @functools.wraps(function)
         def collective(*args: Any, **kwargs: Any) -> Any:
@@ -94,7 +105,7 @@ class _Calls:
                     if whole is not None:
                         what = _argument(args, kwargs, *whole) or what
                     group = None if place is None else _argument(args, kwargs, place, "group")
-                    done(kind + told(group), what, result, begin, end)
+                    done(kind + suffix(group), what, result, begin, end)
             except Exception:
                 return result
             return result
@@ -109,35 +120,40 @@ class _Calls:
                 if len(self._works) >= MAX_WORKS:
                     self._works.clear()
                 self._works[result] = (kind, begin, size)
-        elif record.here():
+        elif record.in_training_thread():
             record.blocked(begin, end)
             if _on_cpu(what):
                 record.collective("engine." + kind, begin, end, size)
 
     def wrap_wait(self, owner: Any) -> None:
-        inner, clock, waited, waiting = self._inner, time.monotonic_ns, self._waited, owner.wait
+        inner, clock, record, works, waiting = (
+            self._inner,
+            time.monotonic_ns,
+            self.record,
+            self._works,
+            owner.wait,
+        )
 
-        # pybind11 tells by the name of a frame that a Python subclass calls its base: it must be "wait".
+        # pybind11 recognises by the name of a frame that a Python subclass calls its base: it must be "wait".
         @functools.wraps(waiting)
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
             if getattr(inner, "on", False):
                 return waiting(self, *args, **kwargs)
             begin = clock()
             result = waiting(self, *args, **kwargs)
-            waited(self, begin, clock())
+            try:
+                end = clock()
+                asked = works.pop(self, None) if works else None
+                if record.in_training_thread():
+                    record.blocked(begin, end)
+                    if asked is not None and end - begin >= BLOCKED_NS:
+                        kind, since, size = asked
+                        record.collective("engine." + kind, since, end, size)
+            except Exception:
+                return result
             return result
 
         owner.wait = wait
-
-    def _waited(self, work: Any, begin: int, end: int) -> None:
-        try:
-            asked = self._works.pop(work, None) if self._works else None
-            if self.record.here():
-                self.record.blocked(begin, end)
-                if asked is not None and end - begin >= BLOCKED_NS:
-                    self.record.collective("engine." + asked[0], asked[1], end, asked[2])
-        except Exception:
-            return
 
 
 def _argument(args: Sequence[Any], kwargs: Mapping[str, Any], position: int, name: str) -> Any:
@@ -162,19 +178,3 @@ def _on_cpu(what: Any) -> bool:
             return False
         what = what[0]
     return what is None or bool(getattr(what, "is_cpu", False))
-
-
-def _tell_settings(module: Any, record: Recorder) -> None:
-    function = module.init_process_group
-
-    @functools.wraps(function)
-    def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        try:
-            record.fact("setting.backend", module.get_backend())
-            record.fact("setting.world_size", module.get_world_size())
-        except Exception:
-            return result
-        return result
-
-    module.init_process_group = init_process_group

@@ -35,7 +35,7 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             batch = fetch(self)
         except BaseException as error:
-            _ended(record, self, here, isinstance(error, StopIteration))
+            _fetch_failed(record, self, here, isinstance(error, StopIteration))
             raise
         end = clock()
         try:
@@ -54,7 +54,7 @@ def patch(module: Any, marker: Marker) -> None:
     owner.__next__ = __next__
 
 
-def _ended(record: Recorder, iterator: Any, here: bool, at_its_end: bool) -> None:
+def _fetch_failed(record: Recorder, iterator: Any, here: bool, at_its_end: bool) -> None:
     try:
         if here:
             record.leave(time.monotonic_ns())

@@ -1,7 +1,7 @@
 """PyTorch DistributedDataParallel: where its forward begins, what it reduces, and when the engine did it.
 
-The buckets go to the process group in C++ and their single times are told to nobody. But DDP can take the
-times of its first bucket's start and of its last one's end; it tells those of the step before, as UNIX time.
+The buckets go to the process group in C++, where their single times cannot be read. But DDP can take the
+times of its first bucket's start and of its last one's end; it has those of the step before, as UNIX time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,38 @@ SHARE = 500  # asking DDP for its times (some 25 us) may take one part in so man
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.nn.parallel.distributed."""
     owner, record = module.DistributedDataParallel, recorder(marker)
-    _wrap_init(owner, record)
+    init = owner.__init__
+
+    @functools.wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        try:
+            _report_settings(self, record)
+            times = _ReductionTimes(self, record)
+            if times.switch_on():
+                record.at_border(times)
+        except Exception:
+            return
+
+    owner.__init__ = __init__
     _wrap_forward(owner, record, module.torch)
-    if hasattr(owner, "_sync_buffers"):
-        _wrap_buffers(owner, record)
+    if not hasattr(owner, "_sync_buffers"):
+        return
+    # The other ranks wait here for rank 0's buffers (of batch normalisation), before their forward.
+    sync = owner._sync_buffers
+
+    @functools.wraps(sync)
+    def _sync_buffers(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin = time.monotonic_ns()
+        result = sync(self, *args, **kwargs)
+        try:
+            if record.in_training_thread():
+                record.blocked(begin, time.monotonic_ns())
+        except Exception:
+            return result
+        return result
+
+    owner._sync_buffers = _sync_buffers
 
 
 def leave_to_python(torch: Any, function: Any) -> None:
@@ -36,27 +64,15 @@ def leave_to_python(torch: Any, function: Any) -> None:
         return
 
 
-def _wrap_init(owner: Any, record: Recorder) -> None:
-    init = owner.__init__
-
-    @functools.wraps(init)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        try:
-            _tell(self, record)
-            times = _Times(self, record)
-            if times.on():
-                record.at_border(times)
-        except Exception:
-            return
-
-    owner.__init__ = __init__
-
-
-def _tell(model: Any, record: Recorder) -> None:
-    trained = [p for p in model.module.parameters() if p.requires_grad]
+def report_gradients(record: Recorder, model: Any) -> None:
+    """Report the size of a model's gradients; a sharded parameter counts the elements of the whole."""
+    trained = [p for p in model.parameters() if p.requires_grad]
     record.fact("gradient.bytes", sum(p.numel() * p.element_size() for p in trained))
     record.fact("gradient.tensors", len(trained))
+
+
+def _report_settings(model: Any, record: Recorder) -> None:
+    report_gradients(record, model.module)
     record.fact("setting.bucket_cap_mb", "%g" % (model.bucket_bytes_cap / 2**20))
     for name in ("find_unused_parameters", "gradient_as_bucket_view", "static_graph", "broadcast_buffers"):
         if getattr(model, name, None) is not None:
@@ -73,7 +89,7 @@ def _wrap_forward(owner: Any, record: Recorder, torch: Any) -> None:
 
     def begins(model: Any, inputs: Any, kwargs: Any) -> None:
         try:
-            if torch.is_grad_enabled() and record.here():
+            if torch.is_grad_enabled() and record.in_training_thread():
                 now = clock()
                 record.seen("wrapped", now)
                 record.forward(now)
@@ -87,25 +103,7 @@ def _wrap_forward(owner: Any, record: Recorder, torch: Any) -> None:
     owner.forward = marked
 
 
-def _wrap_buffers(owner: Any, record: Recorder) -> None:
-    # The other ranks wait here for rank 0's buffers (of batch normalisation), before their forward.
-    sync = owner._sync_buffers
-
-    @functools.wraps(sync)
-    def _sync_buffers(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begin = time.monotonic_ns()
-        result = sync(self, *args, **kwargs)
-        try:
-            if record.here():
-                record.blocked(begin, time.monotonic_ns())
-        except Exception:
-            return result
-        return result
-
-    owner._sync_buffers = _sync_buffers
-
-
-class _Times:
+class _ReductionTimes:
     """Asks one DDP module, at borders, for the times of its last reduction but one."""
 
     def __init__(self, model: Any, record: Recorder) -> None:
@@ -115,8 +113,8 @@ class _Times:
         self._not_before = 0
         self._cost = 1 << 62
 
-    def on(self) -> bool:
-        """Have DDP take its times in every step; False where they would tell nothing, or be printed."""
+    def switch_on(self) -> bool:
+        """Have DDP take its times in every step; False where they would be useless, or printed."""
         model = self._model()
         if os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper() != "OFF":
             return False
@@ -130,24 +128,21 @@ class _Times:
         if model is None or now < self._not_before:
             return
         try:
-            self._tell(reduced(model._get_ddp_logging_data(), time.time_ns() - time.monotonic_ns()), now)
+            span = reduced(model._get_ddp_logging_data(), time.time_ns() - time.monotonic_ns())
+            if span is not None and self._last < span[0] <= span[1] <= now:
+                begin, end, size, count = span
+                self._last = begin
+                self._record.collective("asked.allreduce", begin, begin, size, count)
+                self._record.collective("engine.allreduce", begin, end, size, count)
         except Exception:
-            self._not_before = 1 << 62  # not this DDP: ask no more
+            self._not_before = 1 << 62  # this DDP has none: ask no more
             return
         self._cost = min(self._cost, time.monotonic_ns() - now)
         self._not_before = now + SHARE * self._cost
 
-    def _tell(self, span: Optional[Tuple[int, int, int, int]], now: int) -> None:
-        if span is None or not self._last < span[0] <= span[1] <= now:
-            return
-        begin, end, size, count = span
-        self._last = begin
-        self._record.collective("asked.allreduce", begin, begin, size, count)
-        self._record.collective("engine.allreduce", begin, end, size, count)
-
 
 def reduced(data: Mapping[str, Any], epoch_ns: int) -> Optional[Tuple[int, int, int, int]]:
-    """Begin, end (monotonic ns), bytes and number of the buckets that DDP's logging data tell of.
+    """Begin, end (monotonic ns), bytes and number of the buckets in DDP's logging data.
 
     epoch_ns: UNIX time when the monotonic clock was 0. None when no times were taken.
     """

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import Marker
 from .torch_batches import examples_in
-from .torch_ddp import leave_to_python
+from .torch_ddp import leave_to_python, report_gradients
 from .torch_recorder import Recorder, recorder
 
 
@@ -32,10 +32,13 @@ def _wrap_state(owner: Any, record: Recorder, torch: Any) -> None:
     def _pre_forward(self: Any, module: Any, args: Any, kwargs: Any) -> Any:
         root = _is_root(self)
         if root is not False:
-            _begins(record, torch, args, kwargs)
+            _forward_begins(record, torch, args, kwargs)
         result = before(self, module, args, kwargs)
         if root is None and _is_root(self):
-            _tell(record, module)
+            try:
+                report_gradients(record, module)
+            except Exception:
+                return result
         return result
 
     leave_to_python(torch, _pre_forward)
@@ -49,22 +52,22 @@ def _wrap_module(owner: Any, record: Recorder, torch: Any) -> None:
     def marked(self: Any, *args: Any, **kwargs: Any) -> Any:
         first = _is_root(self) is None and depth[0] == 0
         if depth[0] == 0:
-            _begins(record, torch, args, kwargs)
+            _forward_begins(record, torch, args, kwargs)
         depth[0] += 1
         try:
             return forward(self, *args, **kwargs)
         finally:
             depth[0] -= 1
             if first:
-                _tell_flat(record, self)
+                _report_flat_gradients(record, self)
 
     leave_to_python(torch, marked)
     owner.forward = marked
 
 
-def _begins(record: Recorder, torch: Any, args: Any, kwargs: Any) -> None:
+def _forward_begins(record: Recorder, torch: Any, args: Any, kwargs: Any) -> None:
     try:
-        if torch.is_grad_enabled() and record.here():
+        if torch.is_grad_enabled() and record.in_training_thread():
             now = time.monotonic_ns()
             record.seen("wrapped", now)
             record.forward(now)
@@ -74,21 +77,11 @@ def _begins(record: Recorder, torch: Any, args: Any, kwargs: Any) -> None:
 
 
 def _is_root(state: Any) -> Any:
-    # None before the first forward. Private, so another torch may not have it: then nothing is said.
+    # None before the first forward. Private, so another torch may not have it: then nothing is reported.
     return getattr(state, "_is_root", False)
 
 
-def _tell(record: Recorder, model: Any) -> None:
-    try:
-        # Sharded parameters count the elements of the whole.
-        trained = [p for p in model.parameters() if p.requires_grad]
-        record.fact("gradient.bytes", sum(p.numel() * p.element_size() for p in trained))
-        record.fact("gradient.tensors", len(trained))
-    except Exception:
-        return
-
-
-def _tell_flat(record: Recorder, model: Any) -> None:
+def _report_flat_gradients(record: Recorder, model: Any) -> None:
     try:
         flat = [h.flat_param for h in model._all_handles if h.flat_param.requires_grad]
         sizes = [p._unpadded_unsharded_size.numel() * p.element_size() for p in flat]

@@ -1,4 +1,4 @@
-"""PyTorch: of how many ranks a collective is, where not of all, and how many of these are on this node."""
+"""PyTorch: how many ranks a collective has where not all take part, and how many of them are on this node."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any, MutableMapping, Optional
 
 
 class Groups:
-    """Process groups of torch.distributed, each looked at once."""
+    """Process groups of torch.distributed, each looked up once."""
 
     def __init__(self, module: Any) -> None:
         """module: torch.distributed.distributed_c10d."""
         self._module = module
         self._known: MutableMapping[Any, str] = weakref.WeakKeyDictionary()
 
-    def told(self, group: Any) -> str:
-        """What the name of a collective gets: ".16-2" for 16 ranks with 2 of them on this node, ".16" where
-        that is not known; "" for all ranks, or where the group tells nothing."""
+    def suffix(self, group: Any) -> str:
+        """The end of a collective's name: ".16-2" for 16 ranks with 2 of them on this node, ".16" where that
+        is unknown; "" for all ranks, or where the group cannot be read."""
         if group is None:
             return ""
         try:
             found = self._known.get(group)
             if found is None:
-                found = self._known[group] = self._looked_at(group)
+                found = self._known[group] = self._look_up(group)
             return found
         except Exception:
             return ""
 
-    def _looked_at(self, group: Any) -> str:
+    def _look_up(self, group: Any) -> str:
         module = self._module
         size = module.get_world_size(group)
         if size < 1 or size >= module.get_world_size():
@@ -43,8 +43,8 @@ class Groups:
         return ".%d-%d" % (size, sum(rank // local == own for rank in ranks(group)))
 
 
-def place_of(function: Any, argument: str = "group") -> Optional[int]:
-    """Position of an argument of a function; None: it has none, or nobody can tell."""
+def position_of(function: Any, argument: str = "group") -> Optional[int]:
+    """Position of an argument of a function; None: it has none, or that cannot be found out."""
     try:
         return list(inspect.signature(function).parameters).index(argument)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """PyTorch: when the first module was called with gradients on. Without a DataLoader, step 0 begins there.
 
-The hook on all modules is there until then only. torch.compile warns of such hooks, so there it goes before,
-and the first code that dynamo compiles is what is seen instead.
+The hook on all modules is removed then. torch.compile warns of such hooks, so it removes ours before, and the
+first code that dynamo compiles is taken instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ def patch(module: Any, marker: Marker) -> None:
     elif hasattr(module, "CatchErrorsWrapper"):
         _wait_for_compiler(module, marker)
     else:
-        _make_way_for(module._TorchDynamoContext)
+        compiling = module._TorchDynamoContext.__call__
+
+        @functools.wraps(compiling)
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+            _stop_waiting()
+            return compiling(self, *args, **kwargs)
+
+        module._TorchDynamoContext.__call__ = __call__
 
 
 def _wait_for_call(module: Any, marker: Marker) -> None:
@@ -48,17 +55,6 @@ def _wait_for_call(module: Any, marker: Marker) -> None:
 def _stop_waiting() -> None:
     while _waiting:
         _waiting.pop().remove()
-
-
-def _make_way_for(owner: Any) -> None:
-    compiling = owner.__call__
-
-    @functools.wraps(compiling)
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _stop_waiting()
-        return compiling(self, *args, **kwargs)
-
-    owner.__call__ = __call__
 
 
 def _wait_for_compiler(module: Any, marker: Marker) -> None:

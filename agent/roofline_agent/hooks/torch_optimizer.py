@@ -22,15 +22,15 @@ _now, _thread = time.monotonic_ns, threading.get_ident
 
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.optim.optimizer."""
-    steps = _Steps(recorder(marker))
+    steps = _OptimizerSteps(recorder(marker))
     module.register_optimizer_step_pre_hook(steps.begin)
     module.register_optimizer_step_post_hook(steps.end)
 
 
-class _Steps:
+class _OptimizerSteps:
     def __init__(self, record: Recorder) -> None:
         self._record = record
-        self._first: Any = _nobody
+        self._first: Any = lambda: None  # the optimizer whose steps count, weakly
         self._inside: Any = []
 
     def begin(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -62,7 +62,3 @@ class _Steps:
                 record.stepped(now)
         except Exception:
             return
-
-
-def _nobody() -> None:
-    return None

@@ -1,7 +1,7 @@
-"""PyTorch: which phases a training thread was in, from what it began and ended when. Pure logic.
+"""PyTorch: the phases a training thread went through, from the events of when it began and ended each.
 
-Phases never overlap: what begins inside another one is cut out of it. Forward is known for sure only when its
-backward begins, so until then it is kept aside. Which spans come of a step follows from the order of its
+Pure logic. Phases never overlap: what begins inside another one is cut out of it. A forward is certain only
+when its backward begins, so until then it is kept aside. The spans of a step follow from the order of its
 events alone, as long as time passes between them; so steps of the same order share a `plan`.
 """
 
@@ -17,16 +17,16 @@ COMMUNICATE, OPTIMIZER = "phase.communicate", "phase.optimizer"
 
 # Events, each a byte of a step's order. Up to COMMUNICATES: that phase begins. FETCHED: the input is over,
 # and a forward may begin.
-LEAVES, INPUTS, BACKWARDS, OPTIMIZES, COMMUNICATES, FORWARDS, ARRIVES, FETCHED = range(8)
+LEAVES, INPUTS, BACKWARDS, OPTIMIZES, COMMUNICATES, FORWARDS, GRADIENTS_READY, FETCHED = range(8)
 PHASES = {INPUT: INPUTS, BACKWARD: BACKWARDS, OPTIMIZER: OPTIMIZES, COMMUNICATE: COMMUNICATES}
 _NAMES = ("", INPUT, BACKWARD, OPTIMIZER, COMMUNICATE)
 MOST_KEPT = 4096
 MAX_SPANS = 200  # of one step
-SHORTEST_NS = 20000  # a first guess at waits too short to tell, when there are too many
+SHORTEST_NS = 20000  # waits this short are left out first, when there are too many spans
 
 
-class _Open:
-    """A phase that was entered, and since when it has not been told."""
+class _OpenPhase:
+    """A phase that was entered, and since when it has no span yet."""
 
     __slots__ = ("name", "since")
 
@@ -40,17 +40,17 @@ class Phases:
 
     def __init__(self) -> None:
         self.spans: List[Span] = []
-        self._stack: List[_Open] = []
+        self._stack: List[_OpenPhase] = []
         self._forward: Optional[int] = None
-        # What is told if the forward turns out to be one, and if not.
+        # The spans if the forward turns out to be one, and if not.
         self._kept: Deque[Span] = deque(maxlen=MOST_KEPT)
         self._instead: Deque[Span] = deque(maxlen=MOST_KEPT)
 
     def clean(self) -> bool:
-        """Whether nothing is open or settled: what comes next does not depend on what was."""
+        """Whether nothing is open or settled: what follows does not depend on what was before."""
         return not (self.spans or self._stack or self._kept or self._instead) and self._forward is None
 
-    def happened(self, events: Sequence[int], times: Sequence[int]) -> None:
+    def process(self, events: Sequence[int], times: Sequence[int]) -> None:
         """Events, in order."""
         for event, now in zip(events, times):  # noqa: B905 - Python 3.8
             if event == LEAVES:
@@ -60,8 +60,12 @@ class Phases:
             elif event == FETCHED:
                 self._leave(now)
                 self._begin_forward(now)
-            elif event == ARRIVES:
-                self._turn(now)
+            elif event == GRADIENTS_READY:
+                # The rest of this backward is waiting for other ranks.
+                if self._stack and self._stack[-1].name is BACKWARD:
+                    top = self._stack[-1]
+                    self._cut(top, now)
+                    top.name, top.since = COMMUNICATE, now
             else:
                 self._enter(_NAMES[event], now)
 
@@ -72,10 +76,14 @@ class Phases:
         elif name is INPUT or (stack and name is OPTIMIZER):
             self.drop_forward()
         if self._forward is not None and name is COMMUNICATE:
-            self._keep(now)
+            # Inside an optimizer's step this was either its own work or the forward of a closure.
+            if now > self._forward:
+                self._kept.append((FORWARD, self._forward, now, None, 1))
+            if stack and now > stack[-1].since:
+                self._instead.append((stack[-1].name, stack[-1].since, now, None, 1))
         elif stack:
             self._cut(stack[-1], now)
-        stack.append(_Open(name, now))
+        stack.append(_OpenPhase(name, now))
 
     def _leave(self, now: int) -> None:
         if not self._stack:  # abandoned, or begun before a fork
@@ -89,27 +97,13 @@ class Phases:
         if self._stack:
             self._stack[-1].since = now
 
-    def _turn(self, now: int) -> None:
-        # All gradients of this rank are there: the backward has become waiting.
-        if self._stack and self._stack[-1].name is BACKWARD:
-            top = self._stack[-1]
-            self._cut(top, now)
-            top.name, top.since = COMMUNICATE, now
-
     def _begin_forward(self, now: int) -> None:
         if self._stack and self._stack[-1].name is not OPTIMIZER:
             return
         self.drop_forward()
         self._forward = now
 
-    def _keep(self, now: int) -> None:
-        # Inside an optimizer's step this was either its own work or the forward of a closure.
-        if self._forward is not None and now > self._forward:
-            self._kept.append((FORWARD, self._forward, now, None, 1))
-        if self._stack and now > self._stack[-1].since:
-            self._instead.append((self._stack[-1].name, self._stack[-1].since, now, None, 1))
-
-    def _cut(self, top: _Open, now: int) -> None:
+    def _cut(self, top: _OpenPhase, now: int) -> None:
         if now > top.since:
             self.spans.append((top.name, top.since, now, None, 1))
 
@@ -126,7 +120,7 @@ class Phases:
         self._instead.clear()
 
     def drop_forward(self) -> None:
-        """What seemed to be a forward was none."""
+        """The forward that has begun was none: no backward follows."""
         self._forward = None
         if self._kept or self._instead:
             self.spans.extend(self._instead)
@@ -134,26 +128,26 @@ class Phases:
             self._instead.clear()
 
     def abandon(self) -> None:
-        """What was entered was left by an exception."""
+        """An exception has left the phases that are open."""
         self._stack = []
 
 
-class Plan(NamedTuple):
+class SpanPlan(NamedTuple):
     """The spans of all steps of one order: their names, and at which of its events each begins and ends."""
 
     names: Tuple[str, ...]
     places: Tuple[int, ...]  # begin, end, begin, end, ...
 
 
-def plan(events: Sequence[int]) -> Optional[Plan]:
+def plan(events: Sequence[int]) -> Optional[SpanPlan]:
     """Of a step that begins with nothing open; None if something is open at its end."""
     phases = Phases()
-    phases.happened(events, range(len(events)))
+    phases.process(events, range(len(events)))
     spans, phases.spans = phases.spans, []
     if not phases.clean():
         return None
     places = [place for span in spans for place in span[1:3]]
-    return Plan(tuple(span[0] for span in spans), tuple(places))
+    return SpanPlan(tuple(span[0] for span in spans), tuple(places))
 
 
 def thinned(spans: List[Span], limit: int = MAX_SPANS) -> List[Span]:

@@ -1,8 +1,8 @@
-"""PyTorch: what a rank's training thread was at, step by step; fed by the other torch hooks.
+"""PyTorch: records the phases of a rank's training thread, step by step; called by the other torch hooks.
 
 Events are noted as they come, a byte and a time each, and are made into spans (torch_phases.py) at the border
-of their step: those of a step whose order was seen before all at once. No torch in here, and no clock:
-whoever calls says when.
+of their step; a step whose order of events is known is sent by a prepared layout. It imports no torch and
+reads no clock: the caller passes the time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Callable, Dict, List, Optional
 from . import Marker
 from .torch_batches import Batches
 from .torch_phases import (
-    ARRIVES,
     BACKWARD,
     COMMUNICATE,
     FORWARD,
     FORWARDS,
+    GRADIENTS_READY,
     INPUT,
     LEAVES,
     MAX_SPANS,
@@ -45,29 +45,29 @@ __all__ = [
 
 MOST_SPANS = 4096  # that are kept; a process may fetch and communicate without ever stepping
 MOST_EVENTS = 2048  # likewise
-JOIN_NS = 50000  # collectives that follow each other so closely are told as one
+JOIN_NS = 50000  # collectives that follow each other so closely become one span
 MOST_LAYOUTS, LONGEST = 128, 64  # orders of steps that are known, and events of one
 
 _identity = threading.get_ident
 
 
 class Recorder:
-    """One process's steps. The first step begins with the first fetch, forward or backward that was seen."""
+    """One process's steps. The first step begins with the first fetch, forward or backward."""
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
         self.batches = Batches()
-        self._asks: List[Callable[[int], None]] = []
-        self.by_horovod = False  # Horovod's optimizer was made: it says when a step is over
+        self._at_border: List[Callable[[int], None]] = []
+        self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps
         # What happened since the last border (events of torch_phases), and when. Only ever these two objects:
         # the hooks that run in every step append to both, the event first, and settle() when they are long.
         self._events, self.times = bytearray(), []  # type: bytearray, List[int]
         self.event, self.at = self._events.append, self.times.append
         self._layouts: Dict[bytes, Any] = {}
-        self._start_anew()
-        os.register_at_fork(after_in_child=self._start_anew)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         # A forked child that trains has steps of its own; one that loads data has none.
         self.thread = threading.main_thread().ident
         self.steps = 0
@@ -80,8 +80,8 @@ class Recorder:
         self._drop_events()
         self.batches.clear()
 
-    def here(self) -> bool:
-        """Whether the caller is the thread that trains."""
+    def in_training_thread(self) -> bool:
+        """Whether the caller runs in the thread that trains."""
         return _identity() == self.thread
 
     def note(self, event: int, now: int) -> None:
@@ -92,17 +92,16 @@ class Recorder:
             self.settle()
 
     def enter(self, name: str, now: int) -> None:
-        """The training thread begins `name`; leave() ends it. Not for forward."""
+        """The training thread begins phase `name`; leave() ends it. Not for forward."""
         self.note(PHASES[name], now)
 
     def leave(self, now: int) -> None:
-        """What was entered last is over."""
+        """The phase that was entered last is over."""
         self.note(LEAVES, now)
 
-    def turn(self, name: str, other: str, now: int) -> None:
-        """What was entered last, if it is `name`, has become `other`: backward has become communicate."""
-        if (name, other) == (BACKWARD, COMMUNICATE):
-            self.note(ARRIVES, now)
+    def gradients_ready(self, now: int) -> None:
+        """The rest of the backward that is entered is waiting for other ranks."""
+        self.note(GRADIENTS_READY, now)
 
     def forward(self, now: int) -> None:
         """A forward begins, if a backward follows; inside a backward it is a part of that (checkpoints)."""
@@ -116,27 +115,23 @@ class Recorder:
         """Make spans of the events so far."""
         phases = self._phases
         if len(self._events) == len(self.times):
-            phases.happened(self._events, self.times)
-        else:  # cut short between two lines, by an exception of a signal's handler
+            phases.process(self._events, self.times)
+        else:  # an exception of a signal's handler came between the two appends
             phases.abandon()
         self._drop_events()
         self._fresh = False
         if len(phases.spans) > MOST_SPANS:
             self.flush()
 
-    @property
-    def _spans(self) -> List[Span]:
-        return self._phases.spans
-
     def forget(self, name: str, since: int) -> None:
-        """What was told as `name` since then was no part of training."""
+        """What was recorded as `name` since then was no part of training."""
         self.settle()
         phases = self._phases
         phases.spans = [span for span in phases.spans if span[0] is not name or span[1] < since]
         phases.drop_forward()
 
     def abandon(self) -> None:
-        """What was entered was left by an exception."""
+        """An exception has left the phases that are open."""
         self.settle()
         self._phases.abandon()
 
@@ -161,9 +156,9 @@ class Recorder:
     def fact(self, name: str, value: object) -> None:
         self._marker.fact(name, value)
 
-    def at_border(self, ask: Callable[[int], None]) -> None:
-        """Let ask(now) say more at every border: what an engine tells only afterwards."""
-        self._asks.append(ask)
+    def at_border(self, call: Callable[[int], None]) -> None:
+        """Have call(now) record more at every border: what an engine reports only afterwards."""
+        self._at_border.append(call)
 
     def seen(self, what: str, now: int) -> None:
         """Before the first step: `what` was seen for the first time."""
@@ -186,9 +181,9 @@ class Recorder:
 
     def stepped(self, now: int) -> None:
         """An optimizer step is over: the border between two steps."""
-        if self._asks:
-            for ask in self._asks:
-                _answer(ask, now)
+        if self._at_border:
+            for call in self._at_border:
+                _try(call, now)
         try:
             examples = self.batches.take()
         except Exception:
@@ -198,26 +193,22 @@ class Recorder:
         # Of a known order, with nothing in it but its phases?
         alike = layout and self._fresh and not (self._joined or self._phases.spans)
         times.append(now)
-        if alike and self._marker.alike(layout, self.steps, examples, times):
+        if alike and self._marker.send_layout(layout, self.steps, examples, times):
             self._events.clear()
             times.clear()
         else:
             times.pop()
-            self._tell(now, examples, events, layout is None)
+            learn = layout is None and self._fresh and len(events) <= LONGEST
+            _try(self.flush)
+            self._marker.border(self.steps, examples, now)
+            self._fresh = self._phases.clean()
+            if learn and self._fresh:
+                _try(self._learn, events)
         self.steps += 1
         self.waits = 0
 
-    def _tell(self, now: int, examples: Optional[int], events: bytes, learn: bool) -> None:
-        """Tell a step as it is; learn: its order is to be known from the second time on."""
-        learn = learn and self._fresh and len(events) <= LONGEST
-        _answer(self.flush)
-        self._marker.border(self.steps, examples, now)
-        self._fresh = self._phases.clean()
-        if learn and self._fresh:
-            _answer(self._learn, events)
-
     def _learn(self, events: bytes) -> None:
-        """The second step of one order makes it known. None: seen once. False: not to be told so."""
+        """The second step of one order makes its layout. None: seen once. False: it cannot have one."""
         if events not in self._layouts:
             if len(self._layouts) >= MOST_LAYOUTS:
                 self._layouts.clear()
@@ -230,7 +221,7 @@ class Recorder:
             self._layouts[events] = self._marker.layout(1, found.names, places) or False
 
     def flush(self) -> None:
-        """Give the spans of the step that is over to its border."""
+        """Hand the spans of the step that is over to the marker, which sends them with its border."""
         if self.times:
             self.settle()
         spans, self._phases.spans = self._phases.spans, []
@@ -240,12 +231,12 @@ class Recorder:
         self._marker.spans(spans if len(spans) <= MAX_SPANS else thinned(spans))
 
 
-def _answer(ask: Callable[..., Any], *args: Any) -> Any:
-    # Whatever cannot be said of a step: the border is told, or two steps would become one.
+def _try(call: Callable[..., Any], *args: Any) -> None:
+    # Whatever fails, the border must be sent, or two steps would become one.
     try:
-        return ask(*args)
+        call(*args)
     except Exception:
-        return None
+        return
 
 
 _of: Any = weakref.WeakKeyDictionary()

@@ -197,7 +197,7 @@ def test_drops_the_training_counted_are_reported_once(site: Site) -> None:
     ]
 
 
-def test_negative_examples_are_not_said(site: Site) -> None:
+def test_negative_examples_are_unknown(site: Site) -> None:
     site.connect().send(mark(examples=-5))
     assert [m.examples for m in site.take()[0]] == [None]
 
@@ -219,7 +219,7 @@ def test_chief_marks_for_a_worker_elsewhere(site: Site) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
-def test_nobody_marks_for_another_users_rank(site: Site) -> None:
+def test_mark_for_another_users_rank_is_refused(site: Site) -> None:
     add_process(site.proc, 11, {**IDENTITY, "ROOFLINE_ROLE": "worker", "ROOFLINE_RANK": "2"})
     os.chown(site.proc / "11", 12345, -1)
     site.discovery.scan()
@@ -241,7 +241,7 @@ print(flush=True); sys.stdin.read()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to have a process of another user")
-def test_who_speaks_is_what_the_kernel_says() -> None:
+def test_sender_is_the_one_that_the_kernel_names() -> None:
     # Not tmp_path: nobody may not enter root's.
     with socket_folder() as folder:
         site = Site(folder)
@@ -372,7 +372,7 @@ def test_second_program_of_a_wrapped_script_gets_its_own_kernels(tmp_path: Path)
     assert pids == [901]
 
 
-def test_kernels_told_after_the_end_are_still_the_ranks_that_ended(site: Site) -> None:
+def test_kernels_sent_after_the_end_belong_to_the_rank_that_ended(site: Site) -> None:
     """A profiler has its table when the command has ended."""
     link = wrapped(site)
     link.send(calls_packet())
@@ -391,7 +391,7 @@ def test_wrapped_script_that_has_not_started_its_program_is_not_refused(site: Si
     assert site.take()[2] == []
 
 
-def test_second_agent_is_told_of_the_first(site: Site) -> None:
+def test_second_agent_at_one_socket_is_refused(site: Site) -> None:
     with pytest.raises(Unavailable, match="another agent listens"):
         MarkListener(site.listener.path, everyone=True)
     assert site.listener.path.exists()
@@ -411,13 +411,13 @@ def test_socket_of_the_systems_agent_is_for_everyone(site: Site) -> None:
     assert site.listener.path.stat().st_mode & 0o777 == 0o666
 
 
-def test_path_that_cannot_be_had_is_said(tmp_path: Path) -> None:
+def test_path_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match="choose another --socket"):
         MarkListener(tmp_path / "file" / "agent.sock", everyone=True)
 
 
-def test_path_that_is_too_long_is_said(tmp_path: Path) -> None:
+def test_path_that_is_too_long_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="choose another --socket"):
         MarkListener(tmp_path / ("x" * 120), everyone=True)
     gc.collect()
@@ -492,7 +492,7 @@ def test_span_that_cannot_be_is_refused(site: Site, packet: bytes) -> None:
     assert site.spans == []
 
 
-def test_fact_is_told_of_its_rank(site: Site) -> None:
+def test_fact_belongs_to_its_rank(site: Site) -> None:
     site.connect().send(pack_fact("hook.torch", "installed\x1b[31m"))
     _, _, (event,) = site.take()
     assert (event.kind, event.text) == (EventKind.FACT, "hook.torch=installed?[31m")
@@ -513,7 +513,7 @@ def test_fact_makes_no_rank_of_a_process_and_waits_until_it_is_one(tmp_path: Pat
     site.close()
 
 
-def test_facts_of_nobody_are_bounded(tmp_path: Path) -> None:
+def test_facts_of_an_unknown_process_are_bounded(tmp_path: Path) -> None:
     site = Site(tmp_path)
     shutil.rmtree(site.proc / str(os.getpid()))
     add_process(site.proc, os.getpid(), {})
@@ -584,7 +584,7 @@ def test_mark_out_of_range_costs_only_itself(site: Site, packet: bytes) -> None:
     assert [e.kind for e in events] == [EventKind.REFUSED]
 
 
-def test_phase_is_told_without_what_cannot_be_read(site: Site) -> None:
+def test_phase_keeps_only_printable_characters(site: Site) -> None:
     site.connect().send(mark(kind=4, phase=b"in\nput") + mark(kind=4, phase=b"x" * 255))
     assert [m.phase for m in site.take()[0]] == ["in?put", "x" * 255]
 

@@ -21,7 +21,7 @@ def proc(root: Path, admins: str | None = "1", capabilities: int = 0, container:
     return str(root)
 
 
-def test_users_are_told_of_the_module_option_and_of_root(tmp_path: Path) -> None:
+def test_users_get_the_module_option_and_root_as_ways_out(tmp_path: Path) -> None:
     where = proc(tmp_path / "proc")
     assert admin_only(where) is True and not may_administer(where)
     text = denied(where, str(tmp_path))
@@ -29,7 +29,7 @@ def test_users_are_told_of_the_module_option_and_of_root(tmp_path: Path) -> None
     assert "container" not in text
 
 
-def test_containers_are_told_of_the_capability(tmp_path: Path) -> None:
+def test_containers_get_the_capability_as_way_out(tmp_path: Path) -> None:
     where = proc(tmp_path / "proc", container=True)
     assert in_container(where, str(tmp_path))
     assert "--cap-add=SYS_ADMIN" in denied(where, str(tmp_path))
@@ -44,7 +44,7 @@ def test_driver_open_to_all_is_not_blamed(tmp_path: Path) -> None:
     assert admin_only(str(tmp_path)) is None
 
 
-def test_administrators_are_not_told_to_become_some(tmp_path: Path) -> None:
+def test_administrators_are_not_advised_to_become_some(tmp_path: Path) -> None:
     where = proc(tmp_path / "proc", capabilities=1 << 21)
     assert may_administer(where)
     assert "though this process has CAP_SYS_ADMIN" in denied(where, str(tmp_path))
@@ -65,6 +65,6 @@ def test_dcgm_is_to_be_paused(tmp_path: Path) -> None:
         ("", ""),
     ],
 )
-def test_reason_is_what_ncu_said(tmp_path: Path, log: str, says: str) -> None:
+def test_reason_is_the_error_that_ncu_printed(tmp_path: Path, log: str, says: str) -> None:
     found = reason(log, str(tmp_path), str(tmp_path))
     assert (says in found) if says else found == ""

@@ -25,7 +25,7 @@ def test_older_gpus_count_tensor_instructions() -> None:
     assert choices(names)[-1][0] == TIME
 
 
-def test_profiler_that_says_nothing_is_tried_with_all() -> None:
+def test_profiler_without_a_list_is_tried_with_all() -> None:
     lists = choices(())
     assert [TENSOR_PIPE in one for one in lists] == [False, True, False]
     assert all({TIME, *BYTES, *CORES} <= set(one) for one in lists)

@@ -119,7 +119,7 @@ def test_kernels_of_the_steps_asked_for_reach_the_agent(
     assert shape[9] == 4096
 
 
-def test_agent_is_told_of_the_rank_while_it_lives_but_no_kernels_are_claimed(
+def test_rank_is_introduced_while_it_lives_but_no_kernels_are_claimed(
     environ: dict[str, str], agent: FakeAgent
 ) -> None:
     environ = {**environ, "FAKE_NCU_ROWS": "0"}
@@ -247,7 +247,7 @@ def test_training_outlives_its_profiler(environ: dict[str, str]) -> None:
     assert (done.returncode, done.stdout) == (6, "fine\n")
 
 
-def test_refusal_in_the_middle_is_said_once(environ: dict[str, str], cuda: Path) -> None:
+def test_refusal_in_the_middle_is_one_notice(environ: dict[str, str], cuda: Path) -> None:
     done = train({**environ, "FAKE_NCU": "late", "FAKE_NCU_ROWS": "0"}, cuda)
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert done.stderr.count("ERR_NVGPUCTRPERM") == 1
@@ -261,7 +261,7 @@ def test_command_that_ncu_ended_is_not_passed_off_as_its_own_failure(
     assert "ncu ended the command" in done.stderr and "ERR_NVGPUCTRPERM" in done.stderr
 
 
-def test_command_that_is_not_there_is_told_as_ever(environ: dict[str, str]) -> None:
+def test_command_that_does_not_exist_fails_as_without_ncu(environ: dict[str, str]) -> None:
     done = run(environ, "/nonexistent/program")
     assert (done.returncode, done.stderr) == (
         127,

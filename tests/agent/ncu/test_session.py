@@ -74,19 +74,19 @@ def test_driver_that_only_lets_administrators_is_not_even_tried(
     check(environ, proc(tmp_path / "open", "0"), str(tmp_path))
 
 
-def test_missing_ncu_is_said_with_the_way_to_get_it(tmp_path: Path) -> None:
+def test_missing_ncu_is_an_error_with_the_way_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(Unusable, match="ROOFLINE_NCU="):
         check({"ROOFLINE_NCU": str(tmp_path / "none"), "PATH": os.environ["PATH"]}, str(tmp_path))
 
 
-def test_ncu_that_is_no_program_is_said(tmp_path: Path) -> None:
+def test_ncu_that_is_no_program_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "ncu").write_text("no program")
     (tmp_path / "ncu").chmod(0o755)
     with pytest.raises(Unusable, match="cannot be run"):
         check({"ROOFLINE_NCU": str(tmp_path / "ncu"), "PATH": ""}, str(tmp_path), str(tmp_path))
 
 
-def test_node_without_gpu_is_said(tmp_path: Path) -> None:
+def test_node_without_gpu_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "ncu").write_text("#!/bin/sh\nexit 0\n")
     (tmp_path / "ncu").chmod(0o755)
     with pytest.raises(Unusable, match="no GPU here runs a kernel"):
@@ -129,7 +129,7 @@ def test_kernels_of_collectives_are_never_run_again() -> None:
 CHILD = [sys.executable, "-I", "-S", str(command.HERE)]
 
 
-def test_program_between_tells_how_the_command_ended(tmp_path: Path) -> None:
+def test_program_between_reports_how_the_command_ended(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "alive")
     alive = os.open(tmp_path / "alive", os.O_RDWR)
     for script, status in (("exit 7", 7), ("kill -15 $$", -15)):
@@ -185,7 +185,7 @@ def test_trial_launches_one_kernel_through_the_driver(tmp_path: Path) -> None:
     assert subprocess.run([*CHILD, "--trial"], env=environ, timeout=60).returncode == 0
 
 
-def test_trial_without_a_gpu_says_so_by_its_exit_code() -> None:
+def test_trial_without_a_gpu_has_its_own_exit_code() -> None:
     environ = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
     if subprocess.run([*CHILD, "--trial"], env=environ, timeout=60).returncode == 0:
         pytest.skip("there is a GPU here")

@@ -39,7 +39,7 @@ def test_steps_are_sorted_and_joined(text: str, ranges: tuple[tuple[int, int], .
         (f"1-{MAX_STEPS + 1}", "too many"),
     ],
 )
-def test_what_is_no_step_is_said_clearly(text: str, says: str) -> None:
+def test_malformed_steps_are_an_error(text: str, says: str) -> None:
     with pytest.raises(StepsError, match=says):
         parse(text)
 

@@ -253,7 +253,7 @@ def test_launcher_without_a_rank_is_none() -> None:
 RANK = {"ROOFLINE_RANK": "0", "ROOFLINE_JOB": "j"}
 
 
-def test_rank_that_was_told_another_agents_socket_is_left_to_that(tmp_path: Path) -> None:
+def test_rank_with_another_agents_socket_is_left_to_that(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours.sock", tmp_path / "theirs.sock"
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
         one.bind(str(ours))
@@ -419,7 +419,7 @@ def test_mark_from_a_child_before_the_first_scan_belongs_to_its_rank(tmp_path: P
     assert rank is not None and rank.pid == 11
 
 
-def test_mark_from_nobody(tmp_path: Path) -> None:
+def test_mark_from_an_unknown_process(tmp_path: Path) -> None:
     add_process(tmp_path, 12, {}, parent=1)
     discovery = Discovery(str(tmp_path))
     assert discovery.look_at(12) is None

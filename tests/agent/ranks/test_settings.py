@@ -48,7 +48,7 @@ horovod_cycle_time NCCL_CONF_FILE"""
 
 
 @pytest.mark.parametrize("name", TOLD.split())
-def test_what_matters_is_told(name: str) -> None:
+def test_relevant_variables_are_reported(name: str) -> None:
     assert relevant_settings({name: "x"}) == {name: "x"}
 
 
@@ -58,7 +58,7 @@ def test_what_does_not_is_not(name: str) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=30) | st.just("HOROVOD_X"), st.text(max_size=400), max_size=100))
-def test_what_is_told_is_bounded(environ: dict[str, str]) -> None:
+def test_reported_variables_are_bounded(environ: dict[str, str]) -> None:
     many = {**environ, **{f"NCCL_{n}": "x" * 1000 for n in range(100)}}
     told = relevant_settings(many)
     assert len(told) == MAX_SETTINGS and all(len(value) <= MAX_VALUE for value in told.values())
@@ -74,7 +74,7 @@ def texts(made: RankFacts, started: list[Rank], alive: list[Rank]) -> list[tuple
     return [(fact.rank.key if fact.rank else "", fact.text) for fact in facts]
 
 
-def test_rank_that_starts_is_told_of_once() -> None:
+def test_facts_of_a_rank_that_starts_are_reported_once() -> None:
     made = RankFacts()
     assert texts(made, [rank(0)], [rank(0)]) == [
         ("worker:0", "setting.OMP_NUM_THREADS=4?"),

@@ -37,7 +37,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @settings(deadline=None)
 @given(st.dictionaries(names, values, max_size=8))
-def test_environment_says_what_was_written_into_it(tags: dict[str, str]) -> None:
+def test_environment_gives_back_what_was_written_into_it(tags: dict[str, str]) -> None:
     assert from_environ(as_environ(tags)) == (tags, [])
 
 
@@ -98,7 +98,7 @@ def test_options_go_before_the_environment_and_are_inherited(environ: dict[str, 
     assert json.loads(done.stdout) == ["nodes=4,batch=32,note=a\\,b", "scaling"]
 
 
-def test_same_tag_may_be_said_again() -> None:
+def test_same_tag_may_be_given_again() -> None:
     assert from_options(["a=1", "a=1", "experiment=x"], "x") == {"a": "1", "experiment": "x"}
     with pytest.raises(TagError, match="tag a is given twice, as '1' and as '2'"):
         from_options(["a=1", "b=1", "a=2"], None)
@@ -124,13 +124,13 @@ def test_option_that_is_no_tag_starts_nothing(environ: dict[str, str], option: t
     assert b"--tag" in done.stderr
 
 
-def test_environment_that_says_nonsense_stops_nothing(environ: dict[str, str]) -> None:
+def test_malformed_tags_in_the_environment_stop_nothing(environ: dict[str, str]) -> None:
     done = python(environ | {TAGS: "nodes=4,BATCH=3"}, PRINT)
     assert (done.returncode, json.loads(done.stdout)) == (0, ["nodes=4", None])
     assert b"about tags: " in done.stderr and b"BATCH" in done.stderr
 
 
-def test_wrapper_tells_the_agent(environ: dict[str, str], tmp_path: Path) -> None:
+def test_wrapper_sends_tags_to_the_agent(environ: dict[str, str], tmp_path: Path) -> None:
     with FakeAgent(tmp_path / "agent.sock") as agent:
         assert run(environ, "true", options=("--tag", "nodes=4", "--experiment", "s")).returncode == 0
         packets = [data for _, data in agent.poll(0.5)]

@@ -179,7 +179,7 @@ def test_number_that_is_none_is_complained_of_once() -> None:
     assert log.said == ["roofline-agent: the group step of --step-regex matched 'x', which is no number"]
 
 
-def test_pattern_that_matched_nothing_is_told_at_the_end() -> None:
+def test_pattern_that_matched_nothing_is_reported_at_the_end() -> None:
     log = Log()
     log.feed(b"Step 1\n", 1)
     log.log.finish()
@@ -187,7 +187,7 @@ def test_pattern_that_matched_nothing_is_told_at_the_end() -> None:
     assert log.log.described == ""
 
 
-def test_pattern_that_runs_wild_is_given_up_and_told() -> None:
+def test_pattern_that_takes_too_long_is_given_up_with_a_notice() -> None:
     log = Log(r"(?P<step>\d+)|(a+)+$")
     log.feed(b"1\n", 1)
     began = time.process_time()
@@ -253,7 +253,7 @@ for k in range(5):
     assert [m.step for m in marks(agent)] == [0, 1, 2, 3, 4]
 
 
-def test_hooks_are_silent_and_the_training_hears_of_it(environ: dict[str, str]) -> None:
+def test_hooks_mark_nothing_and_the_training_may_find_out(environ: dict[str, str]) -> None:
     code = "import os; print(os.environ['ROOFLINE_STEPS'], os.environ['PYTHONUNBUFFERED'])"
     assert start(environ, code, "--step-regex", STEP).stdout == b"log 1\n"
     mine = {**environ, "PYTHONUNBUFFERED": ""}

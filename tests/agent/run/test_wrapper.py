@@ -270,7 +270,7 @@ def test_terminal_that_closes_ends_the_command(environ: dict[str, str]) -> None:
         os.waitpid(pid, 0)
 
 
-def test_agent_hears_of_the_command_and_its_kernels(environ: dict[str, str], agent: FakeAgent) -> None:
+def test_agent_receives_the_command_and_its_kernels(environ: dict[str, str], agent: FakeAgent) -> None:
     code = (
         f"import os,sys; sys.stdout.buffer.write(b'before\\n' + {LINE!r} + b'after\\n'); print(os.getpid())"
     )
@@ -310,7 +310,7 @@ def test_agent_that_starts_later_gets_kernels_from_then_on(environ: dict[str, st
         assert wrapper.stderr.read() == NOTICE
 
 
-def test_without_an_agent_it_is_said_once(environ: dict[str, str]) -> None:
+def test_without_an_agent_there_is_one_notice(environ: dict[str, str]) -> None:
     assert run(environ, "sleep", "0.3").stderr == NOTICE
 
 
@@ -390,7 +390,7 @@ def test_users_broken_sitecustomize_fails_as_it_would_without_us(
     assert b"ZeroDivisionError" in done.stderr
 
 
-def test_import_error_in_users_sitecustomize_is_told(environ: dict[str, str], tmp_path: Path) -> None:
+def test_import_error_in_users_sitecustomize_is_shown(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import nonexistent_module\n")
     script = f"PYTHONPATH=$PYTHONPATH:{tmp_path} exec {PYTHON} -c 'print(5)'"
     done = run(environ, "sh", "-c", script)

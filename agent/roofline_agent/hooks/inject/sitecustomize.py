@@ -2,8 +2,8 @@
 cluster (`roofline-agent hooks`).
 
 It waits for a framework to be imported and loads the hooks only then, for most Python processes train
-nothing; and it makes way for the sitecustomize that would have been imported without us. Whatever goes wrong
-here stays here: the program starts as if nothing had happened. ROOFLINE_DISABLE=1 leaves only the making way.
+nothing; and it imports the sitecustomize that would have been imported without us. Errors here stay here: the
+program starts as if nothing had happened. With ROOFLINE_DISABLE=1 it only imports that other sitecustomize.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _RooflineWaiting:
             return None
         try:
             _load_hooks(self._folder)
-            # They have brought it, for programs in whose environment it is not installed.
+            # The hooks have loaded it, for programs in whose environment it is not installed.
             return _spec_of_loaded(name) if name == "roofline_step" else None
         except Exception:
             sys.modules.pop("_roofline_hooks", None)
@@ -42,7 +42,7 @@ class _RooflineWaiting:
 
 
 class _Loaded:
-    """Loads a module that is there."""
+    """An import loader of a module that is loaded already."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -80,19 +80,19 @@ def _load_hooks(folder: str) -> None:
     module.install(os.path.dirname(os.path.dirname(folder)))
 
 
-def _wait(folder: str) -> None:
-    """Unless this was done already: the folder may be on the path twice, by two names."""
+def _wait_for_framework(folder: str) -> None:
+    # Unless this was done already: the folder may be on the path twice, by two names.
     done = any(type(finder).__name__ == "_RooflineWaiting" for finder in sys.meta_path)
     if not done and "_roofline_hooks" not in sys.modules and os.environ.get("ROOFLINE_DISABLE", "0") == "0":
         finders: Any = sys.meta_path
         finders.insert(0, _RooflineWaiting(folder))
 
 
-def _make_way(here: str) -> None:
+def _import_users_own(here: str) -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != here]
     ours = sys.modules.pop("sitecustomize", None)
     try:
-        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the one that belongs here
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the one without us
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
@@ -101,5 +101,5 @@ def _make_way(here: str) -> None:
 
 
 _here = os.path.dirname(os.path.realpath(__file__))
-_wait(os.path.dirname(_here))
-_make_way(_here)
+_wait_for_framework(os.path.dirname(_here))
+_import_users_own(_here)

@@ -17,7 +17,7 @@ from roofline_agent.hooks import HOOKS
 from tests.fakes import AGENT, FakeAgent, clean_environ
 
 PYTHON = sys.executable
-INJECT = Path(__file__).parents[2] / "agent/roofline_agent/hooks/inject"
+INJECT = Path(__file__).parents[3] / "agent/roofline_agent/hooks/inject"
 LOADED = "import sys; print('_roofline_hooks' in sys.modules, 'roofline_step' in sys.modules)"
 FAKE_TORCH = {"torch/__init__.py": "", "torch/optim/__init__.py": "", "torch/optim/optimizer.py": "x = 1\n"}
 
@@ -113,14 +113,14 @@ if not {installed}: sys.path[:] = [p for p in sys.path if "site-packages" not in
 import roofline_step
 first = roofline_step
 import roofline_step
-(watcher,) = [finder for finder in sys.meta_path if type(finder).__name__ == "_Watcher"]
+(watcher,) = [finder for finder in sys.meta_path if type(finder).__name__ == "_ImportWatcher"]
 print(watcher._marker._step is roofline_step is first is sys.modules["roofline_step"])
 print(roofline_step.__spec__.name, type(roofline_step.__loader__).__name__)
 """
     assert python(environ, code) == ["True", "roofline_step SourceFileLoader"]
 
 
-def test_training_that_marks_is_heard(environ: dict[str, str], agent: FakeAgent) -> None:
+def test_marks_of_a_training_arrive(environ: dict[str, str], agent: FakeAgent) -> None:
     python(environ, "import roofline_step; roofline_step.mark(3)")
     assert any(data[:1] == b"M" for _, data in agent.poll(0.5))
 
@@ -133,7 +133,7 @@ def test_switched_off(environ: dict[str, str], tmp_path: Path, value: str) -> No
 
 
 @pytest.mark.parametrize("flag", ["-S", "-E", "-I"])
-def test_python_told_to_look_at_nothing_does(environ: dict[str, str], flag: str) -> None:
+def test_python_that_ignores_the_environment_loads_no_hooks(environ: dict[str, str], flag: str) -> None:
     code = "import sys; print([f for f in sys.meta_path if 'Roofline' in type(f).__name__])"
     assert python(environ, code, flag) == ["[]"]
     assert "Roofline" in python(environ, code)[0]

@@ -1,0 +1,107 @@
+"""Doubles that the tests of PyTorch's hooks share: a marker that remembers, parts of torch."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from roofline_agent.hooks.torch_batches import Batches
+from roofline_agent.hooks.torch_recorder import BACKWARD, INPUT, OPTIMIZER, Recorder
+
+
+class RecordingMarker:
+    """A Marker that remembers."""
+
+    def __init__(self) -> None:
+        self.borders: list[tuple[int, int | None, int | None]] = []
+        self.steps: list[list[tuple[str, int, int, int | None, int]]] = []
+        self.facts: dict[str, object] = {}
+        self.notes = 0
+
+    def layout(self, *_: Any) -> None:
+        """Every step is told by itself."""
+
+    def border(self, number: int, examples: int | None = None, time_ns: int | None = None) -> None:
+        self.borders.append((number, examples, time_ns))
+
+    def spans(self, spans: Any) -> None:
+        self.steps.append(sorted(spans, key=lambda span: span[1]))
+
+    def fact(self, name: str, value: object) -> None:
+        self.facts[name] = value
+
+    def note(self) -> None:
+        self.notes += 1
+
+    @property
+    def phases(self) -> list[tuple[str, int, int]]:
+        """Of the last step."""
+        return [span[:3] for span in self.steps[-1] if span[0].startswith("phase.")]
+
+
+def during(record: Recorder, name: str, begin: int, end: int) -> None:
+    record.enter(name, begin)
+    record.leave(end)
+
+
+def step(record: Recorder, at: int) -> None:
+    """Input, forward, backward and optimizer of 10 each, from `at` on."""
+    during(record, INPUT, at, at + 10)
+    record.forward(at + 10)
+    during(record, BACKWARD, at + 20, at + 30)
+    during(record, OPTIMIZER, at + 30, at + 40)
+    record.stepped(at + 40)
+
+
+class DataIterator:
+    """Stands for a DataLoader's."""
+
+
+def use(batches: Batches, backwards: int = 1) -> int | None:
+    for _ in range(backwards):
+        batches.backward()
+    return batches.take()
+
+
+def tensor(*shape: int) -> Any:
+    return SimpleNamespace(shape=shape)
+
+
+def grad_is(on: bool) -> Any:
+    return SimpleNamespace(is_grad_enabled=lambda: on)
+
+
+def optimizer_module() -> Any:
+    hooks: Any = SimpleNamespace(before=[], after=[])
+
+    class Optimizer:
+        def step(self, closure: Any = None) -> None:
+            for hook in hooks.before:
+                hook(self, (), {})
+            if closure:
+                closure()
+            for hook in hooks.after:
+                hook(self, (), {})
+
+    return SimpleNamespace(
+        Optimizer=Optimizer,
+        register_optimizer_step_pre_hook=hooks.before.append,
+        register_optimizer_step_post_hook=hooks.after.append,
+    )
+
+
+class Tensor:
+    def __init__(self, count: int, cpu: bool = True) -> None:
+        self.count, self.is_cpu = count, cpu
+
+    def numel(self) -> int:
+        return self.count
+
+    def element_size(self) -> int:
+        return 4
+
+
+def parameter(count: int, device: str = "cpu") -> Any:
+    one: Any = Tensor(count)
+    one.requires_grad, one.device = True, SimpleNamespace(type=device)
+    return one

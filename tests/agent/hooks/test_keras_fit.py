@@ -1,0 +1,194 @@
+"""Keras `fit` of both generations, on made-up modules."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from .site import KERAS_2, KERAS_3, Site, run, steps, stretches, windows
+
+
+def test_keras_2_marks_a_window_a_step(keras_2: Site) -> None:
+    marks, out = keras_2.run(f"""
+        from {KERAS_2} import Model
+        model = Model()
+        print(model.fit(2), model.train_function.name)
+        """)
+    assert steps(marks) == windows(0, 1)
+    assert [m.examples for m in marks] == [32] * 4
+    times = [m.time_ns for m in marks]
+    assert times == sorted(times)
+    assert out == "{'loss': 1} mine\n", "the function is itself in all else"
+
+
+def test_second_fit_goes_on_and_marks_once(keras_2: Site) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model
+        model = Model()
+        model.fit(2); model.fit(1)
+        model.make_train_function(force=True); model.fit(1)
+        """)
+    assert steps(marks) == windows(0, 1, 2, 3)
+
+
+def test_several_steps_in_one_call_have_all_their_examples(keras_2: Site) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model
+        class Variable:
+            def numpy(self): return 5
+        Model(Variable()).fit(1)
+        """)
+    assert [m.examples for m in marks] == [160, 160]
+
+
+@pytest.mark.parametrize("shape", ["(None, 8)", "()", "'x'"])
+def test_batch_size_that_is_not_static_is_unknown(keras_2: Site, shape: str) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model, Spec, Iterator
+        class Odd(Iterator): element_spec = {{"a": Spec(*{shape})}}
+        Model().fit(1, Odd())
+        """)
+    assert [m.examples for m in marks] == [None, None]
+
+
+def test_keras_under_parameter_servers_is_left_to_the_coordinator(keras_2: Site) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model
+        model = Model()
+        model._cluster_coordinator = object()
+        model.fit(2)
+        """)
+    assert marks == []
+
+
+def test_exception_inside_the_hook_stays_there(keras_2: Site) -> None:
+    marks, out = keras_2.run(f"""
+        from {KERAS_2} import Model, Iterator
+        class Odd(Iterator):
+            @property
+            def element_spec(self): raise RuntimeError
+        print(Model().fit(2, Odd()), Model("many").fit(1))
+        """)
+    assert (marks, out) == ([], "{'loss': 1} {'loss': 1}\n")
+
+
+def test_train_function_that_raises_is_no_step(keras_2: Site) -> None:
+    marks, out = keras_2.run(f"""
+        from {KERAS_2} import Model
+        model = Model()
+        model.fit(1)
+        model.train_function._function = lambda iterator: 1 / 0
+        try: model.fit(1)
+        except ZeroDivisionError: print("raised")
+        """)
+    assert (steps(marks), out) == (windows(0), "raised\n")
+
+
+def test_model_can_be_copied(keras_2: Site) -> None:
+    _, out = keras_2.run(f"""
+        import copy
+        from {KERAS_2} import Model
+        model = Model()
+        model.fit(1)
+        try: copy.copy(model.train_function)
+        except RecursionError: print("recursion")
+        """)
+    assert out == ""
+
+
+def test_keras_3_keeps_its_function_itself(site: Site) -> None:
+    site.module(
+        KERAS_3,
+        """
+        class TensorFlowTrainer:
+            train_function = None
+            steps_per_execution = 2
+            def make_train_function(self, force=False):
+                if self.train_function and not force: return self.train_function
+                self.train_function = lambda iterator: 7
+            def fit(self, steps):
+                self.make_train_function()
+                return [self.train_function(None) for _ in range(steps)]
+        """,
+    )
+    marks, out = site.run(f"""
+        from {KERAS_3} import TensorFlowTrainer
+        trainer = TensorFlowTrainer()
+        print(trainer.fit(2), trainer.fit(1))
+        """)
+    assert (steps(marks), out) == (windows(0, 1, 2), "[7, 7] [7]\n")
+
+
+ARRAYS = """
+        class Unknown(Iterator): element_spec = Spec(None, 3)
+        class Adapter:
+            def batch_size(self): return 16
+            def get_size(self): return 4
+            def has_partial_batch(self): return True
+            def partial_batch_size(self): return 15
+        class Handler: _adapter = Adapter()
+        class data_adapter:
+            def get_data_handler(model=None): return Handler()
+"""
+
+
+def test_arrays_cut_into_batches_are_counted(keras_2: Site) -> None:
+    path = keras_2.root / "keras" / "src" / "engine" / "training.py"
+    path.write_text(path.read_text() + textwrap.dedent(ARRAYS))
+    marks, _ = keras_2.run(f"""
+        import sys
+        from {KERAS_2} import Model, Unknown
+        keras = sys.modules["{KERAS_2}"]
+        class Mine(Model):
+            def make_train_function(self):
+                keras.data_adapter.get_data_handler(model=self)
+                return super().make_train_function()
+        Mine().fit(4, Unknown(), epochs=2)
+        Mine(3).fit(2, Unknown())
+        one = Mine(3)
+        one.distribute_strategy = one.extended = one
+        one._num_workers = 4
+        one.fit(2, Unknown())
+        """)
+    assert [m.examples for m in marks[::2]] == [16, 16, 16, 15] * 2 + [48, 15 + 32, 12, None]
+
+
+def test_what_happens_between_calls_is_in_the_step_of_the_rank_that_does_it(keras_2: Site) -> None:
+    said = run(
+        keras_2,
+        f"""
+        import time
+        from {KERAS_2} import Model
+        Model().fit(2, epochs=2, between=lambda: time.sleep(0.02))
+        """,
+    )
+    assert steps(said.marks) == windows(0, 1, 2, 3)
+    (_, end), second, (third, _), fourth = stretches(said.marks)
+    assert second[0] == end and second[1] - second[0] > 20_000_000
+    assert third > second[1], "an epoch begins with its own call: what lies before is no step"
+    assert fourth[1] - fourth[0] > 20_000_000
+    assert [name for name, _, _ in said.phases] == ["phase.call"] * 4
+
+
+def test_evaluation_between_batches_is_in_no_step(keras_2: Site) -> None:
+    marks, _ = keras_2.run(f"""
+        import time
+        from {KERAS_2} import Model
+        model = Model()
+        model.train_on_batch(); model.train_on_batch()
+        model.evaluate()
+        model.train_on_batch()
+        """)
+    first, second, third = stretches(marks)
+    assert first[1] == second[0] and second[1] < third[0]
+
+
+def test_two_models_in_turn_step_together(keras_2: Site) -> None:
+    marks, _ = keras_2.run(f"""
+        from {KERAS_2} import Model
+        one, two = Model(), Model()
+        for _ in range(3): one.train_on_batch(); two.train_on_batch()
+        two.fit(2)
+        """)
+    assert steps(marks) == windows(0, 1, 2, 3, 4), "what is fitted is what is trained"

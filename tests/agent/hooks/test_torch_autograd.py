@@ -1,0 +1,83 @@
+"""The backward pass, and the waiting at its end, with a made-up engine."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from roofline_agent.hooks import torch_autograd
+from roofline_agent.hooks.torch_recorder import BACKWARD, COMMUNICATE, Recorder
+
+from .doubles import RecordingMarker
+
+
+class Engine:
+    """Autograd as far as the hook sees it: final callbacks run in the order they were queued."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.callbacks: list[Any] = []
+        self.hooks: list[Any] = []
+        engine = self
+
+        class Variable:
+            _execution_engine = engine
+
+        self.module = SimpleNamespace(Variable=Variable, backward=self.backward)
+
+    def queue_callback(self, callback: Any) -> None:
+        self.callbacks.append(callback)
+
+    def register_prehook(self, hook: Any) -> Any:
+        self.hooks.append(hook)
+        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
+
+    def backward(self, tensors: Any, fail: bool = False, inner: Any = None) -> str:
+        for hook in self.hooks:
+            assert hook(()) is None, "gradients stay what they are"
+        if inner:
+            inner()
+        if fail:
+            raise ValueError("as it was")
+        self.queue_callback(lambda: self.ran.append("ddp"))
+        while self.callbacks:
+            self.callbacks.pop(0)()
+        return "result"
+
+
+@pytest.fixture
+def engine(marker: RecordingMarker) -> Engine:
+    engine = Engine()
+    torch_autograd.patch(engine.module, marker)  # type: ignore[arg-type]
+    return engine
+
+
+def test_backward_that_ends_with_waiting(engine: Engine, record: Recorder, marker: RecordingMarker) -> None:
+    root = SimpleNamespace(grad_fn=engine)
+    record.waits = 1
+    assert engine.module.backward([root, root]) == "result"
+    assert engine.hooks == [], "none stays on the graph"
+    assert engine.ran == ["ddp"]
+    engine.module.backward(root)
+    record.stepped(0)
+    assert [name for name, *_ in marker.phases] == [BACKWARD, COMMUNICATE, BACKWARD]
+
+
+def test_backward_of_a_backward_is_part_of_it(
+    engine: Engine, record: Recorder, marker: RecordingMarker
+) -> None:
+    engine.module.backward(None, inner=lambda: engine.module.backward(None))
+    record.stepped(0)
+    assert [name for name, *_ in marker.phases] == [BACKWARD]
+
+
+def test_backward_that_fails_fails_as_ever(engine: Engine, record: Recorder, marker: RecordingMarker) -> None:
+    record.waits = 1
+    with pytest.raises(ValueError, match="as it was"):
+        engine.module.backward(SimpleNamespace(grad_fn=engine), fail=True)
+    assert engine.hooks == []
+    engine.callbacks.clear()
+    engine.module.backward(tensors=None)
+    record.stepped(0)
+    assert [name for name, *_ in marker.phases] == [BACKWARD, BACKWARD]

@@ -1,0 +1,134 @@
+"""Examples of a step, from what DataLoaders yielded."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import deque
+from typing import Any
+
+import pytest
+from roofline_agent.hooks.torch_batches import Batches, examples_in
+
+from .doubles import DataIterator, tensor, use
+
+
+def test_examples_are_those_fetched_since_the_last_step() -> None:
+    batches, one = Batches(), DataIterator()
+    found = []
+    for size in (8, 8, 3):
+        batches.fetched(one, size, 0)
+        found.append(use(batches))
+    assert found == [8, 8, 3]
+    assert use(batches) is None, "a step on nobody knows what"
+
+
+def test_fetching_ahead_gives_each_step_its_own_batch() -> None:
+    batches, one = Batches(), DataIterator()
+    batches.fetched(one, 8, 0)
+    found = []
+    for size in (7, 6, 5):
+        batches.fetched(one, size, 0)
+        found.append(use(batches))
+    assert batches.waiting()
+    assert batches.ended(one) is None
+    assert [*found, use(batches)] == [8, 7, 6, 5]
+
+
+def test_accumulated_fetches_add_up() -> None:
+    batches, one = Batches(), DataIterator()
+    for size in (8, 8, 8, 8):  # transformers: all fetches of a step, then its backwards, and one ahead
+        batches.fetched(one, size, 0)
+    found = [use(batches, 3)]
+    for size in (8, 8, 2):
+        batches.fetched(one, size, 0)
+    assert [*found, use(batches, 3)] == [24, 24]
+
+
+def test_several_fetches_for_one_backward_add_up() -> None:
+    batches, one = Batches(), DataIterator()
+    found = []
+    for _ in range(3):
+        for _ in range(4):
+            batches.fetched(one, 8, 0)
+        found.append(use(batches))
+    assert found == [32, 32, 32]
+
+
+def test_two_loaders_side_by_side_add_up() -> None:
+    batches, one, two = Batches(), DataIterator(), DataIterator()
+    batches.fetched(one, 8, 0)
+    batches.fetched(two, 4, 0)
+    assert use(batches) == 12
+
+
+def test_validation_counts_nowhere() -> None:
+    batches, train, validation = Batches(), DataIterator(), DataIterator()
+    batches.fetched(train, 8, 0)
+    assert use(batches) == 8
+    for _ in range(3):
+        batches.fetched(validation, 5, 70)
+    assert batches.ended(validation) == 70
+    cut_short = DataIterator()
+    batches.fetched(cut_short, 5, 0)
+    del cut_short
+    gc.collect()
+    batches.fetched(train, 8, 0)
+    assert use(batches) == 8
+
+
+def test_batch_of_unknown_size_makes_the_step_unknown() -> None:
+    batches, one = Batches(), DataIterator()
+    batches.fetched(one, 8, 0)
+    batches.fetched(one, None, 0)
+    assert use(batches, 2) is None
+    batches.fetched(one, 8, 0)
+    assert use(batches) == 8
+
+
+def test_without_a_loader_the_wrapped_modules_argument_counts() -> None:
+    batches = Batches()
+    batches.passed(6)
+    assert use(batches) == 6
+    assert use(batches) is None
+    one = DataIterator()
+    batches.fetched(one, 8, 0)
+    batches.passed(6)
+    assert use(batches) == 8, "not both"
+
+
+@pytest.mark.parametrize(
+    "ask", [Batches.first_ns, Batches.waiting, Batches.take], ids=lambda ask: ask.__name__
+)
+def test_iterator_may_be_collected_at_any_time(ask: Any) -> None:
+    class Sizes(deque[Any]):
+        def __bool__(self) -> bool:
+            gc.collect()
+            return False
+
+    batches, kept, lost = Batches(), DataIterator(), DataIterator()
+    vars(lost)["cycle"] = lost
+    batches.fetched(kept, 8, 5)
+    batches.fetched(lost, 8, 5)
+    batches._queues[id(kept)].sizes = Sizes()
+    gone = weakref.ref(lost)
+    del lost
+    assert gone() is not None
+    ask(batches)
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"),
+    [
+        (tensor(8, 3), 8),
+        ([tensor(8, 3), tensor(9)], 8),
+        (("name", {"x": [None, tensor(4)]}), 4),
+        (tensor(), None),
+        ([], None),
+        ("text", None),
+        ([[[[[[tensor(8)]]]]]], None),
+    ],
+)
+def test_examples_in_a_batch(batch: Any, size: int | None) -> None:
+    assert examples_in(batch) == size

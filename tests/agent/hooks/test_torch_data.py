@@ -1,0 +1,98 @@
+"""Fetches of a DataLoader are the input of the step that uses them."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from roofline_agent.hooks import torch_data
+from roofline_agent.hooks.torch_recorder import INPUT, Recorder
+
+from .doubles import RecordingMarker, grad_is, tensor
+
+
+def loader_module() -> Any:
+    class _BaseDataLoaderIter:
+        def __init__(self, *sizes: int) -> None:
+            self.sizes = list(sizes)
+
+        def __next__(self) -> Any:
+            if not self.sizes:
+                raise StopIteration
+            return tensor(self.sizes.pop(0))
+
+    return SimpleNamespace(_BaseDataLoaderIter=_BaseDataLoaderIter, torch=grad_is(True))
+
+
+def test_fetches_are_input_and_make_examples(marker: RecordingMarker, record: Recorder) -> None:
+    module = loader_module()
+    torch_data.patch(module, marker)  # type: ignore[arg-type]
+    one = module._BaseDataLoaderIter(8, 7)
+    for size in (8, 7):
+        assert next(one).shape == (size,)
+        record.batches.backward()
+        record.stepped(0)
+        assert (marker.borders[-1][1], marker.phases[0][0]) == (size, INPUT)
+    with pytest.raises(StopIteration):
+        next(one)
+
+
+def test_fetches_without_gradients_or_without_a_backward_are_no_input(
+    marker: RecordingMarker, record: Recorder
+) -> None:
+    module = loader_module()
+    torch_data.patch(module, marker)  # type: ignore[arg-type]
+    module.torch = grad_is(False)
+    next(module._BaseDataLoaderIter(5))
+    module.torch = grad_is(True)
+    validation = module._BaseDataLoaderIter(5, 5)
+    assert [next(validation, None) is None for _ in range(3)] == [False, False, True]
+    record.batches.backward()
+    record.stepped(0)
+    assert (marker.borders, marker.phases) == ([(0, None, 0)], [])
+
+
+def test_fetch_of_another_thread_is_no_phase(marker: RecordingMarker, record: Recorder) -> None:
+    module = loader_module()
+    torch_data.patch(module, marker)  # type: ignore[arg-type]
+    one = module._BaseDataLoaderIter(8)
+    thread = threading.Thread(target=lambda: next(one))
+    thread.start()
+    thread.join()
+    record.batches.backward()
+    record.stepped(0)
+    assert (marker.borders, marker.phases) == ([(0, 8, 0)], [])
+
+
+@pytest.mark.parametrize("sizes", [(8,), ()], ids=["a batch", "the end"])
+def test_fetch_during_which_all_was_abandoned_yields_as_ever(
+    marker: RecordingMarker, record: Recorder, sizes: tuple[int, ...]
+) -> None:
+    module = loader_module()
+    fetch = module._BaseDataLoaderIter.__next__
+
+    def __next__(self: Any) -> Any:
+        record.abandon()  # as another thread does, or a fork
+        return fetch(self)
+
+    module._BaseDataLoaderIter.__next__ = __next__
+    torch_data.patch(module, marker)  # type: ignore[arg-type]
+    one = module._BaseDataLoaderIter(*sizes)
+    assert list(map(tensor, sizes)) == [next(one) for _ in sizes]
+    with pytest.raises(StopIteration):
+        next(one)
+
+
+def test_fetch_yields_as_ever_when_the_recorder_fails(
+    marker: RecordingMarker, record: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = loader_module()
+    torch_data.patch(module, marker)  # type: ignore[arg-type]
+    for name in ("enter", "leave", "forget"):
+        monkeypatch.setattr(record, name, lambda *_: 1 / 0)
+    one = module._BaseDataLoaderIter(8)
+    assert next(one) == tensor(8)
+    with pytest.raises(StopIteration):
+        next(one)
