@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import psutil
 
+from .arm_cpus import arm_name
+
 
 class Machine(NamedTuple):
     host: str
@@ -25,23 +27,34 @@ def read_machine(proc: Path = Path("/proc")) -> Machine:
         cpuinfo = (proc / "cpuinfo").read_text()
     except OSError:
         cpuinfo = ""
-    cpu_model = ""
     sockets: set[str] = set()
     for line in cpuinfo.splitlines():
         key, _, value = line.partition(":")
-        if key.strip() == "model name":
-            cpu_model = cpu_model or value.strip()
-        elif key.strip() == "physical id":
+        if key.strip() == "physical id":
             sockets.add(value.strip())
     return Machine(
         host=platform.node(),
-        cpu_model=cpu_model,
+        cpu_model=cpu_name(cpuinfo),
         sockets=len(sockets) or 1,
         cores=psutil.cpu_count(logical=False) or 0,
         cpus=psutil.cpu_count() or 0,
         memory_bytes=int(psutil.virtual_memory().total),
         kernel=platform.release(),
     )
+
+
+def cpu_name(cpuinfo: str) -> str:
+    """Of the first CPU in /proc/cpuinfo's text; "" where that has neither a name nor Arm's numbers."""
+    first: dict[str, str] = {}
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        first.setdefault(key.strip(), value.strip())
+    if "model name" in first:
+        return first["model name"]
+    try:
+        return arm_name(int(first["CPU implementer"], 0), int(first["CPU part"], 0))
+    except (KeyError, ValueError):
+        return ""
 
 
 def boot_id(proc: Path = Path("/proc")) -> str:

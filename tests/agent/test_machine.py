@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 
 import psutil
-from roofline_agent.machine import boot_id, read_machine
+from roofline_agent.machine import boot_id, cpu_name, read_machine
 
 
 def test_this_machine() -> None:
@@ -24,6 +24,13 @@ def test_sockets_are_distinct_physical_ids(tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text("".join(cpu.format(n, n // 2) for n in range(4)))
     machine = read_machine(tmp_path)
     assert (machine.sockets, machine.cpu_model) == (2, "Some: CPU @ 2 GHz")
+
+
+def test_arm_cpu_is_named_by_its_numbers() -> None:
+    arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: {}\n"
+    assert cpu_name(arm.format("0xd40")) == "Arm Neoverse V1"
+    assert cpu_name(arm.format("0xfff")) == "Arm CPU of implementer 0x41, part 0xfff"
+    assert cpu_name("processor\t: 0\n") == ""
 
 
 def test_hidden_facts_are_empty(tmp_path: Path) -> None:

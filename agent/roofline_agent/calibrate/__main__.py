@@ -7,11 +7,15 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
+from roofline_agent.calibrate.compiled.compiler import Library
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import this_machine
-from roofline_agent.calibrate.measure import PARTS, Listener, measure
-from roofline_agent.calibrate.records import Ceiling, SweepPoint, ceiling_to_json
+from roofline_agent.calibrate.hardware import this_hardware
+from roofline_agent.calibrate.kernel_sets import kernel_set
+from roofline_agent.calibrate.measure import PARTS, Callbacks, measure
+from roofline_agent.calibrate.probe import Bench
+from roofline_agent.calibrate.records import ceiling_to_json
 from roofline_agent.calibrate.runs import PLANS
 
 
@@ -19,31 +23,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m roofline_agent.calibrate", description=__doc__)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--effort", choices=PLANS, default="normal")
+    parser.add_argument("--library", type=Path, help="compiled kernels; else machine code made here")
+    parser.add_argument("--compiler", default="", help="by which the library was compiled")
     arguments = parser.parse_args()
     # An interrupt ends this process at once: it holds nothing but memory, and Python would wait for threads.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    callbacks = Callbacks(
+        ceiling=lambda ceiling: _write({"ceiling": ceiling_to_json(ceiling)}),
+        note=lambda note: _write({"note": note}),
+        sweep=lambda points: _write({"sweep": [point._asdict() for point in points]}),
+    )
+    library = Library(arguments.library, arguments.compiler) if arguments.library else None
     try:
-        machine = this_machine()
-        plan = PLANS[arguments.effort]._replace(limit=machine.cpu_limit)
-        listener = Listener(_write_ceiling, lambda note: _write({"note": note}), _write_sweep)
-        measure(arguments.part, machine, plan, listener)
+        hardware = this_hardware()
+        plan = PLANS[arguments.effort]._replace(limit=hardware.cpu_limit)
+        bench = Bench(hardware, kernel_set(hardware, library))
+        measure(arguments.part, bench, plan, callbacks)
         _write({"end": True})
     except CalibrationError as error:
         _write({"error": str(error)})
         return 1
     except BrokenPipeError:
-        # Nobody listens any more. Python would try to flush once more at exit, and complain.
+        # Nobody reads any more. Python would try to flush once more at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0
-
-
-def _write_ceiling(ceiling: Ceiling) -> None:
-    _write({"ceiling": ceiling_to_json(ceiling)})
-
-
-def _write_sweep(points: list[SweepPoint]) -> None:
-    _write({"sweep": [point._asdict() for point in points]})
 
 
 def _write(message: dict[str, object]) -> None:

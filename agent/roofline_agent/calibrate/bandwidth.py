@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
-from roofline_agent.calibrate import kernels, levels, streams
-from roofline_agent.calibrate.assembler import Form
+from roofline_agent.calibrate import levels
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.levels import Level, WorkingSet
-from roofline_agent.calibrate.memory import Memory
+from roofline_agent.calibrate.kernels import OPERATIONS, StreamKernel, constants
+from roofline_agent.calibrate.levels import CacheLevel, WorkingSet
+from roofline_agent.calibrate.memory import Buffer
 from roofline_agent.calibrate.probe import Bench
 from roofline_agent.calibrate.records import Ceiling, SweepPoint
-from roofline_agent.calibrate.runs import Job, Plan, Rate, describe_effort, measure_rate
-from roofline_agent.calibrate.streams import StreamKernel
+from roofline_agent.calibrate.runs import Job, Rate, RunPlan, describe_effort, measure_rate
 from roofline_agent.calibrate.team import run_together
 
 _WHAT = {
@@ -26,9 +25,6 @@ _WHAT = {
     "copy": "a[i] = b[i] on f64, 16 bytes an element",
     "triad": "STREAM triad a[i] = b[i] + s * c[i] on f64, 24 bytes an element",
 }
-# Wide enough for any memory beyond the second level; with 512 bits the triad is no faster there, and reading
-# measured a little slower.
-_OUTER_WIDTH = 256
 _PAGE = 4096
 _CACHE_LINE = 64
 # Arrays that start at the same offset in a page make loads wait for unrelated stores to like addresses.
@@ -37,7 +33,7 @@ _ARRAY_SKEW = 17 * _CACHE_LINE
 _FILL_BYTE = 0x3F
 _SCALE = 3.0
 # A cache that is hardly faster than DRAM is none of this machine's own.
-_TOLD_APART = 1.2
+_CLEARLY_FASTER = 1.2
 
 Measurement = Callable[[], Ceiling]
 
@@ -45,22 +41,19 @@ Measurement = Callable[[], Ceiling]
 class Arena:
     """A buffer on each of some CPUs, and what runs through them."""
 
-    def __init__(self, bench: Bench, plan: Plan, cpus: Sequence[int], buffers: Sequence[Memory]) -> None:
+    def __init__(self, bench: Bench, plan: RunPlan, cpus: Sequence[int], buffers: Sequence[Buffer]) -> None:
         self.bench, self.plan, self.cpus, self.buffers = bench, plan, cpus, buffers
         self.inner_bytes = max((level.share_bytes for level in self.levels if level.name < "l3"), default=0)
 
     @property
-    def levels(self) -> tuple[Level, ...]:
-        return levels.cache_levels(self.bench.machine.caches, self.cpus)
+    def levels(self) -> tuple[CacheLevel, ...]:
+        return levels.cache_levels(self.bench.hardware.caches, self.cpus)
 
     def kernel(self, operation: str, streaming: bool, cpu_bytes: int) -> StreamKernel:
         """The best for a working set of this size on each CPU."""
-        forms = kernels.usable_forms(self.bench.machine.flags, "f64")
-        outer = cpu_bytes > self.inner_bytes
-        form = [form for form in forms if not outer or form.width <= _OUTER_WIDTH][-1]
-        return streams.stream_kernel(form, operation, streaming, prefetch=outer)
+        return self.bench.kernels.stream_kernel(operation, streaming, outer=cpu_bytes > self.inner_bytes)
 
-    def rate(self, kernel: StreamKernel, cpu_bytes: int, plan: Plan) -> Rate:
+    def rate(self, kernel: StreamKernel, cpu_bytes: int, plan: RunPlan) -> Rate:
         with ExitStack() as stack:
             return measure_rate(self.cpus, plan, self.job(stack, kernel, cpu_bytes))
 
@@ -72,7 +65,7 @@ class Arena:
             return passes, blocks, start, start + stride, start + 2 * stride
 
         moved = blocks * kernel.block_bytes // 8 * kernel.bytes_per_element * len(self.cpus)
-        own = [streams.constants(kernel, _SCALE, blocks)] * len(self.cpus)
+        own = [constants(kernel, _SCALE, blocks)] * len(self.cpus)
         # The first guess is some 10 us at 10 GB/s.
         first = max(1, 100_000 // (blocks * kernel.block_bytes))
         return self.bench.job(stack, kernel.code, own, arguments, moved, first)
@@ -87,11 +80,11 @@ def layout(kernel: StreamKernel, cpu_bytes: int, room: int) -> tuple[int, int]:
 
 
 @contextmanager
-def arena(bench: Bench, plan: Plan, cpus: Sequence[int], size: int) -> Iterator[Arena]:
+def arena(bench: Bench, plan: RunPlan, cpus: Sequence[int], size: int) -> Iterator[Arena]:
     """An equal share of `size` bytes for each CPU, first touched there."""
     share = size // len(cpus) // _PAGE * _PAGE
     with ExitStack() as stack:
-        buffers = [stack.enter_context(closing(Memory(share))) for _ in cpus]
+        buffers = [stack.enter_context(closing(Buffer(share))) for _ in cpus]
         for buffer in buffers:
             buffer.ask_for_huge_pages()
         run_together(cpus, [partial(buffer.fill, _FILL_BYTE) for buffer in buffers])
@@ -99,23 +92,23 @@ def arena(bench: Bench, plan: Plan, cpus: Sequence[int], size: int) -> Iterator[
 
 
 def measure_memory(
-    bench: Bench, plan: Plan, tell_sweep: Callable[[list[SweepPoint]], None], note: Callable[[str], None]
+    bench: Bench, plan: RunPlan, on_sweep: Callable[[list[SweepPoint]], None], note: Callable[[str], None]
 ) -> Iterator[Measurement]:
     """The sweep, then each level, on all CPUs; on one CPU too with `plan.everything`.
 
     A measurement raises CalibrationError where a level cannot be told from the others.
     """
-    all_cpus = bench.machine.cpus
+    all_cpus = bench.hardware.cpus
     for cpus in [all_cpus, all_cpus[:1]] if plan.everything and len(all_cpus) > 1 else [all_cpus]:
-        working_set = levels.beyond_caches(bench.machine, plan, cpus)
+        working_set = levels.beyond_caches(bench.hardware, plan, cpus)
         with arena(bench, plan, cpus, working_set.size) as place:
             points = _sweep(place)
-            tell_sweep(points)
+            on_sweep(points)
             _note_end(place, points, note)
             for level in place.levels:
-                for operation in streams.OPERATIONS:
+                for operation in OPERATIONS:
                     yield partial(_measure_cache, place, level, operation, points)
-            for operation in streams.OPERATIONS:
+            for operation in OPERATIONS:
                 yield partial(_measure_dram, place, working_set, operation)
 
 
@@ -124,7 +117,9 @@ def _sweep(place: Arena) -> list[SweepPoint]:
     plan = place.plan
     kinds = [("read", False), ("triad", False)]
     if plan.everything:
-        kinds += [("copy", False), ("copy", True), ("triad", True)]
+        kinds.append(("copy", False))
+        # Not every CPU has such stores.
+        kinds += [(o, True) for o in ("copy", "triad") if place.kernel(o, True, 0).streaming]
     # Short runs, and no second chance: a curve needs many points, and only its shape is used.
     short = plan._replace(run_s=plan.run_s / 3, repeats=plan.sweep_repeats, patient=False)
     points: list[SweepPoint] = []
@@ -133,18 +128,17 @@ def _sweep(place: Arena) -> list[SweepPoint]:
         for operation, streaming in kinds:
             rate = place.rate(place.kernel(operation, streaming, size), size, short)
             points.append(SweepPoint(operation, streaming, threads, size * threads, rate.best))
-    curves = [[p for p in points if (p.operation, p.streaming) == kind] for kind in kinds]
-    return [point for curve in curves for point in _mended(place, curve, short)]
-
-
-def _mended(place: Arena, curve: list[SweepPoint], plan: Plan) -> list[SweepPoint]:
-    """What something disturbed is measured again, once."""
-    for at in levels.dips(curve):
-        point = curve[at]
-        size = point.bytes // point.threads
-        rate = place.rate(place.kernel(point.operation, point.streaming, size), size, plan)
-        curve[at] = point._replace(value=max(point.value, rate.best))
-    return curve
+    found: list[SweepPoint] = []
+    for kind in kinds:
+        curve = [point for point in points if (point.operation, point.streaming) == kind]
+        # What something disturbed is measured again, once.
+        for at in levels.dips(curve):
+            point = curve[at]
+            size = point.bytes // point.threads
+            rate = place.rate(place.kernel(point.operation, point.streaming, size), size, short)
+            curve[at] = point._replace(value=max(point.value, rate.best))
+        found += curve
+    return found
 
 
 def _note_end(place: Arena, points: Sequence[SweepPoint], note: Callable[[str], None]) -> None:
@@ -152,14 +146,15 @@ def _note_end(place: Arena, points: Sequence[SweepPoint], note: Callable[[str], 
     end = levels.seen_end(points, level) if level else None
     if level and end:
         stated = levels.size_text(level.share_bytes * len(place.cpus))
-        others = "other guests of the host" if place.bench.machine.is_virtual else "other CPUs"
+        cpus = "one CPU" if len(place.cpus) == 1 else f"{len(place.cpus)} CPUs"
+        others = "other guests of the host" if place.bench.hardware.is_virtual else "other CPUs"
         note(
-            f"{level.name}, working from {_cpus(len(place.cpus))}: the system states {stated}, but reading "
+            f"{level.name}, working from {cpus}: the system states {stated}, but reading "
             f"slows down beyond {levels.size_text(end)}; {others} have their part of it"
         )
 
 
-def _measure_cache(place: Arena, level: Level, operation: str, points: Sequence[SweepPoint]) -> Ceiling:
+def _measure_cache(place: Arena, level: CacheLevel, operation: str, points: Sequence[SweepPoint]) -> Ceiling:
     on = "one CPU" if len(place.cpus) == 1 else "all CPUs at once"
     if not level.working_set:
         raise CalibrationError(f"{level.name}.{operation} on {on}: not told apart, {level.reason}")
@@ -168,13 +163,13 @@ def _measure_cache(place: Arena, level: Level, operation: str, points: Sequence[
         raise CalibrationError(f"{level.name}.{operation} on {on}: too little memory is free to go beyond it")
     rate = place.rate(kernel, level.working_set, place.plan)
     farthest = levels.of_dram(points, operation, level, place.levels)
-    if farthest is not None and rate.best < _TOLD_APART * farthest:
+    if farthest is not None and rate.best < _CLEARLY_FASTER * farthest:
         raise CalibrationError(
             f"{level.name}.{operation} on {on}: {rate.best / 1e9:.1f} GB/s, hardly more than DRAM's "
             f"{farthest / 1e9:.1f}; the cache may be shared with other guests of the host"
         )
     inside = f"{level.working_set / 1024:.0f} of {level.share_bytes / 1024:.0f} KiB"
-    stores = "" if operation == "read" else "; normal stores"
+    stores = "" if operation == "read" else f"; {kernel.stores}"
     what = f"{_WHAT[operation]}{stores}; working set {inside} a CPU, beyond the level within"
     return _ceiling(place, level.name, kernel, rate, what)
 
@@ -183,13 +178,13 @@ def _measure_dram(place: Arena, working_set: WorkingSet, operation: str) -> Ceil
     size = place.buffers[0].size
     kernel = place.kernel(operation, operation != "read", size)
     rate = place.rate(kernel, size, place.plan)
-    stores = "" if operation == "read" else "; non-temporal stores, so nothing is read to be overwritten"
+    stores = "" if operation == "read" else f"; {kernel.stores}"
     return _ceiling(place, "dram", kernel, rate, f"{_WHAT[operation]}{stores}; {working_set.description}")
 
 
 def _ceiling(place: Arena, level: str, kernel: StreamKernel, rate: Rate, what: str) -> Ceiling:
-    one = ".one" if len(place.cpus) < len(place.bench.machine.cpus) else ""
-    effort = describe_effort(place.cpus, place.bench.machine, place.plan, rate)
+    one = ".one" if len(place.cpus) < len(place.bench.hardware.cpus) else ""
+    effort = describe_effort(place.cpus, place.bench.hardware, place.plan, rate)
     return Ceiling(
         name=f"{level}.{kernel.operation}{one}",
         kind="memory",
@@ -199,18 +194,10 @@ def _ceiling(place: Arena, level: str, kernel: StreamKernel, rate: Rate, what: s
         value=rate.best,
         unit="byte/s",
         spread=rate.spread,
-        method=f"{what}; {_vectors(kernel.form)}; {effort}; {place.bench.method}",
+        method=f"{what}; {kernel.form.width}-bit vectors; {effort}; {place.bench.kernels.method}",
         time_ns=0,
         threads=len(place.cpus),
         median=rate.median,
         clock_hz=rate.clock_hz,
         operation=kernel.operation,
     )
-
-
-def _cpus(count: int) -> str:
-    return f"{count} CPUs" if count > 1 else "one CPU"
-
-
-def _vectors(form: Form) -> str:
-    return f"{form.width}-bit vectors"

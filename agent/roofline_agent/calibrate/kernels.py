@@ -1,158 +1,179 @@
-"""The machine code that multiplies and adds in registers, with the FLOPs of one turn of its loop.
+"""What a measuring kernel is, whoever made it: `assembled` from machine code, or `compiled` from C.
 
-Pure: which kernel for which CPU flags, and its bytes. All kernels follow the System V AMD64 calling
-convention, take only whole numbers and addresses, touch no callee-saved register and leave the upper halves
-of the vector registers clean.
+Pure. A kernel is a function of six whole numbers and addresses; the last is that of a block of memory of one
+CPU's own, at least BLOCK_BYTES long:
+
+      0   f64 x 8  the factor of the triad, in every lane
+     64   i64      bytes of one pass through an array
+     72   u64 x 2  clock stamps around CLOCK_ADDITIONS dependent additions, which follow the kernel
+    128            the sums of `read`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+import struct
+from typing import NamedTuple, Protocol
 
-from roofline_agent.calibrate import assembler
-from roofline_agent.calibrate.assembler import RDI, RDX, RSI, Form, Memory
+BLOCK_BYTES = 128
+BYTES_OFFSET, STAMPS_OFFSET, SUMS_OFFSET = 64, 72, 128
+CONSTANTS_BYTES = 1024  # a block with room for the sums
+CLOCK_TURNS, CLOCK_ADDITIONS_A_TURN = 800, 64  # some 20 us
+CLOCK_ADDITIONS = CLOCK_TURNS * CLOCK_ADDITIONS_A_TURN
 
-# Best first. Linux lists a flag in /proc/cpuinfo only if it also saves the registers that come with it, so
-# a flag that is there may be used.
-_NEEDED_FLAGS = {
-    "avx512f": frozenset({"avx512f", "avx", "fma"}),
-    "fma": frozenset({"avx", "fma"}),
-    "avx": frozenset({"avx"}),
-    "sse2": frozenset({"sse2"}),
-    "avx512_fp16": frozenset({"avx512f", "avx512vl", "avx512_fp16", "avx"}),
-    "avx512_bf16": frozenset({"avx512f", "avx512vl", "avx512_bf16", "avx"}),
-}
-_WIDTHS = {
-    "avx512f": (512,),
-    "fma": (0, 128, 256),
-    "avx": (0, 128, 256),
-    "sse2": (0, 128),
-    "avx512_fp16": (0, 128, 256, 512),
-    "avx512_bf16": (128, 256, 512),
-}  # 0: scalars
-_OF_PRECISION = {
-    "f32": ("avx512f", "fma", "avx", "sse2"),
-    "f64": ("avx512f", "fma", "avx", "sse2"),
-    "f16": ("avx512_fp16",),
-    "bf16": ("avx512_bf16",),
-}
-_NAMES = {"avx512f": "AVX-512", "fma": "FMA3", "avx": "AVX", "sse2": "SSE2"}
-_FUSED = ("avx512f", "fma", "avx512_fp16")
+OPERATIONS = ("read", "copy", "triad")
+# As STREAM counts them (McCalpin 1995): what the loop asks for. With normal stores a cache reads each line
+# before it is overwritten (write-allocate), so that 8 bytes more an element cross the memory bus;
+# non-temporal stores go past the caches, and what is counted is what moves.
+BYTES_PER_ELEMENT = {"read": 8, "copy": 16, "triad": 24}
+_ARRAYS = {"read": 1, "copy": 2, "triad": 3}
 
-# An FMA takes 4 or 5 cycles and two start each cycle on the CPUs at hand, so 10 chains hide the latency;
-# the rest is margin. 16 registers leave room for 12 chains, the 32 of EVEX for 24.
-_CHAINS_EVEX, _CHAINS = 24, 12
-# Multiply-adds in one turn of the peak loop: enough that counting and jumping cost nothing measurable.
-_PEAK_UNROLL = 48
-# A line that starts a 64-byte block is fetched and cached as decoded instructions in the fewest pieces.
-LOOP_ALIGNMENT = 64
+# Long mantissas: multipliers fed with ones draw less power and may clock higher than in real work.
+X, Y = 0.7310585786300049, 1.2345678901234567
+
+_ELEMENT_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
+
+# Machine code, or the name of a function of a compiled library.
+Code = bytes | str
+
+
+class Form(NamedTuple):
+    """Which instructions, of which width, on which numbers."""
+
+    instructions: str  # "sse2", "avx", "fma", "avx512f", "avx512_fp16", "avx512_bf16", "amx"; "c": compiled
+    width: int  # bits: 128, 256, 512, or the element's own 16, 32 or 64 for a scalar; 0: whole matrices
+    precision: str  # "f32", "f64", "f16" or "bf16"
+
+    @property
+    def element_bytes(self) -> int:
+        return _ELEMENT_BYTES[self.precision]
+
+    @property
+    def bytes(self) -> int:
+        return self.width // 8
+
+    @property
+    def lanes(self) -> int:
+        return self.bytes // self.element_bytes
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.lanes == 1
 
 
 class PeakKernel(NamedTuple):
-    """f(iterations, operands, sums): adds x * y to every lane of each sum, several times an iteration.
+    """f(iterations, operands, sums, 0, 0, block): adds x * y to every lane of each sum, several times a turn.
 
-    `operands` holds the vectors x and y, `sums` one vector for each of the independent chains; those of a dot
-    product of bf16 hold f32, to each of which two products are added.
+    `operands` holds x and y, `sums` one vector for each of the independent chains; those of a dot product of
+    bf16 hold f32, to each of which two products are added.
     """
 
     form: Form
-    operation: str  # "fma", "mul_add" or "dot"
-    code: bytes
+    name: str  # of its width in that of its ceiling: "scalar", "512", "amx"
+    operation: str  # "fma", "mul_add", "dot", "amx" or "mmla"
+    code: Code
     chains: int
     updates_per_iteration: int  # of each chain
     flops_per_iteration: int
+    operands: bytes
+    sums_bytes: int
+    text: str  # what it does, for the method of a ceiling
 
 
-def usable_forms(flags: frozenset[str], precision: str) -> tuple[Form, ...]:
-    """From scalar to the widest vectors that a CPU with these flags has, each in its best instructions."""
-    element = Form("", 0, precision).element_bytes * 8
-    found: dict[int, Form] = {}
-    for instructions in _OF_PRECISION[precision]:
-        for width in _WIDTHS[instructions]:
-            form = Form(instructions, width or element, precision)
-            if needed_flags(form) <= flags:
-                found.setdefault(form.width, form)
-    return tuple(form for _, form in sorted(found.items()))
+class StreamKernel(NamedTuple):
+    """f(passes, blocks, a, b, c, block): `passes` times through `blocks` x `block_bytes` of each array.
 
-
-def without_fma(form: Form) -> Form:
-    """The form for multiplying and adding by an instruction each, with vectors of the same width."""
-    return form._replace(instructions="avx") if form.instructions == "fma" else form
-
-
-def has_fma(form: Form) -> bool:
-    return form.instructions in _FUSED
-
-
-def needed_flags(form: Form) -> frozenset[str]:
-    """The flags of /proc/cpuinfo without which a kernel of this form must not run."""
-    return _NEEDED_FLAGS[form.instructions]
-
-
-def describe(kernel: PeakKernel) -> str:
-    """What it does, for the method of a ceiling."""
-    form = kernel.form
-    name = _NAMES.get(form.instructions, form.instructions.upper())
-    if kernel.operation == "dot":
-        return f"{name} dot products of bf16 pairs added to f32"
-    return f"{name} fused multiply-add" if kernel.operation == "fma" else f"{name} multiply, then add"
-
-
-def peak_kernel(form: Form, fused: bool = True) -> PeakKernel:
-    """As many multiply-adds a cycle as the CPU starts: no memory traffic, no chain waiting for another.
-
-    fused: False for a multiplication and an addition even where there is FMA.
+    read: the sum of a; copy: a = b; triad: a = b + scale * c. All f64; a is aligned to the vector.
     """
-    chains = _CHAINS_EVEX if form.is_evex else _CHAINS
-    x, y, scratch = chains, chains + 1, chains + 2
-    operation, step = _step(form, fused)
-    sums = [(chain, Memory(RDX, chain * form.bytes)) for chain in range(chains)]
-    head = assembler.load(form, x, Memory(RSI)) + assembler.load(form, y, Memory(RSI, form.bytes))
-    head += join(assembler.load(form, register, memory) for register, memory in sums)
-    body = join(step(i % chains, x, y, scratch + i % 2) for i in range(_PEAK_UNROLL))
-    code = aligned(head) + assembler.repeat(RDI, body)
-    code += join(assembler.store(form, memory, register) for register, memory in sums)
-    updates = _PEAK_UNROLL // chains
-    flops = 2 * form.lanes * _PEAK_UNROLL
-    return PeakKernel(form, operation, code + leave(form), chains, updates, flops)
+
+    form: Form
+    operation: str
+    streaming: bool  # non-temporal stores
+    code: Code
+    block_bytes: int  # of each array
+    stores: str  # which, for the method of a ceiling
+
+    @property
+    def arrays(self) -> int:
+        return _ARRAYS[self.operation]
+
+    @property
+    def bytes_per_element(self) -> int:
+        return BYTES_PER_ELEMENT[self.operation]
 
 
-def _step(form: Form, fused: bool) -> tuple[str, Callable[[int, int, int, int], bytes]]:
-    """The operation, and the code of target += x * y in as many instructions as the instruction set needs."""
+class Function(Protocol):
+    """A kernel that can be called. A call releases Python's global lock."""
+
+    def __call__(self, *arguments: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class KernelSet(Protocol):
+    """All kernels that there are for a CPU."""
+
+    @property
+    def method(self) -> str:
+        """How they came to be and how the clock is measured, for the method of a ceiling."""
+
+    def forms(self, precision: str) -> tuple[Form, ...]:
+        """From scalar to the widest vectors, each in its best instructions."""
+
+    def has_fma(self, form: Form) -> bool: ...
+
+    def peak_kernel(self, form: Form, fused: bool = True) -> PeakKernel:
+        """fused: False for a multiplication and an addition even where there is FMA."""
+
+    @property
+    def multiplies_matrices(self) -> bool:
+        """Whether the CPU has instructions for products of small matrices of bf16."""
+
+    def matrix_kernel(self) -> PeakKernel:
+        """Products of small matrices of bf16. Raises CalibrationError where the system forbids them."""
+
+    def stream_kernel(self, operation: str, streaming: bool, outer: bool) -> StreamKernel:
+        """outer: for memory beyond the second level of cache; streaming: only where there are such stores."""
+
+    def load(self, code: Code) -> Function:
+        """Raises CalibrationError."""
+
+    def stamps_hz(self) -> float | None:
+        """Clock stamps in a second; None: the kernels leave none."""
+
+
+def vector(form: Form, value: float) -> bytes:
+    """The number in every lane, as it lies in memory."""
     if form.precision == "bf16":
-        return "dot", lambda target, x, y, scratch: assembler.dot_bf16(form, target, x, y)
-    if fused and has_fma(form):
-        return "fma", lambda target, x, y, scratch: assembler.fused_multiply_add(form, target, x, y)
-    return "mul_add", lambda target, x, y, scratch: _multiply_add(form, target, x, y, scratch)
+        return bfloat(value) * form.lanes
+    return struct.pack({"f16": "<e", "f32": "<f", "f64": "<d"}[form.precision], value) * form.lanes
 
 
-def multiply_add(form: Form, target: int, x: int, y: int, scratch: int) -> bytes:
-    """target += x * y, fused where the form has it."""
-    return _step(form, fused=True)[1](target, x, y, scratch)
+def bfloat(value: float) -> bytes:
+    """The upper half of the f32: bf16, cut and not rounded."""
+    return struct.pack("<f", value)[2:]
 
 
-def _multiply_add(form: Form, target: int, x: int, y: int, scratch: int) -> bytes:
-    if form.instructions == "sse2":
-        product = assembler.copy(scratch, x) + assembler.multiply(form, scratch, scratch, y)
+def describe_peak(form: Form, operation: str, instructions: str, chains: int) -> str:
+    """What a kernel on vectors does, for the method of its ceiling."""
+    if operation == "dot":
+        what, counted = "dot products of bf16 pairs added to f32", "4 FLOP per f32 lane"
     else:
-        product = assembler.multiply(form, scratch, x, y)
-    return product + assembler.add(form, target, target, scratch)
+        what = "fused multiply-add" if operation == "fma" else "multiply, then add"
+        counted = "2 FLOP per lane and multiply-add"
+    shape = "scalars" if form.is_scalar else f"{form.width}-bit vectors"
+    return f"{instructions} {what} on {shape} in registers, {chains} independent chains, {counted}"
 
 
-def aligned(head: bytes, before_body: int = 0) -> bytes:
-    """The head, padded so that the body of the loop behind it starts at an aligned address.
+def constants(kernel: StreamKernel, scale: float, blocks: int) -> bytes:
+    """What a stream kernel finds in its block."""
+    packed = struct.pack("<8d", *[scale] * 8) + struct.pack("<q", blocks * kernel.block_bytes)
+    return packed.ljust(CONSTANTS_BYTES, b"\0")
 
-    before_body: bytes between the start of the outer loop's body and the inner loop, where there are two.
+
+def cycles_per_stamp(block: bytes) -> float | None:
+    """Core cycles in a tick of the stamps' clock, from what a kernel left; None: it left none.
+
+    A dependent addition takes one cycle on every CPU that there are kernels for.
     """
-    heads = assembler.LOOP_HEAD_BYTES + (before_body + assembler.LOOP_HEAD_BYTES if before_body else 0)
-    return head + assembler.NOP * (-(len(head) + heads) % LOOP_ALIGNMENT)
-
-
-def leave(form: Form) -> bytes:
-    # Dirty upper halves would slow the SSE code of whoever called.
-    return (b"" if form.instructions == "sse2" else assembler.VZEROUPPER) + assembler.RET
-
-
-def join(instructions: Iterable[bytes]) -> bytes:
-    return b"".join(instructions)
+    begin, end = struct.unpack_from("<QQ", block, STAMPS_OFFSET)
+    return CLOCK_ADDITIONS / (end - begin) if end > begin else None

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import Cache, Machine
+from roofline_agent.calibrate.hardware import Cache, Hardware
 from roofline_agent.calibrate.records import SweepPoint
-from roofline_agent.calibrate.runs import Plan
+from roofline_agent.calibrate.runs import RunPlan
 
 MIB = 1 << 20
 _UNKNOWN_CACHE_WORKING_SET = 2048 * MIB
@@ -26,7 +26,7 @@ _LEAST_WITHIN = 2.0
 _DIP = 0.6  # of both neighbours: no cache makes a curve fall and rise again
 
 
-class Level(NamedTuple):
+class CacheLevel(NamedTuple):
     """A cache level as the CPUs in use see it."""
 
     name: str  # "l1", "l2", "l3"
@@ -40,39 +40,38 @@ class WorkingSet(NamedTuple):
     description: str  # says if caches may have helped
 
 
-def cache_levels(caches: Sequence[Cache], cpus: Sequence[int]) -> tuple[Level, ...]:
+def cache_levels(caches: Sequence[Cache], cpus: Sequence[int]) -> tuple[CacheLevel, ...]:
     """The levels of these caches when these CPUs work at once, inner ones first."""
-    found: list[Level] = []
+    found: list[CacheLevel] = []
     used = frozenset(cpus)
     for number in sorted({cache.level for cache in caches}):
         of_level = [cache for cache in caches if cache.level == number and cache.cpus & used]
         share = min((cache.size // len(cache.cpus & used) for cache in of_level), default=0)
-        if share:
-            found.append(_level(f"l{number}", share, found[-1].share_bytes if found else 0))
+        if not share:
+            continue
+        name, inner = f"l{number}", found[-1].share_bytes if found else 0
+        most = share // 2
+        if most < _LEAST_WITHIN * inner:
+            reason = f"its {size_text(share)} a CPU hardly exceed the {size_text(inner)} within"
+            found.append(CacheLevel(name, share, 0, reason))
+        else:
+            found.append(CacheLevel(name, share, min(most, int(_WITHIN * inner)) if inner else most))
     return tuple(found)
 
 
-def _level(name: str, share: int, inner: int) -> Level:
-    most = share // 2
-    if most < _LEAST_WITHIN * inner:
-        return Level(
-            name, share, 0, f"its {size_text(share)} a CPU hardly exceed the {size_text(inner)} within"
-        )
-    return Level(name, share, min(most, int(_WITHIN * inner)) if inner else most)
-
-
-def beyond_caches(machine: Machine, plan: Plan, cpus: Sequence[int]) -> WorkingSet:
+def beyond_caches(hardware: Hardware, plan: RunPlan, cpus: Sequence[int]) -> WorkingSet:
     """The plan's multiple of these CPUs' last caches, but never more than a quarter of the free memory.
 
     Raises CalibrationError where that is too little to measure anything.
     """
-    cache = machine._replace(caches=_used(machine.caches, cpus)).last_level_cache_bytes
+    used = tuple(cache for cache in hardware.caches if cache.cpus & frozenset(cpus))
+    cache = hardware._replace(caches=used).last_level_cache_bytes
     wanted = _UNKNOWN_CACHE_WORKING_SET if cache is None else int(plan.caches * cache)
-    limits = [machine.available_bytes // 4] + ([plan.most_bytes] if plan.most_bytes else [])
+    limits = [hardware.available_bytes // 4] + ([plan.most_bytes] if plan.most_bytes else [])
     size = min(max(wanted, _LEAST_WORKING_SET), *limits)
     if size < _TOO_SMALL * len(cpus):
         raise CalibrationError(
-            f"no bandwidth was measured: only {size_text(machine.available_bytes)} of memory are free, by "
+            f"no bandwidth was measured: only {size_text(hardware.available_bytes)} of memory are free, by "
             "MemAvailable and the limits of this process's cgroups; calibrate with more"
         )
     text = f"working set {size_text(size)}"
@@ -80,10 +79,6 @@ def beyond_caches(machine: Machine, plan: Plan, cpus: Sequence[int]) -> WorkingS
         return WorkingSet(size, f"{text}, the system does not tell its caches, may contain cache hits")
     text += f", {size / cache:.1f} x the last-level caches of {size_text(cache)}"
     return WorkingSet(size, text if size >= wanted else f"{text}, may contain cache hits")
-
-
-def _used(caches: Sequence[Cache], cpus: Sequence[int]) -> tuple[Cache, ...]:
-    return tuple(cache for cache in caches if cache.cpus & frozenset(cpus))
 
 
 def sweep_sizes(largest: int, per_octave: int) -> list[int]:
@@ -107,7 +102,7 @@ def dips(curve: Sequence[SweepPoint]) -> list[int]:
 
 
 def of_dram(
-    points: Sequence[SweepPoint], operation: str, level: Level, all_levels: Sequence[Level]
+    points: Sequence[SweepPoint], operation: str, level: CacheLevel, all_levels: Sequence[CacheLevel]
 ) -> float | None:
     """The rate at the end of the sweep, for the last level of cache to be told from; None for the others.
 
@@ -119,7 +114,7 @@ def of_dram(
     return curve[-1].value if curve[-1].bytes >= 2 * level.share_bytes * curve[-1].threads else None
 
 
-def seen_end(points: Sequence[SweepPoint], level: Level) -> int | None:
+def seen_end(points: Sequence[SweepPoint], level: CacheLevel) -> int | None:
     """Bytes of the last cache that reading really finds there, all threads together, where that is under half
     of what the system states: as when a virtual machine shares it with others. None: as stated, or unclear.
 

@@ -12,7 +12,7 @@ from roofline_agent.calibrate.errors import CalibrationError
 _MOST_ARGUMENTS = 6  # as many as the calling convention passes in registers
 
 
-class Memory:
+class Buffer:
     """Zeroed memory from the kernel, page-aligned; no page is there before it is first touched."""
 
     def __init__(self, size: int) -> None:
@@ -46,7 +46,7 @@ class Memory:
         ctypes.memset(self.address, byte, self.size)
 
 
-class Executable(Memory):
+class Executable(Buffer):
     """Machine code to call with whole numbers and addresses. A call releases Python's global lock.
 
     The memory is never writable and executable at once. Raises CalibrationError where the system forbids
@@ -57,7 +57,7 @@ class Executable(Memory):
         super().__init__(len(code))
         self.write(code)
         try:
-            _make_executable(self.address, self.size)
+            make_executable(self.address, self.size)
         except OSError as error:
             self.close()
             raise CalibrationError(
@@ -72,7 +72,7 @@ class Executable(Memory):
         self._function(*arguments, *[0] * (_MOST_ARGUMENTS - len(arguments)))
 
 
-def _make_executable(address: int, size: int) -> None:
+def make_executable(address: int, size: int) -> None:
     """mprotect(address, size, PROT_READ | PROT_EXEC); raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)

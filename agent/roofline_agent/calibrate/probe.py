@@ -1,4 +1,4 @@
-"""A machine-code kernel on each of some CPUs, with the clock probe behind it where the CPU allows."""
+"""Puts a kernel on each of some CPUs, and looks at their clocks behind it where the kernel leaves stamps."""
 
 from __future__ import annotations
 
@@ -6,32 +6,26 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 
-from roofline_agent.calibrate import clock
-from roofline_agent.calibrate.clock import TickRate
-from roofline_agent.calibrate.machine import Machine
-from roofline_agent.calibrate.memory import Executable, Memory
+from roofline_agent.calibrate.hardware import Hardware
+from roofline_agent.calibrate.kernels import BLOCK_BYTES, Code, KernelSet, cycles_per_stamp
+from roofline_agent.calibrate.memory import Buffer
 from roofline_agent.calibrate.runs import Job
 from roofline_agent.calibrate.team import Task
 
 Arguments = Callable[[int, int], tuple[int, ...]]
+_MOST_ARGUMENTS = 5  # beside the block
 
 
 class Bench:
-    """Makes jobs of kernels. One a process: the rate of its time stamps gets better with time."""
+    """Makes jobs of kernels."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self._ticks = TickRate() if machine.flags >= clock.NEEDED_FLAGS else None
-
-    @property
-    def method(self) -> str:
-        """The words on the clock for a ceiling's method."""
-        return clock.METHOD if self._ticks else "clock not known: the CPU has no constant time stamp counter"
+    def __init__(self, hardware: Hardware, kernels: KernelSet) -> None:
+        self.hardware, self.kernels = hardware, kernels
 
     def job(
         self,
         stack: ExitStack,
-        code: bytes,
+        code: Code,
         blocks: Sequence[bytes],
         arguments: Arguments,
         work: float,
@@ -39,29 +33,32 @@ class Bench:
     ) -> Job:
         """`code` on as many CPUs as there are blocks, each of which goes into memory of one CPU's own.
 
-        arguments(k, units): the first five of the call on the k-th CPU; the sixth is its block's address.
-        work: FLOP or bytes of a unit on all CPUs together. A block has at least `clock.BLOCK_BYTES`.
+        arguments(k, units): those of the call on the k-th CPU, at most five; behind them comes its block's
+        address. work: FLOP or bytes of a unit on all CPUs together. A block has at least `BLOCK_BYTES`.
         """
-        run = stack.enter_context(closing(Executable(clock.with_probe(code) if self._ticks else code)))
-        memories = [stack.enter_context(closing(Memory(len(block)))) for block in blocks]
-        for memory, block in zip(memories, blocks, strict=True):
-            memory.write(block)
+        run = stack.enter_context(closing(self.kernels.load(code)))
+        buffers = [stack.enter_context(closing(Buffer(len(block)))) for block in blocks]
+        for buffer, block in zip(buffers, blocks, strict=True):
+            buffer.write(block)
 
         def tasks(units: Sequence[int]) -> list[Task]:
-            shares = zip(units, memories, strict=True)
-            return [partial(run, *_six(arguments(k, n), m.address)) for k, (n, m) in enumerate(shares)]
+            made: list[Task] = []
+            for k, (count, buffer) in enumerate(zip(units, buffers, strict=True)):
+                given = arguments(k, count)
+                unused = [0] * (_MOST_ARGUMENTS - len(given))
+                made.append(partial(run, *given, *unused, buffer.address))
+            return made
 
-        return Job(tasks, work, first_units, partial(self._clocks_hz, memories))
+        def clocks_hz() -> tuple[float | None, ...]:
+            """Of each core in use; None: not seen."""
+            hz = self.kernels.stamps_hz()
+            if hz is None:
+                return ()
+            seen = [cycles_per_stamp(buffer.read(BLOCK_BYTES)) for buffer in buffers]
+            clocks = [None if cycles is None else cycles * hz for cycles in seen]
+            return by_core(clocks, self.hardware.core_of[: len(buffers)] or range(len(buffers)))
 
-    def _clocks_hz(self, blocks: Sequence[Memory]) -> tuple[float | None, ...]:
-        """Of each core in use; None: not seen."""
-        if self._ticks is None:
-            return ()
-        hz = self._ticks.hz()
-        seen = [clock.cycles_per_tick(block.read(clock.BLOCK_BYTES)) for block in blocks]
-        clocks = [None if cycles is None else cycles * hz for cycles in seen]
-        core_of = self.machine.core_of[: len(blocks)] or tuple(range(len(blocks)))
-        return by_core(clocks, core_of)
+        return Job(tasks, work, first_units, clocks_hz)
 
 
 def by_core(clocks: Sequence[float | None], core_of: Sequence[int]) -> tuple[float | None, ...]:
@@ -71,9 +68,6 @@ def by_core(clocks: Sequence[float | None], core_of: Sequence[int]) -> tuple[flo
     """
     of_core: dict[int, list[float]] = {core: [] for core in core_of}
     for core, clock_hz in zip(core_of, clocks, strict=True):
-        of_core[core] += [] if clock_hz is None else [clock_hz]
+        if clock_hz is not None:
+            of_core[core].append(clock_hz)
     return tuple(max(seen, default=None) for seen in of_core.values())
-
-
-def _six(arguments: tuple[int, ...], last: int) -> tuple[int, ...]:
-    return (*arguments, *[0] * (5 - len(arguments)), last)

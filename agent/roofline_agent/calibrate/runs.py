@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from roofline_agent.calibrate.machine import Machine
+from roofline_agent.calibrate.hardware import Hardware
 from roofline_agent.calibrate.team import Task, Took, run_together
 
 _MIB = 1 << 20
@@ -23,7 +23,7 @@ _CPUS_OF_A_SHORT_RUN = 16
 _UNEVEN = 1.2
 
 
-class Plan(NamedTuple):
+class RunPlan(NamedTuple):
     """How much effort goes into each ceiling."""
 
     run_s: float  # about as long is each run
@@ -41,9 +41,9 @@ class Plan(NamedTuple):
 
 
 # The arrays together are at least four times the last-level caches; STREAM asks that of each array.
-NORMAL = Plan(run_s=0.03, repeats=10, caches=4.0)
+NORMAL = RunPlan(run_s=0.03, repeats=10, caches=4.0)
 FULL = NORMAL._replace(everything=True)
-QUICK = Plan(run_s=0.002, repeats=2, caches=4.0, most_bytes=48 * _MIB, sweep_repeats=1, patient=False)
+QUICK = RunPlan(run_s=0.002, repeats=2, caches=4.0, most_bytes=48 * _MIB, sweep_repeats=1, patient=False)
 PLANS = {"quick": QUICK, "normal": NORMAL, "full": FULL}
 
 
@@ -65,7 +65,7 @@ class Rate(NamedTuple):
     fair: bool = True  # each CPU did the same work; else in proportion to its speed
 
 
-def measure_rate(cpus: Sequence[int], plan: Plan, job: Job) -> Rate:
+def measure_rate(cpus: Sequence[int], plan: RunPlan, job: Job) -> Rate:
     """The rate over all the CPUs together. Raises CalibrationError if one of them can't be had.
 
     Where a cgroup's limit stops the threads now and then, a run counts for as long as the limit takes to
@@ -79,10 +79,15 @@ def measure_rate(cpus: Sequence[int], plan: Plan, job: Job) -> Rate:
         return run._replace(whole=run.used / plan.limit) if throttled and plan.limit else run
 
     count = len(cpus)
-    warm = _WarmUp(lambda units: took([units] * count))
-    each = units_for(run_seconds(plan, cpus), job.first_units, warm.seconds)
-    uneven = warm.last is not None and not throttled and _uneven(warm.last.each)
-    units = shares(each, count, took) if uneven else (each,) * count
+    last: list[Took] = []
+
+    def warm_up(units: int) -> float:
+        last[:] = [took([units] * count)]
+        return last[0].whole
+
+    each = units_for(run_seconds(plan, cpus), job.first_units, warm_up)
+    differ = not throttled and _uneven(last[0].each)
+    units = shares(each, count, took) if differ else (each,) * count
 
     def run() -> float:
         rate = job.work / count * sum(units) / took(units).whole
@@ -91,18 +96,6 @@ def measure_rate(cpus: Sequence[int], plan: Plan, job: Job) -> Rate:
 
     rate = repeat(plan.repeats, run, plan.patient)
     return rate._replace(clock_hz=clock_of_fastest(seen), fair=len(set(units)) == 1)
-
-
-class _WarmUp:
-    """Remembers how long each CPU took in its last run."""
-
-    def __init__(self, took: Callable[[int], Took]) -> None:
-        self._took = took
-        self.last: Took | None = None
-
-    def seconds(self, units: int) -> float:
-        self.last = self._took(units)
-        return self.last.whole
 
 
 def shares(each: int, count: int, took: Callable[[Sequence[int]], Took]) -> tuple[int, ...]:
@@ -118,10 +111,9 @@ def shares(each: int, count: int, took: Callable[[Sequence[int]], Took]) -> tupl
     if not _uneven(speeds):
         return equal
     fitted = tuple(max(1, round(each * count * speed / sum(speeds))) for speed in speeds)
-    is_faster = sum(fitted) / min(took(fitted).whole for _ in seen) > sum(equal) / min(
-        run.whole for run in seen
-    )
-    return fitted if is_faster else equal
+    equal_rate = sum(equal) / min(run.whole for run in seen)
+    fitted_rate = sum(fitted) / min(took(fitted).whole for _ in seen)
+    return fitted if fitted_rate > equal_rate else equal
 
 
 def _uneven(values: Sequence[float]) -> bool:
@@ -141,7 +133,7 @@ def clock_of_fastest(seen: Sequence[tuple[float, Sequence[float | None]]]) -> fl
     return statistics.fmean(clocks[(3 * len(clocks) - 1) // 4] for clocks in known) if known else None
 
 
-def run_seconds(plan: Plan, cpus: Sequence[int]) -> float:
+def run_seconds(plan: RunPlan, cpus: Sequence[int]) -> float:
     """How long each run on so many CPUs is to be, about."""
     return plan.run_s * max(1.0, len(cpus) / _CPUS_OF_A_SHORT_RUN)
 
@@ -171,12 +163,12 @@ def summarize(rates: Sequence[float]) -> Rate:
     return Rate(best, statistics.median(rates), (best - min(rates)) / best, len(rates))
 
 
-def describe_effort(cpus: Sequence[int], machine: Machine, plan: Plan, rate: Rate) -> str:
+def describe_effort(cpus: Sequence[int], hardware: Hardware, plan: RunPlan, rate: Rate) -> str:
     """The end of a ceiling's method text."""
     threads = "1 thread on 1 CPU" if len(cpus) == 1 else f"{len(cpus)} threads, one on each CPU"
-    if machine.is_part:
+    if hardware.is_part:
         threads = (
-            f"{len(cpus)} thread{'s' if len(cpus) > 1 else ''} on {len(cpus)} of {machine.node_cpus} CPUs"
+            f"{len(cpus)} thread{'s' if len(cpus) > 1 else ''} on {len(cpus)} of {hardware.node_cpus} CPUs"
         )
     if plan.throttles(cpus):
         threads += f" within a limit of {plan.limit:g} CPUs, by CPU time"

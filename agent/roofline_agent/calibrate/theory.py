@@ -2,18 +2,18 @@
 
 Pure. The FLOP per cycle are those of the core's design, known by vendor, family, model and flags (Intel 64
 and IA-32 Architectures Optimization Reference Manual; AMD Software Optimization Guides of families 17h, 19h
-and 1Ah). The clock is the one that the cores had while the same ceiling, or one of wider vectors, was
-measured, so that a difference is the code's and not the clock's. A core that is not known here has no
-theoretical peak.
+and 1Ah; Arm Neoverse N1, N2, V1 and V2 Software Optimization Guides; A64FX Microarchitecture Manual). The
+clock is the one that the cores had while the same ceiling, or one of wider vectors, was measured, so that a
+difference is the code's and not the clock's. A core that is not known here has no theoretical peak.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from roofline_agent.calibrate.machine import Machine
+from roofline_agent.calibrate.hardware import Hardware
 from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.records import Provenance
 
@@ -21,7 +21,7 @@ _AMX_BF16_PER_CYCLE = 1024  # Intel: 2048 operations on int8, half of that on bf
 _BITS = {"f64": 64, "f32": 32, "f16": 16}
 
 
-class Core(NamedTuple):
+class CoreDesign(NamedTuple):
     """What a core starts in a cycle."""
 
     design: str
@@ -32,20 +32,31 @@ class Core(NamedTuple):
     tiles: bool = False
 
 
-_HASWELL = Core("Haswell to Skylake client: 2 FMA units of 256 bits", 2)
-_SKYLAKE_2 = Core("Skylake or Cascade Lake server: 2 FMA units of 512 bits", 2, 2)
-_SKYLAKE_1 = Core("Skylake or Cascade Lake server: 1 FMA unit of 512 bits", 2, 1)
-_SKYLAKE = Core("Skylake or Cascade Lake server: 1 or 2 FMA units of 512 bits, not known of this part", 2)
-_ICE_CLIENT = Core("Ice Lake to Rocket Lake client: 1 FMA unit of 512 bits", 2, 1)
-_ICE_D = Core("Ice Lake-D: 1 or 2 FMA units of 512 bits, not known of this part", 2)
-_ICE_SERVER = Core("Ice Lake server: 2 FMA units of 512 bits", 2, 2)
-_SAPPHIRE = Core("Sapphire Rapids or newer server: 2 FMA units of 512 bits, AMX", 2, 2, tiles=True)
-_SANDY = Core("Sandy or Ivy Bridge: a multiplier and an adder of 256 bits", 1, fma=False)
-_NEHALEM = Core("Nehalem or Westmere: a multiplier and an adder of 128 bits", 1, fma=False, widest=128)
-_ZEN_1 = Core("Zen: 2 FMA units of 128 bits", 2, widest=128)
-_ZEN_2 = Core("Zen 2 or Zen 3: 2 FMA units of 256 bits", 2)
-_ZEN_4 = Core("Zen 4: 2 FMA units of 256 bits, two cycles for 512", 2, 1)
-_ZEN_5 = Core("Zen 5: 2 FMA units of 512 bits", 2, 2)
+_HASWELL = CoreDesign("Haswell to Skylake client: 2 FMA units of 256 bits", 2)
+_SKYLAKE_2 = CoreDesign("Skylake or Cascade Lake server: 2 FMA units of 512 bits", 2, 2)
+_SKYLAKE_1 = CoreDesign("Skylake or Cascade Lake server: 1 FMA unit of 512 bits", 2, 1)
+_SKYLAKE = CoreDesign(
+    "Skylake or Cascade Lake server: 1 or 2 FMA units of 512 bits, not known of this part", 2
+)
+_ICE_CLIENT = CoreDesign("Ice Lake to Rocket Lake client: 1 FMA unit of 512 bits", 2, 1)
+_ICE_D = CoreDesign("Ice Lake-D: 1 or 2 FMA units of 512 bits, not known of this part", 2)
+_ICE_SERVER = CoreDesign("Ice Lake server: 2 FMA units of 512 bits", 2, 2)
+_SAPPHIRE = CoreDesign("Sapphire Rapids or newer server: 2 FMA units of 512 bits, AMX", 2, 2, tiles=True)
+_SANDY = CoreDesign("Sandy or Ivy Bridge: a multiplier and an adder of 256 bits", 1, fma=False)
+_NEHALEM = CoreDesign("Nehalem or Westmere: a multiplier and an adder of 128 bits", 1, fma=False, widest=128)
+_ZEN_1 = CoreDesign("Zen: 2 FMA units of 128 bits", 2, widest=128)
+_ZEN_2 = CoreDesign("Zen 2 or Zen 3: 2 FMA units of 256 bits", 2)
+_ZEN_4 = CoreDesign("Zen 4: 2 FMA units of 256 bits, two cycles for 512", 2, 1)
+_ZEN_5 = CoreDesign("Zen 5: 2 FMA units of 512 bits", 2, 2)
+
+# By implementer and part number. Vectors of SVE take the units of those of NEON, two or four at a time.
+_ARM = {
+    ("0x41", 0xD0C): CoreDesign("Neoverse N1: 2 FMA units of 128 bits", 2, widest=128),
+    ("0x41", 0xD49): CoreDesign("Neoverse N2: 2 FMA units of 128 bits", 2, widest=128),
+    ("0x41", 0xD40): CoreDesign("Neoverse V1: 4 FMA units of 128 bits", 4, widest=128),
+    ("0x41", 0xD4F): CoreDesign("Neoverse V2: 4 FMA units of 128 bits", 4, widest=128),
+    ("0x46", 0x001): CoreDesign("A64FX: 2 FMA units of 512 bits", 2, 2),
+}
 
 _INTEL_FAMILY_6 = {
     **dict.fromkeys((26, 30, 31, 46, 37, 44, 47), _NEHALEM),
@@ -65,21 +76,21 @@ _UNSURE = re.compile(r"Gold 5222\b")
 _BRAND = re.compile(r"Xeon|Core\(TM\)")
 
 
-def identify(machine: Machine) -> Core | None:
+def identify(hardware: Hardware) -> CoreDesign | None:
     """The core's design; None: not known, or not to be told."""
-    if machine.vendor == "GenuineIntel" and machine.family == 6:
+    model = hardware.model
+    if hardware.vendor == "GenuineIntel" and hardware.family == 6:
         # All cores with tiles have both units; a virtual machine may state some other model.
-        if "amx_tile" in machine.flags:
+        if "amx_tile" in hardware.flags:
             return _SAPPHIRE
-        if machine.model == _SKYLAKE_SERVER:
-            return _skylake_server(machine.cpu_model)
-        return _INTEL_FAMILY_6.get(machine.model)
-    if machine.vendor == "AuthenticAMD":
-        return _amd(machine)
-    return None
+        return _skylake_server(hardware.cpu_model) if model == _SKYLAKE_SERVER else _INTEL_FAMILY_6.get(model)
+    if hardware.vendor == "AuthenticAMD":
+        return _amd(hardware.family, model, hardware.flags)
+    return _ARM.get((hardware.vendor, model))
 
 
-def _skylake_server(name: str) -> Core | None:
+def _skylake_server(name: str) -> CoreDesign | None:
+    """By the part's name, which tells whether its second 512-bit unit is switched on."""
     if not _BRAND.search(name) or not re.search(r"\d{4}|Platinum", name):
         return None
     if _UNSURE.search(name):
@@ -89,17 +100,17 @@ def _skylake_server(name: str) -> Core | None:
     return _SKYLAKE_1 if _ONE_UNIT.search(name) else _SKYLAKE
 
 
-def _amd(machine: Machine) -> Core | None:
-    if machine.family == 0x17:
-        return _ZEN_1 if machine.model < 0x30 else _ZEN_2
-    if machine.family == 0x19:
-        return _ZEN_4 if "avx512f" in machine.flags else _ZEN_2
+def _amd(family: int, model: int, flags: frozenset[str]) -> CoreDesign | None:
+    if family == 0x17:
+        return _ZEN_1 if model < 0x30 else _ZEN_2
+    if family == 0x19:
+        return _ZEN_4 if "avx512f" in flags else _ZEN_2
     # Of Zen 5 some mobile parts have narrower units.
-    server_or_desktop = machine.model < 0x20 or 0x40 <= machine.model < 0x50
-    return _ZEN_5 if machine.family == 0x1A and server_or_desktop else None
+    server_or_desktop = model < 0x20 or 0x40 <= model < 0x50
+    return _ZEN_5 if family == 0x1A and server_or_desktop else None
 
 
-def flops_per_cycle(core: Core, ceiling: Ceiling) -> float | None:
+def flops_per_cycle(core: CoreDesign, ceiling: Ceiling) -> float | None:
     """FLOP that one core starts in a cycle with the instructions of this ceiling; None: not known."""
     if ceiling.operation == "amx":
         return _AMX_BF16_PER_CYCLE if core.tiles else None
@@ -113,39 +124,35 @@ def flops_per_cycle(core: Core, ceiling: Ceiling) -> float | None:
     return vectors * 2 * (ceiling.width // bits) or None
 
 
-def theoretical(machine: Machine, measured: Sequence[Ceiling]) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
+def theoretical(
+    hardware: Hardware, measured: Sequence[Ceiling]
+) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
     """For each measured peak of all CPUs its theoretical one, where it is known, and why there is none."""
     peaks = [c for c in measured if c.kind == "compute" and not c.device and not c.name.endswith(".one")]
     if not peaks:
         return (), ()
-    core = identify(machine)
+    core = identify(hardware)
     if core is None:
-        return (), (f"no theoretical peaks: {_unknown(machine)}",)
-    if not machine.cores:
+        vendor = hardware.vendor or "vendor not said"
+        what = (
+            f"{hardware.cpu_model or 'no name'}; {vendor}, family {hardware.family}, model {hardware.model}"
+        )
+        return (), (f"no theoretical peaks: the design of this CPU ({what}) is not known here",)
+    if not hardware.cores:
         return (), ("no theoretical peaks: the system does not tell how many cores the CPUs are",)
     if any(peak.clock_hz is None for peak in peaks):
         return (), ("no theoretical peaks: the cores' clock could not be measured",)
-    return tuple(_theory(machine, core, peaks)), (*_without_512(core, peaks), *_virtual(machine))
 
-
-def _without_512(core: Core, peaks: Iterable[Ceiling]) -> tuple[str, ...]:
-    if core.units_512 or all(peak.width != 512 for peak in peaks):
-        return ()
-    return (f"no theoretical peaks of 512-bit vectors: {core.design}",)
-
-
-def _virtual(machine: Machine) -> tuple[str, ...]:
-    if not machine.is_virtual or machine.cores < len(machine.cpus):
-        return ()
-    return (
-        "theoretical peaks take each CPU of this virtual machine for a core, as it says; where the host "
-        "gives it hyperthreads, they are up to twice too high",
-    )
-
-
-def _unknown(machine: Machine) -> str:
-    what = f"{machine.vendor or 'vendor not said'}, family {machine.family}, model {machine.model}"
-    return f"the design of this CPU ({machine.cpu_model or 'no name'}; {what}) is not known here"
+    found = [_of_peak(hardware, core, peak) for peak in clocked(peaks)]
+    notes = []
+    if not core.units_512 and any(peak.width == 512 for peak in peaks):
+        notes.append(f"no theoretical peaks of 512-bit vectors: {core.design}")
+    if hardware.is_virtual and hardware.cores >= len(hardware.cpus):
+        notes.append(
+            "theoretical peaks take each CPU of this virtual machine for a core, as it says; where the host "
+            "gives it hyperthreads, they are up to twice too high"
+        )
+    return tuple(peak for peak in found if peak), tuple(notes)
 
 
 def clocked(peaks: Sequence[Ceiling]) -> list[Ceiling]:
@@ -158,22 +165,20 @@ def clocked(peaks: Sequence[Ceiling]) -> list[Ceiling]:
     return [peak._replace(clock_hz=clock(peak)) for peak in peaks]
 
 
-def _theory(machine: Machine, core: Core, peaks: Iterable[Ceiling]) -> Iterable[Ceiling]:
-    limit = f"{machine.granted:g} of " if machine.granted < 1 else ""
-    for peak in clocked(list(peaks)):
-        per_cycle = flops_per_cycle(core, peak)
-        if per_cycle is None or peak.clock_hz is None:
-            continue
-        how = (
-            f"{limit}{machine.sockets} socket(s) with {machine.cores} core(s) "
-            f"x {peak.clock_hz / 1e9:.2f} GHz "
-            f"(measured while such or wider vectors ran) x {per_cycle:g} FLOP/cycle ({core.design})"
-        )
-        yield peak._replace(
-            name=f"{peak.name}.theory",
-            value=machine.granted * machine.cores * peak.clock_hz * per_cycle,
-            spread=0.0,
-            median=None,
-            method=how,
-            provenance=int(Provenance.ANALYTIC),
-        )
+def _of_peak(hardware: Hardware, core: CoreDesign, peak: Ceiling) -> Ceiling | None:
+    per_cycle = flops_per_cycle(core, peak)
+    if per_cycle is None or peak.clock_hz is None:
+        return None
+    limit = f"{hardware.granted:g} of " if hardware.granted < 1 else ""
+    how = (
+        f"{limit}{hardware.sockets} socket(s) with {hardware.cores} core(s) x {peak.clock_hz / 1e9:.2f} GHz "
+        f"(measured while such or wider vectors ran) x {per_cycle:g} FLOP/cycle ({core.design})"
+    )
+    return peak._replace(
+        name=f"{peak.name}.theory",
+        value=hardware.granted * hardware.cores * peak.clock_hz * per_cycle,
+        spread=0.0,
+        median=None,
+        method=how,
+        provenance=int(Provenance.ANALYTIC),
+    )

@@ -27,6 +27,9 @@ def calibrate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
     force: Annotated[bool, typer.Option("--force", help="also beside a training; too low then")] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", hidden=True, help="C compiled here, also where it is not needed")
+    ] = False,
 ) -> None:
     """Measure this node's ceilings and keep them for the daemon, which takes them up while it runs.
 
@@ -62,9 +65,11 @@ def calibrate(
         raise typer.BadParameter(f"{python!r} is no program that can be run", param_hint="--python")
     state = load_config(context).state_directory()
     effort = "full" if full else "quick" if quick else "normal"
-    order = command.Order(ceilings_path(state), effort, compare, python, as_json, force)
+    options = command.CalibrateOptions(
+        ceilings_path(state), effort, compare, python, as_json, force, compiled
+    )
     try:
-        command.carry_out(order, sys.stdout, lambda line: print(line, file=sys.stderr))
+        command.run(options, sys.stdout, lambda line: print(line, file=sys.stderr))
     except KeyboardInterrupt:
         print("roofline-agent calibrate: interrupted; what was kept before is as it was", file=sys.stderr)
         raise

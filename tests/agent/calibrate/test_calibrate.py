@@ -13,49 +13,52 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from roofline_agent.calibrate import kernels, tiles
 from roofline_agent.calibrate import node as package
-from roofline_agent.calibrate.child import Part
+from roofline_agent.calibrate.assembled import peaks, tiles
+from roofline_agent.calibrate.assembled.kernel_set import AssembledKernels
+from roofline_agent.calibrate.child import PartResult
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import Machine, this_machine
-from roofline_agent.calibrate.measure import PARTS, Listener, measure
+from roofline_agent.calibrate.hardware import Hardware, this_hardware
+from roofline_agent.calibrate.kernels import Form
+from roofline_agent.calibrate.measure import PARTS, Callbacks, measure
 from roofline_agent.calibrate.node import calibrate
+from roofline_agent.calibrate.probe import Bench
 from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
-from roofline_agent.calibrate.runs import NORMAL, QUICK, Plan
+from roofline_agent.calibrate.runs import NORMAL, QUICK, RunPlan
 from roofline_agent.records import Provenance
 
 PACKAGES = Path(package.__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def machine() -> Machine:
+def machine() -> Hardware:
     try:
-        return this_machine()
+        return this_hardware()
     except CalibrationError as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
-def measured(machine: Machine) -> tuple[Calibration, list[Ceiling]]:
-    heard: list[Ceiling] = []
-    return calibrate(heard.append, "quick"), heard
+def measured(machine: Hardware) -> tuple[Calibration, list[Ceiling]]:
+    seen: list[Ceiling] = []
+    return calibrate(seen.append, "quick"), seen
 
 
-def width(form: kernels.Form) -> str:
+def width(form: Form) -> str:
     return "scalar" if form.is_scalar else str(form.width)
 
 
 def test_every_usable_width_is_measured(
-    machine: Machine, measured: tuple[Calibration, list[Ceiling]]
+    machine: Hardware, measured: tuple[Calibration, list[Ceiling]]
 ) -> None:
     names = {ceiling.name for ceiling in measured[0].ceilings}
     for precision in ("f32", "f64"):
-        forms = kernels.usable_forms(machine.flags, precision)
+        forms = peaks.usable_forms(machine.flags, precision)
         assert names >= {f"peak.{precision}.{width(form)}" for form in forms}
-        if kernels.has_fma(forms[-1]):
+        if peaks.has_fma(forms[-1]):
             assert f"peak.{precision}.{width(forms[-1])}.mul_add" in names
     for precision in ("f16", "bf16"):
-        widest = kernels.usable_forms(machine.flags, precision)[-1:]
+        widest = peaks.usable_forms(machine.flags, precision)[-1:]
         assert names >= {f"peak.{precision}.{width(form)}" for form in widest}
     if machine.flags >= tiles.NEEDED_FLAGS:
         said = " ".join(measured[0].notes)
@@ -99,7 +102,7 @@ def test_each_ceiling_says_how_it_was_measured(measured: tuple[Calibration, list
 
 
 def test_clock_is_recorded_where_time_stamps_are_constant(
-    machine: Machine, measured: tuple[Calibration, list[Ceiling]]
+    machine: Hardware, measured: tuple[Calibration, list[Ceiling]]
 ) -> None:
     constant = {"tsc", "constant_tsc"} <= machine.flags
     for ceiling in measured[0].ceilings:
@@ -108,7 +111,7 @@ def test_clock_is_recorded_where_time_stamps_are_constant(
 
 
 def test_each_ceiling_of_all_cpus_has_their_number(
-    machine: Machine, measured: tuple[Calibration, list[Ceiling]]
+    machine: Hardware, measured: tuple[Calibration, list[Ceiling]]
 ) -> None:
     """Theoretical ones too: what a roof is of is told by it."""
     for ceiling in measured[0].ceilings:
@@ -124,37 +127,41 @@ def test_sweep_goes_from_small_to_large(measured: tuple[Calibration, list[Ceilin
         assert len(sizes) > 5
 
 
-def test_progress_hears_each_measured_ceiling_once_in_order(
+def test_progress_gets_each_measured_ceiling_once_in_order(
     measured: tuple[Calibration, list[Ceiling]],
 ) -> None:
-    calibration, heard = measured
+    calibration, seen = measured
     found = [c for c in calibration.ceilings if c.provenance == Provenance.MEASURED]
     # What speaks against one is known when all are.
-    assert heard == [c._replace(doubt="") for c in found]
-    times = [ceiling.time_ns for ceiling in heard]
+    assert seen == [c._replace(doubt="") for c in found]
+    times = [ceiling.time_ns for ceiling in seen]
     assert times == sorted(times)
 
 
-def test_all_allowed_cpus_are_used(machine: Machine, measured: tuple[Calibration, list[Ceiling]]) -> None:
+def test_all_allowed_cpus_are_used(machine: Hardware, measured: tuple[Calibration, list[Ceiling]]) -> None:
     assert measured[0].cpus == len(machine.cpus) == len(os.sched_getaffinity(0))
     assert (measured[0].host, measured[0].cpu_model) == (machine.host, machine.cpu_model)
 
 
-def listen() -> tuple[Listener, list[Ceiling], list[str], list[SweepPoint]]:
+def assembled(machine: Hardware) -> Bench:
+    return Bench(machine, AssembledKernels(machine.flags))
+
+
+def collect() -> tuple[Callbacks, list[Ceiling], list[str], list[SweepPoint]]:
     ceilings: list[Ceiling] = []
     notes: list[str] = []
     points: list[SweepPoint] = []
-    return Listener(ceilings.append, notes.append, points.extend), ceilings, notes, points
+    return Callbacks(ceilings.append, notes.append, points.extend), ceilings, notes, points
 
 
-def test_cpu_without_wide_vectors_runs_no_wide_kernel(machine: Machine) -> None:
+def test_cpu_without_wide_vectors_runs_no_wide_kernel(machine: Hardware) -> None:
     old = machine._replace(
         flags=frozenset({"sse2"}), cpus=machine.cpus[:1], available_bytes=64 << 20, caches=()
     )
-    plan = Plan(run_s=1e-4, repeats=1, caches=4.0, sweep_repeats=1, patient=False)
-    listener, ceilings, notes, _ = listen()
+    plan = RunPlan(run_s=1e-4, repeats=1, caches=4.0, sweep_repeats=1, patient=False)
+    callbacks, ceilings, notes, _ = collect()
     for part in ("peaks", "half", "memory"):
-        measure(part, old, plan, listener, now_ns=lambda: 7)
+        measure(part, assembled(old), plan, callbacks, now_ns=lambda: 7)
     assert [c.name for c in ceilings] == [
         "peak.f32.scalar",
         "peak.f32.128",
@@ -172,74 +179,83 @@ def test_cpu_without_wide_vectors_runs_no_wide_kernel(machine: Machine) -> None:
 
 
 def test_what_cannot_be_measured_becomes_a_note_and_costs_nothing_else(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Hardware, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
         raise CalibrationError("no tiles for you")
 
     monkeypatch.setattr(tiles, "ask_permission", refuse)
-    listener, ceilings, notes, _ = listen()
+    callbacks, ceilings, notes, _ = collect()
     able = machine._replace(flags=machine.flags | tiles.NEEDED_FLAGS)
-    measure("half", able, QUICK, listener)
+    measure("half", assembled(able), QUICK, callbacks)
     assert set(notes) == {"no tiles for you"}
     assert len(ceilings) == sum(
-        bool(kernels.usable_forms(machine.flags, precision)) for precision in ("f16", "bf16")
+        bool(peaks.usable_forms(machine.flags, precision)) for precision in ("f16", "bf16")
     )
 
 
-def test_cpu_without_sse2_is_refused(machine: Machine) -> None:
+def test_cpu_without_sse2_is_refused(machine: Hardware) -> None:
     with pytest.raises(CalibrationError, match="no sse2 flag"):
-        measure("peaks", machine._replace(flags=frozenset()), QUICK, listen()[0])
+        AssembledKernels(frozenset({"mmx"}))
 
 
 PEAK = Ceiling("peak.f32.256", "compute", "", "f32", 256, 2e11, "FLOP/s", 0.03, "FMA", 17)
 
 
-def parts(found: dict[str, Part]) -> Callable[..., Part]:
-    return lambda part, effort, progress, prefer: found.get(part, Part())
+def parts(*found: PartResult) -> Callable[..., list[PartResult]]:
+    return lambda hardware, effort, progress, prefer, compiled: [*found]
 
 
-def test_part_that_fails_does_not_cost_the_others(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"peaks": Part((PEAK,)), "half": Part(error="killed by SIGILL"), "memory": Part(notes=("no L3",))}
-    monkeypatch.setattr(package, "_run", parts(found))
+def test_part_that_fails_does_not_cost_the_others(machine: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {
+        "peaks": PartResult((PEAK,)),
+        "half": PartResult(error="killed by SIGILL"),
+        "memory": PartResult(notes=("no L3",)),
+    }
+    monkeypatch.setattr(package, "measure_parts", parts(*found.values()))
     calibration = calibrate()
     assert calibration.ceilings[0] == PEAK
     assert calibration.notes[:2] == ("killed by SIGILL", "no L3")
 
 
 def test_nothing_measured_is_an_error_with_the_reason(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Hardware, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(package, "_run", parts({"peaks": Part(error="may not be made executable")}))
+    monkeypatch.setattr(package, "measure_parts", parts(PartResult(error="may not be made executable")))
     with pytest.raises(CalibrationError, match="may not be made executable"):
         calibrate()
 
 
-def test_limit_of_a_cgroup_is_said(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package, "_run", parts({"peaks": Part((PEAK,))}))
+def test_limit_of_a_cgroup_is_said(machine: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "measure_parts", parts(PartResult((PEAK,))))
     limited = machine._replace(cpu_limit=0.5, cpus=machine.cpus[:1], node_cpus=2)
-    monkeypatch.setattr(package, "this_machine", lambda: limited)
+    monkeypatch.setattr(package, "this_hardware", lambda: limited)
     notes = calibrate().notes
     assert any("grants the time of 0.5 of 2 CPUs" in note for note in notes)
     assert not any("taskset" in note for note in notes)
 
 
-def test_part_of_the_nodes_cpus_is_said(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package, "_run", parts({"peaks": Part((PEAK,))}))
+def test_part_of_the_nodes_cpus_is_said(machine: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "measure_parts", parts(PartResult((PEAK,))))
     part = machine._replace(node_cpus=128)
-    monkeypatch.setattr(package, "this_machine", lambda: part)
+    monkeypatch.setattr(package, "this_hardware", lambda: part)
     assert any(f"measured on {len(machine.cpus)} of 128 CPUs" in note for note in calibrate().notes)
-    monkeypatch.setattr(package, "this_machine", lambda: machine._replace(node_cpus=len(machine.cpus)))
+    monkeypatch.setattr(package, "this_hardware", lambda: machine._replace(node_cpus=len(machine.cpus)))
     assert not any("CPUs, as this process" in note for note in calibrate().notes)
 
 
-def test_threads_are_the_cpus_used_whatever_the_node_has(machine: Machine) -> None:
+def test_threads_are_the_cpus_used_whatever_the_node_has(machine: Hardware) -> None:
     part = machine._replace(
         cpus=machine.cpus[:1], node_cpus=128, flags=frozenset({"sse2"}), available_bytes=64 << 20, caches=()
     )
-    listener, ceilings, _, _ = listen()
+    callbacks, ceilings, _, _ = collect()
     for name in ("peaks", "memory"):
-        measure(name, part, Plan(run_s=1e-4, repeats=1, caches=4.0, sweep_repeats=1, patient=False), listener)
+        measure(
+            name,
+            assembled(part),
+            RunPlan(run_s=1e-4, repeats=1, caches=4.0, sweep_repeats=1, patient=False),
+            callbacks,
+        )
     assert ceilings
     for ceiling in ceilings:
         assert (ceiling.threads, ceiling.name.endswith(".one")) == (1, False)
@@ -248,20 +264,22 @@ def test_threads_are_the_cpus_used_whatever_the_node_has(machine: Machine) -> No
 
 @pytest.mark.parametrize("prefer", [True, False])
 def test_every_part_is_told_if_it_comes_before_others(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, prefer: bool
+    machine: Hardware, monkeypatch: pytest.MonkeyPatch, prefer: bool
 ) -> None:
     told: list[bool] = []
 
-    def run(command: list[str], progress: object, packages: Path, timeout_s: float, preferred: bool) -> Part:
+    def run(
+        command: list[str], progress: object, packages: Path, timeout_s: float, preferred: bool
+    ) -> PartResult:
         told.append(preferred)
-        return Part((PEAK,))
+        return PartResult((PEAK,))
 
     monkeypatch.setattr(package, "run_child", run)
     calibrate(prefer=prefer)
     assert told == [prefer] * 3
 
 
-def test_child_stops_quietly_when_nobody_listens_any_more(machine: Machine) -> None:
+def test_child_stops_quietly_when_nobody_listens_any_more(machine: Hardware) -> None:
     command = [sys.executable, "-m", "roofline_agent.calibrate", "peaks", "--effort", "quick"]
     with subprocess.Popen(command, cwd=PACKAGES, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout
@@ -272,7 +290,7 @@ def test_child_stops_quietly_when_nobody_listens_any_more(machine: Machine) -> N
         assert child.stderr.read() == b""
 
 
-def test_interrupt_ends_the_child_at_once(machine: Machine) -> None:
+def test_interrupt_ends_the_child_at_once(machine: Hardware) -> None:
     command = [sys.executable, "-m", "roofline_agent.calibrate", "peaks"]
     with subprocess.Popen(command, cwd=PACKAGES, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout
@@ -284,7 +302,7 @@ def test_interrupt_ends_the_child_at_once(machine: Machine) -> None:
 
 
 def test_what_is_shown_to_be_too_low_is_measured_once_more(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Hardware, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     low, high = (
         Ceiling(
@@ -299,10 +317,10 @@ def test_what_is_shown_to_be_too_low_is_measured_once_more(
         yield lambda: high
 
     monkeypatch.setitem(PARTS, "memory", memory)
-    listener, ceilings, _, _ = listen()
-    measure("memory", machine, NORMAL, listener, now_ns=lambda: 0)
+    callbacks, ceilings, _, _ = collect()
+    measure("memory", assembled(machine), NORMAL, callbacks, now_ns=lambda: 0)
     assert [(c.name, c.value) for c in ceilings] == [("l2.read", 1e10), ("l3.read", 5e10), ("l2.read", 3e11)]
     values = iter([1e10, 1e9])  # the second chance is no better
-    listener, ceilings, _, _ = listen()
-    measure("memory", machine, NORMAL, listener, now_ns=lambda: 0)
+    callbacks, ceilings, _, _ = collect()
+    measure("memory", assembled(machine), NORMAL, callbacks, now_ns=lambda: 0)
     assert [c.value for c in ceilings] == [1e10, 5e10]

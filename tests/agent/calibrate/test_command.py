@@ -15,11 +15,11 @@ import pytest
 from roofline_agent.calibrate import command, store
 from roofline_agent.calibrate import gpu as gpu_package
 from roofline_agent.calibrate.busy import Busy
-from roofline_agent.calibrate.command import Order, carry_out
-from roofline_agent.calibrate.compare.table import Row
+from roofline_agent.calibrate.command import CalibrateOptions, run
+from roofline_agent.calibrate.compare.table import ComparisonRow
 from roofline_agent.calibrate.compare.tools import Compared
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import Machine, this_machine
+from roofline_agent.calibrate.hardware import Hardware, this_hardware
 from roofline_agent.calibrate.records import Calibration, Ceiling, from_json
 from roofline_agent.records import Rank
 
@@ -29,33 +29,35 @@ MEASURED = Calibration("node1", "a CPU", 2, 9, (PEAK,), ("the node was busy",))
 
 
 @pytest.fixture
-def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
-    def measure(progress: Callable[[Ceiling], None], effort: str, prefer: bool) -> Calibration:
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CalibrateOptions:
+    def measure(
+        progress: Callable[[Ceiling], None], effort: str, prefer: bool, compiled: bool
+    ) -> Calibration:
         progress(PEAK)
         return MEASURED._replace(effort=effort)
 
     monkeypatch.setattr(command, "calibrate", measure)
     monkeypatch.setattr(command, "running_ranks", lambda: ())
     monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick, force: ((), ()))
-    return Order(tmp_path / "ceilings.json", "normal", None, None, False)
+    return CalibrateOptions(tmp_path / "ceilings.json", "normal", None, None, False)
 
 
-def carried_out(order: Order) -> str:
+def printed_by(options: CalibrateOptions) -> str:
     out = io.StringIO()
-    carry_out(order, out, lambda line: None)
+    run(options, out, lambda line: None)
     return out.getvalue()
 
 
-def test_table_notes_and_place_are_printed_and_the_result_kept(order: Order) -> None:
-    lines = carried_out(order).splitlines()
+def test_table_notes_and_place_are_printed_and_the_result_kept(options: CalibrateOptions) -> None:
+    lines = printed_by(options).splitlines()
     assert lines[0].startswith("ceiling")
     assert lines[1].startswith("peak.f32.512")
-    assert lines[-2:] == ["note: the node was busy", f"kept in {order.path}"]
-    assert store.load(order.path) == MEASURED
+    assert lines[-2:] == ["note: the node was busy", f"kept in {options.path}"]
+    assert store.load(options.path) == MEASURED
 
 
 def test_ceilings_of_gpus_are_kept_with_those_of_the_cpus(
-    order: Order, monkeypatch: pytest.MonkeyPatch
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
@@ -67,10 +69,10 @@ def test_ceilings_of_gpus_are_kept_with_those_of_the_cpus(
         return (HBM,), ("gpu 1: no driver",)
 
     monkeypatch.setattr(gpu_package, "measure_gpus", measure)
-    printed = carried_out(order._replace(python="/opt/python", effort="quick"))
+    printed = printed_by(options._replace(python="/opt/python", effort="quick"))
     assert asked == [("/opt/python", True, False)]
     assert "gpu 0 hbm.triad" in printed
-    kept = store.load(order.path)
+    kept = store.load(options.path)
     assert kept is not None
     hurried = "measured in a hurry (--quick)"
     assert kept.ceilings == (PEAK._replace(doubt=hurried), HBM._replace(doubt=hurried))
@@ -78,53 +80,53 @@ def test_ceilings_of_gpus_are_kept_with_those_of_the_cpus(
 
 
 def test_gpus_of_a_node_whose_cpus_cannot_be_measured_are_kept(
-    order: Order, monkeypatch: pytest.MonkeyPatch
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(progress: object, effort: str, prefer: bool) -> Calibration:
-        raise CalibrationError("aarch64 is not supported yet")
+    def refuse(progress: object, effort: str, prefer: bool, compiled: bool) -> Calibration:
+        raise CalibrationError("no C compiler")
 
     monkeypatch.setattr(command, "calibrate", refuse)
-    with pytest.raises(CalibrationError, match="aarch64"):
-        carried_out(order)  # no GPU either
-    assert not order.path.exists()
+    with pytest.raises(CalibrationError, match="no C compiler"):
+        printed_by(options)  # no GPU either
+    assert not options.path.exists()
     monkeypatch.setattr(gpu_package, "measure_gpus", lambda progress, python, quick, force: ((HBM,), ()))
-    assert "note: aarch64 is not supported yet" in carried_out(order)
-    kept = store.load(order.path)
+    assert "note: no C compiler" in printed_by(options)
+    kept = store.load(options.path)
     assert kept is not None
     assert kept.ceilings == (HBM,)
 
 
-def test_json_is_a_calibration_with_nothing_else_around(order: Order) -> None:
-    assert from_json(json.loads(carried_out(order._replace(as_json=True)))) == MEASURED
+def test_json_is_a_calibration_with_nothing_else_around(options: CalibrateOptions) -> None:
+    assert from_json(json.loads(printed_by(options._replace(as_json=True)))) == MEASURED
 
 
-def test_file_is_compared_and_the_table_printed(order: Order, tmp_path: Path) -> None:
+def test_file_is_compared_and_the_table_printed(options: CalibrateOptions, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     store.save(MEASURED._replace(host="node2", ceilings=(PEAK._replace(value=2e11),)), other)
-    printed = carried_out(order._replace(compare=str(other)))
+    printed = printed_by(options._replace(compare=str(other)))
     assert printed.splitlines()[-1].split()[:5] == ["peak.f32.512", "400.0", "200.0", "GFLOP/s", "2.00"]
-    (row,) = json.loads(carried_out(order._replace(compare=str(other), as_json=True)))["comparison"]
+    (row,) = json.loads(printed_by(options._replace(compare=str(other), as_json=True)))["comparison"]
     assert row["ratio"] == 2.0
 
 
 def test_file_that_cannot_be_compared_is_refused_before_anything_is_measured(
-    order: Order, monkeypatch: pytest.MonkeyPatch
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(progress: object, effort: str, prefer: bool) -> Calibration:
+    def never(progress: object, effort: str, prefer: bool, compiled: bool) -> Calibration:
         raise AssertionError("measured")
 
     monkeypatch.setattr(command, "calibrate", never)
     with pytest.raises(CalibrationError, match="nowhere"):
-        carried_out(order._replace(compare="nowhere"))
+        printed_by(options._replace(compare="nowhere"))
 
 
 def test_tools_are_compared_and_what_is_missing_is_said(
-    order: Order, monkeypatch: pytest.MonkeyPatch
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared = Compared([Row("dram.read", 3e10, 2e10, "byte/s", "likwid-bench")], ("no GEMM",))
+    compared = Compared([ComparisonRow("dram.read", 3e10, 2e10, "byte/s", "likwid-bench")], ("no GEMM",))
     monkeypatch.setattr(command.tools, "compare_tools", lambda *arguments: compared)
-    monkeypatch.setattr(command, "this_machine", lambda: Machine("n", "", frozenset(), (0,), (), 0))
-    printed = carried_out(order._replace(compare="tools"))
+    monkeypatch.setattr(command, "this_hardware", lambda: Hardware("n", "", frozenset(), (0,), (), 0))
+    printed = printed_by(options._replace(compare="tools"))
     lines = printed.splitlines()
     assert lines[-5].split()[:5] == ["dram.read", "30.0", "20.0", "GB/s", "1.50"]
     assert lines[-3] == "dram.read: NOT within 10% of likwid-bench"
@@ -132,48 +134,52 @@ def test_tools_are_compared_and_what_is_missing_is_said(
 
 
 def test_no_tools_are_compared_within_a_limit_on_cpu_time(
-    order: Order, monkeypatch: pytest.MonkeyPatch
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limited = Machine("n", "", frozenset(), (0,), (), 0, node_cpus=2, cpu_limit=0.5)
-    monkeypatch.setattr(command, "this_machine", lambda: limited)
-    assert "note: no tools are compared within a cgroup's limit" in carried_out(
-        order._replace(compare="tools")
+    limited = Hardware("n", "", frozenset(), (0,), (), 0, node_cpus=2, cpu_limit=0.5)
+    monkeypatch.setattr(command, "this_hardware", lambda: limited)
+    assert "note: no tools are compared within a cgroup's limit" in printed_by(
+        options._replace(compare="tools")
     )
 
 
-def test_hurried_result_replaces_no_thorough_one(order: Order) -> None:
-    quick = order._replace(effort="quick")
-    assert f"kept in {order.path}" in carried_out(quick)
-    before = store.load(order.path)
+def test_hurried_result_replaces_no_thorough_one(options: CalibrateOptions) -> None:
+    quick = options._replace(effort="quick")
+    assert f"kept in {options.path}" in printed_by(quick)
+    before = store.load(options.path)
     assert before is not None
-    store.save(before._replace(effort="full"), order.path)
-    assert "not kept: --quick is only for a look" in carried_out(quick)
-    kept = store.load(order.path)
+    store.save(before._replace(effort="full"), options.path)
+    assert "not kept: --quick is only for a look" in printed_by(quick)
+    kept = store.load(options.path)
     assert kept is not None
     assert kept.effort == "full"
-    said: list[str] = []
-    carry_out(quick._replace(as_json=True), io.StringIO(), said.append)
-    assert len(said) == 1 and "not kept: --quick" in said[0]
+    reported: list[str] = []
+    run(quick._replace(as_json=True), io.StringIO(), reported.append)
+    assert len(reported) == 1 and "not kept: --quick" in reported[0]
 
 
-def test_ceilings_measured_beside_a_training_say_so(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ceilings_measured_beside_a_training_say_so(
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(command, "running_ranks", lambda: (Rank("42", "ps", 0, 123),))
-    carried_out(order._replace(force=True))
-    kept = store.load(order.path)
+    printed_by(options._replace(force=True))
+    kept = store.load(options.path)
     assert kept is not None
     assert kept.ceilings[0].doubt == "measured beside a training"
 
 
-def test_interrupted_measurement_keeps_the_old_file(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.save(MEASURED._replace(host="before"), order.path)
+def test_interrupted_measurement_keeps_the_old_file(
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.save(MEASURED._replace(host="before"), options.path)
 
-    def interrupt(progress: object, effort: str, prefer: bool) -> Calibration:
+    def interrupt(progress: object, effort: str, prefer: bool, compiled: bool) -> Calibration:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "calibrate", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        carried_out(order)
-    kept = store.load(order.path)
+        printed_by(options)
+    kept = store.load(options.path)
     assert kept is not None
     assert kept.host == "before"
 
@@ -181,7 +187,9 @@ def test_interrupted_measurement_keeps_the_old_file(order: Order, monkeypatch: p
 RANKS = (Rank("42", "ps", 0, 123), Rank("42", "worker", 0, 124))
 
 
-def test_nothing_is_measured_beside_a_training(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_measured_beside_a_training(
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*arguments: object, **more: object) -> Calibration:
         raise AssertionError("measured")
 
@@ -189,28 +197,28 @@ def test_nothing_is_measured_beside_a_training(order: Order, monkeypatch: pytest
     monkeypatch.setattr(command, "calibrate", never)
     monkeypatch.setattr(gpu_package, "measure_gpus", never)
     with pytest.raises(Busy, match=r"job 42 ps 0 \(pid 123\), job 42 worker 0 \(pid 124\)"):
-        carried_out(order)
-    assert not order.path.exists()
+        printed_by(options)
+    assert not options.path.exists()
     with pytest.raises(Busy, match="also not with --force"):
-        carried_out(order._replace(force=True, compare="tools"))
+        printed_by(options._replace(force=True, compare="tools"))
 
 
 @pytest.mark.parametrize(("ranks", "preferred"), [(RANKS, False), ((), True)])
 def test_forced_calibration_leaves_a_training_its_priority_and_says_so(
-    order: Order, monkeypatch: pytest.MonkeyPatch, ranks: tuple[Rank, ...], preferred: bool
+    options: CalibrateOptions, monkeypatch: pytest.MonkeyPatch, ranks: tuple[Rank, ...], preferred: bool
 ) -> None:
     asked = []
 
-    def measure(progress: object, effort: str, prefer: bool) -> Calibration:
+    def measure(progress: object, effort: str, prefer: bool, compiled: bool) -> Calibration:
         asked.append(prefer)
         return MEASURED
 
     monkeypatch.setattr(command, "running_ranks", lambda: ranks)
     monkeypatch.setattr(command, "calibrate", measure)
-    printed = carried_out(order._replace(force=True))
+    printed = printed_by(options._replace(force=True))
     assert asked == [preferred]
     assert ("measured beside a training" in printed) == bool(ranks)
-    kept = store.load(order.path)
+    kept = store.load(options.path)
     assert kept is not None
     assert any("job 42 worker 0 (pid 124)" in note for note in kept.notes) == bool(ranks)
 
@@ -218,7 +226,7 @@ def test_forced_calibration_leaves_a_training_its_priority_and_says_so(
 @pytest.fixture
 def able() -> None:
     try:
-        this_machine()
+        this_hardware()
     except CalibrationError as error:
         pytest.skip(str(error))
 

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.hardware import Cache, Hardware
 from roofline_agent.calibrate.levels import beyond_caches, cache_levels, dips, of_dram, seen_end, sweep_sizes
-from roofline_agent.calibrate.machine import Cache, Machine
 from roofline_agent.calibrate.records import SweepPoint
 from roofline_agent.calibrate.runs import NORMAL, QUICK
 
 KIB, MIB = 1 << 10, 1 << 20
 
 
-def machine(cache_mib: int | None, available_mib: int) -> Machine:
+def machine(cache_mib: int | None, available_mib: int) -> Hardware:
     caches = () if cache_mib is None else (Cache(3, cache_mib * MIB, frozenset({0, 1})),)
-    return Machine("node1", "a CPU", frozenset({"sse2"}), (0, 1), caches, available_mib * MIB)
+    return Hardware("node1", "a CPU", frozenset({"sse2"}), (0, 1), caches, available_mib * MIB)
 
 
 def caches(cpus: int, l1: int, l2: int, l3: int) -> tuple[Cache, ...]:

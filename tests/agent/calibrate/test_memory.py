@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from roofline_agent.calibrate import memory
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.memory import Executable, Memory
+from roofline_agent.calibrate.memory import Buffer, Executable
 
 
 def mode_at(address: int) -> str:
@@ -26,13 +26,13 @@ def test_code_is_not_writable_once_it_is_executable() -> None:
 
 
 def test_buffers_are_private_so_that_the_kernel_may_give_huge_pages() -> None:
-    with closing(Memory(4096)) as buffer:
+    with closing(Buffer(4096)) as buffer:
         buffer.ask_for_huge_pages()
         assert mode_at(buffer.address) == "rw-p"
 
 
 def test_fill_reaches_every_byte() -> None:
-    with closing(Memory(10_000)) as buffer:
+    with closing(Buffer(10_000)) as buffer:
         buffer.fill(0x3F)
         assert buffer.read(10_000) == b"\x3f" * 10_000
 
@@ -42,16 +42,16 @@ def test_forbidden_executable_memory_is_explained(monkeypatch: pytest.MonkeyPatc
     def forbid(address: int, size: int) -> None:
         raise OSError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(memory, "_make_executable", forbid)
+    monkeypatch.setattr(memory, "make_executable", forbid)
     with pytest.raises(CalibrationError, match=r"Permission denied.*SELinux.*MemoryDenyWriteExecute"):
         Executable(b"\xc3")
 
 
 def test_failing_mprotect_raises_its_errno() -> None:
-    with closing(Memory(4096)) as buffer, pytest.raises(OSError, match="Invalid argument"):
-        memory._make_executable(buffer.address + 1, 10)
+    with closing(Buffer(4096)) as buffer, pytest.raises(OSError, match="Invalid argument"):
+        memory.make_executable(buffer.address + 1, 10)
 
 
 def test_buffer_larger_than_the_address_space_is_explained() -> None:
     with pytest.raises(CalibrationError, match="no memory for a buffer"):
-        Memory(1 << 62)
+        Buffer(1 << 62)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import pytest
-from roofline_agent.calibrate.machine import Machine
+from roofline_agent.calibrate.hardware import Hardware
 from roofline_agent.calibrate.runs import (
     NORMAL,
     Job,
@@ -22,7 +22,7 @@ from roofline_agent.calibrate.runs import (
 )
 from roofline_agent.calibrate.team import Took
 
-NODE = Machine("node1", "a CPU", frozenset(), (0, 1), (), 0, node_cpus=2)
+NODE = Hardware("node1", "a CPU", frozenset(), (0, 1), (), 0, node_cpus=2)
 
 
 def test_value_is_the_best_run_and_spread_the_way_down_to_the_worst() -> None:

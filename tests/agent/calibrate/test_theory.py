@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
-from roofline_agent.calibrate.machine import Machine
+from roofline_agent.calibrate.hardware import Hardware
 from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.calibrate.theory import identify, theoretical
 from roofline_agent.records import Provenance
 
-INTEL = Machine(
+INTEL = Hardware(
     host="node1", cpu_model="", flags=frozenset(), cpus=(0, 1), caches=(), available_bytes=0,
     vendor="GenuineIntel", family=6, model=0, cores=24, sockets=2,
 )  # fmt: skip
+ARM = INTEL._replace(vendor="0x41", family=8, model=0xD0C)
 GOLD = INTEL._replace(model=85, cpu_model="Intel(R) Xeon(R) Gold 6126 CPU @ 2.60GHz")
 
 
@@ -24,7 +25,7 @@ def peak(precision: str, width: int, clock_hz: float | None, operation: str = "f
     )  # fmt: skip
 
 
-def value(machine: Machine, ceiling: Ceiling) -> float | None:
+def value(machine: Hardware, ceiling: Ceiling) -> float | None:
     found, _ = theoretical(machine, [ceiling])
     return found[0].value if found else None
 
@@ -48,9 +49,14 @@ def value(machine: Machine, ceiling: Ceiling) -> float | None:
             peak("f64", 512, 3e9),
             24 * 3 * 16,
         ),
+        (ARM, peak("f64", 128, 2.6e9), 24 * 2.6 * 8),  # Neoverse N1: 2 x 2 lanes x 2 FLOP
+        (ARM._replace(model=0xD4F), peak("f32", 128, 3e9), 24 * 3 * 32),  # V2: 4 x 4 lanes x 2 FLOP
+        (ARM._replace(model=0xD40), peak("f64", 256, 2.6e9), 24 * 2.6 * 16),  # V1 by SVE: 2 x 4 lanes x 2
+        (ARM._replace(model=0xD40), peak("f64", 64, 2.6e9), 24 * 2.6 * 8),
+        (ARM._replace(vendor="0x46", model=1), peak("f64", 512, 2.2e9), 24 * 2.2 * 32),  # A64FX
     ],
 )
-def test_peaks_by_the_manuals(machine: Machine, ceiling: Ceiling, gflops: float) -> None:
+def test_peaks_by_the_manuals(machine: Hardware, ceiling: Ceiling, gflops: float) -> None:
     assert value(machine, ceiling) == pytest.approx(gflops * 1e9)
 
 
@@ -96,13 +102,14 @@ def test_cheaper_parts_have_one_unit_of_512_bits(name: str) -> None:
     ("machine", "reason"),
     [
         (INTEL._replace(model=151), "model 151\\) is not known"),
+        (ARM._replace(model=0xD03), "0x41, family 8, model 3331\\) is not known"),
         (INTEL._replace(vendor="CentaurHauls", model=85), "CentaurHauls"),
         # A virtual machine's bare name tells no part, and so not how many units.
         (GOLD._replace(cpu_model="Intel Xeon Processor (Skylake)"), "not known here"),
         (GOLD._replace(cores=0), "how many cores"),
     ],
 )
-def test_what_is_not_known_has_no_theoretical_peak_but_a_reason(machine: Machine, reason: str) -> None:
+def test_what_is_not_known_has_no_theoretical_peak_but_a_reason(machine: Hardware, reason: str) -> None:
     found, notes = theoretical(machine, [peak("f32", 256, 3e9)])
     assert found == ()
     assert len(notes) == 1

@@ -16,7 +16,12 @@ from roofline_agent.records import Provenance
 def read_theirs(path: str) -> tuple[Theirs, ...]:
     """Every ceiling in the file. Raises CalibrationError naming it if there is none to be had."""
     calibration = _calibration(path)
-    found = _of_calibration(calibration) if calibration else _of_tool(path)
+    if calibration:
+        origin = f"calibration of {calibration.host} ({calibration.cpu_model})"
+        measured = [c for c in calibration.ceilings if c.provenance != Provenance.ANALYTIC]
+        found = tuple(Theirs(c.name, c.value, c.unit, origin) for c in measured)
+    else:
+        found = _of_tool(path)
     if not found:
         raise CalibrationError(
             f"{path} holds no ceiling to compare with; give a result of STREAM, likwid-bench or ERT, or what "
@@ -39,14 +44,6 @@ def _calibration(path: str) -> Calibration | None:
         return from_json(content)
     except ValueError as error:
         raise CalibrationError(f"{path} is no calibration: {error}") from error
-
-
-def _of_calibration(calibration: Calibration) -> tuple[Theirs, ...]:
-    return tuple(
-        Theirs(c.name, c.value, c.unit, f"calibration of {calibration.host} ({calibration.cpu_model})")
-        for c in calibration.ceilings
-        if c.provenance != Provenance.ANALYTIC
-    )
 
 
 def _of_tool(path: str) -> tuple[Theirs, ...]:

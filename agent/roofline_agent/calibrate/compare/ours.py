@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
-from roofline_agent.calibrate import kernels
 from roofline_agent.calibrate.bandwidth import Arena, arena
-from roofline_agent.calibrate.machine import this_machine
+from roofline_agent.calibrate.hardware import this_hardware
+from roofline_agent.calibrate.kernel_sets import kernel_set, library_for
 from roofline_agent.calibrate.peak import peak_job
 from roofline_agent.calibrate.probe import Bench
 from roofline_agent.calibrate.runs import NORMAL, measure_rate
@@ -21,26 +21,23 @@ def serve(size: int, requests: Iterable[str]) -> Iterator[float]:
 
     size: bytes of the working set, over all CPUs. Raises CalibrationError.
     """
-    machine = this_machine()
-    bench = Bench(machine)
-    with arena(bench, _PLAN, machine.cpus, size) as place:
-        for request in requests:
-            test = request.strip()
-            yield _peak(bench, test) if test in ("f32", "f64") else _memory(place, test)
+    hardware = this_hardware()
+    with library_for(hardware) as library:
+        bench = Bench(hardware, kernel_set(hardware, library))
+        with arena(bench, _PLAN, hardware.cpus, size) as place:
+            for request in requests:
+                test = request.strip()
+                yield _peak(bench, test) if test in ("f32", "f64") else _memory(place, test)
 
 
 def _peak(bench: Bench, precision: str) -> float:
     """Of the widest vectors, or of narrower ones where these are faster."""
-    return max(
-        _rate_of(bench, kernels.peak_kernel(form))
-        for form in kernels.usable_forms(bench.machine.flags, precision)[-2:]
-    )
-
-
-def _rate_of(bench: Bench, kernel: kernels.PeakKernel) -> float:
-    cpus = bench.machine.cpus
-    with ExitStack() as stack:
-        return measure_rate(cpus, _PLAN, peak_job(bench, stack, kernel, cpus)).best
+    cpus, rates = bench.hardware.cpus, []
+    for form in bench.kernels.forms(precision)[-2:]:
+        with ExitStack() as stack:
+            job = peak_job(bench, stack, bench.kernels.peak_kernel(form), cpus)
+            rates.append(measure_rate(cpus, _PLAN, job).best)
+    return max(rates)
 
 
 def _memory(place: Arena, test: str) -> float:

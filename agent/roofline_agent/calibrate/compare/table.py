@@ -21,11 +21,11 @@ class Theirs(NamedTuple):
     name: str  # "dram.triad", "peak.f64.512", "peak.f64", "l1.ert"
     value: float
     unit: str
-    what: str  # tool and test, for people
+    what: str  # tool and test
     stores: str = ""  # "normal", "non-temporal"; "" where there are none, or it is not said
 
 
-class Row(NamedTuple):
+class ComparisonRow(NamedTuple):
     """ours None: we have nothing that answers to it."""
 
     name: str  # of what both are
@@ -40,18 +40,24 @@ class Row(NamedTuple):
         return self.ours / self.theirs if self.ours is not None and self.theirs else None
 
 
-def rows(ours: Calibration, theirs: Sequence[Theirs]) -> list[Row]:
-    return [_row(ours, one) for one in theirs if one.value > 0]
-
-
-def _row(ours: Calibration, one: Theirs) -> Row:
-    if one.name.startswith("dram.") and one.stores == "normal":
-        operation = one.name.split(".")[1]
-        name = f"dram.{_LIKE.get(operation, operation)} (normal stores)"
-        return Row(name, _normal_stores(ours, operation), one.value, one.unit, one.what)
-    ceiling = _like(ours.ceilings, one)
-    name = one.name if ceiling is None else ceiling.name
-    return Row(name, ceiling.value if ceiling else None, one.value, one.unit, one.what)
+def compare(ours: Calibration, theirs: Sequence[Theirs]) -> list[ComparisonRow]:
+    found = []
+    for one in theirs:
+        if one.value <= 0:
+            continue
+        if one.name.startswith("dram.") and one.stores == "normal":
+            operation = one.name.split(".")[1]
+            operation = _LIKE.get(operation, operation)
+            # The end of the sweep, which has normal stores; on all CPUs.
+            kind = (operation, False, ours.cpus)
+            curve = [p for p in ours.sweep if (p.operation, p.streaming, p.threads) == kind]
+            name, value = f"dram.{operation} (normal stores)", curve[-1].value if curve else None
+        else:
+            ceiling = _like(ours.ceilings, one)
+            name = one.name if ceiling is None else ceiling.name
+            value = None if ceiling is None else ceiling.value
+        found.append(ComparisonRow(name, value, one.value, one.unit, one.what))
+    return found
 
 
 def _like(ours: Sequence[Ceiling], one: Theirs) -> Ceiling | None:
@@ -60,30 +66,18 @@ def _like(ours: Sequence[Ceiling], one: Theirs) -> Ceiling | None:
     for ceiling in fitting:
         if ceiling.name == one.name:
             return ceiling
-    pattern = _pattern(one.name)
+    level, _, operation = one.name.partition(".")
+    if level == "peak":
+        # ERT and others name a precision and no width, or "fma" and "vector" as words of their own.
+        pattern = rf"peak\.{re.escape(operation.split('.')[0])}\.(scalar|\d+)"
+    elif operation == "ert":  # reads and writes one array in place
+        pattern = rf"{re.escape(level)}\.(copy|triad)"
+    else:
+        pattern = rf"{re.escape(level)}\.{re.escape(_LIKE.get(operation, operation))}"
     return max((c for c in fitting if re.fullmatch(pattern, c.name)), key=lambda c: c.value, default=None)
 
 
-def _pattern(name: str) -> str:
-    """Of our names that answer to one which is not among them."""
-    level, _, operation = name.partition(".")
-    if name.startswith("peak."):
-        # ERT and others name a precision and no width, or "fma" and "vector" as words of their own.
-        precision = name.split(".")[1]
-        return rf"peak\.{re.escape(precision)}\.(scalar|\d+)"
-    if operation == "ert":  # reads and writes one array in place
-        return rf"{re.escape(level)}\.(copy|triad)"
-    return rf"{re.escape(level)}\.{re.escape(_LIKE.get(operation, operation))}"
-
-
-def _normal_stores(ours: Calibration, operation: str) -> float | None:
-    """From the end of the sweep, which has normal stores; on all CPUs."""
-    wanted = _LIKE.get(operation, operation)
-    curve = [p for p in ours.sweep if (p.operation, p.streaming, p.threads) == (wanted, False, ours.cpus)]
-    return curve[-1].value if curve else None
-
-
-def verdicts(compared: Sequence[Row]) -> Iterator[str]:
+def verdicts(compared: Sequence[ComparisonRow]) -> Iterator[str]:
     """In words, of tools run in turn with us: bandwidth like theirs within a tenth, FLOP/s no lower."""
     for row in compared:
         if row.ratio is None:
@@ -95,7 +89,7 @@ def verdicts(compared: Sequence[Row]) -> Iterator[str]:
             yield f"{row.name}: {'no lower' if row.ratio >= _AS_GOOD else 'LOWER'} than {row.what}"
 
 
-def lines(compared: Sequence[Row]) -> Iterator[str]:
+def lines(compared: Sequence[ComparisonRow]) -> Iterator[str]:
     """As text: ceiling, ours, theirs, ours / theirs."""
     width = max([len("ceiling"), *(len(row.name) for row in compared)])
     yield f"{'ceiling':<{width}}  {'ours':>10}  {'theirs':>10}  {'unit':<7}  {'ratio':>6}  theirs is"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from roofline_agent.calibrate.compare import contenders
 from roofline_agent.calibrate.compare.contenders import Contender, server
-from roofline_agent.calibrate.compare.table import Row
+from roofline_agent.calibrate.compare.table import ComparisonRow
 from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.hardware import Hardware
 from roofline_agent.calibrate.levels import beyond_caches
-from roofline_agent.calibrate.machine import Machine
 from roofline_agent.calibrate.runs import NORMAL, QUICK
 
 _NAMES = {
@@ -29,19 +29,19 @@ _ENOUGH_S = 45.0  # no round begins later, as on a busy machine or one with slow
 
 
 class Compared(NamedTuple):
-    rows: list[Row]
+    rows: list[ComparisonRow]
     notes: tuple[str, ...]  # which tools could not be had
 
 
 def compare_tools(
-    machine: Machine, python: str | None, quick: bool, progress: Callable[[str], None]
+    hardware: Hardware, python: str | None, quick: bool, progress: Callable[[str], None]
 ) -> Compared:
     """The best of several rounds of each test by each tool that is here.
 
-    progress: hears of each round in words. Raises CalibrationError if our own kernels cannot run.
+    progress: gets a line on each round. Raises CalibrationError if our own kernels cannot run.
     """
     plan = QUICK if quick else NORMAL
-    size = beyond_caches(machine, plan, machine.cpus).size
+    size = beyond_caches(hardware, plan, hardware.cpus).size
     notes: list[str] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="roofline-")))
@@ -49,7 +49,7 @@ def compare_tools(
         rivals: list[Contender] = []
         makers: tuple[Callable[[], Contender], ...] = (
             lambda: stack.enter_context(server(*contenders.compiled_stream(folder, size))),
-            lambda: contenders.likwid(size, len(machine.cpus), machine.flags),
+            lambda: contenders.likwid(size, len(hardware.cpus), hardware.flags),
             lambda: stack.enter_context(server(*contenders.numpy_gemm(python))),
         )
         for make in makers:
@@ -57,12 +57,26 @@ def compare_tools(
                 rivals.append(make())
             except CalibrationError as error:
                 notes.append(str(error))
-        rounds = _QUICK_ROUNDS if quick else _ROUNDS
-        best = _rounds([us, *rivals], rounds, notes, progress)
-    return Compared(_rows(us, rivals, best), tuple(dict.fromkeys(notes)))
+        best = run_rounds([us, *rivals], _QUICK_ROUNDS if quick else _ROUNDS, notes, progress)
+    return Compared(rows(us, rivals, best), tuple(dict.fromkeys(notes)))
 
 
-def _rounds(
+def rows(
+    us: Contender, rivals: Sequence[Contender], best: Mapping[tuple[str, str], float]
+) -> list[ComparisonRow]:
+    """A row for each test that a rival has a rate of; best: by title and test."""
+    found = []
+    for test, name in _NAMES.items():
+        unit = "FLOP/s" if test in ("f32", "f64") else "byte/s"
+        for rival in rivals:
+            theirs = best.get((rival.title, test))
+            if theirs is not None:
+                ours = best.get((us.title, test))
+                found.append(ComparisonRow(name, ours, theirs, unit, rival.tests[test]))
+    return found
+
+
+def run_rounds(
     all_of_them: Sequence[Contender], rounds: int, notes: list[str], progress: Callable[[str], None]
 ) -> dict[tuple[str, str], float]:
     """(title, test) -> the best rate. Who goes first changes from round to round."""
@@ -75,7 +89,10 @@ def _rounds(
         progress(f"round {number + 1} of {rounds}: {', '.join(one.title for one in all_of_them)}")
         for test in _NAMES:
             turn = [one for one in all_of_them if test in one.tests and (one.title, test) not in failed]
-            for one in turn[number % len(turn) :] + turn[: number % len(turn)] if len(turn) > 1 else ():
+            if len(turn) < 2:
+                continue
+            first = number % len(turn)
+            for one in (*turn[first:], *turn[:first]):
                 key = (one.title, test)
                 try:
                     best[key] = max(best.get(key, 0.0), one.measure(test))
@@ -83,16 +100,3 @@ def _rounds(
                     notes.append(str(error))
                     failed.add(key)
     return best
-
-
-def _rows(us: Contender, rivals: Sequence[Contender], best: dict[tuple[str, str], float]) -> list[Row]:
-    return [
-        Row(name, best.get((us.title, test)), best[rival.title, test], _unit(test), rival.tests[test])
-        for test, name in _NAMES.items()
-        for rival in rivals
-        if (rival.title, test) in best
-    ]
-
-
-def _unit(test: str) -> str:
-    return "FLOP/s" if test in ("f32", "f64") else "byte/s"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_agent.calibrate.compare.table import Row, Theirs, lines, rows
+from roofline_agent.calibrate.compare.table import ComparisonRow, Theirs, compare, lines
 from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 
 
@@ -56,34 +56,34 @@ def theirs(name: str, stores: str = "") -> Theirs:
     ],
 )
 def test_what_answers_to_theirs(name: str, answer: str, value: float) -> None:
-    (row,) = rows(OURS, [theirs(name)])
+    (row,) = compare(OURS, [theirs(name)])
     assert (row.name, row.ours) == (answer, value)
     assert row.ratio == pytest.approx(value / 20e9)
 
 
 @pytest.mark.parametrize("name", ["dram.dot", "hbm.triad", "peak.f16", "l3.read"])
 def test_what_we_have_nothing_for_has_no_ratio(name: str) -> None:
-    (row,) = rows(OURS, [theirs(name)])
+    (row,) = compare(OURS, [theirs(name)])
     assert (row.name, row.ours, row.ratio) == (name, None, None)
 
 
 def test_normal_stores_are_compared_with_normal_stores_of_all_cpus() -> None:
-    (row,) = rows(OURS, [theirs("dram.triad", "normal")])
+    (row,) = compare(OURS, [theirs("dram.triad", "normal")])
     assert (row.name, row.ours) == ("dram.triad (normal stores)", 25e9)
-    (none,) = rows(OURS._replace(sweep=()), [theirs("dram.triad", "normal")])
+    (none,) = compare(OURS._replace(sweep=()), [theirs("dram.triad", "normal")])
     assert none.ours is None
 
 
 def test_zero_is_nothing_to_compare_with() -> None:
-    assert rows(OURS, [theirs("dram.triad")._replace(value=0.0)]) == []
+    assert compare(OURS, [theirs("dram.triad")._replace(value=0.0)]) == []
 
 
 def test_table_says_both_values_their_ratio_and_whose_it_is() -> None:
     text = list(
         lines(
             [
-                Row("dram.triad", 40e9, 38.5e9, "byte/s", "STREAM"),
-                Row("dram.dot", None, 30e9, "byte/s", "BabelStream"),
+                ComparisonRow("dram.triad", 40e9, 38.5e9, "byte/s", "STREAM"),
+                ComparisonRow("dram.dot", None, 30e9, "byte/s", "BabelStream"),
             ]
         )
     )

@@ -13,20 +13,20 @@ from roofline_agent.calibrate.compare import contenders, tools
 from roofline_agent.calibrate.compare.contenders import Contender, likwid_tests
 from roofline_agent.calibrate.compare.ours import serve
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import Machine, this_machine
+from roofline_agent.calibrate.hardware import Hardware, this_hardware
 
 MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def machine() -> Machine:
+def machine() -> Hardware:
     try:
-        return this_machine()
+        return this_hardware()
     except CalibrationError as error:
         pytest.skip(str(error))
 
 
-def test_our_own_kernels_answer_every_test(machine: Machine) -> None:
+def test_our_own_kernels_answer_every_test(machine: Hardware) -> None:
     rates = list(serve(32 * MIB, ["non-temporal\n", "normal\n", "read\n", "f32\n", "f64\n"]))
     assert len(rates) == 5
     assert min(rates) > 0
@@ -49,7 +49,7 @@ def test_products_of_numpy_answer_for_both_precisions() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("likwid-bench"), reason="no likwid-bench")
-def test_likwid_answers(machine: Machine) -> None:
+def test_likwid_answers(machine: Hardware) -> None:
     rival = contenders.likwid(64 * MIB, len(machine.cpus), machine.flags)
     assert rival.measure("non-temporal") > 1e6
     assert rival.measure("f32") > 1e6
@@ -101,10 +101,10 @@ def test_best_of_all_rounds_counts_and_a_tool_that_fails_is_asked_no_more() -> N
     good = Contender("good", {"f32": "a good tool"}, lambda test: 3.0)
     bad = Contender("bad", {"f32": "a bad tool"}, fail)
     notes: list[str] = []
-    best = tools._rounds([us, good, bad], 3, notes, lambda text: None)
+    best = tools.run_rounds([us, good, bad], 3, notes, lambda text: None)
     assert best == {("us", "f32"): 7.0, ("good", "f32"): 3.0}
     assert (notes, asked) == (["broken tool"], ["f32"])
-    (row,) = tools._rows(us, [good, bad], best)
+    (row,) = tools.rows(us, [good, bad], best)
     assert (row.name, row.ours, row.theirs, row.what) == ("peak.f32 (FMA)", 7.0, 3.0, "a good tool")
 
 
@@ -112,4 +112,4 @@ def test_tests_that_nobody_else_runs_are_not_run() -> None:
     def never(test: str) -> float:
         raise AssertionError(test)
 
-    assert tools._rounds([Contender("us", {"f32": ""}, never)], 2, [], lambda text: None) == {}
+    assert tools.run_rounds([Contender("us", {"f32": ""}, never)], 2, [], lambda text: None) == {}

@@ -1,4 +1,4 @@
-"""What a calibration must know of this node beforehand, read from given /proc and /sys roots.
+"""What a calibration must know of this node's CPUs and memory, read from given /proc and /sys roots.
 
 Caches and cores are counted for the CPUs in use alone: only these can keep a buffer from DRAM.
 """
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.interference import cpu_limit, memory_room
+from roofline_agent.machine import cpu_name
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -29,21 +30,24 @@ class Cache(NamedTuple):
     cpus: frozenset[int]  # that share it, also those not in use
 
 
-class Machine(NamedTuple):
+class Hardware(NamedTuple):
+    """The CPUs that this process may use, their caches, and the memory."""
+
     host: str
     cpu_model: str
-    flags: frozenset[str]  # of /proc/cpuinfo, those that all its processors have
+    flags: frozenset[str]  # of /proc/cpuinfo ("Features" on Arm), those that all its processors have
     cpus: tuple[int, ...]  # that this process may use, in order
     caches: tuple[Cache, ...]  # of these CPUs; empty if the system doesn't say
     available_bytes: int  # memory to be had without swapping, and within the limits of its cgroups
-    vendor: str = ""  # vendor_id of /proc/cpuinfo: "GenuineIntel", "AuthenticAMD"
-    family: int = 0
-    model: int = 0
+    vendor: str = ""  # vendor_id of /proc/cpuinfo: "GenuineIntel"; on Arm the implementer: "0x41"
+    family: int = 0  # on Arm the version of the architecture
+    model: int = 0  # on Arm the part number
     cores: int = 0  # physical ones among the CPUs; 0: the system doesn't say
     sockets: int = 0
     core_of: tuple[int, ...] = ()  # for each of `cpus` the number of its core; empty: the system doesn't say
     node_cpus: int = 0  # online ones, whether this process may use them or not; 0: the system doesn't say
     cpu_limit: float | None = None  # how many CPUs' time its cgroup grants; None: all that it may use
+    architecture: str = "x86_64"  # as uname has it
 
     @property
     def last_level_cache_bytes(self) -> int | None:
@@ -66,15 +70,17 @@ class Machine(NamedTuple):
         return "hypervisor" in self.flags
 
 
-def this_machine(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> Machine:
-    """Raises CalibrationError where the kernels can't run or /proc is unreadable."""
-    require_x86_64_linux(sys.platform, platform.machine(), ctypes.sizeof(ctypes.c_void_p))
+def this_hardware(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> Hardware:
+    """Raises CalibrationError where no kernels can run or /proc is unreadable."""
+    require_64_bit_linux(sys.platform, platform.machine(), ctypes.sizeof(ctypes.c_void_p))
     limit = cpu_limit(proc, sys_root)
-    usable = tuple(sorted(os.sched_getaffinity(0)))
-    if limit is None or limit >= len(usable):
-        return read_machine(proc, sys_root, usable, os.uname().nodename)
-    cpus = enough(usable, limit, partial(_core, sys_root))
-    return read_machine(proc, sys_root, cpus, os.uname().nodename)._replace(cpu_limit=limit)
+    cpus = tuple(sorted(os.sched_getaffinity(0)))
+    if limit is not None and limit >= len(cpus):
+        limit = None
+    if limit is not None:
+        cpus = enough(cpus, limit, partial(_core, sys_root))
+    found = read_hardware(proc, sys_root, cpus, os.uname().nodename)
+    return found._replace(cpu_limit=limit, architecture=platform.machine())
 
 
 def enough(
@@ -89,44 +95,48 @@ def enough(
     return tuple(sorted([*of_cores, *others][: max(1, math.ceil(limit))]))
 
 
-def require_x86_64_linux(system: str, architecture: str, pointer_bytes: int) -> None:
-    if system == "linux" and architecture in ("x86_64", "amd64") and pointer_bytes == 8:
+def require_64_bit_linux(system: str, architecture: str, pointer_bytes: int) -> None:
+    if system == "linux" and pointer_bytes == 8:
         return
     raise CalibrationError(
-        f"no ceilings measured: the measuring code is x86-64 for 64-bit Python on Linux, and this is "
-        f"{8 * pointer_bytes}-bit Python on {system} {architecture} (aarch64 is not supported yet); "
+        f"no ceilings measured: the measuring code is for 64-bit Python on Linux, and this is "
+        f"{8 * pointer_bytes}-bit Python on {system} {architecture}; "
         "import a result of STREAM, likwid-bench or ERT instead (roofline-agent import)"
     )
 
 
-def read_machine(proc: Path, sys_root: Path, cpus: tuple[int, ...], host: str) -> Machine:
+def read_hardware(proc: Path, sys_root: Path, cpus: tuple[int, ...], host: str) -> Hardware:
     cpuinfo = _read(proc / "cpuinfo")
     cores = [_core(sys_root, cpu) for cpu in cpus]
     known = None not in cores
     room = memory_room(proc, sys_root)
     available = available_bytes(_read(proc / "meminfo"))
-    return Machine(
+    try:
+        node_cpus = len(parse_cpus(_line(sys_root / "devices/system/cpu/online")))
+    except (OSError, ValueError):
+        node_cpus = 0
+    return Hardware(
         host=host,
-        cpu_model=first(cpuinfo, "model name"),
+        cpu_model=cpu_name(cpuinfo),
         flags=cpu_flags(cpuinfo),
         cpus=cpus,
         caches=caches(sys_root, cpus),
         available_bytes=available if room is None else min(available, room),
-        vendor=first(cpuinfo, "vendor_id"),
-        family=_number(first(cpuinfo, "cpu family")),
-        model=_number(first(cpuinfo, "model")),
+        vendor=first(cpuinfo, "vendor_id") or first(cpuinfo, "CPU implementer"),
+        family=_number(first(cpuinfo, "cpu family") or first(cpuinfo, "CPU architecture")),
+        model=_number(first(cpuinfo, "model") or first(cpuinfo, "CPU part")),
         cores=len(set(cores)) if known else 0,
         sockets=len({core[0] for core in cores if core}) if known else 0,
         core_of=tuple(cores.index(core) for core in cores) if known else (),
-        node_cpus=_online(sys_root),
+        node_cpus=node_cpus,
     )
 
 
 def cpu_flags(cpuinfo: str) -> frozenset[str]:
     """The flags that all processors of a /proc/cpuinfo have; a thread may be pinned to any of them."""
-    each = {value for key, value in _fields(cpuinfo) if key == "flags"}
+    each = {value for key, value in _fields(cpuinfo) if key in ("flags", "Features")}
     if not each:
-        raise CalibrationError("/proc/cpuinfo lists no CPU flags, so no instruction is known to be safe")
+        return frozenset()
     return frozenset.intersection(*(frozenset(flags.split()) for flags in each))
 
 
@@ -150,26 +160,19 @@ def caches(sys_root: Path, cpus: Iterable[int]) -> tuple[Cache, ...]:
     """
     found: set[Cache] = set()
     for cpu in cpus:
-        of_cpu = _caches(sys_root / f"devices/system/cpu/cpu{cpu}/cache")
+        of_cpu = []
+        try:
+            for index in (sys_root / f"devices/system/cpu/cpu{cpu}/cache").glob("index[0-9]*"):
+                if _line(index / "type") == "Instruction":
+                    continue
+                level, size = int(_line(index / "level")), parse_size(_line(index / "size"))
+                of_cpu.append(Cache(level, size, parse_cpus(_line(index / "shared_cpu_list"))))
+        except (OSError, ValueError):
+            return ()
         if not of_cpu:
             return ()
         found.update(of_cpu)
     return tuple(sorted(found, key=lambda cache: (cache.level, min(cache.cpus))))
-
-
-def _caches(directory: Path) -> list[Cache]:
-    try:
-        return [
-            Cache(
-                int(_line(index / "level")),
-                parse_size(_line(index / "size")),
-                parse_cpus(_line(index / "shared_cpu_list")),
-            )
-            for index in directory.glob("index[0-9]*")
-            if _line(index / "type") != "Instruction"
-        ]
-    except (OSError, ValueError):
-        return []
 
 
 def _core(sys_root: Path, cpu: int) -> tuple[str, str] | None:
@@ -197,13 +200,6 @@ def parse_cpus(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _online(sys_root: Path) -> int:
-    try:
-        return len(parse_cpus(_line(sys_root / "devices/system/cpu/online")))
-    except (OSError, ValueError):
-        return 0
-
-
 def _fields(text: str) -> Iterable[tuple[str, str]]:
     for line in text.splitlines():
         key, colon, value = line.partition(":")
@@ -212,7 +208,10 @@ def _fields(text: str) -> Iterable[tuple[str, str]]:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+    try:
+        return int(text, 0)
+    except ValueError:
+        return 0
 
 
 def _read(path: Path) -> str:

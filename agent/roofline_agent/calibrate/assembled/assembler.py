@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from roofline_agent.calibrate.kernels import Form
+
 RAX, RCX, RDX, RSI, RDI, R8, R9, R10, R11 = 0, 1, 2, 6, 7, 8, 9, 10, 11
 
 RET = b"\xc3"  # C3
@@ -30,65 +32,41 @@ _PREFIXES = (b"", b"\x66", b"\xf3", b"\xf2")
 _PP_NONE, _PP_66, _PP_F3, _PP_F2 = range(4)
 _PACKED_PP = {"f32": _PP_NONE, "f64": _PP_66, "f16": _PP_NONE, "bf16": _PP_NONE}
 _SCALAR_PP = {"f32": _PP_F3, "f64": _PP_F2, "f16": _PP_F3}
-_ELEMENT_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
 _LENGTHS = {128: 0, 256: 1, 512: 2}  # L'L of EVEX; a scalar's is ignored
 # rm = 100b announces a SIB byte, which no kernel needs.
 _RM_SIB = 4
 
 
-class Form(NamedTuple):
-    """Which instructions, of which width, on which numbers."""
-
-    instructions: str  # "sse2", "avx", "fma", "avx512f", "avx512_fp16" or "avx512_bf16"
-    width: int  # bits: 128, 256, 512, or the element's own 16, 32 or 64 for a scalar
-    precision: str  # "f32", "f64", "f16" or "bf16"
-
-    @property
-    def element_bytes(self) -> int:
-        return _ELEMENT_BYTES[self.precision]
-
-    @property
-    def bytes(self) -> int:
-        return self.width // 8
-
-    @property
-    def lanes(self) -> int:
-        return self.bytes // self.element_bytes
-
-    @property
-    def is_scalar(self) -> bool:
-        return self.lanes == 1
-
-    @property
-    def is_evex(self) -> bool:
-        return self.instructions.startswith("avx512")
+def is_evex(form: Form) -> bool:
+    """Whether its instructions are encoded with EVEX, and have 32 registers."""
+    return form.instructions.startswith("avx512")
 
 
-class Memory(NamedTuple):
+class Address(NamedTuple):
     """The memory at a general register plus a displacement in bytes."""
 
     base: int
     displacement: int = 0
 
 
-def load(form: Form, register: int, memory: Memory) -> bytes:
+def load(form: Form, register: int, memory: Address) -> bytes:
     """MOVUPS/MOVUPD/MOVSS/MOVSD register, memory: 0F 10 /r. Needs no alignment."""
     return _instruction(form, 0x10, register, 0, memory)
 
 
-def store(form: Form, memory: Memory, register: int) -> bytes:
+def store(form: Form, memory: Address, register: int) -> bytes:
     """MOVUPS/MOVUPD/MOVSS/MOVSD memory, register: 0F 11 /r. Needs no alignment."""
     return _instruction(form, 0x11, register, 0, memory)
 
 
-def store_streaming(form: Form, memory: Memory, register: int) -> bytes:
+def store_streaming(form: Form, memory: Address, register: int) -> bytes:
     """MOVNTPS/MOVNTPD memory, register: 0F 2B /r, past the caches. Needs memory aligned to the vector."""
     if form.is_scalar:
         raise ValueError("there is no non-temporal store of a scalar before SSE4a")
     return _instruction(form, 0x2B, register, 0, memory)
 
 
-def add(form: Form, target: int, first: int, second: int | Memory) -> bytes:
+def add(form: Form, target: int, first: int, second: int | Address) -> bytes:
     """ADDPS/PD/SS/SD: 0F 58 /r, ADDPH/SH: EVEX.MAP5.W0 58 /r; target = first + second.
 
     SSE2 wants target = first, and memory aligned to the vector.
@@ -108,7 +86,7 @@ def fused_multiply_add(form: Form, target: int, first: int, second: int) -> byte
     """
     opcode = 0xB9 if form.is_scalar else 0xB8
     opmap = _MAP_6 if form.precision == "f16" else _MAP_0F38
-    encode = _evex if form.is_evex else _vex
+    encode = _evex if is_evex(form) else _vex
     return encode(form, opmap, _PP_66, int(form.precision == "f64"), opcode, target, first, second)
 
 
@@ -122,7 +100,7 @@ def copy(target: int, source: int) -> bytes:
     return _legacy(_PP_NONE, 0x28, target, source)
 
 
-def prefetch(memory: Memory) -> bytes:
+def prefetch(memory: Address) -> bytes:
     """PREFETCHT0 m8: 0F 18 /1. Never faults, wherever the memory."""
     return _legacy(_PP_NONE, 0x18, 1, memory)
 
@@ -142,12 +120,12 @@ def subtract(target: int, source: int) -> bytes:
     return _general(0x2B, target, source)
 
 
-def move(target: int, source: int | Memory) -> bytes:
+def move(target: int, source: int | Address) -> bytes:
     """MOV r64, r/m64: REX.W + 8B /r."""
     return _general(0x8B, target, source)
 
 
-def move_to_memory(memory: Memory, source: int) -> bytes:
+def move_to_memory(memory: Address, source: int) -> bytes:
     """MOV m64, r64: REX.W + 89 /r."""
     return _general(0x89, source, memory)
 
@@ -157,7 +135,7 @@ def move_immediate(register: int, value: int) -> bytes:
     return bytes((_rex_w(0, register), 0xC7, 0xC0 | register & 7)) + struct.pack("<i", value)
 
 
-def store_time_stamp(memory: Memory) -> bytes:
+def store_time_stamp(memory: Address) -> bytes:
     """The time stamp counter, read once all before is done. Overwrites rax and rdx.
 
     LFENCE; RDTSC; SHL rdx, 32: REX.W + C1 /4 ib; OR rax, rdx: REX.W + 0B /r; MOV.
@@ -178,7 +156,7 @@ def repeat(counter: int, body: bytes) -> bytes:
     return test + b"\x0f\x84" + struct.pack("<i", len(loop)) + loop
 
 
-def _three_operands(form: Form, opcode: int, target: int, first: int, second: int | Memory) -> bytes:
+def _three_operands(form: Form, opcode: int, target: int, first: int, second: int | Address) -> bytes:
     if form.instructions != "sse2":
         return _instruction(form, opcode, target, first, second)
     if target != first:
@@ -186,12 +164,12 @@ def _three_operands(form: Form, opcode: int, target: int, first: int, second: in
     return _instruction(form, opcode, target, 0, second)
 
 
-def _instruction(form: Form, opcode: int, reg: int, vvvv: int, rm: int | Memory) -> bytes:
+def _instruction(form: Form, opcode: int, reg: int, vvvv: int, rm: int | Address) -> bytes:
     """An instruction of the map 0F whose mandatory prefix says the type of its numbers."""
     pp = _SCALAR_PP[form.precision] if form.is_scalar else _PACKED_PP[form.precision]
     if form.instructions == "sse2":
         return _legacy(pp, opcode, reg, rm)
-    if form.is_evex:
+    if is_evex(form):
         # A packed move needs no instruction of its own for f16: it moves bits.
         half = form.precision == "f16" and (form.is_scalar or opcode in (_ADD, _MULTIPLY))
         w = int(form.precision == "f64")
@@ -199,19 +177,19 @@ def _instruction(form: Form, opcode: int, reg: int, vvvv: int, rm: int | Memory)
     return _vex(form, _MAP_0F, pp, 0, opcode, reg, vvvv, rm)
 
 
-def _general(opcode: int, reg: int, rm: int | Memory) -> bytes:
+def _general(opcode: int, reg: int, rm: int | Address) -> bytes:
     """REX.W + opcode /r, on general registers."""
     return bytes((_rex_w(reg, _number(rm)), opcode)) + _modrm(reg, rm)
 
 
-def _legacy(pp: int, opcode: int, reg: int, rm: int | Memory) -> bytes:
+def _legacy(pp: int, opcode: int, reg: int, rm: int | Address) -> bytes:
     """[66|F3|F2] [REX] 0F opcode /r."""
     rex = 0x40 | reg >> 3 << 2 | _number(rm) >> 3
     return _PREFIXES[pp] + (bytes((rex,)) if rex != 0x40 else b"") + bytes((0x0F, opcode)) + _modrm(reg, rm)
 
 
 def _vex(
-    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Memory
+    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Address
 ) -> bytes:
     """C4, then ~R ~X ~B mmmmm, then W ~vvvv L pp. The shorter form C5 can't say the map 0F38."""
     first = _absent(reg, 3) << 7 | 1 << 6 | _absent(_number(rm), 3) << 5 | opmap
@@ -220,7 +198,7 @@ def _vex(
 
 
 def _evex(
-    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Memory
+    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Address
 ) -> bytes:
     """62, then ~R ~X ~B ~R' 0 mmm, then W ~vvvv 1 pp, then z L'L b ~V' aaa; no mask, no broadcast.
 
@@ -233,7 +211,7 @@ def _evex(
     return bytes((0x62, first | opmap, second, third, opcode)) + _modrm(reg, rm)
 
 
-def _modrm(reg: int, rm: int | Memory) -> bytes:
+def _modrm(reg: int, rm: int | Address) -> bytes:
     """ModRM for a register, or for [base + disp32]; EVEX would scale the shorter disp8."""
     if isinstance(rm, int):
         return bytes((0xC0 | (reg & 7) << 3 | rm & 7,))
@@ -247,8 +225,8 @@ def _absent(register: int, bit: int) -> int:
     return ~register >> bit & 1
 
 
-def _number(rm: int | Memory) -> int:
-    return rm.base if isinstance(rm, Memory) else rm
+def _number(rm: int | Address) -> int:
+    return rm.base if isinstance(rm, Address) else rm
 
 
 def _rex_w(reg: int, rm: int) -> int:

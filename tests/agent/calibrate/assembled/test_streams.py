@@ -6,12 +6,19 @@ import struct
 from contextlib import closing
 
 import pytest
-from roofline_agent.calibrate import kernels, streams
-from roofline_agent.calibrate.assembler import Form
+from roofline_agent.calibrate.assembled import peaks, streams
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import this_machine
-from roofline_agent.calibrate.memory import Executable, Memory
-from roofline_agent.calibrate.streams import StreamKernel
+from roofline_agent.calibrate.hardware import this_hardware
+from roofline_agent.calibrate.kernels import (
+    CONSTANTS_BYTES,
+    OPERATIONS,
+    Form,
+    StreamKernel,
+)
+from roofline_agent.calibrate.kernels import (
+    constants as packed_constants,
+)
+from roofline_agent.calibrate.memory import Buffer, Executable
 
 FORMS = [
     Form(instructions, width, "f64")
@@ -26,7 +33,7 @@ def name(form: Form) -> str:
 
 def require(form: Form) -> None:
     try:
-        missing = kernels.needed_flags(form) - this_machine().flags
+        missing = peaks.needed_flags(form) - this_hardware().flags
     except CalibrationError as error:
         pytest.skip(str(error))
     if missing:
@@ -37,8 +44,8 @@ def run(kernel: StreamKernel, passes: int, blocks: int, *arrays: list[float]) ->
     """The first array and the constants as the kernel left them; behind each array stand more numbers."""
     with (
         closing(Executable(kernel.code)) as call,
-        closing(Memory(4096)) as constants,
-        closing(Memory(8 * 8192)) as memory,
+        closing(Buffer(4096)) as constants,
+        closing(Buffer(8 * 8192)) as memory,
     ):
         memory.fill(0x3F)
         starts = [memory.address + k * 8 * 2048 for k in range(3)]
@@ -46,10 +53,10 @@ def run(kernel: StreamKernel, passes: int, blocks: int, *arrays: list[float]) ->
         for k, numbers in enumerate(arrays):
             struct.pack_into(f"<{len(numbers)}d", content, k * 8 * 2048, *numbers)
         memory.write(bytes(content))
-        constants.write(streams.constants(kernel, 3.0, blocks))
+        constants.write(packed_constants(kernel, 3.0, blocks))
         call(passes, blocks, *starts, constants.address)
         first = list(struct.unpack_from("<2048d", memory.read(memory.size)))
-        return first, constants.read(streams.CONSTANTS_BYTES)
+        return first, constants.read(CONSTANTS_BYTES)
 
 
 def elements(kernel: StreamKernel, blocks: int) -> int:
@@ -94,7 +101,7 @@ def test_read_sums_every_element_once_a_pass(form: Form, passes: int, blocks: in
 
 @pytest.mark.parametrize("form", FORMS, ids=name)
 def test_traffic_is_counted_as_stream_does(form: Form) -> None:
-    counted = {what: streams.stream_kernel(form, what) for what in streams.OPERATIONS}
+    counted = {what: streams.stream_kernel(form, what) for what in OPERATIONS}
     assert {what: kernel.bytes_per_element for what, kernel in counted.items()} == {
         "read": 8,
         "copy": 16,
@@ -103,7 +110,7 @@ def test_traffic_is_counted_as_stream_does(form: Form) -> None:
     assert {what: kernel.arrays for what, kernel in counted.items()} == {"read": 1, "copy": 2, "triad": 3}
 
 
-@pytest.mark.parametrize("operation", streams.OPERATIONS)
+@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("form", FORMS, ids=name)
 def test_inner_loop_starts_on_a_cache_line(form: Form, operation: str) -> None:
     code = streams.stream_kernel(form, operation).code

@@ -9,16 +9,16 @@ import subprocess
 import sys
 
 import pytest
-from roofline_agent.calibrate import tiles
+from roofline_agent.calibrate.assembled import tiles
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import this_machine
+from roofline_agent.calibrate.hardware import this_hardware
 
 # In a process of its own: the permission is for good, and signal handlers then need larger stacks.
 MULTIPLY = """
 import json, struct, sys
 from contextlib import closing
-from roofline_agent.calibrate import tiles
-from roofline_agent.calibrate.memory import Executable, Memory
+from roofline_agent.calibrate.assembled import tiles
+from roofline_agent.calibrate.memory import Buffer, Executable
 tiles.ask_permission()
 kernel = tiles.tile_kernel()
 def half(x): return struct.pack("<f", x)[2:]
@@ -27,7 +27,7 @@ left, right = json.loads(sys.argv[1])
 content = tiles.configuration() + b"".join(half(x) for row in left for x in row)
 content += b"".join(half(right[2 * p + r][j]) for p in range(16) for j in range(16) for r in (0, 1))
 content += struct.pack(f"<{kernel.chains * 256}f", *[1.0] * (kernel.chains * 256))
-with closing(Executable(kernel.code)) as run, closing(Memory(len(content))) as memory:
+with closing(Executable(kernel.code)) as run, closing(Buffer(len(content))) as memory:
     memory.write(content)
     run(3, memory.address, memory.address + tiles.CONFIG_BYTES + 2 * tiles.TILE_BYTES)
     sys.stdout.buffer.write(memory.read(len(content))[64 + 2048:])
@@ -66,7 +66,7 @@ def test_disassembler_reads_the_products(tmp_path: pytest.TempPathFactory) -> No
 
 def test_tiles_are_multiplied() -> None:
     try:
-        missing = tiles.NEEDED_FLAGS - this_machine().flags
+        missing = tiles.NEEDED_FLAGS - this_hardware().flags
     except CalibrationError as error:
         pytest.skip(str(error))
     if missing:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from typing import NamedTuple
 
-from roofline_agent.calibrate import assembler, kernels
-from roofline_agent.calibrate.assembler import RCX, RDI, RDX, RSI
+from roofline_agent.calibrate.assembled import assembler, peaks
+from roofline_agent.calibrate.assembled.assembler import RCX, RDI, RDX, RSI
 from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.kernels import Form, PeakKernel, X, Y, bfloat
 
 NEEDED_FLAGS = frozenset({"amx_tile", "amx_bf16"})
 TILE_BYTES = 1024
@@ -25,18 +25,6 @@ CONFIG_BYTES = 64
 
 # arch_prctl of Documentation/arch/x86/xstate.rst: a process asks before its first tile is touched.
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
-
-
-class TileKernel(NamedTuple):
-    """f(iterations, operands, sums): each sum (16 x 16 f32) += left x right, several times an iteration.
-
-    `operands` holds the configuration, then both tiles of bf16; `sums` a tile for each chain.
-    """
-
-    code: bytes
-    chains: int
-    updates_per_iteration: int
-    flops_per_iteration: int
 
 
 def ask_permission() -> None:
@@ -52,16 +40,34 @@ def configuration() -> bytes:
     return struct.pack("<BB14x8H16x8B8x", 1, 0, *[64] * 8, *[16] * 8)
 
 
-def tile_kernel() -> TileKernel:
+def tile_kernel() -> PeakKernel:
+    """f(iterations, operands, sums): each sum (16 x 16 f32) += left x right, several times an iteration.
+
+    `operands` holds the configuration, then both tiles of bf16; `sums` a tile for each chain.
+    """
     head = _instruction(0, 0x49, 0, RSI)  # LDTILECFG
     head += assembler.move_immediate(RCX, 64)
     head += _tile(_LOAD, _LEFT, RSI, CONFIG_BYTES) + _tile(_LOAD, _RIGHT, RSI, CONFIG_BYTES + TILE_BYTES)
-    head += kernels.join(_tile(_LOAD, chain, RDX, chain * TILE_BYTES) for chain in range(CHAINS))
-    body = kernels.join(_product(i % CHAINS) for i in range(_UNROLL))
-    code = kernels.aligned(head) + assembler.repeat(RDI, body)
-    code += kernels.join(_tile(_STORE, chain, RDX, chain * TILE_BYTES) for chain in range(CHAINS))
+    head += peaks.join(_tile(_LOAD, chain, RDX, chain * TILE_BYTES) for chain in range(CHAINS))
+    body = peaks.join(_product(i % CHAINS) for i in range(_UNROLL))
+    code = peaks.aligned(head) + assembler.repeat(RDI, body)
+    code += peaks.join(_tile(_STORE, chain, RDX, chain * TILE_BYTES) for chain in range(CHAINS))
     code += _RELEASE + assembler.RET
-    return TileKernel(code, CHAINS, _UNROLL // CHAINS, _UNROLL * FLOPS_PER_PRODUCT)
+    return PeakKernel(
+        form=Form("amx", 0, "bf16"),
+        name="amx",
+        operation="amx",
+        code=code,
+        chains=CHAINS,
+        updates_per_iteration=_UNROLL // CHAINS,
+        flops_per_iteration=_UNROLL * FLOPS_PER_PRODUCT,
+        operands=configuration() + bfloat(X) * 512 + bfloat(Y) * 512,
+        sums_bytes=CHAINS * TILE_BYTES,
+        text=(
+            f"AMX products of bf16 tiles added to f32, {CHAINS} independent sums, {FLOPS_PER_PRODUCT} FLOP a "
+            "product"
+        ),
+    )
 
 
 # All are VEX.128.0F38.W0; pp says which of several share an opcode.

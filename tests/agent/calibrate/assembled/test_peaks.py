@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import closing
 
 import pytest
-from roofline_agent.calibrate import kernels
-from roofline_agent.calibrate.assembler import Form
+from roofline_agent.calibrate.assembled import peaks
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import this_machine
-from roofline_agent.calibrate.memory import Executable, Memory
+from roofline_agent.calibrate.hardware import this_hardware
+from roofline_agent.calibrate.kernels import Form
+from roofline_agent.calibrate.memory import Buffer, Executable
 
 PEAK_FORMS = [
     *(
@@ -37,10 +37,10 @@ def name(form: Form) -> str:
 
 def require(form: Form) -> None:
     try:
-        flags = this_machine().flags
+        flags = this_hardware().flags
     except CalibrationError as error:
         pytest.skip(str(error))
-    missing = kernels.needed_flags(form) - flags
+    missing = peaks.needed_flags(form) - flags
     if missing:
         pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}")
 
@@ -61,12 +61,12 @@ def test_peak_kernel_adds_the_product_to_every_lane_of_every_chain(
     form: Form, iterations: int, fused: bool
 ) -> None:
     require(form)
-    kernel = kernels.peak_kernel(form, fused)
+    kernel = peaks.peak_kernel(form, fused)
     x = [1.0 + lane % 4 for lane in range(form.lanes)]
     y = [0.5 * (lane % 3 + 1) for lane in range(form.lanes)]
     before = [float(k % 64) for k in range(kernel.chains * form.lanes)]
     content = pack(form, x) + pack(form, y) + pack(form, before) + pack(form, [-1.0])
-    with closing(Executable(kernel.code)) as run, closing(Memory(len(content))) as memory:
+    with closing(Executable(kernel.code)) as run, closing(Buffer(len(content))) as memory:
         memory.write(content)
         run(iterations, memory.address, memory.address + 2 * form.bytes)
         after = unpack(form, memory.read(len(content))[2 * form.bytes :])
@@ -78,7 +78,7 @@ def test_peak_kernel_adds_the_product_to_every_lane_of_every_chain(
 
 @pytest.mark.parametrize("form", PEAK_FORMS, ids=name)
 def test_peak_kernel_states_two_flops_for_each_update_of_each_lane(form: Form) -> None:
-    kernel = kernels.peak_kernel(form)
+    kernel = peaks.peak_kernel(form)
     assert kernel.flops_per_iteration == 2 * form.lanes * kernel.chains * kernel.updates_per_iteration
     assert kernel.chains >= 12
 
@@ -86,12 +86,12 @@ def test_peak_kernel_states_two_flops_for_each_update_of_each_lane(form: Form) -
 @pytest.mark.parametrize("form", DOT_FORMS, ids=name)
 def test_dot_product_adds_both_products_of_a_pair_to_its_f32(form: Form) -> None:
     require(form)
-    kernel = kernels.peak_kernel(form)
+    kernel = peaks.peak_kernel(form)
     lanes = form.bytes // 4
     x, y = [1.0, 2.0] * lanes, [3.0, 0.5] * lanes
     content = b"".join(struct.pack("<f", number)[2:] for number in x + y)
     content += struct.pack(f"<{kernel.chains * lanes}f", *range(kernel.chains * lanes))
-    with closing(Executable(kernel.code)) as run, closing(Memory(len(content))) as memory:
+    with closing(Executable(kernel.code)) as run, closing(Buffer(len(content))) as memory:
         memory.write(content)
         run(5, memory.address, memory.address + 2 * form.bytes)
         after = struct.unpack(f"<{kernel.chains * lanes}f", memory.read(len(content))[2 * form.bytes :])
@@ -111,19 +111,19 @@ def test_dot_product_adds_both_products_of_a_pair_to_its_f32(form: Form) -> None
     ],
 )
 def test_operation_is_what_runs(form: Form, fused: bool, operation: str) -> None:
-    assert kernels.peak_kernel(form, fused).operation == operation
+    assert peaks.peak_kernel(form, fused).operation == operation
 
 
 @pytest.mark.parametrize("form", PEAK_FORMS, ids=name)
 def test_peak_loop_body_starts_on_a_cache_line(form: Form) -> None:
-    code = kernels.peak_kernel(form).code
+    code = peaks.peak_kernel(form).code
     head = code.index(bytes.fromhex("48 85 ff 0f 84"))  # test rdi,rdi; jz
     assert (head + 9) % 64 == 0
 
 
 @pytest.mark.parametrize("form", PEAK_FORMS + DOT_FORMS, ids=name)
 def test_only_code_with_avx_cleans_the_upper_halves_before_it_returns(form: Form) -> None:
-    cleans = kernels.peak_kernel(form).code.endswith(bytes.fromhex("c5 f8 77 c3"))
+    cleans = peaks.peak_kernel(form).code.endswith(bytes.fromhex("c5 f8 77 c3"))
     assert cleans == (form.instructions != "sse2")
 
 
@@ -146,7 +146,7 @@ SSE2 = frozenset({"sse2"})
 def test_only_instructions_whose_flags_are_all_there_are_used(
     flags: frozenset[str], expected: list[tuple[str, int]]
 ) -> None:
-    assert [(form.instructions, form.width) for form in kernels.usable_forms(flags, "f32")] == expected
+    assert [(form.instructions, form.width) for form in peaks.usable_forms(flags, "f32")] == expected
 
 
 HALF_FLAGS = frozenset({"avx512f", "avx512vl", "avx", "fma"})
@@ -162,4 +162,4 @@ HALF_FLAGS = frozenset({"avx512f", "avx512vl", "avx", "fma"})
     ],
 )
 def test_half_precision_needs_its_own_flags(flags: frozenset[str], precision: str, widths: list[int]) -> None:
-    assert [form.width for form in kernels.usable_forms(flags, precision)] == widths
+    assert [form.width for form in peaks.usable_forms(flags, precision)] == widths

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from roofline_agent.calibrate import machine
+from roofline_agent.calibrate import hardware
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.machine import Cache, Machine
+from roofline_agent.calibrate.hardware import Cache, Hardware
 
 CPUINFO = """\
 processor\t: 0
@@ -47,8 +47,8 @@ def two_sockets(root: Path) -> Path:
     return root
 
 
-def machine_with(root: Path, cpus: tuple[int, ...]) -> Machine:
-    return Machine("node1", "a CPU", frozenset(), cpus, machine.caches(root, cpus), 0)
+def machine_with(root: Path, cpus: tuple[int, ...]) -> Hardware:
+    return Hardware("node1", "a CPU", frozenset(), cpus, hardware.caches(root, cpus), 0)
 
 
 def test_cache_shared_by_several_cpus_counts_once(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_cpu_without_l3_counts_its_l2(tmp_path: Path) -> None:
 
 def test_caches_are_told_inner_first_with_those_who_share_them(tmp_path: Path) -> None:
     kib = 1024
-    assert machine.caches(two_sockets(tmp_path), (0, 1)) == (
+    assert hardware.caches(two_sockets(tmp_path), (0, 1)) == (
         Cache(1, 32 * kib, frozenset({0})),
         Cache(1, 32 * kib, frozenset({1})),
         Cache(2, 1024 * kib, frozenset({0})),
@@ -93,29 +93,29 @@ def test_machine_without_caches_in_sysfs_is_unknown(tmp_path: Path) -> None:
     ("text", "cpus"), [("0", {0}), ("0-2", {0, 1, 2}), ("0-1,8,10-11", {0, 1, 8, 10, 11})]
 )
 def test_lists_of_cpus(text: str, cpus: set[int]) -> None:
-    assert machine.parse_cpus(text) == cpus
+    assert hardware.parse_cpus(text) == cpus
 
 
 @pytest.mark.parametrize(("text", "size"), [("32K", 32768), ("2M", 2 << 20), ("1G", 1 << 30), ("512", 512)])
 def test_sizes(text: str, size: int) -> None:
-    assert machine.parse_size(text) == size
+    assert hardware.parse_size(text) == size
 
 
 def test_only_flags_that_every_processor_has_count() -> None:
     other = CPUINFO.replace(" avx512f\n", "\n", 1)
-    assert machine.cpu_flags(CPUINFO) >= {"avx512f", "fma", "sse2"}
-    assert machine.cpu_flags(other) == machine.cpu_flags(CPUINFO) - {"avx512f"}
+    assert hardware.cpu_flags(CPUINFO) >= {"avx512f", "fma", "sse2"}
+    assert hardware.cpu_flags(other) == hardware.cpu_flags(CPUINFO) - {"avx512f"}
 
 
-def test_cpuinfo_without_flags_measures_nothing() -> None:
-    with pytest.raises(CalibrationError, match="no CPU flags"):
-        machine.cpu_flags("processor\t: 0\nFeatures\t: fp asimd\n")
+def test_flags_of_arm_are_its_features() -> None:
+    assert hardware.cpu_flags("processor\t: 0\nFeatures\t: fp asimd\n") == {"fp", "asimd"}
+    assert hardware.cpu_flags("processor\t: 0\n") == frozenset()
 
 
 def test_available_memory_is_memavailable() -> None:
-    assert machine.available_bytes(MEMINFO) == 23000000 * 1024
+    assert hardware.available_bytes(MEMINFO) == 23000000 * 1024
     with pytest.raises(CalibrationError, match="MemAvailable"):
-        machine.available_bytes("MemTotal: 1 kB\n")
+        hardware.available_bytes("MemTotal: 1 kB\n")
 
 
 def test_machine_is_read_from_the_given_roots(tmp_path: Path) -> None:
@@ -129,12 +129,12 @@ def test_machine_is_read_from_the_given_roots(tmp_path: Path) -> None:
         (topology / "physical_package_id").write_text(f"{cpu // 2}\n")
         (topology / "core_id").write_text("0\n")
     (sys_root / "devices/system/cpu/online").write_text("0-5,8-9\n")
-    assert machine.read_machine(proc, sys_root, (0, 1, 2, 3), "node1") == Machine(
+    assert hardware.read_hardware(proc, sys_root, (0, 1, 2, 3), "node1") == Hardware(
         host="node1",
         cpu_model="Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz",
         flags=frozenset({"fpu", "sse", "sse2", "avx", "fma", "avx2", "avx512f"}),
         cpus=(0, 1, 2, 3),
-        caches=machine.caches(sys_root, (0, 1, 2, 3)),
+        caches=hardware.caches(sys_root, (0, 1, 2, 3)),
         available_bytes=23000000 * 1024,
         vendor="GenuineIntel",
         family=6,
@@ -151,7 +151,7 @@ def test_cores_that_sysfs_does_not_tell_are_unknown(tmp_path: Path) -> None:
     proc.mkdir()
     (proc / "cpuinfo").write_text(CPUINFO)
     (proc / "meminfo").write_text(MEMINFO)
-    found = machine.read_machine(proc, sys_root, (0, 1), "node1")
+    found = hardware.read_hardware(proc, sys_root, (0, 1), "node1")
     assert (found.cores, found.sockets, found.core_of, found.node_cpus) == (0, 0, (), 0)
     assert not found.is_part
 
@@ -167,22 +167,54 @@ def test_machine_has_no_more_memory_than_its_cgroup_grants(tmp_path: Path) -> No
     job.mkdir(parents=True)
     (job / "memory.max").write_text("1000000\n")
     (job / "memory.current").write_text("400000\n")
-    assert machine.read_machine(proc, sys_root, (0, 1), "node1").available_bytes == 600_000
+    assert hardware.read_hardware(proc, sys_root, (0, 1), "node1").available_bytes == 600_000
 
 
 def test_missing_proc_is_named(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=str(tmp_path / "cpuinfo")):
-        machine.read_machine(tmp_path, tmp_path, (0,), "node1")
+        hardware.read_hardware(tmp_path, tmp_path, (0,), "node1")
+
+
+ARM_CPUINFO = """\
+processor\t: 0
+BogoMIPS\t: 243.75
+Features\t: fp asimd fphp asimdhp atomics
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x3
+CPU part\t: 0xd0c
+CPU revision\t: 1
+
+processor\t: 1
+Features\t: fp asimd fphp asimdhp
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU part\t: 0xd0c
+"""
+
+
+def test_arm_is_told_by_its_numbers(tmp_path: Path) -> None:
+    proc, sys_root = tmp_path / "proc", two_sockets(tmp_path / "sys")
+    proc.mkdir()
+    (proc / "cpuinfo").write_text(ARM_CPUINFO)
+    (proc / "meminfo").write_text(MEMINFO)
+    found = hardware.read_hardware(proc, sys_root, (0, 1), "node1")
+    assert found.cpu_model == "Arm Neoverse N1"
+    assert (found.vendor, found.family, found.model) == ("0x41", 8, 0xD0C)
+    assert found.flags == {"fp", "asimd", "fphp", "asimdhp"}
+    assert found.last_level_cache_bytes == 28160 * 1024
+    assert not found.is_virtual
 
 
 @pytest.mark.parametrize(
     ("system", "architecture", "pointer_bytes"),
-    [("linux", "aarch64", 8), ("linux", "ppc64le", 8), ("linux", "x86_64", 4), ("darwin", "x86_64", 8)],
+    [("linux", "armv7l", 4), ("linux", "x86_64", 4), ("darwin", "arm64", 8)],
 )
-def test_other_machines_are_refused_by_name(system: str, architecture: str, pointer_bytes: int) -> None:
-    with pytest.raises(CalibrationError, match=rf"{architecture}.*aarch64 is not supported yet"):
-        machine.require_x86_64_linux(system, architecture, pointer_bytes)
+def test_other_systems_are_refused_by_name(system: str, architecture: str, pointer_bytes: int) -> None:
+    with pytest.raises(CalibrationError, match=rf"{8 * pointer_bytes}-bit Python on {system} {architecture}"):
+        hardware.require_64_bit_linux(system, architecture, pointer_bytes)
 
 
-def test_x86_64_linux_is_accepted() -> None:
-    machine.require_x86_64_linux("linux", "x86_64", 8)
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64", "ppc64le"])
+def test_64_bit_linux_is_accepted(architecture: str) -> None:
+    hardware.require_64_bit_linux("linux", architecture, 8)
