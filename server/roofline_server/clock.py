@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .records import Bools, Floats, Ints, Knot
+from .records import Bools, ClockSample, Floats, Ints
 
 # PHI of RFC 5905, its frequency tolerance of a clock: how far the rate at one time may be from the mean over
 # another, as quartz warms up and is tuned.
@@ -40,11 +40,11 @@ class Drift(NamedTuple):
 
 
 class NodeClock:
-    """Maps one node's time to the server's. Without knots the mapping is by arrival and its error unknown."""
+    """Maps one node's time to the server's. Without samples it does so by arrival, its error unknown."""
 
-    def __init__(self, knots: Sequence[Knot] | Ints, arrival_offset_ns: int | None = None) -> None:
-        """knots: exchanges of one node, in any order. arrival_offset_ns: used where there are none."""
-        rows = np.array(knots, np.int64).reshape(-1, 3)
+    def __init__(self, samples: Sequence[ClockSample] | Ints, arrival_offset_ns: int | None = None) -> None:
+        """samples: exchanges of one node, in any order. arrival_offset_ns: used where there are none."""
+        rows = np.array(samples, np.int64).reshape(-1, 3)
         self.is_measured = len(rows) > 0
         if not self.is_measured:
             rows = np.array([(0, arrival_offset_ns or 0, 0)], np.int64)
@@ -77,10 +77,8 @@ class NodeClock:
 
     def to_node(self, server_ns: Ints) -> Ints:
         """Node times of server times: the inverse of `to_server`, but for roundings."""
-        at, moved = (
-            (server_ns - self._base - self._begin).astype(np.float64),
-            self._line.at + self._line.middle,
-        )
+        at = (server_ns - self._base - self._begin).astype(np.float64)
+        moved = self._line.at + self._line.middle
         before = np.minimum(at - moved[0], 0) / (1 + self._pieces[0].rate)
         after = np.maximum(at - moved[-1], 0) / (1 + self._pieces[-1].rate)
         found: Ints = np.rint(np.interp(at, moved, self._line.at) + before + after).astype(np.int64)
@@ -102,7 +100,7 @@ class NodeClock:
 
 
 class _Bounds(NamedTuple):
-    """What exchanges say, in order of time, and what is known of the rate at which the offset changes."""
+    """The bounds that exchanges give, in order of time, and what is known of the rate of the offset."""
 
     at: Floats  # ns
     lower: Floats  # ns
@@ -116,13 +114,12 @@ class _Bounds(NamedTuple):
         return cls((rows[:, 0] - begin_ns).astype(np.float64), offset - half, offset + half)
 
     def part(self, begin: int, end: int) -> _Bounds:
-        """Some of the exchanges, with the rate that they themselves tell."""
+        """Some of the exchanges, with the rate that they alone imply."""
         part = _Bounds(self.at[begin:end], self.lower[begin:end], self.upper[begin:end])
         low, high = _mean_rate(part)
         low, high = max(low, -RATE_LIMIT), min(high, RATE_LIMIT)
-        if (
-            low > high
-        ):  # no clock is as fast as this: it was set, and the exchanges will contradict each other
+        if low > high:
+            # No clock is as fast as this: it was set, and the exchanges will contradict each other.
             low, high = -RATE_LIMIT, RATE_LIMIT
         return part._replace(rate=(low + high) / 2, spread=(high - low) / 2 + WANDER)
 

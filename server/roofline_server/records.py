@@ -6,7 +6,7 @@ CLOCK_MONOTONIC; server times are ns of UNIX time on the server's clock. Absent 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from roofline.answers.machines import Ceiling, SourceStatus
 from roofline.answers.values import Provenance, Scope
 
 ABSENT = -(2**63)
+MAX_TIME_NS = 2**62  # all times lie between this and its negative, so that differences fit into int64
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -121,7 +122,7 @@ class Frame(NamedTuple):
     dataset: str
     base: Table
     metrics: tuple[Metric, ...] = ()
-    values: Ints | None = None
+    values: Ints | None = None  # of samples
 
     @property
     def table(self) -> Table:
@@ -135,7 +136,27 @@ def columns(metrics: Sequence[Metric], values: Ints) -> Table:
     return {metric.name: row.view(np.float64) if metric.is_double else row for metric, row in pairs}
 
 
-class Knot(NamedTuple):
+class DecodedBatch(NamedTuple):
+    """What one batch of an agent holds, checked. Times are node times."""
+
+    sequence: int
+    begin_ns: int
+    end_ns: int
+    frames: list[Frame]
+    incarnations: list[Incarnation]  # the same object while the node's ranks are the same
+    exited: list[Incarnation]
+    ranks: Collection[int]  # ids of all ranks in it, also of those that only another rank reported on
+
+
+class Lifetime(NamedTuple):
+    """When an incarnation was first and last seen, node times, and whether its exit was reported."""
+
+    first_ns: int
+    last_ns: int
+    exited: bool
+
+
+class ClockSample(NamedTuple):
     """server time = node_ns + offset_ns around node_ns; wrong by at most rtt_ns / 2."""
 
     node_ns: int
@@ -144,7 +165,7 @@ class Knot(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What a node's agent last said of it."""
+    """What an agent reports of its node."""
 
     host: str
     cpu_model: str
@@ -173,14 +194,12 @@ def concatenate(tables: list[Table]) -> Table:
     tables = [table for table in tables if rows(table)]
     if len(tables) < 2:
         return tables[0] if tables else {}
-    names = dict.fromkeys(name for table in tables for name in table)
-    return {name: np.concatenate([_column(table, name, tables) for table in tables]) for name in names}
-
-
-def _column(table: Table, name: str, tables: list[Table]) -> NDArray[np.generic]:
-    if name in table:
-        return table[name]
-    return absent(next(t[name].dtype for t in tables if name in t), rows(table))
+    found: Table = {}
+    for name in dict.fromkeys(name for table in tables for name in table):
+        kind = next(table[name].dtype for table in tables if name in table)
+        columns = [table[name] if name in table else absent(kind, rows(table)) for table in tables]
+        found[name] = np.concatenate(columns)
+    return found
 
 
 def absent(kind: np.dtype[Any], count: int) -> NDArray[Any]:

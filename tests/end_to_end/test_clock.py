@@ -107,7 +107,7 @@ class ClockSite(Site):
         """What a server that has ended knew of the node's drift."""
         store = Store(self.folder / "data", decode_entry)
         try:
-            (node,) = store.numbers.machines()
+            (node,) = store.name_ids.machines()
             drift = store.clocks()[node].drift
             assert drift
             return drift

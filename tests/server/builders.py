@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import sqlite3
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from roofline.answers.machines import Ceiling, SourceStatus
 from roofline.answers.values import Provenance, Scope
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.correlate.steps import JobTables, correlate
 from roofline_server.ingest.service import decode_entry
-from roofline_server.records import ABSENT, Frame, Knot, Machine, MarkKind, Metric, NodeKey, Table, rows
+from roofline_server.records import (
+    ABSENT,
+    ClockSample,
+    Frame,
+    Machine,
+    MarkKind,
+    Metric,
+    NodeKey,
+    Table,
+    rows,
+)
 from roofline_server.store.intake.inbox import Entry
-from roofline_server.store.segments.reader import by_dataset, on_server_clock
+from roofline_server.store.segments.frames import by_dataset
+from roofline_server.store.segments.reader import on_server_clock
 from roofline_server.store.store import Store
 
 S = 1_000_000_000
@@ -192,7 +205,19 @@ def crash(store: Store) -> None:
     """Let go of the files as a killed process would: nothing is finished."""
     store._inbox.close()
     store._catalog.close()
-    store._reader.close()
+
+
+def connections(monkeypatch: pytest.MonkeyPatch) -> dict[str, sqlite3.Connection]:
+    """File name -> the newest connection to it, of all that SQLite opens from now on."""
+    opened: dict[str, sqlite3.Connection] = {}
+    connect = sqlite3.connect
+
+    def recorded(path: Any, *given: Any, **named: Any) -> sqlite3.Connection:
+        opened[Path(path).name] = connection = connect(path, *given, **named)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", recorded)
+    return opened
 
 
 class Node:
@@ -206,7 +231,7 @@ class Node:
         """Make the node known, with exchanges every ten seconds of its first five minutes."""
         number = self.number(store)
         for node_ns in range(0, 300 * S, 10 * S):
-            store.add_knot(number, Knot(node_ns, self.offset_ns, rtt_ns))
+            store.add_clock_sample(number, ClockSample(node_ns, self.offset_ns, rtt_ns))
         return number
 
     def number(self, store: Store) -> int:
@@ -218,28 +243,28 @@ class Node:
 
     def put(self, store: Store, *sent: pb.Batch) -> None:
         entries = [self.entry(store, one) for one in sent]
-        store.commit([(entry, decode_entry(entry, store.numbers)) for entry in entries])
+        store.commit([(entry, decode_entry(entry, store.name_ids)) for entry in entries])
 
 
 def steps_of_all(store: Store, job: str, sent: Iterable[tuple[Node, pb.Batch]]) -> dict[str, Table]:
     """What correlate() gives over all raw data at once."""
     frames: list[Frame] = []
     for node, one in sent:
-        frames += decode_entry(node.entry(store, one), store.numbers).frames
+        frames += decode_entry(node.entry(store, one), store.name_ids).frames
     raw = {
         name: on_server_clock(found, store.clocks())
         for name, found in by_dataset(f for f in frames if f.job == job).items()
     }
     sets = {n.removeprefix("samples_"): t for n, t in raw.items() if n.startswith("samples_")}
     tables = JobTables(
-        store.numbers.ranks_of(job),
+        store.name_ids.ranks_of(job),
         raw.get("marks", {}),
         sets,
         raw.get("calls", {}),
         raw.get("events", {}),
         spans=raw.get("spans", {}),
     )
-    return correlate(tables, store.numbers.metrics_by_set())
+    return correlate(tables, store.name_ids.metrics_by_set())
 
 
 STEP_NS = 700 * MS

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_server.clock import RATE_LIMIT, ROUNDING_NS, WANDER, NodeClock
-from roofline_server.clock_samples import MOST_KNOTS, STRETCH_NS, best, exchange, thin
-from roofline_server.records import Ints, Knot
+from roofline_server.clock_samples import MOST_SAMPLES, STRETCH_NS, best, exchange, thin
+from roofline_server.records import ClockSample, Ints
 
 from .builders import MS, UNIX, S
 
@@ -25,8 +25,8 @@ def at(*moments: int) -> Ints:
     return np.array(moments, np.int64)
 
 
-def rows(knots: Sequence[Knot]) -> Ints:
-    return np.array(knots, np.int64).reshape(-1, 3)
+def rows(samples: Sequence[ClockSample]) -> Ints:
+    return np.array(samples, np.int64).reshape(-1, 3)
 
 
 class Trip(NamedTuple):
@@ -53,15 +53,15 @@ class Truth(NamedTuple):
         jump = self.jump_ns if node_ns >= self.jump_at_ns else 0
         return self.offset_ns + node_ns * self.ppm // 10**6 + round(wave) + jump
 
-    def knot(self, trip: Trip) -> Knot:
+    def sample(self, trip: Trip) -> ClockSample:
         arrives, leaves = trip.node_ns, trip.node_ns + trip.stay_ns
         sent = arrives + self.offset(arrives) - trip.there_ns
-        knot = exchange(sent, arrives, leaves, leaves + self.offset(leaves) + trip.back_ns)
-        assert knot
-        return knot
+        sample = exchange(sent, arrives, leaves, leaves + self.offset(leaves) + trip.back_ns)
+        assert sample
+        return sample
 
-    def knots(self, trips: Sequence[Trip]) -> list[Knot]:
-        return [self.knot(trip) for trip in trips]
+    def samples(self, trips: Sequence[Trip]) -> list[ClockSample]:
+        return [self.sample(trip) for trip in trips]
 
     def is_within_bound(self, clock: NodeClock, moments: Ints) -> bool:
         real = np.array([t + self.offset(t) for t in moments.tolist()], np.int64)
@@ -96,22 +96,22 @@ ASKED = st.lists(st.integers(-100 * S, 700 * S), min_size=1, max_size=20).map(la
 def test_offset_is_wrong_by_at_most_half_the_round_trip(
     offset: int, node_ns: int, there: int, back: int, stay: int
 ) -> None:
-    knot = Truth(offset).knot(Trip(node_ns, there, back, stay))
-    assert there + back <= knot.rtt_ns <= there + back + stay * RATE_LIMIT
-    assert abs(knot.offset_ns - offset) <= knot.rtt_ns / 2 + 1
+    sample = Truth(offset).sample(Trip(node_ns, there, back, stay))
+    assert there + back <= sample.rtt_ns <= there + back + stay * RATE_LIMIT
+    assert abs(sample.offset_ns - offset) <= sample.rtt_ns / 2 + 1
 
 
 @pytest.mark.parametrize("ppm", [-500, 500])
 def test_drift_while_the_node_answers_is_in_the_bound(ppm: int) -> None:
     truth, stay = Truth(UNIX, ppm), 50 * MS
-    knot = truth.knot(Trip(0, US, US, stay))
-    assert abs(knot.offset_ns - truth.offset(stay // 2)) <= knot.rtt_ns / 2 + 1
+    sample = truth.sample(Trip(0, US, US, stay))
+    assert abs(sample.offset_ns - truth.offset(stay // 2)) <= sample.rtt_ns / 2 + 1
 
 
 @UNHURRIED
 @given(OFFSETS, MOMENTS, DELAYS, DELAYS)
 def test_symmetric_delays_give_the_exact_offset(offset: int, node_ns: int, delay: int, stay: int) -> None:
-    assert abs(Truth(offset).knot(Trip(node_ns, delay, delay, stay)).offset_ns - offset) <= 1
+    assert abs(Truth(offset).sample(Trip(node_ns, delay, delay, stay)).offset_ns - offset) <= 1
 
 
 @pytest.mark.parametrize("times", [(100, 0, 10, 105), (100, 10, 5, 200)])
@@ -125,7 +125,7 @@ def test_exchange_that_cannot_be_true_gives_no_knot(times: tuple[int, int, int, 
 @UNHURRIED
 @given(TRUTHS, TRIPS, ASKED)
 def test_truth_is_always_within_the_bound(truth: Truth, trips: list[Trip], asked: Ints) -> None:
-    assert truth.is_within_bound(NodeClock(truth.knots(trips)), asked)
+    assert truth.is_within_bound(NodeClock(truth.samples(trips)), asked)
 
 
 @UNHURRIED
@@ -133,7 +133,7 @@ def test_truth_is_always_within_the_bound(truth: Truth, trips: list[Trip], asked
 def test_choosing_exchanges_keeps_the_truth_within_the_bound(
     truth: Truth, trips: list[Trip], asked: Ints
 ) -> None:
-    chosen = thin(best(rows(sorted(truth.knots(trips)))), most=8)
+    chosen = thin(best(rows(sorted(truth.samples(trips)))), most=8)
     assert truth.is_within_bound(NodeClock(chosen), asked)
 
 
@@ -142,18 +142,18 @@ def test_choosing_exchanges_keeps_the_truth_within_the_bound(
 def test_bound_is_that_of_any_exchange_carried_over_or_better(
     truth: Truth, trips: list[Trip], asked: Ints
 ) -> None:
-    knots = truth.knots(trips)
-    clock = NodeClock(knots)
+    samples = truth.samples(trips)
+    clock = NodeClock(samples)
     drift = clock.drift
     assert drift
     spread = drift.error_ppm * 1e-6 + WANDER
     for moment, error in zip(asked.tolist(), clock.error_at(asked).tolist(), strict=True):
-        single = min(k.rtt_ns / 2 + spread * abs(moment - k.node_ns) for k in knots)
+        single = min(k.rtt_ns / 2 + spread * abs(moment - k.node_ns) for k in samples)
         assert error <= single + 2 * ROUNDING_NS
 
 
 def test_bound_of_a_good_network_is_half_a_round_trip_and_a_little() -> None:
-    clock = NodeClock(Truth(UNIX, 137).knots(bursts(60)))
+    clock = NodeClock(Truth(UNIX, 137).samples(bursts(60)))
     worst = clock.worst_error(0, 590 * S)
     assert worst
     assert 100 * US < worst < 100 * US + 6 * S * (WANDER + 1e-6)
@@ -166,7 +166,7 @@ def test_slow_ways_of_different_directions_bound_the_offset_together() -> None:
         for i in range(100)
     ]
     truth = Truth(UNIX, -80)
-    clock = NodeClock(truth.knots(trips))
+    clock = NodeClock(truth.samples(trips))
     worst = clock.worst_error(10 * S, 480 * S)
     assert worst
     assert worst < MS
@@ -175,21 +175,21 @@ def test_slow_ways_of_different_directions_bound_the_offset_together() -> None:
 
 def test_bound_of_an_asymmetric_way_is_half_of_both_delays() -> None:
     truth = Truth(UNIX, 20)
-    clock = NodeClock(truth.knots([Trip(i * 10 * S, 5 * MS, 80 * MS) for i in range(30)]))
+    clock = NodeClock(truth.samples([Trip(i * 10 * S, 5 * MS, 80 * MS) for i in range(30)]))
     assert truth.is_within_bound(clock, np.arange(0, 300 * S, S))
     assert 42.5 * MS <= clock.error_at(at(150 * S))[0] < 44 * MS
 
 
 def test_drift_is_known_within_its_error() -> None:
     for ppm in (-500, -3, 0, 200):
-        drift = NodeClock(Truth(UNIX, ppm).knots(bursts(30))).drift
+        drift = NodeClock(Truth(UNIX, ppm).samples(bursts(30))).drift
         assert drift
         assert abs(drift.ppm - ppm) <= drift.error_ppm < 1
 
 
 def test_drift_is_followed_beyond_the_last_exchange() -> None:
     truth = Truth(UNIX, 400)
-    clock = NodeClock(truth.knots(bursts(30)))
+    clock = NodeClock(truth.samples(bursts(30)))
     late = at(290 * S + 100 * S)
     assert truth.is_within_bound(clock, late)
     assert abs(int(clock.to_server(late)[0]) - int(late[0]) - truth.offset(int(late[0]))) < 100 * US
@@ -197,7 +197,7 @@ def test_drift_is_followed_beyond_the_last_exchange() -> None:
 
 
 def test_a_single_exchange_says_little_of_other_times() -> None:
-    clock = NodeClock([Knot(0, UNIX, 100 * US)])
+    clock = NodeClock([ClockSample(0, UNIX, 100 * US)])
     assert clock.error_at(at(0))[0] == pytest.approx(50 * US, abs=3)
     assert clock.error_at(at(-10 * S, 10 * S)) == pytest.approx(10 * S * (RATE_LIMIT + WANDER), rel=0.01)
 
@@ -207,7 +207,7 @@ def test_a_single_exchange_says_little_of_other_times() -> None:
 def test_worst_error_of_a_stretch_is_the_largest_in_it(
     truth: Truth, trips: list[Trip], extent: list[int]
 ) -> None:
-    clock = NodeClock(truth.knots(trips))
+    clock = NodeClock(truth.samples(trips))
     worst = clock.worst_error(*extent)
     assert worst
     inside = np.linspace(*extent, 200).astype(np.int64)
@@ -217,7 +217,7 @@ def test_worst_error_of_a_stretch_is_the_largest_in_it(
 @UNHURRIED
 @given(TRUTHS, TRIPS, st.integers(0, 600 * S))
 def test_moments_keep_their_order(truth: Truth, trips: list[Trip], begin: int) -> None:
-    moved = NodeClock(truth.knots(trips)).to_server(np.arange(begin, begin + S, 999_983))
+    moved = NodeClock(truth.samples(trips)).to_server(np.arange(begin, begin + S, 999_983))
     assert bool(np.all(np.diff(moved) > 0))
 
 
@@ -235,14 +235,14 @@ def test_node_that_was_suspended_is_right_before_and_after(
     ppm: int, jump: tuple[int, int], delay_us: int
 ) -> None:
     truth = Truth(UNIX, ppm, 0.0, *jump)
-    clock = NodeClock(truth.knots(bursts(30, delay_ns=delay_us * US)))
+    clock = NodeClock(truth.samples(bursts(30, delay_ns=delay_us * US)))
     moments = np.arange(0, 300 * S, S // 4)
     assert truth.is_within_bound(clock, moments)
     assert bool(np.all(np.diff(clock.to_server(moments)) >= 0))
 
 
 def test_suspension_blurs_only_the_time_around_it() -> None:
-    clock = NodeClock(Truth(UNIX, 50, 0.0, 155 * S, 3600 * S).knots(bursts(30)))
+    clock = NodeClock(Truth(UNIX, 50, 0.0, 155 * S, 3600 * S).samples(bursts(30)))
     errors = clock.error_at(at(100 * S, 155 * S, 200 * S))
     assert errors[0] < MS
     assert errors[2] < MS
@@ -251,9 +251,9 @@ def test_suspension_blurs_only_the_time_around_it() -> None:
 
 def test_server_that_stood_still_is_right_before_and_after_and_never_goes_back() -> None:
     """Its time stopped from one exchange to the next, and a little longer by what those can be wrong."""
-    knots = Truth(UNIX).knots(bursts(30))
+    samples = Truth(UNIX).samples(bursts(30))
     stood = int(9.92 * S)
-    clock = NodeClock([k._replace(offset_ns=k.offset_ns - stood * (k.node_ns > 155 * S)) for k in knots])
+    clock = NodeClock([k._replace(offset_ns=k.offset_ns - stood * (k.node_ns > 155 * S)) for k in samples])
     moved = clock.to_server(np.arange(0, 300 * S, S // 100))
     assert bool(np.all(np.diff(moved) >= 0))
     assert clock.to_server(at(100 * S, 200 * S)) - UNIX == pytest.approx(at(100 * S, 200 * S - stood), abs=MS)
@@ -266,12 +266,12 @@ def test_server_that_stood_still_is_right_before_and_after_and_never_goes_back()
 @UNHURRIED
 @given(OFFSETS, st.lists(st.integers(-(2**61), 2**61), min_size=1))
 def test_constant_offset_is_applied_exactly(offset: int, moments: list[int]) -> None:
-    clock = NodeClock([Knot(S, offset, 1000), Knot(100 * S, offset, 1000)])
+    clock = NodeClock([ClockSample(S, offset, 1000), ClockSample(100 * S, offset, 1000)])
     assert clock.to_server(at(*moments)).tolist() == [m + offset for m in moments]
 
 
 def test_a_nanosecond_is_kept_over_years() -> None:
-    clock = NodeClock([Knot(0, UNIX, 1000)])
+    clock = NodeClock([ClockSample(0, UNIX, 1000)])
     year = 365 * 86400 * S
     assert clock.to_server(at(3 * year, 3 * year + 1)).tolist() == [UNIX + 3 * year, UNIX + 3 * year + 1]
 
@@ -279,7 +279,7 @@ def test_a_nanosecond_is_kept_over_years() -> None:
 @UNHURRIED
 @given(TRUTHS, TRIPS, ASKED)
 def test_node_time_comes_back_from_server_time(truth: Truth, trips: list[Trip], asked: Ints) -> None:
-    clock = NodeClock(truth.knots(trips))
+    clock = NodeClock(truth.samples(trips))
     assert np.abs(clock.to_node(clock.to_server(asked)) - asked).max() <= 2
 
 
@@ -292,30 +292,30 @@ def test_without_exchanges_arrival_stands_in_and_the_error_is_unknown() -> None:
 
 
 def test_exchanges_are_preferred_to_arrival() -> None:
-    assert NodeClock([Knot(0, 3, 10)], arrival_offset_ns=UNIX).to_server(at(5)).tolist() == [8]
+    assert NodeClock([ClockSample(0, 3, 10)], arrival_offset_ns=UNIX).to_server(at(5)).tolist() == [8]
 
 
 # -- choosing --------------------------------------------------------------------------------------
 
 
 def test_of_a_stretch_both_the_highest_and_the_lowest_bound_are_kept() -> None:
-    highest, lowest = Knot(2 * S, 100, 50), Knot(3 * S, 20, 50)
-    others = [Knot(1 * S, 60, 200), Knot(4 * S, 60, 90)]
+    highest, lowest = ClockSample(2 * S, 100, 50), ClockSample(3 * S, 20, 50)
+    others = [ClockSample(1 * S, 60, 200), ClockSample(4 * S, 60, 90)]
     assert best(rows([*others, highest, lowest])).tolist() == [list(highest), list(lowest)]
 
 
 def test_each_stretch_keeps_its_own() -> None:
-    slow = Knot(STRETCH_NS + 1, 0, 5000)
-    assert best(rows([Knot(0, 0, 100), slow])).tolist() == [[0, 0, 100], list(slow)]
+    slow = ClockSample(STRETCH_NS + 1, 0, 5000)
+    assert best(rows([ClockSample(0, 0, 100), slow])).tolist() == [[0, 0, 100], list(slow)]
     assert len(best(rows([]))) == 0
 
 
 def test_old_exchanges_become_sparser_than_young_ones() -> None:
     kept = rows([])
-    for i in range(0, 5 * MOST_KNOTS, 8):
-        new = [Knot(j * 10 * S, 0, 100 + j % 7) for j in range(i, i + 8)]
+    for i in range(0, 5 * MOST_SAMPLES, 8):
+        new = [ClockSample(j * 10 * S, 0, 100 + j % 7) for j in range(i, i + 8)]
         kept = thin(np.concatenate([kept, rows(new)]))
-        assert len(kept) <= MOST_KNOTS
+        assert len(kept) <= MOST_SAMPLES
     gaps = np.diff(kept[:, 0]) / (10 * S)
     assert kept[0, 0] < 1000 * S
     assert gaps[-100:].max() == 1
@@ -323,10 +323,10 @@ def test_old_exchanges_become_sparser_than_young_ones() -> None:
 
 
 def test_slower_of_two_neighbours_goes() -> None:
-    knots = [Knot(i * 10 * S, 0, 100 if i % 2 else 900) for i in range(100)]
-    assert (thin(rows(knots), most=99)[:, 2] == 900).sum() == 25
+    samples = [ClockSample(i * 10 * S, 0, 100 if i % 2 else 900) for i in range(100)]
+    assert (thin(rows(samples), most=99)[:, 2] == 900).sum() == 25
 
 
 def test_few_exchanges_are_left_alone() -> None:
-    knots = rows([Knot(i, 0, 1) for i in range(10)])
-    assert thin(knots, most=10) is knots
+    samples = rows([ClockSample(i, 0, 1) for i in range(10)])
+    assert thin(samples, most=10) is samples

@@ -30,7 +30,7 @@ from . import counters, kernels, spans
 from . import windows as step_windows
 
 OWN = -1  # value of `window` for a rank's own steps; else the rank whose window it is
-LIFE = -2  # no step at all: a stretch of the rank's life
+TIME_WINDOW = -2  # no step at all: a stretch of the rank's life
 WINDOWS, WINDOW_SAMPLES = 200, 5  # of a rank without steps: windows at most, samples in each at least
 SERVING_ROLES = ("ps", "chief")
 # What nodes count that ranks have a share in; the rest of what nodes count is not cut at steps.
@@ -94,9 +94,9 @@ def counted(
 def by_time(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
     """For ranks without steps: `steps`, `steps_SET` and `steps_kernels` with windows of equal time.
 
-    `window` is LIFE and `step` the number of the window; the first and last of a life are shorter. Of kernels
-    the windows are those of the time that they were recorded in. The length is a round number of seconds, so
-    that a window holds some samples and a life has not too many.
+    `window` is TIME_WINDOW and `step` the number of the window; the first and last of a life are shorter. Of
+    kernels the windows are those of the time that they were recorded in. The length is a round number of
+    seconds, so that a window holds some samples and a life has not too many.
     """
     whole = {name: mine for name, samples in job.samples.items() if rows(mine := _of_ranks(samples))}
     known = {name: _lives(mine) for name, mine in whole.items() if name in metrics}
@@ -135,7 +135,7 @@ def stretches(lives: Table, length_ns: int) -> Table:
     number = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + first[which]
     return {
         "rank": lives["rank"][which].astype(np.int64),
-        "window": np.full(len(which), LIFE, np.int64),
+        "window": np.full(len(which), TIME_WINDOW, np.int64),
         "step": (number - first.min()).astype(np.int64),
         "begin_ns": np.maximum(number * length_ns, begin[which]),
         "end_ns": np.minimum((number + 1) * length_ns, end[which]),

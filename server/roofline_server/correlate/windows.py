@@ -55,7 +55,7 @@ def _borders(marks: Table) -> Table:
         return {}
     follows = (some["rank"][:-1] == some["rank"][1:]) & (some["step"][1:] == some["step"][:-1] + 1)
     if "start_ns" in some:
-        # Numbers that go on after a restart do not make a step of the time in between.
+        # NameIds that go on after a restart do not make a step of the time in between.
         follows &= some["start_ns"][:-1] == some["start_ns"][1:]
     at = np.flatnonzero(follows)
     return _window(some, at, at + 1)
@@ -110,7 +110,7 @@ def attempts(windows: Table, who: str, *keys: str) -> Ints:
     """Which time it is, 0 the first, that the step of each window is done.
 
     who: the column that tells whose windows they are. keys: the columns that name a step ("step", or "rank"
-    and "step"). Numbers come again after a restart from a checkpoint and with every epoch that counts from 0.
+    and "step"). NameIds come again after a restart from a checkpoint and with every epoch that counts from 0.
     Of a step that somebody has done twice, a new attempt begins after a pause in which nobody was at it: one
     of more than half the shorter of the windows beside it.
     """

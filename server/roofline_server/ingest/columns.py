@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadBatch
-from ..records import Ints
+from ..records import MAX_TIME_NS, Ints
 
 MAX_NAME = 256
-MAX_TIME_NS = 2**62
 
 
 def printable(text: str, what: str, empty: bool = False) -> str:

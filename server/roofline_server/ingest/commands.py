@@ -1,7 +1,7 @@
 """Commands to agents that are connected now, and their answers.
 
 Everything here runs in the server's one event loop. A command's answers go to whoever gave it; when the agent
-goes first, that is said in place of an answer.
+disconnects first, None comes in place of an answer.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from roofline.v1 import ingest_pb2 as pb
 
-# Hears each answer; None: the agent has gone, and no more will come.
-Hear = Callable[[Any | None], None]
+# Called with each answer; None: the agent has gone, and no more will come.
+OnAnswer = Callable[[Any | None], None]
 
 
 class Busy(Exception):
@@ -25,24 +25,24 @@ class Link:
     """The commands to one connected agent."""
 
     def __init__(self, hello: Any, send: Callable[[Any], None]) -> None:
-        """`send` takes a ServerMessage. `hello` is replaced when the agent says it again."""
+        """`send` takes a ServerMessage. `hello` is replaced when the agent sends another."""
         self.hello = hello
         self.host: str = hello.machine.host
         self.busy_with = ""
         self._send = send
-        self._numbers = itertools.count(1)
-        self._asked: dict[int, Hear] = {}
+        self._name_ids = itertools.count(1)
+        self._asked: dict[int, OnAnswer] = {}
         self._open = True
 
-    def command(self, hear: Hear | None = None, **kind: Any) -> int:
-        """Give a command, as `command(hear, serve_net=pb.ServeNet(...))`; returns its number."""
-        number = next(self._numbers)
-        if hear is not None:
-            self._asked[number] = hear
+    def command(self, on_answer: OnAnswer | None = None, **kind: Any) -> int:
+        """Give a command, as `command(on_answer, serve_net=pb.ServeNet(...))`; returns its number."""
+        number = next(self._name_ids)
+        if on_answer is not None:
+            self._asked[number] = on_answer
         if self._open:
             self._send(pb.ServerMessage(command=pb.Command(id=number, **kind)))
-        elif hear is not None:
-            hear(None)
+        elif on_answer is not None:
+            on_answer(None)
         return number
 
     def forget(self, number: int) -> None:
@@ -51,15 +51,15 @@ class Link:
 
     def take(self, result: Any) -> None:
         """An answer came. One that nobody waits for is left."""
-        if hear := self._asked.get(result.id):
-            hear(result)
+        if on_answer := self._asked.get(result.id):
+            on_answer(result)
 
     def close(self) -> None:
         """The agent has gone."""
         self._open = False
         asked, self._asked = list(self._asked.values()), {}
-        for hear in asked:
-            hear(None)
+        for on_answer in asked:
+            on_answer(None)
 
 
 class Agents:

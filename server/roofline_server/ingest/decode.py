@@ -1,38 +1,25 @@
 """Checks a batch from the wire and turns it into frames of numpy columns.
 
-Everything a batch says is checked before any of it is kept: a batch is taken whole or refused with a reason.
+Everything in a batch is checked before any of it is kept: a batch is taken whole or refused with a reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import BadBatch
-from ..records import EventKind, Frame, Incarnation, Table
-from .columns import MAX_TIME_NS, times
+from ..records import MAX_TIME_NS, DecodedBatch, EventKind, Table
+from ..store.catalog.name_ids import NameIds
+from .columns import times
 from .kernels import calls_of, with_kernels
 from .marks import bound_names, marks_of, spans_of
-from .name_ids import Numbers
 from .ranks import Ranks, ranks_of
 from .samples import instances_of, samples_of, schema_of
 
 MAX_TEXT = 4096
-
-
-class Decoded(NamedTuple):
-    """One batch, checked."""
-
-    sequence: int
-    begin_ns: int
-    end_ns: int
-    frames: list[Frame]
-    incarnations: list[Incarnation]  # the same object while the node's ranks are the same
-    exited: list[Incarnation]
-    ranks: Collection[int]  # numbers of all it speaks of, also of those only another rank spoke for
 
 
 def parse(data: bytes) -> Any:
@@ -43,40 +30,44 @@ def parse(data: bytes) -> Any:
         raise BadBatch(f"not a message of an agent ({error})") from None
 
 
-def decode(batch: Any, node: int, numbers: Numbers) -> Decoded:
-    """Frames of a batch from `node`. Raises BadBatch saying what is wrong; nothing is kept then."""
+def decode(batch: Any, node: int, name_ids: NameIds) -> DecodedBatch:
+    """Frames of a batch from `node`. Raises BadBatch with what is wrong; nothing is kept then."""
     if not 0 < batch.sequence < 2**63:
         raise BadBatch(f"sequence {batch.sequence} must be 1 to 2^63 - 1")
     if not 0 < batch.begin_ns <= batch.end_ns < MAX_TIME_NS:
         raise BadBatch(f"begin_ns {batch.begin_ns} and end_ns {batch.end_ns} are no stretch of time")
-    ranks = ranks_of(node, tuple(r.SerializeToString() for r in batch.ranks), numbers)
+    ranks = ranks_of(node, tuple(r.SerializeToString() for r in batch.ranks), name_ids)
     schemas = [schema_of(counter_set.SerializeToString()) for counter_set in batch.counter_sets]
     instances = instances_of(batch.instances)
     samples = [samples_of(block, schemas, ranks, instances) for block in batch.samples]
     marks, calls, events = marks_of(batch, ranks), calls_of(batch, ranks), _events(batch, ranks)
     spans = spans_of(batch, ranks)
-    # All is checked: only now do names get numbers that outlive the batch.
-    ranks.number(numbers)
+    # All is checked: only now do names get ids that outlive the batch.
+    ranks.assign_ids(name_ids)
     for schema in schemas:
-        numbers.metrics(schema.metrics)
-    frames = [
-        frame
-        for schema, base, values in samples
-        for frame in ranks.split(f"samples_{schema.name}", base, schema.metrics, values)
-    ]
+        name_ids.metrics(schema.metrics)
+    frames = []
+    for schema, base, values in samples:
+        frames += ranks.split(f"samples_{schema.name}", base, schema.metrics, values)
     if marks is not None:
         frames += ranks.split("marks", marks)
     if spans is not None:
         frames += ranks.split("spans", spans)
     if calls is not None:
-        frames += ranks.split("calls", with_kernels(calls, batch.kernels, numbers))
+        frames += ranks.split("calls", with_kernels(calls, batch.kernels, name_ids))
     for frame in frames:
-        bound_names(frame, numbers)
+        bound_names(frame, name_ids)
     frames += ranks.split("events", events)
-    exited = [
-        ranks.incarnations[e.rank] for e in batch.events if e.kind == EventKind.RANK_EXITED and e.rank >= 0
-    ]
-    return Decoded(batch.sequence, batch.begin_ns, batch.end_ns, frames, ranks.present, exited, ranks.numbers)
+    exits = [event.rank for event in batch.events if event.kind == EventKind.RANK_EXITED]
+    return DecodedBatch(
+        batch.sequence,
+        batch.begin_ns,
+        batch.end_ns,
+        frames,
+        ranks.present,
+        [ranks.incarnations[rank] for rank in exits if rank >= 0],
+        ranks.ids,
+    )
 
 
 def _events(batch: Any, ranks: Ranks) -> Table:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadBatch
-from ..records import ABSENT, KernelKind, Table, precision_code
-from .columns import MAX_TIME_NS, ints, same_length, times
-from .name_ids import Numbers
+from ..records import ABSENT, MAX_TIME_NS, KernelKind, Table, precision_code
+from ..store.catalog.name_ids import NameIds
+from .columns import ints, same_length, times
 from .ranks import Ranks
 
 # Column of calls -> field of Kernel. The last three are traffic that a profiler may have counted.
@@ -41,13 +41,14 @@ def calls_of(batch: Any, ranks: Ranks) -> Table | None:
     return table if len(durations) else None
 
 
-def with_kernels(calls: Table, kernels: Sequence[Any], numbers: Numbers) -> Table:
+def with_kernels(calls: Table, kernels: Sequence[Any], name_ids: NameIds) -> Table:
+    """The calls with what is known of their kernels; `kernel` becomes an id that outlives the batch."""
     at = calls["kernel"].astype(np.int64)
     kinds = [
         KernelKind(k.library, k.operation, k.variant, k.precision, k.implementation, k.problem, k.note)
         for k in kernels
     ]
-    calls["kernel"] = np.array([numbers.kernel(kind) for kind in kinds], np.int64)[at]
+    calls["kernel"] = np.array([name_ids.kernel(kind) for kind in kinds], np.int64)[at]
     for name, field in SIZES.items():
         known = [getattr(k, field) if k.HasField(field) else ABSENT for k in kernels]
         if name in ("flops", "bytes") or any(size != ABSENT for size in known):

@@ -1,4 +1,4 @@
-"""What an agent says of its node: hardware, ceilings, sources."""
+"""What an agent reports of its node: hardware, ceilings, sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .columns import printable
 
 
 def decode_machine(hello: Any) -> Machine:
-    """What a Hello says of its node."""
+    """What a Hello reports of its node."""
     m = hello.machine
     ceilings = tuple(decode_ceiling(c) for c in m.ceilings)
     sources = tuple(from_message(SourceStatus, s) for s in hello.sources)

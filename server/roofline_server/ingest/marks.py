@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import BadBatch
-from ..records import ABSENT, Frame, Ints, Table
+from ..records import ABSENT, Frame, Table
+from ..store.catalog.name_ids import NameIds
 from .columns import ints, printable, same_length, times
-from .name_ids import Numbers
 from .ranks import Ranks
 
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")  # becomes a part of names of columns
@@ -23,7 +21,11 @@ def marks_of(batch: Any, ranks: Ranks) -> Table | None:
     marks = batch.marks
     if not batch.HasField("marks"):
         return None
-    flags = ints(marks.flags, "marks.flags")
+    flags, phase = ints(marks.flags, "marks.flags"), ints(marks.phase, "marks.phase")
+    if len(phase) and phase.max() >= len(marks.phases):
+        raise BadBatch("marks.phase points outside the phases of the batch")
+    # The last, which -1 picks, is no phase.
+    phases = np.array([*(printable(name, "phase", empty=True) for name in marks.phases), ""], object)
     table: Table = {
         "rank_at": ranks.column(marks.rank, "marks.rank"),
         "sender": ranks.column(marks.sender, "marks.sender"),
@@ -32,17 +34,10 @@ def marks_of(batch: Any, ranks: Ranks) -> Table | None:
         "examples": ints(marks.examples, "marks.examples"),
         "time_ns": times(ints(marks.time_ns, "marks.time_ns"), "marks.time_ns"),
         "asynchronous": (flags & 1).astype(np.int64),
-        "phase": _phases(ints(marks.phase, "marks.phase"), marks.phases),
+        "phase": phases[np.maximum(phase, -1)],
     }
     same_length(table, "marks")
     return table if len(flags) else None
-
-
-def _phases(at: Ints, names: Sequence[str]) -> NDArray[np.generic]:
-    if len(at) and at.max() >= len(names):
-        raise BadBatch("marks.phase points outside the phases of the batch")
-    known = np.array([*(printable(n, "phase", empty=True) for n in names), ""], object)
-    return known[np.maximum(at, -1)]
 
 
 def spans_of(batch: Any, ranks: Ranks) -> Table | None:
@@ -75,7 +70,7 @@ def spans_of(batch: Any, ranks: Ranks) -> Table | None:
     return table if len(at) else None
 
 
-def bound_names(frame: Frame, numbers: Numbers) -> None:
+def bound_names(frame: Frame, name_ids: NameIds) -> None:
     """Names of phases and spans that are too many for one job become "other"."""
     column = {"marks": "phase", "spans": "name"}.get(frame.dataset)
     if column is None:
@@ -83,6 +78,6 @@ def bound_names(frame: Frame, numbers: Numbers) -> None:
     names = frame.base[column]
     for name in set(names.tolist()) - {""}:
         span = name if column == "name" else f"phase.{name}"
-        if not numbers.allows(frame.job, span):
+        if not name_ids.allows(frame.job, span):
             other = f"{name.partition('.')[0]}.other" if column == "name" else "other"
             names[names == name] = other

@@ -10,8 +10,8 @@ from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import BadBatch
 from ..records import NODE_JOB, RECORDED, Frame, Incarnation, Ints, Metric, RankKey, Table, take
+from ..store.catalog.name_ids import NameIds
 from .columns import ints, printable
-from .name_ids import Numbers
 
 MAX_RANKS = 4096
 MAX_RANK_TABLES = 8192
@@ -19,7 +19,7 @@ MAX_RANK_TABLES = 8192
 
 @lru_cache(maxsize=65536)
 def _rank(data: bytes) -> tuple[RankKey, Incarnation]:
-    """Key and incarnation (numbers still -1) of the Rank message in these bytes. Raises BadBatch."""
+    """Key and incarnation (ids still -1) of the Rank message in these bytes. Raises BadBatch."""
     r = pb.Rank.FromString(data)
     printable(r.name, "rank name", empty=True)
     printable(r.framework, "framework", empty=True)
@@ -38,21 +38,21 @@ class Ranks:
         self.node = node
         self.keys = [key for key, _ in described]
         self.incarnations = [who for _, who in described]
-        self.present: list[Incarnation] = []  # without those that only a coordinator spoke of
-        self.numbers: frozenset[int] = frozenset()
+        self.present: list[Incarnation] = []  # without those that only a coordinator reported on
+        self.name_ids: frozenset[int] = frozenset()
         self._starts = np.array([who.start_ns for who in self.incarnations] + [0], np.int64)
         self._jobs = np.array([key.job for key in self.keys] + [NODE_JOB], object)
         self._only_job = self.keys[0].job if len({key.job for key in self.keys}) == 1 else None
         self._ids: Ints | None = None
 
-    def number(self, numbers: Numbers) -> None:
-        """Give the ranks their numbers, once."""
+    def assign_ids(self, name_ids: NameIds) -> None:
+        """Give the ranks their ids, once."""
         if self._ids is None:
-            ids = [numbers.rank(key) for key in self.keys]
-            named = zip(ids, self.incarnations, strict=True)
-            self.incarnations = [who._replace(rank=number, node=self.node) for number, who in named]
+            ids = [name_ids.rank(key) for key in self.keys]
+            for at, rank in enumerate(ids):
+                self.incarnations[at] = self.incarnations[at]._replace(rank=rank, node=self.node)
             self.present = [who for who in self.incarnations if who.pid or who.framework == RECORDED]
-            self.numbers = frozenset(ids)
+            self.ids = frozenset(ids)
             self._ids = np.array([*ids, -1], np.int64)
 
     def column(self, data: bytes, what: str, least: int = 0) -> Ints:
@@ -66,7 +66,7 @@ class Ranks:
     def split(
         self, dataset: str, table: Table, metrics: tuple[Metric, ...] = (), values: Ints | None = None
     ) -> list[Frame]:
-        """One frame per job; indices become rank numbers, node and incarnation are added."""
+        """One frame per job; indices become rank ids, node and incarnation are added."""
         assert self._ids is not None
         at = table.pop("rank_at")
         table["rank"] = self._ids[at]
@@ -78,32 +78,26 @@ class Ranks:
             table["start_ns"] = self._starts[at]
         if self._only_job is not None and dataset != "events":
             return [Frame(self._only_job, dataset, table, metrics, values)]
-        if dataset.startswith("samples_"):
-            return self._of_each_job(dataset, at, table, metrics, values)
         jobs = self._jobs[at]
-        present = dict.fromkeys(jobs.tolist())
-        if len(present) == 1:
-            return [Frame(jobs[0], dataset, table, metrics, values)]
-        return [Frame(job, dataset, take(table, jobs == job)) for job in present]
-
-    def _of_each_job(
-        self, dataset: str, at: Ints, table: Table, metrics: tuple[Metric, ...], values: Ints | None
-    ) -> list[Frame]:
-        """Samples by job. What speaks for the node is kept with every job that has ranks there."""
-        frames, jobs, of_node = [], self._jobs[at], at < 0
+        if values is None:
+            present = dict.fromkeys(jobs.tolist())
+            if len(present) == 1:
+                return [Frame(jobs[0], dataset, table)]
+            return [Frame(job, dataset, take(table, jobs == job)) for job in present]
+        # Samples that speak for the node are kept with every job that has ranks there.
+        frames = []
         for job in dict.fromkeys(self._jobs[:-1].tolist()) or (NODE_JOB,):
-            mine = (jobs == job) | of_node
+            mine = (jobs == job) | (at < 0)
             if mine.any():
-                some = None if values is None else values[:, mine]
-                frames.append(Frame(job, dataset, take(table, mine), metrics, some))
+                frames.append(Frame(job, dataset, take(table, mine), metrics, values[:, mine]))
         return frames
 
 
-def ranks_of(node: int, ranks: tuple[bytes, ...], numbers: Numbers) -> Ranks:
+def ranks_of(node: int, ranks: tuple[bytes, ...], name_ids: NameIds) -> Ranks:
     """The rank table of these messages; an agent sends the same one until a rank comes or goes."""
-    found = numbers.rank_tables.get((node, ranks))
+    found: Ranks | None = name_ids.rank_tables.get((node, ranks))
     if found is None:
-        if len(numbers.rank_tables) >= MAX_RANK_TABLES:
-            numbers.rank_tables.clear()
-        found = numbers.rank_tables[node, ranks] = Ranks(node, ranks)
+        if len(name_ids.rank_tables) >= MAX_RANK_TABLES:
+            name_ids.rank_tables.clear()
+        found = name_ids.rank_tables[node, ranks] = Ranks(node, ranks)
     return found

@@ -49,12 +49,11 @@ def schema_of(data: bytes) -> Schema:
         raise BadBatch(f"counter set {name!r} names a metric twice")
     if taken := RESERVED_COLUMNS.intersection(names):
         raise BadBatch(f"counter set {name!r}: no metric may be called {min(taken)!r}")
-    return Schema(name, tuple(_metric(name, m) for m in counter_set.metrics))
-
-
-def _metric(counter_set: str, m: Any) -> Metric:
-    scope, provenance = Scope.of_number(m.scope), Provenance.of_number(m.provenance)
-    return Metric(counter_set, m.name, m.kind, m.unit, scope, provenance, m.is_double, m.coverage_of)
+    metrics = []
+    for m in counter_set.metrics:
+        scope, provenance = Scope.of_number(m.scope), Provenance.of_number(m.provenance)
+        metrics.append(Metric(name, m.name, m.kind, m.unit, scope, provenance, m.is_double, m.coverage_of))
+    return Schema(name, tuple(metrics))
 
 
 def instances_of(names: Sequence[str]) -> NDArray[np.generic]:

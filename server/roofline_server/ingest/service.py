@@ -15,13 +15,12 @@ from roofline.v1 import ingest_pb2 as pb
 from .. import __version__
 from ..clock_samples import exchange
 from ..errors import BadBatch
-from ..records import NodeKey
-from ..store.catalog.name_ids import Numbers
+from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
+from ..store.catalog.name_ids import NameIds
 from ..store.intake.inbox import Entry
 from ..store.store import Store
-from .columns import MAX_TIME_NS
 from .commands import Agents, Link
-from .decode import Decoded, decode, parse
+from .decode import decode, parse
 from .machine import decode_machine
 
 log = logging.getLogger(__name__)
@@ -33,8 +32,8 @@ GROUP_BATCHES = 1024
 GROUP_BYTES = 32 << 20
 QUEUE_BATCHES, QUEUE_BYTES = 4096, 32 << 20
 MAX_UNSEALED_BYTES = 128 << 20  # in memory until they are sealed; a few times what a sealing waits for
-# A few pings in a row: the fastest of them tells the most. At first often, so that there is a clock at once
-# and soon a baseline for its drift, then rarely: each wakes the agent.
+# A few pings in a row: the fastest of them bounds the offset best. At first often, so that there is a clock
+# at once and soon a baseline for its drift, then rarely: each wakes the agent.
 PINGS, PING_S = 4, 0.03
 FIRST_PINGS, PING_AGAIN_S, PING_EVERY_S = 8, 0.5, 10.0
 DISK_RETRY_S = 1.0
@@ -42,14 +41,14 @@ ROOM_LOOK_S = 0.05
 MAX_PINGS = 64  # unanswered ones that are remembered
 
 
-def decode_entry(entry: Entry, numbers: Numbers) -> Decoded:
+def decode_entry(entry: Entry, name_ids: NameIds) -> DecodedBatch:
     """The batch in an inbox row. Raises BadBatch (it was checked before it was stored)."""
-    return decode(parse(entry.data).batch, entry.node, numbers)
+    return decode(parse(entry.data).batch, entry.node, name_ids)
 
 
 class _Waiting(NamedTuple):
     entry: Entry
-    decoded: Decoded
+    decoded: DecodedBatch
     stream: _Stream
 
 
@@ -63,7 +62,7 @@ class Committer:
         self._taken = asyncio.Event()
         self._failing = False
         self._full = False
-        # Of its own: a commit must not queue behind questions and greetings.
+        # A thread of its own: a commit must not queue behind queries and Hellos.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
     async def put(self, waiting: _Waiting) -> None:
@@ -81,15 +80,14 @@ class Committer:
             while not self._queue.empty() and len(group) < GROUP_BATCHES and size < GROUP_BYTES:
                 group.append(self._queue.get_nowait())
                 size += len(group[-1].entry.data)
-            await self._room()
+            await self._wait_for_sealing()
             await self._commit(group)
             self._queued_bytes -= size
             self._taken.set()
             for _ in group:
                 self._queue.task_done()
 
-    async def _room(self) -> None:
-        """Wait while sealing is behind."""
+    async def _wait_for_sealing(self) -> None:
         while self._store.unsealed_bytes > MAX_UNSEALED_BYTES:
             if not self._full:
                 log.warning("sealing is behind; agents wait")
@@ -136,6 +134,13 @@ class _Stream:
     def send(self, message: pb.ServerMessage) -> None:
         self.outgoing.put_nowait(message)
 
+    async def ping(self) -> None:
+        """Send pings until cancelled."""
+        for number, wait_s in enumerate(ping_pauses(), 1):
+            self.pings.pop(number - MAX_PINGS, None)
+            self.send(pb.ServerMessage(ping=pb.Ping(id=number)))
+            await asyncio.sleep(wait_s)
+
 
 class IngestService:
     """Implements roofline.v1.Ingest."""
@@ -159,11 +164,11 @@ class IngestService:
         stream = await self._greet(requests, context)
         self._streams.add(stream)
         self._agents.add(stream.link)
-        self._store.machines.came(stream.agent)
+        self._store.machines.stream_opened(stream.agent)
         log.info("agent %s connected (%d streams)", stream.agent[:8], len(self._streams))
         tasks = [
-            asyncio.create_task(self._take_all(stream, requests)),
-            asyncio.create_task(_ping_for_ever(stream)),
+            asyncio.create_task(self._receive(stream, requests)),
+            asyncio.create_task(stream.ping()),
         ]
         tasks[0].add_done_callback(lambda _: stream.outgoing.put_nowait(_END))
         try:
@@ -184,7 +189,7 @@ class IngestService:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._streams.discard(stream)
-            self._store.machines.left(stream.agent)
+            self._store.machines.stream_closed(stream.agent)
             log.info("agent %s has gone (%d streams)", stream.agent[:8], len(self._streams))
 
     async def _greet(self, requests: AsyncIterator[bytes], context: Any) -> _Stream:
@@ -206,25 +211,22 @@ class IngestService:
         node = await asyncio.to_thread(self._store.hello, NodeKey(hello.agent, hello.boot), machine)
         return _Stream(hello, node, self._store.acked(hello.agent))
 
-    async def _take_all(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
+    async def _receive(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
         async for data in requests:
-            await self._take_one(stream, data)
+            message = parse(data)
+            kind = message.WhichOneof("kind")
+            if kind == "batch":
+                await self._receive_batch(stream, message.batch, data)
+            elif kind == "pong":
+                self._receive_pong(stream, message.pong)
+            elif kind == "result":
+                stream.link.take(message.result)
+            elif kind == "hello" and not _hello_problem(message.hello):
+                key = NodeKey(message.hello.agent, message.hello.boot)
+                await asyncio.to_thread(self._store.hello, key, decode_machine(message.hello))
+                stream.link.hello = message.hello
 
-    async def _take_one(self, stream: _Stream, data: bytes) -> None:
-        message = parse(data)
-        kind = message.WhichOneof("kind")
-        if kind == "batch":
-            await self._take(stream, message.batch, data)
-        elif kind == "pong":
-            self._pong(stream, message.pong)
-        elif kind == "result":
-            stream.link.take(message.result)
-        elif kind == "hello" and not _hello_problem(message.hello):
-            key = NodeKey(message.hello.agent, message.hello.boot)
-            await asyncio.to_thread(self._store.hello, key, decode_machine(message.hello))
-            stream.link.hello = message.hello
-
-    async def _take(self, stream: _Stream, batch: Any, data: bytes) -> None:
+    async def _receive_batch(self, stream: _Stream, batch: Any, data: bytes) -> None:
         if batch.sequence <= stream.received:
             # Sent again after a reconnect, and durable or about to be.
             stream.send(pb.ServerMessage(ack=pb.Ack(sequence=self._store.acked(stream.agent))))
@@ -232,7 +234,7 @@ class IngestService:
         try:
             if len(data) > MAX_BATCH_BYTES:
                 raise BadBatch(f"{len(data)} bytes; at most {MAX_BATCH_BYTES}")
-            decoded = decode(batch, stream.node, self._store.numbers)
+            decoded = decode(batch, stream.node, self._store.name_ids)
         except BadBatch as error:
             log.warning("batch %d of agent %s refused: %s", batch.sequence, stream.agent[:8], error)
             stream.send(pb.ServerMessage(rejection=pb.Rejection(sequence=batch.sequence, reason=str(error))))
@@ -241,24 +243,17 @@ class IngestService:
         entry = Entry(0, stream.agent, batch.sequence, stream.node, self._store.now_ns(), data)
         await self._committer.put(_Waiting(entry, decoded, stream))
 
-    def _pong(self, stream: _Stream, pong: Any) -> None:
+    def _receive_pong(self, stream: _Stream, pong: Any) -> None:
         now = self._store.now_ns()
         sent_ns = stream.pings.pop(pong.id, None)
         if sent_ns is None or not 0 < pong.received_ns <= pong.sent_ns < MAX_TIME_NS:
             return
-        knot = exchange(sent_ns, pong.received_ns, pong.sent_ns, now)
-        if knot:
-            self._store.add_knot(stream.node, knot)
+        sample = exchange(sent_ns, pong.received_ns, pong.sent_ns, now)
+        if sample:
+            self._store.add_clock_sample(stream.node, sample)
 
 
 _END = pb.ServerMessage()
-
-
-async def _ping_for_ever(stream: _Stream) -> None:
-    for number, wait_s in enumerate(ping_pauses(), 1):
-        stream.pings.pop(number - MAX_PINGS, None)
-        stream.send(pb.ServerMessage(ping=pb.Ping(id=number)))
-        await asyncio.sleep(wait_s)
 
 
 def ping_pauses() -> Iterator[float]:

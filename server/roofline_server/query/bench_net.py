@@ -68,8 +68,10 @@ def running_on(store: Store, hosts: Collection[str]) -> list[str]:
     now_ns, found = store.now_ns(), []
     for job in sorted(store.jobs()):
         view = store.overview(job)
-        there = {who: life for who, life in view.lives.items() if view.machines[who.node].host in hosts}
-        found += [job] if is_running(view._replace(lives=there), now_ns) else []
+        there = {
+            who: life for who, life in view.process_lifetimes.items() if view.machines[who.node].host in hosts
+        }
+        found += [job] if is_running(view._replace(process_lifetimes=there), now_ns) else []
     return found
 
 

@@ -27,7 +27,7 @@ from ..report.time_roofline import time_rooflines
 from ..report.trajectory import trajectories
 from ..report.waits import stragglers
 from ..store import export
-from ..store.export import RawData
+from ..store.raw_data import RawData
 from ..store.store import Needed, Store
 from ..store.view import JobView
 from . import messages
@@ -84,7 +84,7 @@ class QueryService:
         return await _answer(self._machines, request, context, "question for machines")
 
     async def BenchNet(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        known = {machine.host for machine in self._store.numbers.machines().values()}
+        known = {machine.host for machine in self._store.name_ids.machines().values()}
         events = bench_net(self._agents, known, request, partial(running_on, self._store))
         try:
             async for event in events:

@@ -17,31 +17,30 @@ from pathlib import Path
 import sqlalchemy.exc
 
 from ..errors import Unavailable
-from ..ingest.decode import Decoded
-from ..records import Incarnation, Knot, Machine, NodeKey, RankKey
+from ..records import ClockSample, DecodedBatch, Incarnation, Machine, NodeKey, RankKey
 from .catalog.catalog import Catalog, sqlite_url
-from .catalog.clocks import ClockBook, Clocks, moment, server_time
-from .catalog.machines import Machines, Version
-from .catalog.name_ids import Numbers
-from .catalog.process_lifetimes import LifeBook
+from .catalog.clocks import ClockRegistry, Clocks, moment, server_time
+from .catalog.machines import Machines, MachineVersion
+from .catalog.name_ids import NameIds
+from .catalog.process_lifetimes import ProcessLifetimes
 from .catalog.tags import Tags
-from .export import RawData
 from .intake.inbox import Entry, Inbox
 from .intake.tail import Tail
+from .raw_data import RawData
+from .sealing import Sealer
 from .segments.files import sweep
 from .segments.leases import Leases
 from .segments.reader import Reader
-from .segments.sealing import Sealer
 from .steps.deltas import Deltas
 from .steps.sealed import SealedSteps
 from .view import JobView
-from .views import Needed, Views
+from .view_builder import Needed, ViewBuilder
 
 log = logging.getLogger(__name__)
 
 __all__ = ["Decode", "Needed", "Store"]
 
-Decode = Callable[[Entry, Numbers], Decoded]
+Decode = Callable[[Entry, NameIds], DecodedBatch]
 
 
 class Store:
@@ -55,31 +54,31 @@ class Store:
             root.mkdir(parents=True, exist_ok=True)
             self._catalog = Catalog(catalog_url or sqlite_url(root / "catalog.db"))
             self._inbox = Inbox(root / "inbox.db")
-            self._reader = Reader(root)
         except (OSError, ImportError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError) as error:
-            raise Unavailable(f"cannot use the data directory {root}: {_first_line(error)}") from None
-        self.numbers = Numbers(self._catalog)
+            # SQLAlchemy's own texts have many lines, and the driver's error in `orig`.
+            cause = str(getattr(error, "orig", None) or error).splitlines()[0]
+            raise Unavailable(f"cannot use the data directory {root}: {cause}") from None
+        reader, leases = Reader(root), Leases(root)
+        self.name_ids = NameIds(self._catalog)
         self.now_ns = server_time(self._catalog)
-        self._tail = Tail(LifeBook(self._catalog.lives(), self.numbers.ranks()))
-        self._clocks = ClockBook(self._catalog, self.numbers)
+        processes = ProcessLifetimes(self._catalog.process_lifetimes(), self.name_ids.ranks())
+        self._tail = Tail(processes)
+        self._clocks = ClockRegistry(self._catalog, self.name_ids)
         self._tags = Tags(self._catalog)
-        self.machines = Machines(self._catalog, self.numbers.nodes(), self._began)
-        self._deltas = Deltas(self.numbers, self._reader, self._members)
-        steps = SealedSteps(
-            self._catalog, self._reader, self.numbers, self._clocks, self._deltas, self._members
-        )
-        leases = Leases(root)
+        self.machines = Machines(self._catalog, self.name_ids.nodes(), self._began)
+        deltas = Deltas(self.name_ids, reader, self._members)
+        steps = SealedSteps(self._catalog, reader, self.name_ids, self._clocks, deltas, self._members)
         self._sealer = Sealer(
-            root, self._catalog, self._inbox, self._tail, self._clocks, self._deltas, steps, leases
+            root, self._catalog, self._inbox, self._tail, self._clocks, deltas, steps, leases
         )
-        self._views = Views(
+        self._views = ViewBuilder(
             root,
             self._catalog,
-            self._reader,
+            reader,
             self._tail,
-            self.numbers,
+            self.name_ids,
             self._clocks,
-            self._deltas,
+            deltas,
             self.machines,
             self._tags,
             leases,
@@ -87,19 +86,21 @@ class Store:
         self._recover(decode)
 
     def _began(self, node: int) -> int | None:
-        """When a rank was first heard of on a node, server time."""
-        firsts = [life.first_ns for who, life in self._tail.now().lives.items() if who.node == node]
+        """When a rank was first reported on a node, server time."""
+        lifetimes = self._tail.now().process_lifetimes
+        firsts = [lifetime.first_ns for who, lifetime in lifetimes.items() if who.node == node]
         return moment(self._clocks.clocks()[node], min(firsts)) if firsts else None
 
     def _members(self, job: str) -> list[Incarnation]:
         return self._tail.members(self.ranks_of(job))
 
     def _recover(self, decode: Decode) -> None:
+        """Take up where the last server of this directory left off, however it ended."""
         sealed = self._catalog.sealed_through()
         self._inbox.delete(sealed)
         removed, found = sweep(self._root, self._catalog.paths()), 0
         for entry in self._inbox.after(sealed):
-            self._remember(entry, decode(entry, self.numbers))
+            self._remember(entry, decode(entry, self.name_ids))
             found += 1
         if found or removed:
             log.info("recovered %d unsealed batches, removed %d unfinished files", found, removed)
@@ -107,32 +108,32 @@ class Store:
     # -- ingest ------------------------------------------------------------------------------------
 
     def hello(self, key: NodeKey, machine: Machine) -> int:
-        """Number of a node that has just said hello."""
-        node = self.numbers.node(key, machine)
-        self.machines.heard(key, node, machine, self.now_ns())
+        """The id of a node that has just sent Hello."""
+        node = self.name_ids.node(key, machine)
+        self.machines.add_report(key, node, machine, self.now_ns())
         return node
 
     def acked(self, agent: str) -> int:
         """Highest durable sequence of an agent; 0 when it is unknown."""
         return self._inbox.acked(agent)
 
-    def commit(self, batches: Sequence[tuple[Entry, Decoded]]) -> None:
+    def commit(self, batches: Sequence[tuple[Entry, DecodedBatch]]) -> None:
         """Make batches durable; those already known are ignored. Raises sqlite3.Error: none was taken."""
-        decoded = {(entry.agent, entry.sequence): what for entry, what in batches}
+        decoded = {(entry.agent, entry.sequence): batch for entry, batch in batches}
         # One committer at a time: ids must reach the tail in the order they were given.
         stored = self._inbox.commit(entry for entry, _ in batches)
         with self._tail.lock:
             for entry in stored:
                 self._remember(entry, decoded[entry.agent, entry.sequence])
 
-    def _remember(self, entry: Entry, decoded: Decoded) -> None:
+    def _remember(self, entry: Entry, decoded: DecodedBatch) -> None:
         self._tail.add(entry, decoded)
-        self._clocks.arrived(entry.node, decoded.end_ns, entry.received_ns)
-        self._tags.take(decoded, lambda: self._clocks.clocks()[entry.node])
+        self._clocks.add_arrival(entry.node, decoded.end_ns, entry.received_ns)
+        self._tags.add(decoded, lambda: self._clocks.clocks()[entry.node])
 
-    def add_knot(self, node: int, knot: Knot) -> None:
+    def add_clock_sample(self, node: int, sample: ClockSample) -> None:
         """Take a clock exchange of a node; it becomes durable with the next sealing."""
-        self._clocks.add_knot(node, knot)
+        self._clocks.add_sample(node, sample)
 
     # -- sealing -----------------------------------------------------------------------------------
 
@@ -155,22 +156,22 @@ class Store:
         return self._clocks.clocks()
 
     def jobs(self) -> set[str]:
-        """All jobs ever heard of."""
+        """All jobs of which something is kept."""
         return self._views.jobs()
 
     def ranks_of(self, job: str) -> dict[int, RankKey]:
-        """The ranks of a job of which something is kept, by their numbers."""
-        return self._tail.heard(self.numbers.ranks_of(job))
+        """The ranks of a job of which something is kept, by their ids."""
+        return self._views.ranks_of(job)
 
     def tags(self, job: str) -> dict[str, str]:
-        """What a job is said to be, by name."""
+        """A job's tags by name."""
         return self._tags.of(job)
 
     def jobs_tagged(self, name: str, value: str) -> list[str]:
         """The jobs whose tag `name` is `value`, in order of their ids."""
         return self._tags.jobs(name, value)
 
-    def machine_versions(self) -> list[Version]:
+    def machine_versions(self) -> list[MachineVersion]:
         """All versions of all machines with the jobs reported against them; by host, newest first."""
         return self._views.machine_versions()
 
@@ -179,7 +180,7 @@ class Store:
         return self._views.overview(job)
 
     def view(self, job: str, needed: Needed | None = None) -> JobView | None:
-        """What is known of a job up to now; None when nobody has heard of it.
+        """What is known of a job up to now; None when nothing of it is kept.
 
         needed: which step tables are wanted and which of their columns beside the keys (None: all of them);
         default everything.
@@ -187,16 +188,11 @@ class Store:
         return self._views.view(job, needed)
 
     def raw(self, job: str) -> RawData | None:
-        """Where the raw data of a job lies now; None when nobody has heard of it."""
+        """Where the raw data of a job lies now; None when nothing of it is kept."""
         return self._views.raw(job)
 
     def close(self) -> None:
-        """Seal what is left and let go."""
+        """Seal what is left and let go of the files."""
         self.seal()
         self._inbox.close()
         self._catalog.close()
-        self._reader.close()
-
-
-def _first_line(error: Exception) -> str:
-    return str(getattr(error, "orig", None) or error).splitlines()[0]

@@ -1,4 +1,4 @@
-"""What the store hands out of one job."""
+"""A view: what the store hands out of one job for one question."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ import numpy as np
 
 from ..clock import NodeClock
 from ..correlate.parts import PartTotal
-from ..records import EventKind, Incarnation, Machine, Metric, RankKey, Table, rows, take
-from .catalog.catalog import Life
+from ..records import EventKind, Incarnation, Lifetime, Machine, Metric, RankKey, Table, rows, take
 
 
 class JobView(NamedTuple):
-    """Everything a report needs of one job. Times are the server's; `watched` is in node time."""
+    """Everything a report needs of one job. Times are the server's; those of `process_lifetimes` and
+    `watched` are node times."""
 
     job: str
     ranks: dict[int, RankKey]
-    lives: dict[Incarnation, Life]
+    process_lifetimes: dict[Incarnation, Lifetime]
     steps: dict[str, Table]
-    lifetimes: dict[str, Table]  # as `steps`, in windows of equal time, for ranks without any step
+    time_windows: dict[str, Table]  # as `steps`, in windows of equal time, for ranks without any step
     events: Table
-    watched: dict[int, Table]  # node -> BATCH and node-wide events, in node time
+    watched: dict[int, Table]  # node -> BATCH and node-wide events
     clocks: dict[int, NodeClock]
     machines: dict[int, Machine]  # as they were when the job ran
     metrics: dict[str, list[Metric]]
     parts: Sequence[PartTotal] = ()  # what nodes, and parts of nodes and ranks, counted over the job
     recordings: frozenset[int] = frozenset()  # nodes that are recorded files
-    facts: Mapping[int, Mapping[str, str]] = {}  # rank -> settings and sizes it said, by name
+    facts: Mapping[int, Mapping[str, str]] = {}  # rank -> settings and sizes it reported, by name
     settled: Mapping[int, float] = {}  # node -> how far wrong its times in stored step windows can be, ns
-    tags: Mapping[str, str] = {}  # what the job is said to be
-    machine_notes: Sequence[str] = ()  # where `machines` needs a word
+    tags: Mapping[str, str] = {}
+    machine_notes: Sequence[str] = ()  # what the user must know about `machines`
 
 
 def facts_of(events: Table) -> dict[int, dict[str, str]]:
-    """What ranks said of themselves, rank -> name -> value; of a name said twice the newest value."""
+    """What ranks reported of themselves, rank -> name -> value; of several values the newest."""
     found: dict[int, dict[str, str]] = {}
     if not rows(events):
         return found
-    said = take(events, events["kind"] == EventKind.FACT)
-    for at in np.argsort(said["time_ns"], kind="stable"):
-        name, equals, value = str(said["text"][at]).partition("=")
+    facts = take(events, events["kind"] == EventKind.FACT)
+    for at in np.argsort(facts["time_ns"], kind="stable"):
+        name, equals, value = str(facts["text"][at]).partition("=")
         if equals and name:
-            found.setdefault(int(said["rank"][at]), {})[name] = value
+            found.setdefault(int(facts["rank"][at]), {})[name] = value
     return found

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.correlate.steps import (
-    LIFE,
     OWN,
+    TIME_WINDOW,
     WINDOW_SAMPLES,
     WINDOWS,
     JobTables,
@@ -170,7 +170,7 @@ def test_life_without_steps_is_cut_into_windows_of_equal_time() -> None:
     moments = [(1500 * MS + k * 500 * MS, 7 * k) for k in range(21)]
     found = by_time(job({}, sampled(PS, *moments)), METRICS)
     steps, process = found["steps"], found["steps_process"]
-    assert steps["window"].tolist() == [LIFE] * 3
+    assert steps["window"].tolist() == [TIME_WINDOW] * 3
     assert steps["step"].tolist() == [0, 1, 2]
     edges = [1500 * MS, 5000 * MS, 10_000 * MS, 11_500 * MS]
     assert (steps["begin_ns"].tolist(), steps["end_ns"].tolist()) == (edges[:-1], edges[1:])

@@ -311,7 +311,7 @@ def test_pings_put_the_node_on_the_servers_clock(tmp_path: Path) -> None:
                 await agent.until(lambda number=number: len(agent.all("ping")) > number)  # type: ignore[misc]
                 await agent.pong(agent.all("ping")[number], 1_000 * S)
             await agent.until(lambda: server.store._clocks._fresh)
-            (clock,) = [server.store.clocks()[node] for node in server.store.numbers.machines()]
+            (clock,) = [server.store.clocks()[node] for node in server.store.name_ids.machines()]
             assert clock.is_measured
             moment = np.array([server.store.now_ns()])
             assert abs(int(clock.to_server(moment - 1_000 * S)[0] - moment[0])) <= clock.error_at(moment)[0]
@@ -347,7 +347,7 @@ def test_hello_sent_again_brings_the_machine_up_to_date(tmp_path: Path) -> None:
         async with server.agent() as agent:
             agent.hello.machine.cores = 77
             await agent.write(pb.AgentMessage(hello=agent.hello))
-            await agent.until(lambda: [m.cores for m in server.store.numbers.machines().values()] == [77])
+            await agent.until(lambda: [m.cores for m in server.store.name_ids.machines().values()] == [77])
 
     run(work, tmp_path)
 

@@ -44,7 +44,7 @@ def gather(view: JobView, steps: Steps = ALL_STEPS) -> tuple[dict[int, RankEvide
     mode = mode_of(view)
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
-    mine, lifetimes = without_replays(view, by_rank(tables), mode), by_rank(view.lifetimes)
+    mine, lifetimes = without_replays(view, by_rank(tables), mode), by_rank(view.time_windows)
     evidence = {
         number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
         for number in view.ranks

@@ -31,11 +31,11 @@ def _why_no_steps(facts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reasons_of_sources(view: JobView, number: int) -> dict[str, str]:
-    nodes = {who.node for who in view.lives if who.rank == number}
+    nodes = {who.node for who in view.process_lifetimes if who.rank == number}
     if not nodes:
         elsewhere = "only its coordinator spoke of it: no agent watches its process"
         return dict.fromkeys(("cpu", "tcp", "flops", "dram", "energy"), elsewhere)
-    lives = [who for who in view.lives if who.rank == number]
+    lives = [who for who in view.process_lifetimes if who.rank == number]
     if all(who.framework == RECORDED for who in lives):
         return dict.fromkeys(
             ("cpu", "tcp", "flops", "perf", "dram", "energy"),

@@ -35,7 +35,7 @@ def alignment_of(view: JobView) -> list[Alignment]:
 
 def _extent(view: JobView, node: int) -> tuple[int, int]:
     """Node time from the first to the last that was heard of the job there."""
-    lives = [life for who, life in view.lives.items() if who.node == node]
+    lives = [life for who, life in view.process_lifetimes.items() if who.node == node]
     return min(life.first_ns for life in lives), max(life.last_ns for life in lives)
 
 

@@ -42,7 +42,7 @@ def _gap_notes(report: Report) -> list[str]:
 def _restart_notes(view: JobView) -> list[str]:
     """Ranks that were several processes, one after another."""
     processes: dict[int, int] = {}
-    for who in view.lives:
+    for who in view.process_lifetimes:
         if who.pid:
             processes[who.rank] = processes.get(who.rank, 0) + 1
     restarts: dict[int, list[str]] = {}
@@ -117,7 +117,7 @@ def _alignment_notes(report: Report) -> list[str]:
 
 def _while_there(view: JobView, node: int, events: Table) -> Table:
     """Events of a node, in node time, from the time the job was there."""
-    lives = [life for who, life in view.lives.items() if who.node == node]
+    lives = [life for who, life in view.process_lifetimes.items() if who.node == node]
     if not rows(events) or not lives:
         return {}
     first, last = min(life.first_ns for life in lives), max(life.last_ns for life in lives)

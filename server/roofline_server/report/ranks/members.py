@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from roofline.answers.jobs import Job
 
-from ...records import Incarnation, rows
-from ...store.catalog.catalog import Life
+from ...records import Incarnation, Lifetime, rows
 from ...store.view import JobView
 
 ROLE_ORDER = ("chief", "ps", "worker", "horovod", "ddp", "evaluator")
@@ -14,15 +13,15 @@ RUNNING_NS = 15_000_000_000  # a rank not heard of for longer is not running
 
 
 def nodes_of(view: JobView) -> set[int]:
-    return {who.node for who in view.lives}
+    return {who.node for who in view.process_lifetimes}
 
 
 def latest_life(view: JobView, number: int) -> Incarnation | None:
     """The process that was this rank last; a recorded file only where there was no process."""
-    mine = [who for who in view.lives if who.rank == number]
+    mine = [who for who in view.process_lifetimes if who.rank == number]
     if len(mine) < 2:
         return mine[0] if mine else None
-    return max(mine, key=lambda who: (who.pid > 0, on_clock(view, who, view.lives[who])[1], who))
+    return max(mine, key=lambda who: (who.pid > 0, on_clock(view, who, view.process_lifetimes[who])[1], who))
 
 
 def host_of(view: JobView, number: int) -> str:
@@ -34,17 +33,17 @@ def role_order(role: str) -> tuple[int, str]:
     return (ROLE_ORDER.index(role) if role in ROLE_ORDER else len(ROLE_ORDER), role)
 
 
-def on_clock(view: JobView, who: Incarnation, life: Life) -> tuple[int, int]:
+def on_clock(view: JobView, who: Incarnation, life: Lifetime) -> tuple[int, int]:
     both = view.clocks[who.node].to_server(np.array([life.first_ns, life.last_ns], np.int64))
     return int(both[0]), int(both[1])
 
 
 def extent(view: JobView) -> tuple[int, int]:
     """Server time from the first to the last that was heard of the job."""
-    if not view.lives:
+    if not view.process_lifetimes:
         steps = view.steps.get("steps", {})
         return (int(steps["begin_ns"].min()), int(steps["end_ns"].max())) if rows(steps) else (0, 0)
-    moments = [on_clock(view, who, life) for who, life in view.lives.items()]
+    moments = [on_clock(view, who, life) for who, life in view.process_lifetimes.items()]
     return min(m[0] for m in moments), max(m[1] for m in moments)
 
 
@@ -52,7 +51,7 @@ def is_running(view: JobView, now_ns: int) -> bool:
     """Whether a rank that has not been seen to end was heard of lately."""
     return any(
         not life.exited and now_ns - on_clock(view, who, life)[1] < RUNNING_NS
-        for who, life in view.lives.items()
+        for who, life in view.process_lifetimes.items()
     )
 
 

@@ -10,7 +10,7 @@ from roofline.answers.values import Provenance
 
 from ...chunks import Column
 from ...correlate.spans import BUSY, EXPOSED
-from ...correlate.steps import LIFE, OWN
+from ...correlate.steps import OWN, TIME_WINDOW
 from ...model.evidence import NS
 from ...model.roofline import TENSOR_BYTES
 from ...records import ABSENT, Bools, Floats, Ints, Metric, Table, rows
@@ -73,10 +73,10 @@ def columns_of(view: JobView, number: int, table: Table, mode: str) -> list[Colu
 
 def _window_of(view: JobView, table: Table, mode: str) -> NDArray[np.object_]:
     """Whose step it is; empty: the rank's own, or that of all workers together."""
-    by_time = bool((table["window"] == LIFE).any())
+    by_time = bool((table["window"] == TIME_WINDOW).any())
     if not by_time and (mode == "synchronous" or not (table["window"] != OWN).any()):
         return np.full(rows(table), "", object)
-    names = {number: f"{key.role}:{key.index}" for number, key in view.ranks.items()} | {LIFE: BY_TIME}
+    names = {number: f"{key.role}:{key.index}" for number, key in view.ranks.items()} | {TIME_WINDOW: BY_TIME}
     return np.array([names.get(who, "") for who in table["window"].tolist()], object)
 
 
@@ -109,7 +109,7 @@ def _work(table: Table, duration: Ints, metrics: Sequence[Metric]) -> list[Colum
     # A rank whose libraries executed nothing has no FLOPs that anybody counted: absent, not zero.
     if "calls" not in table or not (table["calls"] > 0).any():
         return found
-    own = (table["complete"] > 0) & ((table["window"] == OWN) | (table["window"] == LIFE))
+    own = (table["complete"] > 0) & ((table["window"] == OWN) | (table["window"] == TIME_WINDOW))
     flops = _of_kernels(table, "flops", "flop_calls", own)
     traffic = _of_kernels(table, "bytes", "byte_calls", own)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...correlate.steps import LIFE, SERVING_ROLES
+from ...correlate.steps import SERVING_ROLES, TIME_WINDOW
 from ...records import ABSENT, Bools, Incarnation, Table
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of
@@ -31,7 +31,7 @@ def write_notes(
 
 
 def _by_time(table: Table) -> bool:
-    return bool((table["window"] == LIFE).any())
+    return bool((table["window"] == TIME_WINDOW).any())
 
 
 def _windows(view: JobView, tables: Sequence[tuple[int, Table]]) -> list[str]:
@@ -63,7 +63,7 @@ def _short_steps(view: JobView, tables: Sequence[tuple[int, Table]]) -> list[str
 
 
 def _interval_ns(view: JobView, number: int) -> int:
-    nodes = {who.node for who in view.lives if who.rank == number}
+    nodes = {who.node for who in view.process_lifetimes if who.rank == number}
     return max((view.machines[node].interval_ns for node in nodes), default=0)
 
 
@@ -135,7 +135,7 @@ def _why(view: JobView, number: int) -> str:
 
 
 def _lives(view: JobView, number: int) -> list[Incarnation]:
-    return [who for who in view.lives if who.rank == number]
+    return [who for who in view.process_lifetimes if who.rank == number]
 
 
 def _name(view: JobView, number: int) -> str:

@@ -79,7 +79,7 @@ def rank_tables(view: JobView, numbers: Sequence[int], steps: Steps, mode: str) 
 
 def time_tables(view: JobView, numbers: Sequence[int]) -> list[tuple[int, Table]]:
     """For want of steps: (rank, what it counted in windows of equal time) of these ranks that have none."""
-    mine = by_rank({name: table for name, table in view.lifetimes.items() if name in NEEDED})
+    mine = by_rank({name: table for name, table in view.time_windows.items() if name in NEEDED})
     some = [number for number in numbers if rows(mine.get(number, {}).get("steps", {}))]
     return [(number, _wide(mine[number], synchronous=False)) for number in some]
 

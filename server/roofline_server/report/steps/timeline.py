@@ -17,8 +17,8 @@ from ...chunks import Chunk, Column, split
 from ...correlate.steps import OWN
 from ...model.evidence import NS
 from ...records import ABSENT, KernelKind, Table, rows, take
-from ...store import export
-from ...store.export import RawData
+from ...store import raw_data
+from ...store.raw_data import RawData
 from ...store.view import JobView
 from ..job.gaps import alignment_of, find_gaps
 from ..questions import Steps
@@ -81,7 +81,7 @@ def _limits(
 
 
 def _calls_to_send(raw: RawData, notes: list[str]) -> int:
-    count = export.count(raw, "calls")
+    count = raw_data.count(raw, "calls")
     if not count:
         notes.append("no kernels were recorded: start ranks with `roofline-agent run -- CMD`")
     elif count > MAX_KERNELS:
@@ -112,7 +112,7 @@ def _rows(
 def _extent(view: JobView, raw: RawData) -> tuple[int, int]:
     """From the first that anybody did to the last that was heard: a rank may have begun before it was met."""
     begin, end = extent(view)
-    first = export.earliest(raw, ("marks", "spans", "calls"))
+    first = raw_data.earliest(raw, ("marks", "spans", "calls"))
     return (begin if first is None else min(begin, first)), end
 
 
@@ -182,11 +182,11 @@ def _unwatched(view: JobView, number: int, found: Sequence[Gap], limits: tuple[i
 
 def _held(raw: RawData, dataset: str, numbers: Sequence[int], limits: Limits) -> Iterator[tuple[int, Table]]:
     """(rank, its rows in order of time); of so many ranks at a time that what is held stays bounded."""
-    at_once = max(1, MAX_HELD * len(raw.ranks) // max(1, export.count(raw, dataset)))
+    at_once = max(1, MAX_HELD * len(raw.ranks) // max(1, raw_data.count(raw, dataset)))
     for first in range(0, len(numbers), at_once):
         some = numbers[first : first + at_once]
         begin, end = min(limits[n][0] for n in some), max(limits[n][1] for n in some)
-        table = export.of_ranks(raw, dataset, some, begin, end)
+        table = raw_data.of_ranks(raw, dataset, some, begin, end)
         for number in some if rows(table) else ():
             mine = take(table, np.flatnonzero(table["rank"] == number))
             ends = mine["end_ns"] if "end_ns" in mine else mine["time_ns"] + mine["duration_ns"]

@@ -69,7 +69,7 @@ def _told(names: Sequence[str], text: str) -> str:
 def slim(view: JobView) -> JobView:
     """Without what no caption and no ceiling needs: many jobs are held at once."""
     steps = {name: table for name, table in view.steps.items() if name == "steps"}
-    return view._replace(steps=steps, lifetimes={}, parts=())
+    return view._replace(steps=steps, time_windows={}, parts=())
 
 
 def check_parameter(over: str, tags: Collection[Mapping[str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""The catalog: which segments there are, what the small numbers in them mean, how far work has come.
+"""The catalog: which segments there are, what the ids in them stand for, how far step deltas have come.
 
 SQLite by default; anything SQLAlchemy speaks by URL. One transaction makes a sealing visible: its segments,
 the progress of the step deltas, and the inbox rows they replace, all or nothing.
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from ...records import Incarnation
+from ...records import Incarnation, Lifetime
 from ..segments.files import Segment
 from .names import Names
 from .tables import INCARNATION, META, PROGRESS, SEGMENT, STATE
@@ -28,7 +28,7 @@ class Progress(NamedTuple):
 
     through_ns: int = 0
     resume_ns: int = 0
-    # (rank, node that spoke) -> node time at which its newest stored step ended
+    # (rank, node that reported) -> node time at which its newest stored step ended
     done: Mapping[tuple[int, int], int] = MappingProxyType({})
     serving: tuple[int, ...] = ()  # ranks that serve others and were known then
 
@@ -38,21 +38,13 @@ class Progress(NamedTuple):
         return frozenset(rank for rank, _ in self.done)
 
 
-class Life(NamedTuple):
-    """When an incarnation was seen, server times, and whether its end was."""
-
-    first_ns: int
-    last_ns: int
-    exited: bool
-
-
 class Sealing(NamedTuple):
     """Everything one sealing changes."""
 
     segments: list[Segment]
     replaced: list[str]  # paths of segments that a rebuild made obsolete, or that were merged
     progress: dict[str, Progress]
-    lives: dict[Incarnation, Life]
+    process_lifetimes: dict[Incarnation, Lifetime]
     through_id: int
 
 
@@ -62,7 +54,7 @@ class Catalog(Names, Times):
     def __init__(self, url: str) -> None:
         self._engine = sa.create_engine(url)
         if self._engine.dialect.name == "sqlite":
-            sa.event.listen(self._engine, "connect", _durable)
+            sa.event.listen(self._engine, "connect", _make_durable)
         META.create_all(self._engine)
 
     def close(self) -> None:
@@ -77,10 +69,10 @@ class Catalog(Names, Times):
         with self._engine.begin() as db:
             _put_state(db, name, value)
 
-    def lives(self) -> dict[Incarnation, Life]:
+    def process_lifetimes(self) -> dict[Incarnation, Lifetime]:
         with self._engine.connect() as db:
             return {
-                Incarnation(r.rank, r.node, r.pid, r.start_ns, r.name, r.world, r.framework): Life(
+                Incarnation(r.rank, r.node, r.pid, r.start_ns, r.name, r.world, r.framework): Lifetime(
                     r.first_ns, r.last_ns, bool(r.exited)
                 )
                 for r in db.execute(sa.select(INCARNATION))
@@ -96,7 +88,7 @@ class Catalog(Names, Times):
                 Segment(r.job, r.dataset, r.path, r.rows, r.bytes, r.begin_ns, r.end_ns)
                 for r in db.execute(sa.select(SEGMENT).where(SEGMENT.c.job == job))
             ]
-        # Here and not in the database, of which each has an order of its own for texts.
+        # Not sorted by the database: each has an order of its own for texts.
         return sorted(found, key=attrgetter("path"))
 
     def paths(self) -> set[str]:
@@ -128,7 +120,7 @@ class Catalog(Names, Times):
                 done = json.dumps([[*who, end_ns] for who, end_ns in progress.done.items()])
                 values = {**progress._asdict(), "done": done, "serving": json.dumps(progress.serving)}
                 db.execute(PROGRESS.insert().values(job=job, **values))
-            _put_lives(db, sealing.lives)
+            _put_lifetimes(db, sealing.process_lifetimes)
             _put_state(db, "sealed_through", str(sealing.through_id))
 
 
@@ -137,21 +129,20 @@ def _put_state(db: sa.Connection, name: str, value: str) -> None:
     db.execute(STATE.insert().values(name=name, value=value))
 
 
-def _put_lives(db: sa.Connection, lives: Mapping[Incarnation, Life]) -> None:
-    rows = {}
-    # A process may be told of in several ways, as when its framework becomes known: the last one stays.
-    for who, life in sorted(lives.items(), key=lambda item: item[1].last_ns):
-        values = {**who._asdict(), **life._asdict(), "exited": int(life.exited)}
-        rows[tuple(values[column.name] for column in INCARNATION.primary_key)] = values
-    if rows:
+def _put_lifetimes(db: sa.Connection, lifetimes: Mapping[Incarnation, Lifetime]) -> None:
+    by_key = {}
+    # One process can be described in several ways, as when its framework becomes known: the last one stays.
+    for who, lifetime in sorted(lifetimes.items(), key=lambda item: item[1].last_ns):
+        values = {**who._asdict(), **lifetime._asdict(), "exited": int(lifetime.exited)}
+        by_key[tuple(values[column.name] for column in INCARNATION.primary_key)] = values
+    if by_key:
         same = [column == sa.bindparam(f"_{column.name}") for column in INCARNATION.primary_key]
-        db.execute(
-            INCARNATION.delete().where(*same), [{f"_{k}": v for k, v in r.items()} for r in rows.values()]
-        )
-        db.execute(INCARNATION.insert(), list(rows.values()))
+        keys = [{f"_{name}": value for name, value in values.items()} for values in by_key.values()]
+        db.execute(INCARNATION.delete().where(*same), keys)
+        db.execute(INCARNATION.insert(), list(by_key.values()))
 
 
-def _durable(connection: Any, _record: Any) -> None:
+def _make_durable(connection: Any, _record: Any) -> None:
     connection.execute("pragma journal_mode=wal")
     connection.execute("pragma synchronous=full")
     connection.execute("pragma busy_timeout=10000")

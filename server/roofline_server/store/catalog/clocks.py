@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ...clock import NodeClock
-from ...clock_samples import FIRST_KNOTS, best, thin
-from ...ingest.columns import MAX_TIME_NS
-from ...records import Ints, Knot, Table
+from ...clock_samples import FIRST_SAMPLES, best, thin
+from ...records import MAX_TIME_NS, ClockSample, Ints, Table
 from ...server_time import ServerTime, boot
 from .catalog import Catalog
-from .name_ids import Numbers
+from .name_ids import NameIds
 
-NO_KNOTS = np.empty((0, 3), np.int64)
+NO_SAMPLES = np.empty((0, 3), np.int64)
 
 
 class Clocks(dict[int, NodeClock]):
@@ -35,67 +34,60 @@ class Clocks(dict[int, NodeClock]):
         return clock
 
 
-class ClockBook:
+class ClockRegistry:
     """Collects what bounds the nodes' offsets and makes clocks of it. Thread-safe."""
 
-    def __init__(self, catalog: Catalog, numbers: Numbers) -> None:
-        self._catalog, self._numbers = catalog, numbers
+    def __init__(self, catalog: Catalog, name_ids: NameIds) -> None:
+        self._catalog, self._name_ids = catalog, name_ids
         self._lock = threading.Lock()
-        self._kept = {node: _rows(knots) for node, knots in catalog.knots().items()}  # and in the catalog
-        self._fresh: dict[int, list[Knot]] = {}  # all that came since
+        # In the catalog too; rows of (node_ns, offset_ns, rtt_ns).
+        self._kept = {node: _rows(samples) for node, samples in catalog.clock_samples().items()}
+        self._fresh: dict[int, list[ClockSample]] = {}  # all that came since
         self._arrival = catalog.arrivals()
         self._new_arrivals: dict[int, int] = {}
-        self._added: list[tuple[int, Knot]] = []  # and not yet in the catalog
+        self._added: list[tuple[int, ClockSample]] = []  # and not yet in the catalog
         self._dropped: list[tuple[int, int]] = []
         self._made: dict[int, NodeClock] = {}  # of all that is known now
         self._settled = catalog.settled()
 
-    def add_knot(self, node: int, knot: Knot) -> None:
-        """Take an exchange of a node; if it says something, it becomes durable with the next `save`.
+    def add_sample(self, node: int, sample: ClockSample) -> None:
+        """Take an exchange of a node; if it improves the clock, it becomes durable with the next `save`.
 
         One whose times cannot be is ignored: it would spoil every report.
         """
-        moved = max(abs(knot.node_ns), abs(knot.offset_ns))
-        if not (moved < MAX_TIME_NS and 0 <= knot.rtt_ns < MAX_TIME_NS):
+        largest = max(abs(sample.node_ns), abs(sample.offset_ns))
+        if not (largest < MAX_TIME_NS and 0 <= sample.rtt_ns < MAX_TIME_NS):
             return
         with self._lock:
-            self._fresh.setdefault(node, []).append(knot)
+            self._fresh.setdefault(node, []).append(sample)
             self._made.pop(node, None)
 
-    def arrived(self, node: int, end_ns: int, received_ns: int) -> None:
+    def add_arrival(self, node: int, end_ns: int, received_ns: int) -> None:
         """A batch that ended at end_ns of the node's time arrived at received_ns of the server's."""
         offset = received_ns - end_ns
         if offset < self._arrival.get(node, MAX_TIME_NS):
             with self._lock:
                 self._arrival[node] = self._new_arrivals[node] = offset
-                if not self._measured(node):
+                if node not in self._kept and node not in self._fresh:
                     self._made.pop(node, None)
 
     def save(self) -> None:
-        """Make durable what is new and worth it, and thin out what is old."""
+        """Make durable what is new and improves a clock, and thin out what is old."""
         with self._lock:
             fresh, self._fresh = self._fresh, {}
             arrivals, self._new_arrivals = self._new_arrivals, {}
-            for node, knots in fresh.items():
-                self._added += [(node, knot) for knot in self._keep(node, knots)]
-                self._dropped += [(node, moment) for moment in self._thin(node)]
+            for node, samples in fresh.items():
+                before, new = self._kept.get(node, NO_SAMPLES), _rows(samples)
+                if len(before) >= FIRST_SAMPLES:
+                    new = best(new)
+                whole = np.concatenate([before, new])
+                kept = self._kept[node] = thin(whole)
+                self._made.pop(node, None)
+                self._added += [(node, ClockSample(*row)) for row in new.tolist()]
+                gone = set(whole[:, 0].tolist()) - set(kept[:, 0].tolist())
+                self._dropped += [(node, node_ns) for node_ns in sorted(gone)]
         self._catalog.put_clocks(self._added, self._dropped, arrivals)
         self._added, self._dropped = [], []
-
-    def _keep(self, node: int, knots: list[Knot]) -> list[Knot]:
-        kept = self._kept.get(node, NO_KNOTS)
-        new = _rows(knots)
-        if len(kept) >= FIRST_KNOTS:
-            new = best(new)
-        self._kept[node] = np.concatenate([kept, new])
-        self._made.pop(node, None)
-        return [Knot(*row) for row in new.tolist()]
-
-    def _thin(self, node: int) -> list[int]:
-        """Moments of the knots that are no longer kept."""
-        before = self._kept[node]
-        after = self._kept[node] = thin(before)
-        return sorted(set(before[:, 0].tolist()) - set(after[:, 0].tolist()))
 
     def settle(self, job: str, steps: Table, homes: Mapping[int, int], anew: bool) -> None:
         """Step windows of a job are about to be stored for good, on the clocks as they are now.
@@ -132,14 +124,11 @@ class ClockBook:
             return made
 
     def _make(self, node: int) -> NodeClock:
-        if node in self._numbers.recordings:
-            # Whoever sends it says nothing of the clock that it was recorded by: its times stand as they are.
-            return NodeClock((Knot(0, 0, 0),))
-        known = [self._kept.get(node, NO_KNOTS), _rows(self._fresh.get(node, []))]
+        if node in self._name_ids.recordings:
+            # A recording knows nothing of the clock that it was made by: its times stand as they are.
+            return NodeClock((ClockSample(0, 0, 0),))
+        known = [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
         return NodeClock(np.concatenate(known), self._arrival.get(node))
-
-    def _measured(self, node: int) -> bool:
-        return node in self._kept or node in self._fresh
 
 
 def moment(clock: NodeClock, node_ns: int) -> int:
@@ -148,7 +137,7 @@ def moment(clock: NodeClock, node_ns: int) -> int:
 
 
 def server_time(catalog: Catalog) -> ServerTime:
-    """The time in which all of a data root's servers on this boot of this machine speak."""
+    """The time that all servers of one data directory share on this boot of this machine."""
     name = f"clock {boot()}"
     kept = catalog.state(name)
     now = ServerTime(int(kept) if kept else None)
@@ -156,6 +145,6 @@ def server_time(catalog: Catalog) -> ServerTime:
     return now
 
 
-def _rows(knots: list[Knot]) -> Ints:
-    rows = np.array(knots, np.int64).reshape(-1, 3)
+def _rows(samples: list[ClockSample]) -> Ints:
+    rows = np.array(samples, np.int64).reshape(-1, 3)
     return rows[np.argsort(rows[:, 0], kind="stable")]

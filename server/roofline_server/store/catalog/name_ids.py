@@ -1,4 +1,4 @@
-"""Small integers for names, the same for ever: the catalog gives them out, this keeps them at hand."""
+"""Small integers for names, the same for ever: the catalog gives them out, this keeps them in memory."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from .catalog import Catalog
 MAX_SPAN_NAMES = 256  # of a job, since the server was started
 
 
-class Numbers:
-    """Numbers of nodes, ranks and kernels, and the metrics of every counter set. Thread-safe."""
+class NameIds:
+    """Ids of nodes, ranks and kernels, and the metrics of every counter set. Thread-safe."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._lock = threading.Lock()
-        self._nodes, self._ranks, self._kernels, self._metrics = catalog.numbers()
+        self._nodes, self._ranks, self._kernels, self._metrics = catalog.name_ids()
         self._by_job: dict[str, dict[int, RankKey]] = {}
-        for key, number in self._ranks.items():
-            self._by_job.setdefault(key.job, {})[number] = key
+        for key, rank in self._ranks.items():
+            self._by_job.setdefault(key.job, {})[rank] = key
         self._machines = catalog.machines()
         # Nodes that are recorded files.
-        self.recordings = frozenset(number for key, number in self._nodes.items() if key.boot == RECORDING)
-        self.rank_tables: dict[Any, Any] = {}  # see ingest/numbers.py
+        self.recordings = frozenset(node for key, node in self._nodes.items() if key.boot == RECORDING)
+        self.rank_tables: dict[Any, Any] = {}  # see ingest/ranks.py
         self._spans: dict[str, set[str]] = {}  # job -> names of spans and phases that it may use
 
     def node(self, key: NodeKey, machine: Machine) -> int:
-        """The number of a node; remembers what it says of its machine."""
+        """The id of a node; remembers what it reports of its machine."""
         with self._lock:
-            number = self._nodes.get(key)
-            if number is None or self._machines.get(number) != machine:
-                number = self._nodes[key] = self._catalog.add_node(key, machine)
-                self._machines[number] = machine
+            node = self._nodes.get(key)
+            if node is None or self._machines.get(node) != machine:
+                node = self._nodes[key] = self._catalog.add_node(key, machine)
+                self._machines[node] = machine
                 if key.boot == RECORDING:
-                    self.recordings |= {number}
-            return number
+                    self.recordings |= {node}
+            return node
 
     def rank(self, key: RankKey) -> int:
-        number = self._ranks.get(key)
-        if number is None:
+        rank = self._ranks.get(key)
+        if rank is None:
             with self._lock:
-                number = self._ranks.get(key)
-                if number is None:
-                    number = self._catalog.add_rank(key)
-                    self._by_job.setdefault(key.job, {})[number] = key
-                    self._ranks[key] = number
-        return number
+                rank = self._ranks.get(key)
+                if rank is None:
+                    rank = self._catalog.add_rank(key)
+                    self._by_job.setdefault(key.job, {})[rank] = key
+                    self._ranks[key] = rank
+        return rank
 
     def allows(self, job: str, span: str) -> bool:
         """Whether a job may use a name of spans or phases: each becomes columns, so they are bounded."""
@@ -59,13 +59,13 @@ class Numbers:
         return span in known
 
     def kernel(self, kind: KernelKind) -> int:
-        number = self._kernels.get(kind)
-        if number is None:
+        kernel = self._kernels.get(kind)
+        if kernel is None:
             with self._lock:
-                number = self._kernels.get(kind)
-                if number is None:
-                    number = self._kernels[kind] = self._catalog.add_kernel(kind)
-        return number
+                kernel = self._kernels.get(kind)
+                if kernel is None:
+                    kernel = self._kernels[kind] = self._catalog.add_kernel(kind)
+        return kernel
 
     def metrics(self, metrics: Sequence[Metric]) -> None:
         """Remember metrics; the first description of one stays."""
@@ -80,15 +80,14 @@ class Numbers:
         return dict(self._nodes)
 
     def machines(self) -> dict[int, Machine]:
-        """What each node last said of itself, whatever it was when a job ran there."""
+        """What each node reported last, whatever it was when a job ran there."""
         return dict(self._machines)
 
     def kernels(self) -> dict[int, KernelKind]:
-        """What the numbers of kernels stand for."""
-        return {number: kind for kind, number in list(self._kernels.items())}
+        return {kernel: kind for kind, kernel in list(self._kernels.items())}
 
     def ranks(self) -> list[int]:
-        """The numbers of all ranks."""
+        """The ids of all ranks."""
         return list(self._ranks.values())
 
     def ranks_of(self, job: str) -> dict[int, RankKey]:

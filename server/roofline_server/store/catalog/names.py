@@ -1,4 +1,4 @@
-"""The part of the catalog that says who and what there is: nodes, ranks, kernels, metrics, machines, tags."""
+"""The part of the catalog with who and what there is: nodes, ranks, kernels, metrics, machines, tags."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from roofline.answers.machines import Ceiling, SourceStatus
 from roofline.answers.values import Provenance, Scope
 
 from ...records import KernelKind, Machine, Metric, NodeKey, RankKey
-from .machine_versions import Saying
+from .machine_versions import MachineState
 from .tables import KERNEL, MACHINE, METRIC, NODE, RANK, TAG
 
 
 class Names:
     _engine: sa.Engine
 
-    def numbers(
+    def name_ids(
         self,
     ) -> tuple[dict[NodeKey, int], dict[RankKey, int], dict[KernelKind, int], dict[tuple[str, str], Metric]]:
-        """All names that have numbers: nodes, ranks, kernels; and the metrics by (counter set, name)."""
+        """The ids of nodes, ranks and kernels; and the metrics by (counter set, name)."""
         with self._engine.connect() as db:
             nodes = {NodeKey(r.agent, r.boot): r.id for r in db.execute(sa.select(NODE))}
             ranks = {RankKey(*r[1:]): r[0] for r in db.execute(sa.select(RANK))}
@@ -41,7 +41,7 @@ class Names:
             return nodes, ranks, kernels, metrics
 
     def add_node(self, key: NodeKey, machine: Machine) -> int:
-        """The node's number; what is known of its machine is brought up to date."""
+        """The node's id; what is known of its machine is brought up to date."""
         text = _machine_text(machine)
         with self._engine.begin() as db:
             same = (NODE.c.agent == key.agent) & (NODE.c.boot == key.boot)
@@ -52,39 +52,40 @@ class Names:
             return _new_id(db.execute(NODE.insert().values(**key._asdict(), machine=text)))
 
     def machines(self) -> dict[int, Machine]:
-        """What each node last said of itself."""
+        """What each node reported last."""
         with self._engine.connect() as db:
             return {r.id: _machine(r.machine) for r in db.execute(sa.select(NODE.c.id, NODE.c.machine))}
 
-    def sayings(self) -> dict[str, list[Saying]]:
-        """What each agent said of its machine, in order."""
-        found: dict[str, list[Saying]] = {}
+    def machine_states(self) -> dict[str, list[MachineState]]:
+        """What each agent reported of its machine, in order."""
+        found: dict[str, list[MachineState]] = {}
         with self._engine.connect() as db:
             for r in db.execute(sa.select(MACHINE).order_by(MACHINE.c.id)):
-                found.setdefault(r.agent, []).append(Saying(r.version, r.since_ns, _machine(r.machine)))
+                state = MachineState(r.version, r.since_ns, _machine(r.machine))
+                found.setdefault(r.agent, []).append(state)
         return found
 
-    def add_saying(self, agent: str, saying: Saying, replaces: bool = False) -> None:
-        """Keep what an agent said after all it said before; replaces: instead of what it said last."""
+    def add_machine_state(self, agent: str, state: MachineState, replaces: bool = False) -> None:
+        """Keep what an agent reported, after all earlier states; replaces: instead of the last of them."""
         with self._engine.begin() as db:
             if replaces:
                 last = sa.select(sa.func.max(MACHINE.c.id)).where(MACHINE.c.agent == agent)
                 db.execute(MACHINE.delete().where(MACHINE.c.id == db.execute(last).scalar()))
-            values = {**saying._asdict(), "agent": agent, "machine": _machine_text(saying.machine)}
+            values = {**state._asdict(), "agent": agent, "machine": _machine_text(state.machine)}
             db.execute(MACHINE.insert().values(values))
 
     def tags(self) -> list[tuple[str, str, str, int]]:
-        """All that was said of jobs: (job, name, value, when)."""
+        """All tags of jobs: (job, name, value, when it was reported)."""
         with self._engine.connect() as db:
             return [(r.job, r.name, r.value, r.said_ns) for r in db.execute(sa.select(TAG))]
 
-    def put_tags(self, said: Iterable[tuple[str, str, str, int]]) -> None:
-        """Keep what was said of jobs, as `tags` gives it; the same again with a new time."""
+    def put_tags(self, tags: Iterable[tuple[str, str, str, int]]) -> None:
+        """Keep tags, as `tags` gives them; one that is known gets the new time."""
         with self._engine.begin() as db:
-            for job, name, value, said_ns in said:
+            for job, name, value, reported_ns in tags:
                 c = TAG.c
                 db.execute(TAG.delete().where((c.job == job) & (c.name == name) & (c.value == value)))
-                db.execute(TAG.insert().values(job=job, name=name, value=value, said_ns=said_ns))
+                db.execute(TAG.insert().values(job=job, name=name, value=value, said_ns=reported_ns))
 
     def add_rank(self, key: RankKey) -> int:
         return self._add(RANK, key._asdict())

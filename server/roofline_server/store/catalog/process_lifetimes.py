@@ -1,65 +1,68 @@
-"""Who takes part in jobs, and since and until when: lives of incarnations, as batches tell them."""
+"""Which processes were ranks of jobs, and from when to when each was seen, as batches report it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ...ingest.decode import Decoded
-from ...records import Incarnation
-from .catalog import Life
+from ...records import DecodedBatch, Incarnation, Lifetime
 
 
-class LifeBook:
-    """All incarnations ever heard of. The caller sees to it that one thread at a time writes."""
+class ProcessLifetimes:
+    """All incarnations ever reported. The caller sees to it that one thread at a time writes."""
 
-    def __init__(self, known: dict[Incarnation, Life], ranks: Iterable[int]) -> None:
+    def __init__(self, known: dict[Incarnation, Lifetime], ranks: Iterable[int]) -> None:
         """known, ranks: what the catalog has of earlier batches; ranks also those no agent watches."""
-        self._lives = known
-        self._heard = set(ranks)
+        self._lifetimes = known
+        self._ranks = set(ranks)
         self._present: dict[int, list[Incarnation]] = {}  # node -> its ranks in the newest batch
         # node -> node time it has reported up to
         self.through: dict[int, int] = {}
-        for who, life in known.items():
-            self.through[who.node] = max(life.last_ns, self.through.get(who.node, 0))
+        for who, lifetime in known.items():
+            self.through[who.node] = max(lifetime.last_ns, self.through.get(who.node, 0))
 
-    def take(self, node: int, decoded: Decoded) -> None:
-        """A batch of a node has come."""
-        if decoded.incarnations is not self._present.get(node):
-            self._lives = self.now()
-            self._present[node] = decoded.incarnations
-            self._heard.update(decoded.ranks)
-            for who in decoded.incarnations:
-                self._lives.setdefault(who, Life(decoded.begin_ns, decoded.end_ns, False))
-        for who in decoded.exited:
-            life = self._lives.get(who, Life(decoded.begin_ns, decoded.end_ns, True))
-            self._lives[who] = life._replace(exited=True)
-        self.through[node] = max(decoded.end_ns, self.through.get(node, 0))
+    def add(self, node: int, batch: DecodedBatch) -> None:
+        """Take the next batch of a node."""
+        if batch.incarnations is not self._present.get(node):
+            self._lifetimes = self.now()
+            self._present[node] = batch.incarnations
+            self._ranks.update(batch.ranks)
+            for who in batch.incarnations:
+                self._lifetimes.setdefault(who, Lifetime(batch.begin_ns, batch.end_ns, False))
+        for who in batch.exited:
+            lifetime = self._lifetimes.get(who, Lifetime(batch.begin_ns, batch.end_ns, True))
+            self._lifetimes[who] = lifetime._replace(exited=True)
+        self.through[node] = max(batch.end_ns, self.through.get(node, 0))
 
-    def now(self) -> dict[Incarnation, Life]:
-        """Everyone's life; of those present it lasts until their node's newest batch."""
-        lives = dict(self._lives)
+    def now(self) -> dict[Incarnation, Lifetime]:
+        """All lifetimes; of processes that are present they last until their node's newest batch."""
+        found = dict(self._lifetimes)
         for node, present in self._present.items():
             for who in present:
-                lives[who] = lives[who]._replace(last_ns=max(lives[who].last_ns, self.through[node]))
-        return lives
+                found[who] = found[who]._replace(last_ns=max(found[who].last_ns, self.through[node]))
+        return found
 
-    def has_heard(self, rank: int) -> bool:
-        """Whether a batch that was kept spoke of this rank: it has a number before that."""
-        return rank in self._heard
+    def has_rank(self, rank: int) -> bool:
+        """Whether a batch that was kept contains this rank: ids are given out before that."""
+        return rank in self._ranks
 
-    def of(self, ranks: Collection[int]) -> dict[Incarnation, Life]:
-        """The lives of some ranks, by their numbers."""
-        return {who: life for who, life in self.now().items() if who.rank in ranks}
+    def of(self, ranks: Collection[int]) -> dict[Incarnation, Lifetime]:
+        """The lifetimes of the processes of some ranks."""
+        return {who: lifetime for who, lifetime in self.now().items() if who.rank in ranks}
 
     def members(self, ranks: Collection[int]) -> list[Incarnation]:
-        """Who ever was one of these ranks."""
-        return [who for who in self._lives if who.rank in ranks]
+        """All processes that ever were one of these ranks."""
+        return [who for who in self._lifetimes if who.rank in ranks]
 
 
-def changed(lives: dict[Incarnation, Life], batches: Iterable[Decoded]) -> dict[Incarnation, Life]:
-    """The lives that batches tell something of."""
-    told = list(batches)
-    lists = {id(d.incarnations): d.incarnations for d in told}
-    seen = {who for present in lists.values() for who in present}
-    seen |= {who for decoded in told for who in decoded.exited}
-    return {who: lives[who] for who in seen}
+def changed(
+    lifetimes: dict[Incarnation, Lifetime], batches: Iterable[DecodedBatch]
+) -> dict[Incarnation, Lifetime]:
+    """The lifetimes that these batches can have changed."""
+    found = set()
+    lists = {}
+    for batch in batches:
+        lists[id(batch.incarnations)] = batch.incarnations  # thousands of batches share one list
+        found.update(batch.exited)
+    for present in lists.values():
+        found.update(present)
+    return {who: lifetimes[who] for who in found}

@@ -1,4 +1,4 @@
-"""The tables of the catalog. New ones and new columns may come; what a release wrote the next ones read."""
+"""The tables of the catalog. New ones and columns may come; a release reads what earlier ones wrote."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ SEGMENT = sa.Table(
     Column("begin_ns", Number),
     Column("end_ns", Number),
 )
-KNOT = sa.Table(
-    "knot",
+CLOCK_SAMPLE = sa.Table(
+    "knot",  # the name that it had first, and has in every catalog
     META,
     Column("node", Integer, primary_key=True),
     Column("node_ns", Number, primary_key=True),
@@ -98,7 +98,7 @@ PROGRESS = sa.Table(
     Column("done", String, nullable=False),
     Column("serving", String, nullable=False),
 )
-# What agents said of their machines, in order; `version` counts up for each agent.
+# What agents reported of their machines, in order; `version` counts up for each agent.
 MACHINE = sa.Table(
     "machine",
     META,
@@ -108,7 +108,7 @@ MACHINE = sa.Table(
     Column("since_ns", Number, nullable=False),
     Column("machine", String, nullable=False),
 )
-# What ranks said of their job; of values of one name that said last holds.
+# What ranks reported of their job; of several values of one name the newest holds.
 TAG = sa.Table(
     "tag",
     META,

@@ -1,4 +1,4 @@
-"""The part of the catalog that says how the nodes' times lie to the server's."""
+"""The part of the catalog that relates the nodes' times to the server's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 import sqlalchemy as sa
 
-from ...records import Knot
-from .tables import ARRIVAL, KNOT, SETTLED
+from ...records import ClockSample
+from .tables import ARRIVAL, CLOCK_SAMPLE, SETTLED
 
 
 class Times:
@@ -16,17 +16,17 @@ class Times:
 
     def put_clocks(
         self,
-        knots: Iterable[tuple[int, Knot]],
+        samples: Iterable[tuple[int, ClockSample]],
         dropped: Iterable[tuple[int, int]] = (),
         arrivals: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
-        """Keep clock exchanges of nodes, forget those of (node, node time), set nodes' offsets by arrival."""
+        """Keep clock samples of nodes, forget those of (node, node time), set nodes' offsets by arrival."""
         with self._engine.begin() as db:
-            for node, knot in knots:
-                db.execute(KNOT.delete().where(_knot_is(node, knot.node_ns)))
-                db.execute(KNOT.insert().values(node=node, **knot._asdict()))
+            for node, sample in samples:
+                db.execute(CLOCK_SAMPLE.delete().where(_is_of(node, sample.node_ns)))
+                db.execute(CLOCK_SAMPLE.insert().values(node=node, **sample._asdict()))
             for node, node_ns in dropped:
-                db.execute(KNOT.delete().where(_knot_is(node, node_ns)))
+                db.execute(CLOCK_SAMPLE.delete().where(_is_of(node, node_ns)))
             for node, offset_ns in arrivals.items():
                 db.execute(ARRIVAL.delete().where(ARRIVAL.c.node == node))
                 db.execute(ARRIVAL.insert().values(node=node, offset_ns=offset_ns))
@@ -45,20 +45,21 @@ class Times:
         return found
 
     def put_settled(self, job: str, errors: Mapping[int, float]) -> None:
-        """Replace what `settled` says of a job."""
+        """Replace what `settled` gives for a job."""
         with self._engine.begin() as db:
             db.execute(SETTLED.delete().where(SETTLED.c.job == job))
             for node, error_ns in errors.items():
                 db.execute(SETTLED.insert().values(job=job, node=node, error_ns=error_ns))
 
-    def knots(self) -> dict[int, list[Knot]]:
-        """All knots by node, in order of time."""
-        found: dict[int, list[Knot]] = {}
+    def clock_samples(self) -> dict[int, list[ClockSample]]:
+        """All clock samples by node, in order of time."""
+        found: dict[int, list[ClockSample]] = {}
+        query = sa.select(CLOCK_SAMPLE).order_by(CLOCK_SAMPLE.c.node, CLOCK_SAMPLE.c.node_ns)
         with self._engine.connect() as db:
-            for r in db.execute(sa.select(KNOT).order_by(KNOT.c.node, KNOT.c.node_ns)):
-                found.setdefault(r.node, []).append(Knot(r.node_ns, r.offset_ns, int(r.rtt_ns)))
+            for r in db.execute(query):
+                found.setdefault(r.node, []).append(ClockSample(r.node_ns, r.offset_ns, int(r.rtt_ns)))
         return found
 
 
-def _knot_is(node: int, node_ns: int) -> sa.ColumnElement[bool]:
-    return (KNOT.c.node == node) & (KNOT.c.node_ns == node_ns)
+def _is_of(node: int, node_ns: int) -> sa.ColumnElement[bool]:
+    return (CLOCK_SAMPLE.c.node == node) & (CLOCK_SAMPLE.c.node_ns == node_ns)

@@ -1,4 +1,4 @@
-"""The tail: batches that are durable and not sealed yet, decoded, and who lives by what they say."""
+"""The tail: batches that are durable and not sealed yet, decoded, and the processes that they report."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ...ingest.decode import Decoded
-from ...records import Frame, Incarnation, RankKey
-from ..catalog.catalog import Life
-from ..catalog.process_lifetimes import LifeBook
+from ...records import DecodedBatch, Frame, Incarnation, Lifetime, RankKey
+from ..catalog.process_lifetimes import ProcessLifetimes
 from .inbox import Entry
 
 
@@ -18,36 +16,36 @@ class TailBatch(NamedTuple):
 
     id: int
     bytes: int
-    decoded: Decoded
+    decoded: DecodedBatch
 
 
 class Unsealed(NamedTuple):
     """The tail at one moment."""
 
     batches: list[TailBatch]
-    lives: dict[Incarnation, Life]
+    process_lifetimes: dict[Incarnation, Lifetime]
     reported: dict[int, int]  # node -> node time it has reported up to
 
 
 class Tail:
     """Whoever holds `lock` sees a batch either here or in the catalog: never in both, never in none."""
 
-    def __init__(self, lives: LifeBook) -> None:
+    def __init__(self, processes: ProcessLifetimes) -> None:
         self.lock = threading.RLock()
         self.bytes = 0  # of its batches, as they came
-        self._lives = lives
+        self._processes = processes
         self._batches: list[TailBatch] = []
 
-    def add(self, entry: Entry, decoded: Decoded) -> None:
+    def add(self, entry: Entry, decoded: DecodedBatch) -> None:
         """Take a batch; they come in order of their ids."""
         with self.lock:
             self._batches.append(TailBatch(entry.id, len(entry.data), decoded))
             self.bytes += len(entry.data)
-            self._lives.take(entry.node, decoded)
+            self._processes.add(entry.node, decoded)
 
     def now(self) -> Unsealed:
         with self.lock:
-            return Unsealed(list(self._batches), self._lives.now(), dict(self._lives.through))
+            return Unsealed(list(self._batches), self._processes.now(), dict(self._processes.through))
 
     def forget(self, batches: Iterable[TailBatch]) -> None:
         """These are sealed."""
@@ -61,16 +59,16 @@ class Tail:
         with self.lock:
             return [frame for batch in self._batches for frame in batch.decoded.frames if frame.job == job]
 
-    def heard(self, ranks: Mapping[int, RankKey]) -> dict[int, RankKey]:
-        """Those ranks, by their numbers, of which a batch that was kept spoke."""
-        return {number: key for number, key in ranks.items() if self._lives.has_heard(number)}
+    def reported(self, ranks: Mapping[int, RankKey]) -> dict[int, RankKey]:
+        """Those of these ranks that are in a batch that was kept."""
+        return {rank: key for rank, key in ranks.items() if self._processes.has_rank(rank)}
 
-    def lives_of(self, ranks: Collection[int]) -> dict[Incarnation, Life]:
-        """The lives of some ranks, by their numbers."""
+    def lifetimes_of(self, ranks: Collection[int]) -> dict[Incarnation, Lifetime]:
+        """The lifetimes of the processes of some ranks."""
         with self.lock:
-            return self._lives.of(ranks)
+            return self._processes.of(ranks)
 
     def members(self, ranks: Collection[int]) -> list[Incarnation]:
-        """Who ever was one of these ranks."""
+        """All processes that ever were one of these ranks."""
         with self.lock:
-            return self._lives.members(ranks)
+            return self._processes.members(ranks)

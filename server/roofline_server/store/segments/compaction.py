@@ -11,18 +11,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow.parquet as pq
 
-from ...ingest.columns import MAX_TIME_NS
-from ...records import Table, concatenate, rows
-from ..steps.deltas import MADE
+from ...records import MAX_TIME_NS, Table, concatenate, rows
 from .files import ROWS_PER_GROUP, Piece, Segment, write
-from .pieces import with_columns
-from .reader import plain
+from .frames import common_columns, with_columns
+from .reader import batches, plain
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +41,7 @@ class Merged(NamedTuple):
     replaced: list[str]
 
 
-class _Limit(NamedTuple):
+class MergeLimit(NamedTuple):
     """What segments that are merged must keep to together, and of each when it ends."""
 
     bytes: int
@@ -64,36 +62,32 @@ class Compaction:
         read_ns: raw data that end later (server time) are read at every sealing, and so stay in small files.
         """
         merged = Merged([], [])
-        for dataset, mine in groupby(sorted(segments, key=_dataset), _dataset):
-            run = _longest(list(mine)[-NEWEST:], self._limit(dataset.startswith(MADE), read_ns))
-            if run and (one := self._written(run)):
-                merged.segments.append(one)
-                merged.replaced.extend(segment.path for segment in run)
+        by_dataset = sorted(segments, key=attrgetter("dataset"))
+        for _, group in groupby(by_dataset, attrgetter("dataset")):
+            newest = list(group)[-NEWEST:]
+            limit = MergeLimit(self._left, MOST_RAW_ROWS, read_ns)
+            if newest[0].is_derived:
+                limit = MergeLimit(self._left, MAX_ROWS, MAX_TIME_NS)
+            run = longest_run(newest, limit)
+            if not run:
+                continue
+            self._left -= sum(segment.bytes for segment in run)
+            try:
+                one = self._write(run)
+            except (OSError, ValueError, TypeError, LookupError) as error:
+                # Nothing depends on it, and sealing must go on.
+                log.warning("segments of %s are not merged, all stay: %s", run[0].path, error)
+                continue
+            merged.segments.append(one)
+            merged.replaced.extend(segment.path for segment in run)
         return merged
 
-    def _limit(self, made: bool, read_ns: int) -> _Limit:
-        return (
-            _Limit(self._left, MAX_ROWS, MAX_TIME_NS) if made else _Limit(self._left, MOST_RAW_ROWS, read_ns)
-        )
-
-    def _written(self, run: Sequence[Segment]) -> Segment | None:
-        self._left -= sum(segment.bytes for segment in run)
-        try:
-            return write(
-                *(self._root, run[0].job, run[0].dataset, self._number, _pieces(self._root, run)),
-                first=run[0].number,
-            )
-        except (OSError, ValueError, TypeError, LookupError) as error:
-            # Nothing depends on it, and sealing must go on.
-            log.warning("segments of %s are not merged, all stay: %s", run[0].path, error)
-            return None
+    def _write(self, run: Sequence[Segment]) -> Segment:
+        job, dataset, first = run[0].job, run[0].dataset, run[0].number
+        return write(self._root, job, dataset, self._number, _pieces(self._root, run), first)
 
 
-def _dataset(segment: Segment) -> str:
-    return segment.dataset
-
-
-def _longest(segments: Sequence[Segment], limit: _Limit) -> Sequence[Segment]:
+def longest_run(segments: Sequence[Segment], limit: MergeLimit) -> Sequence[Segment]:
     """The most neighbours that may be merged, of several as many the newest; none: there are too few."""
     best: Sequence[Segment] = ()
     for begin in range(len(segments)):
@@ -110,28 +104,13 @@ def _longest(segments: Sequence[Segment], limit: _Limit) -> Sequence[Segment]:
 def _pieces(root: Path, run: Sequence[Segment]) -> Iterator[Piece]:
     """All rows in order, as many together as make a row group, or as fit into PIECE_BYTES."""
     begin_ns, end_ns = min(s.begin_ns for s in run), max(s.end_ns for s in run)
-    columns = _columns(root, run)
-    most = max(1, min(ROWS_PER_GROUP, PIECE_BYTES // (8 * len(columns))))
+    kinds = common_columns(plain(pq.read_schema(root / segment.path).empty_table()) for segment in run)
+    most = max(1, min(ROWS_PER_GROUP, PIECE_BYTES // (8 * len(kinds))))
     held: list[Table] = []
-    for table in _tables(root, run, most):
-        if held and sum(map(rows, held)) + rows(table) > most:
-            yield Piece(with_columns(columns, concatenate(held)), begin_ns, end_ns)
-            held = []
-        held.append(table)
-    yield Piece(with_columns(columns, concatenate(held)), begin_ns, end_ns)
-
-
-def _tables(root: Path, run: Sequence[Segment], most: int) -> Iterator[Table]:
     for segment in run:
-        with pq.ParquetFile(root / segment.path) as file:
-            for batch in file.iter_batches(batch_size=most, use_threads=False):
-                yield plain(batch)
-
-
-def _columns(root: Path, run: Sequence[Segment]) -> dict[str, np.dtype[np.generic]]:
-    """All columns there are, and of what kind."""
-    found: dict[str, np.dtype[np.generic]] = {}
-    for segment in run:
-        for name, column in plain(pq.read_schema(root / segment.path).empty_table()).items():
-            found[name] = np.promote_types(found.get(name, column.dtype), column.dtype)
-    return found
+        for table in batches(root / segment.path, most, use_threads=False):
+            if held and sum(map(rows, held)) + rows(table) > most:
+                yield Piece(with_columns(kinds, concatenate(held)), begin_ns, end_ns)
+                held = []
+            held.append(table)
+    yield Piece(with_columns(kinds, concatenate(held)), begin_ns, end_ns)

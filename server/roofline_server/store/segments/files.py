@@ -18,6 +18,9 @@ from ...records import Table, rows
 MAX_FILE_NAME = 180
 ROWS_PER_GROUP = 1 << 17
 
+# How the names of datasets begin that are made of others: step deltas, and what parts counted.
+STEPS, PARTS = "steps", "parts_"
+
 
 class Segment(NamedTuple):
     """A file of the store. Times are the server's; path is relative to the data directory."""
@@ -29,6 +32,15 @@ class Segment(NamedTuple):
     bytes: int
     begin_ns: int
     end_ns: int
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether it is made of other datasets; else it is raw data."""
+        return self.dataset.startswith((STEPS, PARTS))
+
+    def overlaps(self, begin_ns: int, end_ns: int, slack_ns: int) -> bool:
+        """Whether a row can lie in a stretch of server time, or not further than slack_ns from it."""
+        return self.end_ns >= begin_ns - slack_ns and self.begin_ns <= end_ns + slack_ns
 
     @property
     def number(self) -> int:
@@ -95,8 +107,10 @@ def _write_parquet(pieces: Iterable[Piece], path: Path) -> tuple[int, int, int]:
 
 
 def _arrow(table: Table) -> pa.Table:
-    texts = pa.string()
-    return pa.table({n: pa.array(c, texts if c.dtype.kind == "O" else None) for n, c in table.items()})
+    columns = {}
+    for name, column in table.items():
+        columns[name] = pa.array(column, pa.string() if column.dtype.kind == "O" else None)
+    return pa.table(columns)
 
 
 def _writer(table: Table, path: Path) -> pq.ParquetWriter:

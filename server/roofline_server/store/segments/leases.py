@@ -1,6 +1,6 @@
-"""Files that were replaced stay until whoever looked before that has read them.
+"""Files that were replaced stay until everyone who looked before has read them.
 
-Who looks takes a lease first; files are removed once all leases of before they were replaced are gone, or by
+A reader takes a lease first; files are removed once all leases of before they were replaced are gone, or by
 the sweep of the next start.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class Lease:
-    """Whoever holds one finds all files that the catalog knew when it was taken, or knew later."""
+    """Its holder finds all files that the catalog knew when it was taken, or knew later."""
 
     def __init__(self, turn: int) -> None:
         self.turn = turn  # how often files had been replaced by then
@@ -27,7 +27,7 @@ class Leases:
         self._root = root
         self._lock = threading.Lock()
         self._turn = 0
-        # Looked through, not told: a lease may go in the midst of anything, where a lock would wait for ever.
+        # No callbacks: a lease may go in the midst of anything, where a lock would wait for ever.
         self._taken: list[weakref.ref[Lease]] = []
         self._replaced: list[tuple[int, str]] = []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...clock import NodeClock
-from ...records import ABSENT, Frame, Ints, Table, columns, concatenate, rows, take
+from ...records import ABSENT, Ints, Table, concatenate, rows, take
 from .files import Segment
 
 # The rows of a rank follow each other in each segment. So few stretches are put together at half the cost of
@@ -38,34 +38,51 @@ class Reader:
 
     def pieces(self, segments: Iterable[Segment], columns: Sequence[str] | None = None) -> list[Table]:
         """The same as tables, one after the other, each with the columns that it has."""
-        wanted = None if columns is None else frozenset(columns)
-        return [piece for s in segments if s.rows for piece in self._pieces(s, wanted)]
+        found: list[Table] = []
+        for segment in segments:
+            if segment.rows:
+                with pq.ParquetFile(self._root / segment.path) as file:
+                    names = _present(file, columns)
+                    arrow = file.read(names, use_threads=segment.rows > ROWS_FOR_THREADS)
+                    found.extend(plain(batch) for batch in arrow.to_batches())
+        return found
 
-    def _pieces(self, segment: Segment, wanted: frozenset[str] | None) -> list[Table]:
-        with pq.ParquetFile(self._root / segment.path) as file:
-            names = [name for name in file.schema_arrow.names if wanted is None or name in wanted]
-            arrow = file.read(names, use_threads=segment.rows > ROWS_FOR_THREADS)
-            return [plain(batch) for batch in arrow.to_batches()]
 
-    def close(self) -> None:
-        """Let go."""
+def batches(
+    path: Path, most_rows: int, columns: Collection[str] | None = None, use_threads: bool = True
+) -> Iterator[Table]:
+    """The rows of a file in tables of at most so many, one of them in memory at a time.
+
+    columns: only these, as far as there are any.
+    """
+    with pq.ParquetFile(path) as file:
+        names = _present(file, columns)
+        for batch in file.iter_batches(batch_size=most_rows, columns=names, use_threads=use_threads):
+            yield plain(batch)
+
+
+def _present(file: pq.ParquetFile, columns: Collection[str] | None) -> list[str]:
+    wanted = None if columns is None else frozenset(columns)
+    return [name for name in file.schema_arrow.names if wanted is None or name in wanted]
 
 
 def plain(arrow: Any) -> Table:
     """The columns of a record batch; what is null in one is absent."""
-    return {name: _plain(column) for name, column in zip(arrow.schema.names, arrow.columns, strict=True)}
-
-
-def _plain(column: Any) -> Any:
-    if column.null_count and not pa.types.is_floating(column.type):
-        column = column.fill_null(ABSENT if pa.types.is_integer(column.type) else "")
-    return column.to_numpy(zero_copy_only=False)
+    table: Table = {}
+    for name, column in zip(arrow.schema.names, arrow.columns, strict=True):
+        if column.null_count and not pa.types.is_floating(column.type):
+            column = column.fill_null(ABSENT if pa.types.is_integer(column.type) else "")
+        table[name] = column.to_numpy(zero_copy_only=False)
+    return table
 
 
 def grouped_by_rank(tables: Sequence[Table]) -> Table:
     """All rows, by rank, and of each rank in order of the tables."""
     some = [table for table in tables if rows(table)]
-    edges = [_edges(table["rank"]) for table in some]
+    # Where rows of another rank begin, and the end.
+    edges = [
+        [0, *(np.flatnonzero(np.diff(table["rank"])) + 1).tolist(), len(table["rank"])] for table in some
+    ]
     if sum(map(len, edges)) > MOST_RUNS:
         table = concatenate(some)
         return take(table, np.argsort(table["rank"], kind="stable"))
@@ -77,31 +94,10 @@ def grouped_by_rank(tables: Sequence[Table]) -> Table:
     return concatenate([run for _, run in sorted(runs, key=itemgetter(0))])
 
 
-def _edges(ranks: Ints) -> list[int]:
-    """Where rows of another rank begin, and the end."""
-    return [0, *(np.flatnonzero(ranks[1:] != ranks[:-1]) + 1).tolist(), len(ranks)]
-
-
-def distinct(numbers: Ints) -> list[int]:
+def distinct(ids: Ints) -> list[int]:
     """The values of a column of ranks or nodes, upwards."""
     # Most rows are of the rank of the row before: much cheaper than np.unique, which looks up every one.
-    return sorted({*numbers[:1].tolist(), *numbers[1:][numbers[1:] != numbers[:-1]].tolist()})
-
-
-def by_dataset(frames: Iterable[Frame]) -> dict[str, Table]:
-    """Frames of one job put together by dataset."""
-    # Frames of one schema share one tuple of metrics: its identity stands for it, hashing it would be slow.
-    alike: dict[tuple[str, int], list[Frame]] = {}
-    for frame in frames:
-        alike.setdefault((frame.dataset, id(frame.metrics)), []).append(frame)
-    parts: dict[str, list[Table]] = {}
-    for (dataset, _), group in alike.items():
-        table, metrics = concatenate([frame.base for frame in group]), group[0].metrics
-        if metrics:
-            values = np.concatenate([frame.values for frame in group if frame.values is not None], axis=1)
-            table = {**table, **columns(metrics, values)}
-        parts.setdefault(dataset, []).append(table)
-    return {dataset: concatenate(tables) for dataset, tables in parts.items()}
+    return sorted({*ids[:1].tolist(), *ids[1:][ids[1:] != ids[:-1]].tolist()})
 
 
 def on_server_clock(table: Table, clocks: Mapping[int, NodeClock]) -> Table:

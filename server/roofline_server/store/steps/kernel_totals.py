@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from ...correlate import spans
 from ...correlate.kernel_totals import Adder, KernelTotal, Phases, Stretches
 from ...records import Table, concatenate, rows, take
-from ..export import RawData
-from ..segments.files import ROWS_PER_GROUP, Segment
-from ..segments.reader import by_dataset, on_server_clock, plain
+from ..raw_data import RawData
+from ..segments.files import ROWS_PER_GROUP
+from ..segments.frames import by_dataset
+from ..segments.reader import batches, on_server_clock
 
 PIECE_ROWS = 1 << 17
 BATCH_ROWS = ROWS_PER_GROUP // 2  # of a file at a time: across its row groups would cost three times as much
@@ -26,22 +26,20 @@ SLACK_NS = 60_000_000_000  # a call of a segment may last beyond its end; clocks
 
 def totals(raw: RawData, stretches: Stretches, by_phase: bool = False) -> tuple[list[KernelTotal], int]:
     """Totals of the calls in these stretches, and how many calls of these ranks lie in none."""
-    phases = Phases(_phases(raw, stretches)) if by_phase else None
+    extent = _extent(stretches)
+    phases = None
+    if by_phase:
+        # Phases that hooks saw, and those that the training marked itself, of these ranks.
+        own = {}
+        for dataset, columns in (("spans", SPANS), ("marks", MARKS)):
+            pieces = _pieces(raw, dataset, columns, extent)
+            some = [take(piece, np.isin(piece["rank"], sorted(stretches))) for piece in pieces]
+            own[dataset] = on_server_clock(concatenate(some), raw.clocks)
+        phases = Phases(concatenate([own["spans"], spans.of_marks(own["marks"])]))
     adder = Adder(stretches, phases)
-    for piece in _pieces(raw, "calls", COLUMNS, _extent(stretches)):
+    for piece in _pieces(raw, "calls", COLUMNS, extent):
         adder.add(on_server_clock(piece, raw.clocks))
     return adder.totals(raw.kernels), adder.outside
-
-
-def _phases(raw: RawData, stretches: Stretches) -> Table:
-    """Phases that hooks saw, and those that the training marked itself, of these ranks."""
-    ranks = sorted(stretches)
-    found = {}
-    for dataset, columns in (("spans", SPANS), ("marks", MARKS)):
-        pieces = _pieces(raw, dataset, columns, _extent(stretches))
-        some = [take(piece, np.isin(piece["rank"], ranks)) for piece in pieces]
-        found[dataset] = on_server_clock(concatenate(some), raw.clocks)
-    return concatenate([found["spans"], spans.of_marks(found["marks"])])
 
 
 def _extent(stretches: Stretches) -> tuple[int, int] | None:
@@ -61,26 +59,14 @@ def _pieces(
     """All rows of a dataset, about PIECE_ROWS at a time: small files together, large ones in parts."""
     held: list[Table] = []
     for segment in raw.segments:
-        if segment.dataset == dataset and _overlaps(segment, extent):
-            for piece in _read(raw, segment, columns):
-                held.append(piece)
-                if sum(map(rows, held)) >= PIECE_ROWS:
-                    yield concatenate(held)
-                    held = []
+        if segment.dataset != dataset or (extent and not segment.overlaps(*extent, SLACK_NS)):
+            continue
+        for piece in batches(raw.root / segment.path, BATCH_ROWS, columns):
+            held.append(piece)
+            if sum(map(rows, held)) >= PIECE_ROWS:
+                yield concatenate(held)
+                held = []
     fresh = by_dataset(f for f in raw.frames if f.dataset == dataset).get(dataset, {})
     held.append({name: column for name, column in fresh.items() if name in columns})
     if rows(last := concatenate(held)):
         yield last
-
-
-def _overlaps(segment: Segment, extent: tuple[int, int] | None) -> bool:
-    return extent is None or (
-        segment.end_ns >= extent[0] - SLACK_NS and segment.begin_ns <= extent[1] + SLACK_NS
-    )
-
-
-def _read(raw: RawData, segment: Segment, columns: frozenset[str]) -> Iterator[Table]:
-    with pq.ParquetFile(raw.root / segment.path) as file:
-        names = [name for name in file.schema_arrow.names if name in columns]
-        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
-            yield plain(batch)

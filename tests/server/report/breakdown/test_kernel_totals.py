@@ -32,7 +32,7 @@ def of(store: Store, steps: Steps = ALL_STEPS) -> Kernels:
 
 
 def worker(store: Store) -> int:
-    return next(n for n, key in store.numbers.ranks_of("job").items() if key.role == "worker")
+    return next(n for n, key in store.name_ids.ranks_of("job").items() if key.role == "worker")
 
 
 def test_totals_are_of_the_steps_asked_for(store: Store) -> None:

@@ -7,7 +7,7 @@ from roofline.answers.values import Provenance, Scope
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.correlate.steps import NODE_SETS
 from roofline_server.errors import BadRequest
-from roofline_server.records import Knot
+from roofline_server.records import ClockSample
 from roofline_server.report.evidence import ranks as evidence
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import Steps
@@ -330,7 +330,7 @@ def test_correction_of_a_clock_is_in_the_report(store: Store) -> None:
     A.greet(store, rtt_ns=50 * MS)
     A.put(store, *OF_A)
     before = report_of(store).begin_ns
-    store.add_knot(A.number(store), Knot(100 * S, UNIX + 20 * MS, 1000))
+    store.add_clock_sample(A.number(store), ClockSample(100 * S, UNIX + 20 * MS, 1000))
     assert report_of(store).begin_ns == before + 20 * MS
 
 

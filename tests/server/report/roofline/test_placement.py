@@ -83,8 +83,8 @@ def test_on_one_host_ranks_are_those_of_the_host(store: Store) -> None:
 
 
 def of_world(view: JobView, world: int) -> JobView:
-    lives = {who._replace(world=world): life for who, life in view.lives.items()}
-    return view._replace(lives=lives)
+    lives = {who._replace(world=world): life for who, life in view.process_lifetimes.items()}
+    return view._replace(process_lifetimes=lives)
 
 
 def test_mates_are_ranks_of_the_same_collectives_on_the_node(store: Store) -> None:

@@ -14,6 +14,7 @@ from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.report.steps import timeline as timelines
 from roofline_server.report.steps.steps import NEEDED
 from roofline_server.store import export as exporting
+from roofline_server.store import raw_data
 from roofline_server.store.export import export
 from roofline_server.store.store import Store
 
@@ -125,14 +126,14 @@ def test_kernels_are_bounded_and_that_is_told(store: Store, monkeypatch: pytest.
 def test_little_is_held_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rows_of(chunks_of(told(store)))
     asked: list[int] = []
-    read = exporting.of_ranks
+    read = raw_data.of_ranks
 
     def of_ranks(raw: Any, dataset: str, ranks: Any, *more: Any) -> Any:
         asked.append(len(ranks))
         return read(raw, dataset, ranks, *more)
 
     monkeypatch.setattr(timelines, "MAX_HELD", 1)
-    monkeypatch.setattr(exporting, "of_ranks", of_ranks)
+    monkeypatch.setattr(raw_data, "of_ranks", of_ranks)
     assert rows_of(chunks_of(store)) == whole
     assert asked == [1, 1]
 

@@ -294,7 +294,7 @@ def test_one_job_is_held_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for points in ("kernel", "step"):
         ask(store, points, job="", jobs=("j0", "j1"))
     assert len(held) == 4
-    assert all(set(view.steps) <= {"steps"} and not view.lifetimes for view in held)
+    assert all(set(view.steps) <= {"steps"} and not view.time_windows for view in held)
 
 
 # -- wrong input --------------------------------------------------------------------------------------------

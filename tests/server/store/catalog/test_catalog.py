@@ -8,12 +8,12 @@ from threading import Barrier
 
 import pytest
 import sqlalchemy.exc
-from roofline_server.records import Incarnation, KernelKind, Knot, NodeKey, RankKey
-from roofline_server.store.catalog.catalog import Catalog, Life, Progress, Sealing, sqlite_url
-from roofline_server.store.catalog.name_ids import Numbers
+from roofline_server.records import ClockSample, Incarnation, KernelKind, Lifetime, NodeKey, RankKey
+from roofline_server.store.catalog.catalog import Catalog, Progress, Sealing, sqlite_url
+from roofline_server.store.catalog.name_ids import NameIds
 from roofline_server.store.segments.files import Segment
 
-from ..builders import machine, metric
+from ...builders import machine, metric
 
 WHO = Incarnation(1, 1, 100, 5, "", 2, "tf_config")
 FIRST = Segment("job", "marks", "segments/1", 3, 100, 10, 20)
@@ -29,7 +29,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 def sealing(*segments: Segment, through: int = 7, replaced: tuple[str, ...] = ()) -> Sealing:
     return Sealing(
-        list(segments), list(replaced), {"job": Progress(20, 15)}, {WHO: Life(1, 2, False)}, through
+        list(segments), list(replaced), {"job": Progress(20, 15)}, {WHO: Lifetime(1, 2, False)}, through
     )
 
 
@@ -37,7 +37,7 @@ def test_new_catalog_is_empty(catalog: Catalog) -> None:
     assert catalog.segments("job") == []
     assert catalog.progress("job") == Progress()
     assert catalog.sealed_through() == 0
-    assert catalog.lives() == {}
+    assert catalog.process_lifetimes() == {}
 
 
 def test_sealing_is_seen_whole_also_after_reopening(tmp_path: Path, catalog: Catalog) -> None:
@@ -46,7 +46,7 @@ def test_sealing_is_seen_whole_also_after_reopening(tmp_path: Path, catalog: Cat
     assert other.segments("job") == [FIRST, SECOND]  # as they were sealed, whatever their times
     assert other.paths() == {"segments/1", "segments/2"}
     assert other.progress("job") == Progress(20, 15)
-    assert other.lives() == {WHO: Life(1, 2, False)}
+    assert other.process_lifetimes() == {WHO: Lifetime(1, 2, False)}
     assert other.sealed_through() == 7
     other.close()
 
@@ -67,14 +67,16 @@ def test_replaced_segments_go_with_the_sealing(catalog: Catalog) -> None:
 
 def test_life_is_brought_up_to_date(catalog: Catalog) -> None:
     catalog.seal(sealing(FIRST))
-    catalog.seal(sealing(SECOND)._replace(lives={WHO: Life(1, 9, True)}))
-    assert catalog.lives() == {WHO: Life(1, 9, True)}
+    catalog.seal(sealing(SECOND)._replace(process_lifetimes={WHO: Lifetime(1, 9, True)}))
+    assert catalog.process_lifetimes() == {WHO: Lifetime(1, 9, True)}
 
 
 def test_process_told_of_in_two_ways_is_kept_as_it_was_last(catalog: Catalog) -> None:
     known = WHO._replace(framework="known since")
-    catalog.seal(sealing(FIRST)._replace(lives={known: Life(1, 9, False), WHO: Life(1, 2, False)}))
-    assert catalog.lives() == {known: Life(1, 9, False)}
+    catalog.seal(
+        sealing(FIRST)._replace(process_lifetimes={known: Lifetime(1, 9, False), WHO: Lifetime(1, 2, False)})
+    )
+    assert catalog.process_lifetimes() == {known: Lifetime(1, 9, False)}
 
 
 def test_machine_comes_back_with_ceilings_and_sources(catalog: Catalog) -> None:
@@ -88,19 +90,19 @@ def test_other_boot_of_an_agent_is_another_node(catalog: Catalog) -> None:
     assert catalog.add_node(NodeKey("a", "1"), machine()) != catalog.add_node(NodeKey("a", "2"), machine())
 
 
-def test_knots_come_back_in_order_of_time(catalog: Catalog) -> None:
-    for knot in (Knot(20, 5, 10), Knot(10, 6, 11), Knot(20, 7, 9)):
-        catalog.put_clocks([(1, knot)])
-    assert catalog.knots() == {1: [Knot(10, 6, 11), Knot(20, 7, 9)]}
+def test_clock_samples_come_back_in_order_of_time(catalog: Catalog) -> None:
+    for sample in (ClockSample(20, 5, 10), ClockSample(10, 6, 11), ClockSample(20, 7, 9)):
+        catalog.put_clocks([(1, sample)])
+    assert catalog.clock_samples() == {1: [ClockSample(10, 6, 11), ClockSample(20, 7, 9)]}
 
 
 def test_names_keep_their_numbers_after_reopening(tmp_path: Path, catalog: Catalog) -> None:
-    numbers = Numbers(catalog)
+    numbers = NameIds(catalog)
     rank, kind = RankKey("job", "worker", 3), KernelKind("onednn", "conv", "", "f32", "jit", "1x1", "")
     given = (numbers.rank(rank), numbers.kernel(kind), numbers.node(NodeKey("a", "b"), machine()))
     numbers.metrics([metric("cpu_ns")])
     other = Catalog(sqlite_url(tmp_path / "catalog.db"))
-    again = Numbers(other)
+    again = NameIds(other)
     assert (again.rank(rank), again.kernel(kind), again.node(NodeKey("a", "b"), machine())) == given
     assert again.metrics_by_set() == {"process": [metric("cpu_ns")]}
     assert again.ranks_of("job") == {given[0]: rank}
@@ -109,7 +111,7 @@ def test_names_keep_their_numbers_after_reopening(tmp_path: Path, catalog: Catal
 
 
 def test_threads_get_one_number_per_key(catalog: Catalog) -> None:
-    numbers = Numbers(catalog)
+    numbers = NameIds(catalog)
     keys = [RankKey("job", "worker", i) for i in range(20)]
     together = Barrier(8)
 
@@ -121,11 +123,11 @@ def test_threads_get_one_number_per_key(catalog: Catalog) -> None:
         answers = list(pool.map(ask, range(8)))
     assert all(answer == answers[0] for answer in answers)
     assert len(set(answers[0])) == 20
-    assert catalog.numbers()[1] == dict(zip(keys, answers[0], strict=True))
+    assert catalog.name_ids()[1] == dict(zip(keys, answers[0], strict=True))
 
 
 def test_first_description_of_a_metric_stays(catalog: Catalog) -> None:
-    numbers = Numbers(catalog)
+    numbers = NameIds(catalog)
     numbers.metrics([metric("a")])
     numbers.metrics([metric("a")._replace(unit="other"), metric("b")])
     assert [m.unit for m in numbers.metrics_by_set()["process"]] == ["1", "1"]

@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 from roofline.answers.values import Provenance, Scope
 from roofline_server.records import ABSENT, Frame, Metric, rows
-from roofline_server.store.segments import sealing
-from roofline_server.store.segments.pieces import tables_of
+from roofline_server.store import sealing
+from roofline_server.store.segments.frames import tables_of
 from roofline_server.store.steps import sealed
 from roofline_server.store.store import Store
 
-from ..builders import PROCESS, Node, S, packed, rank, samples, steps_of_all, training
-from .test_store import JOB, canonical
+from ...builders import PROCESS, Node, S, canonical, packed, rank, samples, steps_of_all, training
+from ..histories import JOB, segments
 
 ROWS = 10
 
@@ -83,8 +83,8 @@ def test_sealing_in_small_pieces_loses_and_changes_nothing(
     store.seal()
     after = store.view(JOB)
     assert after
-    files = {s.dataset: s for s in store._catalog.segments(JOB)}
-    assert pq.ParquetFile(store._root / files["marks"].path).num_row_groups == len(sent)
+    files = {segment.dataset: segment for segment in segments(store)}
+    assert pq.ParquetFile(store.raw(JOB).root / files["marks"].path).num_row_groups == len(sent)
     assert files["steps"].rows > 10
     assert canonical(after.steps) == canonical(before.steps)
     assert canonical(after.steps) == canonical(steps_of_all(store, JOB, [(node, one) for one in sent]))

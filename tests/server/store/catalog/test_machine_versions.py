@@ -8,19 +8,26 @@ from hypothesis import strategies as st
 from roofline.answers.machines import Ceiling
 from roofline.answers.values import Provenance
 from roofline_server.records import Machine
-from roofline_server.store.catalog.machine_versions import Saying, begins_of, follows, is_another, is_of, used
+from roofline_server.store.catalog.machine_versions import (
+    MachineState,
+    begins_of,
+    is_another,
+    is_of,
+    next_state,
+    used,
+)
 
-from ..builders import DRAM, PEAK_F32, machine
+from ...builders import DRAM, PEAK_F32, machine
 
 
 def measured(at_ns: int, value: float = 1e12) -> Ceiling:
     return PEAK_F32._replace(value=value, time_ns=at_ns)
 
 
-def sayings(*said: tuple[int, Machine]) -> list[Saying]:
-    kept: list[Saying] = []
+def states(*said: tuple[int, Machine]) -> list[MachineState]:
+    kept: list[MachineState] = []
     for now_ns, what in said:
-        new = follows(kept[-1] if kept else None, what, now_ns)
+        new = next_state(kept[-1] if kept else None, what, now_ns)
         if new:
             kept.append(new)
     return kept
@@ -46,7 +53,7 @@ BARE = machine(ceilings=[])
 def test_hardware_and_ceilings_make_a_version(change: dict[str, object]) -> None:
     other = machine()._replace(**change)  # type: ignore[arg-type]
     assert is_another(machine(), other)
-    assert [s.version for s in sayings((1, machine()), (2, other))] == [1, 2]
+    assert [s.version for s in states((1, machine()), (2, other))] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +61,7 @@ def test_hardware_and_ceilings_make_a_version(change: dict[str, object]) -> None
 )
 def test_other_things_are_kept_within_a_version(change: dict[str, object]) -> None:
     other = machine()._replace(**change)  # type: ignore[arg-type]
-    assert [(s.version, s.since_ns) for s in sayings((1, machine()), (2, other))] == [(1, 1), (1, 2)]
+    assert [(s.version, s.since_ns) for s in states((1, machine()), (2, other))] == [(1, 1), (1, 2)]
 
 
 def test_order_of_ceilings_says_nothing() -> None:
@@ -62,7 +69,7 @@ def test_order_of_ceilings_says_nothing() -> None:
 
 
 def test_the_same_again_is_not_kept() -> None:
-    assert len(sayings((1, OLD), (2, OLD), (3, NEW), (4, NEW), (5, OLD))) == 3
+    assert len(states((1, OLD), (2, OLD), (3, NEW), (4, NEW), (5, OLD))) == 3
 
 
 @pytest.mark.parametrize(
@@ -76,14 +83,14 @@ def test_the_same_again_is_not_kept() -> None:
     ],
 )
 def test_job_keeps_what_was_true_when_it_began(begin_ns: int, end_ns: int, version: int, noted: str) -> None:
-    use = used(sayings((100, OLD), (200, NEW)), begin_ns, end_ns)
+    use = used(states((100, OLD), (200, NEW)), begin_ns, end_ns)
     assert (use.version, use.machine) == (version, {1: OLD, 2: NEW}[version])
     assert noted in use.note and bool(noted) == bool(use.note)
 
 
 def test_first_ceilings_that_came_after_the_job_are_used_and_said_so() -> None:
     old_sources = BARE._replace(sources=())
-    use = used(sayings((100, old_sources), (200, NEW), (300, OLD)), 110, 150)
+    use = used(states((100, old_sources), (200, NEW), (300, OLD)), 110, 150)
     assert use.machine == old_sources._replace(ceilings=NEW.ceilings), "the sources stay those of its time"
     assert use == (2, use.machine, "ceilings of node1 were measured after the job")
 
@@ -106,7 +113,7 @@ def test_what_was_not_measured_at_all_comes_from_the_first_that_did(end_ns: int,
     """`calibrate`, the job, `bench net`, and both again."""
     net, again = NET._replace(time_ns=190), NET._replace(time_ns=290, value=7.0)
     other_peer = again._replace(peer="node3")
-    kept = sayings(
+    kept = states(
         (100, OLD),
         (200, machine(ceilings=[*OLD.ceilings, net])),
         (300, machine(ceilings=[*NEW.ceilings, again, other_peer])),
@@ -119,29 +126,29 @@ def test_what_was_not_measured_at_all_comes_from_the_first_that_did(end_ns: int,
 def test_theory_stands_not_for_what_was_measured_later() -> None:
     theory = PEAK_F32._replace(name="peak.f32.theory", device="gpu 0", provenance=Provenance.ANALYTIC)
     gpu = PEAK_F32._replace(device="gpu 0", time_ns=190)
-    kept = sayings((100, machine(ceilings=[theory])), (200, machine(ceilings=[theory, gpu])))
+    kept = states((100, machine(ceilings=[theory])), (200, machine(ceilings=[theory, gpu])))
     assert used(kept, 120, 150).machine.ceilings == (theory, gpu)
 
 
 def test_ceilings_of_other_hardware_are_not_taken() -> None:
-    kept = sayings((100, BARE), (200, NEW._replace(cpu_model="another")))
+    kept = states((100, BARE), (200, NEW._replace(cpu_model="another")))
     assert used(kept, 120, 150) == (1, BARE, "")
 
 
 def test_ceilings_measured_before_and_told_after_are_not_called_late() -> None:
     """The agent was cut off: the server heard of both only when the job was over."""
-    use = used(sayings((200, BARE), (201, machine(ceilings=[measured(40)]))), 50, 100)
+    use = used(states((200, BARE), (201, machine(ceilings=[measured(40)]))), 50, 100)
     assert (use.machine.ceilings, use.note) == ((measured(40),), "")
 
 
 def test_machine_that_was_never_calibrated() -> None:
-    assert used(sayings((100, BARE)), 110, 150) == (1, BARE, "")
+    assert used(states((100, BARE)), 110, 150) == (1, BARE, "")
 
 
 def test_hardware_that_changes_does_not_hold_since_its_old_ceilings_were_measured() -> None:
     more = OLD._replace(cpus=96)
-    assert begins_of(sayings((100, OLD), (200, more))) == [0, 200]
-    assert used(sayings((100, OLD), (200, more)), 110, 150).machine == OLD
+    assert begins_of(states((100, OLD), (200, more))) == [0, 200]
+    assert used(states((100, OLD), (200, more)), 110, 150).machine == OLD
 
 
 MACHINES = [
@@ -156,7 +163,7 @@ said = st.lists(st.tuples(st.integers(0, 50), st.sampled_from(MACHINES)), min_si
 @settings(deadline=None)
 @given(said, st.integers(-5, 60), st.integers(0, 30))
 def test_what_is_used_was_said(told: Sequence[tuple[int, Machine]], begin_ns: int, length_ns: int) -> None:
-    kept = sayings(*told)
+    kept = states(*told)
     assert [s.version for s in kept] == sorted(s.version for s in kept)
     begins = begins_of(kept)
     assert begins == sorted(begins)
@@ -169,10 +176,10 @@ def test_what_is_used_was_said(told: Sequence[tuple[int, Machine]], begin_ns: in
 def test_what_is_said_later_changes_no_job_that_has_ceilings(
     told: Sequence[tuple[int, Machine]], end_ns: int
 ) -> None:
-    kept = sayings(*told)
+    kept = states(*told)
     before = used(kept, 0, end_ns)
     moment = max(kept[-1].since_ns, end_ns) + 1
-    after = [*kept, Saying(kept[-1].version + 1, moment, machine(ceilings=[measured(moment, 5e12)]))]
+    after = [*kept, MachineState(kept[-1].version + 1, moment, machine(ceilings=[measured(moment, 5e12)]))]
     if before.machine.ceilings:
         assert used(after, 0, end_ns) == before
 
@@ -186,7 +193,7 @@ def doubted(at_ns: int, value: float = 1e12) -> Ceiling:
 
 def test_doubted_ceilings_give_way_to_the_first_later_ones_that_are_sound() -> None:
     dram = DRAM._replace(time_ns=90)
-    said = sayings(
+    said = states(
         (100, machine(ceilings=[doubted(90), dram])),
         (300, machine(ceilings=[doubted(290, 5e11), dram])),
         (400, machine(ceilings=[measured(390, 2e12), dram._replace(value=9e10, time_ns=390)])),
@@ -199,10 +206,10 @@ def test_doubted_ceilings_give_way_to_the_first_later_ones_that_are_sound() -> N
 
 
 def test_doubted_ceilings_are_better_than_none() -> None:
-    said = sayings((100, machine(ceilings=[doubted(90)])), (300, machine(ceilings=[doubted(290)])))
+    said = states((100, machine(ceilings=[doubted(90)])), (300, machine(ceilings=[doubted(290)])))
     assert used(said, 150, 200).machine.ceilings == (doubted(90),)
     other = machine(ceilings=[measured(290)], cpu_model="another CPU")
-    said = sayings((100, machine(ceilings=[doubted(90)])), (300, other))
+    said = states((100, machine(ceilings=[doubted(90)])), (300, other))
     assert used(said, 150, 200).machine.ceilings == (doubted(90),)
 
 
@@ -211,7 +218,7 @@ def test_doubted_ceilings_are_better_than_none() -> None:
 
 def test_note_on_late_ceilings_matters_to_whom_uses_one_of_them() -> None:
     net, again = NET._replace(time_ns=190), NET._replace(time_ns=290, peer="node3")
-    kept = sayings((100, OLD), (200, machine(ceilings=[*OLD.ceilings, net, again])))
+    kept = states((100, OLD), (200, machine(ceilings=[*OLD.ceilings, net, again])))
     note = used(kept, 120, 150).note
     assert note.endswith("were measured after the job")
     assert is_of(note, {"net.tcp"}) and not is_of(note, {c.name for c in OLD.ceilings})

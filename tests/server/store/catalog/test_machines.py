@@ -10,7 +10,7 @@ from roofline_server.records import RECORDING, Machine, NodeKey
 from roofline_server.store.catalog import machines
 from roofline_server.store.store import Store
 
-from ..builders import DRAM, PEAK_F32, UNIX, Node, S, crash, machine, open_store, rank, training
+from ...builders import DRAM, PEAK_F32, UNIX, Node, S, crash, machine, open_store, rank, training
 
 HOST = "host-a"
 
@@ -64,7 +64,7 @@ def recalibrated(store: Store) -> Store:
 def seen(store: Store, job: str) -> tuple[Machine, list[str]]:
     view = store.view(job)
     assert view
-    (node,) = {who.node for who in view.lives}
+    (node,) = {who.node for who in view.process_lifetimes}
     return view.machines[node], list(view.machine_notes)
 
 
@@ -120,14 +120,14 @@ def test_other_boot_goes_on_with_the_versions(store: Store) -> None:
 def test_source_that_comes_and_goes_does_not_fill_the_catalog(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machines, "MAX_SAYINGS", 4)
+    monkeypatch.setattr(machines, "MAX_STATES", 4)
     node = Calibrated()
     for number in range(12):
         node.says = EARLY._replace(interval_ns=number)
         node.number(store)
     (version,) = store.machine_versions()
     assert version.machine.interval_ns == 11
-    assert [s.machine.interval_ns for s in store._catalog.sayings()["a"]] == [0, 1, 2, 11]
+    assert [s.machine.interval_ns for s in store._catalog.machine_states()["a"]] == [0, 1, 2, 11]
 
 
 def test_stream_opens_while_what_an_agent_says_is_written(
@@ -141,12 +141,12 @@ def test_stream_opens_while_what_an_agent_says_is_written(
         assert written.wait(10)
 
     def stream() -> None:
-        store.machines.came("b")
-        store.machines.left("b")
+        store.machines.stream_opened("b")
+        store.machines.stream_closed("b")
         told_of.set()
 
     node = Calibrated()
-    monkeypatch.setattr(store._catalog, "add_saying", slow)
+    monkeypatch.setattr(store._catalog, "add_machine_state", slow)
     writer = threading.Thread(target=node.say, args=(store, 60, EARLY))
     loop = threading.Thread(target=stream)
     writer.start()
@@ -165,11 +165,11 @@ def test_connected_is_whoever_has_a_stream(store: Store) -> None:
     node.say(store, 60, EARLY)
     node.say(store, 151, LATE)
     assert [v.connected for v in store.machine_versions()] == [False, False]
-    store.machines.came("a")
-    store.machines.came("a")  # the new stream of an agent may open before its old one is seen to end
-    store.machines.left("a")
+    store.machines.stream_opened("a")
+    store.machines.stream_opened("a")  # the new stream of an agent may open before its old one is seen to end
+    store.machines.stream_closed("a")
     assert [v.connected for v in store.machine_versions()] == [True, False], "an old version is not connected"
-    store.machines.left("a")
+    store.machines.stream_closed("a")
     assert not any(v.connected for v in store.machine_versions())
 
 
@@ -181,7 +181,7 @@ def test_agent_that_has_gone_is_replaced_by_the_next_of_its_host(store: Store) -
     store.hello(file, told(DRAM))
     ends = {v.agent: v.until_ns for v in store.machine_versions()}
     assert ends == {"a": UNIX + 151 * S, "b": 0, "c": 0, "file": 0}
-    store.machines.came("a")
+    store.machines.stream_opened("a")
     assert not any(v.until_ns for v in store.machine_versions()), "two agents can be on one host"
 
 

@@ -18,14 +18,16 @@ from roofline_server.query import messages
 from roofline_server.query.service import QueryService
 from roofline_server.records import ABSENT, Table, rows
 from roofline_server.store import export
+from roofline_server.store.catalog.catalog import Catalog
+from roofline_server.store.intake.inbox import Inbox
 from roofline_server.store.segments import compaction
-from roofline_server.store.segments.compaction import FEWEST, GROWTH, Compaction
+from roofline_server.store.segments.compaction import FEWEST, GROWTH, Compaction, MergeLimit, longest_run
 from roofline_server.store.segments.files import Piece, Segment, write
 from roofline_server.store.segments.reader import Reader
 from roofline_server.store.store import Store
 
-from ..builders import GAUGE, UNIX, S, counter_set, crash, open_store, samples, spans, training
-from .test_store import (
+from ...builders import GAUGE, UNIX, S, counter_set, crash, open_store, samples, spans, training
+from ..histories import (
     ALL,
     JOB,
     OF_A,
@@ -36,13 +38,16 @@ from .test_store import (
     A,
     B,
     Killed,
-    _after,
-    _before,
     all_at_once,
+    files,
     greet,
+    kill_after,
+    kill_before,
+    known_files,
+    marks_in,
     play,
     raw_rows,
-    said,
+    segments,
     steps,
     whole,
 )
@@ -126,11 +131,11 @@ def test_one_sealing_reads_no_more_than_its_share(tmp_path: Path, monkeypatch: A
 
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=200))
 def test_files_stay_few_and_rows_are_written_seldom(sizes: list[int]) -> None:
-    limit = compaction._Limit(ENDLESS, ENDLESS, ENDLESS)
+    limit = MergeLimit(ENDLESS, ENDLESS, ENDLESS)
     kept: list[Segment] = []
     written, begin = 0, 0
     for number, count in enumerate(sizes):
-        if run := compaction._longest(kept, limit):
+        if run := longest_run(kept, limit):
             at = kept.index(run[0])
             assert list(run) == kept[at : at + len(run)]
             together = sum(s.rows for s in run)
@@ -148,10 +153,10 @@ def test_files_stay_few_and_rows_are_written_seldom(sizes: list[int]) -> None:
 
 
 def test_segments_of_equal_size_stay_few() -> None:
-    limit = compaction._Limit(ENDLESS, ENDLESS, ENDLESS)
+    limit = MergeLimit(ENDLESS, ENDLESS, ENDLESS)
     kept: list[Segment] = []
     for number in range(1000):
-        if run := compaction._longest(kept, limit):
+        if run := longest_run(kept, limit):
             at = kept.index(run[0])
             kept[at : at + len(run)] = [run[0]._replace(rows=sum(s.rows for s in run))]
         kept.append(Segment(JOB, "steps", f"{number:012d}.parquet", 10, 1, 0, 0))
@@ -264,8 +269,8 @@ def exported(store: Store) -> dict[str, dict[str, list[Any]]]:
     return found
 
 
-def files(store: Store, dataset: str) -> int:
-    return sum(s.dataset == dataset for s in store._catalog.segments(JOB))
+def count(store: Store, dataset: str) -> int:
+    return sum(segment.dataset == dataset for segment in segments(store))
 
 
 @pytest.mark.parametrize("fewest", [2, FEWEST])
@@ -275,7 +280,7 @@ def test_every_answer_is_byte_for_byte_what_it_is_without_merging(
     plain = sealed(tmp_path / "plain", monkeypatch, 1000)
     merged = sealed(tmp_path / "merged", monkeypatch, fewest)
     for dataset in ("steps", "steps_process", "samples_process", "calls", "marks", "events"):
-        assert files(merged, dataset) < 0.8 * files(plain, dataset), dataset
+        assert count(merged, dataset) < 0.8 * count(plain, dataset), dataset
         assert raw_rows(merged, dataset) == raw_rows(plain, dataset)
     assert answers(merged) == answers(plain)
     assert exported(merged) == exported(plain)
@@ -296,16 +301,16 @@ def test_no_row_is_lost_or_doubled_by_merging(
         play(tmp_path_factory.mktemp("data"), actions, whole)
 
 
-CRASHES: dict[str, Callable[[pytest.MonkeyPatch, Store], None]] = {
-    "before the first is merged": lambda m, s: _before(m, compaction, "write"),
-    "while one is written": lambda m, s: _after(m, compaction, "with_columns"),
-    "after the first is merged": lambda m, s: _after(m, compaction, "write"),
-    "after some are merged": lambda m, s: _after(m, compaction, "write", 4),
-    "before the catalog": lambda m, s: _before(m, s._catalog, "seal"),
-    "after the catalog": lambda m, s: _after(m, s._catalog, "seal"),
-    "before the inbox": lambda m, s: _before(m, s._inbox, "delete"),
-    "before the first is removed": lambda m, s: _before(m, Path, "unlink"),
-    "after the first is removed": lambda m, s: _after(m, Path, "unlink"),
+CRASHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "before the first is merged": lambda m: kill_before(m, compaction, "write"),
+    "while one is written": lambda m: kill_after(m, compaction, "with_columns"),
+    "after the first is merged": lambda m: kill_after(m, compaction, "write"),
+    "after some are merged": lambda m: kill_after(m, compaction, "write", 4),
+    "before the catalog": lambda m: kill_before(m, Catalog, "seal"),
+    "after the catalog": lambda m: kill_after(m, Catalog, "seal"),
+    "before the inbox": lambda m: kill_before(m, Inbox, "delete"),
+    "before the first is removed": lambda m: kill_before(m, Path, "unlink"),
+    "after the first is removed": lambda m: kill_after(m, Path, "unlink"),
 }
 
 
@@ -324,18 +329,17 @@ def test_crash_while_merging_loses_and_doubles_nothing(
     for node, one in ((A, OF_A[-1]), (B, OF_B[-1])):
         node.put(store, one)
     with monkeypatch.context() as patched:
-        CRASHES[moment](patched, store)
+        CRASHES[moment](patched)
         with pytest.raises(Killed):
             store.seal()
     crash(store)
     again = open_store(tmp_path)
-    there = {str(p.relative_to(tmp_path)) for p in (tmp_path / "segments").rglob("*") if p.is_file()}
-    assert there == again._catalog.paths()
-    assert raw_rows(again) == said(ALL)
+    assert files(tmp_path) == known_files(tmp_path)
+    assert raw_rows(again) == marks_in(ALL)
     again.seal()
-    assert raw_rows(again) == said(ALL)
+    assert raw_rows(again) == marks_in(ALL)
     assert steps(again) == all_at_once(again, ALL)
-    assert any("-" in Path(path).stem for path in again._catalog.paths())
+    assert any("-" in Path(path).stem for path in known_files(tmp_path))
     again.close()
 
 
@@ -350,7 +354,7 @@ def test_sealing_goes_on_where_nothing_can_be_merged(store: Store, monkeypatch: 
     for node, one in ALL:
         node.put(store, one)
         assert store.seal() == 1
-    assert raw_rows(store) == said(ALL)
+    assert raw_rows(store) == marks_in(ALL)
     assert steps(store) == all_at_once(store, ALL)
 
 
@@ -372,19 +376,20 @@ def test_files_stay_for_whoever_reads_them_and_go_when_he_is_done(
     seal_each(store, sent[:6])
     raw = store.raw(JOB)
     assert raw
-    chunks = export.export(raw)
-    held = [segment.path for segment in raw.segments]
+    chunks, root = export.export(raw), raw.root
+    held = {segment.path for segment in raw.segments}
     del raw
     next(chunks)
     seal_each(store, sent[6:])
-    gone = set(held) - store._catalog.paths()
+    gone = held - known_files(root)
     assert len(gone) > 5
-    assert all((store._root / path).exists() for path in gone)
-    assert sum(chunk.rows for chunk in chunks if chunk.dataset == "marks") == said([(A, o) for o in sent[:6]])
+    assert gone <= files(root)
+    assert sum(chunk.rows for chunk in chunks if chunk.dataset == "marks") == marks_in(
+        [(A, o) for o in sent[:6]]
+    )
     store.seal()
-    assert not any((store._root / path).exists() for path in gone)
-    there = {str(p.relative_to(store._root)) for p in (store._root / "segments").rglob("*") if p.is_file()}
-    assert there == store._catalog.paths()
+    assert not gone & files(root)
+    assert files(root) == known_files(root)
 
 
 def test_views_and_exports_find_every_file_while_files_are_merged(
@@ -436,11 +441,11 @@ def test_step_deltas_that_are_rebuilt_are_not_merged_too(
     monkeypatch.setattr(compaction, "FEWEST", 1000)
     greet(store)
     seal_each(store, OF_A)
-    old = {s.path for s in store._catalog.segments(JOB) if s.dataset.startswith("steps")}
+    old = {segment.path for segment in segments(store, "steps")}
     assert len(old) > 4
     monkeypatch.setattr(compaction, "FEWEST", 2)
     B.put(store, *OF_B)  # late
     store.seal()
-    assert not old & store._catalog.paths()
-    assert files(store, "steps") == 1
+    assert not old & {segment.path for segment in segments(store)}
+    assert count(store, "steps") == 1
     assert steps(store) == all_at_once(store, ALL)

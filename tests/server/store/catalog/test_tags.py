@@ -10,7 +10,7 @@ from roofline_server.report.job.build import build
 from roofline_server.store.catalog.tags import MAX_TAGS, MAX_VALUES
 from roofline_server.store.store import Store
 
-from ..builders import UNIX, Node, S, batch, crash, open_store, rank
+from ...builders import UNIX, Node, S, batch, crash, open_store, rank
 
 A, B = Node("a", UNIX), Node("b", UNIX + 77 * S)
 SEQUENCE = itertools.count(1)
@@ -37,7 +37,7 @@ def say(
     )
     entry = node.entry(store, sent)
     entry = entry._replace(received_ns=entry.received_ns + late_s * S)
-    store.commit([(entry, decode_entry(entry, store.numbers))])
+    store.commit([(entry, decode_entry(entry, store.name_ids))])
     return sent
 
 

@@ -9,7 +9,7 @@ from roofline_server.records import Ints
 from roofline_server.store.steps import kernel_totals
 from roofline_server.store.store import Store
 
-from ..builders import BORDER, MS, UNIX, Node, S, batch, calls, kernel, marks, open_store, rank, spans
+from ...builders import BORDER, MS, UNIX, Node, S, batch, calls, kernel, marks, open_store, rank, spans
 
 BEGIN = 100 * S
 
@@ -52,7 +52,7 @@ def totals(store: Store, stretches: Stretches, by_phase: bool = False) -> tuple[
 
 
 def numbers(store: Store) -> list[int]:
-    return sorted(store.numbers.ranks_of("job"), key=lambda n: store.numbers.ranks_of("job")[n].index)
+    return sorted(store.name_ids.ranks_of("job"), key=lambda n: store.name_ids.ranks_of("job")[n].index)
 
 
 def test_sealed_calls_and_the_tail_are_added_up(store: Store) -> None:

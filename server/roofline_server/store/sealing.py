@@ -12,26 +12,24 @@ from pathlib import Path
 
 import numpy as np
 
-from ...ingest.columns import MAX_TIME_NS
-from ...records import NODE_JOB, Frame, Table, concatenate, rows, take
-from ..catalog.catalog import Catalog, Progress, Sealing
-from ..catalog.clocks import ClockBook, Clocks
-from ..catalog.process_lifetimes import changed
-from ..intake.inbox import Inbox
-from ..intake.tail import Tail, Unsealed
-from ..steps.deltas import Deltas
-from ..steps.sealed import Fresh, Made, SealedSteps
-from .compaction import Compaction, Merged
-from .files import Piece, Segment, write
-from .leases import Leases
-from .pieces import tables_of
-from .reader import on_server_clock
+from ..records import MAX_TIME_NS, NODE_JOB, Frame, Table, concatenate, rows, take
+from .catalog.catalog import Catalog, Progress, Sealing
+from .catalog.clocks import ClockRegistry, Clocks
+from .catalog.process_lifetimes import changed
+from .intake.inbox import Inbox
+from .intake.tail import Tail, Unsealed
+from .segments.compaction import Compaction
+from .segments.files import PARTS, Piece, Segment, write
+from .segments.frames import tables_of
+from .segments.leases import Leases
+from .segments.reader import on_server_clock
+from .steps.deltas import Deltas
+from .steps.sealed import NewData, NewSteps, SealedSteps
 
 log = logging.getLogger(__name__)
 
 # What odd data raise; a full disk or a broken catalog is something else.
 DATA_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-
 
 PIECE_BYTES = 32 << 20  # of rows that are put together and written at once
 
@@ -45,7 +43,7 @@ class Sealer:
         catalog: Catalog,
         inbox: Inbox,
         tail: Tail,
-        clocks: ClockBook,
+        clocks: ClockRegistry,
         deltas: Deltas,
         steps: SealedSteps,
         leases: Leases,
@@ -72,40 +70,38 @@ class Sealer:
         """Everything on disk, nothing of it true yet."""
         decoded = [batch.decoded for batch in unsealed.batches]
         number = unsealed.batches[-1].id
-        sealing = Sealing([], [], {}, changed(unsealed.lives, decoded), number)
+        sealing = Sealing([], [], {}, changed(unsealed.process_lifetimes, decoded), number)
         compaction = Compaction(self._root, number)
         frames = (frame for one in decoded for frame in one.frames if rows(frame.base))
         for name, mine in _grouped(frames, lambda frame: frame.job).items():
-            job = _Job(self._root, name, number, self._clocks.clocks(), self._deltas)
-            segments, replaced = job.write(mine), []
+            job = _JobWriter(self._root, name, number, self._clocks.clocks(), self._deltas)
+            segments, replaced, progress = job.write(mine), [], Progress()
             if name != NODE_JOB:
                 made = self._make_steps(job, segments, unsealed.reported)
                 segments += made.segments
-                sealing.progress[name] = made.progress
-                replaced = made.replaced
-            merged = self._merged(compaction, name, {*replaced}, sealing.progress.get(name, Progress()))
+                replaced += made.replaced
+                progress = sealing.progress[name] = made.progress
+            stored = [s for s in self._catalog.segments(name) if s.path not in replaced]
+            # Raw data from here on are read at every sealing and view: all, where nothing is done yet.
+            read_ns = MAX_TIME_NS
+            if progress.resume_ns:
+                read_ns = progress.resume_ns - self._deltas.margin_ns(name)
+            merged = compaction.merge(stored, read_ns)
             sealing.segments.extend([*segments, *merged.segments])
             sealing.replaced.extend([*replaced, *merged.replaced])
         return sealing
 
-    def _merged(self, compaction: Compaction, job: str, replaced: set[str], progress: Progress) -> Merged:
-        """What earlier sealings brought, merged. progress: as of this sealing."""
-        stored = [s for s in self._catalog.segments(job) if s.path not in replaced]
-        # From here on raw data are read at every sealing and by every view: all, where nothing is done yet.
-        read_ns = progress.resume_ns - self._deltas.margin_ns(job) if progress.resume_ns else MAX_TIME_NS
-        return compaction.merge(stored, read_ns)
-
-    def _make_steps(self, job: _Job, segments: Sequence[Segment], reported: dict[int, int]) -> Made:
-        fresh = Fresh(job.name, segments, job.latest(), job.clocks, reported)
+    def _make_steps(self, job: _JobWriter, segments: Sequence[Segment], reported: dict[int, int]) -> NewSteps:
+        new = NewData(job.name, segments, job.latest(), job.clocks, reported)
         try:
-            return self._steps.make(fresh, job.put)
+            return self._steps.make(new, job.put)
         except DATA_ERRORS:
             # What this job holds cannot be understood; that is no reason to keep all others in the inbox.
             log.exception("job %s: its step deltas cannot be made; its raw data are kept", job.name)
-            return Made([], [], self._catalog.progress(job.name))
+            return NewSteps([], [], self._catalog.progress(job.name))
 
 
-class _Job:
+class _JobWriter:
     """Writes what one sealing brings of a job."""
 
     def __init__(self, root: Path, name: str, number: int, clocks: Clocks, deltas: Deltas) -> None:
@@ -120,21 +116,21 @@ class _Job:
             write(self._root, self.name, dataset, self._number, self._pieces(dataset, mine))
             for dataset, mine in _grouped(frames, lambda frame: frame.dataset).items()
         ]
-        return segments + [self.put(f"parts_{name}", concatenate(t)) for name, t in self._parts.items()]
+        return segments + [self.put(f"{PARTS}{name}", concatenate(t)) for name, t in self._parts.items()]
 
     def put(self, dataset: str, table: Table) -> Segment:
         """Segment of a table that is on the server's clock."""
         return write(self._root, self.name, dataset, self._number, [_piece(table, table)])
 
     def latest(self) -> dict[str, Table]:
-        """What tells whether step deltas are outdated: marks, and of the rest the first row of each node."""
+        """What makes step deltas outdated: marks, and of the rest the first row of each node."""
         return {dataset: concatenate(tables) for dataset, tables in self._latest.items()}
 
     def _pieces(self, dataset: str, frames: Sequence[Frame]) -> Iterator[Piece]:
         for table in tables_of(frames, PIECE_BYTES):
             if self.name != NODE_JOB:
                 self._latest.setdefault(dataset, []).append(_outline(dataset, table))
-                for name, parts in self._deltas.parts({dataset: table}, self.clocks).items():
+                for name, parts in self._deltas.sum_parts({dataset: table}, self.clocks).items():
                     self._parts.setdefault(name, []).append(parts)
             yield _piece(table, on_server_clock(table, self.clocks))
             del table  # before the next is made
@@ -146,6 +142,7 @@ def _piece(table: Table, timed: Table) -> Piece:
 
 
 def _outline(dataset: str, table: Table) -> Table:
+    """See `_JobWriter.latest`."""
     if dataset == "marks":
         return {name: table[name] for name in ("rank", "kind", "node", "time_ns")}
     by_time = np.argsort(table["time_ns"], kind="stable")

@@ -41,11 +41,7 @@ def put(
 
 
 def read(root: Path, *segments: Segment) -> Table:
-    reader = Reader(root)
-    try:
-        return reader.read(segments)
-    finally:
-        reader.close()
+    return Reader(root).read(segments)
 
 
 def same(found: Table, wanted: Table) -> None:

@@ -1,0 +1,91 @@
+"""Where the raw data of one job lies, sealed and not, and what is read of it by time and rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from ..clock import NodeClock
+from ..records import (
+    Frame,
+    Incarnation,
+    KernelKind,
+    Lifetime,
+    Machine,
+    Metric,
+    RankKey,
+    Table,
+    concatenate,
+    rows,
+    take,
+)
+from .segments.files import Segment
+from .segments.frames import by_dataset
+from .segments.leases import Lease
+from .segments.reader import on_server_clock, plain
+
+SLACK_NS = 10_000_000_000  # a segment's times are those of its clock as it was known then
+
+
+class RawData(NamedTuple):
+    """Where the raw data of one job lies at one moment, and the names for the ids in it."""
+
+    root: Path
+    segments: Sequence[Segment]
+    frames: Sequence[Frame]
+    node_segments: Sequence[Segment]  # of what concerns nodes and no job
+    node_frames: Sequence[Frame]
+    clocks: Mapping[int, NodeClock]
+    ranks: Mapping[int, RankKey]
+    process_lifetimes: Mapping[Incarnation, Lifetime]
+    machines: Mapping[int, Machine]
+    kernels: Mapping[int, KernelKind]
+    metrics: Mapping[str, Sequence[Metric]]
+    lease: Lease | None = None  # while it is held the files of the segments stay
+
+
+def unsealed(frames: Sequence[Frame], dataset: str) -> Table:
+    """The rows of one dataset that are in no segment yet."""
+    return by_dataset(f for f in frames if f.dataset == dataset).get(dataset, {})
+
+
+def count(raw: RawData, dataset: str) -> int:
+    """Rows of a dataset, of all ranks."""
+    sealed = sum(s.rows for s in raw.segments if s.dataset == dataset)
+    return sealed + sum(rows(f.base) for f in raw.frames if f.dataset == dataset)
+
+
+def earliest(raw: RawData, datasets: Sequence[str]) -> int | None:
+    """Server time of the first row of these datasets, of all ranks; None: there is none."""
+    moments = []
+    for dataset in datasets:
+        tables = [unsealed(raw.frames, dataset)]
+        segments = [s for s in raw.segments if s.dataset == dataset]
+        if segments:
+            first = min(segments, key=lambda segment: segment.begin_ns)
+            arrow = pq.read_table(raw.root / first.path, columns=["time_ns", "node"])
+            tables.append(plain(arrow.combine_chunks()))
+        moments += [int(on_server_clock(t, raw.clocks)["time_ns"].min()) for t in tables if rows(t)]
+    return min(moments, default=None)
+
+
+def of_ranks(raw: RawData, dataset: str, ranks: Sequence[int], begin_ns: int, end_ns: int) -> Table:
+    """Rows of these ranks in a stretch of server time, on the server's clock, by rank in order of time."""
+    tables = []
+    for segment in raw.segments:
+        if segment.dataset == dataset and segment.overlaps(begin_ns, end_ns, SLACK_NS):
+            arrow = pq.read_table(raw.root / segment.path, filters=[("rank", "in", list(ranks))])
+            tables.append(plain(arrow.combine_chunks()))
+    fresh = unsealed(raw.frames, dataset)
+    if rows(fresh):
+        tables.append(take(fresh, np.isin(fresh["rank"], list(ranks))))
+    table = on_server_clock(concatenate(tables), raw.clocks)
+    if not rows(table):
+        return {}
+    ends = table["end_ns"] if "end_ns" in table else table["time_ns"] + table["duration_ns"]
+    table = take(table, (ends >= begin_ns) & (table["time_ns"] <= end_ns))
+    return take(table, np.lexsort((table["time_ns"], table["rank"])))

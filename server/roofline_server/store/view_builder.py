@@ -1,0 +1,223 @@
+"""Makes views of jobs, of sealed data and of the tail, and finds where a job's raw data lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import (
+    NODE_JOB,
+    Frame,
+    Incarnation,
+    Lifetime,
+    RankKey,
+    Table,
+    concatenate,
+    rows,
+    take,
+)
+from .catalog.catalog import Catalog, Progress
+from .catalog.clocks import ClockRegistry, Clocks
+from .catalog.machines import Machines, MachineVersion
+from .catalog.name_ids import NameIds
+from .catalog.tags import Tags
+from .intake.tail import Tail
+from .raw_data import RawData, unsealed
+from .segments.files import STEPS, Segment
+from .segments.frames import by_dataset
+from .segments.leases import Leases
+from .segments.reader import Reader, distinct, grouped_by_rank, on_server_clock
+from .steps.deltas import Deltas
+from .view import JobView, facts_of
+
+# In every step table that has them: who, which step, when, of which incarnation, on how many samples.
+STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
+
+# Step table -> its columns that are wanted beside the keys; None: all.
+Needed = Mapping[str, Sequence[str] | None]
+
+
+class Snapshot(NamedTuple):
+    """What there is of a job at one moment: sealed, how far its step deltas go, and not sealed yet."""
+
+    segments: list[Segment]
+    progress: Progress
+    frames: list[Frame]
+
+
+class ViewBuilder:
+    """Reads of one data directory. Thread-safe."""
+
+    def __init__(
+        self,
+        root: Path,
+        catalog: Catalog,
+        reader: Reader,
+        tail: Tail,
+        name_ids: NameIds,
+        clocks: ClockRegistry,
+        deltas: Deltas,
+        machines: Machines,
+        tags: Tags,
+        leases: Leases,
+    ) -> None:
+        self._root, self._catalog, self._reader, self._tail = root, catalog, reader, tail
+        self._name_ids, self._clocks, self._deltas = name_ids, clocks, deltas
+        self._machines, self._tags, self._leases = machines, tags, leases
+
+    def ranks_of(self, job: str) -> dict[int, RankKey]:
+        """The ranks of a job of which something is kept, by their ids."""
+        return self._tail.reported(self._name_ids.ranks_of(job))
+
+    def jobs(self) -> set[str]:
+        """All jobs of which something is kept."""
+        return {job for job in self._name_ids.jobs() if self.ranks_of(job)}
+
+    def machine_versions(self) -> list[MachineVersion]:
+        """All versions of all machines with the jobs reported against them; by host, newest first."""
+        job_of = {rank: job for job in self.jobs() for rank in self.ranks_of(job)}
+        by_job: dict[str, dict[Incarnation, Lifetime]] = {}
+        for who, lifetime in self._tail.lifetimes_of(job_of).items():
+            by_job.setdefault(job_of[who.rank], {})[who] = lifetime
+        return self._machines.versions(by_job, self._clocks.clocks())
+
+    def overview(self, job: str) -> JobView:
+        """Who takes part in a job and since when, without its data."""
+        ranks = self.ranks_of(job)
+        return JobView(
+            job,
+            ranks,
+            process_lifetimes=self._tail.lifetimes_of(ranks),
+            steps={},
+            time_windows={},
+            events={},
+            watched={},
+            clocks=self._clocks.clocks(),
+            machines=self._name_ids.machines(),
+            metrics={},
+            tags=self._tags.of(job),
+        )
+
+    def view(self, job: str, needed: Needed | None = None) -> JobView | None:
+        """See `Store.view`."""
+        if not self.ranks_of(job):
+            return None
+        with self._leases.held():
+            clocks = self._clocks.clocks()
+            with self._tail.lock:
+                # After this a rank may come of which the snapshot holds nothing, never the other way about.
+                ranks = self.ranks_of(job)
+                snapshot, of_nodes = self._snapshot(job), self._snapshot(NODE_JOB)
+                lifetimes = self._tail.lifetimes_of(ranks)
+            fresh = by_dataset(snapshot.frames)
+            if self._deltas.are_outdated(job, snapshot.progress, fresh, clocks):
+                segments = [s for s in snapshot.segments if not s.dataset.startswith(STEPS)]
+                snapshot = Snapshot(segments, Progress(), snapshot.frames)
+            steps = self._steps(job, snapshot, fresh, clocks, needed)
+            events = on_server_clock(self._all("events", snapshot.segments, fresh.get("events", {})), clocks)
+            node_events = self._all("events", of_nodes.segments, unsealed(of_nodes.frames, "events"))
+            watched = {}
+            if rows(node_events):
+                for node in {who.node for who in lifetimes}:
+                    watched[node] = take(node_events, node_events["node"] == node)
+            used = self._machines.used(lifetimes, clocks)
+            return JobView(
+                job,
+                ranks,
+                process_lifetimes=lifetimes,
+                steps=steps,
+                time_windows=self._time_windows(job, snapshot, fresh, clocks, ranks, steps),
+                events=events,
+                watched=watched,
+                clocks=clocks,
+                machines={**self._name_ids.machines(), **{node: use.machine for node, use in used.items()}},
+                metrics=self._name_ids.metrics_by_set(),
+                parts=self._deltas.part_totals(snapshot.segments, fresh, clocks),
+                recordings=self._name_ids.recordings,
+                facts=facts_of(events),
+                settled=self._clocks.settled(job),
+                tags=self._tags.of(job),
+                machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
+            )
+
+    def raw(self, job: str) -> RawData | None:
+        """Where the raw data of a job lies now; None when the job is not known."""
+        ranks = self.ranks_of(job)
+        if not ranks:
+            return None
+        clocks, lease = self._clocks.clocks(), self._leases.take()
+        with self._tail.lock:
+            own, of_nodes = self._snapshot(job), self._snapshot(NODE_JOB)
+            lifetimes = self._tail.lifetimes_of(ranks)
+        return RawData(
+            self._root,
+            own.segments,
+            own.frames,
+            of_nodes.segments,
+            of_nodes.frames,
+            clocks,
+            ranks,
+            lifetimes,
+            self._name_ids.machines(),
+            self._name_ids.kernels(),
+            self._name_ids.metrics_by_set(),
+            lease,
+        )
+
+    def _snapshot(self, job: str) -> Snapshot:
+        return Snapshot(self._catalog.segments(job), self._catalog.progress(job), self._tail.frames(job))
+
+    def _steps(
+        self,
+        job: str,
+        snapshot: Snapshot,
+        fresh: Mapping[str, Table],
+        clocks: Clocks,
+        needed: Needed | None,
+    ) -> dict[str, Table]:
+        """Step tables: what is stored, and the same made now of what is younger."""
+        progress, marks = snapshot.progress, fresh.get("marks", {})
+        segments = self._deltas.needed(job, snapshot.segments, marks, progress, clocks)
+        tables = self._deltas.job_tables(job, segments, fresh, progress.stepped, clocks)
+        new, _ = self._deltas.new_steps(tables, progress, None)
+        stored: dict[str, list[Segment]] = {}
+        for segment in snapshot.segments:
+            if segment.dataset.startswith(STEPS):
+                stored.setdefault(segment.dataset, []).append(segment)
+        found = {}
+        for name in stored.keys() | new.keys():
+            if needed is not None and name not in needed:
+                continue
+            some = None if needed is None else needed[name]
+            wanted = None if some is None else (*STEP_KEYS, *some)
+            kept = self._reader.pieces(stored.get(name, ()), wanted)
+            made = {n: column for n, column in new.get(name, {}).items() if wanted is None or n in wanted}
+            found[name] = grouped_by_rank([*kept, made])
+        return found
+
+    def _time_windows(
+        self,
+        job: str,
+        snapshot: Snapshot,
+        fresh: Mapping[str, Table],
+        clocks: Clocks,
+        ranks: Mapping[int, RankKey],
+        steps: Mapping[str, Table],
+    ) -> dict[str, Table]:
+        """Windows of equal time for the ranks without any step."""
+        stepping = distinct(steps["steps"]["rank"]) if "steps" in steps else []
+        if not ranks.keys() - set(stepping):
+            return {}
+        found = {}
+        for name, table in self._deltas.by_time(job, snapshot.segments, fresh, clocks).items():
+            mine = take(table, ~np.isin(table["rank"], stepping))
+            if rows(mine):
+                found[name] = mine
+        return found
+
+    def _all(self, dataset: str, segments: Sequence[Segment], fresh: Table) -> Table:
+        stored = self._reader.read(s for s in segments if s.dataset == dataset)
+        return concatenate([stored, fresh])

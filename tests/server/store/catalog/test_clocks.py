@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from roofline_server.clock_samples import FIRST_SAMPLES, MOST_SAMPLES
+from roofline_server.records import MAX_TIME_NS, RECORDING, ClockSample, NodeKey, Table
+from roofline_server.store.catalog.catalog import Catalog, sqlite_url
+from roofline_server.store.catalog.clocks import ClockRegistry
+from roofline_server.store.catalog.name_ids import NameIds
+
+from ...builders import MS, UNIX, S, machine
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    opened = Catalog(sqlite_url(tmp_path / "catalog.db"))
+    yield opened
+    opened.close()
+
+
+def registry_of(catalog: Catalog) -> ClockRegistry:
+    return ClockRegistry(catalog, NameIds(catalog))
+
+
+def offset_of(registry: ClockRegistry, node: int = 1) -> int:
+    return int(registry.clocks()[node].to_server(np.zeros(1, np.int64))[0])
+
+
+def burst(second: int) -> list[ClockSample]:
+    return [ClockSample(second * S + i, UNIX, 100 + i) for i in range(4)]
+
+
+def test_exchange_counts_at_once_and_outlives_the_server(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    assert not registry.clocks()[1].is_measured
+    registry.add_sample(1, ClockSample(0, 7, 100))
+    assert offset_of(registry) == 7
+    assert catalog.clock_samples() == {}
+    registry.save()
+    assert offset_of(registry_of(catalog)) == 7
+
+
+def test_clocks_handed_out_do_not_change(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    registry.add_sample(1, ClockSample(0, 7, 100))
+    clocks = registry.clocks()
+    before = clocks[1]
+    registry.add_sample(1, ClockSample(0, 8, 2))
+    assert clocks[1] is before
+    assert offset_of(registry) == 8
+
+
+def test_all_first_exchanges_are_kept_and_later_the_best_of_each_stretch(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    for second in range(0, 200, 10):
+        for sample in burst(second):
+            registry.add_sample(1, sample)
+        registry.save()
+    kept = catalog.clock_samples()[1]
+    assert len(kept) == FIRST_SAMPLES + (20 - FIRST_SAMPLES // 4)
+    assert all(sample.rtt_ns == 100 for sample in kept[FIRST_SAMPLES:])
+
+
+def test_what_is_thinned_out_leaves_the_catalog_too(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    for i in range(MOST_SAMPLES + 1):
+        registry.add_sample(1, ClockSample(i * 10 * S, UNIX, 100))
+    registry.save()
+    kept = catalog.clock_samples()[1]
+    assert len(kept) == MOST_SAMPLES + 1 - (MOST_SAMPLES + 1) // 4
+    moments = np.array([sample.node_ns for sample in kept], np.int64)
+    of_catalog, of_memory = registry_of(catalog).clocks()[1], registry.clocks()[1]
+    assert np.array_equal(of_memory.error_at(moments), of_catalog.error_at(moments))
+
+
+def test_what_could_not_be_saved_is_saved_the_next_time(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = registry_of(catalog)
+    registry.add_sample(1, ClockSample(0, 7, 100))
+    with monkeypatch.context() as patched:
+        patched.setattr(catalog, "put_clocks", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            registry.save()
+    registry.save()
+    assert offset_of(registry_of(catalog)) == 7
+
+
+def test_node_without_pongs_is_placed_by_its_quickest_batch(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    for late in (50, 20, 90):
+        registry.add_arrival(1, 10 * S, UNIX + 10 * S + late)
+        registry.clocks()[1]
+    assert offset_of(registry) == UNIX + 20
+    registry.save()
+    registry.add_arrival(1, 20 * S, UNIX + 20 * S + 10)
+    registry.save()
+    assert offset_of(registry_of(catalog)) == UNIX + 10
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        ClockSample(0, MAX_TIME_NS, 1),
+        ClockSample(0, -MAX_TIME_NS, 1),
+        ClockSample(MAX_TIME_NS, 0, 1),
+        ClockSample(0, 0, -1),
+    ],
+)
+def test_exchange_whose_times_cannot_be_is_ignored(catalog: Catalog, sample: ClockSample) -> None:
+    registry = registry_of(catalog)
+    registry.add_sample(1, sample)
+    assert not registry.clocks()[1].is_measured
+
+
+def test_times_of_a_recording_stand_as_they_are(catalog: Catalog) -> None:
+    numbers = NameIds(catalog)
+    node = numbers.node(NodeKey("file", RECORDING), machine())
+    registry = ClockRegistry(catalog, numbers)
+    registry.add_arrival(node, 5, UNIX)
+    assert registry.clocks()[node].to_server(np.array([UNIX])).tolist() == [UNIX]
+
+
+def windows(*found: tuple[int, int, int]) -> Table:
+    """found: (rank, begin_ns, end_ns)."""
+    return dict(zip(("rank", "begin_ns", "end_ns"), np.array(found, np.int64).T, strict=True))
+
+
+def test_what_was_stored_on_a_badly_known_clock_stays_so(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    for at in range(0, 60, 10):
+        registry.add_sample(1, ClockSample(at * S, UNIX, 10 * MS))
+    registry.settle(
+        "job", windows((7, UNIX + 10 * S, UNIX + 20 * S), (8, UNIX, UNIX + S)), {7: 1}, anew=False
+    )
+    assert 5 * MS < registry.settled("job")[1] < 7 * MS
+    for at in range(0, 60, 10):
+        registry.add_sample(1, ClockSample(at * S, UNIX, 100))
+    assert registry.clocks()[1].worst_error(10 * S, 20 * S) < 0.1 * MS
+    registry.settle("job", windows((7, UNIX + 20 * S, UNIX + 30 * S)), {7: 1}, anew=False)
+    assert 5 * MS < registry.settled("job")[1] < 7 * MS
+    assert registry_of(catalog).settled("job") == registry.settled("job")
+    registry.settle("job", windows((7, UNIX + 10 * S, UNIX + 30 * S)), {7: 1}, anew=True)
+    assert registry.settled("job")[1] < 0.1 * MS
+    assert registry.settled("other") == {}
+
+
+def test_what_was_stored_before_any_ping_is_known_to_nobody(catalog: Catalog) -> None:
+    registry = registry_of(catalog)
+    registry.add_arrival(1, 0, UNIX)
+    registry.settle("job", windows((7, UNIX, UNIX + S)), {7: 1}, anew=False)
+    assert registry_of(catalog).settled("job") == {1: np.inf}
