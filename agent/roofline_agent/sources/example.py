@@ -1,13 +1,11 @@
-"""A source to copy: counts how often each rank was looked at. Not in the table, so it is never used.
+"""A source to copy: counts how often each rank was sampled. docs/first-change.md shows how.
 
-A source is one file and one line in `SOURCES` (sources/__init__.py). It promises: `probe` says whether it
-works and if not why and what to do; `sample` is cheap, is called once per interval from one thread, and may
-raise OSError, which costs its rows of that interval and is counted; nothing it does reaches the rank.
+A source is one file and one line in `SOURCES` (sources/__init__.py). Nothing it does reaches the rank, and
+where it fails it costs its own rows of that moment, no other's.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, SourceSettings, SourceStatus
@@ -16,34 +14,38 @@ from ..records import CounterSet, Metric, MetricKind, Rank, Sample, SourceSettin
 class ExampleSource:
     """Counter set "example": one row per rank and sample."""
 
-    # The name of the source, of its counter set and so of a dataset in the store.
+    # The name of the source (in doctor, --sources and notes); and what of a report its values fill.
     name = "example"
+    fills = "how often each rank was sampled"
 
-    # What of a report its values fill (doctor says so), and whether asking takes time or can hang: such a
-    # source gets its turn apart from those that just read files.
-    fills = "how often each rank was looked at"
+    # False: it only reads files. True: it asks something that takes its time or can hang (a driver, a
+    # service), and gets its turn in another thread.
     measures = False
 
-    # Every metric with kind, unit, scope and provenance; add it to docs/metrics.md too.
-    counter_set = CounterSet("example", (Metric("looks", MetricKind.CUMULATIVE, "1"),))
+    # The metrics of a row, with kind and unit; also scope (Scope.PROCESS) and provenance (MEASURED) where
+    # they are others. Each has a row in docs/metrics.md. The set's name is a dataset of the store.
+    counter_set = CounterSet("example", (Metric("samples", MetricKind.CUMULATIVE, "1"),))
 
     def __init__(self, settings: SourceSettings) -> None:
-        # The outside world comes in through settings (the /proc root, the interval, the environment).
-        self._settings = settings
-        self._looks: dict[int, int] = {}
+        # The outside world comes in here (clock, /proc, /sys, environment), so that a test can make it up.
+        self._clock = settings.clock
+        self._samples: dict[Rank, int] = {}
 
     def probe(self) -> SourceStatus:
-        # Called once. A reason is a sentence for people; advice is what the owner of the node can do.
+        # Asked once, before the first sample. Where it cannot work: SourceStatus(self.name, False, reason,
+        # advice), with advice being what the owner of the node can do.
         return SourceStatus(self.name, True)
 
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
-        # One row per rank, values in the order of the metrics; None where nothing was measured.
+        # Called every interval with the ranks alive now, and cheap. May raise OSError: a broken sample is
+        # logged once and counted. A rank that has just gone has no row; a row of the node has rank None.
         rows = []
         for rank in ranks:
-            self._looks[rank.pid] = self._looks.get(rank.pid, 0) + 1
-            rows.append(Sample(rank, time.monotonic_ns(), (self._looks[rank.pid],)))
+            self._samples[rank] = self._samples.get(rank, 0) + 1
+            # The values stand in the order of the metrics; None where nothing was measured.
+            rows.append(Sample(rank, self._clock(), (self._samples[rank],)))
         return rows
 
     def close(self) -> None:
         # Called once at the end: stop child processes, close files.
-        self._looks.clear()
+        self._samples.clear()

@@ -267,7 +267,7 @@ def test_several_ranks_have_a_perf_each(child: subprocess.Popen[bytes]) -> None:
     ranks = [Rank("j", "worker", 0, child.pid, 1), Rank("j", "worker", 1, os.getpid(), 1)]
     try:
         rows = collect(source, ranks, 8)
-        assert len(perfs()) == 2
+        wait_for(lambda: len(perfs()) == 2)
     finally:
         source.close()
     assert {row.rank for row in rows} == set(ranks)
