@@ -53,53 +53,7 @@ def mark(
     """
     global _training_marks
     _training_marks = True
-    if not _agent.off():
-        _send(kind, step, examples, time_ns, of, asynchronous, "")
-
-
-def said_by_training() -> bool:
-    """Whether the training program marks its steps itself; hooks mark none then."""
-    return _training_marks
-
-
-def send_mark(
-    kind: int,
-    step: int,
-    examples: Optional[int],
-    time_ns: Optional[int],
-    of: Optional[Tuple[str, int]],
-    asynchronous: bool,
-) -> None:
-    """What hooks call instead of `mark`: it does not count as a mark of the training program."""
-    if not _agent.off():
-        _send(kind, step, examples, time_ns, of, asynchronous, "")
-
-
-def send_spans(spans: Sequence[Span]) -> None:
-    """Send spans, what this process did between the borders of its steps: (name, begin, end, bytes, count).
-
-    name: "phase.input", "asked.allreduce", ... (docs/metrics.md). begin, end: time.monotonic_ns(). bytes:
-    None where unknown. count: how many things of the same kind it stands for.
-    """
-    if spans and not _agent.off(0, len(spans)):
-        _agent.send_spans(spans)
-
-
-def send_step(marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-    """Send a whole step in one packet: its marks, (kind, step, examples, time_ns, of, asynchronous) each as
-    `send_mark` takes them, and the spans before them."""
-    if not _agent.off(len(marks), len(spans)):
-        _agent.send_step(marks, spans)
-
-
-def step_layout(kinds: Sequence[int], names: Sequence[str], places: Sequence[int]) -> Layout:
-    """For steps that differ in numbers only: `send_step` in a quarter of its time (see _layout.py)."""
-    return layout(_agent, kinds, names, places)
-
-
-def send_fact(name: str, value: object) -> None:
-    """Send a setting or a size that holds for this process; the newest value of a name counts."""
-    _agent.send_fact(name, value)
+    _send(kind, step, examples, time_ns, of, asynchronous, "")
 
 
 class step:
@@ -134,7 +88,7 @@ class phase:
         self._name = name
 
     def __enter__(self) -> phase:
-        self._mark(_PHASE_BEGIN)
+        _send(_PHASE_BEGIN, -1, None, None, None, False, self._name)
         return self
 
     def __exit__(
@@ -143,8 +97,50 @@ class phase:
         value: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        self._mark(_PHASE_END)
+        _send(_PHASE_END, -1, None, None, None, False, self._name)
 
-    def _mark(self, kind: int) -> None:
-        if not _agent.off():
-            _send(kind, -1, None, None, None, False, self._name)
+
+# What follows is called by the hooks. They may be of another version than this module, which the training may
+# have installed itself, so these names and arguments must stay.
+
+
+def said_by_training() -> bool:
+    """Whether the training program marks its steps itself; hooks mark none then."""
+    return _training_marks
+
+
+def send_mark(
+    kind: int,
+    step: int,
+    examples: Optional[int],
+    time_ns: Optional[int],
+    of: Optional[Tuple[str, int]],
+    asynchronous: bool,
+) -> None:
+    """What hooks call instead of `mark`: it does not count as a mark of the training program."""
+    _send(kind, step, examples, time_ns, of, asynchronous, "")
+
+
+def send_spans(spans: Sequence[Span]) -> None:
+    """Send spans, what this process did between the borders of its steps: (name, begin, end, bytes, count).
+
+    name: "phase.input", "asked.allreduce", ... (docs/metrics.md). begin, end: time.monotonic_ns(). bytes:
+    None where unknown. count: how many things of the same kind it stands for.
+    """
+    _agent.send_spans(spans)
+
+
+def send_step(marks: Sequence[Mark], spans: Sequence[Span]) -> None:
+    """Send a whole step in one packet: its marks, (kind, step, examples, time_ns, of, asynchronous) each as
+    `send_mark` takes them, and the spans before them."""
+    _agent.send_step(marks, spans)
+
+
+def step_layout(kinds: Sequence[int], names: Sequence[str], places: Sequence[int]) -> Layout:
+    """For steps that differ in numbers only: `send_step` in a quarter of its time (see _layout.py)."""
+    return layout(_agent, kinds, names, places)
+
+
+def send_fact(name: str, value: object) -> None:
+    """Send a setting or a size that holds for this process; the newest value of a name counts."""
+    _agent.send_fact(name, value)

@@ -124,7 +124,9 @@ class Sender:
         asynchronous: bool,
         phase: object,
     ) -> None:
-        """Send one mark; on any trouble count it as dropped."""
+        """Send one mark; without an agent or on any trouble count it as dropped."""
+        if self.off():
+            return
         try:
             now = _now() if time_ns is None else time_ns
             packet = pack_mark(kind, step, examples, now, of, asynchronous, str(phase), self.dropped)
@@ -133,7 +135,9 @@ class Sender:
             self.dropped += 1
 
     def send_step(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """Send the marks of a step and the spans between them in one packet; a failure counts as dropped."""
+        """Send the marks of a step and the spans between them in one packet, or count them as dropped."""
+        if self.off(len(marks), len(spans)):
+            return
         try:
             packet, dropped = b"", self.dropped
             for kind, step, examples, time_ns, of, asynchronous in marks:

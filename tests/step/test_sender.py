@@ -202,8 +202,7 @@ def test_mark_of_another_thread_while_connecting_is_sent_or_counted(agent: FakeA
             yield str(path)
 
     def mark(step: int) -> None:
-        if not made.off():
-            made.send(BORDER, step, None, None, None, False, b"")
+        made.send(BORDER, step, None, None, None, False, b"")
 
     made = Sender(Paths())  # type: ignore[arg-type]
     other = threading.Thread(target=mark, args=(2,))

@@ -11,8 +11,8 @@ try:
 except ImportError:  # a Python built without it
     fcntl = None  # type: ignore[assignment]
 
-# The wrapper sets the signal of its end of the rank's output to what it is anyway where nobody set it: no
-# other open file says so.
+# The wrapper sets this signal (F_SETSIG) on its pipe for the rank's output. The kernel would send the same
+# one without it, so nothing changes, but F_GETSIG returns it for such a file only.
 F_GETSIG, STREAM_SIGNAL = 11, 29  # of Linux; SIGIO
 
 NOTES = "ROOFLINE_NOTES"  # names a file whose first byte is 0 while the wrapper wants no notes

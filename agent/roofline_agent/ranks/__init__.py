@@ -1,1 +1,1 @@
-"""Which processes of this node are ranks of which job, and what they say of themselves."""
+"""Which processes of this node are ranks of which job, and their settings and tags."""
