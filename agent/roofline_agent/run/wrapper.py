@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 REPLAYED = "ncu.steps"  # fact of a rank
+NO_AGENT = "roofline-agent: no agent runs on this node, nothing is recorded until one is started"
 
 
 class Watcher(Protocol):
@@ -84,7 +85,7 @@ def run(
     forward = (wrapped.send_signal, wrapped.resize, wrapped.ending.set)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
     if not wrapped.link.connected:
-        show("roofline-agent: no agent runs on this node, nothing is recorded until one is started")
+        show(NO_AGENT)
     status = wrapped.wait()
     if session is not None and session.started:
         status = wrapped.send_profiled(session)

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
+from roofline_agent.run.wrapper import NO_AGENT
 from roofline_step._packets import FACT
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, decode_mark, ended, wait_for
@@ -26,7 +27,7 @@ from .fake_ncu import install
 
 PYTHON = sys.executable
 RUN = [*AGENT, "run"]
-NOTICE = "roofline-agent: no agent runs on this node, nothing is recorded until one is started\n"
+NOTICE = f"{NO_AGENT}\n"
 RUNTIME = """
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from roofline_agent.ncu import command
+from roofline_agent.ncu import command, diagnosis
 from roofline_agent.ncu.session import Unusable, check, read_launches
 
 from tests.fakes import clean_environ
@@ -75,7 +75,7 @@ def test_driver_that_only_lets_administrators_is_not_even_tried(
 
 
 def test_missing_ncu_is_an_error_with_the_way_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(Unusable, match="ROOFLINE_NCU="):
+    with pytest.raises(Unusable, match=re.escape(diagnosis.MISSING)):
         check({"ROOFLINE_NCU": str(tmp_path / "none"), "PATH": os.environ["PATH"]}, str(tmp_path))
 
 
@@ -89,7 +89,7 @@ def test_ncu_that_is_no_program_is_an_error(tmp_path: Path) -> None:
 def test_node_without_gpu_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "ncu").write_text("#!/bin/sh\nexit 0\n")
     (tmp_path / "ncu").chmod(0o755)
-    with pytest.raises(Unusable, match="no GPU here runs a kernel"):
+    with pytest.raises(Unusable, match=re.escape(diagnosis.NO_GPU)):
         check({"ROOFLINE_NCU": str(tmp_path / "ncu"), "PATH": ""}, str(tmp_path), str(tmp_path))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from roofline_agent.ncu import diagnosis
 from roofline_agent.ncu.session import Unusable
 from roofline_agent.ncu.sustained import DRAM_CLOCK, L2_CLOCK, SM_CLOCK, ask, asked, read
 
@@ -101,5 +103,5 @@ def test_reason_why_it_cannot_be_asked(tmp_path: Path) -> None:
     ncu = {"ROOFLINE_NCU": str(install(tmp_path)), "PATH": "/usr/bin:/bin", "FAKE_NCU": "denied"}
     with pytest.raises(Unusable, match="ERR_NVGPUCTRPERM"):
         ask(ncu)
-    with pytest.raises(Unusable, match="is not on this node"):
+    with pytest.raises(Unusable, match=re.escape(diagnosis.MISSING)):
         ask({"ROOFLINE_NCU": "/nowhere/ncu", "PATH": "/usr/bin:/bin"})

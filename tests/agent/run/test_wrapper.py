@@ -20,12 +20,13 @@ import psutil
 import pytest
 from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
 from roofline_agent.run.rank_environment import ONEDNN_SWITCHES, Naming, kept, rank_environment
+from roofline_agent.run.wrapper import NO_AGENT
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
 
 RUN = [*AGENT, "run"]
 PYTHON = sys.executable
-NOTICE = b"roofline-agent: no agent runs on this node, nothing is recorded until one is started\n"
+NOTICE = f"{NO_AGENT}\n".encode()
 LINE = (
     b"onednn_verbose,primitive,exec,cpu,convolution,jit:avx2,forward_training,"
     b"src_f32::blocked:acdb::f0 wei_f32::blocked:Acdb8a::f0 bia_f32::blocked:a::f0 dst_f32::blocked:acdb::f0,"
@@ -311,7 +312,8 @@ def test_agent_that_starts_later_gets_kernels_from_then_on(environ: dict[str, st
 
 
 def test_without_an_agent_there_is_one_notice(environ: dict[str, str]) -> None:
-    assert run(environ, "sleep", "0.3").stderr == NOTICE
+    text = b"roofline-agent: no agent runs on this node, nothing is recorded until one is started\n"
+    assert run(environ, "sleep", "0.3").stderr == text
 
 
 def test_names_given_reach_the_command(environ: dict[str, str]) -> None:
