@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,10 +95,13 @@ def imports(path: str) -> tuple[Import, ...]:
 
 
 def _from(path: str, node: ast.ImportFrom) -> list[str]:
-    """Full names of what a from-import names; of a package without a module, its members."""
+    """Full names of the modules that a from-import names; of a package without a module, its members."""
     base = package(path)[: len(package(path)) - node.level + 1] if node.level else []
     stem = ".".join([*base, *([node.module] if node.module else [])])
-    return [stem] if node.module else [f"{stem}.{alias.name}" for alias in node.names]
+    members = [f"{stem}.{alias.name}" for alias in node.names]
+    if node.module is None:
+        return members
+    return sorted({member if member in modules() else stem for member in members})
 
 
 def _imports_by_name(node: ast.Call) -> bool:
@@ -105,6 +109,16 @@ def _imports_by_name(node: ast.Call) -> bool:
     name = ast.unparse(node.func)
     fixed = bool(node.args) and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
     return fixed and (name.endswith("import_module") or name == "__import__")
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Full name of each module -> its file."""
+    found = {}
+    for path in files():
+        parts = Path(path).with_suffix("").parts[1:]
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
 def under(*starts: str) -> list[str]:
@@ -225,6 +239,63 @@ def test_sql_is_known_to_the_store_only() -> None:
 
 def test_spool_uses_no_other_database() -> None:
     assert wrong(under("agent/roofline_agent/uplink/spool.py"), ("sqlalchemy",)) == []
+
+
+# -- layers -----------------------------------------------------------------------------------------
+
+# Each part may import what stands in the lines above its own, and nothing else of its package.
+SERVER = (
+    ("__init__", "allocator", "errors", "records", "server_time"),
+    ("clock",),
+    ("clock_samples",),
+    ("correlate",),
+    ("model",),
+    ("chunks",),
+    ("store",),
+    ("ingest", "report"),
+    ("query",),
+    ("serve",),
+    ("cli",),
+    ("__main__",),
+)
+STORE = (
+    ("__init__", "segments"),
+    ("catalog", "raw_data"),
+    ("intake", "steps"),
+    ("view",),
+    ("export", "sealing", "view_builder"),
+    ("store",),
+)
+
+
+@pytest.mark.parametrize(
+    "folder, order", [("server/roofline_server", SERVER), ("server/roofline_server/store", STORE)]
+)
+def test_layers_go_one_way(folder: str, order: tuple[tuple[str, ...], ...]) -> None:
+    level = {part: at for at, parts in enumerate(order) for part in parts}
+    depth = len(Path(folder).parts)
+    inside = under(f"{folder}/")
+    assert {Path(path).with_suffix("").parts[depth] for path in inside} == set(level)
+    backwards = []
+    for one in all_imports(inside):
+        if (target := module_of(one)) and target.startswith(f"{folder}/"):
+            own, other = (Path(path).with_suffix("").parts[depth] for path in (one.of, target))
+            if own != other and level[other] >= level[own]:
+                backwards.append(str(one))
+    assert backwards == []
+
+
+@pytest.mark.parametrize("package", OURS)
+def test_no_circle_of_files(package: str) -> None:
+    """Not even through imports inside functions or for types only."""
+    mine = [path for path in files() if Path(path).parts[1] == package]
+    targets = {path: {module_of(one) for one in imports(path)} & set(mine) - {path} for path in mine}
+    TopologicalSorter(targets).prepare()  # raises CycleError, which names the circle
+
+
+def module_of(one: Import) -> str | None:
+    """The file that an import reads, or the package of which it takes a name; None: not ours."""
+    return modules().get(one.module) or modules().get(one.module.rpartition(".")[0])
 
 
 # -- what stays pure --------------------------------------------------------------------------------
