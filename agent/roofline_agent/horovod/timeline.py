@@ -70,7 +70,7 @@ class TimelineWatch:
         """What is new since the last look."""
         try:
             if self._name is not None:
-                self._find(self._name)
+                self._open_current(self._name)
             if self._descriptor is None:
                 return []
             return self._read(self._descriptor)
@@ -85,7 +85,7 @@ class TimelineWatch:
             os.close(self._descriptor)
         self._descriptor = self._name = None
 
-    def _find(self, name: str) -> None:
+    def _open_current(self, name: str) -> None:
         """Open the user's file; another one may come in its place."""
         if self._descriptor is not None:
             if os.path.samestat(os.fstat(self._descriptor), os.stat(name)):

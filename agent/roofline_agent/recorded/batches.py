@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -112,7 +112,11 @@ def _groups(things: Iterator[T]) -> Iterator[list[T]]:
 
 def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[SampleBlock]:
     """Blocks of rows: those of the rank, then those of parts of its node."""
-    extra = list(_phase_counters(found))
+    extra: list[Counter] = []
+    for phase in found.phases:
+        name = f"phase.{phase.name}"
+        extra.append(Counter(f"{name}.seconds", phase.name, phase.time_s, "s", "process"))
+        extra.append(Counter(f"{name}.count", phase.name, float(phase.count), "1", "process"))
     for process in (True, False):
         some, left_out = columns([*found.counters, *extra] if extra else found.counters, process)
         if left_out:
@@ -126,21 +130,9 @@ def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[Sample
             chosen = (c for log in (found.counters, extra) for c in log if is_of_process(c) == process)
             series = Series(rank if process else None, mine, begin, end if end > begin + 1 else None)
             name = set_name(found.tool, process, gauges)
-            for rows in _of_one_scope(_fed(series, chosen), VALUES_PER_BATCH // len(mine)):
+            for rows in _of_one_scope(series.rows(chosen), VALUES_PER_BATCH // len(mine)):
                 made = counter_set(name, mine, Scope.PROCESS if process else scope_of(rows[0].instance))
                 yield SampleBlock(made, rows)
-
-
-def _fed(series: Series, counters: Iterable[Counter]) -> Iterator[Sample]:
-    for one in counters:
-        yield from series.feed(one)
-    yield from series.finish()
-
-
-def _phase_counters(found: Collector) -> Iterator[Counter]:
-    for phase in found.phases:
-        yield Counter(f"phase.{phase.name}.seconds", phase.name, phase.time_s, "s", "process")
-        yield Counter(f"phase.{phase.name}.count", phase.name, float(phase.count), "1", "process")
 
 
 def set_name(tool: str, process: bool, gauges: bool) -> str:

@@ -50,20 +50,16 @@ def import_files(request: ImportRequest, out: IO[str], report: Callable[[str], N
             report(printable(f"{path}: what was read finds no room ({error.strerror or error}); set TMPDIR"))
             failed += 1
             continue
-        _show(found, path, request, out)
+        if request.output == "json":
+            write_json(found, path, out)
+        else:
+            out.writelines(f"{printable(line)}\n" for line in summarise(found, path))
+        out.flush()
         gave += not found.is_empty
         if not found.is_empty and not request.dry_run:
             _send(found, path, request, report)
         found.close()
     return failed if gave else len(request.files)
-
-
-def _show(found: Collector, path: str, request: ImportRequest, out: IO[str]) -> None:
-    if request.output == "json":
-        write_json(found, path, out)
-    else:
-        out.writelines(f"{printable(line)}\n" for line in summarise(found, path))
-    out.flush()
 
 
 def _send(found: Collector, path: str, request: ImportRequest, report: Callable[[str], None]) -> None:

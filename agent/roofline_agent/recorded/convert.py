@@ -87,19 +87,18 @@ class ChildOutput(io.RawIOBase):
         if data or self._child.wait() == 0:
             self._has_output = True
         else:
-            failure = f"{self._name} failed with {self._child.returncode}{self._last_error()}"
+            self._errors.seek(max(0, self._errors.seek(0, io.SEEK_END) - 4096))
+            lines = self._errors.read().decode(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            failure = f"{self._name} failed with {self._child.returncode}"
+            if last:
+                failure += f": {last}"
             if not self._has_output:
                 raise OSError(errno.EIO, failure)
             self._has_ended = True
             data = f"\n==ERROR== {failure}\n".encode()[: len(buffer)]
         buffer[: len(data)] = data
         return len(data)
-
-    def _last_error(self) -> str:
-        self._errors.seek(max(0, self._errors.seek(0, io.SEEK_END) - 4096))
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f": {last}" if last else ""
 
     def close(self) -> None:
         if not self.closed:

@@ -2,7 +2,7 @@
 
 The file of a memory test has the size of its working set, not the memory level: only sizes beyond
 all caches (DRAM) or within any first level become ceilings. MByte and MFlop are 1e6. What the test's own
-arrays move is counted: with normal stores memory moves 8 bytes more an element, and the method says so.
+arrays move is counted: with normal stores memory moves 8 bytes more an element, as the method notes.
 """
 
 from __future__ import annotations

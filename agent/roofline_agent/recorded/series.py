@@ -46,7 +46,7 @@ def columns(counters: Iterable[Counter], process: bool) -> tuple[list[SeriesColu
 
 
 def metric_name(one: Counter) -> str:
-    """Names go into columns of a store that does not tell upper from lower case, and must be printable."""
+    """In lower case, which the store's columns do not distinguish from upper case, and printable."""
     name = (one.metric or one.event).lower()
     return "".join(c if c.isprintable() else "?" for c in name)[:MAX_NAME] or "unnamed"
 
@@ -86,6 +86,12 @@ class Series:
         self._coverage: dict[tuple[str, str], float] = {}
         self._t_s: float | None = None
         self._begun: set[str] = set()
+
+    def rows(self, counters: Iterable[Counter]) -> Iterator[Sample]:
+        """All rows of the counters."""
+        for one in counters:
+            yield from self.feed(one)
+        yield from self.finish()
 
     def feed(self, one: Counter) -> Iterator[Sample]:
         """Rows that are complete now that this counter has come."""

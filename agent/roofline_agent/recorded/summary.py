@@ -13,7 +13,7 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def summarise(found: Collector, name: str) -> Iterator[str]:
-    """Lines for people; '-' is a value that the file does not hold."""
+    """Lines of text; '-' is a value that the file does not hold."""
     yield f"{name}: {found.tool} {found.version}".rstrip()
     if found.facts:
         yield "  " + ", ".join(f"{key} {value}" for key, value in found.facts.items())

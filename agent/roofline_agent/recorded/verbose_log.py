@@ -71,7 +71,7 @@ class VerboseLog:
         self._text = text
         self._found = found
         self._prepared: dict[KernelShape, Launch] = {}
-        self._order: tuple[int, ...] = ()  # of a line's fields, where a header says that it is unusual
+        self._order: tuple[int, ...] = ()  # of a line's fields, where a header gives an unusual one
         self._versions: list[str] = []
         self._counts: Counter[str] = Counter()
         self._create_s = 0.0
@@ -195,7 +195,9 @@ class VerboseLog:
 
 def _prepare(shape: KernelShape) -> Launch:
     """The launch of a shape, but for its times; one name for a distinct shape."""
-    problem = _short(shape.problem)
+    problem = shape.problem
+    if len(problem) > _MAX_PROBLEM:  # a concatenation may list a thousand sources
+        problem = f"{problem[:_MAX_PROBLEM]}..."
     if shape.library == "mkl":  # its routines' names contain the precision
         name = f"{shape.implementation}({problem})"
     else:
@@ -212,8 +214,3 @@ def _prepare(shape: KernelShape) -> Launch:
         problem=problem,
         note=shape.note,
     )
-
-
-def _short(problem: str) -> str:
-    """A concatenation may list a thousand sources."""
-    return problem if len(problem) <= _MAX_PROBLEM else f"{problem[:_MAX_PROBLEM]}..."

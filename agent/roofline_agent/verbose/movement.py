@@ -39,5 +39,5 @@ def shuffle(primitive: Primitive) -> PrimitiveWork:
 
 
 def zero_pad(primitive: Primitive) -> PrimitiveWork:
-    """Writes what a blocked layout has beyond its logical size, which the line does not tell."""
+    """Writes what a blocked layout has beyond its logical size, which is not in the line."""
     return PrimitiveWork(0, None)

@@ -96,6 +96,11 @@ def _shape(body: str, order: tuple[int, ...]) -> KernelShape | None:
     primitive = _primitive(fields)
     if primitive is None:
         return None
+    # The first descriptor is the input, except where the input's gradient is the result.
+    precision = primitive.tensors[0].type if primitive.tensors else ""
+    if primitive.variant == "backward_data":
+        weights = [tensor.type for tensor in primitive.tensors if tensor.role == "wei"]
+        precision = weights[0] if weights else precision
     work = count_work(primitive)
     fpmath = _FPMATH.search(primitive.options)
     note = ""
@@ -105,7 +110,7 @@ def _shape(body: str, order: tuple[int, ...]) -> KernelShape | None:
         library="onednn",
         operation=primitive.operation,
         variant=primitive.variant,
-        precision=_precision(primitive),
+        precision=precision,
         implementation=primitive.implementation,
         problem=primitive.problem,
         flops=_countable(work.flops),
@@ -135,15 +140,6 @@ def _primitive(fields: list[str]) -> Primitive | None:
         options=" ".join(options),
         problem=problem,
     )
-
-
-def _precision(primitive: Primitive) -> str:
-    """The first descriptor is the input, except where the input's gradient is what comes out."""
-    if primitive.variant == "backward_data":
-        for tensor in primitive.tensors:
-            if tensor.role == "wei":
-                return tensor.type
-    return primitive.tensors[0].type if primitive.tensors else ""
 
 
 def _countable(count: int | None) -> int | None:

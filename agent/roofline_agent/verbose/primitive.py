@@ -17,7 +17,7 @@ class Primitive(NamedTuple):
 
 
 class PrimitiveWork(NamedTuple):
-    """`flops` and `bytes` are None where the line does not tell them or nobody modelled them."""
+    """`flops` and `bytes` are None where the line does not have them or they are not modelled."""
 
     flops: int | None
     bytes: int | None

@@ -48,7 +48,7 @@ _MODELS: dict[str, Callable[[Primitive], PrimitiveWork]] = {
 
 
 def count_work(primitive: Primitive) -> PrimitiveWork:
-    """FLOPs and bytes of `primitive`; None for what its line does not tell or nobody modelled."""
+    """FLOPs and bytes of `primitive`; None where its line does not have them or they are not modelled."""
     # 2.x has a second version of some primitives, which differs in its arguments only.
     model = _MODELS.get(primitive.operation.removesuffix("_v2"))
     return UNKNOWN if model is None else model(primitive)

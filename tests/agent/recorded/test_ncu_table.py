@@ -86,6 +86,8 @@ def test_summary_pages_print_means_over_invocations() -> None:
     )
     [one] = read_text(f"{header}\n{line}\n").kernels
     assert (one.launches, one.time_s) == (4, pytest.approx(8e-6))
+    damaged = line.replace('"4"', '"0"')
+    assert read_text(f"{header}\n{damaged}\n").kernels == []
 
 
 def test_session_page_describes_the_machine() -> None:

@@ -1,7 +1,7 @@
 """Reads the text of NVIDIA's dcgm-exporter (Prometheus exposition format): of each GPU and MIG part.
 
 A GPU's row and those of its MIG parts describe the same hardware: they stand side by side and never add up.
-Values that DCGM uses to say "blank", "not found", "not supported" and "no permission" are no values.
+Values by which DCGM encodes "blank", "not found", "not supported" and "no permission" are no values.
 """
 
 from __future__ import annotations
@@ -137,7 +137,17 @@ class _Exposition:
 
     def _scope(self, labels: Mapping[str, str]) -> str:
         lower = {name.lower(): value for name, value in labels.items()}
-        whole = _part_of_node(lower)
+        whole = "node"
+        device = re.fullmatch(r"nvidia(\d+)", lower.get("device", ""))
+        if lower.get("gpu"):
+            whole = f"gpu {lower['gpu']}"
+        elif device:
+            whole = f"gpu {device[1]}"
+        else:
+            for name in ("nvswitch", "nvlink", "cpucore", "cpu", "uuid"):
+                if lower.get(name):
+                    whole = f"{name if name != 'uuid' else 'gpu'} {lower[name]}"
+                    break
         host = lower.get("hostname", "")
         if host and host not in self._hosts and len(self._hosts) < MAX_SERIES:
             self._hosts[host] = f"{host} " if self._hosts else ""
@@ -159,19 +169,6 @@ class _Exposition:
             self._found.warn(
                 f"GPUs of {len(self._hosts)} hosts: those of all but the first carry their host's name"
             )
-
-
-def _part_of_node(labels: Mapping[str, str]) -> str:
-    """The GPU that a sample is of ("gpu 0"), or the part of the node that is none."""
-    if labels.get("gpu"):
-        return f"gpu {labels['gpu']}"
-    device = re.fullmatch(r"nvidia(\d+)", labels.get("device", ""))
-    if device:
-        return f"gpu {device.group(1)}"
-    for name in ("nvswitch", "nvlink", "cpucore", "cpu", "uuid"):
-        if labels.get(name):
-            return f"{name if name != 'uuid' else 'gpu'} {labels[name]}"
-    return "node"
 
 
 def _sample(line: str) -> _Series | None:

@@ -63,7 +63,8 @@ class LikwidTables:
             self._is_stat = bool(self._columns) and self._columns[0] in _STAT
             return True
         values = cells[self._first :]
-        if not self._kind or not any(values) or not all(map(_may_be_value, values)):
+        are_values = all(cell in ("", "-", "nan", "-nan") or number(cell) is not None for cell in values)
+        if not self._kind or not any(values) or not are_values:
             self._kind = ""
             return False
         self._row(cells[0], values)
@@ -183,10 +184,6 @@ def _cells(line: str) -> list[str]:
     if "," in stripped and not stripped.startswith(("TABLE,", "STRUCT,")):
         return [cell.strip() for cell in stripped.split(",")]
     return []
-
-
-def _may_be_value(cell: str) -> bool:
-    return cell in ("", "-", "nan", "-nan") or number(cell) is not None
 
 
 def _scope(column: str) -> str:

@@ -159,7 +159,11 @@ class LikwidTimeline:
         return True
 
     def _columns_of(self, row: TimelineRow) -> list[_Column]:
-        scopes = [self._scope(cpu) for cpu in range(row.cpus)]
+        headers = [self._header] if self._header.cpus else self._companion_headers
+        scopes: list[str] = []
+        for cpu in range(row.cpus):
+            known = {header.cpus[cpu] for header in headers if cpu < len(header.cpus)}
+            scopes.append(f"hwthread {known.pop()}" if len(known) == 1 else f"hwthread number {cpu}")
         names = self._names_of(row)
         if not names:
             self._has_unnamed = True
@@ -186,11 +190,6 @@ class LikwidTimeline:
             self.found.warn("headers of several files would fit: give each file with its own companion only")
             return []
         return named[0]
-
-    def _scope(self, cpu: int) -> str:
-        headers = [self._header] if self._header.cpus else self._companion_headers
-        known = {header.cpus[cpu] for header in headers if cpu < len(header.cpus)}
-        return f"hwthread {known.pop()}" if len(known) == 1 else f"hwthread number {cpu}"
 
     def finish(self) -> None:
         """Make the whole run's kernel, and warn of what the rows do not allow to sum."""

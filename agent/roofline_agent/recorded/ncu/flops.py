@@ -7,10 +7,10 @@ twice, and the two conventions are not mixed here: ours is a lower bound for pac
 Tensor cores, the first that is there: `sm__ops_path_tensor_src_*` (operations already, from Ampere on); or
 instructions of the tensor pipe times the operations of one: HMMA.884 512 (Volta), HMMA.1688 2048 (Turing),
 HMMA.16816 4096, IMMA.16832 8192, DMMA.884 512 (Ampere and later): by architecture, as published rooflines
-count. A kernel may use smaller ones on a newer GPU; where its name says so (CUTLASS 16x8x8 on an A100: 2048)
-the note says how many times too high the count is then. A larger shape in a name is that of several
+count. A kernel may use smaller ones on a newer GPU; where its name shows it (CUTLASS 16x8x8 on an A100: 2048)
+the note has how many times too high the count is then. A larger shape in a name is that of several
 instructions (16x16x4 of CUTLASS on a V100: four of 512 FLOPs).
-Hopper's warp-group instructions have no fixed size, so there instructions say nothing.
+Hopper's warp-group instructions have no fixed size, so there instructions give no FLOPs.
 
 From Ampere on the compiler loads constants into registers by HFMA2.MMA, which counts as an hfma of 32 threads
 and as one instruction of the tensor pipe though it computes nothing. So where every tensor instruction can be
@@ -72,7 +72,7 @@ def architecture(text: str) -> str:
 
 
 def is_of_tensor_cores(kernel: str) -> bool:
-    """Whether a kernel's name says that it uses them."""
+    """Whether a kernel's name shows that it uses them."""
     return bool(_TENSOR_NAME.search(kernel))
 
 
@@ -101,18 +101,13 @@ def count(found: LaunchMetrics, kernel: str, cc: str, elapsed: Elapsed) -> Flops
     tensor, more = _operations(by_instruction, kernel, cc) if path is None else (path, [])
     if tensor is None:
         return Flops(None, "", (*notes, *more))
-    return _sum(cores, tensor, [*notes, *more], kernel, path is not None or bool(by_instruction))
-
-
-def _sum(
-    cores: dict[str, float], tensor: dict[str, float], notes: list[str], kernel: str, has_tensor: bool
-) -> Flops:
+    notes += more
     by_precision = {p: cores.get(p, 0.0) + tensor.get(p, 0.0) for p in (*cores, *tensor)}
     total = sum(by_precision.values())
     if not by_precision or (total == 0 and (notes or "f32" not in cores)):
         # Zero of what was counted is not zero: the kernel's other operations are unknown.
         return Flops(None, "", tuple(notes))
-    if not has_tensor and is_of_tensor_cores(kernel):
+    if path is None and not by_instruction and is_of_tensor_cores(kernel):
         notes.append(NOT_COUNTED)
     if not cores:
         notes.append(CORES_NOT_COUNTED)

@@ -17,7 +17,7 @@ from .values import number, unit
 SECTOR_BYTES = 32.0  # L1 and L2 sectors and DRAM sectors of every GPU that Nsight Compute knows
 
 _RAW = re.compile(r"[a-z0-9]+__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
-# Labels of the details page, with the base unit that tells two metrics of one label apart.
+# Labels of the details page, with the base unit that distinguishes two metrics of one label.
 _LABELS = {
     ("duration", "s"): "gpu__time_duration.sum",
     ("elapsed cycles", "cycle"): "gpc__cycles_elapsed.max",

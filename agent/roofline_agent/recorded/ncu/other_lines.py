@@ -51,7 +51,13 @@ class OtherLines:
                 if "ERR_NVGPUCTRPERM" in printed:
                     self._found.warn(PERMISSION, number)
         elif len(text) < 200 and (gemm := _GEMM.fullmatch(text)):
-            self._application_gemm(*(float(one) for one in gemm.groups()))
+            # A rate that the profiled program itself prints is a fact about the run, not a measured kernel.
+            m, n, k, batch, microseconds, tflops = (float(one) for one in gemm.groups())
+            rate = 2e6 * m * n * k * max(batch, 1.0) / microseconds if microseconds > 0 else 0.0
+            if abs(rate - tflops * 1e12) <= _AGREES * rate and rate > self._best_gemm:
+                self._best_gemm = rate
+                self._found.facts["application_gemm"] = f"{m:g}x{n:g}x{k:g}"
+                self._found.facts["application_flops_per_s"] = rate
         else:
             self._other(text, number)
 
@@ -62,16 +68,6 @@ class OtherLines:
         self.is_session = self.is_session or cells[0] in _ATTRIBUTE_HEADERS
         if self.is_session and cells[0] in _SESSION:
             self._session.setdefault(_SESSION[cells[0]], cells[1].strip()[:500])
-
-    def _application_gemm(self, m: float, n: float, k: float, batch: float, us: float, tflops: float) -> None:
-        """A rate that the profiled program itself prints is a fact about the run, not a measured kernel."""
-        if us <= 0:
-            return
-        rate = 2 * m * n * k * max(batch, 1.0) / (us * 1e-6)
-        if abs(rate - tflops * 1e12) <= _AGREES * rate and rate > self._best_gemm:
-            self._best_gemm = rate
-            self._found.facts["application_gemm"] = f"{m:g}x{n:g}x{k:g}"
-            self._found.facts["application_flops_per_s"] = rate
 
     def end(self) -> None:
         """The session page's attributes become facts."""

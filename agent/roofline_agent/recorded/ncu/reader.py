@@ -66,6 +66,9 @@ class _NcuReader:
 
     def take(self, printed: PrintedLaunch) -> None:
         self.launches += 1
+        if printed.count < 1:
+            self._found.warn("a row of 0 invocations; it is left out", printed.line)
+            return
         values = LaunchMetrics(printed.metrics, self._decimal_comma)
         cc = self._describe(printed, values)
         time, time_note = ncu_metrics.time_s(values)

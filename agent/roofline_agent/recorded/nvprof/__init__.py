@@ -1,1 +1,1 @@
-"""nvprof: metrics, events, summaries and traces, as CSV and as tables for people."""
+"""nvprof: metrics, events, summaries and traces, as CSV and as text tables."""

@@ -1,1 +1,1 @@
-"""perf stat: for people, with separators, as JSON, by interval, socket, core or cgroup."""
+"""perf stat: as text, with separators, as JSON, by interval, socket, core or cgroup."""

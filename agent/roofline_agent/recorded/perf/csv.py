@@ -1,4 +1,4 @@
-"""CsvLines of `perf stat -x SEP`, with any separator, told from the lines themselves.
+"""Lines of `perf stat -x SEP`, with any separator, which is found from the lines themselves.
 
 Fields: [time] [place [number of CPUs]] value unit event [cgroup] [variance] runtime percent [metric unit];
 perf before 4 has neither unit nor runtime. Event names may hold the separator.
@@ -153,7 +153,7 @@ def _join_decimals(fields: list[str]) -> None:
 
 
 def _place(fields: list[str], at: int) -> tuple[int, str]:
-    """Past the columns that say where it was counted, and what they say."""
+    """The place after the columns that name where it was counted, and that scope."""
     if at >= len(fields):
         return at, ""
     first = fields[at].strip()

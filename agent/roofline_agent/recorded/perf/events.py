@@ -136,16 +136,15 @@ _UNCORE = re.compile(
 
 
 def meaning(printed: str, unit: str, text: str = "0") -> EventMeaning:
-    """What the event `printed` counts. text: the number as printed; without a unit it tells the clocks'."""
+    """What the event `printed` counts. text: the number as printed; it shows the unit of clocks without one."""
     bare = without_modifiers(printed.split(" [", 1)[0]).lower()
     core = _CORE_PMU.fullmatch(bare)
     inner = core[2] if core else bare
     group = core[1] if core and core[1] != "cpu" else ""  # a PMU of its own kind of core
-    for find in (_flops, _energy, _time):
-        found: EventMeaning | None = find(group, inner, unit, text)
-        if found is not None:
-            return found
-    found = _dram(bare, unit)
+    energy = re.fullmatch(r"power(?:_core)?/energy-(\w+)/", inner)
+    if energy and unit in _JOULES and energy[1] in _ENERGY:
+        return EventMeaning(_ENERGY[energy[1]], _JOULES[unit], "J", uncore=True)
+    found = _flops(group, inner, unit) or _time(inner, unit, text) or _dram(bare, unit)
     if found is not None:
         return found
     factor, base = _UNITS.get(unit, (1.0, unit or "1"))
@@ -171,7 +170,7 @@ def flop_meaning(bits: int, group: str = "") -> EventMeaning | None:
     return EventMeaning(f"flops.{precision}.{width}", float(kinds[0].flops), "FLOP", "flops", group, bits)
 
 
-def _flops(group: str, inner: str, unit: str, text: str) -> EventMeaning | None:
+def _flops(group: str, inner: str, unit: str) -> EventMeaning | None:
     if unit:
         return None
     bits, caution = FLOP_EVENTS.get(re.sub(r"[.:]", "_", inner), 0), ""
@@ -199,14 +198,7 @@ def _raw_flops(event: str) -> tuple[int, str]:
     return 0, ""
 
 
-def _energy(group: str, inner: str, unit: str, text: str) -> EventMeaning | None:
-    match = re.fullmatch(r"power(?:_core)?/energy-(\w+)/", inner)
-    if not match or unit not in _JOULES or match[1] not in _ENERGY:
-        return None
-    return EventMeaning(_ENERGY[match[1]], _JOULES[unit], "J", uncore=True)
-
-
-def _time(group: str, inner: str, unit: str, text: str) -> EventMeaning | None:
+def _time(inner: str, unit: str, text: str) -> EventMeaning | None:
     if inner not in ("task-clock", "cpu-clock", "duration_time", "user_time", "system_time"):
         return None
     if unit and unit not in _SECONDS:

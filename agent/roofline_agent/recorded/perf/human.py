@@ -1,4 +1,4 @@
-"""CsvLines of `perf stat` as people read them, of any version and locale."""
+"""Lines of `perf stat` in its text form, of any version and locale."""
 
 from __future__ import annotations
 

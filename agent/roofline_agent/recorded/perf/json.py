@@ -1,4 +1,4 @@
-"""CsvLines of `perf stat -j`: one object a line, whose keys and quoting differ between versions of perf."""
+"""Lines of `perf stat -j`: one object a line, whose keys and quoting differ between versions of perf."""
 
 from __future__ import annotations
 

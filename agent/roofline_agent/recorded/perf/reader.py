@@ -1,7 +1,7 @@
-"""Reads what `perf stat` printed: for people, with `-x SEP`, or with `-j`; once or by intervals.
+"""Reads what `perf stat` printed: as text, with `-x SEP`, or with `-j`; once or by intervals.
 
-Other lines, a program's own output among them, are passed over. Percentages say how long an event counted and
-never scale its value again: perf has done that.
+Other lines, a program's own output among them, are passed over. Percentages are the share of time in which an
+event was counted; they never scale its value again: perf has done that.
 """
 
 from __future__ import annotations
@@ -149,13 +149,14 @@ class _PerfReader:
             self._take(row)
         elif perf_human.lacks_event(line) or perf_csv.lacks_event(line):
             self.unfinished = line.rstrip()
-        elif self.inside and self._metrics_only(line):
+        elif self.inside and self._take_metrics(line):
             return
         elif self.lines is None and (sep := perf_csv.separator(line)):
             self.lines = CsvLines(sep)
             self.line(line)
 
-    def _metrics_only(self, line: str) -> bool:
+    def _take_metrics(self, line: str) -> bool:
+        """Take in a line of `--metric-only`; False: it is none."""
         table = perf_metric_only.values(line, self.columns) if self.columns else None
         self.columns = self.columns if table else perf_metric_only.names(line)
         if table is None:

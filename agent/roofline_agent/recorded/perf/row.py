@@ -56,7 +56,7 @@ class DerivedMetric(NamedTuple):
 
 
 class PerfRow(NamedTuple):
-    """value None: `text` says why. coverage: the printed share of the time it was counted, 0..1."""
+    """value None: `text` is the reason. coverage: the printed share of the time it was counted, 0..1."""
 
     event: str
     text: str

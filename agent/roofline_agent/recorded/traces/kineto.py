@@ -3,7 +3,7 @@
 GPU time and CPU time never add up here: kernels are the GPU's, and operators on the CPU that have FLOPs stand
 beside them without a time. Only where a trace has no GPU kernel at all do all operators count, each with the
 time that it spends outside the operators it calls, and a warning says so. Times of a trace are microseconds,
-whatever its "displayTimeUnit" says: that is for the viewer (Chrome's Trace Event Format).
+whatever its "displayTimeUnit" is: that is for the viewer (Chrome's Trace Event Format).
 
 On an accelerator of MTIA every event of the device has one category: transfers, waits, and the parts that a
 kernel is executed in are phases there, for as kernels they would count twice or count waiting as work.

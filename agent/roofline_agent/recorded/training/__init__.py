@@ -1,1 +1,1 @@
-"""Logs of training programs that say how fast they are: tf_cnn_benchmarks and Keras."""
+"""Logs in which training programs print how fast they are: tf_cnn_benchmarks and Keras."""

@@ -1,6 +1,6 @@
 """Reads the progress that Keras `fit` prints: bars ("100/100 [====] - 12s 118ms/step") and verbose=2 lines.
 
-A bar counts steps, but in versions that print "Train on 60000 samples" it counts samples. Only these tell how
+A bar counts steps, but in versions that print "Train on 60000 samples" it counts samples. Only these show how
 many examples a second were seen: the batch size is printed nowhere. Of each epoch the last state counts, for
 the states before it show a time that is left, not one that has passed.
 """
@@ -169,7 +169,7 @@ class KerasLog:
                 self._examples_s += last.done * each_s
             return
         if not last.done:
-            self._found.facts["step_means"] = "epoch"  # the log does not tell how many steps one has
+            self._found.facts["step_means"] = "epoch"  # the log does not show how many steps one has
         self._step += last.done or 1
         self._found.steps.append(StepLine(self._step, None, None, last.loss, each_s))
         if last.total:

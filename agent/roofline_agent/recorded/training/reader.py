@@ -34,7 +34,7 @@ def sniff(head: str) -> int:
 
 
 def read(text: Text, found: Collector) -> None:
-    """Adds the steps and the throughput; facts: what the log says of model, batch and devices."""
+    """Adds the steps and the throughput; facts: model, batch and devices."""
     benchmark, keras = tf_cnn.TfCnnLog(found), keras_log.KerasLog(found)
     verbose: VerboseLog | None = None
     for state in states(text):

@@ -1,7 +1,7 @@
 """Reads the log of tf_cnn_benchmarks: "<step> images/sec: ..." lines and the "total images/sec".
 
 The printed total already is that of all workers together (benchmark_cnn.py multiplies by their number), while
-under Horovod a step line speaks for one rank: neither is ever multiplied here.
+under Horovod a step line is of one rank: neither is ever multiplied here.
 """
 
 from __future__ import annotations
