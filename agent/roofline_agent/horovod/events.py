@@ -107,13 +107,13 @@ class TimelineDecoder:
 
     def __init__(self) -> None:
         self.first_us, self.last_us = math.inf, -math.inf
-        self._tensors: dict[str, _OpenTensor] = {}
+        self.tensors: dict[str, _OpenTensor] = {}  # those with an activity that has not ended
         self._beginning: _Fused | None = None  # a collective that the next event may add a tensor to
 
     @property
     def unfinished(self) -> int:
         """Activities that have begun and not ended."""
-        return sum(len(state.stack) for state in self._tensors.values())
+        return sum(len(state.stack) for state in self.tensors.values())
 
     def add(self, event: dict[str, Any]) -> list[Record]:
         """One event, as JSON has it. Never raises for what it holds."""
@@ -126,7 +126,7 @@ class TimelineDecoder:
         self.first_us, self.last_us = min(self.first_us, at_us), max(self.last_us, at_us)
         name, pid = str(event.get("name", "")), str(event.get("pid"))
         if phase == "B":
-            tensor = self._tensors.setdefault(pid, _OpenTensor())
+            tensor = self.tensors.setdefault(pid, _OpenTensor())
             self._beginning = self._join(name, tensor, at_us) if _LIBRARY.match(name) else None
             tensor.stack.append(_OpenActivity(name, at_us, self._beginning))
         elif phase == "E":
@@ -155,7 +155,7 @@ class TimelineDecoder:
         return collective
 
     def _end(self, pid: str, at_us: float, event: dict[str, Any]) -> list[Record]:
-        state = self._tensors.get(pid)
+        state = self.tensors.get(pid)
         if state is None or not state.stack:
             return [Inconsistency("an activity ends that never began; it is left out")]
         begun, outermost = state.stack.pop(), not state.stack
@@ -166,7 +166,7 @@ class TimelineDecoder:
         done: list[Record] = [Activity(begun.name, begun.begin_us, at_us - begun.begin_us, size, outermost)]
         if not outermost:
             return done
-        del self._tensors[pid]  # names may be new ones in every step
+        del self.tensors[pid]  # names may be new ones in every step
         for collective in state.collectives:
             # The size of the tensor is known now, or never will be.
             if size is None or collective.bytes is None:

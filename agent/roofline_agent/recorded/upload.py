@@ -1,7 +1,7 @@
 """Sends a recording to the server over the stream that agents use.
 
-Node time of a recording is UNIX time, so that it may be older than this machine's boot. The agent id
-is derived from the file's content: a file sent again adds nothing.
+Node time of a recording is UNIX time, so that it may be older than this machine's boot. The agent
+id follows from the file's content: a file sent again adds nothing.
 """
 
 from __future__ import annotations

@@ -88,10 +88,6 @@ class RunningTimeline:
         self.anchor_ns: int | None = None  # node time of LIKWID's second 0
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
     def ended(self) -> bool:
         return self._process.poll() is not None
 

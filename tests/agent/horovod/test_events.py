@@ -100,7 +100,7 @@ def test_names_that_are_new_in_every_step_cost_no_memory() -> None:
         for event in (begin("NEGOTIATE_ALLREDUCE", 1, pid), end(2, pid), begin("ALLREDUCE", 3, pid)):
             timeline.add(event)
         timeline.add(sized(4, pid, 1))
-    assert len(timeline._tensors) == 0
+    assert len(timeline.tensors) == 0
 
 
 def test_start_is_given_in_ns() -> None:

@@ -92,7 +92,7 @@ def test_wall_clock_set_later_moves_nothing() -> None:
     assert min(span[1] for span in made.take()) == START_NS + 10_000
 
 
-def test_crowd_is_joined_and_adds_up() -> None:
+def test_many_spans_at_once_are_joined_and_adds_up() -> None:
     events = []
     for k in range(MANY_SPANS + 1):
         events += [begin("ALLREDUCE", 10 * k), begin("MPI_ALLREDUCE", 10 * k + 1), end(10 * k + 5)]

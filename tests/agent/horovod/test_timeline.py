@@ -159,11 +159,11 @@ def test_nothing_is_watched_unless_somebody_wants_it() -> None:
 def test_ranks_agree_even_where_no_file_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job in which only some ranks have HOROVOD_TIMELINE hangs."""
     monkeypatch.setattr("roofline_agent.horovod.timeline.private_file", lambda: None)
-    said: list[str] = []
-    made = watch(RANK_0, True, said.append)
+    messages: list[str] = []
+    made = watch(RANK_0, True, messages.append)
     assert made is not None and made.environ["HOROVOD_TIMELINE"] == "DYNAMIC" and READ not in made.environ
     assert made.look() == []
-    assert "set TMPDIR" in said[0]
+    assert "set TMPDIR" in messages[0]
 
 
 def test_no_file_where_blocks_cannot_be_given_back(tmp_path: Path) -> None:

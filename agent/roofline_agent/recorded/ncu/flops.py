@@ -82,11 +82,12 @@ def newest(one: str, other: str) -> str:
 
 
 def count(found: LaunchMetrics, kernel: str, cc: str, elapsed: Elapsed) -> Flops:
-    """cc: compute capability ("8.0"), "" unknown."""
+    """FLOPs of one launch. cc: compute capability ("8.0"), "" unknown."""
     cores, partial = _cores(found, elapsed)
     path = operations(found, elapsed)
     by_instruction = {} if path is not None else _tensor_instructions(found, elapsed)
     notes = ["not every operation of a precision was counted: a lower bound"] if partial else []
+
     # hfma per tensor instruction. A move has one thread at least, and mostly all of its warp.
     threads = _threads_of_moves(found, by_instruction.get("", 0.0), cc)
     if MOVES_AT_LEAST <= threads / THREADS <= 1.01:
@@ -98,10 +99,12 @@ def count(found: LaunchMetrics, kernel: str, cc: str, elapsed: Elapsed) -> Flops
             notes.append("hfma may be register moves (HFMA2.MMA): an upper bound")
     elif 1 <= threads <= THREADS and not is_of_tensor_cores(kernel):
         notes.append(MAYBE_MOVES)
+
     tensor, more = _operations(by_instruction, kernel, cc) if path is None else (path, [])
     if tensor is None:
         return Flops(None, "", (*notes, *more))
     notes += more
+
     by_precision = {p: cores.get(p, 0.0) + tensor.get(p, 0.0) for p in (*cores, *tensor)}
     total = sum(by_precision.values())
     if not by_precision or (total == 0 and (notes or "f32" not in cores)):
