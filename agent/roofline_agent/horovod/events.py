@@ -119,7 +119,14 @@ class TimelineDecoder:
         """One event, as JSON has it. Never raises for what it holds."""
         phase = event.get("ph")
         if phase == "M":
-            return _metadata(event)
+            args = arguments(event)
+            records: list[Record] = []
+            start_us = number(args.get("start_time_since_epoch_in_micros"))
+            if start_us is not None:
+                records.append(Started(int(start_us) * 1000))
+            if event.get("name") == "process_name" and "name" in args:
+                records.append(TensorNamed(str(event.get("pid")), str(args["name"])))
+            return records
         at_us = number(event.get("ts"))
         if at_us is None:
             return [Inconsistency("an event has no time; it is left out")]
@@ -177,17 +184,6 @@ class TimelineDecoder:
             if not collective.unsized:
                 done.append(collective.done())
         return done
-
-
-def _metadata(event: dict[str, Any]) -> list[Record]:
-    args = arguments(event)
-    records: list[Record] = []
-    start_us = number(args.get("start_time_since_epoch_in_micros"))
-    if start_us is not None:
-        records.append(Started(int(start_us) * 1000))
-    if event.get("name") == "process_name" and "name" in args:
-        records.append(TensorNamed(str(event.get("pid")), str(args["name"])))
-    return records
 
 
 def tensor_bytes(args: dict[str, Any]) -> float | None:

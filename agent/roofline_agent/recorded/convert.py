@@ -28,7 +28,14 @@ def opened(stream: IO[bytes], path: str, environ: Mapping[str, str] = os.environ
     `ncu` is $ROOFLINE_NCU, else the one on $PATH. Raises NotText where there is none, NotReadable where it
     fails.
     """
-    if not stream.seekable() or _beginning(stream) != MAGIC:
+    if not stream.seekable():
+        return stream
+    try:
+        beginning = stream.read(len(MAGIC))
+        stream.seek(0)
+    except OSError:
+        return stream  # reading on will fail likewise
+    if beginning != MAGIC:
         return stream
     stream.close()
     argument = f"./{path}" if path.startswith("-") else path
@@ -45,15 +52,6 @@ def opened(stream: IO[bytes], path: str, environ: Mapping[str, str] = os.environ
     except OSError as error:
         raise NotReadable(f"{path} is a report of Nsight Compute; {error.strerror}") from None
     return text
-
-
-def _beginning(stream: IO[bytes]) -> bytes:
-    try:
-        beginning = stream.read(len(MAGIC))
-        stream.seek(0)
-        return beginning
-    except OSError:
-        return b""  # reading on will fail likewise
 
 
 class ChildOutput(io.RawIOBase):

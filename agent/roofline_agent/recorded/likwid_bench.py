@@ -76,7 +76,16 @@ def _finish(run: dict[str, str], threads: str, best: dict[str, RecordedCeiling],
     found.counters.append(
         Counter(test, printed, value, unit, "node")._replace(kind="gauge", printed=rate, printed_unit=printed)
     )
-    ceiling = _peak_ceiling(peak, value) if peak else _memory_ceiling(test, run, value, found)
+    ceiling: RecordedCeiling | None
+    if peak:
+        precision = "f32" if peak[1] else "f64"
+        width = _WIDTHS[peak[2]]
+        # Its plain and SSE tests multiply and add by an instruction each.
+        name = f"peak.{precision}.{width or 'scalar'}" + ("" if peak[3] else ".mul_add")
+        width = width or (32 if peak[1] else 64)
+        ceiling = RecordedCeiling(name, "compute", "", precision, value, "FLOP/s", "", width)
+    else:
+        ceiling = _memory_ceiling(test, run, value, found)
     if ceiling is None:
         return
     method = [f"likwid-bench {test}"]
@@ -90,15 +99,6 @@ def _finish(run: dict[str, str], threads: str, best: dict[str, RecordedCeiling],
     key = ceiling.name + ceiling.method
     if key not in best or best[key].value < ceiling.value:
         best[key] = ceiling._replace(method=", ".join(method) + ceiling.method)
-
-
-def _peak_ceiling(test: re.Match[str], value: float) -> RecordedCeiling:
-    precision = "f32" if test[1] else "f64"
-    width = _WIDTHS[test[2]]
-    scalar = 32 if test[1] else 64
-    # Its plain and SSE tests multiply and add by an instruction each.
-    name = f"peak.{precision}.{width or 'scalar'}" + ("" if test[3] else ".mul_add")
-    return RecordedCeiling(name, "compute", "", precision, value, "FLOP/s", "", width or scalar)
 
 
 def _memory_ceiling(test: str, run: dict[str, str], value: float, found: Collector) -> RecordedCeiling | None:

@@ -210,33 +210,31 @@ class StreamReader:
 
     def finish(self) -> None:
         devices = {device for _, device in self.best}
+        facts = self.found.facts
+        size = "" if "array_elements" in facts else facts.get("array_size", "")
         for (kernel, device), result in self.best.items():
-            name = f"dram.{kernel}" + (f".{device.replace(' ', '')}" if len(devices) > 1 else "")
+            name = f"dram.{kernel}"
+            if len(devices) > 1:
+                name += f".{device.replace(' ', '')}"
+            parts = [
+                f"STREAM {self.found.version}".strip() + f" {result.printed}",
+                _with(facts, "device", "on {}"),
+                _with(facts, "array_elements", "arrays of {} elements"),
+                f"arrays of {size}" if size else "",
+                _with(facts, "precision", "{} precision"),
+                _with(facts, "threads", "{} threads"),
+                _with(facts, "runs", "best of {} runs"),
+                result.device,
+                result.how,
+            ]
+            method = ", ".join(filter(None, parts)) + "; write-allocate traffic is not counted"
             self.found.ceilings.append(
-                RecordedCeiling(
-                    name, "memory", "dram", "", result.bytes_per_s, "byte/s", self._method(result)
-                )
+                RecordedCeiling(name, "memory", "dram", "", result.bytes_per_s, "byte/s", method)
             )
         if self.tables > 1:
             self.found.warn(f"{self.tables} tables of results: the best rate of each kernel is the ceiling")
         if not self.best:
             self.found.warn("no result: the benchmark did not get to its end")
-
-    def _method(self, result: _Result) -> str:
-        facts = self.found.facts
-        size = "" if "array_elements" in facts else facts.get("array_size", "")
-        parts = [
-            f"STREAM {self.found.version}".strip() + f" {result.printed}",
-            _with(facts, "device", "on {}"),
-            _with(facts, "array_elements", "arrays of {} elements"),
-            f"arrays of {size}" if size else "",
-            _with(facts, "precision", "{} precision"),
-            _with(facts, "threads", "{} threads"),
-            _with(facts, "runs", "best of {} runs"),
-            result.device,
-            result.how,
-        ]
-        return ", ".join(filter(None, parts)) + "; write-allocate traffic is not counted"
 
 
 def _with(facts: Mapping[str, float | int | str], name: str, words: str) -> str:

@@ -131,7 +131,19 @@ class VerboseLog:
     def _take_other(self, piece: str) -> None:
         component, operation, kind = header.kind_of(piece)
         if operation == "info":
-            self._take_info(piece)
+            try:
+                order = onednn.field_order(piece)
+            except ValueError as error:
+                self._found.warn(str(error), self._text.line)
+                return
+            if order is not None:
+                self._order = order
+                return
+            facts = header.onednn_info(piece)
+            version = str(facts.pop("version", ""))
+            if version and version not in self._versions:
+                self._versions.append(version)
+            self._add_facts(facts)
         elif component == "graph":
             self._counts["graph_partitions"] += operation == "exec"
         elif (operation, kind) in _COUNTED:
@@ -143,21 +155,6 @@ class VerboseLog:
             elif operation == "create":  # the time of a nested one is part of its parent's
                 self._create_s += seconds
             self._counts["creates_nested" if operation == "create_nested" else "creates"] += 1
-
-    def _take_info(self, piece: str) -> None:
-        try:
-            order = onednn.field_order(piece)
-        except ValueError as error:
-            self._found.warn(str(error), self._text.line)
-            return
-        if order is not None:
-            self._order = order
-            return
-        facts = header.onednn_info(piece)
-        version = str(facts.pop("version", ""))
-        if version and version not in self._versions:
-            self._versions.append(version)
-        self._add_facts(facts)
 
     def _add_facts(self, facts: header.Facts) -> None:
         for name, value in facts.items():

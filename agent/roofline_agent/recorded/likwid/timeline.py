@@ -143,16 +143,16 @@ class LikwidTimeline:
         reading = GroupSums()
         append = self.found.counters.append
         for column, printed in zip(columns, numbers(row.cells), strict=True):
-            means = column.metric
+            name, means, how, scope, cpu, is_dram, in_sums = column
             value = printed * means.factor if printed is not None else None
-            if column.is_dram and self.dram_unreadable and not value:
+            if is_dram and self.dram_unreadable and not value:
                 value = None
-            if column.is_summed:
-                reading.add(means, column.name, value, column.cpu)
+            if in_sums:
+                reading.add(means, name, value, cpu)
             append(
                 Counter(
-                    means.metric, column.name, value, means.unit, column.scope, None, row.time_s, column.kind,
-                    printed, means.printed_unit,
+                    means.metric, name, value, means.unit, scope, None, row.time_s, how, printed,
+                    means.printed_unit,
                 )
             )  # fmt: skip
         self._sums.add_reading(reading)
@@ -165,8 +165,7 @@ class LikwidTimeline:
             known = {header.cpus[cpu] for header in headers if cpu < len(header.cpus)}
             scopes.append(f"hwthread {known.pop()}" if len(known) == 1 else f"hwthread number {cpu}")
         names = self._names_of(row)
-        if not names:
-            self._has_unnamed = True
+        self._has_unnamed = self._has_unnamed or not names
         columns: list[_Column] = []
         for at in range(row.metrics):
             name = names[at] if names else f"column {5 + at}"

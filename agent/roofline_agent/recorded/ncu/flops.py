@@ -85,7 +85,17 @@ def count(found: LaunchMetrics, kernel: str, cc: str, elapsed: Elapsed) -> Flops
     """FLOPs of one launch. cc: compute capability ("8.0"), "" unknown."""
     cores, partial = _cores(found, elapsed)
     path = operations(found, elapsed)
-    by_instruction = {} if path is not None else _tensor_instructions(found, elapsed)
+    by_instruction: dict[
+        str, float
+    ] = {}  # instructions of the tensor pipe by kind; "" for all kinds together
+    if path is None:
+        for kind in _PIPES:
+            executed = found.total(f"inst_executed_pipe_tensor_op_{kind}.sum", elapsed)
+            if executed is not None:
+                by_instruction[kind] = executed
+        general = found.total("inst_executed_pipe_tensor.sum", elapsed)
+        if general is not None and "hmma" not in by_instruction:
+            by_instruction = {"": general}
     notes = ["not every operation of a precision was counted: a lower bound"] if partial else []
 
     # hfma per tensor instruction. A move has one thread at least, and mostly all of its warp.
@@ -151,14 +161,6 @@ def _threads_of_moves(found: LaunchMetrics, tensor: float, cc: str) -> float:
     return hfma / tensor
 
 
-def _tensor_instructions(found: LaunchMetrics, elapsed: Elapsed) -> dict[str, float]:
-    """Instructions of the tensor pipe by kind; "" for all kinds together."""
-    kinds = {kind: found.total(f"inst_executed_pipe_tensor_op_{kind}.sum", elapsed) for kind in _PIPES}
-    both = {kind: value for kind, value in kinds.items() if value is not None}
-    general = found.total("inst_executed_pipe_tensor.sum", elapsed)
-    return both if general is None or "hmma" in both else {"": general}
-
-
 def _operations(
     instructions: dict[str, float], kernel: str, cc: str
 ) -> tuple[dict[str, float] | None, list[str]]:
@@ -177,7 +179,12 @@ def _operations(
 
 
 def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
-    named = _named_factor(kernel)
+    """Operations of one tensor instruction, None where it has no fixed size; and a note."""
+    named: float | None = None
+    if match := _MMA.search(kernel):
+        named = 2.0 * int(match[1][:6]) * int(match[2][:6]) * int(match[3][:6])
+    elif shape := _SHAPE.search(kernel):
+        named = _SHAPES.get(shape[1])
     if not cc:
         if named:
             return named, ""
@@ -193,14 +200,6 @@ def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
         taken = f"{factor:g} taken for a tensor instruction where its name says {named:g}"
         return factor, f"FLOPs may be {factor / named:g} times the true count: {taken}"
     return factor, ""
-
-
-def _named_factor(kernel: str) -> float | None:
-    match = _MMA.search(kernel)
-    if match:
-        return 2.0 * int(match[1][:6]) * int(match[2][:6]) * int(match[3][:6])
-    shape = _SHAPE.search(kernel)
-    return _SHAPES.get(shape[1]) if shape else None
 
 
 def _named_precision(kernel: str) -> str:

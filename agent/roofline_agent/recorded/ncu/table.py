@@ -137,22 +137,18 @@ def _rows(text: Text, found: Collector, others: OtherLines) -> Iterator[tuple[li
         pending.append(line)
         if line.count('"') % 2 == (len(pending) == 1):
             continue  # the row's last quote is still to come
-        yield _parsed(pending, found, first), first
+        try:
+            row = next(csv.reader([one + "\n" for one in pending]), [])
+        except csv.Error as error:
+            found.warn(f"not a row of a CSV table ({error})", first)
+            row = []
+        if row and pending[0].startswith('"') and pending[-1].endswith(","):
+            row.pop()  # the profiler quotes empty cells: after the last comma there is none
+        yield row, first
         pending = []
     if pending:
         found.warn("row cut short: the file ends in it", first)
         yield [], first
-
-
-def _parsed(lines: list[str], found: Collector, first: int) -> list[str]:
-    try:
-        row = next(csv.reader([line + "\n" for line in lines]), [])
-    except csv.Error as error:
-        found.warn(f"not a row of a CSV table ({error})", first)
-        return []
-    if lines[0].startswith('"') and lines[-1].endswith(","):
-        row.pop()  # the profiler quotes empty cells: after the last comma there is none
-    return row
 
 
 class _LongPage:

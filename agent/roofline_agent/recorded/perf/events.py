@@ -136,7 +136,7 @@ _UNCORE = re.compile(
 
 
 def meaning(printed: str, unit: str, text: str = "0") -> EventMeaning:
-    """What the event `printed` counts. text: the number as printed, which shows a clock's unit where none is."""
+    """What the event `printed` counts. text: the number as printed, which shows a clock's unit if none is."""
     bare = without_modifiers(printed.split(" [", 1)[0]).lower()
     core = _CORE_PMU.fullmatch(bare)
     inner = core[2] if core else bare

@@ -30,8 +30,16 @@ class CsvLines:
             if repeated is not None:
                 return repeated
         found, places = parse(line, self.sep)
-        if found is not None and places is not None:
-            self._learn(found, fields, places)
+        if found is None or places is None or found.coverage is None:
+            return found
+        # Remembered are lines whose metric is a number, or which have none and nothing behind it.
+        metric, words = fields[places.metric].strip(), fields[places.metric + 1 :]
+        if plain_number(metric) is not None or not any((metric, *words)):
+            if form is None or form[0] != places:
+                form = self._forms[len(fields)] = (places, {})
+            if len(form[1]) < _REMEMBERED:
+                form[1][_words(fields, places)] = found
+            self._shares[fields[places.runtime + 1]] = found.coverage
         return found
 
     def _repeat(self, known: PerfRow, fields: list[str], places: FieldIndices) -> PerfRow | None:
@@ -58,18 +66,6 @@ class CsvLines:
             known.event, text, float(text), known.unit, t_s, known.scope, known.cgroup, float(runtime),
             coverage, one, known.cpus,
         )  # fmt: skip
-
-    def _learn(self, found: PerfRow, fields: list[str], places: FieldIndices) -> None:
-        metric, words = fields[places.metric].strip(), fields[places.metric + 1 :]
-        whole = plain_number(metric) is not None or not any((metric, *words))
-        if not whole or found.coverage is None:
-            return
-        form = self._forms.get(len(fields))
-        if form is None or form[0] != places:
-            form = self._forms[len(fields)] = (places, {})
-        if len(form[1]) < _REMEMBERED:
-            form[1][_words(fields, places)] = found
-        self._shares[fields[places.runtime + 1]] = found.coverage
 
 
 def _words(fields: list[str], places: FieldIndices) -> tuple[str, ...]:

@@ -197,9 +197,7 @@ class _Profile:
             )
         if steps := len(self._found.steps):
             self._found.throughput = Throughput("examples", None, None, steps, None, "this rank")
-        self._add_facts()
 
-    def _add_facts(self) -> None:
         values = self._trace.values
         facts: dict[str, float | int | str] = {"events": self._trace.count}
         if self._kernels:
