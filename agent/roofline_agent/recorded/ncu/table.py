@@ -121,8 +121,7 @@ def _rows(text: Text, found: Collector, others: OtherLines) -> Iterator[tuple[li
     pending: list[str] = []
     first = commas = 0  # of an unquoted header: its rows have no fewer
     for line in text.lines():
-        may_continue = len(pending) < MAX_JOINED and not line.startswith("==") and not _BEGINNING.match(line)
-        if pending and not may_continue:
+        if pending and (len(pending) == MAX_JOINED or line.startswith("==") or _BEGINNING.match(line)):
             found.warn("row cut short", first)
             yield [], first
             pending = []
