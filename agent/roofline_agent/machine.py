@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import psutil
 
-from .arm_cpus import arm_name
+from .events.arm_cpus import arm_name
 
 
 class Machine(NamedTuple):

@@ -25,7 +25,7 @@ _MAX_ROLE = 64
 _TRIES, _TRY_AGAIN_S = 20, 30.0  # the name of a pod may be published after its neighbour has started
 
 
-class Address(NamedTuple):
+class Endpoint(NamedTuple):
     """One end of a connection."""
 
     host: bytes  # 4 or 16 bytes
@@ -40,9 +40,9 @@ class Address(NamedTuple):
         return socket.inet_ntop(socket.AF_INET if len(self.host) == 4 else socket.AF_INET6, self.host)
 
 
-def address(host: bytes, port: int) -> Address:
+def endpoint(host: bytes, port: int) -> Endpoint:
     """An address, with IPv4 within IPv6 as IPv4: the two ends of a connection may show it differently."""
-    return Address(host[12:] if host[:12] == _MAPPED else host, port)
+    return Endpoint(host[12:] if host[:12] == _MAPPED else host, port)
 
 
 class Cluster:
@@ -50,7 +50,7 @@ class Cluster:
 
     def __init__(self, tasks: Mapping[str, str]) -> None:
         """tasks: "host:port" -> "ps:0"."""
-        self._by_address: dict[Address, str] = {}
+        self._by_address: dict[Endpoint, str] = {}
         self._by_host: dict[bytes, frozenset[str]] = {}
         unknown = [pair for pair in tasks.items() if not self._add(*pair, resolve=False)]
 
@@ -77,12 +77,12 @@ class Cluster:
             return False
         for family, _, _, _, sockaddr in found:
             packed = socket.inet_pton(family, str(sockaddr[0]).partition("%")[0])
-            place = address(packed, int(port))
+            place = endpoint(packed, int(port))
             self._by_address[place] = task
             self._by_host[place.host] = self._by_host.get(place.host, frozenset()) | {task}
         return True
 
-    def task_at(self, remote: Address) -> str | None:
+    def task_at(self, remote: Endpoint) -> str | None:
         """The task that listens there."""
         return self._by_address.get(remote)
 
@@ -126,7 +126,7 @@ class Peers:
         self._drawn_ports = drawn_ports(proc)
         self._clusters: dict[tuple[tuple[str, str], ...], Cluster] = {}
         self._cluster_of: dict[tuple[int, int], Cluster] = {}  # by pid and start
-        self._owners: dict[tuple[Address, Address], Rank] = {}
+        self._owners: dict[tuple[Endpoint, Endpoint], Rank] = {}
 
     def know(self, ranks: Iterable[Rank]) -> None:
         """Read the clusters of new ranks, forget those of ranks that have gone."""
@@ -145,11 +145,11 @@ class Peers:
         used = set(map(id, self._cluster_of.values()))
         self._clusters = {key: one for key, one in self._clusters.items() if id(one) in used}
 
-    def set_owners(self, owners: Mapping[tuple[Address, Address], Rank]) -> None:
+    def set_owners(self, owners: Mapping[tuple[Endpoint, Endpoint], Rank]) -> None:
         """Whose sockets there are on this node: (own address, far address) -> rank."""
         self._owners = dict(owners)
 
-    def name(self, rank: Rank, local: Address, remote: Address) -> str:
+    def name(self, rank: Rank, local: Endpoint, remote: Endpoint) -> str:
         """The peer of a connection of `rank`."""
         owner = self._owners.get((remote, local))
         if owner is not None and owner.job == rank.job:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .peers import Address, address
+from .peers import Endpoint, endpoint
 
 # linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, linux/tcp.h
 _NETLINK_SOCK_DIAG = 4
@@ -56,13 +56,13 @@ class Connection(NamedTuple):
     state: int = ESTABLISHED
     mark: bytes = b""  # with `ends` the kernel's name for it
 
-    def addresses(self) -> tuple[Address, Address]:
+    def addresses(self) -> tuple[Endpoint, Endpoint]:
         """The rank's own end and the far one."""
         ports, size = self.ends[1:5], 4 if self.ends[0] == socket.AF_INET else 16
         own, far = self.ends[5 : 5 + size], self.ends[21 : 21 + size]
         return (
-            address(own, int.from_bytes(ports[:2], "big")),
-            address(far, int.from_bytes(ports[2:], "big")),
+            endpoint(own, int.from_bytes(ports[:2], "big")),
+            endpoint(far, int.from_bytes(ports[2:], "big")),
         )
 
 

@@ -14,6 +14,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +37,12 @@ class Pending(NamedTuple):
 class Spool:
     """A queue of encoded batches by sequence number; safe to use from two threads."""
 
-    def __init__(self, path: Path, limit_bytes: int = 256 << 20) -> None:
+    def __init__(
+        self,
+        path: Path,
+        limit_bytes: int = 256 << 20,
+        connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
+    ) -> None:
         """Open or create the spool. Raises Unavailable when the file cannot be used."""
         self._limit = limit_bytes
         self._lock = threading.Lock()
@@ -47,7 +53,7 @@ class Spool:
         self.dropped = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._db = connect(path, check_same_thread=False, isolation_level=None)
             self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
             acked = self._db.execute("select value from state where name = 'acked'").fetchone()
             self._acked = int(acked[0]) if acked else 0

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.records import Rank
-from roofline_agent.sources.peers import Address, Peers, address, drawn_ports, read_tasks
+from roofline_agent.sources.peers import Endpoint, Peers, drawn_ports, endpoint, read_tasks
 
 from tests.fakes import add_process, wait_for
 
 from .trees import write
 
-HERE = Address(bytes([10, 0, 0, 1]), 2222)
+HERE = Endpoint(bytes([10, 0, 0, 1]), 2222)
 CLUSTER = {
     "ps": ["10.0.0.1:2222"],
     "worker": ["10.0.0.2:2222", "10.0.0.3:2222", "10.0.0.3:2223", "[2001:db8::5]:2222"],
 }
 
 
-def at(text: str, port: int) -> Address:
+def at(text: str, port: int) -> Endpoint:
     family = socket.AF_INET6 if ":" in text else socket.AF_INET
-    return Address(socket.inet_pton(family, text), port)
+    return Endpoint(socket.inet_pton(family, text), port)
 
 
 def peers_of(tmp_path: Path, cluster: Mapping[str, object] | None, role: str = "ps") -> tuple[Peers, Rank]:
@@ -50,7 +50,7 @@ def peers_of(tmp_path: Path, cluster: Mapping[str, object] | None, role: str = "
         (at("10.0.0.2", 22), "10.0.0.2:22"),  # serves, but is no task
     ],
 )
-def test_peer_is_named_as_well_as_is_known(tmp_path: Path, remote: Address, name: str) -> None:
+def test_peer_is_named_as_well_as_is_known(tmp_path: Path, remote: Endpoint, name: str) -> None:
     peers, rank = peers_of(tmp_path, CLUSTER)
     assert peers.name(rank, HERE, remote) == name
 
@@ -78,7 +78,7 @@ def test_names_of_hosts_are_looked_up_apart(tmp_path: Path) -> None:
 
 def test_both_ways_to_write_an_address_are_one() -> None:
     plain = bytes([10, 0, 0, 1])
-    assert address(bytes(10) + b"\xff\xff" + plain, 5) == address(plain, 5)
+    assert endpoint(bytes(10) + b"\xff\xff" + plain, 5) == endpoint(plain, 5)
 
 
 def test_master_is_called_chief() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from roofline_agent.records import Rank
 from roofline_agent.sources import namespaces, sock_diag
 from roofline_agent.sources.namespaces import Lists, namespace_of, why_unseen
-from roofline_agent.sources.peers import Address
+from roofline_agent.sources.peers import Endpoint
 from roofline_agent.sources.sock_diag import Connection, Diag, list_connections, parse_dump
 from roofline_agent.sources.tcp import OTHER, RankTraffic, TcpSource
 
@@ -343,7 +343,7 @@ def test_both_ends_of_a_connection_are_read() -> None:
     own, far = one.addresses()
     assert (str(own), str(far)) == ("10.0.0.1:4000", "10.0.0.2:2222")
     mapped = one._replace(ends=bytes([10]) + one.ends[1:5] + (bytes(10) + b"\xff\xff\x0a\x00\x00\x01") * 2)
-    assert mapped.addresses()[0] == own == Address(bytes([10, 0, 0, 1]), 4000)
+    assert mapped.addresses()[0] == own == Endpoint(bytes([10, 0, 0, 1]), 4000)
 
 
 def test_kernel_without_byte_counts_says_nothing() -> None:

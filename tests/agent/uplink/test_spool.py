@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from roofline_agent.errors import Unavailable
 from roofline_agent.uplink.spool import MEMORY_BATCHES, Spool
 
 
+class Disk:
+    """The disk of one spool, which a test can fill up."""
+
+    def connect(self, *arguments: Any, **options: Any) -> sqlite3.Connection:
+        self._connection = sqlite3.connect(*arguments, **options)
+        return self._connection
+
+    def refuse(self) -> None:
+        self._connection.execute("pragma query_only = on")
+
+    def accept(self) -> None:
+        self._connection.execute("pragma query_only = off")
+
+    def fill_up(self) -> None:
+        self._connection.execute("pragma max_page_count = 1")  # SQLite takes it as what is used already
+
+    def batches(self) -> list[int]:
+        found = self._connection.execute("select sequence from batch order by sequence")
+        return [sequence for (sequence,) in found]
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 @pytest.fixture
-def spool(tmp_path: Path) -> Iterator[Spool]:
-    spool = Spool(tmp_path / "state" / "spool.db", limit_bytes=1000)
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def spool(tmp_path: Path, disk: Disk) -> Iterator[Spool]:
+    spool = Spool(tmp_path / "state" / "spool.db", 1000, disk.connect)
     yield spool
     spool.close()
 
@@ -88,76 +119,72 @@ def test_rejected_batch_is_dropped_and_counted(spool: Spool) -> None:
     assert (sequences(spool), spool.dropped, spool.bytes_waiting) == ([1, 3], 1, 2)
 
 
-def test_batches_wait_in_memory_while_the_disk_takes_nothing(spool: Spool) -> None:
+def test_batches_wait_in_memory_while_the_disk_takes_nothing(spool: Spool, disk: Disk) -> None:
     fill(spool, 2)
-    spool._db.execute("pragma query_only = on")
+    disk.refuse()
     fill(spool, 2)
     assert spool.pending(0, 10) == [(n, bytes([n])) for n in (1, 2, 3, 4)]
     assert (spool.bytes_waiting, spool.dropped) == (4, 0)
-    spool._db.execute("pragma query_only = off")
+    disk.accept()
     fill(spool, 1)
     assert sequences(spool) == [1, 2, 3, 4, 5]
     spool.ack(4)
     assert sequences(spool) == [5]
 
 
-def test_full_disk_is_like_no_disk(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool.db")
+def test_full_disk_is_like_no_disk(tmp_path: Path, disk: Disk) -> None:
+    spool = Spool(tmp_path / "spool.db", connect=disk.connect)
     fill(spool, 10, 4000)
-    spool._db.execute("pragma max_page_count = 1")  # SQLite takes it as what is used already
+    disk.fill_up()
     fill(spool, 30, 4000)
     assert spool.dropped == 0
     assert sequences(spool) == list(range(1, 41))
-    assert spool._memory
+    assert len(disk.batches()) < 40, "the others wait in memory"
     assert spool.bytes_waiting == 160_000
     spool.close()
 
 
-def test_memory_is_bounded_and_counts_its_drops(spool: Spool) -> None:
-    spool._db.execute("pragma query_only = on")
+def test_memory_is_bounded_and_counts_its_drops(spool: Spool, disk: Disk) -> None:
+    disk.refuse()
     fill(spool, MEMORY_BATCHES + 3)
     assert sequences(spool)[0] == 4
     assert spool.dropped == 3
 
 
-def test_memory_is_bounded_in_bytes_too(spool: Spool) -> None:
-    spool._db.execute("pragma query_only = on")
+def test_memory_is_bounded_in_bytes_too(spool: Spool, disk: Disk) -> None:
+    disk.refuse()
     fill(spool, 10, 500)
     assert spool.bytes_waiting <= 1000
 
 
-def test_rejection_survives_a_full_disk(spool: Spool) -> None:
+def test_rejection_survives_a_full_disk(spool: Spool, disk: Disk) -> None:
     fill(spool, 1)
-    spool._db.execute("pragma query_only = on")
+    disk.refuse()
     spool.reject(1)
     assert spool.dropped == 1
 
 
-def test_ack_survives_a_full_disk(spool: Spool) -> None:
+def test_ack_survives_a_full_disk(spool: Spool, disk: Disk) -> None:
     fill(spool, 1)
-    spool._db.execute("pragma query_only = on")
+    disk.refuse()
     spool.ack(1)
     assert (sequences(spool), spool.bytes_waiting) == ([], 0), "not sent again, though it stays on the disk"
     fill(spool, 1)
-    spool._db.execute("pragma query_only = off")
+    disk.accept()
     fill(spool, 1)
     assert sequences(spool) == [2, 3]
-    assert on_disk(spool) == [3]
+    assert disk.batches() == [3]
 
 
-def on_disk(spool: Spool) -> list[int]:
-    return [sequence for (sequence,) in spool._db.execute("select sequence from batch order by sequence")]
-
-
-def test_acked_batches_leave_the_disk_with_the_next_one(spool: Spool) -> None:
+def test_acked_batches_leave_the_disk_with_the_next_one(spool: Spool, disk: Disk) -> None:
     fill(spool, 3)
     spool.ack(2)
     fill(spool, 1)
-    assert on_disk(spool) == [3, 4]
+    assert disk.batches() == [3, 4]
     spool.ack(4)
     assert (sequences(spool), spool.bytes_waiting) == ([], 0)
     fill(spool, 2, 300)
-    assert (on_disk(spool), spool.bytes_waiting, spool.dropped) == ([5, 6], 600, 0)
+    assert (disk.batches(), spool.bytes_waiting, spool.dropped) == ([5, 6], 600, 0)
 
 
 def test_acked_batches_are_not_counted_as_dropped_when_the_spool_is_full(spool: Spool) -> None:
@@ -167,32 +194,33 @@ def test_acked_batches_are_not_counted_as_dropped_when_the_spool_is_full(spool: 
     assert (sequences(spool), spool.dropped) == ([5, 6, 7], 1)
 
 
-def test_agent_killed_before_it_forgets_sends_again_and_loses_no_number(tmp_path: Path) -> None:
+def test_agent_killed_before_it_forgets_sends_again_and_loses_no_number(tmp_path: Path, disk: Disk) -> None:
     path = tmp_path / "spool.db"
-    killed = Spool(path)
+    disk_of_killed = Disk()
+    killed = Spool(path, connect=disk_of_killed.connect)
     fill(killed, 3)
     killed.ack(3)
-    second = Spool(path)  # the first one never closed
+    second = Spool(path, connect=disk.connect)  # the first one never closed
     assert (second.next_sequence(), sequences(second)) == (4, [1, 2, 3])
     second.ack(3)  # the server's welcome
     assert (sequences(second), second.bytes_waiting) == ([], 0)
     fill(second, 1)
-    assert on_disk(second) == [4]
+    assert disk.batches() == [4]
     second.close()
-    killed._db.close()
+    disk_of_killed.close()
 
 
-def test_newest_is_told_whatever_happened_before_it(spool: Spool) -> None:
+def test_newest_is_returned_whatever_happened_before_it(spool: Spool, disk: Disk) -> None:
     fill(spool, 2)
     assert spool.pending(1, 10) == [(2, b"\2")]
     assert spool.pending(2, 10) == []
     assert spool.pending(1, 0) == []
     spool.reject(2)
     assert spool.pending(1, 10) == []
-    spool._db.execute("pragma query_only = on")
+    disk.refuse()
     fill(spool, 1)
     assert sequences(spool, 2) == [3]
-    spool._db.execute("pragma query_only = off")
+    disk.accept()
     fill(spool, 1)
     assert (sequences(spool, 2), sequences(spool, 3)) == ([3, 4], [4])
 
@@ -204,14 +232,14 @@ def test_identity_is_kept(tmp_path: Path) -> None:
         spool.close()
 
 
-def test_file_that_is_no_spool_is_said(tmp_path: Path) -> None:
+def test_file_that_is_no_spool_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "spool.db"
     path.write_bytes(b"not a database" * 100)
     with pytest.raises(Unavailable, match=r"cannot keep a spool .* choose another --state"):
         Spool(path)
 
 
-def test_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match="choose another --state"):
         Spool(tmp_path / "file" / "spool.db")
