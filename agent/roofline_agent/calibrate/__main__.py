@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from roofline_agent.calibrate.compiled.compiler import Library
+from roofline_agent.calibrate.compiled.compiler import CompiledLibrary
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.hardware import this_hardware
 from roofline_agent.calibrate.kernel_sets import kernel_set
@@ -33,7 +33,7 @@ def main() -> int:
         note=lambda note: _write({"note": note}),
         sweep=lambda points: _write({"sweep": [point._asdict() for point in points]}),
     )
-    library = Library(arguments.library, arguments.compiler) if arguments.library else None
+    library = CompiledLibrary(arguments.library, arguments.compiler) if arguments.library else None
     try:
         hardware = this_hardware()
         plan = PLANS[arguments.effort]._replace(limit=hardware.cpu_limit)

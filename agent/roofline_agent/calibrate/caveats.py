@@ -1,4 +1,4 @@
-"""What speaks against measured ceilings: whatever disturbs a run takes away from it, so one can be too low.
+"""Caveats of measured ceilings: whatever disturbs a run takes away from it, so one can be too low.
 
 Pure. A ceiling is doubted where another one of the same calibration shows that the machine can do better, and
 where its own runs differ much.
@@ -12,7 +12,7 @@ from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.records import Provenance
 
 _LEVELS = ("l1", "l2", "l3", "dram")
-_CLEARLY = 1.1  # by so much another is higher before it says anything
+_CLEARLY = 1.1  # by so much another is higher before it counts
 # Wide vectors may slow the clock down, and some CPUs have one unit for them and two for narrow ones.
 _CLEARLY_NARROW = 1.6
 _SHORT = 0.2  # where half of the runs fall short of the best by more, it may have been disturbed too
@@ -20,7 +20,7 @@ _ONE = ".one"
 
 
 def doubted(ceilings: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
-    """The same ceilings, each with what they and its own runs say against it."""
+    """The same ceilings, each with its caveats by them and by its own runs."""
     return tuple(c._replace(doubt=_against(c, ceilings)) if _is_measured(c) else c for c in ceilings)
 
 
@@ -50,20 +50,17 @@ def _shown_low(one: Ceiling, others: Iterable[Ceiling]) -> Iterator[str]:
     for other in others:
         if other.device or one.device or not _is_measured(other) or other.operation != one.operation:
             continue
-        if _is_harder(one, other) or _is_one_of(other, one):
+        if _is_harder(one, other) or other.name == one.name + _ONE:
             if other.value > _CLEARLY * one.value:
                 yield other.name
-        elif _is_narrower(other, one) and other.value > _CLEARLY_NARROW * one.value:
-            yield other.name
+        elif one.kind == other.kind == "compute" and one.threads == other.threads:
+            is_narrower = other.precision == one.precision and 0 < other.width < one.width
+            if is_narrower and other.value > _CLEARLY_NARROW * one.value:
+                yield other.name
 
 
 def _is_measured(one: Ceiling) -> bool:
     return one.provenance == Provenance.MEASURED
-
-
-def _is_one_of(other: Ceiling, one: Ceiling) -> bool:
-    """One CPU against all of them."""
-    return other.name == one.name + _ONE
 
 
 def _is_harder(one: Ceiling, other: Ceiling) -> bool:
@@ -75,9 +72,3 @@ def _is_harder(one: Ceiling, other: Ceiling) -> bool:
         return False
     comparable = other.level != "dram" or one.operation == "read"
     return comparable and _LEVELS.index(other.level) > _LEVELS.index(one.level)
-
-
-def _is_narrower(other: Ceiling, one: Ceiling) -> bool:
-    if one.kind != "compute" or other.kind != "compute" or one.threads != other.threads:
-        return False
-    return other.precision == one.precision and 0 < other.width < one.width

@@ -37,21 +37,21 @@ class Hardware(NamedTuple):
     cpu_model: str
     flags: frozenset[str]  # of /proc/cpuinfo ("Features" on Arm), those that all its processors have
     cpus: tuple[int, ...]  # that this process may use, in order
-    caches: tuple[Cache, ...]  # of these CPUs; empty if the system doesn't say
+    caches: tuple[Cache, ...]  # of these CPUs; empty if not known
     available_bytes: int  # memory to be had without swapping, and within the limits of its cgroups
     vendor: str = ""  # vendor_id of /proc/cpuinfo: "GenuineIntel"; on Arm the implementer: "0x41"
     family: int = 0  # on Arm the version of the architecture
     model: int = 0  # on Arm the part number
-    cores: int = 0  # physical ones among the CPUs; 0: the system doesn't say
+    cores: int = 0  # physical ones among the CPUs; 0: not known
     sockets: int = 0
-    core_of: tuple[int, ...] = ()  # for each of `cpus` the number of its core; empty: the system doesn't say
-    node_cpus: int = 0  # online ones, whether this process may use them or not; 0: the system doesn't say
+    core_of: tuple[int, ...] = ()  # for each of `cpus` the number of its core; empty: not known
+    node_cpus: int = 0  # online ones, whether this process may use them or not; 0: not known
     cpu_limit: float | None = None  # how many CPUs' time its cgroup grants; None: all that it may use
     architecture: str = "x86_64"  # as uname has it
 
     @property
     def last_level_cache_bytes(self) -> int | None:
-        """The last-level caches of these CPUs together; None if the system doesn't say."""
+        """The last-level caches of these CPUs together; None if not known."""
         last = max((cache.level for cache in self.caches), default=0)
         return sum(cache.size for cache in self.caches if cache.level == last) or None
 
@@ -176,7 +176,7 @@ def caches(sys_root: Path, cpus: Iterable[int]) -> tuple[Cache, ...]:
 
 
 def _core(sys_root: Path, cpu: int) -> tuple[str, str] | None:
-    """Socket and core of a CPU; None if sysfs doesn't tell."""
+    """Socket and core of a CPU; None if sysfs has none."""
     directory = sys_root / f"devices/system/cpu/cpu{cpu}/topology"
     try:
         return _line(directory / "physical_package_id"), _line(directory / "core_id")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ _STOLEN = 7
 _COLUMNS = 8  # what follows, guest time, is in user time already
 
 
-class Times(NamedTuple):
+class CpuTimes(NamedTuple):
     """Seconds that some CPUs spent since boot, together."""
 
     total: float
@@ -27,35 +26,30 @@ class Times(NamedTuple):
     ours: float  # of this process and the children it has waited for
 
 
-def cpu_times(cpus: tuple[int, ...], proc: Path = Path("/proc")) -> Times | None:
-    """None where /proc/stat does not tell."""
+def cpu_times(cpus: tuple[int, ...], proc: Path = Path("/proc")) -> CpuTimes | None:
+    """None where /proc/stat cannot be read."""
     try:
         text = (proc / "stat").read_text(encoding="ascii")
-        ticks = [sum(column) / os.sysconf("SC_CLK_TCK") for column in zip(*_rows(text, cpus), strict=True)]
+        wanted = {f"cpu{cpu}" for cpu in cpus}
+        lines = [line.split() for line in text.splitlines()]
+        rows = [map(int, numbers[:_COLUMNS]) for name, *numbers in lines if name in wanted]
+        ticks = [sum(column) / os.sysconf("SC_CLK_TCK") for column in zip(*rows, strict=True)]
     except (OSError, ValueError):
         return None
     if len(ticks) < _COLUMNS:
         return None
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     ours = sum(u.ru_utime + u.ru_stime for u in used)
-    return Times(sum(ticks), sum(ticks[i] for i in _IDLE), ticks[_STOLEN], ours)
+    return CpuTimes(sum(ticks), sum(ticks[i] for i in _IDLE), ticks[_STOLEN], ours)
 
 
-def _rows(text: str, cpus: tuple[int, ...]) -> Iterator[list[int]]:
-    wanted = {f"cpu{cpu}" for cpu in cpus}
-    for line in text.splitlines():
-        name, *numbers = line.split()
-        if name in wanted:
-            yield [int(number) for number in numbers[:_COLUMNS]]
-
-
-def taken_by_others(before: Times | None, after: Times | None) -> str:
+def taken_by_others(before: CpuTimes | None, after: CpuTimes | None) -> str:
     """That others took much of the CPUs meanwhile, in a few words; empty: not so, or not known."""
     others = _shares(before, after)[0]
     return f"other processes took {others:.0%} of the CPUs meanwhile" if others > _OTHERS_TO_DOUBT else ""
 
 
-def disturbance(before: Times | None, after: Times | None) -> tuple[str, ...]:
+def disturbance(before: CpuTimes | None, after: CpuTimes | None) -> tuple[str, ...]:
     """What took the CPUs meanwhile, in words; empty: nothing worth saying, or not known."""
     others, stolen = _shares(before, after)
     notes = []
@@ -69,7 +63,7 @@ def disturbance(before: Times | None, after: Times | None) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _shares(before: Times | None, after: Times | None) -> tuple[float, float]:
+def _shares(before: CpuTimes | None, after: CpuTimes | None) -> tuple[float, float]:
     """What others, and other guests of the host, had of the CPUs' time; 0 where not known."""
     if before is None or after is None or after.total <= before.total:
         return 0.0, 0.0
@@ -88,22 +82,15 @@ def cpu_limit(proc: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> floa
     found: list[float] = []
     for line in lines:
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
-            inside = str(folder).lstrip("/")
+        for above in (PurePosixPath(path), *PurePosixPath(path).parents):
+            inside = str(above).lstrip("/")
             if not controllers:
-                found += _quota_2(sys_root / "fs/cgroup" / inside)
+                # Version 2: "150000 100000", or "max 100000".
+                found += _ratio(_words(sys_root / "fs/cgroup" / inside / "cpu.max"))
             elif "cpu" in controllers.split(","):
-                found += _quota_1(sys_root / "fs/cgroup/cpu" / inside)
+                folder = sys_root / "fs/cgroup/cpu" / inside
+                found += _ratio(_words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us"))
     return min(found, default=None)
-
-
-def _quota_2(folder: Path) -> list[float]:
-    """Of cgroup version 2: "150000 100000", or "max 100000"."""
-    return _ratio(_words(folder / "cpu.max"))
-
-
-def _quota_1(folder: Path) -> list[float]:
-    return _ratio(_words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us"))
 
 
 def _ratio(words: list[str]) -> list[float]:

@@ -37,7 +37,7 @@ class CacheLevel(NamedTuple):
 
 class WorkingSet(NamedTuple):
     size: int  # bytes, over all threads
-    description: str  # says if caches may have helped
+    description: str  # with a warning where caches may have helped
 
 
 def cache_levels(caches: Sequence[Cache], cpus: Sequence[int]) -> tuple[CacheLevel, ...]:

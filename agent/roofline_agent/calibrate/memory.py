@@ -37,7 +37,8 @@ class Buffer:
         return self._mapping[:size]
 
     def ask_for_huge_pages(self) -> None:
-        """With 4 KiB pages the triad would measure the page walker too. A kernel without them says EINVAL."""
+        """With 4 KiB pages the triad would measure the page walker too."""
+        # A kernel without them answers EINVAL.
         with contextlib.suppress(OSError):
             self._mapping.madvise(mmap.MADV_HUGEPAGE)
 

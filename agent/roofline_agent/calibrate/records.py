@@ -14,7 +14,7 @@ FORMAT = 1
 
 
 class Ceiling(NamedTuple):
-    """One limit of this node, as in machine.proto, where each field is explained; None: not said."""
+    """One limit of this node, as in machine.proto, where each field is explained; None: not known."""
 
     name: str  # "peak.f32.512", "peak.f64.scalar", "dram.triad", "l2.read", "launch"; docs/ceilings.md
     kind: str  # "compute", "memory", "network", "latency" or "overhead"
@@ -81,7 +81,7 @@ def from_json(value: object) -> Calibration:
         time_ns=_count(value, "time_ns"),
         ceilings=tuple(map(ceiling_from_json, ceilings)),
         # What follows is newer than the first files of this format.
-        notes=tuple(_texts(value.get("notes", []))),
+        notes=tuple(_text({"note": one}, "note") for one in _list(value.get("notes", []), "notes")),
         sweep=tuple(map(point_from_json, _list(value.get("sweep", []), "sweep"))),
         effort=_text(value, "effort", "normal"),
     )
@@ -135,10 +135,6 @@ def _list(value: object, name: str) -> list[object]:
     if not isinstance(value, list):
         raise ValueError(f"{name} is not a list")
     return value
-
-
-def _texts(value: object) -> list[str]:
-    return [_text({"note": one}, "note") for one in _list(value, "notes")]
 
 
 def _text(fields: dict[str, Any], name: str, default: str | None = None) -> str:

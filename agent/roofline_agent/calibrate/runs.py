@@ -1,7 +1,7 @@
 """How a rate is measured: the same work on some CPUs at once, several times after a warm-up.
 
 A ceiling is what the machine can do, and whatever disturbs a run only takes away from that, so the value is
-the best run, as in STREAM (McCalpin 1995) and the Empirical Roofline Toolkit; the spread says how far the
+the best run, as in STREAM (McCalpin 1995) and the Empirical Roofline Toolkit; the spread is how far the
 worst run fell short of it, and the median stands beside.
 """
 

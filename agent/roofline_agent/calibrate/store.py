@@ -54,11 +54,8 @@ def _replace(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink()
         raise
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    # The name itself is on disk only when its directory is.
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

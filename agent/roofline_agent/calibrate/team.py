@@ -25,7 +25,7 @@ class Took(NamedTuple):
 
 
 class _Member(threading.Thread):
-    """One task on one CPU, between `start_ns` and `end_ns`; `error` says why it did not run."""
+    """One task on one CPU, between `start_ns` and `end_ns`; `error`: why it did not run."""
 
     def __init__(self, cpu: int, task: Task, barrier: threading.Barrier) -> None:
         super().__init__(name=f"calibrate-{cpu}", daemon=True)
@@ -58,20 +58,15 @@ def run_together(cpus: Sequence[int], tasks: Sequence[Task]) -> Took:
         member.start()
     for member in members:
         member.join()
-    _raise_first_error(members)
-    whole = max(member.end_ns for member in members) - min(member.start_ns for member in members)
-    each = tuple((member.end_ns - member.start_ns) / 1e9 for member in members)
-    return Took(whole / 1e9, each, sum(member.used_ns for member in members) / 1e9)
-
-
-def _raise_first_error(members: Sequence[_Member]) -> None:
-    # The others only saw the barrier break.
-    causes = [m for m in members if m.error and not isinstance(m.error, threading.BrokenBarrierError)]
-    for member in causes:
+    for member in members:
         if isinstance(member.error, OSError):
             raise CalibrationError(
                 f"can't run on CPU {member.cpu}: {member.error.strerror}; were the CPUs of this process "
                 "changed meanwhile? Try again"
             ) from member.error
-        assert member.error
-        raise member.error
+        # The others only saw the barrier break.
+        if member.error and not isinstance(member.error, threading.BrokenBarrierError):
+            raise member.error
+    whole = max(member.end_ns for member in members) - min(member.start_ns for member in members)
+    each = tuple((member.end_ns - member.start_ns) / 1e9 for member in members)
+    return Took(whole / 1e9, each, sum(member.used_ns for member in members) / 1e9)

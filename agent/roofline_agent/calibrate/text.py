@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from roofline_agent.calibrate.levels import size_text
 from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 from roofline_agent.records import Provenance
 
@@ -19,7 +20,8 @@ def row(ceiling: Ceiling) -> str:
     line = f"{device + ceiling.name:<{_NAME_WIDTH}} {ceiling.value / scale:>10.1f} {unit:<8} "
     median = "-" if ceiling.median is None else f"{ceiling.median / scale:.1f}"
     threads = "" if ceiling.threads is None else str(ceiling.threads)
-    return f"{line}{median:>10} {ceiling.spread:>7.1%} {_clock(ceiling)}  {threads:>4}".rstrip()
+    clock = "-" if ceiling.clock_hz is None else f"{ceiling.clock_hz / 1e9:.2f} GHz"
+    return f"{line}{median:>10} {ceiling.spread:>7.1%} {clock:>9}  {threads:>4}".rstrip()
 
 
 def theory_lines(calibration: Calibration) -> Iterator[str]:
@@ -33,34 +35,24 @@ def theory_lines(calibration: Calibration) -> Iterator[str]:
         yield f"{ceiling.name:<{_NAME_WIDTH}} {ceiling.value / 1e9:>10.1f} GFLOP/s  theoretical{share}"
 
 
-def _clock(ceiling: Ceiling) -> str:
-    return f"{'-':>9}" if ceiling.clock_hz is None else f"{ceiling.clock_hz / 1e9:>5.2f} GHz"
-
-
 def sweep_lines(points: Sequence[SweepPoint]) -> Iterator[str]:
     """The curves, GB/s: a row a working set, a column an operation."""
     for threads in dict.fromkeys(point.threads for point in points):
         mine = [point for point in points if point.threads == threads]
         curves = list(dict.fromkeys((point.operation, point.streaming) for point in mine))
         value = {(p.operation, p.streaming, p.bytes): p.value for p in mine}
-        heads = "".join(f"{_curve(*curve):>20}" for curve in curves)
+        heads = ""
+        for operation, streaming in curves:
+            stores = "" if operation == "read" else ", non-temporal" if streaming else ", normal"
+            heads += f"{operation + stores:>20}"
         yield f"sweep, GB/s, {threads} CPU{'s' if threads > 1 else ''}:"
         yield f"  {'working set':>11}{heads}"
         for size in sorted({point.bytes for point in mine}):
-            cells = "".join(f"{_gigas(value.get((*curve, size))):>20}" for curve in curves)
-            yield f"  {_size(size):>11}{cells}"
-
-
-def _gigas(value: float | None) -> str:
-    return "-" if value is None else f"{value / 1e9:.1f}"
-
-
-def _curve(operation: str, streaming: bool) -> str:
-    return operation if operation == "read" else f"{operation}, {'non-temporal' if streaming else 'normal'}"
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**20:.0f} MiB" if count >= 1 << 22 else f"{count / 1024:.0f} KiB"
+            line = f"  {size_text(size):>11}"
+            for curve in curves:
+                rate = value.get((*curve, size))
+                line += f"{'-' if rate is None else f'{rate / 1e9:.1f}':>20}"
+            yield line
 
 
 def note_lines(calibration: Calibration) -> Iterator[str]:

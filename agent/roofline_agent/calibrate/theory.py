@@ -69,7 +69,7 @@ _INTEL_FAMILY_6 = {
 }
 _SKYLAKE_SERVER = 85
 # Of this generation the cheaper ones have the second 512-bit unit switched off; the Gold 5122 has it. Of the
-# Gold 5222 and 53xx (Cooper Lake) and of Xeon D sources differ or say nothing.
+# Gold 5222 and 53xx (Cooper Lake) and of Xeon D sources differ or are silent.
 _ONE_UNIT = re.compile(r"Bronze|Silver|Gold 5[12]\d\d")
 _TWO_UNITS = re.compile(r"Platinum|Gold 5122\b|Gold 6\d{3}|W-\d{4}|Core\(TM\) i[79]")
 _UNSURE = re.compile(r"Gold 5222\b")
@@ -77,7 +77,7 @@ _BRAND = re.compile(r"Xeon|Core\(TM\)")
 
 
 def identify(hardware: Hardware) -> CoreDesign | None:
-    """The core's design; None: not known, or not to be told."""
+    """The core's design; None: not known."""
     model = hardware.model
     if hardware.vendor == "GenuineIntel" and hardware.family == 6:
         # All cores with tiles have both units; a virtual machine may state some other model.

@@ -16,7 +16,7 @@ from .receiver import TcpReceiver
 COME_S = 30.0  # the sending end has so long to come
 MOST_S = 600.0
 MOST_ADDRESSES = 16
-# Never contacted: the kernel only says which address it would send from (RFC 5737, RFC 3849).
+# Never contacted: the kernel only shows which address it would send from (RFC 5737, RFC 3849).
 ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 

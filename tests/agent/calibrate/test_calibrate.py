@@ -207,14 +207,11 @@ def parts(*found: PartResult) -> Callable[..., list[PartResult]]:
 
 
 def test_part_that_fails_does_not_cost_the_others(machine: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {
-        "peaks": PartResult((PEAK,)),
-        "half": PartResult(error="killed by SIGILL"),
-        "memory": PartResult(notes=("no L3",)),
-    }
-    monkeypatch.setattr(package, "measure_parts", parts(*found.values()))
+    found = (PartResult((PEAK,)), PartResult(error="killed by SIGILL"), PartResult(notes=("no L3",)))
+    monkeypatch.setattr(package, "measure_parts", parts(*found))
     calibration = calibrate()
-    assert calibration.ceilings[0] == PEAK
+    # Whatever else runs on the machine just now is a caveat.
+    assert calibration.ceilings[0]._replace(doubt="") == PEAK
     assert calibration.notes[:2] == ("killed by SIGILL", "no L3")
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from roofline_agent.calibrate.interference import Times, cpu_limit, cpu_times, disturbance, memory_room
+from roofline_agent.calibrate.interference import CpuTimes, cpu_limit, cpu_times, disturbance, memory_room
 
 STAT = """\
 cpu  1000 0 500 8000 100 0 0 400 0 0
@@ -30,18 +30,18 @@ def test_times_that_cannot_be_read_are_not_known(tmp_path: Path, content: str) -
 
 def test_idle_node_has_nothing_to_say() -> None:
     # 20 s on two CPUs: we took 35 of 40 CPU seconds, nobody the rest.
-    assert disturbance(Times(100, 50, 0, 3), Times(140, 55, 0, 38)) == ()
-    assert disturbance(None, Times(140, 55, 0, 38)) == ()
+    assert disturbance(CpuTimes(100, 50, 0, 3), CpuTimes(140, 55, 0, 38)) == ()
+    assert disturbance(None, CpuTimes(140, 55, 0, 38)) == ()
 
 
 def test_others_at_work_are_told_with_their_share() -> None:
-    (note,) = disturbance(Times(100, 50, 0, 3), Times(140, 54, 0, 31))
+    (note,) = disturbance(CpuTimes(100, 50, 0, 3), CpuTimes(140, 54, 0, 31))
     assert "other processes took 20% of the CPUs" in note
     assert "calibrate again while it is idle" in note
 
 
 def test_what_the_host_takes_is_not_other_processes() -> None:
-    (note,) = disturbance(Times(100, 50, 0, 3), Times(140, 54, 8, 31))
+    (note,) = disturbance(CpuTimes(100, 50, 0, 3), CpuTimes(140, 54, 8, 31))
     assert "the host gave 20%" in note
 
 

@@ -42,34 +42,34 @@ def is_evex(form: Form) -> bool:
     return form.instructions.startswith("avx512")
 
 
-class Address(NamedTuple):
+class Operand(NamedTuple):
     """The memory at a general register plus a displacement in bytes."""
 
     base: int
     displacement: int = 0
 
 
-def load(form: Form, register: int, memory: Address) -> bytes:
+def load(form: Form, register: int, memory: Operand) -> bytes:
     """MOVUPS/MOVUPD/MOVSS/MOVSD register, memory: 0F 10 /r. Needs no alignment."""
     return _instruction(form, 0x10, register, 0, memory)
 
 
-def store(form: Form, memory: Address, register: int) -> bytes:
+def store(form: Form, memory: Operand, register: int) -> bytes:
     """MOVUPS/MOVUPD/MOVSS/MOVSD memory, register: 0F 11 /r. Needs no alignment."""
     return _instruction(form, 0x11, register, 0, memory)
 
 
-def store_streaming(form: Form, memory: Address, register: int) -> bytes:
+def store_streaming(form: Form, memory: Operand, register: int) -> bytes:
     """MOVNTPS/MOVNTPD memory, register: 0F 2B /r, past the caches. Needs memory aligned to the vector."""
     if form.is_scalar:
         raise ValueError("there is no non-temporal store of a scalar before SSE4a")
     return _instruction(form, 0x2B, register, 0, memory)
 
 
-def add(form: Form, target: int, first: int, second: int | Address) -> bytes:
+def add(form: Form, target: int, first: int, second: int | Operand) -> bytes:
     """ADDPS/PD/SS/SD: 0F 58 /r, ADDPH/SH: EVEX.MAP5.W0 58 /r; target = first + second.
 
-    SSE2 wants target = first, and memory aligned to the vector.
+    SSE2 needs target = first, and memory aligned to the vector.
     """
     return _three_operands(form, _ADD, target, first, second)
 
@@ -90,6 +90,15 @@ def fused_multiply_add(form: Form, target: int, first: int, second: int) -> byte
     return encode(form, opmap, _PP_66, int(form.precision == "f64"), opcode, target, first, second)
 
 
+def scale_and_add(form: Form, target: int, factor: int, addend: Operand) -> bytes:
+    """VFMADD213PS/PD: (E)VEX.66.0F38.W(0 f32, 1 f64) A8 /r.
+
+    target = target * factor + addend, rounded once.
+    """
+    encode = _evex if is_evex(form) else _vex
+    return encode(form, _MAP_0F38, _PP_66, int(form.precision == "f64"), 0xA8, target, factor, addend)
+
+
 def dot_bf16(form: Form, target: int, first: int, second: int) -> bytes:
     """VDPBF16PS: EVEX.F3.0F38.W0 52 /r; each f32 of target += the two products of a pair of bf16."""
     return _evex(form, _MAP_0F38, _PP_F3, 0, 0x52, target, first, second)
@@ -100,7 +109,7 @@ def copy(target: int, source: int) -> bytes:
     return _legacy(_PP_NONE, 0x28, target, source)
 
 
-def prefetch(memory: Address) -> bytes:
+def prefetch(memory: Operand) -> bytes:
     """PREFETCHT0 m8: 0F 18 /1. Never faults, wherever the memory."""
     return _legacy(_PP_NONE, 0x18, 1, memory)
 
@@ -120,12 +129,12 @@ def subtract(target: int, source: int) -> bytes:
     return _general(0x2B, target, source)
 
 
-def move(target: int, source: int | Address) -> bytes:
+def move(target: int, source: int | Operand) -> bytes:
     """MOV r64, r/m64: REX.W + 8B /r."""
     return _general(0x8B, target, source)
 
 
-def move_to_memory(memory: Address, source: int) -> bytes:
+def move_to_memory(memory: Operand, source: int) -> bytes:
     """MOV m64, r64: REX.W + 89 /r."""
     return _general(0x89, source, memory)
 
@@ -135,7 +144,7 @@ def move_immediate(register: int, value: int) -> bytes:
     return bytes((_rex_w(0, register), 0xC7, 0xC0 | register & 7)) + struct.pack("<i", value)
 
 
-def store_time_stamp(memory: Address) -> bytes:
+def store_time_stamp(memory: Operand) -> bytes:
     """The time stamp counter, read once all before is done. Overwrites rax and rdx.
 
     LFENCE; RDTSC; SHL rdx, 32: REX.W + C1 /4 ib; OR rax, rdx: REX.W + 0B /r; MOV.
@@ -156,7 +165,7 @@ def repeat(counter: int, body: bytes) -> bytes:
     return test + b"\x0f\x84" + struct.pack("<i", len(loop)) + loop
 
 
-def _three_operands(form: Form, opcode: int, target: int, first: int, second: int | Address) -> bytes:
+def _three_operands(form: Form, opcode: int, target: int, first: int, second: int | Operand) -> bytes:
     if form.instructions != "sse2":
         return _instruction(form, opcode, target, first, second)
     if target != first:
@@ -164,8 +173,8 @@ def _three_operands(form: Form, opcode: int, target: int, first: int, second: in
     return _instruction(form, opcode, target, 0, second)
 
 
-def _instruction(form: Form, opcode: int, reg: int, vvvv: int, rm: int | Address) -> bytes:
-    """An instruction of the map 0F whose mandatory prefix says the type of its numbers."""
+def _instruction(form: Form, opcode: int, reg: int, vvvv: int, rm: int | Operand) -> bytes:
+    """An instruction of the map 0F whose mandatory prefix gives the type of its numbers."""
     pp = _SCALAR_PP[form.precision] if form.is_scalar else _PACKED_PP[form.precision]
     if form.instructions == "sse2":
         return _legacy(pp, opcode, reg, rm)
@@ -177,28 +186,28 @@ def _instruction(form: Form, opcode: int, reg: int, vvvv: int, rm: int | Address
     return _vex(form, _MAP_0F, pp, 0, opcode, reg, vvvv, rm)
 
 
-def _general(opcode: int, reg: int, rm: int | Address) -> bytes:
+def _general(opcode: int, reg: int, rm: int | Operand) -> bytes:
     """REX.W + opcode /r, on general registers."""
     return bytes((_rex_w(reg, _number(rm)), opcode)) + _modrm(reg, rm)
 
 
-def _legacy(pp: int, opcode: int, reg: int, rm: int | Address) -> bytes:
+def _legacy(pp: int, opcode: int, reg: int, rm: int | Operand) -> bytes:
     """[66|F3|F2] [REX] 0F opcode /r."""
     rex = 0x40 | reg >> 3 << 2 | _number(rm) >> 3
     return _PREFIXES[pp] + (bytes((rex,)) if rex != 0x40 else b"") + bytes((0x0F, opcode)) + _modrm(reg, rm)
 
 
 def _vex(
-    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Address
+    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Operand
 ) -> bytes:
-    """C4, then ~R ~X ~B mmmmm, then W ~vvvv L pp. The shorter form C5 can't say the map 0F38."""
+    """C4, then ~R ~X ~B mmmmm, then W ~vvvv L pp. The shorter form C5 has no map 0F38."""
     first = _absent(reg, 3) << 7 | 1 << 6 | _absent(_number(rm), 3) << 5 | opmap
     second = w << 7 | (~vvvv & 15) << 3 | int(form.width == 256) << 2 | pp
     return bytes((0xC4, first, second, opcode)) + _modrm(reg, rm)
 
 
 def _evex(
-    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Address
+    form: Form, opmap: int, pp: int, w: int, opcode: int, reg: int, vvvv: int, rm: int | Operand
 ) -> bytes:
     """62, then ~R ~X ~B ~R' 0 mmm, then W ~vvvv 1 pp, then z L'L b ~V' aaa; no mask, no broadcast.
 
@@ -211,7 +220,7 @@ def _evex(
     return bytes((0x62, first | opmap, second, third, opcode)) + _modrm(reg, rm)
 
 
-def _modrm(reg: int, rm: int | Address) -> bytes:
+def _modrm(reg: int, rm: int | Operand) -> bytes:
     """ModRM for a register, or for [base + disp32]; EVEX would scale the shorter disp8."""
     if isinstance(rm, int):
         return bytes((0xC0 | (reg & 7) << 3 | rm & 7,))
@@ -225,8 +234,8 @@ def _absent(register: int, bit: int) -> int:
     return ~register >> bit & 1
 
 
-def _number(rm: int | Address) -> int:
-    return rm.base if isinstance(rm, Address) else rm
+def _number(rm: int | Operand) -> int:
+    return rm.base if isinstance(rm, Operand) else rm
 
 
 def _rex_w(reg: int, rm: int) -> int:

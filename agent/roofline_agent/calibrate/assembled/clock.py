@@ -12,7 +12,7 @@ import time
 from contextlib import closing
 
 from roofline_agent.calibrate.assembled import assembler
-from roofline_agent.calibrate.assembled.assembler import R9, R11, RCX, RSI, Address
+from roofline_agent.calibrate.assembled.assembler import R9, R11, RCX, RSI, Operand
 from roofline_agent.calibrate.kernels import CLOCK_ADDITIONS_A_TURN, CLOCK_TURNS, STAMPS_OFFSET
 from roofline_agent.calibrate.memory import Buffer, Executable
 
@@ -24,8 +24,8 @@ def with_probe(code: bytes) -> bytes:
     assert code.endswith(assembler.RET)
     chain = assembler.add_register(RSI, RCX) * CLOCK_ADDITIONS_A_TURN
     probe = assembler.move_immediate(R11, CLOCK_TURNS) + assembler.move(RSI, RCX)
-    probe += assembler.store_time_stamp(Address(R9, STAMPS_OFFSET)) + assembler.repeat(R11, chain)
-    probe += assembler.store_time_stamp(Address(R9, STAMPS_OFFSET + 8))
+    probe += assembler.store_time_stamp(Operand(R9, STAMPS_OFFSET)) + assembler.repeat(R11, chain)
+    probe += assembler.store_time_stamp(Operand(R9, STAMPS_OFFSET + 8))
     return code.removesuffix(assembler.RET) + probe + assembler.RET
 
 
@@ -42,7 +42,7 @@ class TickRate:
 
 def _now() -> tuple[int, int]:
     """Time stamp and ns at about the same moment: the closest of several pairs."""
-    code = assembler.store_time_stamp(Address(R9)) + assembler.RET
+    code = assembler.store_time_stamp(Operand(R9)) + assembler.RET
     shortest_ns, closest = 1 << 62, (0, 0)
     with closing(Executable(code)) as read, closing(Buffer(8)) as buffer:
         for _ in range(20):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from roofline_agent.calibrate.assembled import assembler
-from roofline_agent.calibrate.assembled.assembler import RDI, RDX, RSI, Address
+from roofline_agent.calibrate.assembled.assembler import RDI, RDX, RSI, Operand
 from roofline_agent.calibrate.kernels import Form, PeakKernel, X, Y, describe_peak, vector
 
 # Best first. Linux lists a flag in /proc/cpuinfo only if it also saves the registers that come with it, so
@@ -83,8 +83,8 @@ def peak_kernel(form: Form, fused: bool = True) -> PeakKernel:
     chains = _CHAINS_EVEX if assembler.is_evex(form) else _CHAINS
     x, y, scratch = chains, chains + 1, chains + 2
     operation, step = _step(form, fused)
-    sums = [(chain, Address(RDX, chain * form.bytes)) for chain in range(chains)]
-    head = assembler.load(form, x, Address(RSI)) + assembler.load(form, y, Address(RSI, form.bytes))
+    sums = [(chain, Operand(RDX, chain * form.bytes)) for chain in range(chains)]
+    head = assembler.load(form, x, Operand(RSI)) + assembler.load(form, y, Operand(RSI, form.bytes))
     head += join(assembler.load(form, register, memory) for register, memory in sums)
     body = join(step(i % chains, x, y, scratch + i % 2) for i in range(_PEAK_UNROLL))
     code = aligned(head) + assembler.repeat(RDI, body)

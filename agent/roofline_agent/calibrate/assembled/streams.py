@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from roofline_agent.calibrate.assembled import assembler, peaks
-from roofline_agent.calibrate.assembled.assembler import R8, R9, R10, R11, RCX, RDI, RDX, RSI, Address
+from roofline_agent.calibrate.assembled.assembler import R8, R9, R10, R11, RCX, RDI, RDX, RSI, Operand
 from roofline_agent.calibrate.kernels import BYTES_OFFSET, SUMS_OFFSET, Form, StreamKernel
 
 _POINTERS = {"read": (RDX,), "copy": (RDX, RCX), "triad": (RDX, RCX, R8)}
@@ -28,14 +28,13 @@ def stream_kernel(
     pointers = _POINTERS[operation]
     chains = READ_CHAINS if operation == "read" else _UNROLL
     block = chains * form.bytes
-    steps = [_step(form, operation, streaming, prefetch, i) for i in range(chains)]
-    turn = peaks.join(steps)
+    turn = _turn(form, operation, streaming, prefetch)
     turn += peaks.join(assembler.add_immediate(pointer, block) for pointer in pointers)
     again = assembler.move(R11, RSI)
     rewind = peaks.join(assembler.subtract(pointer, R10) for pointer in pointers)
-    head = assembler.move(R10, Address(R9, BYTES_OFFSET))
+    head = assembler.move(R10, Operand(R9, BYTES_OFFSET))
     if operation == "triad":
-        head += assembler.load(form, _SCALE_REGISTER, Address(R9))
+        head += assembler.load(form, _SCALE_REGISTER, Operand(R9))
     elif operation == "read":
         head += peaks.join(assembler.load(form, register, memory) for register, memory in _sums(form))
     code = peaks.aligned(head, len(again))
@@ -55,20 +54,34 @@ def sums(form: Form, content: bytes) -> list[float]:
     return list(struct.unpack_from(f"<{count}d", content, SUMS_OFFSET))
 
 
-def _sums(form: Form) -> list[tuple[int, Address]]:
-    return [(chain, Address(R9, SUMS_OFFSET + chain * form.bytes)) for chain in range(READ_CHAINS)]
+def _sums(form: Form) -> list[tuple[int, Operand]]:
+    return [(chain, Operand(R9, SUMS_OFFSET + chain * form.bytes)) for chain in range(READ_CHAINS)]
 
 
-def _step(form: Form, operation: str, streaming: bool, prefetch: bool, position: int) -> bytes:
-    offset = position * form.bytes
+def _turn(form: Form, operation: str, streaming: bool, prefetch: bool) -> bytes:
+    """A block of each array."""
+    turn = b""
     if operation == "read":
-        step = assembler.add(form, position, position, Address(RDX, offset))
-        ahead = prefetch and not offset % _CACHE_LINE
-        return step + assembler.prefetch(Address(RDX, offset + _READ_AHEAD)) if ahead else step
-    step = assembler.load(form, position, Address(RCX, offset))
-    if operation == "triad":
-        factor, scratch = _UNROLL + position, 2 * _UNROLL
-        step += assembler.load(form, factor, Address(R8, offset))
-        step += peaks.multiply_add(form, position, factor, _SCALE_REGISTER, scratch)
+        for position in range(READ_CHAINS):
+            offset = position * form.bytes
+            turn += assembler.add(form, position, position, Operand(RDX, offset))
+            if prefetch and not offset % _CACHE_LINE:
+                turn += assembler.prefetch(Operand(RDX, offset + _READ_AHEAD))
+        return turn
+    # All loads before the first store: one behind a store waits where both are alike in their last 12 bits.
+    for position in range(_UNROLL):
+        offset = position * form.bytes
+        if operation == "triad" and peaks.has_fma(form):
+            # Loading b by the multiply-add itself: one instruction less, by which the first level is bound.
+            turn += assembler.load(form, position, Operand(R8, offset))
+            turn += assembler.scale_and_add(form, position, _SCALE_REGISTER, Operand(RCX, offset))
+            continue
+        turn += assembler.load(form, position, Operand(RCX, offset))
+        if operation == "triad":
+            factor, scratch = _UNROLL + position, 2 * _UNROLL
+            turn += assembler.load(form, factor, Operand(R8, offset))
+            turn += peaks.multiply_add(form, position, factor, _SCALE_REGISTER, scratch)
     store = assembler.store_streaming if streaming else assembler.store
-    return step + store(form, Address(RDX, offset), position)
+    for position in range(_UNROLL):
+        turn += store(form, Operand(RDX, position * form.bytes), position)
+    return turn

@@ -45,7 +45,7 @@ def tile_kernel() -> PeakKernel:
 
     `operands` holds the configuration, then both tiles of bf16; `sums` a tile for each chain.
     """
-    head = _instruction(0, 0x49, 0, RSI)  # LDTILECFG
+    head = bytes((0xC4, 0xE2, 0x78, 0x49, 0x80 | RSI)) + struct.pack("<i", 0)  # LDTILECFG: NP 49 /0
     head += assembler.move_immediate(RCX, 64)
     head += _tile(_LOAD, _LEFT, RSI, CONFIG_BYTES) + _tile(_LOAD, _RIGHT, RSI, CONFIG_BYTES + TILE_BYTES)
     head += peaks.join(_tile(_LOAD, chain, RDX, chain * TILE_BYTES) for chain in range(CHAINS))
@@ -70,7 +70,7 @@ def tile_kernel() -> PeakKernel:
     )
 
 
-# All are VEX.128.0F38.W0; pp says which of several share an opcode.
+# All are VEX.128.0F38.W0; pp tells apart those that share an opcode.
 _LOAD, _STORE = 3, 2  # TILELOADD: F2 4B, TILESTORED: F3 4B
 _RELEASE = bytes((0xC4, 0xE2, 0x78, 0x49, 0xC0))  # TILERELEASE: NP 49 C0
 
@@ -79,10 +79,6 @@ def _tile(pp: int, tile: int, base: int, displacement: int) -> bytes:
     """TILELOADD or TILESTORED of rows that lie rcx bytes apart: ModRM and SIB [base + rcx + disp32]."""
     sib = RCX << 3 | base
     return bytes((0xC4, 0xE2, 0x78 | pp, 0x4B, 0x84 | tile << 3, sib)) + struct.pack("<i", displacement)
-
-
-def _instruction(pp: int, opcode: int, reg: int, base: int) -> bytes:
-    return bytes((0xC4, 0xE2, 0x78 | pp, opcode, 0x80 | reg << 3 | base)) + struct.pack("<i", 0)
 
 
 def _product(chain: int) -> bytes:

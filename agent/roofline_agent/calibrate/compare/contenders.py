@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -66,13 +67,12 @@ def compiled_stream(folder: Path, size: int) -> tuple[str, dict[str, str], list[
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CalibrationError(f"no compiled STREAM: {compiler} did not work ({error})") from error
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
-        raise CalibrationError(f"no compiled STREAM: {' '.join(command[:4])} failed: {said[:200]}")
+        reason = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+        raise CalibrationError(f"no compiled STREAM: {' '.join(command[:4])} failed: {reason[:200]}")
     name = f"STREAM triad by {Path(compiler).name} {' '.join(fast)}"
-    tests = {
-        "non-temporal": f"{name}, non-temporal stores (intrinsics)",
-        "normal": f"{name}, normal stores",
-    }
+    tests = {"normal": f"{name}, normal stores"}
+    if platform.machine() == "x86_64":
+        tests["non-temporal"] = f"{name}, non-temporal stores (intrinsics)"
     return "compiled STREAM", tests, [str(program), str(size)]
 
 
@@ -144,6 +144,6 @@ def _run_likwid(path: str, test: str, size: int, cpus: int) -> float:
             child.kill()
     found = (_MFLOPS if peak else _MBYTES).search(printed)
     if found is None:
-        said = (printed.strip().splitlines() or ["it gave no reason"])[-1]
-        raise CalibrationError(f"likwid-bench {test} gave no result: {said[:200]}")
+        reason = (printed.strip().splitlines() or ["it gave no reason"])[-1]
+        raise CalibrationError(f"likwid-bench {test} gave no result: {reason[:200]}")
     return float(found[1]) * 1e6

@@ -22,7 +22,7 @@ class Theirs(NamedTuple):
     value: float
     unit: str
     what: str  # tool and test
-    stores: str = ""  # "normal", "non-temporal"; "" where there are none, or it is not said
+    stores: str = ""  # "normal", "non-temporal"; "" where there are none, or it is not known
 
 
 class ComparisonRow(NamedTuple):

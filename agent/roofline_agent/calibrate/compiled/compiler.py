@@ -27,14 +27,14 @@ _COMPILE_S = 120.0
 _PR_SVE_GET_VL, _SVE_VL_BYTES = 51, 0xFFFF  # linux/prctl.h
 
 
-class Library(NamedTuple):
+class CompiledLibrary(NamedTuple):
     """A compiled library, and by what it was compiled."""
 
     path: Path
     compiler: str  # "gcc 12.2.0 -O3 -mcpu=native"
 
 
-def compile_library(folder: Path) -> Library:
+def compile_library(folder: Path) -> CompiledLibrary:
     """A library in the folder. Raises CalibrationError where there is no compiler, or it fails."""
     path = next((found for name in COMPILERS if (found := shutil.which(name))), None)
     if path is None:
@@ -55,7 +55,7 @@ def compile_library(folder: Path) -> Library:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CalibrationError(f"no ceilings measured: {path} did not work ({error})") from error
         if done.returncode == 0:
-            return Library(library, " ".join((name, FLAGS[0], *target)))
+            return CompiledLibrary(library, " ".join((name, FLAGS[0], *target)))
         reason = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
     raise CalibrationError(
         f"no ceilings measured: {path} cannot compile the measuring code ({reason[:200]}); are the headers "
@@ -64,7 +64,7 @@ def compile_library(folder: Path) -> Library:
 
 
 def native_flags(architecture: str, sve_vector_bits: int) -> list[list[str]]:
-    """What tells a compiler to use all that this CPU has; the first that it understands counts."""
+    """Flags with which a compiler uses all that this CPU has; the first that it understands count."""
     if architecture != "aarch64":
         return [["-march=native"], ["-mcpu=native"]]
     if sve_vector_bits > 128:

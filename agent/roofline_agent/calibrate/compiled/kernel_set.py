@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import NamedTuple
 
-from roofline_agent.calibrate.compiled.compiler import Library
+from roofline_agent.calibrate.compiled.compiler import CompiledLibrary
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.kernels import (
     Code,
@@ -70,7 +70,7 @@ class CompiledFunction:
 class CompiledKernels:
     """See `kernels.KernelSet`."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: CompiledLibrary) -> None:
         """Raises CalibrationError where it cannot be loaded."""
         self._compiler = library.compiler
         try:

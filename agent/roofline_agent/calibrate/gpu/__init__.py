@@ -84,5 +84,5 @@ def gpus_for_ncu(gpus: Sequence[dict[str, Any]], environ: Mapping[str, str]) -> 
 def gpu_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment in which a framework measures what it is asked to measure, on the GPU it names."""
     kept = {name: value for name, value in environ.items() if name not in _UNWANTED}
-    # CUDA numbers GPUs by speed unless told; NVML, and so the agent's samples, by their place on the bus.
+    # CUDA numbers GPUs by speed by default; NVML, and so the agent's samples, by their place on the bus.
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **kept}

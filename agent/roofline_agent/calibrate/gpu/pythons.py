@@ -31,18 +31,14 @@ def choose(named: str | None, environ: Mapping[str, str]) -> tuple[Python | None
         if not found.libraries:
             return None, f"{named} has none of {', '.join(LIBRARIES)}"
         return found, ""
-    for path in dict.fromkeys([sys.executable, *_on_path(environ)]):
+    on_path = [shutil.which(name, path=environ.get("PATH")) for name in ("python3", "python")]
+    for path in dict.fromkeys([sys.executable, *filter(None, on_path)]):
         found = look(path, environ)
         if found and found.libraries:
             return found, ""
     return None, (
         f"no Python here has any of {', '.join(LIBRARIES)}: name the training's own with --python PATH"
     )
-
-
-def _on_path(environ: Mapping[str, str]) -> list[str]:
-    found = (shutil.which(name, path=environ.get("PATH")) for name in ("python3", "python"))
-    return [path for path in found if path]
 
 
 def look(path: str, environ: Mapping[str, str]) -> Python | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...ncu.session import Unusable
@@ -30,15 +30,11 @@ def by_ncu(
     except Unusable as error:
         return [], [f"{DEVICE}: peaks that were not measured are not had from Nsight Compute either: {error}"]
     now_ns = time.time_ns()
-    return [_ceiling(one, now_ns) for one in found if _is_missing(one, known)], []
+    return [_ceiling(one, now_ns) for one in found if _subject(one.name) not in known], []
 
 
 def _subject(name: str) -> str:
     return name if name.startswith("peak.") else name.partition(".")[0]
-
-
-def _is_missing(one: Sustained, known: Collection[str]) -> bool:
-    return _subject(one.name) not in known
 
 
 def _ceiling(one: Sustained, now_ns: int) -> Ceiling:

@@ -47,7 +47,7 @@ def test_probe_of_a_real_core_tells_a_clock_of_some_gigahertz() -> None:
 
 def test_probe_keeps_what_the_kernel_did() -> None:
     require_constant_ticks()
-    kernel = assembler.move_to_memory(assembler.Address(assembler.RDX), assembler.RDI) + assembler.RET
+    kernel = assembler.move_to_memory(assembler.Operand(assembler.RDX), assembler.RDI) + assembler.RET
     with closing(Executable(with_probe(kernel))) as run, closing(Buffer(256)) as memory:
         run(42, 0, memory.address, 0, 0, memory.address + 128)
         assert struct.unpack_from("<Q", memory.read(8)) == (42,)

@@ -70,4 +70,4 @@ def test_compiler_has_its_name_and_version(tmp_path: Path, prints: str, name: st
 def test_library_that_cannot_be_loaded_is_explained(tmp_path: Path) -> None:
     (tmp_path / "kernels.so").write_text("no library")
     with pytest.raises(CalibrationError, match="set TMPDIR"):
-        CompiledKernels(compiler.Library(tmp_path / "kernels.so", "gcc"))
+        CompiledKernels(compiler.CompiledLibrary(tmp_path / "kernels.so", "gcc"))

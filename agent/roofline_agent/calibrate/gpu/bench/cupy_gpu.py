@@ -16,7 +16,7 @@ TYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}
 
 
 class CupyGpu:
-    """See `libraries.Library`."""
+    """See `libraries.GpuLibrary`."""
 
     def __init__(self, cupy: Any, at: int, clock: Clock = lambda: None) -> None:
         self._cupy, self._clock = cupy, clock

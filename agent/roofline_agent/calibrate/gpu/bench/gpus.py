@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from . import output
-from .libraries import Library, Unsupported
+from .libraries import GpuLibrary, Unsupported
 from .timing import Plan, Timing, TooLong, TooShort, measure_rate, shortest
 
 PRECISIONS = ("f64", "f32", "tf32", "f16", "bf16", "f8_e4m3")
@@ -22,7 +22,7 @@ _RATES: dict[str, dict[str, Any]] = {
 }
 
 
-def measure(index: int, library: Library, plan: Plan) -> None:
+def measure(index: int, library: GpuLibrary, plan: Plan) -> None:
     """Reports every ceiling as it is measured, and why one could not be. index: as NVML numbers GPUs."""
     for name, fields in _RATES.items():
         try:
@@ -49,7 +49,7 @@ def measure(index: int, library: Library, plan: Plan) -> None:
         output.note(f"gpu {index}: launch: {type(error).__name__}: {str(error)[:300]}")
 
 
-def _best_way(name: str, library: Library, plan: Plan) -> tuple[Timing, str, str]:
+def _best_way(name: str, library: GpuLibrary, plan: Plan) -> tuple[Timing, str, str]:
     """The fastest of a library's ways to this ceiling, with its description and operation.
 
     Raises what the last way raised where none could be timed; what a larger size raises costs no smaller one.
@@ -69,7 +69,7 @@ def _best_way(name: str, library: Library, plan: Plan) -> tuple[Timing, str, str
     return best
 
 
-def _measure_launch(index: int, library: Library, plan: Plan) -> None:
+def _measure_launch(index: int, library: GpuLibrary, plan: Plan) -> None:
     """Wang et al. 2020 (time-based roofline): what one launch costs, kernels launched one behind another."""
     for work in library.works("launch", plan):
         taken = []

@@ -31,7 +31,7 @@ class Work(NamedTuple):
     timed: Timed
 
 
-class Library(Protocol):
+class GpuLibrary(Protocol):
     """One GPU as a library has it.
 
     Arrays hold random numbers where the library can make them: zeros need less power, and run faster.

@@ -18,7 +18,7 @@ _TEXT = 96  # NVML_DEVICE_NAME_V2_BUFFER_SIZE and NVML_DEVICE_UUID_V2_BUFFER_SIZ
 
 
 class Facts(NamedTuple):
-    """What the driver says of a GPU; None: it does not."""
+    """What the driver reports of a GPU; None: it does not."""
 
     number: int  # as NVML counts
     name: str
@@ -29,7 +29,7 @@ class Facts(NamedTuple):
     memory_clock_hz: float | None  # the highest
     bus_bits: int | None
     mig: bool = False  # cut into parts (Multi-Instance GPU): a program has one of these, never the whole
-    users: tuple[int, ...] = ()  # pids of those that compute on it, as the driver knows them
+    users: tuple[int, ...] = ()  # pids of those that compute on it, as the driver lists them
 
 
 class _Process(ctypes.Structure):
@@ -106,7 +106,7 @@ class Driver:
         return answered and now.value == 1  # NVML_DEVICE_MIG_ENABLE
 
     def users(self, handle: Any) -> tuple[int, ...]:
-        """Pids of the processes that compute on it; none where the driver does not say."""
+        """Pids of the processes that compute on it; none where the driver does not report them."""
         for version in ("v3", "v2"):
             found, count = (_Process * _MOST_PROCESSES)(), ctypes.c_uint(_MOST_PROCESSES)
             call = f"nvmlDeviceGetComputeRunningProcesses_{version}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import dispatch, gpus, nvml, output
 from .cupy_gpu import CupyGpu
-from .libraries import Library
+from .libraries import GpuLibrary
 from .timing import FULL, QUICK, Plan
 from .torch_gpu import TorchGpu
 
@@ -60,7 +60,7 @@ class Framework(NamedTuple):
 
     devices: int
     uuid: Callable[[int], str]
-    open: Callable[[int, Clock], Library]
+    open: Callable[[int, Clock], GpuLibrary]
 
 
 def measure_gpus(plan: Plan, shared: bool) -> None:

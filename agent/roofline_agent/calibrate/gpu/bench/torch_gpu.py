@@ -19,7 +19,7 @@ TYPES = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16"
 
 
 class TorchGpu:
-    """See `libraries.Library`. device: "cuda:0"; "cpu" is for tests, where times are by the host's clock."""
+    """See `GpuLibrary`. device: "cuda:0"; "cpu" is for tests, where times are by the host's clock."""
 
     def __init__(self, torch: Any, device: str, clock: Clock = lambda: None) -> None:
         self._torch, self._device, self._clock = torch, torch.device(device), clock
@@ -32,7 +32,7 @@ class TorchGpu:
             properties = torch.cuda.get_device_properties(self._device)
             self._l2_bytes = getattr(properties, "L2_cache_size", None) or None  # not in every version
             if torch.version.hip:
-                # Behind the L2 of an MI300 lies a cache that PyTorch does not tell.
+                # Behind the L2 of an MI300 lies a cache that PyTorch does not report.
                 self._l2_bytes = max(self._l2_bytes or 0, INFINITY_CACHE_BYTES)
             self._capability = (properties.major, properties.minor)
 
@@ -82,7 +82,7 @@ class TorchGpu:
         if not hasattr(torch, "_scaled_mm") or not hasattr(torch, "float8_e4m3fn"):
             raise Unsupported(f"{self._name} has no FP8 product (torch._scaled_mm)")
         a = self._random((size, size), torch.float8_e4m3fn)
-        b = self._random((size, size), torch.float8_e4m3fn).t()  # it wants this one column by column
+        b = self._random((size, size), torch.float8_e4m3fn).t()  # this one column by column
         one = torch.ones((), device=self._device, dtype=torch.float32)
         return lambda: torch._scaled_mm(
             a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=self._is_cuda
