@@ -4,6 +4,6 @@
 `compare` puts other tools' results beside, `store` keeps what the daemon sends to the server.
 
 Kernels come from `assembled` (machine code, x86-64) or `compiled` (C, elsewhere): `kernels` is what both
-offer, `kernel_sets` chooses. `peak` and `bandwidth` measure with them, `runs` repeats a run, `team` puts it on
-CPUs.
+offer, `kernel_sets` chooses. `peak` and `bandwidth` measure with them, `runs` repeats a run, `team` puts it
+on CPUs.
 """
