@@ -20,8 +20,8 @@ from .panels import Drawn, Kind, Panel
 
 def figure(record: Roofline) -> Figure:
     """A panel for each node. Raises ClientError when there is nothing to draw."""
-    said = [*_words(record.crossings), *record.notes]
-    return panels.figure(_kind(record), record._replace(notes=said))
+    words = [(crossing.label, crossing.words) for crossing in record.crossings if crossing.words]
+    return panels.figure(_kind(record), record._replace(notes=[*omissions.merged(words), *record.notes]))
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: Roofline) -> None:
@@ -29,20 +29,17 @@ def draw_on(axes: Axes | Sequence[Axes], record: Roofline) -> None:
     panels.draw_on(_kind(record), axes, record)
 
 
-def _words(crossings: Sequence[Crossing]) -> list[str]:
-    """What is said of each rank; of those with the same words, but for numbers, once."""
-    return omissions.merged([(crossing.label, crossing.words) for crossing in crossings if crossing.words])
-
-
 def _kind(record: Roofline) -> Kind:
     def draw(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
         drawn = roofline.draw_points(axis, labels, panel, start)
         shown = {point.label for point in panel.points}
         here = [crossing for crossing in record.crossings if crossing.label in shown]
-        at = _ridge(here)
-        if at is None or at > axis.get_xlim()[1]:
+        # None, or several for ranks of different precision: no line to draw.
+        ridges = {crossing.ridge.value for crossing in here if crossing.ridge.value is not None}
+        if len(ridges) != 1 or max(ridges) > axis.get_xlim()[1]:
             return drawn
-        # The roof of one of several GPUs turns flat earlier: it has a peak of its own, not a network.
+        at = ridges.pop()
+        # One of several GPUs has a ridge of its own further left: a lower peak over the same network.
         whose = "of the node " if any(point.device for point in panel.points) else ""
         flat = (roofs.height(line) for line in panel.lines if line.binding and not roofs.is_slanting(line))
         top = max(flat, default=axis.get_ylim()[1])
@@ -57,25 +54,22 @@ def _kind(record: Roofline) -> Kind:
             style.DIM,
             size=0.0,
         )
-        groups = _on_one_spot(labels, panel, here, at)
+        groups = _groups_left_of(at, labels, panel, here)
         for group in groups:
-            _cross(axis, labels, group, at)
-        return drawn._replace(more=[_explained()] if groups else [])
+            _draw_crossing(axis, labels, group, at)
+        if groups:
+            look: dict[str, Any] = {"color": style.DIM, "linestyle": ":", "linewidth": 0.9}
+            return drawn._replace(more=[Line2D([], [], label="batch size that hides the network", **look)])
+        return drawn
 
-    return Kind("Network roofline", _across, draw)
-
-
-def _ridge(crossings: Sequence[Crossing]) -> float | None:
-    """Where the node of a panel balances; None: not known, or not the same of all (several precisions)."""
-    known = {crossing.ridge.value for crossing in crossings if crossing.ridge.value is not None}
-    return known.pop() if len(known) == 1 else None
+    return Kind("Network roofline", lambda points: "FLOPs per byte communicated (FLOP/byte)", draw)
 
 
 Group = list[tuple[Crossing, RoofPoint]]
 
 
-def _on_one_spot(labels: Labels, panel: Panel, crossings: Sequence[Crossing], ridge: float) -> list[Group]:
-    """Ranks left of the ridge that will cross it, together where they stand within a marker or two."""
+def _groups_left_of(ridge: float, labels: Labels, panel: Panel, crossings: Sequence[Crossing]) -> list[Group]:
+    """Ranks that cross the ridge with larger batches; those within a marker or two of each other together."""
     groups: list[Group] = []
     for crossing in crossings:
         point = next(p for p in panel.points if p.label == crossing.label)
@@ -92,8 +86,8 @@ def _on_one_spot(labels: Labels, panel: Panel, crossings: Sequence[Crossing], ri
     return groups
 
 
-def _cross(axis: Axes, labels: Labels, group: Group, ridge: float) -> None:
-    """An arrow from the point in the middle to the ridge with the batch size at which it gets there."""
+def _draw_crossing(axis: Axes, labels: Labels, group: Group, ridge: float) -> None:
+    """An arrow from the middle point of the group to the ridge, with the batch size at which it arrives."""
     point = sorted((p for _, p in group), key=lambda p: marks.place(p)[1])[len(group) // 2]
     x, y = marks.place(point)
     looks = {"color": style.colour(point.role), "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
@@ -101,16 +95,7 @@ def _cross(axis: Axes, labels: Labels, group: Group, ridge: float) -> None:
     axis.annotate("", (ridge, y), (x, y), arrowprops=arrow, zorder=3).set_in_layout(False)
     # The shaft again, as a line that labels keep off.
     axis.add_line(Line2D((x, ridge), (y, y), alpha=0.0))
-    # Examples are whole; the factor is for what floats make of a whole number.
+    # Examples are whole numbers; the factor undoes rounding errors of floats.
     batches = sorted(math.ceil((crossing.crossing.value or 0.0) * (1 - 1e-9)) for crossing, _ in group)
-    told = " to ".join(dict.fromkeys(f"{batch:,}" for batch in (batches[0], batches[-1])))
-    labels.at_point(ridge, y, f"at batch {told}", style.colour(point.role), size=0.0)
-
-
-def _explained() -> Line2D:
-    look: dict[str, Any] = {"color": style.DIM, "linestyle": ":", "linewidth": 0.9}
-    return Line2D([], [], label="batch size that hides the network", **look)
-
-
-def _across(points: Sequence[RoofPoint]) -> str:
-    return "FLOPs per byte communicated (FLOP/byte)"
+    ends = " to ".join(dict.fromkeys(f"{batch:,}" for batch in (batches[0], batches[-1])))
+    labels.at_point(ridge, y, f"at batch {ends}", style.colour(point.role), size=0.0)

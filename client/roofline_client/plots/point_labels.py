@@ -1,4 +1,4 @@
-"""Names beside points, one for those on one spot, and arrows from few of them up to the roof."""
+"""Names beside points, one for all points in one spot, and arrows from a few points up to the roof."""
 
 from __future__ import annotations
 
@@ -16,129 +16,132 @@ from .label_placement import Labels, shortened
 from .marks import marker_size, place
 from .scales import is_drawable, tick
 
-ONE_SPOT = 1.12  # points of a role within this factor of each other have one name
-ON_ONE_SPOT = 0.8 * style.MARKER  # points (of length) within which signs are told together
+ONE_SPOT = 1.12  # points of a role within this factor of each other share a name
+ON_ONE_SPOT = 0.8 * style.MARKER  # points (of length) within which names are joined
 MOST_NAMED = 14
 MOST_ARROWS = 4
-FARTHEST_FACTOR = 42.0  # points; further from its arrow a factor says nothing
+FARTHEST_FACTOR = 42.0  # points; further from its arrow a factor is unreadable
 LONGEST_NAME = 26  # longer names get a number and stand in the caption
 LONGEST_KEY = 56
-LEAST_HEADROOM = 1.15  # less is a touch of the roof
+LEAST_HEADROOM = 1.15  # with less a point touches the roof
 
 
 class Spot(NamedTuple):
-    """Points that have one name, and the one in their middle."""
+    """Points that share a name, and the one in their middle."""
 
     name: str
     points: Sequence[RoofPoint]
     middle: RoofPoint
 
 
-Signed = tuple[Spot, str, str]  # what is written beside it, and the key to that where it is a number
+class NamedSpot(NamedTuple):
+    spot: Spot
+    text: str  # beside the spot: its name, or a number
+    key: str  # what the number means, else ""
 
 
 def arrows(axis: Axes, labels: Labels, spots: Sequence[Spot], start: int = 1) -> bool:
-    """From few points up to what they could reach; whether there are any. Of several each has the name that
-    `name_points` gives it, counted from `start`."""
+    """From a few points up to their attainable FLOP/s. Returns whether there are any.
+
+    If there are several, each has the name that `name_points` gives it, counted from `start`.
+    """
     shown = [spot.middle for spot in spots if spot.middle.kind != "step"]
-    worth = [point for point in shown if (point.headroom.value or 0.0) >= LEAST_HEADROOM]
-    if len(spots) > MOST_ARROWS or not all(is_drawable(p.attainable.value, p.headroom.value) for p in worth):
+    below_roof = [point for point in shown if (point.headroom.value or 0.0) >= LEAST_HEADROOM]
+    if len(spots) > MOST_ARROWS:
         return False
-    signs = {spot.middle: sign for spot, sign, _ in _signed(spots, start)} if len(worth) > 1 else {}
-    for point in worth:
-        _arrow(axis, labels, point, signs.get(point, ""))
-    return bool(worth)
+    if not all(is_drawable(p.attainable.value, p.headroom.value) for p in below_roof):
+        return False
+    names = {}
+    if len(below_roof) > 1:
+        names = {named.spot.middle: named.text for named in _with_names(spots, start)}
 
-
-def _arrow(axis: Axes, labels: Labels, point: RoofPoint, sign: str) -> None:
-    x, y = place(point)
-    top = point.attainable.value or y
-    arrow = {"arrowstyle": "-|>,head_width=0.16,head_length=0.32", "shrinkA": 5.0, "shrinkB": 0.5}
-    looks = {"color": style.colour(point.role), "linewidth": 0.7}
-    axis.annotate(
-        "", (x, top), (x, y), arrowprops={**arrow, **looks}, zorder=3, annotation_clip=True
-    ).set_in_layout(False)
-    # The shaft again, as a line that labels keep off.
-    axis.add_line(Line2D((x, x), (y, top), alpha=0.0))
-    factor = point.headroom.value or 0.0
-    told = f"{factor:.1f}×" if factor < 10 else f"{tick(round(factor))}×"
-    told = f"{sign}{':' if sign.isdecimal() else ''} {told}".strip()
-    middle = x, math.sqrt(y * top)
-    labels.at_point(*middle, told, style.colour(point.role), size=0.0, max_distance=FARTHEST_FACTOR)
+    for point in below_roof:
+        x, y = place(point)
+        top = point.attainable.value or y
+        arrow = {
+            "arrowstyle": "-|>,head_width=0.16,head_length=0.32",
+            "shrinkA": 5.0,
+            "shrinkB": 0.5,
+            "color": style.colour(point.role),
+            "linewidth": 0.7,
+        }
+        drawn = axis.annotate("", (x, top), (x, y), arrowprops=arrow, zorder=3, annotation_clip=True)
+        drawn.set_in_layout(False)
+        # The shaft again, as a line that labels keep off.
+        axis.add_line(Line2D((x, x), (y, top), alpha=0.0))
+        headroom = point.headroom.value or 0.0
+        factor = f"{headroom:.1f}×" if headroom < 10 else f"{tick(round(headroom))}×"
+        name = names.get(point, "")
+        text = f"{name}{':' if name.isdecimal() else ''} {factor}".strip()
+        middle = x, math.sqrt(y * top)
+        labels.at_point(*middle, text, style.colour(point.role), size=0.0, max_distance=FARTHEST_FACTOR)
+    return bool(below_roof)
 
 
 def name_points(
     labels: Labels, points: Sequence[RoofPoint], spots: Sequence[Spot], start: int = 1
 ) -> list[str]:
-    """Write names beside spots; long names become numbers: the key to them, counted from `start`."""
+    """Write names beside spots. Long names become numbers, counted from `start`: returns the key to them."""
     for point in points:
         labels.keep_off(*place(point), marker_size(point, len(points)))
-    signed = _signed(spots, start)
-    for group in _on_one_spot(labels, signed):
-        middle = group[len(group) // 2][0].middle
-        size = marker_size(middle, len(points))
-        labels.at_point(
-            *place(middle), _joined([sign for _, sign, _ in group]), style.colour(middle.role), size
-        )
-    return [key for _, _, key in signed if key]
+    named = _with_names(spots, start)
 
-
-def _on_one_spot(labels: Labels, signed: Sequence[Signed]) -> list[list[Signed]]:
-    """Signs together whose markers lie on one another, where they are short together."""
-    groups: list[list[Signed]] = []
-    for one in sorted(signed, key=lambda each: _height(each[0].middle)):
+    # Spots whose markers overlap share a label, as long as it is short.
+    groups: list[list[NamedSpot]] = []
+    for one in sorted(named, key=lambda each: _height(each.spot.middle)):
+        middle = one.spot.middle
         for group in groups:
-            same = one[0].middle.role == group[0][0].middle.role
-            near = all(
-                labels.distance(place(one[0].middle), place(other[0].middle)) < ON_ONE_SPOT for other in group
+            same_role = middle.role == group[0].spot.middle.role
+            overlap = all(
+                labels.distance(place(middle), place(other.spot.middle)) < ON_ONE_SPOT for other in group
             )
-            if same and near and len(_joined([sign for _, sign, _ in [*group, one]])) <= LONGEST_NAME:
+            if same_role and overlap and len(_joined([n.text for n in [*group, one]])) <= LONGEST_NAME:
                 group.append(one)
                 break
         else:
             groups.append([one])
-    return groups
+
+    for group in groups:
+        middle = group[len(group) // 2].spot.middle
+        text = _joined([named_spot.text for named_spot in group])
+        labels.at_point(*place(middle), text, style.colour(middle.role), marker_size(middle, len(points)))
+    return [one.key for one in named if one.key]
 
 
-def _joined(signs: Sequence[str]) -> str:
-    """ "1–3, 5" of numbers, else names one after another."""
-    if len(signs) == 1 or not all(sign.isdecimal() for sign in signs):
-        return ", ".join(signs)
-    return runs([int(sign) for sign in signs], ", ", "–")
+def _joined(texts: Sequence[str]) -> str:
+    """Numbers as "1–3, 5", names one after another."""
+    if len(texts) == 1 or not all(text.isdecimal() for text in texts):
+        return ", ".join(texts)
+    return runs([int(text) for text in texts], ", ", "–")
 
 
-def _signed(spots: Sequence[Spot], start: int) -> list[Signed]:
-    """Spots that have a name, what is written beside them, and the key to it where that is a number."""
-    found: list[Signed] = []
-    number = start
-    for spot in _named(spots):
-        name, key = clean(spot.name), ""
-        # Sizes beside a marker are many numbers in little room.
-        if len(name) > LONGEST_NAME or "×" in name:
-            name, key = f"{number}", f"{number} {shortened(name, LONGEST_KEY)}"
-            number += 1
-        found.append((spot, name, key))
-    return found
-
-
-def _named(spots: Sequence[Spot]) -> list[Spot]:
-    """All spots of a role that has few; of others its slowest and its fastest point."""
+def _with_names(spots: Sequence[Spot], start: int) -> list[NamedSpot]:
+    """All spots of a role if there are few; else the slowest and the fastest point of the role."""
     kept: list[Spot] = []
     for role in dict.fromkeys(spot.middle.role for spot in spots):
         own = [spot for spot in spots if spot.middle.role == role]
         scattered = any(len(s.points) > 1 and len(s.name) > LONGEST_NAME for s in own)
-        kept += _ends_of(own) if len(spots) > MOST_NAMED or (scattered and len(own) > 2) else own
-    return kept[:MOST_NAMED]
+        if len(spots) > MOST_NAMED or (scattered and len(own) > 2):
+            points = sorted((point for spot in own for point in spot.points), key=_height)
+            ends = points if len(points) < 3 else [points[0], points[-1]]
+            own = [Spot(point.label, [point], point) for point in ends]
+        kept += own
 
-
-def _ends_of(spots: Sequence[Spot]) -> list[Spot]:
-    points = sorted((point for spot in spots for point in spot.points), key=_height)
-    ends = points if len(points) < 3 else [points[0], points[-1]]
-    return [Spot(point.label, [point], point) for point in ends]
+    named = []
+    number = start
+    for spot in kept[:MOST_NAMED]:
+        name = clean(spot.name)
+        # Sizes beside a marker are many numbers in little room.
+        if len(name) > LONGEST_NAME or "×" in name:
+            named.append(NamedSpot(spot, f"{number}", f"{number} {shortened(name, LONGEST_KEY)}"))
+            number += 1
+        else:
+            named.append(NamedSpot(spot, name, ""))
+    return named
 
 
 def spots_of(points: Sequence[RoofPoint]) -> list[Spot]:
-    """Points in groups: steps by rank, others of one role and level where they lie on about one spot."""
+    """Groups of points: steps by rank; ranks of one role and level where they lie in about one spot."""
     groups: list[list[RoofPoint]] = []
     for point in points:
         for group in groups:
@@ -147,7 +150,12 @@ def spots_of(points: Sequence[RoofPoint]) -> list[Spot]:
                 break
         else:
             groups.append([point])
-    return [Spot(_name(group), group, sorted(group, key=_height)[len(group) // 2]) for group in groups]
+    spots = []
+    for group in groups:
+        is_rank_of_steps = group[0].kind == "step" and len(group) > 1
+        name = group[0].rank if is_rank_of_steps else names_of([point.label for point in group])
+        spots.append(Spot(name, group, sorted(group, key=_height)[len(group) // 2]))
+    return spots
 
 
 def _height(point: RoofPoint) -> float:
@@ -160,18 +168,13 @@ def _belongs(point: RoofPoint, group: Sequence[RoofPoint]) -> bool:
         return False
     if point.kind == "step":
         return point.rank == first.rank
-    return point.kind == "rank" and all(_near(point, other) for other in group)
-
-
-def _near(one: RoofPoint, other: RoofPoint) -> bool:
-    (x, y), (other_x, other_y) = place(one), place(other)
-    return max(abs(math.log(x / other_x)), abs(math.log(y / other_y))) <= math.log(ONE_SPOT)
-
-
-def _name(group: Sequence[RoofPoint]) -> str:
-    if group[0].kind == "step" and len(group) > 1:
-        return group[0].rank
-    return names_of([point.label for point in group])
+    if point.kind != "rank":
+        return False
+    x, y = place(point)
+    for other_x, other_y in map(place, group):
+        if max(abs(math.log(x / other_x)), abs(math.log(y / other_y))) > math.log(ONE_SPOT):
+            return False
+    return True
 
 
 def names_of(labels: Sequence[str]) -> str:

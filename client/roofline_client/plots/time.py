@@ -1,5 +1,5 @@
-"""The time-based roofline (Wang et al. 2020): complexity (closed) and time (open) of kernels or steps in one
-plane of bytes and FLOPs, with the machine's balance, curves of equal time, what launches cost at least."""
+"""The time-based roofline (Wang et al. 2020): complexity (closed symbols) and time (open symbols) of kernels
+or steps in one plane of bytes and FLOPs, with machine balance, isocurves and boxes of launch overhead."""
 
 from __future__ import annotations
 
@@ -42,14 +42,11 @@ def figure(record: TimeRoofline) -> Figure:
         where = sheet.only_title(axes)
         what = "Time-based roofline" + (f" over {clean(record.over)}" if record.over else "")
         title = caption.title(what, record.about, where)
-        under = caption.of(record.about, notes, record.notes, key=key, command=_command(record))
+        points = next((point.kind for panel in record.panels for point in panel.points), "")
+        command = caption.command("roofline", record.about, kind="time", points=points, over=record.over)
+        under = caption.of(record.about, notes, record.notes, key=key, command=command)
         sheet.finish(made, axes, boxes, title, handles, under)
     return made
-
-
-def _command(record: TimeRoofline) -> str:
-    points = next((point.kind for panel in record.panels for point in panel.points), "")
-    return caption.command("roofline", record.about, kind="time", points=points, over=record.over)
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
@@ -63,12 +60,12 @@ def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
 
 
 def _panels(record: TimeRoofline) -> list[TimePanel]:
-    told = [panel._replace(points=kernels.renamed(panel.points)) for panel in record.panels]
-    found = [panel for panel in told if any(map(has_place, panel.points))]
+    readable = [panel._replace(points=kernels.renamed(panel.points)) for panel in record.panels]
+    found = [panel for panel in readable if any(map(has_place, panel.points))]
     if not found:
-        why = [*record.notes, *(note for panel in told for note in _missing(panel.points))]
-        said = caption.joined(why[:3]) or "no kernel or step has FLOPs, bytes and a time"
-        raise ClientError(f"nothing to draw: {clean(said)}")
+        reasons = [*record.notes, *(note for panel in readable for note in _missing(panel.points))]
+        why = caption.joined(reasons[:3]) or "no kernel or step has FLOPs, bytes and a time"
+        raise ClientError(f"nothing to draw: {clean(why)}")
     return found
 
 
@@ -93,18 +90,29 @@ def _draw(
         title = ", ".join(part for part in parts if part)
         sheet.name_panel(axis, title)
         labels = Labels(axis)
-        _boxes(axis, labels, panel, frame)
-        _balance(axis, labels, panel, frame)
-        _isocurves(axis, labels, panel, frame)
+        _draw_overhead_boxes(axis, labels, panel, frame)
+        if is_drawable(panel.balance.value):
+            slope = panel.balance.value or 0.0
+            ends = (frame.left * slope, frame.right * slope)
+            line = Line2D((frame.left, frame.right), ends, color=style.INK, linewidth=1.2, zorder=2)
+            axis.add_line(line)
+            balance = f"machine balance {units.number(slope, 'FLOP/byte')} FLOP/byte"
+            labels.at_line(line, balance, style.INK, rising=True)
+        _draw_isocurves(axis, labels, panel, frame)
         shown = [p for p in panel.points if has_place(p)]
         signs, unnamed = draw_points(axis, labels, shown, record.over, len(key) + 1)
         key += signs
-        notes += [*unnamed, *_missing(panel.points), *_without_flops(panel, title if len(panels) > 1 else "")]
-    return _explained(panels), key, notes
+        notes += [*unnamed, *_missing(panel.points)]
+        if panel.no_flop_launches.value:
+            time = f", {units.show(panel.no_flop_time)}" if panel.no_flop_time.value else ""
+            where = f" on {title}" if title and len(panels) > 1 else ""
+            count = f"{panel.no_flop_launches.value:,.0f}"
+            notes.append(f"{count} launches without FLOPs{where}{time}: they have no place in this plane.")
+    return _legend(panels), key, notes
 
 
-def _boxes(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
-    """Left of and below a corner the launches cost more than the work."""
+def _draw_overhead_boxes(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
+    """Left of and below the corner of a box, launches cost more than the work."""
     for order, box in enumerate(panel.boxes):
         if not frame.holds(box.bytes, box.flops):
             continue
@@ -120,30 +128,16 @@ def _boxes(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
         labels.at_point(box.bytes, box.flops, box.label, style.DIM, size=0.0)
 
 
-def _balance(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
-    balance = panel.balance.value
-    if not is_drawable(balance):
-        return
-    slope = balance or 0.0
-    across = (frame.left, frame.right)
-    line = Line2D(across, (frame.left * slope, frame.right * slope), color=style.INK, linewidth=1.2, zorder=2)
-    axis.add_line(line)
-    labels.at_line(line, f"machine balance {units.number(slope, 'FLOP/byte')} FLOP/byte", style.INK, True)
-
-
-def _isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
+def _draw_isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> None:
     for curve in panel.isocurves:
+        if len(curve.bytes) < 2:
+            continue
         across = [max(x, frame.left) for x in curve.bytes]
         up = [max(y, frame.bottom) for y in curve.flops]
-        # The curve goes on beyond its first and last vertex, level and upright.
-        across[:1], up[-1:] = [frame.left], [frame.bottom]
-        corner = max(across, default=0.0), max(up, default=0.0)
-        if (
-            len(across) < 2
-            or not frame.holds(*corner)
-            or corner[0] == frame.left
-            or corner[1] == frame.bottom
-        ):
+        # The curve continues beyond its first vertex horizontally, beyond its last one vertically.
+        across[0], up[-1] = frame.left, frame.bottom
+        corner = max(across), max(up)
+        if not frame.holds(*corner) or corner[0] == frame.left or corner[1] == frame.bottom:
             continue
         line = Line2D(across, up, color="#B8B8B8", linewidth=0.6, zorder=1)
         axis.add_line(line)
@@ -152,63 +146,56 @@ def _isocurves(axis: Axes, labels: Labels, panel: TimePanel, frame: Frame) -> No
 
 
 def _missing(points: Sequence[TimePoint]) -> list[str]:
-    lacking: dict[str, list[str]] = {}
+    """Why points, or their times, are not drawn."""
+    labels_by_text: dict[str, list[str]] = {}
     for point in points:
         if not has_place(point):
             absent = next((v for v in (point.flops, point.bytes) if not is_drawable(v.value)), point.flops)
             number = f"{tick(absent.value or 0.0)} {absent.unit}"
             why = absent.reason or f"{number} has no place on a logarithmic axis"
-            lacking.setdefault(f"not drawn ({why})", []).append(point.label)
+            text = f"not drawn ({why})"
         elif point.incomplete:
-            lacking.setdefault(f"incomplete ({point.incomplete})", []).append(point.label)
-        elif not has_time(point):
-            lacking.setdefault(f"{_timeless(point)}: its complexity alone is drawn", []).append(point.label)
-    return [f"{_few(labels)}: {what}." for what, labels in lacking.items()]
+            text = f"incomplete ({point.incomplete})"
+        elif has_time(point):
+            continue
+        elif is_drawable(point.time.value):
+            text = (
+                "its time has no place without ceilings of compute and memory: its complexity alone is drawn"
+            )
+        else:
+            why = point.time.reason or "nobody measured it"
+            text = f"no time ({why}): its complexity alone is drawn"
+        labels_by_text.setdefault(text, []).append(point.label)
+    sentences = []
+    for text, labels in labels_by_text.items():
+        names = list(dict.fromkeys(labels))
+        subject = ", ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
+        sentences.append(f"{subject}: {text}.")
+    return sentences
 
 
-def _timeless(point: TimePoint) -> str:
-    """Why it has no open symbol."""
-    if is_drawable(point.time.value):
-        return "its time has no place without ceilings of compute and memory"
-    return f"no time ({point.time.reason or 'nobody measured it'})"
-
-
-def _few(labels: Sequence[str]) -> str:
-    told = list(dict.fromkeys(labels))
-    return ", ".join(told) if len(told) <= 2 else f"{told[0]} and {len(told) - 1} more"
-
-
-def _without_flops(panel: TimePanel, where: str) -> list[str]:
-    launches = panel.no_flop_launches.value
-    if not launches:
-        return []
-    took = f", {units.show(panel.no_flop_time)}" if panel.no_flop_time.value else ""
-    place = f" on {where}" if where else ""
-    return [f"{launches:,.0f} launches without FLOPs{place}{took}: they have no place in this plane."]
-
-
-def _explained(panels: Sequence[TimePanel]) -> list[Artist]:
+def _legend(panels: Sequence[TimePanel]) -> list[Artist]:
     shown = [p for panel in panels for p in panel.points if has_place(p)]
     handles: list[Artist] = []
     for role in dict.fromkeys(point.role for point in shown):
         own = [p for p in shown if p.role == role]
         words = " and ".join(dict.fromkeys(clean(p.flops.provenance) or "unknown" for p in own))
         levels = " and ".join(dict.fromkeys(level_name(p.level) for p in own))
-        told = f"{clean(role) or 'no role'}: FLOPs {words}, {levels}"
+        label = f"{clean(role) or 'no role'}: FLOPs {words}, {levels}"
         looks: dict[str, Any] = {"color": style.colour(role), "marker": style.marker(role), "linestyle": ""}
-        handles.append(Line2D([], [], label=told, **looks))
+        handles.append(Line2D([], [], label=label, **looks))
     grey: dict[str, Any] = {"color": style.DIM, "linestyle": "", "marker": "o", "markersize": 6}
     handles.append(Line2D([], [], label="complexity: bytes and FLOPs", **grey))
     if any(map(has_time, shown)):
-        told = "time: as bytes and FLOPs at peak"
-        handles.append(Line2D([], [], label=told, markerfacecolor="white", **grey))
+        label = "time: as bytes and FLOPs at peak"
+        handles.append(Line2D([], [], label=label, markerfacecolor="white", **grey))
     if any(p.incomplete for p in shown):
         handles.append(Line2D([], [], label="half filled: incomplete counts", fillstyle="left", **grey))
     if any(map(bar, shown)):
         whose = {"kernel": "launches", "step": "steps"}
         kinds = dict.fromkeys(whose.get(p.kind, clean(p.kind)) for p in filter(bar, shown))
-        told = f"5 to 95 % of {' or '.join(kinds)}"
-        handles.append(Line2D([], [], color=style.DIM, alpha=0.5, linewidth=1.6, label=told))
+        label = f"5 to 95 % of {' or '.join(kinds)}"
+        handles.append(Line2D([], [], color=style.DIM, alpha=0.5, linewidth=1.6, label=label))
     if any(panel.isocurves for panel in panels):
         handles.append(Line2D([], [], color="#B8B8B8", linewidth=0.8, label="equal time"))
     if any(panel.boxes for panel in panels):

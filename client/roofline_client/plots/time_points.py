@@ -1,4 +1,4 @@
-"""Points of the time-based roofline: their symbols, what joins them, and their names."""
+"""Points of the time-based roofline: symbols, the lines that join them, names."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from .point_labels import LONGEST_KEY
 from .scales import is_drawable
 
 MOST_NAMED = 12
-MOST_UNNAMED = 2  # told of those that have no name in the picture
+MOST_UNNAMED = 2  # of the points without a name, those that the caption names
 LONGEST_NAME = 22
 CLOSED, OPEN = 5.5, 6.5  # sizes of symbols, points
-SAME = 1.3  # symbols within this factor of each other are told once where they are told the same
-ROOM = 8.0  # points: a sign at an open symbol that finds no place so near is left out
+SAME = 1.3  # symbols within this factor of each other share a name
+ROOM = 8.0  # points: further from its open symbol a name is left out
 Place = tuple[float, float]  # bytes, FLOPs
 
 
-class Told(NamedTuple):
-    """A word and where it stands."""
-
-    word: str
+class Name(NamedTuple):
+    text: str
     colour: str
     place: Place
     size: float  # of the symbol, points
@@ -53,7 +51,7 @@ def took(point: TimePoint) -> Place:
 
 
 def bar(point: TimePoint) -> list[Place]:
-    """The ends of its bar from 5 to 95 %; none: it has none."""
+    """The ends of its bar from 5 to 95 %; empty without a spread."""
     spread = point.time_spread
     if not has_time(point) or spread is None or not is_drawable(spread.p5, spread.p50, spread.p95):
         return []
@@ -65,83 +63,84 @@ def bar(point: TimePoint) -> list[Place]:
 def draw_points(
     axis: Axes, labels: Labels, points: Sequence[TimePoint], over: str, start: int = 1
 ) -> tuple[list[str], list[str]]:
-    """Symbols, what joins them, and names; the key to the names that became numbers or letters, and what is
-    said of those that have no name."""
+    """Returns the key to names that became numbers or letters, and a sentence on points without a name."""
     for point in points:
-        _symbols(axis, point)
+        _draw_symbols(axis, point)
         labels.keep_off(*complexity(point), CLOSED)
         if has_time(point):
             labels.keep_off(*took(point), OPEN)
-    chains = _sweeps(points)
-    for chain in chains:
-        _join(axis, chain)
+    sweeps = _sweeps(points)
+    for sweep in sweeps:
+        looks: dict[str, Any] = {"color": style.colour(sweep[0].role), "linewidth": 1.0, "zorder": 3.5}
+        if len(sweep) > 1:
+            axis.plot(*zip(*map(complexity, sweep), strict=True), **looks)
+        timed = [took(p) for p in sweep if has_time(p)]
+        if len(timed) > 1:
+            axis.plot(*zip(*timed, strict=True), **looks, linestyle=(0, (3, 1.5)))
+
     key: list[str] = []
-    # The points come worth most time first.
-    named = [_named(chain, over, key, start) for chain in chains[:MOST_NAMED]]
-    values = [(p, clean(p.at)) for chain in chains for p in chain[:-1]]
-    _write(labels, [_closed(*sign) for sign in named], math.inf)
-    _write(labels, [_closed(*sign) for sign in values], 12.0)
+    # Points come sorted by time, the longest first. The last point of a sweep has the name.
+    named = [(sweep[-1], _name_of(sweep, over, key, start)) for sweep in sweeps[:MOST_NAMED]]
+    values = [(p, clean(p.at)) for sweep in sweeps for p in sweep[:-1]]
+    closed = [Name(text, style.colour(p.role), complexity(p), CLOSED) for p, text in [*named, *values]]
+    _write(labels, closed[: len(named)], math.inf)
+    _write(labels, closed[len(named) :], 12.0)
     # Last, so that no closed symbol loses its place to the repetition.
-    _write(labels, [opened for sign in [*named, *values] if (opened := _opened(*sign))], ROOM)
-    return key, _unnamed(chains[MOST_NAMED:])
+    opened = [
+        Name(text, style.colour(p.role), took(p), OPEN)
+        for p, text in [*named, *values]
+        if has_time(p) and not _near(complexity(p), took(p))
+    ]
+    _write(labels, opened, ROOM)
+
+    unnamed = [f"{clean(s[-1].label)} ({units.show(s[-1].time)})" for s in sweeps[MOST_NAMED:]]
+    if not unnamed:
+        return key, []
+    more = f" and {len(unnamed) - MOST_UNNAMED} more" if len(unnamed) > MOST_UNNAMED else ""
+    return key, [f"Drawn without a name: {', '.join(unnamed[:MOST_UNNAMED])}{more}."]
 
 
-def _unnamed(chains: Sequence[Sequence[TimePoint]]) -> list[str]:
-    """Of what took least time, which stands in the picture without a name."""
-    if not chains:
-        return []
-    told = [f"{clean(chain[-1].label)} ({units.show(chain[-1].time)})" for chain in chains]
-    more = f" and {len(told) - MOST_UNNAMED} more" if len(told) > MOST_UNNAMED else ""
-    return [f"Drawn without a name: {', '.join(told[:MOST_UNNAMED])}{more}."]
-
-
-def _named(chain: Sequence[TimePoint], over: str, key: list[str], start: int) -> tuple[TimePoint, str]:
-    """The last point of a sweep and its name, or the sign that the key explains."""
-    point, swept = chain[-1], len(chain) > 1
+def _name_of(sweep: Sequence[TimePoint], over: str, key: list[str], start: int) -> str:
+    """The name at the last point of a sweep: its label, or a short sign that is added to the key."""
+    point, swept = sweep[-1], len(sweep) > 1
     name = clean(point.label)
     value = f" {clean(point.at)}" if swept else ""
     # Sizes beside a symbol are many numbers in little room.
-    if len(name + value) > LONGEST_NAME or "×" in name:
-        name = _sign(start + len(key), swept)
-        key.append(f"{name} {_worth(point, over if swept else '')}")
-    return point, name + value
+    if len(name + value) <= LONGEST_NAME and "×" not in name:
+        return name + value
+
+    number = start + len(key)
+    # A letter in a sweep, where numbers are values of the parameter.
+    sign = chr(ord("A") + number - 1) if swept and number <= 26 else f"{number}"
+    launches = f" in {point.launches:,} launches" if point.launches != 1 else ""
+    where = f" at {clean(over)} {clean(point.at)}" if swept and over else ""
+    bound = f", {clean(point.bound)}" if point.bound else ""
+    details = f"{units.show(point.time)}{launches}{where}{bound}"
+    key.append(f"{sign} {shortened(name, LONGEST_KEY)} ({details})")
+    return sign + value
 
 
-def _closed(point: TimePoint, word: str) -> Told:
-    return Told(word, style.colour(point.role), complexity(point), CLOSED)
-
-
-def _opened(point: TimePoint, word: str) -> Told | None:
-    """None: it has no open symbol, or that lies at the closed one."""
-    if not has_time(point) or _near(complexity(point), took(point)):
-        return None
-    return Told(word, style.colour(point.role), took(point), OPEN)
-
-
-def _write(labels: Labels, signs: Sequence[Told], farthest: float) -> None:
-    """Signs on one spot are written together, and the same word once."""
-    groups: list[list[Told]] = []
-    for sign in signs:
+def _write(labels: Labels, names: Sequence[Name], max_distance: float) -> None:
+    """Names at the same place are written together, equal ones once."""
+    groups: list[list[Name]] = []
+    for name in names:
         for group in groups:
             first = group[0]
-            near = sign.colour == first.colour and _near(sign.place, first.place)
-            if (
-                near
-                and _swept(sign.word) == _swept(first.word)
-                and len(_joined([each.word for each in [*group, sign]])) <= LONGEST_NAME
-            ):
-                group.append(sign)
+            near = name.colour == first.colour and _near(name.place, first.place)
+            same_value = _swept_value(name.text) == _swept_value(first.text)
+            if near and same_value and len(_joined([n.text for n in [*group, name]])) <= LONGEST_NAME:
+                group.append(name)
                 break
         else:
-            groups.append([sign])
+            groups.append([name])
     for group in groups:
-        word, (_, colour, place, size) = _joined([each.word for each in group]), group[0]
-        labels.at_point(*place, word, colour, size, farthest)
+        text, first = _joined([name.text for name in group]), group[0]
+        labels.at_point(*first.place, text, first.colour, first.size, max_distance)
 
 
-def _swept(word: str) -> str:
-    """The value of the parameter in a sign with a name."""
-    return word.rpartition(" ")[2] if " " in word else ""
+def _swept_value(text: str) -> str:
+    """The value of the parameter in "name value"."""
+    return text.rpartition(" ")[2] if " " in text else ""
 
 
 def _joined(words: Sequence[str]) -> str:
@@ -157,20 +156,7 @@ def _near(one: Place, other: Place) -> bool:
     return all(1 / SAME <= a / b <= SAME for a, b in zip(one, other, strict=True))
 
 
-def _sign(number: int, swept: bool) -> str:
-    """What stands for a long name: a letter where numbers are values of the parameter."""
-    return chr(ord("A") + number - 1) if swept and number <= 26 else f"{number}"
-
-
-def _worth(point: TimePoint, over: str) -> str:
-    launches = f" in {point.launches:,} launches" if point.launches != 1 else ""
-    where = f" at {clean(over)} {clean(point.at)}" if over else ""
-    name = shortened(clean(point.label), LONGEST_KEY)
-    bound = f", {clean(point.bound)}" if point.bound else ""
-    return f"{name} ({units.show(point.time)}{launches}{where}{bound})"
-
-
-def _symbols(axis: Axes, point: TimePoint) -> None:
+def _draw_symbols(axis: Axes, point: TimePoint) -> None:
     colour = style.colour(point.role)
     looks: dict[str, Any] = {"linestyle": "", "marker": style.marker(point.role), "zorder": 5}
     looks["markeredgecolor"] = colour
@@ -188,25 +174,17 @@ def _symbols(axis: Axes, point: TimePoint) -> None:
 
 
 def _sweeps(points: Sequence[TimePoint]) -> list[list[TimePoint]]:
-    """The same kernel or step at every value of the parameter, in its order."""
-    chains: dict[tuple[str, str, str], list[TimePoint]] = {}
-    for at, point in enumerate(points):
-        chains.setdefault((point.label, point.role, point.rank if point.at else str(at)), []).append(point)
-    return [sorted(chain, key=_order) for chain in chains.values()]
+    """Each kernel or step with its points at all values of the parameter, sorted by the value."""
 
+    def value(point: TimePoint) -> tuple[bool, float, str]:
+        try:
+            return False, float(point.at), ""
+        except ValueError:
+            return True, 0.0, point.at
 
-def _order(point: TimePoint) -> tuple[bool, float, str]:
-    try:
-        return False, float(point.at), ""
-    except ValueError:
-        return True, 0.0, point.at
-
-
-def _join(axis: Axes, chain: Sequence[TimePoint]) -> None:
-    if len(chain) < 2:
-        return
-    looks: dict[str, Any] = {"color": style.colour(chain[0].role), "linewidth": 1.0, "zorder": 3.5}
-    axis.plot(*zip(*map(complexity, chain), strict=True), **looks)
-    timed = [took(p) for p in chain if has_time(p)]
-    if len(timed) > 1:
-        axis.plot(*zip(*timed, strict=True), **looks, linestyle=(0, (3, 1.5)))
+    sweeps: dict[tuple[str, str, str], list[TimePoint]] = {}
+    for number, point in enumerate(points):
+        # Points without a value of the parameter are on their own.
+        alone = point.rank if point.at else str(number)
+        sweeps.setdefault((point.label, point.role, alone), []).append(point)
+    return [sorted(sweep, key=value) for sweep in sweeps.values()]
