@@ -1,5 +1,4 @@
-"""The paths of a trajectory: stops joined in their order, and a path too short to be followed drawn larger in
-a free corner of the plane."""
+"""The paths of a trajectory: stops joined in order. A path too short to follow is enlarged in an inset."""
 
 from __future__ import annotations
 
@@ -20,25 +19,43 @@ from .shapes import Array, Texts
 Path = tuple[str, list[Stop]]  # role, and its stops that can be drawn
 LARGEST, SMALLEST = 0.75 * style.MARKER, 3.4  # of a marker, points
 ARROW = 6.0  # points an arrow needs between two markers
-SHORT = 34.0  # points: a path no longer has its stops told apart in a window only
-WINDOW, HEAD = 72.0, 11.0  # width of the window and height of its title, points
-MOST_WINDOWS = 2
+SHORT = 34.0  # points: the stops of a shorter path can only be told apart in an inset
+INSET, HEAD = 72.0, 11.0  # width of an inset and height of its title, points
+MOST_INSETS = 2
 
 
 def draw(axis: Axes, labels: Labels, paths: Sequence[Path]) -> bool:
-    """All paths; whether some are drawn larger in a window."""
-    short = [path for path in paths if _is_short(labels, path[1])]
-    windows: list[Axes] = []
+    """Draw all paths. Returns whether some are enlarged in an inset."""
+    short = []
     for path in paths:
-        _draw_main(axis, labels, path)
-    for path in short[:MOST_WINDOWS]:
-        place = _free(axis, windows, paths)
+        _draw_path(axis, labels, path)
+        places, gaps = _places(path[1]), _gaps(labels, path[1])
+        if not gaps or max(gaps) < 1e-3 or min(gaps) >= SMALLEST + ARROW:
+            continue
+        if max(labels.distance(places[0], place) for place in places) < SHORT:
+            short.append(path)
+
+    insets: list[Axes] = []
+    for path in short[:MOST_INSETS]:
+        place = _place_for_inset(axis, insets, paths)
         if place is not None:
-            windows.append(_window(axis, labels, place, path))
-    enlarged = short[: len(windows)]
+            insets.append(_draw_inset(axis, labels, place, path))
+    enlarged = short[: len(insets)]
     for path in paths:
-        _name(axis, labels, path, path in enlarged)
-    return bool(windows)
+        role, stops = path
+        colour, size = style.colour(role), _marker_size(_gaps(labels, stops))
+        if path in enlarged:
+            middle = stops[len(stops) // 2]
+            labels.at_point(
+                *marks.place(middle.point), f"{role} {stops[0].at} … {stops[-1].at}", colour, size
+            )
+            continue
+        for number, stop in enumerate(stops):
+            # The role stands at the first stop; stops between the ends have a name only where there is room.
+            text = f"{role} {stop.at}" if number == 0 else stop.at
+            max_distance = math.inf if number in (0, len(stops) - 1) else 7.0
+            labels.at_point(*marks.place(stop.point), text, colour, size, max_distance)
+    return bool(insets)
 
 
 def _places(stops: Sequence[Stop]) -> list[tuple[float, float]]:
@@ -46,35 +63,21 @@ def _places(stops: Sequence[Stop]) -> list[tuple[float, float]]:
 
 
 def _gaps(labels: Labels, stops: Sequence[Stop]) -> list[float]:
-    """Points from stop to stop."""
+    """From stop to stop, points."""
     return [labels.distance(one, other) for one, other in pairwise(_places(stops))]
 
 
-def _is_short(labels: Labels, stops: Sequence[Stop]) -> bool:
-    gaps = _gaps(labels, stops)
-    if not gaps or max(gaps) < 1e-3 or min(gaps) >= SMALLEST + ARROW:
-        return False
-    return max(labels.distance(_places(stops)[0], place) for place in _places(stops)) < SHORT
-
-
-def _size(gaps: Sequence[float]) -> float:
-    """Of the markers of a path: small where stops are close, so that an arrow is seen between them."""
+def _marker_size(gaps: Sequence[float]) -> float:
+    """Smaller where stops are close, so that an arrow between them is visible; points."""
     return min(LARGEST, max(SMALLEST, min(gaps, default=math.inf) - ARROW))
 
 
-def _draw_main(axis: Axes, labels: Labels, path: Path) -> None:
-    stops, size = path[1], _size(_gaps(labels, path[1]))
-    _draw_stops(axis, labels, path, size)
-    for place in _places(stops):
-        labels.keep_off(*place, size)
-
-
-def _draw_stops(axis: Axes, labels: Labels, path: Path, size: float) -> None:
+def _draw_path(axis: Axes, labels: Labels, path: Path) -> None:
     role, stops = path
-    colour, places = style.colour(role), _places(stops)
+    colour, places, size = style.colour(role), _places(stops), _marker_size(_gaps(labels, stops))
     axis.plot(*zip(*places, strict=True), color=colour, linewidth=1.0, zorder=4.4)
     for begin, end in pairwise(places):
-        # Without room for it an arrow would be a blot.
+        # Without room an arrow would be a blot.
         room = labels.distance(begin, end) - size
         if room < 0.6 * ARROW:
             continue
@@ -85,75 +88,54 @@ def _draw_stops(axis: Axes, labels: Labels, path: Path, size: float) -> None:
         axis.annotate("", end, begin, arrowprops=arrow, zorder=4.5).set_in_layout(False)
     for stop in stops:
         marks.mark(axis, stop.point, size)
+        labels.keep_off(*marks.place(stop.point), size)
 
 
-def _name(axis: Axes, labels: Labels, path: Path, enlarged: bool) -> None:
+# -- insets -------------------------------------------------------------------------------------------
+
+
+def _draw_inset(axis: Axes, labels: Labels, place: tuple[float, float], path: Path) -> Axes:
+    """The path enlarged, with equal decades as in the plane; place: of its centre, pixels."""
     role, stops = path
-    colour, size = style.colour(role), _size(_gaps(labels, stops))
-    if enlarged:
-        told = f"{role} {stops[0].at} … {stops[-1].at}"
-        labels.at_point(*marks.place(stops[len(stops) // 2].point), told, colour, size)
-        return
-    for at, stop in enumerate(stops):
-        # The role is said once, where the path begins; stops between its ends only where there is room.
-        ends = at in (0, len(stops) - 1)
-        told = f"{role} {stop.at}" if at == 0 else stop.at
-        labels.at_point(*marks.place(stop.point), told, colour, size, math.inf if ends else 7.0)
-
-
-# -- windows ------------------------------------------------------------------------------------------
-
-
-def _window(axis: Axes, labels: Labels, place: tuple[float, float], path: Path) -> Axes:
-    """A path drawn larger, in equal decades as the plane; place: of its middle, pixels."""
-    role, stops = path
+    colour = style.colour(role)
     box, scale = axis.get_window_extent(), _scale(axis)
-    width, height = WINDOW * scale / box.width, WINDOW * scale / box.height
+    width, height = INSET * scale / box.width, INSET * scale / box.height
     left, bottom = (place[0] - box.x0) / box.width - width / 2, (place[1] - box.y0) / box.height - height / 2
-    window = axis.inset_axes((left, bottom, width, height), zorder=5.5)
-    window.set(xscale="log", yscale="log", xticks=[], yticks=[])
-    window.minorticks_off()
-    (x0, x1), (y0, y1), wide = _extent(stops)
-    window.set_xlim(10 ** ((x0 + x1 - wide) / 2), 10 ** ((x0 + x1 + wide) / 2))
-    window.set_ylim(10 ** ((y0 + y1 - wide) / 2), 10 ** ((y0 + y1 + wide) / 2))
-    for spine in window.spines.values():
-        spine.set(color=style.colour(role), linewidth=0.6)
-    own = Labels(window)
-    larger = own.distance(*_ends(stops)) / labels.distance(*_ends(stops))
-    told = {"fontsize": style.SMALL - 0.5, "color": style.colour(role), "parse_math": False}
-    window.set_title(f"{clean(role)}, {larger:.2g}× larger", pad=2.0, **told)  # type: ignore[arg-type]
-    _draw_main(window, own, path)
-    for at, stop in enumerate(stops):
-        ends = at in (0, len(stops) - 1)
-        size = _size(_gaps(own, stops))
-        own.at_point(*marks.place(stop.point), stop.at, style.colour(role), size, math.inf if ends else 20.0)
-    labels.keep_out(window)
-    return window
+    inset = axis.inset_axes((left, bottom, width, height), zorder=5.5)
+    inset.set(xscale="log", yscale="log", xticks=[], yticks=[])
+    inset.minorticks_off()
+    logs = np.log10(_places(stops))
+    (x0, y0), (x1, y1) = logs.min(axis=0), logs.max(axis=0)
+    decades = 1.7 * max(x1 - x0, y1 - y0)
+    inset.set_xlim(10 ** ((x0 + x1 - decades) / 2), 10 ** ((x0 + x1 + decades) / 2))
+    inset.set_ylim(10 ** ((y0 + y1 - decades) / 2), 10 ** ((y0 + y1 + decades) / 2))
+    for spine in inset.spines.values():
+        spine.set(color=colour, linewidth=0.6)
 
-
-def _extent(stops: Sequence[Stop]) -> tuple[tuple[float, float], tuple[float, float], float]:
-    """From where to where stops lie across and up, and how wide a window on them is; decades."""
-    across, up = np.log10(_places(stops)).T
-    wide = 1.7 * max(np.ptp(across), np.ptp(up))
-    return (across.min(), across.max()), (up.min(), up.max()), float(wide)
-
-
-def _ends(stops: Sequence[Stop]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The two stops furthest from the first and from each other, near enough."""
-    places = _places(stops)
-    logs = np.log10(places)
-    return places[0], places[int(np.hypot(*(logs - logs[0]).T).argmax())]
+    own = Labels(inset)
+    farthest = _places(stops)[int(np.hypot(*(logs - logs[0]).T).argmax())]
+    ends = _places(stops)[0], farthest
+    factor = own.distance(*ends) / labels.distance(*ends)
+    looks: dict[str, Any] = {"fontsize": style.SMALL - 0.5, "color": colour, "parse_math": False}
+    inset.set_title(f"{clean(role)}, {factor:.2g}× larger", pad=2.0, **looks)
+    _draw_path(inset, own, path)
+    size = _marker_size(_gaps(own, stops))
+    for number, stop in enumerate(stops):
+        max_distance = math.inf if number in (0, len(stops) - 1) else 20.0
+        own.at_point(*marks.place(stop.point), stop.at, colour, size, max_distance)
+    labels.keep_out(inset)
+    return inset
 
 
 def _scale(axis: Axes) -> float:
-    """Pixels a point."""
+    """Pixels per point."""
     return float(axis.get_figure(root=True).dpi) / 72  # type: ignore[union-attr]
 
 
-def _free(axis: Axes, windows: Sequence[Axes], paths: Sequence[Path]) -> tuple[float, float] | None:
-    """The middle of the free place for a window that hides the least of the ceilings, pixels."""
+def _place_for_inset(axis: Axes, insets: Sequence[Axes], paths: Sequence[Path]) -> tuple[float, float] | None:
+    """The centre of the free place that hides the fewest ceilings, pixels."""
     box, scale = axis.get_window_extent(), _scale(axis)
-    margin, side = 4 * scale, WINDOW * scale
+    margin, side = 4 * scale, INSET * scale
     room = box.width - side - 2 * margin, box.height - side - (HEAD * scale) - 2 * margin
     if min(room) <= 0:
         return None
@@ -161,24 +143,20 @@ def _free(axis: Axes, windows: Sequence[Axes], paths: Sequence[Path]) -> tuple[f
     x, y = box.x0 + margin + side / 2 + across.ravel(), box.y0 + margin + side / 2 + up.ravel()
     frames = Texts(x, y + HEAD * scale / 2, side + 2 * margin, side + HEAD * scale + 2 * margin, False)
     taken = [shapes.discs(axis.transData.transform(_places(stops)), 16 * scale) for _, stops in paths]
-    taken += [_frame(window, margin + HEAD * scale) for window in windows]
+    for inset in insets:
+        b, space = inset.get_window_extent(), margin + HEAD * scale
+        taken.append(shapes.box(b.x0 - space, b.y0 - space, b.x1 + space, b.y1 + space))
     free = ~shapes.touching(frames.covered(), shapes.joined(taken)).any(axis=1)
-    above = [line for line in axis.lines if line.get_zorder() >= 3]  # bars and paths, not ceilings
-    free &= ~shapes.crossed(frames, _pieces_of(above)).any(axis=1)
+    bars_and_paths = [line for line in axis.lines if line.get_zorder() >= 3]
+    free &= ~shapes.crossed(frames, _pieces_of(bars_and_paths)).any(axis=1)
     if not free.any():
         return None
-    hidden = shapes.crossed(frames, _pieces_of([x for x in axis.lines if 2 <= x.get_zorder() < 2.5])).sum(
-        axis=1
-    )
-    # Ceilings have their names at the right; of equal places the lower right one.
+    ceilings = [line for line in axis.lines if 2 <= line.get_zorder() < 2.5]
+    hidden = shapes.crossed(frames, _pieces_of(ceilings)).sum(axis=1)
+    # Prefer the lower right, but not by much: ceilings have their names at the right.
     cost = np.where(free, 3.0 * hidden - across.ravel() / room[0] + 2 * up.ravel() / room[1], math.inf)
     best = int(cost.argmin())
     return float(x[best]), float(y[best])
-
-
-def _frame(window: Axes, margin: float) -> Array:
-    box = window.get_window_extent()
-    return shapes.box(box.x0 - margin, box.y0 - margin, box.x1 + margin, box.y1 + margin)
 
 
 def _pieces_of(lines: Sequence[Any]) -> Array:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline.answers.roofline import Roof, RoofLine
-from roofline_client.plots.roofs import THEORY_APART, TOLD_APART, drawable, frame_of, outside, worth_drawing
+from roofline_client.plots.roofs import DISTINCT, DISTINCT_THEORY, drawable, frame_of, outside, worth_drawing
 from roofline_client.plots.scales import LEAST_DECADES, Frame, shaped, tick, unit_for
 
 from ..reports import PEAK, compute_line, memory_line
@@ -57,8 +57,8 @@ def test_drawn_ceilings_can_be_told_apart(lines: list[RoofLine]) -> None:
         assert own == sorted(own, reverse=True)
         assert bool(own) == any(x.kind == kind for x in lines)
     free = [x.flops[0] for x in kept if x.kind == "compute" and not x.binding]
-    assert all(low <= TOLD_APART * high for high, low in pairwise(free))
-    assert THEORY_APART > TOLD_APART
+    assert all(low <= DISTINCT * high for high, low in pairwise(free))
+    assert DISTINCT_THEORY > DISTINCT
 
 
 places = st.tuples(st.floats(1e-4, 1e6), st.floats(1e3, 1e16))
