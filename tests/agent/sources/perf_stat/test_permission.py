@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from roofline_agent.sources.perf_stat.permission import paranoid, privileged, refusal
 
-from .fake_tools import REFUSED, proc_tree
+from ..fake_tools import REFUSED, proc_tree
 
 CAP_PERFMON, CAP_SYS_ADMIN, CAP_NET_ADMIN = 1 << 38, 1 << 21, 1 << 12
 

@@ -18,7 +18,7 @@ from roofline_agent.sources.perf_stat.probe import PER_PROCESS, tried
 
 from tests.fakes import ended, wait_for
 
-from .fake_tools import script
+from ..fake_tools import script
 
 COMMAND = ["perf", "stat", "-x", ";", "-e", "task-clock,page-faults"]
 

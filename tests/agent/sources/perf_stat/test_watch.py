@@ -12,7 +12,7 @@ from roofline_agent.sources.perf_stat.watch import Watch
 
 from tests.fakes import wait_for
 
-from .fake_tools import script
+from ..fake_tools import script
 
 SILENT = "exec sleep 60"
 

@@ -1,0 +1,177 @@
+"""A running agent: ranks found, batches sent, signals, hostile processes; and a clean end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from roofline.v1 import ingest_pb2 as pb
+from roofline.v1 import ingest_pb2_grpc
+from roofline_step._packets import pack_mark
+
+from tests.fakes import AGENT, clean_environ, ended, wait_for
+
+from .place import Place
+
+
+class Inbox(ingest_pb2_grpc.IngestServicer):
+    """A server that keeps what comes and acks it."""
+
+    def __init__(self) -> None:
+        self.hellos: list[Any] = []
+        self.batches: list[Any] = []
+
+    def Stream(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
+        welcomed = False
+        for message in requests:
+            if message.HasField("hello"):
+                self.hellos.append(message.hello)
+                if not welcomed:
+                    welcomed = True
+                    yield pb.ServerMessage(welcome=pb.Welcome(acked=0))
+            elif message.HasField("batch"):
+                self.batches.append(message.batch)
+                yield pb.ServerMessage(ack=pb.Ack(sequence=message.batch.sequence))
+
+    def events(self, kind: int) -> list[Any]:
+        return [event for batch in self.batches for event in batch.events if event.kind == kind]
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    inbox = Inbox()
+    server = grpc.server(futures.ThreadPoolExecutor(4))
+    ingest_pb2_grpc.add_IngestServicer_to_server(inbox, server)
+    inbox.port = server.add_insecure_port("127.0.0.1:0")  # type: ignore[attr-defined]
+    server.start()
+    yield inbox
+    server.stop(0).wait()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_ends_the_agent_cleanly(place: Place, inbox: Inbox, number: int) -> None:
+    with ended(place.start("--server", f"127.0.0.1:{inbox.port}")) as agent:  # type: ignore[attr-defined]
+        wait_for(lambda: inbox.batches)
+        agent.send_signal(number)
+        assert agent.wait(20) == 0
+    assert not place.socket.exists()
+    assert "Traceback" not in place.log.read_text()
+    sequences = [batch.sequence for batch in inbox.batches]
+    assert sequences == list(range(1, len(sequences) + 1))
+    ends = [(b.begin_ns, b.end_ns) for b in inbox.batches]
+    assert all(a[1] == b[0] for a, b in pairwise(ends)), "no time is left out between batches"
+
+
+def test_agent_without_a_server_ends_cleanly_and_keeps_its_batches(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        free = one.getsockname()[1]
+    with ended(place.start("--server", f"127.0.0.1:{free}")) as agent:
+        wait_for(lambda: "does not answer" in place.log.read_text())
+        agent.terminate()
+        assert agent.wait(20) == 0
+    log = place.log.read_text()
+    assert "the rest waits in" in log and "Traceback" not in log
+
+
+def test_server_that_only_listens_holds_nothing_up(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        server = f"127.0.0.1:{mute.getsockname()[1]}"
+        with ended(place.start("--server", server)) as agent:
+            mute.settimeout(20)
+            mute.accept()[0].close()
+            agent.terminate()
+            assert agent.wait(20) == 0
+    assert "Traceback" not in place.log.read_text()
+
+
+TRAINING = """
+import os, sys, time, roofline_step
+roofline_step.mark(0, examples=3)
+print(flush=True); sys.stdin.read()
+"""
+
+
+def test_rank_is_found_sampled_marked_and_missed(place: Place, inbox: Inbox) -> None:
+    address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
+    with ended(place.start("--server", address, "--interval", "0.1", "--sources", "process")) as agent:
+        job = f"t{os.getpid()}-{time.monotonic_ns()}"
+        naming = {"ROOFLINE_JOB": job, "ROOFLINE_RANK": "4", "OMP_NUM_THREADS": "3"}
+        environ = clean_environ(ROOFLINE_SOCKET=str(place.socket), **naming)
+        command = [AGENT[0], "-c", TRAINING]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with ended(subprocess.Popen(command, env=environ, **pipes)) as rank:  # type: ignore[call-overload]
+            rank.stdout.readline()
+
+            def ours(batch: Any) -> set[int]:
+                return {n for n, r in enumerate(batch.ranks) if (r.job, r.pid) == (job, rank.pid)}
+
+            def reported(kind: int, text: str = "") -> bool:
+                events = [e for b in inbox.batches for e in b.events if e.rank in ours(b)]
+                return any(e.kind == kind and text in e.text for e in events)
+
+            def sampled() -> bool:
+                return any(n in ints(s.rank) for b in inbox.batches for s in b.samples for n in ours(b))
+
+            wait_for(sampled, "samples of the rank")
+            wait_for(lambda: any(n in ints(b.marks.rank) for b in inbox.batches for n in ours(b)), "its mark")
+            wait_for(lambda: reported(pb.EVENT_KIND_RANK_STARTED), "its start")
+            for fact in ("setting.OMP_NUM_THREADS=3", "setting.processes_per_node=1"):
+                assert reported(pb.EVENT_KIND_FACT, fact)
+        wait_for(lambda: reported(pb.EVENT_KIND_RANK_EXITED), "its end")
+        agent.terminate()
+        assert agent.wait(20) == 0
+    (hello, *_) = inbox.hellos
+    assert [s.name for s in hello.sources] == ["process"]
+    assert hello.interval_ns == 100_000_000
+    assert len(inbox.events(pb.EVENT_KIND_AGENT_STARTED)) == 1
+
+
+def ints(column: bytes) -> list[int]:
+    return [int.from_bytes(column[n : n + 8], "little", signed=True) for n in range(0, len(column), 8)]
+
+
+def test_mark_for_a_negative_rank_does_not_end_the_agent(place: Place, inbox: Inbox) -> None:
+    address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ended(place.start("--server", address)) as agent, link:
+        link.connect(str(place.socket))
+        link.send(pack_mark(3, 1, 0, 1, ("worker", -1)))
+        sent = len(inbox.batches)
+        wait_for(lambda: len(inbox.batches) > sent + 2 or agent.poll() is not None)
+        assert agent.poll() is None
+
+
+def test_hostile_tf_config_does_not_end_the_agent(place: Place, inbox: Inbox) -> None:
+    config = '{"task": {"type": "worker", "index": 5000000000}}'
+    address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
+    rank = subprocess.Popen(["sleep", "60"], env=clean_environ(TF_CONFIG=config))
+    with ended(rank), ended(place.start("--server", address)) as agent:
+        wait_for(lambda: len(inbox.batches) > 2 or agent.poll() is not None)
+        assert agent.poll() is None
+
+
+def test_identity_and_sequence_survive_a_kill(place: Place, inbox: Inbox) -> None:
+    address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
+    for _ in range(2):
+        with ended(place.start("--server", address)) as agent:
+            seen = len(inbox.batches)
+            wait_for(lambda seen=seen: len(inbox.batches) > seen)
+            agent.kill()
+    first, *_, last = inbox.hellos
+    assert first.agent == last.agent
+    assert first.instance != last.instance
