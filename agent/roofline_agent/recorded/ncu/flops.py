@@ -113,14 +113,19 @@ def count(found: LaunchMetrics, kernel: str, cc: str, elapsed: Elapsed) -> Flops
     tensor, more = _operations(by_instruction, kernel, cc) if path is None else (path, [])
     if tensor is None:
         return Flops(None, "", (*notes, *more))
-    notes += more
+    return _in_all(cores, tensor, [*notes, *more], kernel, path is not None or bool(by_instruction))
 
+
+def _in_all(
+    cores: dict[str, float], tensor: dict[str, float], notes: list[str], kernel: str, has_tensor: bool
+) -> Flops:
+    """FLOPs of CUDA cores and tensor cores together; has_tensor: the latter were counted."""
     by_precision = {p: cores.get(p, 0.0) + tensor.get(p, 0.0) for p in (*cores, *tensor)}
     total = sum(by_precision.values())
     if not by_precision or (total == 0 and (notes or "f32" not in cores)):
         # Zero of what was counted is not zero: the kernel's other operations are unknown.
         return Flops(None, "", tuple(notes))
-    if path is None and not by_instruction and is_of_tensor_cores(kernel):
+    if not has_tensor and is_of_tensor_cores(kernel):
         notes.append(NOT_COUNTED)
     if not cores:
         notes.append(CORES_NOT_COUNTED)

@@ -75,8 +75,10 @@ class PerfRun:
             return  # no CPU of this part has that counter: nothing is missing
         if means.family == "dram" and row.t_s is None and row.runtime_ns and row.coverage:
             self.enabled_s = max(self.enabled_s or 0.0, row.runtime_ns / row.coverage / 1e9)
-        if not self._is_new(row, means, found, line):
-            return
+        if self._is_new(row, means, found, line):
+            self._add_to_sums(row, means, value)
+
+    def _add_to_sums(self, row: PerfRow, means: EventMeaning, value: float | None) -> None:
         if row.cgroup and len(self._cgroups) < 1000:
             self._cgroups.add(row.cgroup)
         if value is not None and row.coverage and row.coverage < self._coverage:
@@ -134,14 +136,7 @@ class PerfRun:
         if any(b.startswith(a + "/") or not a for a, b in pairwise(cgroups)):
             found.warn("some cgroups lie in others: their FLOPs cannot be added up")
             return None, ""
-        chosen: dict[tuple[str, int], _EventSum] = {}
-        for (group, bits), one in sorted(self._flops.items(), key=lambda pair: -pair[0][1].bit_count()):
-            if any(group == other and bits & done for other, done in chosen):
-                continue
-            if group in _HYBRID and self._counted_on and group not in self._counted_on:
-                found.warn(f"no event of {group} was counted: taken as if nothing ran there")
-                continue
-            chosen[group, bits] = one
+        chosen = self._distinct_flops(found)
         missing = [name for (_, bits), one in chosen.items() if one.missing and (name := _metric(bits))]
         if missing:
             found.warn(f"not counted, or not all the time: {', '.join(missing)}; the run has no FLOPs")
@@ -154,6 +149,18 @@ class PerfRun:
         total = sum(by_precision.values()) if chosen else None
         most = max(by_precision, key=by_precision.__getitem__) if total else ""
         return total, "" if most == "all" else most
+
+    def _distinct_flops(self, found: Collector) -> dict[tuple[str, int], _EventSum]:
+        """The sums to add up, by PMU and kinds: an event whose kinds a wider one counts is left out."""
+        chosen: dict[tuple[str, int], _EventSum] = {}
+        for (group, bits), one in sorted(self._flops.items(), key=lambda pair: -pair[0][1].bit_count()):
+            if any(group == other and bits & done for other, done in chosen):
+                continue
+            if group in _HYBRID and self._counted_on and group not in self._counted_on:
+                found.warn(f"no event of {group} was counted: taken as if nothing ran there")
+                continue
+            chosen[group, bits] = one
+        return chosen
 
     def _warn_of_gaps(self, chosen: dict[tuple[str, int], _EventSum], found: Collector) -> None:
         names = {_metric(bits) for _, bits in chosen}

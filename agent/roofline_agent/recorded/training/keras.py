@@ -154,11 +154,7 @@ class KerasLog:
         if last.seconds:
             self._found.phase("epoch", last.seconds)
         self._lines += 1
-        each_s = last.each_s
-        if not each_s and last.seconds and last.done:
-            # Keras prints whole seconds: under one there is no saying how long it was.
-            self._found.warn("the time of a step is taken from an epoch's, printed in whole seconds", number)
-            each_s = last.seconds / last.done
+        each_s = last.each_s or self._mean_s(last, number)
         if self._samples is not None and last.total == self._samples:
             self._step += 1
             rate = 1 / each_s if each_s else None
@@ -174,6 +170,13 @@ class KerasLog:
         self._found.steps.append(StepLine(self._step, None, None, last.loss, each_s))
         if last.total:
             self._found.facts["steps_per_epoch"] = last.total
+
+    def _mean_s(self, last: _Progress, number: int) -> float | None:
+        """Keras prints whole seconds: of an epoch shorter than one the time is not known."""
+        if not last.seconds or not last.done:
+            return None
+        self._found.warn("the time of a step is taken from an epoch's, printed in whole seconds", number)
+        return last.seconds / last.done
 
     def finish(self) -> None:
         """The throughput, once the log has ended."""
