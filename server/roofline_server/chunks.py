@@ -1,4 +1,4 @@
-"""Tables that are handed out in pieces of bounded size: what answers to bulk questions are made of."""
+"""Tables that are handed out in pieces of bounded size: what answers to bulk queries are made of."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Chunk(NamedTuple):
 
 def split(chunk: Chunk) -> Iterator[Chunk]:
     """The rows in order, in pieces that fit a message; the notes go with the first. No rows: one piece."""
-    most = min(MAX_ROWS, max(1, MAX_BYTES // max(1, sum(_width(column) for column in chunk.columns))))
+    width = 0  # bytes of a row at most
+    for column in chunk.columns:
+        if column.values.dtype.kind == "O":
+            # A character has at most four bytes, the length of the text too.
+            width += 4 * max(map(len, set(column.values.tolist())), default=0) + 4
+        else:
+            width += 8
+    most = min(MAX_ROWS, max(1, MAX_BYTES // max(1, width)))
     for first in range(0, max(1, chunk.rows), most):
         columns = [c._replace(values=c.values[first : first + most]) for c in chunk.columns]
         yield Chunk(chunk.dataset, columns, () if first else chunk.notes)
-
-
-def _width(column: Column) -> int:
-    """Bytes of the widest value; a character has at most four."""
-    if column.values.dtype.kind != "O":
-        return 8
-    return 4 * max(map(len, set(column.values.tolist())), default=0) + 4

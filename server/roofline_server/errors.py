@@ -2,20 +2,20 @@
 
 ServerError
 ├── ConfigError     a setting is wrong                               exit 3
-├── UnknownJob      nobody has heard of the job                      NOT_FOUND on the wire
+├── UnknownJob      nothing of the job is kept                        NOT_FOUND on the wire
 │   ├── UnknownRank the job has no such rank                         NOT_FOUND
 │   └── UnknownSteps the job has no such steps                       NOT_FOUND
-├── UnknownHost     no agent has ever said it is this host           NOT_FOUND
-├── BadRequest      a question that cannot be asked                  INVALID_ARGUMENT
-├── BadBatch        an agent sent what cannot be taken               Rejection on the wire
-└── Unavailable     port, directory or disk cannot be had            exit 6
+├── UnknownHost     no agent has ever connected from this host       NOT_FOUND
+├── BadRequest      a query that cannot be answered                  INVALID_ARGUMENT
+├── BadBatch        an agent sent a malformed batch                  Rejection on the wire
+└── Unavailable     port, directory or disk cannot be used           exit 6
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-KNOWN_SHOWN = 5  # of jobs that are named
+MOST_NAMED = 5  # jobs
 
 
 class ServerError(Exception):
@@ -34,7 +34,7 @@ class UnknownJob(ServerError):
 
 def unknown_job(job: str, known: Collection[str]) -> UnknownJob:
     """Names some of the jobs that there are: an id is easily mistyped."""
-    some = ", ".join(sorted(known, reverse=True)[:KNOWN_SHOWN])
+    some = ", ".join(sorted(known, reverse=True)[:MOST_NAMED])
     return UnknownJob(
         f"this server has no job {job!r}; {f'known are {some}' if some else 'it has no jobs yet'}"
     )

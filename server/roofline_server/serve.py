@@ -43,7 +43,7 @@ class Options(NamedTuple):
 
 
 def default_data(environ: dict[str, str] | os._Environ[str] = os.environ) -> Path:
-    """Where the data lives when nobody says: the XDG state directory."""
+    """Where the data lives by default: the XDG state directory."""
     base = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "/")) / ".local/state")
     return Path(base) / "roofline" / "server"
 
@@ -67,29 +67,25 @@ def check_address(listen: str, insecure: bool) -> None:
 async def serve(options: Options) -> None:
     """Serve until SIGTERM or SIGINT, then drain. Raises Unavailable or ConfigError when it cannot start."""
     check_address(options.listen, options.insecure)
-    guard = _only_one(options.data)
+    lock = _lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
     gc.set_threshold(50_000, 20, 50)
     store = await asyncio.to_thread(Store, options.data, decode_entry, options.catalog)
     try:
         committer = Committer(store)
-        server = _grpc_server(store, committer)
+        server = grpc_server(store, committer)
         port = _bind(server, options.listen)
         await server.start()
-        log.info(
-            "roofline-server %s at %s, data in %s", __version__, _address(options.listen, port), options.data
-        )
+        address = f"{options.listen.rpartition(':')[0]}:{port}"
+        log.info("roofline-server %s at %s, data in %s", __version__, address, options.data)
         await _until_stopped(server, store, committer, options.seal_s)
     finally:
         await asyncio.to_thread(store.close)
-        os.close(guard)
+        os.close(lock)
 
 
-def _address(listen: str, port: int) -> str:
-    return f"{listen.rpartition(':')[0]}:{port}"
-
-
-def _grpc_server(store: Store, committer: Committer) -> grpc.aio.Server:
+def grpc_server(store: Store, committer: Committer) -> grpc.aio.Server:
+    """A server with both services that is bound to no address yet."""
     server = grpc.aio.server(
         options=(
             ("grpc.max_receive_message_length", MAX_BATCH_BYTES + 65536),
@@ -137,7 +133,7 @@ async def _seal_for_ever(store: Store, seal_s: float) -> None:
     waited = 0.0
     failing = False
     loop = asyncio.get_running_loop()
-    # Always the same thread: what one sealing took of the allocator's memory, the next one uses again.
+    # Always the same thread: the next sealing uses the allocator's memory of the last one again.
     thread = ThreadPoolExecutor(1, thread_name_prefix="seal")
     while True:
         await asyncio.sleep(min(LOOK_S, seal_s))
@@ -156,7 +152,8 @@ async def _seal_for_ever(store: Store, seal_s: float) -> None:
             failing = True
 
 
-def _only_one(data: Path) -> int:
+def _lock_directory(data: Path) -> int:
+    """Makes sure that no other server works there, until the descriptor is closed."""
     try:
         data.mkdir(parents=True, exist_ok=True)
         lock = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

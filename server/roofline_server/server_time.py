@@ -29,7 +29,12 @@ class ServerTime:
         unix: Callable[[], int] = time.time_ns,
     ) -> None:
         """base_ns: what an earlier server of this boot added to the steady clock, if one is known."""
-        now = _distance(steady, unix)
+        # UNIX time less steady time, by the quickest of a few readings: others were interrupted.
+        readings = []
+        for _ in range(5):
+            before, unix_ns, after = steady(), unix(), steady()
+            readings.append((after - before, unix_ns - (before + after) // 2))
+        now = min(readings)[1]
         if base_ns is not None and abs(now - base_ns) > TOLERANCE_NS:
             log.warning(
                 "the clock of this machine was set by %.1f s since a server first ran here after its boot; "
@@ -47,12 +52,3 @@ class ServerTime:
 def boot() -> str:
     """Identity of this boot of the machine."""
     return BOOT_ID.read_text().strip()
-
-
-def _distance(steady: Callable[[], int], unix: Callable[[], int]) -> int:
-    """UNIX time less steady time, by the quickest of a few readings: others were interrupted."""
-    readings = []
-    for _ in range(5):
-        before, now, after = steady(), unix(), steady()
-        readings.append((after - before, now - (before + after) // 2))
-    return min(readings)[1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from roofline_server.records import (
     Table,
     rows,
 )
+from roofline_server.store.catalog.catalog import Catalog, sqlite_url
 from roofline_server.store.intake.inbox import Entry
 from roofline_server.store.segments.frames import by_dataset
 from roofline_server.store.segments.reader import on_server_clock
@@ -201,6 +203,16 @@ def open_store(root: Path) -> Store:
     return Store(root, decode_entry)
 
 
+@contextmanager
+def catalog_of(root: Path) -> Iterator[Catalog]:
+    """The catalog of a data directory, also while a store works with it."""
+    catalog = Catalog(sqlite_url(root / "catalog.db"))
+    try:
+        yield catalog
+    finally:
+        catalog.close()
+
+
 def crash(store: Store) -> None:
     """Let go of the files as a killed process would: nothing is finished."""
     store._inbox.close()
@@ -217,6 +229,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> dict[str, sqlite3.Connection
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", recorded)
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", recorded)  # which SQLAlchemy calls
     return opened
 
 

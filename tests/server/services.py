@@ -13,7 +13,7 @@ import grpc
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc, query_pb2_grpc
 from roofline_server.ingest.service import Committer
-from roofline_server.serve import _grpc_server
+from roofline_server.serve import grpc_server
 from roofline_server.store.store import Store
 
 from .builders import UNIX, open_store
@@ -36,7 +36,7 @@ class Served:
 async def serving(root: Path) -> AsyncIterator[Served]:
     store = open_store(root)
     committer = Committer(store)
-    server = _grpc_server(store, committer)
+    server = grpc_server(store, committer)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     work = asyncio.create_task(committer.run())

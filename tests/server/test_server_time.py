@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from roofline_server.server_time import TOLERANCE_NS, ServerTime, boot
 
-from .builders import UNIX, S, open_store
+from .builders import UNIX, S, catalog_of, open_store
 
 
 class Machine:
@@ -71,8 +71,9 @@ def test_store_keeps_its_time(tmp_path: Path) -> None:
     first.close()
     # As if UNIX time had been slewed since.
     again = open_store(tmp_path)
-    again._catalog.put_state(f"clock {boot()}", str(base + 1000))
     again.close()
+    with catalog_of(tmp_path) as catalog:
+        catalog.put_state(f"clock {boot()}", str(base + 1000))
     third = open_store(tmp_path)
     assert third.now_ns.base_ns == base + 1000
     third.close()

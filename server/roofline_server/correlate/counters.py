@@ -98,7 +98,10 @@ def cut(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
     samples = take(samples, order)
     for group in groups(samples["rank"], samples["start_ns"]):
         one = {name: column[group] for name, column in samples.items()}
-        mine = _touched(take(windows, windows["rank"] == one["rank"][0]), one["time_ns"])
+        times = one["time_ns"]
+        # A window belongs to the incarnation whose samples it overlaps.
+        overlaps = (windows["end_ns"] >= times[0]) & (windows["begin_ns"] <= times[-1])
+        mine = take(windows, (windows["rank"] == one["rank"][0]) & overlaps)
         if rows(mine):
             parts.append(_cut_one(mine, one, metrics))
     if not parts:
@@ -126,16 +129,11 @@ def cut_node(windows: Table, homes: Mapping[int, int], samples: Table, metrics: 
         return {}
     table = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
     seen = np.any([~np.isnan(table[f"{m.name}.end"]) for m in counted], axis=0)
-    return take(table, _between(table, seen))
-
-
-def _between(table: Table, seen: Bools) -> Bools:
-    """Windows that were seen, and those between them: that of these nothing is known is told by a row."""
-    begin, end = table["begin_ns"], table["end_ns"]
-    if not seen.any():
-        return seen
-    inside: Bools = (begin >= begin[seen].min()) & (end <= end[seen].max())
-    return seen | inside
+    if seen.any():
+        # Windows between those with readings have a row too: it shows that nothing is known of them.
+        begin, end = table["begin_ns"], table["end_ns"]
+        seen |= (begin >= begin[seen].min()) & (end <= end[seen].max())
+    return take(table, seen)
 
 
 def _cut_parts(windows: Table, samples: Table, metrics: list[Metric]) -> Table:
@@ -166,11 +164,6 @@ def groups(*keys: NDArray[Any]) -> list[slice]:
         changes |= key[1:] != key[:-1]
     edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(keys[0])]
     return [slice(a, b) for a, b in pairwise(edges)]
-
-
-def _touched(windows: Table, times: Ints) -> Table:
-    # A window belongs to the incarnation whose samples it overlaps.
-    return take(windows, (windows["end_ns"] >= times[0]) & (windows["begin_ns"] <= times[-1]))
 
 
 def _cut_one(windows: Table, samples: Table, metrics: list[Metric]) -> Table:

@@ -40,7 +40,7 @@ class KernelTotal(NamedTuple):
     which may be in another phase than that which launched them.
     time_ns: of all calls together. flops, bytes (minimum), dram, l1, l2: sums over all calls, FLOP and bytes;
     None unless they are known of every call. 0 FLOP is a kernel that computes nothing, None one whose FLOPs
-    nobody can tell. time: of one call, s.
+    are not known. time: of one call, s.
     """
 
     rank: int
@@ -117,7 +117,11 @@ class Phases:
         code = np.array([codes.get(name, 0) for name in names], np.int64)
         some = take({**spans, "code": code}, code > 0)
         some = take(some, np.lexsort((some["time_ns"], some["rank"])))
-        apart = _cut_overlaps(some)
+        # Each is cut where the next of its rank begins; none is empty.
+        begin, end = some["time_ns"].astype(np.int64), some["end_ns"].astype(np.int64)
+        follows = some["rank"][1:] == some["rank"][:-1]
+        end[:-1] = np.where(follows, np.minimum(end[:-1], begin[1:]), end[:-1])
+        apart = take({**some, "time_ns": begin, "end_ns": end}, end > begin + 1)
         self._code = apart["code"]
         each = {r: take(apart, apart["rank"] == r) for r in np.unique(apart["rank"]).tolist()}
         # Neighbours that touch would become one stretch: each ends a moment before the next begins.
@@ -129,14 +133,6 @@ class Phases:
             return np.zeros(len(rank), np.int64)
         at, inside = self._within.find(rank, moments)
         return np.where(inside, self._code[at], 0)
-
-
-def _cut_overlaps(spans: Table) -> Table:
-    """Spans in order of rank and begin, each cut where the next of its rank begins; none is empty."""
-    end, begin = spans["end_ns"].astype(np.int64), spans["time_ns"].astype(np.int64)
-    follows = spans["rank"][1:] == spans["rank"][:-1]
-    end[:-1] = np.where(follows, np.minimum(end[:-1], begin[1:]), end[:-1])
-    return take({**spans, "time_ns": begin, "end_ns": end}, end > begin + 1)
 
 
 class Adder:
@@ -167,9 +163,7 @@ class Adder:
             return
         phase = 0 if self._phases is None else self._phases.of(rank, middle)
         group = (rank * len(self._names) + phase) << KIND_BITS | calls["kernel"].astype(np.int64)
-        self._keep(*_added(group, calls))
-
-    def _keep(self, sums: Table, bins: Table) -> None:
+        sums, bins = _added(group, calls)
         self._sums.append(sums)
         self._bins.append(bins)
         self._kept += rows(sums) + rows(bins)
@@ -193,19 +187,25 @@ class Adder:
         found = []
         for at, group in enumerate(plain["key"]):
             rank, phase = divmod(group >> KIND_BITS, len(self._names))
-            one = {name: column[at] for name, column in plain.items()}
-            kind = kinds.get(group & (1 << KIND_BITS) - 1, UNKNOWN)
+            calls = plain["calls"][at]
+            known: dict[str, float | None] = dict.fromkeys(SUMMED)
+            for name in SUMMED:
+                if plain[f"{name}_calls"][at] == calls:
+                    known[name] = plain[name][at]
             p5, p25, p50, p75, p95 = times[at]
-            time = Spread(p5, p25, p50, p75, p95, one["calls"])
-            found.append(_total(rank, kind, self._names[phase], one, time))
+            found.append(
+                KernelTotal(
+                    rank,
+                    kinds.get(group & (1 << KIND_BITS) - 1, UNKNOWN),
+                    self._names[phase],
+                    calls,
+                    plain["time_ns"][at],
+                    **known,
+                    on_gpu=plain["on_gpu"][at] > 0,
+                    time=Spread(p5, p25, p50, p75, p95, calls),
+                )
+            )
         return sorted(found, key=lambda total: (total.rank, -total.time_ns))
-
-
-def _total(rank: int, kind: KernelKind, phase: str, sums: Mapping[str, float], time: Spread) -> KernelTotal:
-    calls, time_ns = int(sums["calls"]), int(sums["time_ns"])
-    flops, traffic, dram, l1, l2 = (sums[name] if sums[f"{name}_calls"] == calls else None for name in SUMMED)
-    on_gpu = sums["on_gpu"] > 0
-    return KernelTotal(rank, kind, phase, calls, time_ns, flops, traffic, dram, l1, l2, on_gpu, time)
 
 
 def _added(group: Ints, calls: Table) -> tuple[Table, Table]:

@@ -35,7 +35,7 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     windows: rank, window, step, begin_ns, end_ns. calls: rank, time_ns (start), duration_ns, flops, bytes,
     precision (code); dram, l1, l2 (bytes) where a profiler counted them, on_gpu (1 or 0).
     coverage: rank, begin_ns, end_ns. A call belongs to the window that holds its middle. Sums are exact
-    int64; calls whose FLOPs or bytes nobody can tell are counted in `unmodelled`, not as zero. A sum
+    int64; calls whose FLOPs or bytes are not known are counted in `unmodelled`, not as zero. A sum
     of FLOPs or bytes is over the `flop_calls`, `byte_calls`, `dram_calls`, `l1_calls`, ... that have them.
     l1, l2, and FLOPs of a precision (`flops_bf16`) are absent where no call of the rank has any.
     `unsized_flops` are those of calls without bytes, `idle_bytes` those of calls without FLOPs: absent alike.
@@ -45,9 +45,8 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     for rank in np.unique(np.concatenate([coverage["rank"], calls["rank"]])):
         mine = take(windows, windows["rank"] == rank)
         if rows(mine):
-            parts.append(
-                _total_of(mine, take(calls, calls["rank"] == rank), take(coverage, coverage["rank"] == rank))
-            )
+            own = take(calls, calls["rank"] == rank)
+            parts.append(_total_of(mine, own, take(coverage, coverage["rank"] == rank)))
     return concatenate(parts)
 
 
@@ -71,7 +70,7 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
         "kernel_ns": calls["duration_ns"],
         "unmodelled": (no_flops | (no_bytes & (dram == ABSENT))).astype(np.int64),
     }
-    # Rare, or worth telling: absent where there are none.
+    # Rare: absent where there are none.
     unsized, idle = no_bytes & ~no_flops, (no_flops | (calls["flops"] == 0)) & ~no_bytes
     if unsized.any():
         known["unsized_flops"] = np.where(unsized, calls["flops"], 0)

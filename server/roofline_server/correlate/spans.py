@@ -124,17 +124,15 @@ def of_marks(marks: Table) -> Table:
     opens, closes = some["kind"][:-1] == MarkKind.PHASE_BEGIN, some["kind"][1:] == MarkKind.PHASE_END
     same = (some["rank"][:-1] == some["rank"][1:]) & (which[:-1] == which[1:])
     at = np.flatnonzero(opens & closes & same)
-    titles = np.array([_title(name) for name in names.tolist()], object)
+    titles = []
+    for name in names.tolist():
+        words = "".join(c if c in _PLAIN else " " for c in name.casefold()).split()
+        titles.append(f"phase.{'_'.join(words) or 'other'}")
     return {
         "rank": some["rank"][at],
         "time_ns": some["time_ns"][at],
         "end_ns": some["time_ns"][at + 1],
-        "name": titles[which[at]],
+        "name": np.array(titles, object)[which[at]],
         "bytes": np.full(len(at), ABSENT, np.int64),
         "count": np.ones(len(at), np.int64),
     }
-
-
-def _title(name: str) -> str:
-    plain = "_".join("".join(c if c in _PLAIN else " " for c in name.casefold()).split())
-    return f"phase.{plain}" if plain else "phase.other"

@@ -29,7 +29,8 @@ from ..records import (
 from . import counters, kernels, spans
 from . import windows as step_windows
 
-OWN = -1  # value of `window` for a rank's own steps; else the rank whose window it is
+# Values of the column `window`; else it is the rank whose window a row has.
+OWN = -1  # a step of the rank's own
 TIME_WINDOW = -2  # no step at all: a stretch of the rank's life
 WINDOWS, WINDOW_SAMPLES = 200, 5  # of a rank without steps: windows at most, samples in each at least
 SERVING_ROLES = ("ps", "chief")
@@ -71,8 +72,8 @@ def correlate(
         if name in metrics:
             found |= counted(keys, name, samples, job.homes, metrics[name])
     found["steps_kernels"] = kernels.total(keys, _calls(job.calls), coverage(job.events))
-    told = concatenate([job.spans, spans.of_marks(job.marks)])
-    found["steps_spans"] = spans.total(take(keys, keys["window"] == OWN), told)
+    phases = concatenate([job.spans, spans.of_marks(job.marks)])
+    found["steps_spans"] = spans.total(take(keys, keys["window"] == OWN), phases)
     return {name: table for name, table in found.items() if rows(table)}
 
 
@@ -98,14 +99,17 @@ def by_time(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str
     kernels the windows are those of the time that they were recorded in. The length is a round number of
     seconds, so that a window holds some samples and a life has not too many.
     """
-    whole = {name: mine for name, samples in job.samples.items() if rows(mine := _of_ranks(samples))}
+    whole = {name: mine for name, table in job.samples.items() if rows(mine := _of_ranks(table))}
     known = {name: _lives(mine) for name, mine in whole.items() if name in metrics}
     cover = coverage(job.events)
     lives = concatenate([*known.values(), _covered_lives(cover)])
     if not rows(lives):
         return {}
-    counts = max((int(np.median(_samples_of(mine, whole[name]))) for name, mine in known.items()), default=0)
-    length = window_length_ns(int((lives["end_ns"] - lives["begin_ns"]).max()), counts)
+    samples = 0  # of the counter set that has the most in a typical life
+    for name, mine in known.items():
+        each, count = np.unique(whole[name]["rank"], return_counts=True)
+        samples = max(samples, int(np.median(count[np.searchsorted(each, mine["rank"])])))
+    length = window_length_ns(int((lives["end_ns"] - lives["begin_ns"]).max()), samples)
     found: dict[str, Table] = {}
     for name, mine in known.items():
         found[f"steps_{name}"] = counters.cut(stretches(mine, length), whole[name], list(metrics[name]))
@@ -150,11 +154,6 @@ def _widest(lives: Table) -> Table:
     np.minimum.at(begin, which.reshape(-1), lives["begin_ns"])
     np.maximum.at(end, which.reshape(-1), lives["end_ns"])
     return {"rank": each, "begin_ns": begin, "end_ns": end}
-
-
-def _samples_of(lives: Table, samples: Table) -> Ints:
-    each, count = np.unique(samples["rank"], return_counts=True)
-    return count[np.searchsorted(each, lives["rank"])]
 
 
 def _of_ranks(samples: Table) -> Table:
@@ -246,8 +245,8 @@ def _reduce(
     name: str, column: np.ndarray[tuple[int], np.dtype[np.generic]], at: Ints
 ) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
     if name == "examples":
-        said = np.where(column == ABSENT, 0, column)
-        return np.where(np.minimum.reduceat(column, at) == ABSENT, ABSENT, np.add.reduceat(said, at))
+        known = np.where(column == ABSENT, 0, column)
+        return np.where(np.minimum.reduceat(column, at) == ABSENT, ABSENT, np.add.reduceat(known, at))
     if name == "begin_ns" or name.endswith((".begin", ".coverage")):
         return np.minimum.reduceat(column, at)  # NaN, if there is one: an unknown border stays unknown
     return np.maximum.reduceat(column, at)

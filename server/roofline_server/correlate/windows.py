@@ -20,61 +20,60 @@ EMPTY: Table = {
 def build(marks: Table) -> Table:
     """Windows, sorted by (rank, end), from marks: rank, kind, step, examples, time_ns, asynchronous.
 
-    The result has rank, step, begin_ns, end_ns, examples (ABSENT where nobody said), asynchronous.
+    The result has rank, step, begin_ns, end_ns, examples (ABSENT where not reported), asynchronous.
     """
     if not rows(marks):
         return EMPTY
-    found = concatenate([_pairs(marks), _borders(marks)])
-    if not rows(found):
+    found: list[Table] = []
+    pairs = _begins_and_ends(marks)
+    if rows(pairs) > 1:
+        opens, closes = pairs["kind"][:-1] == MarkKind.BEGIN, pairs["kind"][1:] == MarkKind.END
+        same_rank = pairs["rank"][:-1] == pairs["rank"][1:]
+        same_step = pairs["step"][:-1] == pairs["step"][1:]
+        at = np.flatnonzero(opens & closes & same_rank & same_step)
+        found.append(_windows(pairs, at, at + 1))
+    borders = _borders(marks)
+    if rows(borders) > 1:
+        follows = borders["rank"][:-1] == borders["rank"][1:]
+        follows &= borders["step"][1:] == borders["step"][:-1] + 1
+        if "start_ns" in borders:
+            # Numbers that go on after a restart do not make a step of the time in between.
+            follows &= borders["start_ns"][:-1] == borders["start_ns"][1:]
+        at = np.flatnonzero(follows)
+        found.append(_windows(borders, at, at + 1))
+    windows = concatenate(found)
+    if not rows(windows):
         return EMPTY
-    return take(found, np.lexsort((found["end_ns"], found["rank"])))
+    return take(windows, np.lexsort((windows["end_ns"], windows["rank"])))
 
 
-def _pairs(marks: Table) -> Table:
-    kind = marks["kind"]
-    some = take(marks, (kind == MarkKind.BEGIN) | (kind == MarkKind.END))
+def _begins_and_ends(marks: Table) -> Table:
+    some = take(marks, (marks["kind"] == MarkKind.BEGIN) | (marks["kind"] == MarkKind.END))
     # Stable sort by time within (rank, step): of a step done twice, each BEGIN meets its own END.
-    some = take(some, np.lexsort((some["kind"], some["time_ns"], some["step"], some["rank"])))
-    if rows(some) < 2:
-        return {}
-    begin, end = slice(None, -1), slice(1, None)
-    meets = (
-        (some["kind"][begin] == MarkKind.BEGIN)
-        & (some["kind"][end] == MarkKind.END)
-        & (some["rank"][begin] == some["rank"][end])
-        & (some["step"][begin] == some["step"][end])
-    )
-    at = np.flatnonzero(meets)
-    return _window(some, at, at + 1)
+    return take(some, np.lexsort((some["kind"], some["time_ns"], some["step"], some["rank"])))
 
 
 def _borders(marks: Table) -> Table:
     some = take(marks, marks["kind"] == MarkKind.BORDER)
-    some = take(some, np.lexsort((some["time_ns"], some["rank"])))
-    if rows(some) < 2:
-        return {}
-    follows = (some["rank"][:-1] == some["rank"][1:]) & (some["step"][1:] == some["step"][:-1] + 1)
-    if "start_ns" in some:
-        # NameIds that go on after a restart do not make a step of the time in between.
-        follows &= some["start_ns"][:-1] == some["start_ns"][1:]
-    at = np.flatnonzero(follows)
-    return _window(some, at, at + 1)
+    return take(some, np.lexsort((some["time_ns"], some["rank"])))
 
 
-def _window(marks: Table, begin: Ints, end: Ints) -> Table:
+def _windows(marks: Table, begin: Ints, end: Ints) -> Table:
     # Either mark may know the number of examples; the later one knows better.
     examples = np.where(marks["examples"][end] >= 0, marks["examples"][end], marks["examples"][begin])
     if len(begin) and marks["kind"][begin[0]] == MarkKind.BORDER:
         examples = marks["examples"][end]
-    return {
+    windows = {
         "rank": marks["rank"][end],
         "step": marks["step"][end],
         "begin_ns": marks["time_ns"][begin],
         "end_ns": marks["time_ns"][end],
         "examples": examples,
         "asynchronous": marks["asynchronous"][end],
-        **({"node": marks["node"][end], "node_ns": marks["node_ns"][end]} if "node_ns" in marks else {}),
     }
+    if "node_ns" in marks:
+        windows |= {"node": marks["node"][end], "node_ns": marks["node_ns"][end]}
+    return windows
 
 
 def stepping(marks: Table) -> set[int]:
@@ -85,7 +84,7 @@ def stepping(marks: Table) -> set[int]:
 
 
 def latest(windows: Table) -> dict[tuple[int, int], int]:
-    """(rank that stepped, node that spoke) -> node time when the last of its windows ended."""
+    """(rank that stepped, node that reported) -> node time when the last of its windows ended."""
     found: dict[tuple[int, int], int] = {}
     if not rows(windows) or "node_ns" not in windows:
         return found
@@ -97,7 +96,7 @@ def latest(windows: Table) -> dict[tuple[int, int], int]:
 
 
 def are_done(windows: Table, done: Mapping[tuple[int, int], int]) -> Bools:
-    """Which windows ended, on the clock of the node that spoke, no later than what `latest` gave."""
+    """Which windows ended, on the clock of the node that reported, no later than what `latest` gave."""
     stored = np.zeros(rows(windows), np.bool_)
     if "node_ns" in windows:
         who = np.where(windows["window"] < 0, windows["rank"], windows["window"])
@@ -109,14 +108,19 @@ def are_done(windows: Table, done: Mapping[tuple[int, int], int]) -> Bools:
 def attempts(windows: Table, who: str, *keys: str) -> Ints:
     """Which time it is, 0 the first, that the step of each window is done.
 
-    who: the column that tells whose windows they are. keys: the columns that name a step ("step", or "rank"
-    and "step"). NameIds come again after a restart from a checkpoint and with every epoch that counts from 0.
-    Of a step that somebody has done twice, a new attempt begins after a pause in which nobody was at it: one
-    of more than half the shorter of the windows beside it.
+    who: the column with the rank whose windows they are. keys: the columns that name a step ("step", or
+    "rank" and "step"). Numbers come again after a restart from a checkpoint and with every epoch that counts
+    from 0. Of a step that a rank has done twice, a new attempt begins after a pause in which no rank was at
+    it: one of more than half the shorter of the windows beside it.
     """
     found = np.zeros(rows(windows), np.int64)
-    names = dict.fromkeys((who, *keys))
-    if rows(windows) < 2 or not _again(joined(*(windows[name] for name in names))):
+    if rows(windows) < 2:
+        return found
+    # Nearly always no rank does a step twice, which is cheaper to see than all that follows.
+    key = joined(*(windows[name] for name in dict.fromkeys((who, *keys))))
+    if not (key[1:] > key[:-1]).all():
+        key = np.sort(key)
+    if (key[1:] > key[:-1]).all():
         return found
     order = np.lexsort((windows["begin_ns"], *(windows[key] for key in reversed(keys))))
     begin, end = windows["begin_ns"][order].astype(np.int64), windows["end_ns"][order].astype(np.int64)
@@ -152,16 +156,8 @@ def _numbered(column: Ints) -> Ints:
     return np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def _again(key: Ints) -> bool:
-    """Whether a number is there twice."""
-    if (key[1:] > key[:-1]).all():
-        return False
-    ordered = np.sort(key)
-    return bool((ordered[1:] == ordered[:-1]).any())
-
-
 def _done_twice(who: Ints, group: Ints) -> Bools:
-    """Per row, whether somebody is in its group twice."""
+    """Per row, whether a rank is in its group twice."""
     order = np.lexsort((who, group))
     again = (np.diff(who[order]) == 0) & (np.diff(group[order]) == 0)
     twice = np.zeros(int(group[-1]) + 1, bool)
@@ -207,22 +203,12 @@ def last_needed(marks: Table, windows: Table, through_ns: int) -> int:
     earliest = int(later.min()) if len(later) else through_ns
     if not rows(marks):
         return min(earliest, through_ns)
-    opened = np.concatenate((_open_begins(marks), _last_borders(marks)))
+    # The newest BEGIN of each (rank, step) that has no END yet.
+    pairs = _begins_and_ends(marks)
+    last = np.append((np.diff(pairs["rank"]) != 0) | (np.diff(pairs["step"]) != 0), True)
+    begins = pairs["time_ns"][last[: rows(pairs)] & (pairs["kind"] == MarkKind.BEGIN)]
+    # Each rank's newest BORDER: the next step begins there.
+    borders = _borders(marks)
+    last = np.append(np.diff(borders["rank"]) != 0, True)
+    opened = np.concatenate((begins, borders["time_ns"][last[: rows(borders)]]))
     return min(earliest, through_ns, int(opened.min()) if len(opened) else through_ns)
-
-
-def _open_begins(marks: Table) -> Ints:
-    """Times of the newest BEGIN of each (rank, step) that has no END yet."""
-    some = take(marks, (marks["kind"] == MarkKind.BEGIN) | (marks["kind"] == MarkKind.END))
-    some = take(some, np.lexsort((some["kind"], some["time_ns"], some["step"], some["rank"])))
-    last = np.append((np.diff(some["rank"]) != 0) | (np.diff(some["step"]) != 0), True)
-    found: Ints = some["time_ns"][last[: rows(some)] & (some["kind"] == MarkKind.BEGIN)]
-    return found
-
-
-def _last_borders(marks: Table) -> Ints:
-    """Time of each rank's newest BORDER: the next step begins there."""
-    some = take(marks, marks["kind"] == MarkKind.BORDER)
-    some = take(some, np.lexsort((some["time_ns"], some["rank"])))
-    found: Ints = some["time_ns"][np.append(np.diff(some["rank"]) != 0, True)[: rows(some)]]
-    return found

@@ -61,7 +61,7 @@ class Committer:
         self._queued_bytes = 0
         self._taken = asyncio.Event()
         self._failing = False
-        self._full = False
+        self.is_full = False  # agents wait for a sealing
         # A thread of its own: a commit must not queue behind queries and Hellos.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
@@ -89,11 +89,11 @@ class Committer:
 
     async def _wait_for_sealing(self) -> None:
         while self._store.unsealed_bytes > MAX_UNSEALED_BYTES:
-            if not self._full:
+            if not self.is_full:
                 log.warning("sealing is behind; agents wait")
-            self._full = True
+            self.is_full = True
             await asyncio.sleep(ROOM_LOOK_S)
-        self._full = False
+        self.is_full = False
 
     async def drain(self) -> None:
         """Wait until all that is queued is durable."""

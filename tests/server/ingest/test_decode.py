@@ -34,7 +34,7 @@ NODE = 3
 
 
 class Numbering:
-    """NameIds from 100 on, and a record of all that was given one."""
+    """Ids from 100 on, and a record of all that was given one."""
 
     def __init__(self, first: int = 100) -> None:
         self.first = first

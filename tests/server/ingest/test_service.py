@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
+from roofline_server.clock import NodeClock
 from roofline_server.ingest import service
 from roofline_server.records import NODE_JOB, rows
 
-from ..builders import S, batch, full_batch, rank, training
+from ..builders import S, batch, catalog_of, full_batch, rank, training
 from ..services import PATIENCE_S, Agent, Served, serving
 
 SENT = training([rank()])
@@ -160,7 +161,7 @@ def test_agents_wait_while_sealing_is_behind(tmp_path: Path, monkeypatch: pytest
         async with server.agent() as agent:
             for sequence, one in enumerate(SENT, 1):
                 await agent.send(one)
-                await agent.until(lambda: server.store.unsealed_bytes == 0 or server.committer._full)
+                await agent.until(lambda: server.store.unsealed_bytes == 0 or server.committer.is_full)
                 await asyncio.to_thread(server.store.seal)
                 await agent.until(lambda sequence=sequence: agent.acked == sequence)  # type: ignore[misc]
         assert unsealed == [0] * len(SENT)
@@ -304,15 +305,19 @@ def test_too_many_streams_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     run(work, tmp_path)
 
 
+def clock_of(server: Served) -> NodeClock:
+    (node,) = server.store.name_ids.machines()
+    return server.store.clocks()[node]
+
+
 def test_pings_put_the_node_on_the_servers_clock(tmp_path: Path) -> None:
     async def work(server: Served) -> None:
         async with server.agent(answers=False) as agent:
             for number in range(3):
                 await agent.until(lambda number=number: len(agent.all("ping")) > number)  # type: ignore[misc]
                 await agent.pong(agent.all("ping")[number], 1_000 * S)
-            await agent.until(lambda: server.store._clocks._fresh)
-            (clock,) = [server.store.clocks()[node] for node in server.store.name_ids.machines()]
-            assert clock.is_measured
+            await agent.until(lambda: clock_of(server).is_measured)
+            clock = clock_of(server)
             moment = np.array([server.store.now_ns()])
             assert abs(int(clock.to_server(moment - 1_000 * S)[0] - moment[0])) <= clock.error_at(moment)[0]
 
@@ -336,7 +341,7 @@ def test_pong_that_answers_no_ping_is_ignored(tmp_path: Path) -> None:
             )
             await agent.send(SENT[1])
             await agent.until(lambda: agent.acked == 2)
-            assert not server.store._clocks._fresh
+            assert not clock_of(server).is_measured
             assert server.store.view("job")
 
     run(work, tmp_path)
@@ -358,6 +363,7 @@ def test_node_without_a_job_leaves_its_watch(tmp_path: Path) -> None:
             await agent.send(batch())
             await agent.until(lambda: agent.acked == 1)
         server.store.seal()
-        assert [s.dataset for s in server.store._catalog.segments(NODE_JOB)] == ["events"]
+        with catalog_of(tmp_path) as catalog:
+            assert [segment.dataset for segment in catalog.segments(NODE_JOB)] == ["events"]
 
     run(work, tmp_path)

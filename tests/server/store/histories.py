@@ -10,11 +10,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.store import raw_data
-from roofline_server.store.catalog.catalog import Catalog, sqlite_url
 from roofline_server.store.segments.files import Segment
 from roofline_server.store.store import Store
 
-from ..builders import UNIX, Node, S, canonical, crash, open_store, rank, steps_of_all, training
+from ..builders import UNIX, Node, S, canonical, catalog_of, crash, open_store, rank, steps_of_all, training
 
 JOB = "job"
 A, B = Node("a", UNIX), Node("b", UNIX + 77 * S + 123)
@@ -70,11 +69,8 @@ def files(root: Path) -> set[str]:
 
 def known_files(root: Path) -> set[str]:
     """Those that the catalog knows."""
-    catalog = Catalog(sqlite_url(root / "catalog.db"))
-    try:
+    with catalog_of(root) as catalog:
         return catalog.paths()
-    finally:
-        catalog.close()
 
 
 def marks_in(sent: list[tuple[Node, pb.Batch]]) -> int:

@@ -17,7 +17,7 @@ from roofline_server.errors import BadBatch, Unavailable
 from roofline_server.ingest.service import decode_entry
 from roofline_server.records import ABSENT, ClockSample, rows
 from roofline_server.store import sealing
-from roofline_server.store.catalog.catalog import Catalog, sqlite_url
+from roofline_server.store.catalog.catalog import Catalog
 from roofline_server.store.catalog.clocks import ClockRegistry
 from roofline_server.store.intake.inbox import Inbox
 from roofline_server.store.segments.reader import Reader
@@ -35,6 +35,7 @@ from ..builders import (
     UNIX,
     S,
     batch,
+    catalog_of,
     connections,
     counter_set,
     crash,
@@ -243,8 +244,7 @@ def test_crash_while_sealing_loses_and_doubles_nothing(
     crash(store)
     again = open_store(tmp_path)
     assert files(tmp_path) == known_files(tmp_path)
-    catalog, inbox = Catalog(sqlite_url(tmp_path / "catalog.db")), Inbox(tmp_path / "inbox.db")
-    with contextlib.closing(catalog), contextlib.closing(inbox):
+    with catalog_of(tmp_path) as catalog, contextlib.closing(Inbox(tmp_path / "inbox.db")) as inbox:
         assert all(entry.id > catalog.sealed_through() for entry in inbox.after(0))
     assert raw_rows(again) == marks_in(ALL)
     again.seal()

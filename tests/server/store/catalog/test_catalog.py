@@ -13,7 +13,7 @@ from roofline_server.store.catalog.catalog import Catalog, Progress, Sealing, sq
 from roofline_server.store.catalog.name_ids import NameIds
 from roofline_server.store.segments.files import Segment
 
-from ...builders import machine, metric
+from ...builders import catalog_of, connections, machine, metric
 
 WHO = Incarnation(1, 1, 100, 5, "", 2, "tf_config")
 FIRST = Segment("job", "marks", "segments/1", 3, 100, 10, 20)
@@ -133,9 +133,13 @@ def test_first_description_of_a_metric_stays(catalog: Catalog) -> None:
     assert [m.unit for m in numbers.metrics_by_set()["process"]] == ["1", "1"]
 
 
-def test_catalog_survives_a_power_cut(tmp_path: Path, catalog: Catalog) -> None:
-    with catalog._engine.connect() as db:
-        assert db.exec_driver_sql("pragma synchronous").scalar() == 2
+def test_catalog_survives_a_power_cut(
+    tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = connections(monkeypatch)
+    with catalog_of(tmp_path) as again:
+        again.paths()
+        assert opened["catalog.db"].execute("pragma synchronous").fetchone() == (2,)
     other = sqlite3.connect(tmp_path / "catalog.db")
     assert other.execute("pragma journal_mode").fetchone() == ("wal",)
     other.close()

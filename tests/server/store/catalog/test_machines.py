@@ -8,9 +8,10 @@ import pytest
 from roofline.answers.machines import Ceiling, SourceStatus
 from roofline_server.records import RECORDING, Machine, NodeKey
 from roofline_server.store.catalog import machines
+from roofline_server.store.catalog.catalog import Catalog
 from roofline_server.store.store import Store
 
-from ...builders import DRAM, PEAK_F32, UNIX, Node, S, crash, machine, open_store, rank, training
+from ...builders import DRAM, PEAK_F32, UNIX, Node, S, catalog_of, crash, machine, open_store, rank, training
 
 HOST = "host-a"
 
@@ -118,7 +119,7 @@ def test_other_boot_goes_on_with_the_versions(store: Store) -> None:
 
 
 def test_source_that_comes_and_goes_does_not_fill_the_catalog(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machines, "MAX_STATES", 4)
     node = Calibrated()
@@ -127,7 +128,8 @@ def test_source_that_comes_and_goes_does_not_fill_the_catalog(
         node.number(store)
     (version,) = store.machine_versions()
     assert version.machine.interval_ns == 11
-    assert [s.machine.interval_ns for s in store._catalog.machine_states()["a"]] == [0, 1, 2, 11]
+    with catalog_of(tmp_path / "data") as catalog:
+        assert [s.machine.interval_ns for s in catalog.machine_states()["a"]] == [0, 1, 2, 11]
 
 
 def test_stream_opens_while_what_an_agent_says_is_written(
@@ -146,7 +148,7 @@ def test_stream_opens_while_what_an_agent_says_is_written(
         told_of.set()
 
     node = Calibrated()
-    monkeypatch.setattr(store._catalog, "add_machine_state", slow)
+    monkeypatch.setattr(Catalog, "add_machine_state", slow)
     writer = threading.Thread(target=node.say, args=(store, 60, EARLY))
     loop = threading.Thread(target=stream)
     writer.start()

@@ -10,7 +10,7 @@ from roofline_server.report.job.build import build
 from roofline_server.store.catalog.tags import MAX_TAGS, MAX_VALUES
 from roofline_server.store.store import Store
 
-from ...builders import UNIX, Node, S, batch, crash, open_store, rank
+from ...builders import UNIX, Node, S, batch, catalog_of, crash, open_store, rank
 
 A, B = Node("a", UNIX), Node("b", UNIX + 77 * S)
 SEQUENCE = itertools.count(1)
@@ -71,14 +71,15 @@ def test_tags_survive_a_kill(tmp_path: Path, sealed: bool) -> None:
         again.close()
 
 
-def test_saying_it_again_changes_nothing(store: Store) -> None:
+def test_tag_reported_again_changes_nothing(store: Store, tmp_path: Path) -> None:
     sent = say(store, "tag.nodes=4")
     A.put(store, sent)
     store.seal()
     say(store, "tag.nodes=4", index=1, at_s=13)
     assert store.tags("job") == {"nodes": "4"}
     store.seal()
-    assert [row[:3] for row in store._catalog.tags()] == [("job", "nodes", "4")]
+    with catalog_of(tmp_path / "data") as catalog:
+        assert [row[:3] for row in catalog.tags()] == [("job", "nodes", "4")]
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
@@ -117,9 +118,10 @@ def test_what_is_no_tag(store: Store, text: str) -> None:
     assert store.tags("job") == {}
 
 
-def test_ranks_cannot_fill_the_catalog(store: Store) -> None:
+def test_ranks_cannot_fill_the_catalog(store: Store, tmp_path: Path) -> None:
     say(store, *(f"tag.t{n}=1" for n in range(2 * MAX_TAGS)))
     say(store, *(f"tag.t0=v{n}" for n in range(2 * MAX_VALUES)), job="other")
     store.seal()
     assert len(store.tags("job")) == MAX_TAGS
-    assert len(store._catalog.tags()) == MAX_TAGS + MAX_VALUES
+    with catalog_of(tmp_path / "data") as catalog:
+        assert len(catalog.tags()) == MAX_TAGS + MAX_VALUES

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_server.store.intake.inbox import Entry, Inbox
 
+from ...builders import connections
+
 
 @pytest.fixture
 def inbox(tmp_path: Path) -> Iterator[Inbox]:
@@ -95,21 +97,27 @@ def test_failed_commit_takes_nothing(inbox: Inbox) -> None:
     assert sequences(inbox) == [("a", 1), ("a", 2)]
 
 
-def test_full_disk_leaves_earlier_batches_whole(inbox: Inbox) -> None:
+def test_full_disk_leaves_earlier_batches_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = connections(monkeypatch)
+    inbox = Inbox(tmp_path / "small.db")
     inbox.commit([entry(1)])
-    pages = inbox._db.execute("pragma page_count").fetchone()[0]
-    inbox._db.execute(f"pragma max_page_count = {pages}")
+    pages = opened["small.db"].execute("pragma page_count").fetchone()[0]
+    opened["small.db"].execute(f"pragma max_page_count = {pages}")
     with pytest.raises(sqlite3.OperationalError, match="full"):
         inbox.commit([entry(2, data=bytes(1 << 20))])
     assert inbox.acked("a") == 1
-    inbox._db.execute("pragma max_page_count = 100000")
+    opened["small.db"].execute("pragma max_page_count = 100000")
     inbox.commit([entry(2, data=bytes(1 << 20))])
     assert sequences(inbox) == [("a", 1), ("a", 2)]
+    inbox.close()
 
 
-def test_wal_with_full_sync_is_used(inbox: Inbox) -> None:
-    assert inbox._db.execute("pragma journal_mode").fetchone() == ("wal",)
-    assert inbox._db.execute("pragma synchronous").fetchone() == (2,)
+def test_wal_with_full_sync_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = connections(monkeypatch)
+    inbox = Inbox(tmp_path / "new.db")
+    assert opened["new.db"].execute("pragma journal_mode").fetchone() == ("wal",)
+    assert opened["new.db"].execute("pragma synchronous").fetchone() == (2,)
+    inbox.close()
 
 
 @settings(max_examples=30, deadline=None)
