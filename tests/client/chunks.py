@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roofline.answers.tables import TableChunk, TableColumn
+from roofline.answers.values import Provenance
 from roofline.v1 import query_pb2 as pb
 
 UNITS = {"begin_ns": "ns", "duration_ns": "ns", "end_ns": "ns", "cpu_time": "s", "sent_bytes": "byte"}
@@ -15,7 +16,10 @@ MS = 1_000_000
 
 
 def chunk(dataset: str, columns: Mapping[str, Sequence[Any]], notes: Sequence[str] = ()) -> TableChunk:
-    made = [TableColumn(n, UNITS.get(n, ""), "measured", "", list(values)) for n, values in columns.items()]
+    made = [
+        TableColumn(n, UNITS.get(n, ""), Provenance.MEASURED, "", list(values))
+        for n, values in columns.items()
+    ]
     return TableChunk(dataset, made, list(notes))
 
 

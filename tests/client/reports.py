@@ -19,7 +19,7 @@ from roofline.answers.report import (
     Summary,
 )
 from roofline.answers.roofline import Roof, RoofLine
-from roofline.answers.values import Value
+from roofline.answers.values import Provenance, Scope, Value
 
 SECOND = 10**9
 BEGIN = 1_760_000_000 * SECOND
@@ -75,11 +75,11 @@ SEEN = {
 
 
 def seen(number: float, unit: str, provenance: str = "measured", scope: str = "process") -> Value:
-    return Value(number, unit, provenance, scope, 1.0, "")
+    return Value(number, unit, Provenance(provenance), Scope(scope), 1.0, "")
 
 
 def absent(unit: str, reason: str = "nobody measured it") -> Value:
-    return Value(None, unit, "", "", None, reason)
+    return Value(None, unit, reason=reason)
 
 
 def summary(bound: str = "", **numbers: float | None) -> Summary:
@@ -119,7 +119,7 @@ def ceiling(name: str, kind: str, value: float, **more: Any) -> Ceiling:
         BEGIN,
         "",
         8,
-        "measured",
+        Provenance.MEASURED,
         None,
         None,
         "",
@@ -142,7 +142,7 @@ def memory_line(bandwidth: float, peak: float = PEAK, binding: bool = False, nam
         "dram",
         "",
         0,
-        "measured",
+        Provenance.MEASURED,
     )
 
 
@@ -152,7 +152,7 @@ def compute_line(
     span = [peak / bandwidth, HIGHEST]
     label = f"FP32 {name} {peak / 1e9:.1f} GFLOP/s"
     return RoofLine(
-        f"peak.f32.{name}", label, "compute", span, [peak, peak], binding, "", "f32", 512, "measured"
+        f"peak.f32.{name}", label, "compute", span, [peak, peak], binding, "", "f32", 512, Provenance.MEASURED
     )
 
 
@@ -175,7 +175,7 @@ def roof(host: str = "node1", peak: float = PEAK, bandwidth: float = BANDWIDTH) 
 def point(
     label: str = "worker:0", host: str = "node1", intensity: float = 24.0, flops: float = 3e11
 ) -> Point:
-    return Point(label, label.partition(":")[0], host, intensity, flops, "analytic", "minimum")
+    return Point(label, label.partition(":")[0], host, intensity, flops, Provenance.ANALYTIC, "minimum")
 
 
 def part(host: str = "node1", instance: str = "eth0", **values: Value) -> PartReport:

@@ -8,9 +8,6 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from roofline.answers.values import Provenance, Scope, Value
-from roofline.answers.waits import Cause, Imbalance, RankWaits, ServerLoad, Stragglers
-from roofline.convert import to_message
 from roofline.v1 import models_pb2
 from roofline.v1 import query_pb2 as pb
 from roofline_server.chunks import Chunk
@@ -181,29 +178,6 @@ def test_stragglers_come_over_the_wire(tmp_path: Path) -> None:
         assert found.ranks[0].values["step_time_mean"].unit == "s"
 
     run(work, tmp_path)
-
-
-def test_every_record_of_stragglers_has_its_message() -> None:
-    cost = Value(0.5, "s", Provenance.MEASURED, Scope.PROCESS)
-    message = to_message(
-        pb.Stragglers(),
-        Stragglers(
-            "job",
-            "synchronous",
-            "a verdict",
-            "a barrier",
-            [Cause("worker:1", "hosta", "input", cost, cost, 3, 4, ["why"])],
-            [RankWaits("worker:1", "worker", "hosta", {"late_per_step": cost})],
-            [Imbalance(1, 2, 3, 4, cost, "worker:1", cost)],
-            [ServerLoad("ps:0", "hosta", {"awaited": Value(None, "1", reason="not seen")})],
-            ["a note"],
-        ),
-    )
-    assert message.causes[0].cost.value == 0.5 and message.causes[0].evidence == ["why"]
-    assert message.ranks[0].values["late_per_step"].unit == "s"
-    assert (message.imbalance[0].last_step, message.imbalance[0].wait.value) == (2, 0.5)
-    awaited = message.servers[0].values["awaited"]
-    assert (awaited.HasField("value"), awaited.reason) == (False, "not seen")
 
 
 @pytest.mark.parametrize(

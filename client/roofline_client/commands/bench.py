@@ -56,4 +56,4 @@ def net(
     with connect(server) as client, progress:
         events = client.bench_net(source, target, seconds, quick, force)
         found = form.gathered(source, target, events, progress.say)
-    show(output, found, form)
+    show(output, found, form, found.notes)

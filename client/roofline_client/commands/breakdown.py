@@ -39,4 +39,4 @@ def breakdown(
 
     with connect(server) as client:
         found = client.breakdown(job, by, first_step=first, last_step=last, ranks=rank or ())
-    show(output, found, breakdowns)
+    show(output, found, breakdowns, found.notes)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, reader_may_leave, safe
+from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, reader_may_leave, show
 
 MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="[HOST]...", help="more hosts to compare")]
 HostOption = Annotated[str, typer.Option("--host", help="only this host")]
@@ -31,27 +31,6 @@ def machines(
     true when it ran.
     """
     check_format(output)
-    asked = _asked(compare, more, host)
-    from ..api import connect
-    from ..tables import machines as form
-    from ..tables import text
-
-    with connect(server) as client:
-        known = client.machines(host, history=history or bool(asked))
-    found = form.chosen(known, asked) if asked else list(known)
-    with reader_may_leave():
-        if output == "json":
-            print(form.comparison_json(found) if asked else form.as_json(found))
-        elif output == "csv":
-            print(safe(form.comparison_csv(found) if asked else form.as_csv(found)), end="")
-        elif found:
-            text.show(form.comparison_text(found) if asked else form.as_text(found))
-        else:
-            print("no machines yet: start `roofline-agent` on the nodes")
-
-
-def _asked(compare: list[str] | None, more: list[str] | None, host: str) -> list[str]:
-    """What to compare. Raises BadParameter."""
     if more and not compare:
         raise typer.BadParameter("needs --compare, or say it with --host", param_hint="HOST")
     asked = [*(compare or ()), *(more or ())]
@@ -61,4 +40,16 @@ def _asked(compare: list[str] | None, more: list[str] | None, host: str) -> list
         raise typer.BadParameter(
             "give at least two, as node1 node2 or node1@1 node1@2", param_hint="--compare"
         )
-    return asked
+    from ..api import connect
+    from ..tables import comparisons
+    from ..tables import machines as form
+
+    with connect(server) as client:
+        known = client.machines(host, history=history or bool(asked))
+    if asked:
+        show(output, comparisons.chosen(known, asked), comparisons)
+    elif known or output != "text":
+        show(output, known, form)
+    else:
+        with reader_may_leave():
+            print("no machines yet: start `roofline-agent` on the nodes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,20 +63,25 @@ def check_ending(picture: Path, option: str) -> None:
         raise typer.BadParameter(f"{str(picture)!r} must end in {', '.join(FORMATS)}", param_hint=option)
 
 
-def show(output: str, found: Any, form: Any) -> None:
-    """Print an answer as text, JSON or CSV. form: the module with its as_text, as_json and tables."""
-    from ..tables import flat, text
+def show(output: str, found: Any, form: Any, notes: Sequence[str] = ()) -> None:
+    """Print an answer as text, JSON or CSV. form: the module with as_text, as_json and as_csv; notes: what
+    CSV has no place for, on stderr."""
+    from ..tables import text
 
     with reader_may_leave():
         if output == "json":
             print(form.as_json(found))
         elif output == "csv":
-            first = next(iter(form.tables(found).values()))
-            print(safe(flat.as_csv(first)), end="")
-            for note in found.notes:
-                print(f"roofline-client: {clean(f'note: {note}')}", file=sys.stderr)
+            print(safe(form.as_csv(found)), end="")
+            tell(notes)
         else:
             text.show(form.as_text(found))
+
+
+def tell(notes: Sequence[str]) -> None:
+    """Notes of the server on stderr."""
+    for note in notes:
+        print(f"roofline-client: {clean(f'note: {note}')}", file=sys.stderr)
 
 
 def safe(text: str) -> str:

@@ -17,8 +17,7 @@ from .options import (
     StepsOption,
     check_ending,
     check_format,
-    reader_may_leave,
-    safe,
+    show,
 )
 
 
@@ -37,18 +36,12 @@ def report(
     if plot is not None:
         check_ending(plot, "--plot")
     from ..api import connect
-    from ..tables import reports, text
+    from ..tables import reports
 
     with connect(server) as client:
         found = client.report(job, first, last)
         drawn = None if plot is None else client.roofline(job, first_step=first, last_step=last)
-    with reader_may_leave():
-        if output == "json":
-            print(reports.as_json(found))
-        elif output == "csv":
-            print(safe(reports.as_csv(found)), end="")
-        else:
-            text.show(reports.as_text(found))
+    show(output, found, reports)
     if plot is not None:
         from ..plots import draw
 

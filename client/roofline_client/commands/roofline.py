@@ -69,9 +69,11 @@ def roofline(
     with connect(server) as client:
         if kind == "time":
             found = ask_time(client, jobs, experiment, over, points, subject)
-            show(output, found, time_rooflines)
+            form: Any = time_rooflines
         else:
-            show(output, client.roofline(jobs[0], kind, points, **subject), rooflines)
+            found = client.roofline(jobs[0], kind, points, **subject)
+            form = rooflines
+    show(output, found, form, found.notes)
 
 
 def check_subject(kind: str, jobs: list[str], experiment: str, over: str) -> None:

@@ -19,6 +19,7 @@ from .options import (
     ToOption,
     check_format,
     reader_may_leave,
+    tell,
 )
 
 
@@ -49,7 +50,6 @@ def steps(
             table.write_json(job, chunks, sys.stdout)
         elif output == "csv":
             for chunk in exporting.write_csv(chunks, sys.stdout, clean if sys.stdout.isatty() else None):
-                for line in table.told(chunk.notes):
-                    print(f"roofline-client: {line}", file=sys.stderr)
+                tell(chunk.notes)
         else:
             text.show(table.as_text(job, table.newest(chunks, newest)))

@@ -11,8 +11,7 @@ from .options import (
     ServerOption,
     ToOption,
     check_format,
-    reader_may_leave,
-    safe,
+    show,
 )
 
 
@@ -28,14 +27,7 @@ def stragglers(
     checked(first, last)
     from ..api import connect
     from ..tables import stragglers as waits
-    from ..tables import text
 
     with connect(server) as client:
         found = client.stragglers(job, first, last)
-    with reader_may_leave():
-        if output == "json":
-            print(waits.as_json(found))
-        elif output == "csv":
-            print(safe(waits.as_csv(found)), end="")
-        else:
-            text.show(waits.as_text(found))
+    show(output, found, waits)

@@ -9,8 +9,16 @@ from typing import Annotated
 import typer
 
 from ..step_range import checked
-from ..tables.names import clean
-from .options import DEFAULT_SERVER, FromOption, JobOption, Progress, RanksOption, ServerOption, ToOption
+from .options import (
+    DEFAULT_SERVER,
+    FromOption,
+    JobOption,
+    Progress,
+    RanksOption,
+    ServerOption,
+    ToOption,
+    tell,
+)
 
 
 def timeline(
@@ -37,8 +45,7 @@ def timeline(
     with connect(server) as client, progress, written(file) as out:
         chunks = client.timeline(job, rank or (), first, last, kernels)
         found = write_trace(chunks, out, lambda events: progress.say(f"{events:,} events"))
-    for note in found.notes:
-        print(f"roofline-client: {clean(f'note: {note}')}", file=sys.stderr)
+    tell(found.notes)
     if found.dropped:
         print(f"roofline-client: note: {found.dropped:,} slices left out: too many at once", file=sys.stderr)
     ranks = "1 rank" if found.ranks == 1 else f"{found.ranks} ranks"

@@ -42,4 +42,4 @@ def trajectory(
 
     with connect(server) as client:
         found = client.trajectory(experiment, job or (), over, role or (), first, last)
-    show(output, found, trajectories)
+    show(output, found, trajectories, found.notes)

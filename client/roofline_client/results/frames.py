@@ -36,11 +36,15 @@ def of_chunks(chunks: Sequence[TableChunk]) -> pd.DataFrame:
     import pandas as pd
 
     columns = described(chunks)
-    each = [{column.name: column.values for column in chunk.columns} for chunk in chunks]
-    made = {
-        name: _series(name, _below(name, chunks, each, _gap(column)), bool(column.unit))
-        for name, column in columns.items()
-    }
+    pieces = [({column.name: column.values for column in chunk.columns}, chunk.rows) for chunk in chunks]
+    made = {}
+    for name, column in columns.items():
+        # An absent text is the empty one.
+        gap = "" if any(isinstance(value, str) for value in column.values) else None
+        values: list[Any] = []
+        for piece, rows in pieces:
+            values += piece.get(name, [gap] * rows)
+        made[name] = _series(name, values, bool(column.unit))
     return _with_units(pd.DataFrame(made), {c.name: c.unit for c in columns.values() if c.unit})
 
 
@@ -53,21 +57,6 @@ def described(chunks: Sequence[TableChunk]) -> dict[str, TableColumn]:
     return found
 
 
-def _below(
-    name: str, chunks: Sequence[TableChunk], each: Sequence[dict[str, Sequence[Any]]], gap: str | None
-) -> list[Any]:
-    return [
-        value
-        for chunk, columns in zip(chunks, each, strict=True)
-        for value in columns.get(name, [gap] * chunk.rows)
-    ]
-
-
-def _gap(column: TableColumn) -> str | None:
-    """What stands for an absent value: of a text the empty one."""
-    return "" if any(isinstance(value, str) for value in column.values) else None
-
-
 def _with_units(made: pd.DataFrame, units: dict[str, str]) -> pd.DataFrame:
     made.attrs["units"] = dict(units)
     return made
@@ -76,17 +65,11 @@ def _with_units(made: pd.DataFrame, units: dict[str, str]) -> pd.DataFrame:
 def _series(name: str, values: list[Any], number: bool) -> pd.Series:
     import pandas as pd
 
-    if name.endswith("_ns") or (number and _whole_with_gaps(values)):
+    # Whole numbers beyond what a float holds exactly, some absent.
+    large = None in values and any(isinstance(v, int) and abs(v) > 2**53 for v in values)
+    if name.endswith("_ns") or (number and large):
         return pd.Series(values, dtype="Int64" if None in values else "int64")
     if number or (values and all(v is None for v in values)):
-        return pd.Series(values, dtype=None if _counts(values) else "float64")
+        counts = bool(values) and all(isinstance(v, int) for v in values)
+        return pd.Series(values, dtype=None if counts else "float64")
     return pd.Series(values, dtype=None if values else "object")
-
-
-def _whole_with_gaps(values: Sequence[Any]) -> bool:
-    """Whole numbers beyond what a float holds exactly, some absent."""
-    return None in values and any(isinstance(v, int) and abs(v) > 2**53 for v in values)
-
-
-def _counts(values: Sequence[Any]) -> bool:
-    return bool(values) and all(isinstance(v, int) for v in values)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from roofline.answers.machines import Ceiling, Machine, MachineVersion
+from roofline.answers.machines import MachineVersion
 
-from ..tables import flat
 from ..tables.flat import Table
 from .result import Framed, Shown
 
@@ -24,14 +23,6 @@ class Machines(list[MachineVersion], Shown, Framed):
         return machines.as_text(self)
 
     def _tables(self) -> Mapping[str, Table]:
-        machines = flat.table(Machine, [version.machine for version in self])
-        each = [
-            flat.table(Ceiling, version.machine.ceilings).wider(
-                host=version.machine.host, version=version.version
-            )
-            for version in self
-        ]
-        return {
-            "machines": flat.beside(machines, flat.table(MachineVersion, self)),
-            "ceilings": flat.joined(each, flat.table(Ceiling, ()).wider(host="", version=0)),
-        }
+        from ..tables import machines
+
+        return machines.tables(self)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 from roofline.answers.breakdown import Breakdown
@@ -11,26 +9,10 @@ from roofline.answers.roofline import Roofline
 from roofline.answers.time_roofline import TimeRoofline
 from roofline.answers.trajectory import Trajectory
 
-from ..tables.flat import Table
-from .result import R, Result
+from .result import Result
 
 
-class _Model(Result[R]):
-    """Of a module with `as_text` and `tables`."""
-
-    @abstractmethod
-    def _form(self) -> Any:
-        """The module that knows this answer's text and tables."""
-
-    def text(self) -> Any:
-        return self._form().as_text(self.record)
-
-    def _tables(self) -> Mapping[str, Table]:
-        made: dict[str, Table] = self._form().tables(self.record)
-        return made
-
-
-class RooflineResult(_Model[Roofline]):
+class RooflineResult(Result[Roofline]):
     """Points against roofs. Tables: points (a row each), roofs (a row per vertex), ceilings, crossings."""
 
     @property
@@ -43,7 +25,7 @@ class RooflineResult(_Model[Roofline]):
         return rooflines
 
 
-class TimeRooflineResult(_Model[TimeRoofline]):
+class TimeRooflineResult(Result[TimeRoofline]):
     """Complexity and time. Tables: points, panels, boxes (overhead), isocurves (a row per vertex)."""
 
     picture = "time"
@@ -54,7 +36,7 @@ class TimeRooflineResult(_Model[TimeRoofline]):
         return time_rooflines
 
 
-class TrajectoryResult(_Model[Trajectory]):
+class TrajectoryResult(Result[Trajectory]):
     """Roles over an experiment. Tables: stops (role after role, in order), paths, roofs, ceilings."""
 
     picture = "trajectory"
@@ -65,7 +47,7 @@ class TrajectoryResult(_Model[Trajectory]):
         return trajectories
 
 
-class BreakdownResult(_Model[Breakdown]):
+class BreakdownResult(Result[Breakdown]):
     """What work, traffic and time are made of. Table: parts."""
 
     picture = "breakdown"

@@ -26,26 +26,27 @@ def _parts(what: Any) -> Iterator[str]:
     elif isinstance(what, Columns):
         yield _table(what)
     elif str(what):
-        yield _paragraph(what)
+        yield _paragraph(str(what), str(what.style) if isinstance(what, Text) else "")
 
 
-def _paragraph(what: Text | str) -> str:
-    text = str(what)
+def _paragraph(text: str, style: str) -> str:
     words = escape(text.lstrip(" ")).replace("\n", "<br>")
-    bold, dim = (isinstance(what, Text) and str(what.style) == style for style in ("bold", "dim"))
-    look = "margin:0.2em 0" + (";opacity:0.7" if dim else "")
-    indent = len(text) - len(text.lstrip(" "))
-    look += f";padding-left:{indent / 2:g}em" if indent else ""
-    return f'<p style="{look}">{f"<b>{words}</b>" if bold else words}</p>'
+    if style == "bold":
+        words = f"<b>{words}</b>"
+    look = "margin:0.2em 0"
+    if style == "dim":
+        look += ";opacity:0.7"
+    if indent := len(text) - len(text.lstrip(" ")):
+        look += f";padding-left:{indent / 2:g}em"
+    return f'<p style="{look}">{words}</p>'
 
 
 def _table(what: Columns) -> str:
-    sides = [RIGHT if column.right else LEFT for column in what.columns]
-    heads = "".join(f"<th {s}>{escape(c.name)}</th>" for c, s in zip(what.columns, sides, strict=True))
     title = f"<caption {LEFT}><b>{escape(what.title)}</b></caption>" if what.title else ""
-    rows = "".join(f"<tr>{_row(cells, sides)}</tr>" for cells, _ in what.rows)
-    return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def _row(cells: list[str], sides: list[str]) -> str:
-    return "".join(f"<td {side}>{escape(cell)}</td>" for cell, side in zip(cells, sides, strict=True))
+    sides = [RIGHT if column.right else LEFT for column in what.columns]
+    heads = [f"<th {side}>{escape(c.name)}</th>" for c, side in zip(what.columns, sides, strict=True)]
+    rows = []
+    for cells, _ in what.rows:
+        row = [f"<td {side}>{escape(cell)}</td>" for cell, side in zip(cells, sides, strict=True)]
+        rows.append(f"<tr>{''.join(row)}</tr>")
+    return f"<table>{title}<thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

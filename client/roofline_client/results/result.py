@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import ClientError
@@ -75,6 +74,17 @@ class Result(Shown, Framed, Generic[R]):
     def __init__(self, record: R) -> None:
         self.record = record
 
+    @abstractmethod
+    def _form(self) -> Any:
+        """The module of `tables` with its as_text and tables, loaded when it is asked for."""
+
+    def text(self) -> Any:
+        return self._form().as_text(self.record)
+
+    def _tables(self) -> Mapping[str, Table]:
+        made: dict[str, Table] = self._form().tables(self.record)
+        return made
+
     def plot(self, ax: Any = None) -> Any:
         """Its picture, as a new matplotlib Figure with legend and caption; or only its lines and points on
         `ax`, which is returned: one Axes, or as many as the Figure would have panels.
@@ -101,11 +111,11 @@ class Result(Shown, Framed, Generic[R]):
 
 def showable(figure: Any) -> Any:
     """A notebook shows the figure also where nobody has loaded pyplot."""
-    figure._repr_png_ = partial(_png, figure)
+
+    def png() -> bytes:
+        out = io.BytesIO()
+        figure.savefig(out, format="png", dpi=120)
+        return out.getvalue()
+
+    figure._repr_png_ = png
     return figure
-
-
-def _png(figure: Any) -> bytes:
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=120)
-    return out.getvalue()

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.text import Text
 from roofline.answers.machines import Ceiling, NetResult, NetSummary
 
-from . import about, flat, units
+from . import about, flat, units, wording
 from .columns import Column, Columns
 from .names import clean
 
-PATTERNS = {
-    "latency": "Round trip",
-    "bandwidth": "Bandwidth, one direction",
-    "ps": "Parameter server, all workers",
-}
 QUANTILES = ("p5", "p25", "p50", "p75", "p95")
 FIELDS = (
-    *("name", "transport", "pattern", "payload", "buffers", "buffer_count"),
-    *("message_bytes", "serialized", "value", "unit"),
+    "name",
+    "transport",
+    "pattern",
+    "payload",
+    "buffers",
+    "buffer_count",
+    "message_bytes",
+    "serialized",
+    "value",
+    "unit",
 )
 
 
@@ -55,43 +58,30 @@ def as_text(found: NetBench) -> Group:
     """A table per pattern, and what became the ceilings."""
     head = Text(clean(f"Network from {found.from_host} to {found.to_host}"), style="bold")
     parts: list[Any] = [head]
-    for pattern, title in PATTERNS.items():
-        members = [result for result in found.results if result.pattern == pattern]
-        if members:
-            parts += ["", _results(title, members)]
+    for pattern, title in wording.NET_PATTERNS.items():
+        heads = [Column(""), *(Column(name, right=True) for name in ("message", "median", "p5", "p95"))]
+        results = Columns(title, heads)
+        for result in found.results:
+            if result.pattern != pattern:
+                continue
+            p5 = p95 = "-"
+            if result.spread:
+                p5 = units.number(result.spread.p5, result.unit)
+                p95 = units.number(result.spread.p95, result.unit)
+            message = units.number(result.message_bytes, "byte") if result.message_bytes else "stream"
+            results.add(f"  {result.name}", message, units.number(result.value, result.unit), p5, p95)
+        if results.rows:
+            parts += ["", results]
+
     if found.ceilings:
-        parts += ["", _ceilings(found)]
-    parts += about.notes(found.notes)
-    return Group(*parts)
-
-
-def _results(title: str, members: Sequence[NetResult]) -> Columns:
-    heads = [Column(""), Column("message", right=True), Column("median", right=True)]
-    table = Columns(title, [*heads, Column("p5", right=True), Column("p95", right=True)])
-    for result in members:
-        message = units.number(result.message_bytes, "byte") if result.message_bytes else "stream"
-        spread = result.spread
-        ends = (
-            [units.number(value, result.unit) for value in (spread.p5, spread.p95)] if spread else ["-", "-"]
-        )
-        table.add(f"  {result.name}", message, units.number(result.value, result.unit), *ends)
-    return table
-
-
-def _ceilings(found: NetBench) -> Columns:
-    heads = [
-        Column(""),
-        Column("ceiling", right=True),
-        Column("median", right=True),
-        Column("spread", right=True),
-    ]
-    title = f"Network ceilings of {found.from_host}, kept there"
-    table = Columns(title, [*heads, Column("how", folds=True)])
-    for ceiling in found.ceilings:
-        median = "-" if ceiling.median is None else units.number(ceiling.median, ceiling.unit)
-        value = units.number(ceiling.value, ceiling.unit)
-        table.add(f"  {ceiling.name}", value, median, f"{ceiling.spread:.1%}", ceiling.method)
-    return table
+        heads = [Column(""), *(Column(name, right=True) for name in ("ceiling", "median", "spread"))]
+        ceilings = Columns(wording.net_ceilings(found.from_host), [*heads, Column("how", folds=True)])
+        for c in found.ceilings:
+            median = "-" if c.median is None else units.number(c.median, c.unit)
+            value = units.number(c.value, c.unit)
+            ceilings.add(f"  {c.name}", value, median, f"{c.spread:.1%}", c.method)
+        parts += ["", ceilings]
+    return Group(*parts, *about.notes(found.notes))
 
 
 def as_json(found: NetBench) -> str:
@@ -99,19 +89,22 @@ def as_json(found: NetBench) -> str:
     return about.as_json("net", found)
 
 
+def as_csv(found: NetBench) -> str:
+    """The first of its tables as CSV."""
+    return flat.as_csv(tables(found)["results"])
+
+
 def tables(found: NetBench) -> dict[str, flat.Table]:
     """results: a row each, in the unit that it says; p5 to p95 over the repeats."""
-    rows = [_row(found, result) for result in found.results]
     columns = ("from_host", "to_host", *FIELDS, *QUANTILES, "repeats", "method", "time_ns")
+    rows = []
+    for result in found.results:
+        row: list[Any] = [found.from_host, found.to_host]
+        row += [getattr(result, name) for name in FIELDS]
+        if result.spread:
+            row += [getattr(result.spread, name) for name in QUANTILES]
+            row.append(result.spread.count)
+        else:
+            row += [None] * (len(QUANTILES) + 1)
+        rows.append((*row, result.method, result.time_ns))
     return {"results": flat.Table(columns, rows, {"message_bytes": "byte", "time_ns": "ns"})}
-
-
-def _row(found: NetBench, result: NetResult) -> tuple[Any, ...]:
-    spread = result.spread
-    quantiles = [getattr(spread, name) if spread else None for name in QUANTILES]
-    return (
-        *(found.from_host, found.to_host),
-        *(getattr(result, name) for name in FIELDS),
-        *(*quantiles, spread.count if spread else None),
-        *(result.method, result.time_ns),
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,19 +11,10 @@ from rich.text import Text
 from roofline.answers.breakdown import Breakdown, BreakdownPart
 from roofline.answers.values import Value
 
-from . import about, flat, units
+from . import about, flat, units, wording
 from .columns import Column, Columns
 from .names import clean
 
-TITLES = {
-    "flops_by_width": "FLOPs by vector width",
-    "flops_by_precision": "FLOPs by precision",
-    "work_and_memory": "work and memory",
-    "traffic_by_level": "traffic by level",
-    "kernels_by_time": "kernels by time",
-    "time": "time of a step",
-}
-OF_WHAT = "Values are means of a step; of ranks without steps they are of the whole run."
 BAR = 20  # cells of a whole
 EIGHTHS = " ▏▎▍▌▋▊▉"
 PARTS_SHOWN = 24  # of a kind and subject
@@ -34,34 +25,34 @@ def as_text(found: Breakdown) -> Group:
     parts: list[Any] = [about.head(found.about, "breakdown")]
     for (subject, kind), members in groupby(found.parts, lambda part: (part.subject, part.kind)):
         parts += ["", *_whole(subject, kind, list(members))]
-    parts += about.reasons((p.part, f"{p.subject} ({_title(p.kind)})", p.value) for p in found.parts)
+    values = [(p.part, f"{p.subject} ({_title(p.kind)})", p.value) for p in found.parts]
+    parts += about.reasons(values)
     parts += about.notes(found.notes)
-    return Group(*parts, "", Text(OF_WHAT, style="dim"), about.legend(_legend(found.parts)))
+    of_what = Text(wording.BREAKDOWN_LEGEND, style="dim")
+    return Group(*parts, "", of_what, about.legend((_title(p.kind), p.value) for p in found.parts))
 
 
 def _title(kind: str) -> str:
-    return TITLES.get(kind, kind.replace("_", " "))
+    return wording.BREAKDOWN_KINDS.get(kind, kind.replace("_", " "))
 
 
 def _whole(subject: str, kind: str, members: Sequence[BreakdownPart]) -> list[Any]:
-    shown = members[:PARTS_SHOWN]
     heads = [Column(""), Column("value", right=True), Column("share", right=True), Column("")]
     table = Columns(f"{subject}: {_title(kind)}", heads)
+    shown, lines = members[:PARTS_SHOWN], []
+    if len(members) > len(shown):
+        lines.append(wording.more_of_breakdown(len(members) - len(shown)))
     for part in shown:
-        table.add(f"  {part.part}", _amount(part.value), units.share(part.share), bar(part.share))
-    lines = (
-        [f"and {len(members) - len(shown)} more: --format csv has all"] if len(members) > len(shown) else []
-    )
-    lines += [f"{part.part}: {part.words}" for part in shown if part.words]
+        value = units.show(part.value)
+        # A large count has its thousands set apart; a unit that the number does not show stands behind it.
+        if part.value.unit == "1" and part.value.value is not None and abs(part.value.value) >= 1000:
+            value = f"{part.value.value:,.0f}"
+        elif part.value.unit == "FLOP/byte" and part.value.value is not None:
+            value += " FLOP/byte"
+        table.add(f"  {part.part}", value, units.share(part.share), bar(part.share))
+        if part.words:
+            lines.append(f"{part.part}: {part.words}")
     return [table, *(Text(clean(f"  {line}")) for line in lines)]
-
-
-def _amount(value: Value) -> str:
-    """A large count has its thousands set apart; a unit that the number does not show stands behind it."""
-    if value.unit == "1" and value.value is not None and abs(value.value) >= 1000:
-        return f"{value.value:,.0f}"
-    shown = units.show(value)
-    return f"{shown} {value.unit}" if shown != "-" and value.unit == "FLOP/byte" else shown
 
 
 def bar(share: Value) -> str:
@@ -70,13 +61,14 @@ def bar(share: Value) -> str:
     return ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip()
 
 
-def _legend(parts: Sequence[BreakdownPart]) -> Iterator[tuple[str, Value]]:
-    return ((_title(part.kind), part.value) for part in parts)
-
-
 def as_json(found: Breakdown) -> str:
     """JSON (docs/models.schema.json). Raises ClientError for a number that JSON cannot hold."""
     return about.as_json("breakdown", found)
+
+
+def as_csv(found: Breakdown) -> str:
+    """The first of its tables as CSV."""
+    return flat.as_csv(tables(found)["parts"])
 
 
 def tables(found: Breakdown) -> dict[str, flat.Table]:

@@ -37,14 +37,30 @@ class Columns:
         if self.title:
             # Beside the table, not of it: rich would fold it to the width of the table.
             yield Text(self.title, style="bold")
-        for at, group in enumerate(self._groups(options.max_width)):
-            if at:
+        for number, group in enumerate(self._groups(options.max_width)):
+            if number:
                 yield Text("")
-            yield self._table(group)
+            table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+            for at in group:
+                column = self.columns[at]
+                # rich takes width from columns that may wrap: names, before it touches numbers.
+                words = at == 0 or column.folds
+                table.add_column(
+                    Text(column.name),
+                    justify="right" if column.right else "left",
+                    no_wrap=not words,
+                    overflow="fold",
+                )
+            for cells, style in self.rows:
+                table.add_row(*(Text(cells[at]) for at in group), style=style)
+            yield table
 
     def _groups(self, width: int) -> list[list[int]]:
         """Numbers of the columns of each table; the first column, the row's name, is in all of them."""
-        widths = [self._width(at) for at in range(len(self.columns))]
+        widths = []
+        for at, column in enumerate(self.columns):
+            widest = max(cell_len(text) for text in (column.name, *(cells[at] for cells, _ in self.rows)))
+            widths.append((min(widest, FOLDED) if column.folds else widest) + GAP)
         # A long name leaves room for the widest number; it folds.
         begin = min(widths[0], max(FOLDED, width - max(widths[1:], default=0)))
         groups, used = [[0]], begin
@@ -55,25 +71,3 @@ class Columns:
             groups[-1].append(at)
             used += widths[at]
         return groups
-
-    def _width(self, at: int) -> int:
-        """Columns of a terminal that a column of the table wants."""
-        column = self.columns[at]
-        widest = max(cell_len(text) for text in (column.name, *(cells[at] for cells, _ in self.rows)))
-        return (min(widest, FOLDED) if column.folds else widest) + GAP
-
-    def _table(self, group: Sequence[int]) -> Table:
-        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
-        for at in group:
-            column = self.columns[at]
-            # rich takes width from columns that may wrap: names, before it touches numbers.
-            words = at == 0 or column.folds
-            table.add_column(
-                Text(column.name),
-                justify="right" if column.right else "left",
-                no_wrap=not words,
-                overflow="fold",
-            )
-        for cells, style in self.rows:
-            table.add_row(*(Text(cells[at]) for at in group), style=style)
-        return table

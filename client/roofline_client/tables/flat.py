@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from roofline.answers.roofline import RoofPoint
 from roofline.answers.values import Spread, Value
 
 from ..errors import ClientError
+from .names import tagged
 
 # Field -> unit of its number, wherever it stands. A Value that is not here says its unit row by row.
 UNITS = {
@@ -123,37 +126,32 @@ def as_csv(what: Table) -> str:
 
 
 def _columns(kind: type, prefix: str) -> Iterator[_Column]:
+    """The columns of a kind of record, by the hints of its fields."""
     for field, hint in get_type_hints(kind).items():
-        yield from _of_field(prefix, field, hint)
-
-
-def _of_field(prefix: str, field: str, hint: Any) -> Iterator[_Column]:
-    name, get = prefix + field, _getter(field)
-    kinds = get_args(hint)
-    if hint is Value:
-        yield from _of_value(prefix, field)
-    elif Spread in (hint, *kinds):
-        yield from _of_spread(prefix, field)
-    elif hint is RoofPoint:
-        for column in _columns(RoofPoint, prefix):
-            yield column._replace(read=_through(get, column.read))
-    elif get_origin(hint) is list:
-        if kinds == (str,):
-            yield _Column(name, None, lambda one: ", ".join(get(one)))
-    elif get_origin(hint) is dict:
-        yield _Column(name, None, lambda one: _pairs(get(one)))
-    elif not hasattr(hint, "_fields"):
-        yield _Column(name, "ns" if field.endswith("_ns") else UNITS.get(field), get)
-
-
-def _of_value(prefix: str, field: str) -> Iterator[_Column]:
-    unit = UNITS.get(field)
-    name = prefix + field
-    yield _Column(prefix + named(field, unit or "1"), unit, _number(field, unit))
-    if unit is None:
-        yield _Column(f"{name}_unit", None, lambda one: getattr(one, field).unit)
-    yield _Column(f"{name}_provenance", None, lambda one: getattr(one, field).provenance)
-    yield _Column(f"{name}_reason", None, lambda one: getattr(one, field).reason)
+        name, get, unit = prefix + field, attrgetter(field), UNITS.get(field)
+        if hint is Value:
+            yield _Column(prefix + named(field, unit or "1"), unit, partial(_number, field, unit))
+            if unit is None:
+                yield _Column(f"{name}_unit", None, attrgetter(f"{field}.unit"))
+            yield _Column(f"{name}_provenance", None, attrgetter(f"{field}.provenance"))
+            yield _Column(f"{name}_reason", None, attrgetter(f"{field}.reason"))
+        elif Spread in (hint, *get_args(hint)):
+            unit = UNITS[field]
+            for quantile in QUANTILES:
+                yield _Column(
+                    f"{name}_{quantile}_{SUFFIXES[unit]}", unit, partial(_quantile, field, quantile)
+                )
+            yield _Column(f"{name}_count", "1", partial(_quantile, field, "count"))
+        elif hint is RoofPoint:
+            for column in _columns(RoofPoint, prefix):
+                yield column._replace(read=partial(_through, get, column.read))
+        elif get_origin(hint) is list:
+            if get_args(hint) == (str,):
+                yield _Column(name, None, partial(_through, get, ", ".join))
+        elif get_origin(hint) is dict:
+            yield _Column(name, None, partial(_through, get, tagged))
+        elif not hasattr(hint, "_fields"):
+            yield _Column(name, "ns" if field.endswith("_ns") else unit, get)
 
 
 def named(field: str, unit: str) -> str:
@@ -162,46 +160,22 @@ def named(field: str, unit: str) -> str:
     return name if suffix in name else f"{name}_{suffix}"
 
 
-def _number(field: str, unit: str | None) -> Callable[[Any], float | None]:
-    def read(one: Any) -> float | None:
-        value: Value = getattr(one, field)
-        if value.value is not None and unit is not None and not _fits(value.unit, unit):
-            raise ClientError(
-                f"the server says {field} in {value.unit!r}, and this client knows it in {unit!r}: "
-                "their versions differ too much; --format json has it as the server says it"
-            )
-        return value.value
-
-    return read
-
-
-def _fits(said: str, unit: str) -> bool:
-    """A count may say what it counts: "examples" is a 1."""
-    return said == unit or (unit == "1" and said not in SUFFIXES)
+def _number(field: str, unit: str | None, record: Any) -> float | None:
+    value: Value = getattr(record, field)
+    # A count may name what it counts: "examples" is a 1.
+    fits = value.unit == unit or (unit == "1" and value.unit not in SUFFIXES)
+    if value.value is not None and unit is not None and not fits:
+        raise ClientError(
+            f"the server says {field} in {value.unit!r}, and this client knows it in {unit!r}: "
+            "their versions differ too much; --format json has it as the server says it"
+        )
+    return value.value
 
 
-def _of_spread(prefix: str, field: str) -> Iterator[_Column]:
-    unit = UNITS[field]
-    for quantile in QUANTILES:
-        yield _Column(f"{prefix}{field}_{quantile}_{SUFFIXES[unit]}", unit, _quantile(field, quantile))
-    yield _Column(f"{prefix}{field}_count", "1", _quantile(field, "count"))
+def _quantile(field: str, quantile: str, record: Any) -> float | None:
+    spread = getattr(record, field)
+    return None if spread is None else getattr(spread, quantile)
 
 
-def _quantile(field: str, quantile: str) -> Callable[[Any], float | None]:
-    def read(one: Any) -> float | None:
-        spread = getattr(one, field)
-        return None if spread is None else getattr(spread, quantile)
-
-    return read
-
-
-def _getter(field: str) -> Callable[[Any], Any]:
-    return lambda one: getattr(one, field)
-
-
-def _through(outer: Callable[[Any], Any], inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda one: inner(outer(one))
-
-
-def _pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in values.items())
+def _through(outer: Callable[[Any], Any], inner: Callable[[Any], Any], record: Any) -> Any:
+    return inner(outer(record))

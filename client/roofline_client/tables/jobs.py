@@ -24,6 +24,11 @@ def as_text(jobs: Sequence[Job]) -> Columns:
     return table
 
 
+def as_csv(jobs: Sequence[Job]) -> str:
+    """A row a job."""
+    return flat.as_csv(tables(jobs)["jobs"])
+
+
 def tables(jobs: Sequence[Job]) -> dict[str, flat.Table]:
     """jobs: a row each."""
     return {"jobs": flat.table(Job, jobs)}

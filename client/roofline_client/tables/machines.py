@@ -1,91 +1,76 @@
-"""Machines and their ceilings as text, JSON and CSV, and side by side. Knows words and columns."""
+"""Machines and their ceilings as text, JSON, CSV and tables. Knows words and columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 from roofline.answers.machines import Ceiling, Machine, MachineVersion
 from roofline.answers.values import Provenance
 
-from ..errors import NotFound
-from . import flat, units
+from . import flat, units, wording
 from .columns import Column, Columns
 from .documents import document
-from .names import clean, listed
+from .names import clean, listed, natural
 
 HEADS = (
-    "version",
-    "since",
-    "CPU model",
-    "CPUs",
-    "f64",
-    "f32",
-    "memory",
-    "network",
-    "measured",
-    "agent",
-    "jobs",
+    Column(""),
+    Column("version", right=True),
+    Column("since"),
+    Column("CPU model", folds=True),
+    Column("CPUs", right=True),
+    Column("f64", right=True),
+    Column("f32", right=True),
+    Column("memory", right=True),
+    Column("network", right=True),
+    Column("measured"),
+    Column("agent"),
+    Column("jobs", right=True),
 )
-RIGHT = ("version", "CPUs", "f64", "f32", "memory", "network", "jobs")
+DAY_AND_TIME = "%Y-%m-%d %H:%M"
 OF_MACHINE = ("cpu_model", "sockets", "cores", "cpus", "memory_bytes", "kernel")
-
-
-class Compared(NamedTuple):
-    """A ceiling of several machines; of one that lacks it the value is None. ratios: over the first."""
-
-    device: str
-    name: str
-    unit: str
-    provenance: str
-    values: list[float | None]
-    ratios: list[float | None]
 
 
 def label(version: MachineVersion) -> str:
     return f"{version.machine.host}@{version.version}"
 
 
-# -- the list -----------------------------------------------------------------------------------------------
-
-
 def as_text(machines: Sequence[MachineVersion]) -> Group:
-    """A row per machine, and one per GPU of it."""
-    table = Columns("", [Column(""), *(Column(h, h in RIGHT, folds=h == "CPU model") for h in HEADS)])
+    """A row per machine, and one per GPU of it; below them what a "?" stands for."""
+    table = Columns("", HEADS)
+    doubted: dict[tuple[str, str], list[str]] = {}  # (where, why) -> ceilings
     for one in machines:
-        for row in _rows(one):
-            table.add(*row)
-    legend = (
-        "peaks in FLOP/s on all CPUs, memory and network in byte/s, highest measured; '-' is absent, not zero"
-    )
-    return Group(table, *_doubts(machines), "", Text(legend, style="dim"))
-
-
-def _doubts(machines: Sequence[MachineVersion]) -> list[Text]:
-    """What a "?" in the table stands for."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for one in machines:
-        for c in one.machine.ceilings:
+        machine = one.machine
+        state = "not connected"
+        if one.connected:
+            state = "connected"
+        elif one.until_ns:
+            state = "replaced"
+        table.add(
+            machine.host,
+            str(one.version),
+            units.when(one.since_ns, DAY_AND_TIME),
+            machine.cpu_model or "-",
+            str(machine.cpus or "-"),
+            *_ceilings(machine, ""),
+            state,
+            str(len(one.jobs)),
+        )
+        for gpu in sorted({c.device for c in machine.ceilings if c.device}, key=natural):
+            table.add(f"  {gpu}", "", "", "", "", *_ceilings(machine, gpu), "", "")
+        for c in machine.ceilings:
             if c.doubt:
                 where = f"{label(one)} {c.device}".strip()
-                found.setdefault((where, c.doubt), []).append(c.name)
-    lines = [
-        Text(clean(f"  ? {where}: {listed(names)} may be higher: {doubt}"))
-        for (where, doubt), names in found.items()
-    ]
-    return [Text(""), *lines] if lines else []
+                doubted.setdefault((where, c.doubt), []).append(c.name)
 
-
-def _rows(one: MachineVersion) -> list[list[str]]:
-    machine = one.machine
-    state = "connected" if one.connected else "replaced" if one.until_ns else "not connected"
-    since = units.when(one.since_ns, "%Y-%m-%d %H:%M")
-    hardware = [str(one.version), since, machine.cpu_model or "-", str(machine.cpus or "-")]
-    whole = [machine.host, *hardware, *_ceilings(machine, ""), state, str(len(one.jobs))]
-    gpus = sorted({c.device for c in machine.ceilings if c.device}, key=lambda name: (len(name), name))
-    return [whole, *([f"  {gpu}", *[""] * 4, *_ceilings(machine, gpu), "", ""] for gpu in gpus)]
+    parts: list[Any] = [table]
+    if doubted:
+        parts.append("")
+    for (where, doubt), names in doubted.items():
+        parts.append(Text(clean(f"  ? {where}: {listed(names)} may be higher: {doubt}")))
+    return Group(*parts, "", Text(wording.MACHINES_LEGEND, style="dim"))
 
 
 def _ceilings(machine: Machine, device: str) -> list[str]:
@@ -98,17 +83,20 @@ def _ceilings(machine: Machine, device: str) -> list[str]:
         _highest(c for c in whole if c.kind == "compute" and c.precision == "f32"),
         _highest(c for c in whole if c.kind == "memory" and c.level == level),
         _highest(c for c in mine if c.kind == "network"),
-        _newest(mine) if mine else "never",
+        newest(mine),
     ]
 
 
-def _newest(ceilings: Iterable[Ceiling]) -> str:
-    return units.when(max(c.time_ns for c in ceilings), "%Y-%m-%d %H:%M")
+def newest(ceilings: Sequence[Ceiling]) -> str:
+    newest_ns = max((c.time_ns for c in ceilings), default=None)
+    return "never" if newest_ns is None else units.when(newest_ns, DAY_AND_TIME)
 
 
 def _highest(ceilings: Iterable[Ceiling]) -> str:
     best = max(ceilings, key=lambda c: c.value, default=None)
-    return units.number(best.value, best.unit) + " ?" * bool(best.doubt) if best else "-"
+    if best is None:
+        return "-"
+    return units.number(best.value, best.unit) + (" ?" if best.doubt else "")
 
 
 def as_json(machines: Sequence[MachineVersion]) -> str:
@@ -130,99 +118,16 @@ def as_csv(machines: Sequence[MachineVersion]) -> str:
     return flat.as_csv(flat.Table(columns, rows, {}))
 
 
-# -- side by side -------------------------------------------------------------------------------------------
-
-
-def chosen(machines: Sequence[MachineVersion], asked: Sequence[str]) -> list[MachineVersion]:
-    """Of each HOST the newest version, of each HOST@2 that one. Raises NotFound."""
-    return [_chosen(machines, one) for one in asked]
-
-
-def _chosen(machines: Sequence[MachineVersion], asked: str) -> MachineVersion:
-    hosts = {m.machine.host for m in machines}
-    host, at, number = asked.rpartition("@")
-    if asked in hosts or not (at and number.isdecimal()):
-        host, number = asked, ""
-    known = [m for m in machines if m.machine.host == host]
-    # What an agent said goes before what was imported for its host, which says nothing of the hardware.
-    known.sort(key=lambda m: (not m.machine.cpu_model, m.until_ns > 0, -m.since_ns))
-    fitting = [m for m in known if number in ("", str(m.version))]
-    if not known:
-        raise NotFound(f"this server has no host {host!r} (see `roofline-client machines`)")
-    if not fitting:
-        versions = ", ".join(str(v) for v in sorted({m.version for m in known}))
-        raise NotFound(f"{host} has no version {number}, only {versions} (see `machines --history`)")
-    return fitting[0]
-
-
-def compared(machines: Sequence[MachineVersion]) -> list[Compared]:
-    """All ceilings that any of them has, in the order of the first that has them."""
-    each = [_by_name(m.machine.ceilings) for m in machines]
-    keys = dict.fromkeys(key for found in each for key in found)
-    rows = []
-    for key in keys:
-        cells = [found.get(key) for found in each]
-        some = next(c for c in cells if c is not None)
-        values = [None if c is None else c.value for c in cells]
-        first = values[0]
-        ratios = [v / first if v is not None and first else None for v in values]
-        rows.append(Compared(some.device, some.name, some.unit, some.provenance, values, ratios))
-    return sorted(rows, key=lambda row: (len(row.device), row.device))
-
-
-def _by_name(ceilings: Sequence[Ceiling]) -> dict[tuple[str, str, bool], Ceiling]:
-    """The best under each name: of those to several peers the highest, of times the lowest."""
-    found: dict[tuple[str, str, bool], Ceiling] = {}
-    for c in ceilings:
-        key = (c.device, c.name, c.provenance == Provenance.ANALYTIC)
-        if key not in found or (c.value < found[key].value) == (c.unit == "s"):
-            found[key] = c
-    return found
-
-
-def comparison_text(machines: Sequence[MachineVersion]) -> Group:
-    """A row per ceiling, a column per machine and, but for the first, its ratio to the first."""
-    heads = [Column("ceiling"), Column(clean(label(machines[0])), right=True)]
-    for one in machines[1:]:
-        heads += [Column(clean(label(one)), right=True), Column("ratio", right=True)]
-    table = Columns("", heads)
-    for row in compared(machines):
-        cells = ["-" if v is None else units.number(v, row.unit) for v in row.values]
-        ratios = ["-" if r is None else f"x{r:.3g}" for r in row.ratios]
-        beside = [cell for pair in zip(cells[1:], ratios[1:], strict=True) for cell in pair]
-        name = f"{row.device} {row.name}".strip()
-        if row.provenance == Provenance.ANALYTIC and not name.endswith(".theory"):
-            name += " (theory)"
-        table.add(name, cells[0], *beside)
-    return Group(*(_hardware(one) for one in machines), "", table, "", Text(_legend(machines), style="dim"))
-
-
-def _hardware(one: MachineVersion) -> Text:
-    machine = one.machine
-    mine = [c for c in machine.ceilings if c.provenance != Provenance.ANALYTIC]
-    measured = f"measured {_newest(mine)}" if mine else "never calibrated"
-    memory = units.number(machine.memory_bytes, "byte") if machine.memory_bytes else "-"
-    line = f"{label(one)}: {machine.cpu_model or '-'}, {machine.cpus or '-'} CPUs, {memory}, {measured}"
-    return Text(clean(line))
-
-
-def _legend(machines: Sequence[MachineVersion]) -> str:
-    return clean(
-        f"ratios are to {label(machines[0])}; of a time a ratio below 1 is better; '-' is absent, not zero"
-    )
-
-
-def comparison_json(machines: Sequence[MachineVersion]) -> str:
-    """Raises ClientError for a number that JSON cannot hold."""
-    return document(compared=[label(m) for m in machines], ceilings=compared(machines))
-
-
-def comparison_csv(machines: Sequence[MachineVersion]) -> str:
-    """A row per ceiling and machine."""
-    rows = [
-        (row.device, row.name, row.unit, row.provenance, one.machine.host, one.version, value, ratio)
-        for row in compared(machines)
-        for one, value, ratio in zip(machines, row.values, row.ratios, strict=True)
+def tables(machines: Sequence[MachineVersion]) -> dict[str, flat.Table]:
+    """machines: a row a version; ceilings: a row each, `unit` is that of `value` and `median`."""
+    hardware = flat.table(Machine, [version.machine for version in machines])
+    ceilings = [
+        flat.table(Ceiling, version.machine.ceilings).wider(
+            host=version.machine.host, version=version.version
+        )
+        for version in machines
     ]
-    head = ("device", "ceiling", "unit", "provenance", "host", "version", "value", "ratio_to_first")
-    return flat.as_csv(flat.Table(head, rows, {}))
+    return {
+        "machines": flat.beside(hardware, flat.table(MachineVersion, machines)),
+        "ceilings": flat.joined(ceilings, flat.table(Ceiling, ()).wider(host="", version=0)),
+    }

@@ -23,20 +23,15 @@ def wide(subjects: Sequence[Subject], names: Sequence[str]) -> Table:
     metrics = {metric: value.unit for s in subjects for metric, value in s.values.items()}
     columns, units = list(names), {}
     for metric, unit in metrics.items():
-        number = named(metric, unit)
+        number, plain = named(metric, unit), metric.replace(".", "_")
         units[number] = unit
-        columns += [number, f"{_plain(metric)}_provenance", f"{_plain(metric)}_reason"]
-    rows = [_row(subject, names, metrics) for subject in subjects]
+        columns += [number, f"{plain}_provenance", f"{plain}_reason"]
+
+    rows = []
+    for subject in subjects:
+        cells: list[Any] = [subject.about[name] for name in names]
+        for metric in metrics:
+            value = subject.values.get(metric)
+            cells += (None, "", "") if value is None else (value.value, value.provenance, value.reason)
+        rows.append(tuple(cells))
     return Table(tuple(columns), rows, units)
-
-
-def _plain(metric: str) -> str:
-    return metric.replace(".", "_")
-
-
-def _row(subject: Subject, names: Sequence[str], metrics: Mapping[str, str]) -> tuple[Any, ...]:
-    cells: list[Any] = [subject.about[name] for name in names]
-    for metric in metrics:
-        value = subject.values.get(metric)
-        cells += (None, "", "") if value is None else (value.value, value.provenance, value.reason)
-    return tuple(cells)

@@ -1,4 +1,4 @@
-"""A report as text, as rows, as JSON. Knows words and columns, no formula."""
+"""A report as text, JSON, CSV and tables. Knows words and columns, no formula."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from rich.console import Group
 from rich.text import Text
-from roofline.answers.report import PartReport, RankReport, Report, RoleReport, Summary
-from roofline.answers.values import Provenance, Value
+from roofline.answers.report import Fact, Gap, PartReport, Report, Source, Summary
+from roofline.answers.values import Provenance
 
-from . import flat, units
+from . import about, flat, rooflines, units, wording
 from .columns import Column, Columns
 from .documents import document
+from .metrics import Subject, wide
 from .names import clean, tagged
 
-ROOFLINE_TITLE = "Roofline (each rank against its whole node; FLOPs and bytes of a step: medians)"
 PARTS_SHOWN, PART_VALUES = 24, 12  # rows, and values in a row, of the table of parts
 FACTS_SHOWN, FACT_RANKS, FACT_WIDTH = 40, 6, 120  # lines, ranks in one, characters of a value
 CSV_COLUMNS = (
@@ -34,28 +34,36 @@ CSV_COLUMNS = (
     "source",
     "instance",
 )
+# What the tables `ranks` and `roles` begin with.
+RANK_COLUMNS = ("rank", "role", "index", "host", "pid", "name", "windows", "bound", "bound_reason")
+ROLE_COLUMNS = ("role", "ranks", "hosts", "bound", "bound_reason")
 
 # Column title -> metric; the order of the text report.
-TIME_COLUMNS = (
+Titled = tuple[tuple[str, str], ...]
+TIME_COLUMNS: Titled = (
     ("steps", "steps"),
     ("step time (median)", "step_time_median"),
     ("p95", "step_time_p95"),
     ("examples/s", "examples_per_second"),
 )
-ROOFLINE_COLUMNS = (
+ROOFLINE_COLUMNS: Titled = (
     ("FLOPs/step", "flops_per_step"),
     ("FLOP/s", "flops_per_second"),
     ("tensor bytes/step", "bytes_per_step.minimum"),
     ("FLOP/byte", "intensity.minimum"),
     ("attainable", "attainable_flops_per_second"),
 )
-COUNTED_COLUMNS = (
+COUNTED_COLUMNS: Titled = (
     ("counted/step", "flops_per_step.measured"),
     ("counted/s", "flops_per_second.measured"),
 )
-DRAM_COLUMNS = (("DRAM/step", "bytes_per_step.dram"), ("FLOP/DRAM byte", "intensity.dram"))
-ENERGY_COLUMNS = (("energy/step", "energy_per_step"), ("power", "power"), ("FLOP/J", "flops_per_joule"))
-PHASE_COLUMNS = (
+DRAM_COLUMNS: Titled = (("DRAM/step", "bytes_per_step.dram"), ("FLOP/DRAM byte", "intensity.dram"))
+ENERGY_COLUMNS: Titled = (
+    ("energy/step", "energy_per_step"),
+    ("power", "power"),
+    ("FLOP/J", "flops_per_joule"),
+)
+PHASE_COLUMNS: Titled = (
     ("input", "input_time_per_step"),
     ("forward", "forward_time_per_step"),
     ("backward", "backward_time_per_step"),
@@ -64,7 +72,7 @@ PHASE_COLUMNS = (
     ("optimizer", "optimizer_time_per_step"),
     ("other", "other_time_per_step"),
 )
-RESOURCE_COLUMNS = (
+RESOURCE_COLUMNS: Titled = (
     ("CPU/step", "cpu_time_per_step"),
     ("cores", "cpu_utilization"),
     ("memory", "memory_peak"),
@@ -77,175 +85,155 @@ RESOURCE_COLUMNS = (
 
 def as_text(report: Report) -> Group:
     """The whole report for a terminal."""
-    parts: list[Any] = [_head(report), ""]
-    if report.verdicts:
-        told = (Text(clean(f"  {verdict}")) for verdict in report.verdicts)
-        parts += [Text("What holds it back", style="bold"), *told, ""]
-    parts += [_table("Steps", TIME_COLUMNS, report, _no_extra), ""]
+    parts: list[Any] = [_head(report), *about.section(wording.VERDICTS, report.verdicts)]
+    parts += ["", _table(wording.STEP_TABLE, TIME_COLUMNS, report)]
     if phases := _known(PHASE_COLUMNS, report):
-        parts += [_table("Where the time of a step goes (means)", phases, report, _no_extra), ""]
-    parts += [
-        _table(ROOFLINE_TITLE, _roofline_columns(report), report, _roof_extra),
-        "",
-    ]
+        parts += ["", _table(wording.STEP_TIME, phases, report)]
+
+    # What hardware counted gets columns of its own where there is any.
+    columns = (*_known(COUNTED_COLUMNS, report), *ROOFLINE_COLUMNS, *_known(DRAM_COLUMNS, report))
+    parts += ["", _table(wording.REPORT_ROOFLINE, columns, report, with_roof=True)]
     resources = (*RESOURCE_COLUMNS, *_known(ENERGY_COLUMNS, report))
-    parts += [_table("Resources (of a step: means)", resources, report, _no_extra), ""]
+    parts += ["", _table(wording.RESOURCES, resources, report)]
     if report.parts:
-        parts += [_parts(report), ""]
-    parts += [_ceilings(report), ""]
-    if report.facts:
-        parts += [Text("Settings and facts", style="bold"), *_facts(report), ""]
-    if report.notes:
-        parts += [Text("Notes", style="bold"), *(Text(clean(f"  - {note}")) for note in report.notes), ""]
-    parts.append(Text(clean(_legend(report)), style="dim"))
-    return Group(*parts)
+        parts += ["", _parts(report.parts)]
+    parts += ["", _ceilings(report)]
+    parts += about.section(wording.FACTS, _facts(report.facts))
+    parts += about.notes(report.notes)
+    values = (named for rank in report.ranks for named in rank.summary.values.items())
+    return Group(*parts, "", about.legend(values))
 
 
 def _head(report: Report) -> Text:
     begin = units.when(report.begin_ns, "%Y-%m-%d %H:%M:%S")
     state = "running" if report.running else "ended"
     mode = f", {clean(report.mode)}" if report.mode else ""
+    seconds = (report.end_ns - report.begin_ns) / 1e9
+    ranks = "1 rank" if len(report.ranks) == 1 else f"{len(report.ranks)} ranks"
     text = Text()
     text.append(clean(f"Job {report.job}"), style="bold")
-    seconds = (report.end_ns - report.begin_ns) / 1e9
-    text.append(f"  {state}, since {begin}, {seconds:.1f} s, {_count(len(report.ranks), 'rank')}{mode}")
+    text.append(f"  {state}, since {begin}, {seconds:.1f} s, {ranks}{mode}")
     if report.tags:
         text.append("\n" + clean(tagged(report.tags)))
     if report.first_step is not None or report.last_step is not None:
-        text.append(f"\nsteps {_bound(report.first_step)} to {_bound(report.last_step)} only")
-    for alignment in report.alignment:
-        error = units.show(alignment.error)
-        known = f"clock aligned to within {error}" if error != "-" else f"clock: {alignment.error.reason}"
-        line = f"{alignment.host}: {known} (shortest median step {_shortest_step(report)})"
-        text.append("\n" + clean(line))
+        first = "…" if report.first_step is None else report.first_step
+        last = "…" if report.last_step is None else report.last_step
+        text.append(f"\nsteps {first} to {last} only")
+
+    medians = [rank.summary.values.get("step_time_median") for rank in report.ranks]
+    known = [median for median in medians if median is not None and median.value is not None]
+    shortest = units.show(min(known, key=lambda v: v.value or 0.0, default=None))
+    for host, error in report.alignment:
+        if error.value is None:
+            aligned = f"clock: {error.reason}"
+        else:
+            aligned = f"clock aligned to within {units.show(error)}"
+        text.append("\n" + clean(f"{host}: {aligned} (shortest median step {shortest})"))
     return text
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _bound(step: int | None) -> str:
-    return "…" if step is None else str(step)
-
-
-def _shortest_step(report: Report) -> str:
-    known = [r.summary.values.get("step_time_median") for r in report.ranks]
-    values = [v for v in known if v is not None and v.value is not None]
-    return units.show(min(values, key=lambda v: v.value or 0.0)) if values else "-"
-
-
-def _roofline_columns(report: Report) -> tuple[tuple[str, str], ...]:
-    """What hardware counted gets columns of its own where there is any."""
-    return (*_known(COUNTED_COLUMNS, report), *ROOFLINE_COLUMNS, *_known(DRAM_COLUMNS, report))
-
-
-def _known(columns: Sequence[tuple[str, str]], report: Report) -> Sequence[tuple[str, str]]:
+def _known(columns: Titled, report: Report) -> Titled:
     """These columns where any rank has a value in any of them."""
-    some = any(_has(rank.summary, metric) for rank in report.ranks for _, metric in columns)
-    return columns if some else ()
+    for rank in report.ranks:
+        for _, metric in columns:
+            value = rank.summary.values.get(metric)
+            if value is not None and value.value is not None:
+                return columns
+    return ()
 
 
-def _has(summary: Summary, metric: str) -> bool:
-    value = summary.values.get(metric)
-    return value is not None and value.value is not None
+def _table(title: str, columns: Titled, report: Report, with_roof: bool = False) -> Columns:
+    """A row for each role, then one for each of its ranks."""
+    heads = [Column(""), *(Column(name, right=True) for name, _ in columns)]
+    if with_roof:
+        heads += [Column("of roof", right=True), Column("roof")]
 
+    def cells(summary: Summary) -> list[str]:
+        found = [units.show(summary.values.get(metric)) for _, metric in columns]
+        if with_roof:
+            found += [units.share(summary.values.get("roof_share")), summary.bound or "-"]
+        return found
 
-def _no_extra(summary: Summary) -> list[str]:
-    return []
-
-
-def _roof_extra(summary: Summary) -> list[str]:
-    return [units.share(summary.values.get("roof_share")), summary.bound or "-"]
-
-
-def _table(title: str, columns: Sequence[tuple[str, str]], report: Report, extra: Any) -> Columns:
-    names = [Column(name, right=True) for name, _ in columns]
-    if extra is _roof_extra:
-        names += [Column("of roof", right=True), Column("roof")]
-    table = Columns(title, [Column(""), *names])
+    table = Columns(title, heads)
     for role in report.roles:
-        cells = (*_cells(role.summary, columns), *extra(role.summary))
-        table.add(f"{role.role} x{role.ranks}", *cells, style="bold")
-        for rank in (r for r in report.ranks if r.role == role.role):
-            name = f"  {rank.rank}" + (f" {rank.name}" if rank.name else "")
-            table.add(f"{name} @{rank.host or '?'}", *_cells(rank.summary, columns), *extra(rank.summary))
+        table.add(f"{role.role} x{role.ranks}", *cells(role.summary), style="bold")
+        for rank in report.ranks:
+            if rank.role == role.role:
+                name = f"  {rank.rank} {rank.name}".rstrip(" ")
+                table.add(f"{name} @{rank.host or '?'}", *cells(rank.summary))
     return table
-
-
-def _cells(summary: Summary, columns: Sequence[tuple[str, str]]) -> list[str]:
-    return [units.show(summary.values.get(metric)) for _, metric in columns]
 
 
 def _ceilings(report: Report) -> Columns:
-    names = [Column("node"), Column("ceiling"), Column("value", right=True), Column("spread", right=True)]
     doubted = any(c.doubt for roof in report.roofs for c in roof.ceilings)
-    why = [Column("may be higher, as", folds=True)] if doubted else []
-    table = Columns("Ceilings", [*names, Column("measured"), *why])
+    heads = [
+        Column("node"),
+        Column("ceiling"),
+        Column("value", right=True),
+        Column("spread", right=True),
+        Column("measured"),
+    ]
+    if doubted:
+        heads.append(Column("may be higher, as", folds=True))
+    table = Columns(wording.CEILINGS, heads)
     for roof in report.roofs:
         for c in roof.ceilings:
-            measured = units.when(c.time_ns, "%Y-%m-%d %H:%M")
             spread = "-" if c.provenance == Provenance.ANALYTIC else f"{c.spread:.1%}"
-            cells = (roof.host, c.name, units.number(c.value, c.unit), spread, measured)
-            table.add(*cells, *([c.doubt] if doubted else []))
-    if not any(roof.ceilings for roof in report.roofs):
-        table.add("-", "none measured", "-", "-", "-", *(["-"] if doubted else []))
+            measured = units.when(c.time_ns, "%Y-%m-%d %H:%M")
+            cells = [roof.host, c.name, units.number(c.value, c.unit), spread, measured, c.doubt]
+            table.add(*cells[: len(heads)])
+    if not table.rows:
+        table.add("-", "none measured", "-", "-", "-")
     return table
 
 
-def _facts(report: Report) -> list[Text]:
+def _facts(facts: Sequence[Fact]) -> list[str]:
     """A short line each, with the ranks that share it where not all do."""
-    everyone = len({rank for fact in report.facts for rank in fact.ranks})
+    everyone = len({rank for fact in facts for rank in fact.ranks})
     lines = []
-    for fact in report.facts[:FACTS_SHOWN]:
-        some = ", ".join(fact.ranks[:FACT_RANKS]) + ("" if len(fact.ranks) <= FACT_RANKS else ", ...")
-        whose = "" if len(fact.ranks) == everyone else f"  ({some})"
-        value = fact.value if len(fact.value) <= FACT_WIDTH else f"{fact.value[:FACT_WIDTH]}..."
-        lines.append(Text(clean(f"  {fact.name} = {value}{whose}")))
-    if len(report.facts) > FACTS_SHOWN:
-        lines.append(Text(f"  and {len(report.facts) - FACTS_SHOWN} more: --format json has all of them"))
+    for fact in facts[:FACTS_SHOWN]:
+        value = fact.value
+        if len(value) > FACT_WIDTH:
+            value = f"{value[:FACT_WIDTH]}..."
+        line = f"{fact.name} = {value}"
+        if len(fact.ranks) != everyone:
+            more = ", ..." if len(fact.ranks) > FACT_RANKS else ""
+            line += f"  ({', '.join(fact.ranks[:FACT_RANKS])}{more})"
+        lines.append(line)
+    if len(facts) > FACTS_SHOWN:
+        lines.append(wording.more_facts(len(facts) - FACTS_SHOWN))
     return lines
 
 
-def _parts(report: Report) -> Columns:
+def _parts(parts: Sequence[PartReport]) -> Columns:
     """Rates and means, those that are zero left out; JSON and CSV have all of it."""
-    table = Columns(
-        "Nodes and parts", [Column(""), Column("source"), Column("a second, or mean", folds=True)]
-    )
-    moved = [(part, values) for part in report.parts if (values := _part_values(part))]
-    for part, values in moved[:PARTS_SHOWN]:
+    heads = [Column(""), Column("source"), Column("a second, or mean", folds=True)]
+    table = Columns(wording.NODE_PARTS, heads)
+    left_out = 0
+    for part in parts:
+        values = []
+        for metric, value in part.values.items():
+            if value.value and metric.endswith((".per_second", ".mean")) and ".coverage" not in metric:
+                values.append(f"{_without_unit(metric)} {units.show(value)}")
+        if not values:
+            continue
+        if len(table.rows) == PARTS_SHOWN:
+            left_out += 1
+            continue
         where = f"{part.host} {part.rank}".strip() + (f" · {part.instance}" if part.instance else "")
         more = f", and {len(values) - PART_VALUES} more" if len(values) > PART_VALUES else ""
         table.add(where, part.source, ", ".join(values[:PART_VALUES]) + more)
-    if len(moved) > PARTS_SHOWN:
-        table.add(f"and {len(moved) - PARTS_SHOWN} more", "", "--format json or csv has all of them")
+    if left_out:
+        begin, end = wording.more_parts(left_out)
+        table.add(begin, "", end)
     return table
 
 
-def _part_values(part: PartReport) -> list[str]:
-    return [
-        f"{_quantity(name)} {units.show(value)}"
-        for name, value in part.values.items()
-        if value.value and name.endswith((".per_second", ".mean")) and ".coverage" not in name
-    ]
-
-
-def _quantity(metric: str) -> str:
+def _without_unit(metric: str) -> str:
     """A metric's name without what the value's unit says: "nic_sent" of "nic_sent_bytes.per_second"."""
     name = metric.removesuffix(".per_second").removesuffix(".mean")
     head, _, unit = name.rpartition("_")
     return head if unit in ("ns", "bytes", "joules", "hz", "watts", "celsius") and head else name
-
-
-def _legend(report: Report) -> str:
-    """Where the shown values come from, one line."""
-    found: dict[str, set[str]] = {}
-    for rank in report.ranks:
-        for name, value in rank.summary.values.items():
-            if value.value is not None and value.provenance:
-                found.setdefault(value.provenance, set()).add(name)
-    known = "; ".join(f"{kind}: {', '.join(sorted(names))}" for kind, names in sorted(found.items()))
-    return f"'-' is absent, not zero. {known}"
 
 
 def as_json(report: Report) -> str:
@@ -256,33 +244,37 @@ def as_json(report: Report) -> str:
 def rows(report: Report) -> Iterator[tuple[Any, ...]]:
     """One row per role, rank or part and metric, in the order of CSV_COLUMNS; an absent value is None."""
     for role in report.roles:
-        yield from _rows(report, "role", role, "", ", ".join(role.hosts))
+        for metric, value in role.summary.values.items():
+            yield (report.job, "role", role.role, "", ", ".join(role.hosts), metric, *value, "", "")
     for rank in report.ranks:
-        yield from _rows(report, "rank", rank, rank.rank, rank.host)
-    yield from _part_rows(report)
-
-
-def _rows(
-    report: Report, subject: str, what: RoleReport | RankReport, rank: str, host: str
-) -> Iterator[tuple[Any, ...]]:
-    for metric, v in what.summary.values.items():
-        yield (report.job, subject, what.role, rank, host, metric, *_value_cells(v), "", "")
-
-
-def _part_rows(report: Report) -> Iterator[tuple[Any, ...]]:
+        for metric, value in rank.summary.values.items():
+            yield (report.job, "rank", rank.role, rank.rank, rank.host, metric, *value, "", "")
     for part in report.parts:
-        role = part.rank.rpartition(":")[0]
-        for metric, v in part.values.items():
-            yield (
-                *(report.job, "part", role, part.rank, part.host, metric),
-                *(*_value_cells(v), part.source, part.instance),
-            )
-
-
-def _value_cells(v: Value) -> tuple[Any, ...]:
-    return (v.value, v.unit, v.provenance, v.scope, v.coverage, v.reason)
+        role_name = part.rank.rpartition(":")[0]
+        for metric, value in part.values.items():
+            begin = (report.job, "part", role_name, part.rank, part.host, metric)
+            yield (*begin, *value, part.source, part.instance)
 
 
 def as_csv(report: Report) -> str:
     """The report as CSV; an absent value is an empty cell with its reason in the last column."""
     return flat.as_csv(flat.Table(CSV_COLUMNS, list(rows(report)), {}))
+
+
+def tables(report: Report) -> dict[str, flat.Table]:
+    """ranks and roles: a column a metric; values: a row a metric; ceilings, roofs, facts, gaps, sources."""
+    ranks = [Subject({**r._asdict(), **r.summary._asdict()}, r.summary.values) for r in report.ranks]
+    roles = [
+        Subject({**r._asdict(), **r.summary._asdict(), "hosts": ", ".join(r.hosts)}, r.summary.values)
+        for r in report.roles
+    ]
+    return {
+        "ranks": wide(ranks, RANK_COLUMNS),
+        "roles": wide(roles, ROLE_COLUMNS),
+        "values": flat.Table(CSV_COLUMNS, list(rows(report)), {"coverage": "1"}),
+        "ceilings": rooflines.ceilings(report.roofs),
+        "roofs": rooflines.vertices(report.roofs),
+        "facts": flat.table(Fact, report.facts),
+        "gaps": flat.table(Gap, report.gaps),
+        "sources": flat.table(Source, report.sources),
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
 
 from rich.console import Group
@@ -12,7 +12,7 @@ from rich.text import Text
 from roofline.answers.tables import TableChunk, TableColumn
 
 from ..errors import ClientError
-from . import units
+from . import about, units, wording
 from .columns import Column, Columns
 from .documents import VERSION
 from .names import clean
@@ -67,45 +67,31 @@ def newest(chunks: Iterable[TableChunk], last: int) -> Newest:
         columns = columns or [column._replace(values=()) for column in chunk.columns]
         notes += chunk.notes
         total += chunk.rows
-        for row in _tail(chunk, last).records():
+        # Of a chunk of one rank, as most are, only the rows that can be among the last become records.
+        ranks = next((column.values for column in chunk.columns if column.name == "rank"), ())
+        if last and ranks and ranks[0] == ranks[-1]:
+            tails = [column._replace(values=column.values[-last:]) for column in chunk.columns]
+            chunk = chunk._replace(columns=tails)
+        for row in chunk.records():
             held.setdefault(row.get("rank"), deque(maxlen=last or None)).append(row)
     rows = sorted((row for some in held.values() for row in some), key=lambda row: row.get("begin_ns") or 0)
     return Newest(rows[-last:] if last else rows, columns, total, notes)
 
 
-def _tail(chunk: TableChunk, last: int) -> TableChunk:
-    """At least the last rows of each rank in a chunk: all, when it holds several ranks."""
-    ranks = next((column.values for column in chunk.columns if column.name == "rank"), ())
-    if not last or not ranks or ranks[0] != ranks[-1]:
-        return chunk
-    return chunk._replace(columns=[column._replace(values=column.values[-last:]) for column in chunk.columns])
-
-
 def as_text(job: str, found: Newest) -> Group:
-    shown = [column for column in found.columns if column.name in TITLES]
-    titles = [Column(TITLES[c.name], right=c.name not in WORDS) for c in shown]
-    table = Columns("", titles)
-    for row in found.rows:
-        table.add(*(_cell(column, row[column.name]) for column in shown))
-    parts: list[Any] = [Text(clean(f"Job {job}: {_count(found)}"), style="bold")]
+    count = "no steps"
+    if found.total:
+        count = "1 step of a rank" if found.total == 1 else f"{found.total:,} steps of ranks"
+    if len(found.rows) < found.total:
+        count = wording.newest_of(len(found.rows), count)
+    parts: list[Any] = [Text(clean(f"Job {job}: {count}"), style="bold")]
     if found.rows:
-        parts += ["", table]
-        parts += [
-            "",
-            Text("'-' is absent, not zero. --format csv or json: all rows, all columns, exact", style="dim"),
-        ]
-    if found.notes:
-        parts += ["", Text("Notes", style="bold"), *(Text(clean(f"  - {note}")) for note in found.notes)]
-    return Group(*parts)
-
-
-def _count(found: Newest) -> str:
-    if not found.total:
-        return "no steps"
-    rows = "1 step of a rank" if found.total == 1 else f"{found.total:,} steps of ranks"
-    if len(found.rows) == found.total:
-        return rows
-    return f"the last {len(found.rows):,} of {rows} (--last N: more, --last 0: all)"
+        shown = [column for column in found.columns if column.name in TITLES]
+        table = Columns("", [Column(TITLES[c.name], right=c.name not in WORDS) for c in shown])
+        for row in found.rows:
+            table.add(*(_cell(column, row[column.name]) for column in shown))
+        parts += ["", table, "", Text(wording.STEPS_LEGEND, style="dim")]
+    return Group(*parts, *about.notes(found.notes))
 
 
 def _cell(column: TableColumn, value: Any) -> str:
@@ -128,35 +114,19 @@ def write_json(job: str, chunks: Iterable[TableChunk], out: TextIO) -> None:
     between = ""
     for chunk in chunks:
         if not between:
-            columns = [_described(column) for column in chunk.columns]
+            columns = [column._asdict() for column in chunk.columns]
+            for column in columns:
+                del column["values"]
             head = {"version": VERSION, "job": job, "notes": chunk.notes, "columns": columns}
             out.write(json.dumps(head)[:-1] + ', "steps": [')
             between = "\n"
-        for line in _lines(chunk):
+        for row in chunk.records():
+            try:
+                line = json.dumps(row, allow_nan=False)
+            except ValueError:
+                raise ClientError(
+                    "a step holds an infinity, which JSON cannot say; --format csv shows where"
+                ) from None
             out.write(between + line)
             between = ",\n"
     out.write("\n]}\n" if between else json.dumps({"version": VERSION, "job": job, "steps": []}) + "\n")
-
-
-def _described(column: TableColumn) -> dict[str, str]:
-    return {
-        "name": column.name,
-        "unit": column.unit,
-        "provenance": column.provenance,
-        "reason": column.reason,
-    }
-
-
-def _lines(chunk: TableChunk) -> Iterator[str]:
-    try:
-        for row in chunk.records():
-            yield json.dumps(row, allow_nan=False)
-    except ValueError:
-        raise ClientError(
-            "a step holds an infinity, which JSON cannot say; --format csv shows where"
-        ) from None
-
-
-def told(notes: Sequence[str]) -> list[str]:
-    """Notes as lines for stderr."""
-    return [clean(f"note: {note}") for note in notes]

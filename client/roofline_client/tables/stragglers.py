@@ -1,4 +1,4 @@
-"""Who waits for whom, as text, rows and JSON. Knows words and columns, no formula."""
+"""Who waits for whom, as text, JSON, CSV and tables. Knows words and columns, no formula."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from rich.text import Text
 from roofline.answers.values import Value
 from roofline.answers.waits import Cause, Imbalance, Stragglers
 
-from . import flat, units
+from . import about, flat, units, wording
 from .columns import Column, Columns
 from .documents import document
+from .metrics import Subject, wide
 from .names import clean
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -39,57 +40,70 @@ SERVER_TITLES = {
     "cpu_wait": "CPU wait",
     "stopped": "stopped",
 }
-SIZES = ("small", "medium", "large", "total")  # of the variables that a server holds
+PAYLOAD = "payload."  # how values begin that tell which variables a server holds
+SIZES = ("small", "medium", "large", "total")  # of these variables
 SHARES = ("behind", "sending", "cpu_wait", "stopped")  # shown in percent
 CSV_COLUMNS = (
-    *("job", "subject", "rank", "host", "kind", "first_step", "last_step"),
-    *("metric", "value", "unit", "provenance", "scope", "coverage", "reason"),
+    "job",
+    "subject",
+    "rank",
+    "host",
+    "kind",
+    "first_step",
+    "last_step",
+    "metric",
+    "value",
+    "unit",
+    "provenance",
+    "scope",
+    "coverage",
+    "reason",
 )
 
 
 def as_text(found: Stragglers) -> Group:
     """The verdict first, then what it stands on."""
-    mode = f" ({clean(found.mode)})" if found.mode else ""
-    parts: list[Any] = [Text(clean(found.verdict), style="bold")]
-    parts.append(Text(clean(f"Job {found.job}{mode}" + (f"; {found.barrier}" if found.barrier else ""))))
-    if found.causes:
-        parts += ["", Text("Causes, worst first", style="bold")]
-        for number, cause in enumerate(found.causes, 1):
-            parts += _cause(number, cause)
+    mode = f" ({found.mode})" if found.mode else ""
+    barrier = f"; {found.barrier}" if found.barrier else ""
+    parts: list[Any] = [
+        Text(clean(found.verdict), style="bold"),
+        Text(clean(f"Job {found.job}{mode}{barrier}")),
+    ]
+    causes = [line for number, cause in enumerate(found.causes, 1) for line in _cause(number, cause)]
+    parts += about.section(wording.CAUSES, causes)
     if found.ranks:
         rows = [(rank.rank, rank.host, rank.values) for rank in found.ranks]
-        parts += ["", _table("Where the time of a step goes (means)", RANK_TITLES, rows)]
+        parts += ["", _table(wording.STEP_TIME, RANK_TITLES, rows)]
     if found.imbalance:
         parts += ["", _over_time(found.imbalance)]
-    if any(v.value is not None for server in found.servers for v in server.values.values()):
-        rows = [(server.rank, server.host, _without_payload(server.values)) for server in found.servers]
-        parts += ["", _table("Parameter servers", SERVER_TITLES, rows)]
-        parts += [line for server in found.servers if (line := _payload(server.rank, server.values))]
-    if found.notes:
-        parts += ["", Text("Notes", style="bold"), *(Text(clean(f"  - {note}")) for note in found.notes)]
-    return Group(*parts)
+    if any(value.value is not None for server in found.servers for value in server.values.values()):
+        rows = []
+        for server in found.servers:
+            shown = {name: v for name, v in server.values.items() if not name.startswith(PAYLOAD)}
+            rows.append((server.rank, server.host, shown))
+        parts += ["", _table(wording.SERVERS, SERVER_TITLES, rows)]
+        for server in found.servers:
+            if payload := _payload(server.values):
+                parts.append(Text(clean(f"  {server.rank} holds variables: {payload}")))
+    return Group(*parts, *about.notes(found.notes))
 
 
-def _cause(number: int, cause: Cause) -> list[Text]:
+def _cause(number: int, cause: Cause) -> list[str]:
     where = f" @{cause.host}" if cause.host else ""
-    last = f", last in {cause.steps:,} of {cause.of_steps:,} steps" if cause.of_steps else ""
     cost = f"costs {units.show(cause.cost)} a step ({units.share(cause.share)})"
-    head = Text(clean(f"  {number}. {cause.rank}{where}: {cause.kind}, {cost}{last}"))
-    return [head, *(Text(clean(f"       {line}")) for line in cause.evidence)]
+    last = f", last in {cause.steps:,} of {cause.of_steps:,} steps" if cause.of_steps else ""
+    head = f"{number}. {cause.rank}{where}: {cause.kind}, {cost}{last}"
+    return [head, *(f"     {line}" for line in cause.evidence)]
 
 
-def _without_payload(values: Mapping[str, Value]) -> dict[str, Value]:
-    return {name: value for name, value in values.items() if not name.startswith("payload.")}
-
-
-def _payload(rank: str, values: Mapping[str, Value]) -> Text | None:
+def _payload(values: Mapping[str, Value]) -> str:
     """What a server holds, by size class: "small 4 in 1.3 KiB, medium 5 in 878 KiB"."""
-    told = []
+    classes = []
     for size in SIZES:
-        count, held = (values.get(f"payload.{size}.{what}") for what in ("variables", "bytes"))
+        count, held = values.get(f"{PAYLOAD}{size}.variables"), values.get(f"{PAYLOAD}{size}.bytes")
         if count is not None and held is not None and count.value:
-            told.append(f"{size} {count.value:.0f} in {units.show(held)}")
-    return Text(clean(f"  {rank} holds variables: {', '.join(told)}")) if told else None
+            classes.append(f"{size} {count.value:.0f} in {units.show(held)}")
+    return ", ".join(classes)
 
 
 def _table(
@@ -101,33 +115,42 @@ def _table(
     columns = [Column(titles.get(name, name.replace("_", " ")), right=True) for name in names]
     table = Columns(title, [Column(""), *columns])
     for rank, host, values in rows:
-        show = {name: units.share if name in SHARES else units.show for name in names}
-        table.add(f"{rank} @{host or '?'}", *(show[name](values.get(name)) for name in names))
+        cells = []
+        for name in names:
+            show = units.share if name in SHARES else units.show
+            cells.append(show(values.get(name)))
+        table.add(f"{rank} @{host or '?'}", *cells)
     return table
 
 
 def _over_time(stretches: Sequence[Imbalance]) -> Columns:
+    """A row a stretch of steps, with a bar as high as its wait is against the longest."""
     heads = [
+        Column(""),
         Column("from", right=True),
         Column("to", right=True),
         Column("begin"),
         Column("mean wait", right=True),
+        Column("last most often"),
+        Column("in", right=True),
     ]
-    table = Columns(
-        "Waiting over time", [Column(""), *heads, Column("last most often"), Column("in", right=True)]
-    )
+    table = Columns(wording.WAITS_OVER_TIME, heads)
     most = max((s.wait.value or 0.0 for s in stretches), default=0.0)
     for s in stretches:
-        steps = (str(s.first_step), str(s.last_step), units.moment(s.begin_ns))
-        table.add(_bar(s.wait, most), *steps, units.show(s.wait), s.last or "-", units.share(s.share))
+        if s.wait.value is None:
+            bar = "-"
+        else:
+            bar = BARS[round((len(BARS) - 1) * s.wait.value / most)] if most > 0 else BARS[0]
+        table.add(
+            bar,
+            str(s.first_step),
+            str(s.last_step),
+            units.moment(s.begin_ns),
+            units.show(s.wait),
+            s.last or "-",
+            units.share(s.share),
+        )
     return table
-
-
-def _bar(wait: Value, most: float) -> str:
-    """A bar as high as the wait is against the longest; "-" for one nobody measured."""
-    if wait.value is None:
-        return "-"
-    return BARS[round((len(BARS) - 1) * wait.value / most)] if most > 0 else BARS[0]
 
 
 def as_json(found: Stragglers) -> str:
@@ -147,11 +170,23 @@ def rows(found: Stragglers) -> Iterator[tuple[Any, ...]]:
             for metric, value in m.values.items():
                 yield (found.job, kind, m.rank, m.host, "", None, None, metric, *value)
     for s in found.imbalance:
-        about = (found.job, "stretch", s.last, "", "", s.first_step, s.last_step)
-        yield (*about, "wait", *s.wait)
-        yield (*about, "share", *s.share)
+        stretch = (found.job, "stretch", s.last, "", "", s.first_step, s.last_step)
+        yield (*stretch, "wait", *s.wait)
+        yield (*stretch, "share", *s.share)
 
 
 def as_csv(found: Stragglers) -> str:
     """CSV; an absent value is an empty cell with its reason in the last column."""
     return flat.as_csv(flat.Table(CSV_COLUMNS, list(rows(found)), {}))
+
+
+def tables(found: Stragglers) -> dict[str, flat.Table]:
+    """ranks and servers: a column a metric; causes; imbalance: a row a stretch of steps."""
+    ranks = [Subject(rank._asdict(), rank.values) for rank in found.ranks]
+    servers = [Subject(server._asdict(), server.values) for server in found.servers]
+    return {
+        "ranks": wide(ranks, ("rank", "role", "host")),
+        "causes": flat.table(Cause, found.causes),
+        "imbalance": flat.table(Imbalance, found.imbalance),
+        "servers": wide(servers, ("rank", "host")),
+    }

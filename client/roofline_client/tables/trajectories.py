@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 from roofline.answers.trajectory import Path, Stop, Trajectory
-from roofline.answers.values import Value
 
 from . import about, flat, units
 from .columns import Column, Columns
 from .names import clean
-from .rooflines import LEVELS, ceilings, cell, vertices
+from .rooflines import ceilings, cell, level, vertices
 
 # Title in the text -> the field of a stop's point, then those of the stop itself.
 OF_POINT = {"FLOP/s per node": "flops_per_second", "FLOP/byte": "intensity", "headroom": "headroom"}
@@ -28,13 +26,18 @@ OF_STOP = {
 def as_text(found: Trajectory) -> Group:
     """A table a role, its stops in order, with what the path says under it."""
     parts: list[Any] = [about.head(found.about, f"scaling over {found.over}")]
+    values = []  # column, whose it is, value
     for path in found.paths:
         parts += ["", _path(found.over, path)]
-        parts += [Text(clean(f"  {path.words}"))] if path.words else []
-    every = [named for path in found.paths for named in _values(path)]
-    parts += about.reasons(every)
+        if path.words:
+            parts.append(Text(clean(f"  {path.words}")))
+        for stop in path.stops:
+            subject = f"{path.role} at {stop.at}"
+            values += [(title, subject, getattr(stop.point, field)) for title, field in OF_POINT.items()]
+            values += [(title, subject, getattr(stop, field)) for title, field in OF_STOP.items()]
+    parts += about.reasons(values)
     parts += about.notes(found.notes)
-    return Group(*parts, "", about.legend((title, value) for title, _, value in every))
+    return Group(*parts, "", about.legend((title, value) for title, _, value in values))
 
 
 def _path(over: str, path: Path) -> Columns:
@@ -42,34 +45,35 @@ def _path(over: str, path: Path) -> Columns:
     heads += [Column(title, right=True) for title in (*OF_POINT, *OF_STOP)]
     table = Columns(path.role, [*heads, Column("bytes"), Column("roof")])
     for stop in path.stops:
-        cells = [cell(title, getattr(stop.point, field)) for title, field in OF_POINT.items()]
-        cells += [_of_stop(title, getattr(stop, field)) for title, field in OF_STOP.items()]
-        level = LEVELS.get(stop.point.level, stop.point.level)
-        at = stop.at + (" (incomplete)" if stop.point.incomplete else "")
-        table.add(at, ", ".join(stop.jobs), *cells, level, stop.point.bound or "-")
+        point = stop.point
+        throughput, speedup = units.show(stop.throughput), units.show(stop.speedup)
+        # A throughput has one of several units, and names it.
+        if stop.throughput.value is not None:
+            throughput += f" {stop.throughput.unit}"
+        if stop.speedup.value is not None:
+            speedup += "x"
+        table.add(
+            f"{stop.at} (incomplete)" if point.incomplete else stop.at,
+            ", ".join(stop.jobs),
+            *(cell(title, getattr(point, field)) for title, field in OF_POINT.items()),
+            throughput,
+            speedup,
+            units.share(stop.efficiency),
+            units.show(stop.step_time),
+            level(point),
+            point.bound or "-",
+        )
     return table
-
-
-def _of_stop(title: str, value: Value) -> str:
-    """A throughput has one of several units, which it says; an efficiency is a share."""
-    if title == "efficiency":
-        return units.share(value)
-    shown = units.show(value)
-    if shown == "-":
-        return shown
-    return {"throughput": f"{shown} {value.unit}", "speedup": f"{shown}x"}.get(title, shown)
-
-
-def _values(path: Path) -> Iterator[tuple[str, str, Value]]:
-    for stop in path.stops:
-        subject = f"{path.role} at {stop.at}"
-        yield from ((title, subject, getattr(stop.point, field)) for title, field in OF_POINT.items())
-        yield from ((title, subject, getattr(stop, field)) for title, field in OF_STOP.items())
 
 
 def as_json(found: Trajectory) -> str:
     """JSON (docs/models.schema.json). Raises ClientError for a number that JSON cannot hold."""
     return about.as_json("trajectory", found)
+
+
+def as_csv(found: Trajectory) -> str:
+    """The first of its tables as CSV."""
+    return flat.as_csv(tables(found)["stops"])
 
 
 def tables(found: Trajectory) -> dict[str, flat.Table]:

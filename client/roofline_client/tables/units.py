@@ -29,7 +29,11 @@ def show(value: Value | None) -> str:
 def number(amount: float, unit: str) -> str:
     """A number in a unit, scaled for reading."""
     if unit == "s":
-        return _seconds(amount)
+        for least, scale, name in _TIMES:
+            # What rounds up to the next unit is shown in the next unit: 1 s, not 1000 ms.
+            if abs(amount) >= least * 0.9995:
+                return f"{_plain(amount / scale, 3)} {name}"
+        return f"{_plain(amount / 1e-9, 3)} ns"
     if unit == "byte":
         return _scaled(amount, "B", _BINARY)
     if unit == "byte/s":
@@ -39,7 +43,10 @@ def number(amount: float, unit: str) -> str:
     if unit in ("FLOP", "FLOP/s", "FLOP/J", "Hz", "J", "W"):
         return _scaled(amount, unit, _DECIMAL)
     if unit == "1":
-        return _dimensionless(amount)
+        # Counts whole, shares and small means to three digits: 60, 1.93, 0.003.
+        if float(amount).is_integer():
+            return f"{amount:.0f}"
+        return _plain(amount, 3) if abs(amount) < 10 else f"{amount:.2f}"
     return _plain(amount, 4) if abs(amount) < 1000 else f"{amount:.1f}"
 
 
@@ -62,21 +69,6 @@ def moment(time_ns: int) -> str:
     """A UNIX time as local time of day, to the millisecond."""
     clock = when(time_ns, "%H:%M:%S")
     return clock if clock == "-" else f"{clock}.{time_ns // 1_000_000 % 1000:03d}"
-
-
-def _dimensionless(amount: float) -> str:
-    """Counts whole, shares and small means to three digits: 60, 1.93, 0.003."""
-    if float(amount).is_integer():
-        return f"{amount:.0f}"
-    return _plain(amount, 3) if abs(amount) < 10 else f"{amount:.2f}"
-
-
-def _seconds(amount: float) -> str:
-    for least, scale, name in _TIMES:
-        # What rounds up to the next unit is said in the next unit: 1 s, not 1000 ms.
-        if abs(amount) >= least * 0.9995:
-            return f"{_plain(amount / scale, 3)} {name}"
-    return f"{_plain(amount / 1e-9, 3)} ns"
 
 
 def _scaled(amount: float, unit: str, prefixes: tuple[tuple[float, str], ...]) -> str:

@@ -12,8 +12,8 @@ from roofline_client.export import write_csv
 from roofline_client.tables.steps import as_text, newest, write_json
 from roofline_client.tables.text import show
 
-from .chunks import BEGIN, MS, chunk, message, steps
-from .fake_server import chunks, serving
+from ..chunks import BEGIN, MS, chunk, message, steps
+from ..fake_server import chunks, serving
 
 AWKWARD = 0.1 + 0.2  # shorter forms of it are other numbers
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from roofline.answers.roofline import Roofline
 from roofline.answers.time_roofline import TimeRoofline
-from roofline_client.tables import rooflines, time_rooflines
+from roofline_client.tables import rooflines, time_rooflines, wording
 from roofline_client.tables.rooflines import in_order
 from roofline_client.tables.text import rendered
 
-from . import models
+from .. import models
 
 FOUND: Roofline = models.made("roofline")
 POINT = FOUND.points[0]
@@ -82,22 +82,19 @@ def test_jobs_of_a_sweep_are_told_apart() -> None:
     assert "conv-a" in times(first, second) and "conv-b" in times(first, second)
 
 
-def said(*pairs: tuple[str, str]) -> list[str]:
-    return [str(line) for line in rooflines.sentences(pairs)]
-
-
 def test_what_is_true_of_several_is_said_once() -> None:
     steps = [(f"step {n}", "it waits") for n in range(80)]
-    assert said(*steps, ("step 80", "it computes"), ("step 81", "")) == [
-        "  step 0, step 1, step 2 and 77 more: it waits",
-        "  step 80: it computes",
+    assert rooflines.sentences([*steps, ("step 80", "it computes"), ("step 81", "")]) == [
+        "step 0, step 1, step 2 and 77 more: it waits",
+        "step 80: it computes",
     ]
 
 
 def test_sentences_that_are_too_many_are_counted() -> None:
-    lines = said(*((f"step {n}", f"{n}x below its roof") for n in range(80)))
-    assert len(lines) == 13 and lines[-1] == "  and 68 more such sentences: --format csv has all of them"
-    assert len(said(*((f"step {n}", f"{n}x below its roof") for n in range(13)))) == 13
+    pairs = [(f"step {n}", f"{n}x below its roof") for n in range(80)]
+    lines = rooflines.sentences(pairs)
+    assert len(lines) == 13 and lines[-1] == wording.more_sentences(68)
+    assert len(rooflines.sentences(pairs[:13])) == 13
 
 
 def test_one_launch_is_no_plural() -> None:

@@ -29,10 +29,10 @@ from roofline_agent.calibrate.records import Calibration, Ceiling
 from roofline_agent.calibrate.store import save
 from roofline_client.tables import reports
 
-from ..end_to_end.conftest import Site, wait_until
-from .reports import UNITS, empty_summary, point, rank, report, roof, summary
+from ...end_to_end.conftest import Site, wait_until
+from ..reports import UNITS, empty_summary, point, rank, report, roof, summary
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 SCHEMA = json.loads((DOCS / "report.schema.json").read_text())
 CALIBRATION = Calibration(
     "node1",

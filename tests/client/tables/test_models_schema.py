@@ -21,13 +21,13 @@ from roofline_agent.calibrate.store import save
 from roofline_client import connect
 from roofline_client.tables import breakdowns, rooflines, time_rooflines, trajectories
 
-from ..end_to_end.conftest import Site, wait_until
-from . import models
+from ...end_to_end.conftest import Site, wait_until
+from .. import models
 from .test_schema import CALIBRATION, objects
 
 KINDS = ("classic", "hierarchical", "network", "time")
 POINTS = ("role", "rank", "step", "phase", "kernel")
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 SCHEMA = json.loads((DOCS / "models.schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
 FORMS: dict[str, Any] = {

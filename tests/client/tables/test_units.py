@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_client.tables import units
 
-from .reports import absent, seen
+from ..reports import absent, seen
 
 UNITS = ("s", "byte", "byte/s", "FLOP", "FLOP/s", "FLOP/byte", "1", "examples/s")
 PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}

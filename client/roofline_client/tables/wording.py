@@ -1,0 +1,96 @@
+"""The fixed phrases of the text tables: headings, legends, remarks on what is left out.
+
+Titles of columns stand with their columns, in the modules that fill them.
+"""
+
+from __future__ import annotations
+
+# -- legends ------------------------------------------------------------------------------------------------
+
+ABSENT = "'-' is absent, not zero"
+STEPS_LEGEND = f"{ABSENT}. --format csv or json: all rows, all columns, exact"
+MACHINES_LEGEND = f"peaks in FLOP/s on all CPUs, memory and network in byte/s, highest measured; {ABSENT}"
+BREAKDOWN_LEGEND = "Values are means of a step; of ranks without steps they are of the whole run."
+
+
+def comparison_legend(first: str) -> str:
+    """first: the machine that the others are compared with."""
+    return f"ratios are to {first}; of a time a ratio below 1 is better; {ABSENT}"
+
+
+# -- headings -----------------------------------------------------------------------------------------------
+
+NOTES = "Notes"
+REASONS = "Absent, because"
+
+VERDICTS = "What holds it back"
+STEP_TABLE = "Steps"
+STEP_TIME = "Where the time of a step goes (means)"
+REPORT_ROOFLINE = "Roofline (each rank against its whole node; FLOPs and bytes of a step: medians)"
+RESOURCES = "Resources (of a step: means)"
+NODE_PARTS = "Nodes and parts"
+CEILINGS = "Ceilings"
+FACTS = "Settings and facts"
+
+POINTS = "Points"
+POINT_VERDICTS = "What holds them back"
+INCOMPLETE_COUNTS = "Incomplete counts"
+BATCH_SIZES = "Batch sizes"
+
+CAUSES = "Causes, worst first"
+WAITS_OVER_TIME = "Waiting over time"
+SERVERS = "Parameter servers"
+
+NET_PATTERNS = {
+    "latency": "Round trip",
+    "bandwidth": "Bandwidth, one direction",
+    "ps": "Parameter server, all workers",
+}
+BREAKDOWN_KINDS = {
+    "flops_by_width": "FLOPs by vector width",
+    "flops_by_precision": "FLOPs by precision",
+    "work_and_memory": "work and memory",
+    "traffic_by_level": "traffic by level",
+    "kernels_by_time": "kernels by time",
+    "time": "time of a step",
+}
+
+
+def net_ceilings(host: str) -> str:
+    return f"Network ceilings of {host}, kept there"
+
+
+# -- what is left out ---------------------------------------------------------------------------------------
+
+
+def more_reasons(count: int) -> str:
+    return f"and {count} more: --format json has all of them"
+
+
+def more_facts(count: int) -> str:
+    return f"and {count} more: --format json has all of them"
+
+
+def more_parts(count: int) -> tuple[str, str]:
+    """In the first and in the last column."""
+    return f"and {count} more", "--format json or csv has all of them"
+
+
+def more_points(count: int) -> str:
+    return f"and {count:,} more that took less time: --format csv has all of them"
+
+
+def more_of_panel(count: int) -> str:
+    return f"and {count:,} more: --format csv has all of them"
+
+
+def more_sentences(count: int) -> str:
+    return f"and {count} more such sentences: --format csv has all of them"
+
+
+def more_of_breakdown(count: int) -> str:
+    return f"and {count} more: --format csv has all"
+
+
+def newest_of(shown: int, all_rows: str) -> str:
+    return f"the last {shown:,} of {all_rows} (--last N: more, --last 0: all)"
