@@ -17,7 +17,7 @@ from roofline_step._packets import FACT, MAX_FACT
 
 from ..ranks.discovery import Discovery
 from ..records import Call, Event, EventKind, KernelShape, Mark, Rank, Span
-from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, Room, printable
+from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, BatchRoom, printable
 from .listener import MarkListener, PeerProcess
 from .packets import KERNEL, WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans
 
@@ -67,7 +67,7 @@ class MarkReceiver:
         self._listener = listener
         self._discovery = discovery
         self._clock = clock
-        self._room = Room()
+        self._room = BatchRoom()
         self._shapes: set[KernelShape] = set()  # in this batch
         self._connections: dict[socket.socket, _Connection] = {}
         self._received = Received([], [], [], [])
@@ -106,7 +106,7 @@ class MarkReceiver:
             events.append(Event(EventKind.REFUSED, now_ns, now_ns, None, count, text))
         events += self._room.losses(now_ns)
         self._covered, self._refused = {}, {}
-        self._room, self._shapes = Room(), set()
+        self._room, self._shapes = BatchRoom(), set()
         return received
 
     def _refuse(self, why: str) -> None:
@@ -159,8 +159,8 @@ class MarkReceiver:
         needed = MARK_BYTES + len(parsed.phase.encode())
         if dropped:
             needed += EVENT_BYTES
-        if not self._room.rows(needed):
-            self._room.lose(rank, "marks", 1 + dropped)
+        if not self._room.take_rows(needed):
+            self._room.count_loss(rank, "marks", 1 + dropped)
             return parsed.size
         if dropped:
             lost = Event(EventKind.LOST, time_ns, time_ns, rank, dropped, "marks")
@@ -184,19 +184,19 @@ class MarkReceiver:
     def _add_spans(self, rank: Rank, data: bytes) -> int:
         """Add the spans that `data` begins with, all or none; returns the size of their record."""
         parsed = parse_spans(data)
-        known = [self._room.span_name(name) for name in parsed.names]
+        known = [self._room.take_span_name(name) for name in parsed.names]
         spans = [
             Span(rank, parsed.names[name], begin, end, moved, count)
             for name, begin, end, moved, count in parsed.spans
             if known[name]
         ]
         lost = len(parsed.spans) - len(spans)
-        if self._room.rows(SPAN_BYTES * len(spans)):
+        if self._room.take_rows(SPAN_BYTES * len(spans)):
             self._received.spans.extend(spans)
         else:
             lost = len(parsed.spans)
         if lost:
-            self._room.lose(rank, "spans", lost)
+            self._room.count_loss(rank, "spans", lost)
         return parsed.size
 
     def _add_fact(self, connection: _Connection, peer: PeerProcess, text: str) -> None:
@@ -208,17 +208,17 @@ class MarkReceiver:
         if len(connection.facts) < MAX_FACTS:
             connection.facts.append(printable(text))
         else:
-            self._room.lose(None, "facts")
+            self._room.count_loss(None, "facts")
         if connection.rank is not None:
             self._add_waiting_facts(connection, connection.rank)
 
     def _add_waiting_facts(self, connection: _Connection, rank: Rank) -> None:
         now = self._clock()
         for text in connection.facts:
-            if self._room.fact(text):
+            if self._room.take_fact(text):
                 self._received.events.append(Event(EventKind.FACT, now, now, rank, text=text))
             else:
-                self._room.lose(rank, "facts")
+                self._room.count_loss(rank, "facts")
         connection.facts = []
 
     def _add_calls(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
@@ -229,8 +229,8 @@ class MarkReceiver:
         shapes = [connection.shapes[kernel] for kernel in parsed.kernels]
         new = set(shapes) - self._shapes
         described = sum(len(json.dumps(shape)) for shape in new)
-        if not self._room.rows(EVENT_BYTES + CALL_BYTES * len(shapes) + described):
-            self._room.lose(rank, "kernels", len(shapes))
+        if not self._room.take_rows(EVENT_BYTES + CALL_BYTES * len(shapes) + described):
+            self._room.count_loss(rank, "kernels", len(shapes))
             return  # nor is their time claimed
         self._shapes |= new
         for shape, start, duration in zip(shapes, parsed.starts, parsed.durations, strict=True):
@@ -297,7 +297,7 @@ class MarkReceiver:
                     return None
                 return rank
         remote = Rank(sender.job, role, index, framework=sender.framework)
-        if not self._room.named(remote):
-            self._room.lose(sender, "marks for ranks elsewhere")
+        if not self._room.take_named(remote):
+            self._room.count_loss(sender, "marks for ranks elsewhere")
             return None
         return remote

@@ -22,17 +22,17 @@ MARK_BYTES, SPAN_BYTES, CALL_BYTES, EVENT_BYTES = 64, 48, 32, 64
 
 
 def is_time(*moments: int) -> bool:
-    """Whether these can be moments, ns."""
+    """Whether these can be node times in ns."""
     return all(-MAX_TIME_NS < moment < MAX_TIME_NS for moment in moments)
 
 
 def printable(text: str) -> str:
-    """The text with a question mark for each character that nobody can read."""
+    """The text with a question mark for each character that cannot be printed."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
-class Room:
-    """What a batch can still take, and what it could not."""
+class BatchRoom:
+    """What a batch can still take, and what it could not. `take_...` is True where it fits, and takes it."""
 
     def __init__(self) -> None:
         self._rows, self._text, self._facts = ROWS_BYTES, FACTS_BYTES, MAX_BATCH_FACTS
@@ -40,45 +40,43 @@ class Room:
         self._named: set[Rank] = set()
         self._lost: dict[tuple[Rank | None, str], int] = {}
 
-    def rows(self, size: int) -> bool:
-        """Whether these bytes of rows fit; they are taken then."""
+    def take_rows(self, size: int) -> bool:
+        """So many bytes of rows."""
         if size > self._rows:
             return False
         self._rows -= size
         return True
 
-    def fact(self, text: str) -> bool:
-        """Whether this fact fits; it is taken then."""
+    def take_fact(self, text: str) -> bool:
         size = EVENT_BYTES + len(text.encode())
         if not self._facts or size > self._text:
             return False
         self._facts, self._text = self._facts - 1, self._text - size
         return True
 
-    def span_name(self, name: str) -> bool:
-        """Whether spans may have this name, of which a batch has few."""
+    def take_span_name(self, name: str) -> bool:
+        """A name that spans may have, of which a batch has few."""
         if name not in self._span_names:
             if len(self._span_names) >= MAX_SPAN_NAMES:
                 return False
             self._span_names.add(name)
         return True
 
-    def named(self, rank: Rank) -> bool:
-        """Whether a rank elsewhere may be spoken for."""
+    def take_named(self, rank: Rank) -> bool:
+        """A rank elsewhere that one of this node speaks for."""
         if rank not in self._named:
             size = EVENT_BYTES + len("".join((rank.job, rank.role, rank.framework)).encode())
-            if len(self._named) >= MAX_NAMED or not self.rows(size):
+            if len(self._named) >= MAX_NAMED or not self.take_rows(size):
                 return False
             self._named.add(rank)
         return True
 
-    def lose(self, rank: Rank | None, what: str, count: int = 1) -> None:
-        """Count what did not fit."""
+    def count_loss(self, rank: Rank | None, what: str, count: int = 1) -> None:
         key = rank, f"{what} (more than a batch holds)"
         self._lost[key] = self._lost.get(key, 0) + count
 
     def losses(self, now_ns: int) -> list[Event]:
-        """What was lost of whom."""
+        """An event for each rank and kind of thing that did not fit."""
         return [
             Event(EventKind.LOST, now_ns, now_ns, rank, count, what)
             for (rank, what), count in self._lost.items()

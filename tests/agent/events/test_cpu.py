@@ -35,7 +35,7 @@ def test_first_cpu_of_an_intel_node() -> None:
     assert family_of(cpu) == "intel_sapphire_rapids"
 
 
-def test_arm_is_told_by_implementer_and_part() -> None:
+def test_arm_is_recognised_by_implementer_and_part() -> None:
     cpu = identify(GRACE)
     assert (cpu.implementer, cpu.part, cpu.vendor) == (0x41, 0xD4F, "")
     assert family_of(cpu) == "arm_neoverse_v2"

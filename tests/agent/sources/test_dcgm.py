@@ -32,7 +32,7 @@ DCGM_FI_PROF_DRAM_ACTIVE{gpu="1",UUID="GPU-2",device="nvidia1",Hostname="n1"} 0.
 
 
 class Exporter:
-    """Answers whatever it is told to."""
+    """Answers whatever its test sets."""
 
     def __init__(self) -> None:
         self.status, self.body, self.asked = 200, TEXT.encode(), 0
@@ -116,7 +116,7 @@ def test_address_may_leave_out_what_is_usual(exporter: Exporter) -> None:
     assert source(exporter.address.removeprefix("http://").removesuffix("/metrics")).probe().works
 
 
-def test_nobody_there_is_said_with_advice_only_where_one_was_named() -> None:
+def test_nobody_there_is_reported_with_advice_only_where_one_was_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/metrics"
@@ -133,7 +133,7 @@ def test_nobody_there_is_said_with_advice_only_where_one_was_named() -> None:
         ("http://[::1/metrics", "no address"),
     ],
 )
-def test_address_that_is_none_is_said(address: str, says: str) -> None:
+def test_address_that_is_none_is_reported(address: str, says: str) -> None:
     status = source(address).probe()
     assert not status.works and says in status.reason
 

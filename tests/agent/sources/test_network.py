@@ -120,7 +120,7 @@ def test_no_list_is_no_source(tmp_path: Path) -> None:
     assert not status.works and "lists no network interface" in status.reason
 
 
-def test_namespace_of_its_own_is_said(source: NetworkSource, tmp_path: Path) -> None:
+def test_namespace_of_its_own_is_reported(source: NetworkSource, tmp_path: Path) -> None:
     for pid, space in (("self", "net:[2]"), ("1", "net:[1]")):
         (tmp_path / f"proc/{pid}/ns").mkdir(parents=True)
         (tmp_path / f"proc/{pid}/ns/net").symlink_to(space)

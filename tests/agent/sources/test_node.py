@@ -112,7 +112,7 @@ def test_stat_is_not_read_more_than_five_times_a_second(source: NodeSource) -> N
     assert source.sample([]) == []
 
 
-def test_what_is_missing_is_said_and_absent(tmp_path: Path) -> None:
+def test_what_is_missing_is_reported_and_absent(tmp_path: Path) -> None:
     write(tmp_path, {"proc/stat": FILES["proc/stat"]})
     source = NodeSource(settings(tmp_path))
     assert source.probe().works

@@ -74,7 +74,7 @@ def test_row_is_in_base_units(tmp_path: Path) -> None:
     }, "pipes are known from the second sample on"
 
 
-def test_pipes_are_told_between_two_samples_and_estimates_follow(tmp_path: Path) -> None:
+def test_pipes_are_read_between_two_samples_and_estimates_follow(tmp_path: Path) -> None:
     made = source(tmp_path, FakeGpu())
     made.sample([])
     got = values(made.sample([])[0])
@@ -257,12 +257,12 @@ def test_missing_package_is_advised_where_there_is_a_driver(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("error", [9, 12])
-def test_missing_driver_is_said(tmp_path: Path, error: int) -> None:
+def test_missing_driver_is_reported(tmp_path: Path, error: int) -> None:
     status = NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: FakeNvml(broken=error)).probe()
     assert (status.works, status.reason) == (False, "no NVIDIA driver is loaded here")
 
 
-def test_library_that_does_not_fit_its_driver_is_said(tmp_path: Path) -> None:
+def test_library_that_does_not_fit_its_driver_is_reported(tmp_path: Path) -> None:
     status = NvmlSource(SourceSettings(proc=str(tmp_path)), lambda: FakeNvml(broken=18)).probe()
     assert not status.works and status.advice == "look at `nvidia-smi`"
 

@@ -137,7 +137,7 @@ def test_events_that_do_not_work_cost_only_themselves_and_are_named(tmp_path: Pa
     assert counted_by(source.counter_set)[-3:] == ["flops.f64.512", "flops.f32.512", "dram_bytes.llc_bound"]
 
 
-def test_user_space_only_is_said_with_the_way_out(tmp_path: Path) -> None:
+def test_user_space_only_is_reported_with_the_way_out(tmp_path: Path) -> None:
     perf = script(tmp_path, """while [ "$1" != -e ]; do shift; done; echo "5;;cycles:u;1;100.00;;" >&2""")
     status = status_of(perf, proc_tree(tmp_path / "proc", intel(0x3F), paranoid=2))
     assert status.works
@@ -188,7 +188,7 @@ def test_container_is_named(tmp_path: Path) -> None:
     assert "seccomp" in status.reason
 
 
-def test_perf_that_hangs_or_cannot_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_perf_that_hangs_or_cannot_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "perf"
     path.write_bytes(b"\x7fELF nonsense")
     path.chmod(0o755)
@@ -361,7 +361,7 @@ exec sleep 60"""
     assert [b.time_ns - a.time_ns for a, b in pairwise(rows)] == [10**9] * 3
 
 
-def test_perf_that_dies_is_said_once_and_started_again_later(tmp_path: Path) -> None:
+def test_perf_that_dies_is_reported_once_and_started_again_later(tmp_path: Path) -> None:
     body = f"echo x >> {tmp_path}/starts; echo '1.0;5;;a;1;100.00;;' >&2; echo 'Error: gone' >&2; exit 1"
     source = scripted(tmp_path, body, HardwareEvent("a", "a"))
     rank = Rank("j", "worker", 0, os.getpid(), 1)
@@ -389,7 +389,7 @@ def test_perf_that_dies_is_said_once_and_started_again_later(tmp_path: Path) -> 
     assert len(errors) == 1
 
 
-def test_perf_that_cannot_be_started_is_said_once(tmp_path: Path) -> None:
+def test_perf_that_cannot_be_started_is_reported_once(tmp_path: Path) -> None:
     source = source_of(tmp_path / "gone")
     source.use([Counted("a", HardwareEvent("a", "a"))], [(HardwareEvent("a", "a"),)])
     rank = Rank("j", "worker", 0, os.getpid(), 1)

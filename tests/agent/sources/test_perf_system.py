@@ -199,7 +199,7 @@ def test_counts_only_while_there_are_ranks(tmp_path: Path) -> None:
     source.close()
 
 
-def test_perf_that_dies_is_said_once(tmp_path: Path) -> None:
+def test_perf_that_dies_is_reported_once(tmp_path: Path) -> None:
     source = source_of(script(tmp_path, "echo 'Error: no' >&2; exit 3"), tmp_path, tmp_path)
     source.use([Counted("a", HardwareEvent("a", "dram_bytes", "byte"))])
     errors = []

@@ -191,7 +191,7 @@ def test_wait_of_threads_is_absent_where_the_kernel_keeps_none(tmp_path: Path) -
     assert status.works and "no cpu_wait_ns" in status.reason
 
 
-def test_stopped_process_is_told(source: ProcessSource, child: subprocess.Popen[bytes]) -> None:
+def test_stopped_process_is_reported(source: ProcessSource, child: subprocess.Popen[bytes]) -> None:
     rank = rank_of(child)
     assert row(source, rank)["stopped"] == 0
     child.send_signal(signal.SIGSTOP)

@@ -367,7 +367,7 @@ def test_garbage_is_an_error_and_no_endless_loop(data: bytes) -> None:
         parse_dump(data, 0)
 
 
-# A rank in a network namespace of its own that sends 3 MB to itself when told to.
+# A rank in a network namespace of its own that sends 3 MB to itself when asked to.
 ALONE = """
 import fcntl, socket, struct, sys
 with socket.socket() as one:
@@ -431,7 +431,7 @@ def test_answer_to_another_request_is_not_ours() -> None:
 
 
 def test_who_is_not_the_kernel_is_not_believed(listener: socket.socket) -> None:
-    """Another process sends a connection of its making to our netlink socket, and that all is told."""
+    """Another process sends a made-up connection to our netlink socket, and the end of the list."""
     link = socket.create_connection(listener.getsockname())
     diag = Diag()
     diag._link.bind((0, 0))

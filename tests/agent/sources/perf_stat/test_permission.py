@@ -1,4 +1,4 @@
-"""Why perf may not count: told from what it says and from a recorded /proc."""
+"""Why perf may not count: from what it prints and from a recorded /proc."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def test_seccomp_is_suspected_where_the_sysctl_allows(tmp_path: Path) -> None:
 
 
 def test_perf_of_another_kernel(tmp_path: Path) -> None:
-    said = "WARNING: perf not found for kernel 6.8.0-31\n\n  You may need to install the following packages"
-    reason, advice = refusal(str(proc_tree(tmp_path, "", 4)), [said], 2) or ("", "")
+    text = "WARNING: perf not found for kernel 6.8.0-31\n\n  You may need to install the following packages"
+    reason, advice = refusal(str(proc_tree(tmp_path, "", 4)), [text], 2) or ("", "")
     assert "6.8.0-31" in reason and "install" in advice
 
 
 def test_kernel_without_the_call(tmp_path: Path) -> None:
-    said = "The sys_perf_event_open() syscall returned with 38 (Function not implemented) for event (cycles)."
-    reason, _ = refusal(str(proc_tree(tmp_path, "", 2)), [said], 2) or ("", "")
+    text = "The sys_perf_event_open() syscall returned with 38 (Function not implemented) for event (cycles)."
+    reason, _ = refusal(str(proc_tree(tmp_path, "", 2)), [text], 2) or ("", "")
     assert "perf_event_open" in reason
 
 
-@pytest.mark.parametrize("said", ["<not supported>;;cycles;0;100.00;;", "event syntax error: 'x'", ""])
-def test_what_is_no_matter_of_permission(tmp_path: Path, said: str) -> None:
-    assert refusal(str(proc_tree(tmp_path, "", 2)), [said], 2) is None
+@pytest.mark.parametrize("text", ["<not supported>;;cycles;0;100.00;;", "event syntax error: 'x'", ""])
+def test_what_is_no_matter_of_permission(tmp_path: Path, text: str) -> None:
+    assert refusal(str(proc_tree(tmp_path, "", 2)), [text], 2) is None
 
 
 @pytest.mark.parametrize("text", ["", "many\n"])
