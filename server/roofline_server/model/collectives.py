@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records import ABSENT, Ints
+from ..sentences import network as texts
 from .evidence import RankEvidence
 
 RINGS = {"allreduce": 2.0, "allgather": 1.0, "reducescatter": 1.0}
@@ -30,7 +31,6 @@ NO_COLLECTIVES = (
     "engine.cycle",
 )
 _GROUP = re.compile(r"(\d+)(?:-(\d+))?")
-_TAKEN = "; each is taken to be of all ranks"
 
 
 class Group(NamedTuple):
@@ -51,19 +51,23 @@ def moved_by(
     ranks: Sequence[RankEvidence], world: int = 0, mates: int = 1, apart: bool = False
 ) -> Moved | None:
     """What the collectives of a step send off the node at one rank, or bring to it, over the steps of which
-    they were told: the mean of the busier direction. None: of none, or nothing leaves the node.
+    they were reported: the mean of the busier direction. None: of none, or nothing leaves the node.
 
-    world: ranks that take part, of these `mates` on a node, unless a collective's name tells its group
+    world: ranks that take part, of these `mates` on a node, unless a collective's name holds its group
     ("allreduce.16-2": of 16 ranks, 2 of them on this node); 0: not known, then the payload. apart: as if each
     rank were on a node of its own.
     """
     everyone = Group(world if world > 1 else 0, max(1, mates))
     for family in FAMILIES:
-        kinds = sorted({kind for rank in ranks for kind in _columns(rank, family)})
-        out, into = (_mean(ranks, family, everyone, apart, other) for other in (RECEIVED, SENT))
-        busier = max(out or 0.0, into or 0.0)
+        columns = [_columns(rank, family) for rank in ranks]
+        busier = 0.0
+        for other_way in (RECEIVED, SENT):
+            each = [_mean_bytes(mine, everyone, apart, other_way) for mine in columns]
+            known = [found for found in each if found is not None]
+            if known:
+                busier = max(busier, float(np.mean(known)))
         if busier > 0:
-            return Moved(busier, _how(kinds, everyone))
+            return Moved(busier, _how(sorted({kind for mine in columns for kind in mine}), everyone))
     return None
 
 
@@ -74,35 +78,24 @@ def _columns(rank: RankEvidence, family: str) -> dict[str, Ints]:
     return {name.removeprefix(f"{family}."): rank.columns[f"{name}.bytes"] for name in mine}
 
 
-def _mean(
-    ranks: Sequence[RankEvidence], family: str, everyone: Group, apart: bool, without: str
-) -> float | None:
-    """Of the ranks of which anything is told. without: the kind that goes the other way."""
-    known = (_of_rank(rank, family, everyone, apart, without) for rank in ranks)
-    each = [found for found in known if found is not None]
-    return float(np.mean(each)) if each else None
-
-
-def _of_rank(rank: RankEvidence, family: str, everyone: Group, apart: bool, without: str) -> float | None:
-    columns = _columns(rank, family)
+def _mean_bytes(columns: dict[str, Ints], everyone: Group, apart: bool, other_way: str) -> float | None:
+    """Of the steps of a rank in one direction. other_way: the kind that goes in the other."""
     if not columns:
         return None
-    told = np.any([column != ABSENT for column in columns.values()], axis=0)
-    moved = sum(
-        leaving(kind, everyone, apart) * np.where(c == ABSENT, 0.0, c)
-        for kind, c in columns.items()
-        if kind.partition(".")[0] != without
-    )
+    reported = np.any([column != ABSENT for column in columns.values()], axis=0)
+    moved = np.zeros(len(reported))
+    for kind, column in columns.items():
+        if kind.partition(".")[0] != other_way:
+            moved += leaving(kind, everyone, apart) * np.where(column == ABSENT, 0.0, column)
     # A step without collectives (gradients are accumulated) communicates nothing: a zero among the others.
-    each = np.broadcast_to(np.asarray(moved, np.float64), told.shape)[told]
-    return float(each.mean()) if len(each) else None
+    return float(moved[reported].mean()) if reported.any() else None
 
 
 def leaving(name: str, everyone: Group, apart: bool = False) -> float:
     """Bytes that a collective sends off a node, over those of the whole tensor, a rank of the node. name: its
     kind, with its group where that is not everyone. apart: as if each rank were on a node of its own."""
-    kind, _, told = name.partition(".")
-    group = _group(told) or everyone
+    kind, _, group_name = name.partition(".")
+    group = _group(group_name) or everyone
     size, mates = group.size, 1 if apart else min(group.mates, group.size)
     if not size or kind in (SENT, RECEIVED):
         return 1.0
@@ -115,20 +108,16 @@ def leaving(name: str, everyone: Group, apart: bool = False) -> float:
     return 1.0 / mates if kind in CHAINS else 1.0
 
 
-def _group(told: str) -> Group | None:
-    found = _GROUP.fullmatch(told)
+def _group(name: str) -> Group | None:
+    found = _GROUP.fullmatch(name)
     return Group(int(found[1]), int(found[2] or 1)) if found else None
 
 
 def _how(kinds: Sequence[str], everyone: Group) -> str:
     """As what the bytes of these kinds were taken, in words."""
-    bare = {name.partition(".")[0] for name in kinds}
-    if bare <= {SENT, RECEIVED}:
-        return "bytes that it sends to or receives from other ranks, the busier direction"
-    untold = any(_group(name.partition(".")[2]) is None for name in kinds)
-    if untold and not everyone.size:
-        return "payload of its collectives (of how many ranks is not known)"
-    if not untold:
-        return "bytes of its collectives as rings of their groups move them"
-    mates = f", {everyone.mates} on a node," if everyone.mates > 1 else ""
-    return f"bytes of its collectives as a ring of {everyone.size} ranks{mates} moves them{_TAKEN}"
+    parted = [kind.partition(".") for kind in kinds]
+    if all(bare in (SENT, RECEIVED) for bare, _, _ in parted):
+        return texts.BETWEEN_RANKS
+    if all(_group(group) is not None for _, _, group in parted):
+        return texts.RINGS_OF_GROUPS
+    return texts.ring(*everyone) if everyone.size else texts.PAYLOAD

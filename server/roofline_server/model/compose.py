@@ -12,6 +12,7 @@ from typing import NamedTuple
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import ABSENT, Ints
+from ..sentences import breakdowns as texts
 from .breakdown import COMMUNICATE, PHASES, breakdown
 from .evidence import CounterEvidence, KernelEvidence, RankEvidence
 from .rates import per_window, total_of
@@ -30,22 +31,25 @@ class Part(NamedTuple):
 
 
 def parted(parts: Mapping[str, Value], words: Mapping[str, str] | None = None) -> list[Part]:
-    """Parts with their shares of their sum. Where one of them is below zero no share is told."""
-    known = {name: v.value for name, v in parts.items() if v.value is not None}
-    whole = sum(known.values())
-    why = "a part is below zero: a counter ran backwards" if min(known.values(), default=0) < 0 else ""
-    why = why or ("" if whole > 0 else "all parts together are nothing")
+    """Parts with their shares of their sum. Where one of them is below zero there are no shares."""
+    known = [part.value for part in parts.values() if part.value is not None]
+    whole = sum(known)
+    why = ""
+    if min(known, default=0) < 0:
+        why = texts.BELOW_ZERO
+    elif not whole > 0:
+        why = texts.NOTHING
     found = []
     for name, part in parts.items():
-        share = None if why or part.value is None else part.value / whole
-        told = value(share, "1", part.provenance, part.scope, part.coverage, missing=part.reason or why)
-        found.append(Part(name, part, told, (words or {}).get(name, "")))
+        of_whole = None if why or part.value is None else part.value / whole
+        share = value(of_whole, "1", part.provenance, part.scope, part.coverage, missing=part.reason or why)
+        found.append(Part(name, part, share, (words or {}).get(name, "")))
     return found
 
 
 def apart(parts: Mapping[str, Value], words: Mapping[str, str] | None = None) -> list[Part]:
     """Parts that are none of one whole."""
-    none = Value(None, "1", reason="these do not add up to a whole")
+    none = Value(None, "1", reason=texts.NO_WHOLE)
     return [Part(name, part, none, (words or {}).get(name, "")) for name, part in parts.items()]
 
 
@@ -68,7 +72,10 @@ def per_step(kernels: Sequence[tuple[RankEvidence, KernelEvidence]], column: Col
             continue
         known = k.complete & (numbers != ABSENT)
         total += total_of(numbers[known])
-        count += (int(known.sum()) if len(rank.steps.step) else 1) if known.any() else 0
+        if len(rank.steps.step):
+            count += int(known.sum())
+        elif known.any():
+            count += 1
     return total / count if count else None
 
 
@@ -76,10 +83,10 @@ def profiled(ranks: Sequence[RankEvidence], scope: Scope, column: Column, missin
     """Bytes a step that a profiler counted of kernels."""
     known = []
     for rank in ranks:
-        numbers = None if rank.kernels is None else column(rank.kernels)
-        if rank.kernels is None or numbers is None:
+        if rank.kernels is None:
             continue
-        if not (numbers[rank.kernels.complete] == ABSENT).any():
+        numbers = column(rank.kernels)
+        if numbers is not None and not (numbers[rank.kernels.complete] == ABSENT).any():
             known.append((rank, rank.kernels))
     return value(per_step(known, column), "byte", Provenance.MEASURED, scope, watched(known), missing=missing)
 

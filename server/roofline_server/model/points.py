@@ -10,6 +10,9 @@ from roofline.answers.roofline import RoofPoint
 from roofline.answers.values import Provenance, Scope, Spread, Value, value
 
 from ..records import ABSENT, Floats, Ints
+from ..sentences import origins, reasons
+from ..sentences import rooflines as texts
+from ..sentences.wording import joined
 from . import verdicts
 from .evidence import NS, KernelEvidence, RankEvidence
 from .rates import apart, over_counted, pool, ratio, total_of
@@ -43,19 +46,25 @@ def against(intensity: Value, reached: Value, level: str, limits: Sequence[Limit
     computed, each once: their roofs add up."""
     why = _why_not(intensity, reached, level, limits)
     if why or intensity.value is None or reached.value is None:
-        return _unknown(why)
+        absent = Value(None, "1", reason=why)
+        return Held("", Value(None, "FLOP/s", reason=why), absent, absent, why)
     x = intensity.value
     together = nodes(limits) if level == NETWORK else limits
     attainable = sum(limit.attainable(x, level) or 0.0 for limit in together)
-    bound = dict.fromkeys(c.name for c in (limit.binding(x, level) for limit in together) if c is not None)
-    notes = (n for limit in limits for n in (limit.note, limit.network_note * (level == NETWORK)) if n)
-    note = "; ".join(dict.fromkeys((_of_what(limits, level), *notes)))
+    binding = [limit.binding(x, level) for limit in together]
+    names = dict.fromkeys(ceiling.name for ceiling in binding if ceiling is not None)
+    notes = {_of_what(limits, level): None}
+    for limit in limits:
+        notes[limit.note] = None
+        if level == NETWORK:
+            notes[limit.network_note] = None
+    note = joined(*notes)
 
     def derived(number: float, unit: str) -> Value:
         return value(number, unit, Provenance.ESTIMATED, Scope.NODE, reason=note)
 
     return Held(
-        ", ".join(bound),
+        ", ".join(names),
         derived(attainable, "FLOP/s"),
         derived(attainable / reached.value, "1"),
         derived(reached.value / attainable, "1"),
@@ -76,32 +85,27 @@ def nodes(limits: Sequence[Limits]) -> list[Limits]:
 
 def _why_not(intensity: Value, reached: Value, level: str, limits: Sequence[Limits]) -> str:
     """Why there is nothing to hold, or nothing to hold it against; "": there is."""
-    for known, what in ((reached, "FLOP/s"), (intensity, "FLOP/byte")):
+    for known, unit in ((reached, "FLOP/s"), (intensity, "FLOP/byte")):
         if known.value is None:
             return known.reason
         if known.value < 0:
-            return f"{known.value:.3g} {what}: a counter ran backwards"
+            return reasons.ran_backwards(known.value, unit)
         if known.value == 0:
-            return "it did no FLOPs"
-    lacking = dict.fromkeys(limit.lacks(level) for limit in limits if limit.lacks(level))
-    return "; ".join(lacking) or ("" if limits else "it is not known where it ran")
-
-
-def _unknown(why: str) -> Held:
-    absent = Value(None, "1", reason=why)
-    return Held("", Value(None, "FLOP/s", reason=why), absent, absent, why)
+            return reasons.NO_FLOPS
+    if not limits:
+        return reasons.PLACE_UNKNOWN
+    return joined(*dict.fromkeys(limit.lacks(level) for limit in limits))
 
 
 def _of_what(limits: Sequence[Limits], level: str) -> str:
+    """Of how much of the machines the roof is."""
     if any(limit.device for limit in limits):
-        what = "of the whole GPU" if len(limits) == 1 else f"of all {len(limits)} GPUs"
-        shared = "the node's one network, which all its GPUs and ranks share"
-        return f"{what}, and of {shared}" if level == NETWORK else what
-    parts = [limit for limit in limits if limit.part]
-    if len(limits) == 1:
-        return f"of {limits[0].part}: ceilings were measured on no more" if parts else "of the whole node"
-    fewer = ", ".join(f"of {limit.host} {limit.part}" for limit in parts)
-    return f"of all {len(limits)} nodes of the role{': ' * bool(fewer)}{fewer}"
+        gpus = texts.WHOLE_GPU if len(limits) == 1 else texts.of_gpus(len(limits))
+        return texts.of_gpus_and_network(gpus) if level == NETWORK else gpus
+    parts = [(limit.host, limit.part) for limit in limits if limit.part]
+    if len(limits) > 1:
+        return texts.of_nodes(len(limits), parts)
+    return texts.of_part(parts[0][1]) if parts else texts.WHOLE_NODE
 
 
 # -- levels of bytes --------------------------------------------------------------------------------------
@@ -133,10 +137,10 @@ def _whole(k: KernelEvidence, column: Ints | None) -> bool:
 def _cache_intensity(ranks: Sequence[RankEvidence], caches: Sequence[Ints | None]) -> Value:
     pairs = list(zip(_kernels(ranks), caches, strict=True))
     if not pairs or not all(_whole(k, column) for k, column in pairs):
-        return Value(None, "FLOP/byte", reason="nobody counted them")
+        return Value(None, "FLOP/byte", reason=reasons.BYTES_OF_LEVEL_NOT_COUNTED)
     flops = total_of(pool([k.flops[k.complete] for k, _ in pairs]))
     moved = total_of(pool([column[k.complete] for k, column in pairs if column is not None]))
-    why = "as the profiler counted it, kernel by kernel"
+    why = origins.BY_PROFILER
     origin = over_counted(k for k, _ in pairs)
     return value(ratio(flops, moved), "FLOP/byte", origin, Scope.PROCESS, reason=why, missing=why)
 
@@ -222,6 +226,8 @@ def point(
     held = against(level.intensity, reached, level.name, limits)
     share = 1 / max(1, len(limits))
     first = limits[0] if limits else None
+    if flops_per_joule is None:
+        flops_per_joule = Value(None, "FLOP/J", reason=reasons.NO_ENERGY_OF_PARTS)
     return RoofPoint(
         *who,
         device=first.device if first else "",
@@ -237,8 +243,7 @@ def point(
         headroom=held.headroom,
         words=held.why or words,
         incomplete=incomplete,
-        flops_per_joule=flops_per_joule
-        or Value(None, "FLOP/J", reason="energy is not known of single parts"),
+        flops_per_joule=flops_per_joule,
     )
 
 
@@ -259,20 +264,13 @@ def plain(
     limits: as of `against`, at least one. more: FLOPs done in this time whose bytes are not known: they count
     for the rate alone. sharing: how many like it compute in these places at once."""
     counted = Provenance.MEASURED if gpu else Provenance.ANALYTIC
-    origin = counted if level == MINIMUM or gpu else Provenance.ESTIMATED
+    over_bytes = counted if level == MINIMUM or gpu else Provenance.ESTIMATED
     x = flops / moved if moved else None
-    intensity = value(x, "FLOP/byte", origin, Scope.PROCESS, missing="it moved no bytes that anybody counted")
-    reached = value(
-        (flops + more) / lasted if lasted else None,
-        "FLOP/s",
-        counted,
-        Scope.PROCESS,
-        missing="it took no time",
-    )
+    rate = (flops + more) / lasted if lasted else None
     made = point(
         who,
-        Level(level, intensity),
-        reached,
+        Level(level, value(x, "FLOP/byte", over_bytes, Scope.PROCESS, missing=reasons.NO_BYTES)),
+        value(rate, "FLOP/s", counted, Scope.PROCESS, missing=reasons.TOOK_NO_TIME),
         limits,
         value(lasted, "s", Provenance.MEASURED, Scope.PROCESS),
         spreads=(None, spread),

@@ -13,13 +13,13 @@ import numpy as np
 from roofline.answers.values import Provenance
 
 from ..records import Ints
+from ..sentences.origins import APART
 from .evidence import NS, CounterEvidence, KernelEvidence, RankEvidence
 from .times import runs, union_seconds
 
 Counter = Callable[[RankEvidence], CounterEvidence | None]
 
 MOST = 0.9  # of the common time: who was in steps for less of it was not there all along
-APART = "its ranks worked at different times: a mean over the time in which any of them did"
 
 
 def pool(parts: list[Ints]) -> Ints:
@@ -54,19 +54,21 @@ def presence(ranks: Sequence[RankEvidence]) -> list[float]:
 
 
 def apart(ranks: Sequence[RankEvidence]) -> str:
-    """What to say of a rate of ranks that worked at different times; "": they did not."""
+    """What holds for a rate of ranks that worked at different times; "": they did not."""
     return APART if min(presence(ranks), default=1.0) < MOST else ""
 
 
 def rate(ranks: Sequence[RankEvidence], field: str) -> float | None:
     """Sum over ranks, by `presence`, of what was done in completely watched steps over their time."""
-    return _together(ranks, [_rate(r.kernels, field) for r in ranks])
-
-
-def _rate(k: KernelEvidence | None, field: str) -> float | None:
-    if k is None:
-        return None
-    return ratio(total_of(getattr(k, field)[k.complete]), total_of(k.duration_ns[k.complete]) / NS)
+    rates: list[float | None] = []
+    for rank in ranks:
+        k = rank.kernels
+        if k is None:
+            rates.append(None)
+            continue
+        done, lasted = getattr(k, field)[k.complete], k.duration_ns[k.complete]
+        rates.append(ratio(total_of(done), total_of(lasted) / NS))
+    return _together(ranks, rates)
 
 
 def _together(ranks: Sequence[RankEvidence], rates: Sequence[float | None]) -> float | None:
@@ -83,8 +85,11 @@ def over_counted(known: Iterable[KernelEvidence]) -> Provenance:
 
 def counter_rate(ranks: Sequence[RankEvidence], counter: Counter, scale: float) -> float | None:
     """Sum over ranks of total / time, by `presence`."""
-    found = map(counter, ranks)
-    return _together(ranks, [c.total / scale / c.seconds if c and c.seconds else None for c in found])
+    rates: list[float | None] = []
+    for rank in ranks:
+        counted = counter(rank)
+        rates.append(counted.total / scale / counted.seconds if counted and counted.seconds else None)
+    return _together(ranks, rates)
 
 
 def per_window(
@@ -100,10 +105,12 @@ def per_window(
 
 
 def counted_of(counters: Sequence[CounterEvidence], ranks: Sequence[RankEvidence]) -> float | None:
-    """Of steps, times the share of their time that the least covered counter counted; None: nobody said."""
+    """Of steps, times the share of their time that the least covered counter counted; None: not known."""
     shares = [c.coverage for c in counters if c.coverage is not None]
+    if not shares:
+        return None
     seen = coverage_of(counters, ranks)
-    return None if not shares else (1.0 if seen is None else seen) * min(shares)
+    return min(shares) if seen is None else seen * min(shares)
 
 
 def coverage_of(counters: Sequence[CounterEvidence], ranks: Sequence[RankEvidence]) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from roofline.answers.values import Provenance, Scope, Value, value
 
+from ..sentences import origins, reasons
 from .evidence import NS, CounterEvidence, RankEvidence, reason_of
 from .rates import Counter, counter_rate, coverage_of, per_window
 
@@ -13,44 +14,33 @@ _MEASURED = Provenance.MEASURED
 
 
 def resources(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
-    cpu = [r.cpu_ns for r in ranks if r.cpu_ns is not None]
-    no_cpu = reason_of(ranks, "cpu", "its process was not sampled")
-    no_tcp = reason_of(ranks, "tcp", "its connections were not counted")
-    peaks = [r.rss_peak for r in ranks if r.rss_peak is not None]
+    no_process = reason_of(ranks, "cpu", reasons.NOT_SAMPLED)
+    no_tcp = reason_of(ranks, "tcp", reasons.NO_CONNECTIONS)
     stepping = any(len(r.steps.step) for r in ranks)
-    per_step = _interpolated_note(ranks)
+    samples = [r.samples_per_step for r in ranks if r.samples_per_step is not None]
+    blurred = origins.interpolated(min(samples)) if samples and min(samples) < 2 else ""
 
-    def each(counters: list[CounterEvidence], unit: str, scale: float, missing: str) -> Value:
+    def per_step(counters: list[CounterEvidence], unit: str, scale: float, missing: str) -> Value:
+        if counters:
+            missing = reasons.BETWEEN_SAMPLES if stepping else reasons.NO_STEPS
         # Counters of a rank without steps are those of its whole life.
         number = per_window(counters, ranks, scale) if stepping else None
-        why = missing if not counters else "no step lies between two samples" if stepping else "no steps"
-        return value(number, unit, _MEASURED, scope, coverage_of(counters, ranks), per_step, why)
+        return value(number, unit, _MEASURED, scope, coverage_of(counters, ranks), blurred, missing)
 
     def rate(counter: Counter, unit: str, scale: float, missing: str) -> Value:
         return value(counter_rate(ranks, counter, scale), unit, _MEASURED, scope, missing=missing)
 
+    cpu = [r.cpu_ns for r in ranks if r.cpu_ns is not None]
     sent = [r.sent for r in ranks if r.sent is not None]
     received = [r.received for r in ranks if r.received is not None]
+    peak = max((r.rss_peak for r in ranks if r.rss_peak is not None), default=None)
+    of_several = origins.LARGEST_OF_RANKS if len(ranks) > 1 else ""
     return {
-        "cpu_time_per_step": each(cpu, "s", NS, no_cpu),
-        "cpu_utilization": rate(lambda r: r.cpu_ns, "1", NS, no_cpu),
-        "memory_peak": value(
-            max(peaks, default=None),
-            "byte",
-            _MEASURED,
-            scope,
-            reason="largest of the ranks" if len(ranks) > 1 else "",
-            missing=no_cpu,
-        ),
-        "sent_bytes_per_step": each(sent, "byte", 1, no_tcp),
-        "received_bytes_per_step": each(received, "byte", 1, no_tcp),
+        "cpu_time_per_step": per_step(cpu, "s", NS, no_process),
+        "cpu_utilization": rate(lambda r: r.cpu_ns, "1", NS, no_process),
+        "memory_peak": value(peak, "byte", _MEASURED, scope, reason=of_several, missing=no_process),
+        "sent_bytes_per_step": per_step(sent, "byte", 1, no_tcp),
+        "received_bytes_per_step": per_step(received, "byte", 1, no_tcp),
         "sent_bytes_per_second": rate(lambda r: r.sent, "byte/s", 1, no_tcp),
         "received_bytes_per_second": rate(lambda r: r.received, "byte/s", 1, no_tcp),
     }
-
-
-def _interpolated_note(ranks: Sequence[RankEvidence]) -> str:
-    known = [r.samples_per_step for r in ranks if r.samples_per_step is not None]
-    if not known or min(known) >= 2:
-        return ""
-    return f"interpolated between samples, {min(known):.2g} a step: single steps are blurred, the mean is not"

@@ -12,36 +12,26 @@ measured together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from roofline.answers.machines import Ceiling
 from roofline.answers.roofline import RoofLine
 from roofline.answers.values import Provenance
 
+from ..sentences import rooflines as texts
+
 LOWEST_INTENSITY, HIGHEST_INTENSITY = 2.0**-6, 2.0**12
 MINIMUM, NETWORK = "minimum", "network"  # levels that are none of a memory
-THEORY = "theoretical ceilings: nobody measured any of this GPU"
-# What the bytes of level MINIMUM are: those of reorders and element-wise kernels among them.
-TENSOR_BYTES = "every kernel's tensors once, nothing kept in caches between kernels"
 CACHES = ("l1", "l2", "l3")
 UNMEASURED = ("l1", "l3")  # levels of a GPU that nothing here measures
 WITHOUT_FMA = "mul_add"
 REVERSE = "reverse"  # of a network: measured by the peer, which sent
-NAMES = {"f64": "FP64", "f32": "FP32", "tf32": "TF32", "f16": "FP16", "bf16": "BF16"}
 
 
 def main_memory(device: str) -> str:
     """The level of a device's main memory: "hbm" of a GPU, "dram" of the CPUs."""
     return "hbm" if device else "dram"
-
-
-def title(precision: str) -> str:
-    """A precision for people: "FP32", "INT8", "FP8 e4m3"."""
-    if precision in NAMES:
-        return NAMES[precision]
-    kind = {"f": "FP", "s": "INT", "u": "UINT"}.get(precision[:1])
-    return f"{kind}{precision[1:].replace('_', ' ')}" if kind else precision
 
 
 class Limits(NamedTuple):
@@ -85,25 +75,21 @@ class Limits(NamedTuple):
         """Which ceilings there are none of, and what to do about it; "": nothing lacks."""
         if self.nowhere:
             return self.nowhere
-        where = f"{self.host} {self.device}".strip()
-        advice = f"run `roofline-agent calibrate` on {self.host} while it is idle"
         slope = self.bandwidth(level)
         if slope is None and level == NETWORK:
-            return f"no network ceiling of {self.host}"
-        if self.compute is None and not self.slopes.keys() - {NETWORK}:
-            return f"no ceilings of {where}: {advice}"
-        if self.compute is None and not self.precision:
-            return "no precision has most of its FLOPs, so no compute ceiling is its roof"
+            return texts.no_network_ceiling(self.host)
         if self.compute is None:
-            return f"no compute ceiling of {where} was measured in {title(self.precision)}: {advice}"
-        if slope is None and self.device and level in UNMEASURED:
-            return (
-                f"{level.upper()} bandwidth of a GPU is not measured: `roofline-agent calibrate` knows no way"
-            )
-        if slope is None:
-            level = main_memory(self.device) if level == MINIMUM else level
-            return f"no {level.upper()} bandwidth of {where} was measured: {advice}"
-        return ""
+            if not self.slopes.keys() - {NETWORK}:
+                return texts.no_ceilings(self.host, self.device)
+            if not self.precision:
+                return texts.NO_PRECISION
+            return texts.no_compute_ceiling(self.host, self.device, self.precision)
+        if slope is not None:
+            return ""
+        if self.device and level in UNMEASURED:
+            return texts.no_way_to_measure(level)
+        memory = main_memory(self.device) if level == MINIMUM else level
+        return texts.no_bandwidth(self.host, self.device, memory)
 
 
 def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, cpus: int = 0) -> Limits:
@@ -112,8 +98,8 @@ def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, 
     cpus: logical CPUs of the node; 0: not known.
     """
     every = of_node(ceilings)
-    can = _can_bind(every)
-    known = [c for c in every if can(c)]
+    theory = is_theory_alone(every)
+    known = [c for c in every if theory or counts(c)]
     compute = [c for c in known if c.kind == "compute" and c.precision == precision]
     slopes: dict[str, Ceiling] = {}
     for c in known:
@@ -122,14 +108,14 @@ def limits(host: str, device: str, ceilings: Iterable[Ceiling], precision: str, 
     launch = min((c for c in known if c.kind == "overhead"), key=_value, default=None)
     top = max(compute, key=_value, default=None)
     part = part_of([c for c in (top, *slopes.values()) if c], cpus)
-    return Limits(host, device, precision, top, slopes, launch, "" if can is counts else THEORY, part=part)
+    return Limits(host, device, precision, top, slopes, launch, texts.THEORY if theory else "", part=part)
 
 
 def part_of(ceilings: Iterable[Ceiling], cpus: int) -> str:
-    """Of how many CPUs of a node these ceilings are, the least of them; "": of all, or nobody said."""
+    """Of how many CPUs of a node these ceilings are, the least of them; "": of all, or it is not known."""
     measured = (c.threads for c in ceilings if _of_cpus(c) and c.threads and counts(c))
     fewest = min(measured, default=cpus)
-    return f"{fewest} of {cpus} CPUs" if fewest < cpus else ""
+    return texts.some_cpus(fewest, cpus) if fewest < cpus else ""
 
 
 def counts(ceiling: Ceiling) -> bool:
@@ -141,10 +127,6 @@ def is_theory_alone(ceilings: Iterable[Ceiling]) -> bool:
     """Whether of a GPU no compute or memory ceiling was measured or reported, but theory is known."""
     gpu = [c for c in ceilings if c.device and c.kind in ("compute", "memory") and _drawable(c)]
     return bool(gpu) and not any(counts(c) for c in gpu)
-
-
-def _can_bind(ceilings: Iterable[Ceiling]) -> Callable[[Ceiling], bool]:
-    return _drawable if is_theory_alone(ceilings) else counts
 
 
 def _drawable(ceiling: Ceiling) -> bool:
@@ -177,16 +159,20 @@ def lines(
     bandwidths of a level (read, copy, triad) the highest is drawn, of a precision's theoretical peaks too.
     """
     some = of_node(ceilings)
-    can = _can_bind(some)
+    theory = is_theory_alone(some)
+    can_bind = {id(c) for c in some if theory or counts(c)}
     slopes = _highest((c.level, c.provenance == Provenance.ANALYTIC, c) for c in some if _slope(c))
-    flats = _flats([c for c in some if c.kind == "compute"], precisions, can)
-    top = max((c.value for c in flats if can(c)), default=max(map(_value, flats), default=None))
-    steepest = max((c.value for c in slopes if can(c)), default=max(map(_value, slopes), default=None))
-    roof = {id(c) for c in _highest((c.precision, "", c) for c in flats if can(c)) if precisions}
+    flats = _flats([c for c in some if c.kind == "compute"], precisions, can_bind)
+    top = _top(flats, can_bind)
+    steepest = _top(slopes, can_bind)
+    roof = set()
+    if precisions:
+        roof = {id(c) for c in _highest((c.precision, "", c) for c in flats if id(c) in can_bind)}
     drawn = []
     for c in slopes:
-        span = [LOWEST_INTENSITY, max(top / c.value, 2 * LOWEST_INTENSITY) if top else HIGHEST_INTENSITY]
-        drawn.append(_line(c, span, [i * c.value for i in span], can(c) and c.level in binding))
+        end = max(top / c.value, 2 * LOWEST_INTENSITY) if top else HIGHEST_INTENSITY
+        span = [LOWEST_INTENSITY, end]
+        drawn.append(_line(c, span, [i * c.value for i in span], id(c) in can_bind and c.level in binding))
     for c in flats:
         begin = c.value / steepest if steepest else LOWEST_INTENSITY
         end = max(HIGHEST_INTENSITY, 2 * begin)
@@ -194,20 +180,26 @@ def lines(
     return drawn
 
 
+def _top(ceilings: Sequence[Ceiling], can_bind: Collection[int]) -> float | None:
+    """The highest that can bind, else the highest. can_bind: ids."""
+    binding = [c for c in ceilings if id(c) in can_bind]
+    return max((c.value for c in binding or ceilings), default=None)
+
+
 def _flats(
-    compute: Sequence[Ceiling], precisions: Collection[str], can: Callable[[Ceiling], bool]
+    compute: Sequence[Ceiling], precisions: Collection[str], can_bind: Collection[int]
 ) -> list[Ceiling]:
     """Compute ceilings to be drawn: of each precision one per width, the highest also without FMA, and one
-    theoretical."""
+    theoretical. can_bind: ids."""
     if not precisions:
-        return _highest((c.precision, "", c) for c in compute if can(c))
+        return _highest((c.precision, "", c) for c in compute if id(c) in can_bind)
     mine = [c for c in compute if c.precision in precisions]
-    fused = [c for c in mine if can(c) and c.operation != WITHOUT_FMA and not c.name.endswith(WITHOUT_FMA)]
-    measured = [c for c in mine if can(c)]
+    measured = [c for c in mine if id(c) in can_bind]
+    fused = [c for c in measured if not _without_fma(c)]
     widths = _highest((c.precision, (c.width, c.operation == "amx"), c) for c in (fused or measured))
-    tops = _highest((c.precision, "", c) for c in widths)
-    inner = [c for c in measured if any(c.name == f"{top.name}.{WITHOUT_FMA}" for top in tops)]
-    theory = _highest((c.precision, "", c) for c in mine if not can(c))
+    tops = {f"{c.name}.{WITHOUT_FMA}" for c in _highest((c.precision, "", c) for c in widths)}
+    inner = [c for c in measured if c.name in tops]
+    theory = _highest((c.precision, "", c) for c in mine if id(c) not in can_bind)
     return [*widths, *inner, *theory]
 
 
@@ -231,25 +223,31 @@ def _line(c: Ceiling, intensity: list[float], flops: list[float], binding: bool)
 def label(c: Ceiling) -> str:
     """A ceiling for people: "DRAM triad 100.0 GB/s", "FP32 512-bit without FMA 2000.0 GFLOP/s"."""
     if c.kind == "network":
-        to = f" {'from' if c.operation == REVERSE else 'to'} {c.peer}" if c.peer else ""
-        return f"network {c.name.partition('.')[2].upper()}{to} {c.value / 1e9:.3g} GB/s"
+        way = "from" if c.operation == REVERSE else "to"
+        return texts.network_ceiling(c.name.partition(".")[2], way, c.peer, c.value)
     if c.kind == "memory":
-        what = c.operation or c.name.partition(".")[2]
-        said = f"{c.level.upper()} {what} {c.value / 1e9:.1f} GB/s"
+        found = texts.memory_ceiling(c.level, c.operation or c.name.partition(".")[2], c.value)
     else:
-        said = f"{' '.join((title(c.precision), *_how(c)))} {c.value / 1e9:.1f} GFLOP/s"
-    return f"theoretical: {said}" if c.provenance == Provenance.ANALYTIC else said
+        found = texts.compute_ceiling(c.precision, _how(c), c.value)
+    return texts.theoretical(found) if c.provenance == Provenance.ANALYTIC else found
 
 
 def _how(c: Ceiling) -> list[str]:
     """Vector width, or unit, and operation of a compute ceiling."""
     if c.device or not c.width:
-        return [c.operation] * (c.operation not in ("", "fma"))
-    width = "scalar" if c.width <= 64 else f"{c.width}-bit"
+        return [] if c.operation in ("", "fma") else [c.operation]
     if c.operation == "amx" or c.name.endswith(".amx"):
         return ["AMX"]
-    bare = c.operation == WITHOUT_FMA or c.name.endswith(WITHOUT_FMA)
-    return [width, *["without FMA"] * bare, *["dot"] * (c.operation == "dot")]
+    how = ["scalar" if c.width <= 64 else f"{c.width}-bit"]
+    if _without_fma(c):
+        how.append("without FMA")
+    if c.operation == "dot":
+        how.append("dot")
+    return how
+
+
+def _without_fma(c: Ceiling) -> bool:
+    return c.operation == WITHOUT_FMA or c.name.endswith(WITHOUT_FMA)
 
 
 def _slope(c: Ceiling) -> bool:

@@ -1,7 +1,7 @@
 """Which parameter server does not keep up: by what it has not taken, what is on its way to it, if it runs.
 
 Servers are compared with each other, so one alone is named only when it was stopped. That a server is sent
-more bytes than the others is no slowness; it is said on its own.
+more bytes than the others is no slowness; it is reported on its own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..sentences import waits as texts
 from .stragglers import LEAST_CERTAINTY, Finding
 
 
@@ -37,17 +38,31 @@ def slow_servers(servers: Sequence[ServerTimes], step_s: float) -> list[Finding]
     found = []
     for server in servers:
         others = [other for other in servers if other is not server]
-        signs = [
-            sign for sign in (_behind(server, others), _slow_to_reach(server, others)) if sign is not None
-        ]
-        told, excess = [sentence for _, sentence in signs], max((share for share, _ in signs), default=0.0)
+        evidence, excess = [], 0.0
+        for sign in (_behind(server, others), _slow_to_reach(server, others)):
+            if sign is not None:
+                excess = max(excess, sign[0])
+                evidence.append(sign[1])
         if server.stopped is not None and server.stopped >= STOPPED:
             excess = max(excess, server.stopped)
-            told.append(f"its process was stopped in {server.stopped:.0%} of the steps")
-        if told:
-            told += [_uneven(server, servers)] if _uneven(server, servers) else []
-            found.append(Finding(server.rank, server.host, "server", excess * step_s, excess, 0, 0, told))
+            evidence.append(texts.server_stopped(server.stopped))
+        if evidence:
+            evidence += uneven_servers(servers, of=server)
+            found.append(Finding(server.rank, server.host, "server", excess * step_s, excess, 0, 0, evidence))
     return sorted(found, key=lambda f: -f.cost)
+
+
+def uneven_servers(servers: Sequence[ServerTimes], of: ServerTimes | None = None) -> list[str]:
+    """A sentence for each server that gets far more than its part of the bytes. of: of this one alone."""
+    if len(servers) < 2:
+        return []
+    total = sum(s.received or 0 for s in servers)
+    found = []
+    for server in servers if of is None else [of]:
+        share = (server.received or 0) / total if total else 0
+        if share * len(servers) > UNEVEN:
+            found.append(texts.uneven_bytes(server.rank, share))
+    return found
 
 
 def _behind(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, str] | None:
@@ -66,8 +81,7 @@ def _behind(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, 
     more_bytes = max(1.0, server.received / fair) if server.received and fair else 1.0
     if own < MORE * usual * min(more_bytes, UNEVEN) or own - usual < LEAST_CERTAINTY * chance:
         return None
-    told = f"it had not taken what workers sent it in {own:.0%} of the samples, the others in {usual:.0%}"
-    return own - usual, told
+    return own - usual, texts.server_behind(own, usual)
 
 
 def _slow_to_reach(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, str] | None:
@@ -79,17 +93,4 @@ def _slow_to_reach(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[
     per_byte = float(np.median([sending / received for sending, received in known]))
     if server.sending < MORE * usual or server.sending / server.received < MORE * per_byte:
         return None
-    told = f"data for it were on their way {server.sending:.0%} of the time, for the others {usual:.0%}"
-    return server.sending - usual, told
-
-
-def _uneven(server: ServerTimes, servers: Sequence[ServerTimes]) -> str:
-    total = sum(s.received or 0 for s in servers)
-    share = (server.received or 0) / total if total else 0
-    uneven = len(servers) > 1 and share * len(servers) > UNEVEN
-    return f"{server.rank} gets {share:.0%} of the bytes that workers push" if uneven else ""
-
-
-def uneven_servers(servers: Sequence[ServerTimes]) -> list[str]:
-    """A sentence for each server that gets far more than its part of the bytes."""
-    return [told for server in servers if (told := _uneven(server, servers))]
+    return server.sending - usual, texts.server_slow_to_reach(server.sending, usual)

@@ -13,7 +13,8 @@ import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import ABSENT
-from .evidence import KernelEvidence, RankEvidence, reason_of
+from ..sentences import origins, reasons
+from .evidence import CounterEvidence, KernelEvidence, RankEvidence, reason_of
 from .rates import (
     Counter,
     counted_of,
@@ -29,11 +30,6 @@ from .rates import (
 )
 
 _MEASURED = Provenance.MEASURED
-BY_CPU = "the node's, shared out by CPU time"
-BOUND = "a lower bound: misses of the last cache, 64 bytes each, without prefetches and write-backs"
-NO_HBM = "its kernels ran on a GPU, and nothing counted the traffic of its memory: `run --ncu` does"
-NO_GPU_ENERGY = "its kernels ran on a GPU whose energy nothing reads, or which it does not have alone"
-CPUS_ALONE = "the CPUs' of its node alone, shared out by CPU time: its GPU's is not known"
 
 
 class Over(NamedTuple):
@@ -53,49 +49,45 @@ def of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, V
 
 
 def _dram(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
-    missing = reason_of(ranks, "dram", "no DRAM counter was read")
     counters = [r.dram for r in ranks if r.dram is not None]
-    per_second = counter_rate(ranks, lambda r: r.dram, 1)
-    how = BOUND if any(r.dram_is_bound for r in ranks) else BY_CPU
     seen = counted_of(counters, ranks)
+    missing = reason_of(ranks, "dram", reasons.NO_DRAM_COUNTER)
     moved = per_window(counters, ranks, 1) if _stepping(ranks) else None
-    found = Over(None, why=NO_HBM)
+    how, over_how = origins.BY_CPU, origins.BY_CPU
+    if any(r.dram_is_bound for r in ranks):
+        how, over_how = origins.LOWER_BOUND, origins.OVER_LOWER_BOUND
+    found = Over(None, why=reasons.NO_HBM)
     if not any(on_gpu(r) for r in ranks):
         found = over(ranks, values, lambda r: r.dram)
-    words = "over a lower bound of the bytes, so an upper bound" if how is BOUND else BY_CPU
+    why = missing if moved is None else found.why
+    per_second = counter_rate(ranks, lambda r: r.dram, 1)
     return {
         "bytes_per_step.dram": _shared(moved, "byte", scope, missing, how, seen),
         "dram_bytes_per_second": _shared(per_second, "byte/s", scope, missing, how, seen),
-        "intensity.dram": _shared(
-            found.number,
-            "FLOP/byte",
-            scope,
-            missing if moved is None else found.why,
-            words + found.which,
-            seen,
-        ),
+        "intensity.dram": _shared(found.number, "FLOP/byte", scope, why, over_how + found.which, seen),
     }
 
 
 def _energy(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
-    missing = reason_of(ranks, "energy", "no energy counter was read")
-    counters = [r.energy for r in ranks if r.energy is not None]
-    how = "; ".join(dict.fromkeys(_energy_of(r) for r in ranks if r.energy is not None))
+    counters: list[CounterEvidence] = []
+    origin_of: dict[str, None] = {}
+    for rank in ranks:
+        if rank.energy is not None:
+            counters.append(rank.energy)
+            default = origins.CPUS_ALONE if on_gpu(rank) else origins.BY_CPU
+            origin_of[rank.energy_of or default] = None
+    how = "; ".join(origin_of)
+    missing = reason_of(ranks, "energy", reasons.NO_ENERGY_COUNTER)
     used = per_window(counters, ranks, 1) if _stepping(ranks) else None
-    found = Over(None, why=NO_GPU_ENERGY)
+    found = Over(None, why=reasons.NO_GPU_ENERGY)
     if not any(on_gpu(r) and not r.has_gpu_energy for r in ranks):
         found = over(ranks, values, lambda r: r.energy)
+    why = missing if used is None else found.why
     return {
         "energy_per_step": _shared(used, "J", scope, missing, how),
         "power": _shared(counter_rate(ranks, lambda r: r.energy, 1), "W", scope, missing, how),
-        "flops_per_joule": _shared(
-            found.number, "FLOP/J", scope, missing if used is None else found.why, how + found.which
-        ),
+        "flops_per_joule": _shared(found.number, "FLOP/J", scope, why, how + found.which),
     }
-
-
-def _energy_of(rank: RankEvidence) -> str:
-    return rank.energy_of or (CPUS_ALONE if on_gpu(rank) else BY_CPU)
 
 
 def _stepping(ranks: Sequence[RankEvidence]) -> bool:
@@ -122,12 +114,14 @@ def over(ranks: Sequence[RankEvidence], values: Mapping[str, Value], counter: Co
     for rank in ranks:
         done, found = _flops(rank, recorded), counter(rank)
         used = None if found is None else per_window([found], [rank], 1)
-        some += done is not None or used is not None
+        if done is not None or used is not None:
+            some += 1
         if done is not None and used is not None and found is not None:
             both += 1
-            flops, counted = flops + found.windows * done, counted + found.windows * used
-    which = f"; of the {both} of {some} ranks of which both are known" if both < some else ""
-    no_work = values["flops_per_step"].reason or "no FLOPs were counted"
+            flops += found.windows * done
+            counted += found.windows * used
+    which = origins.of_ranks_known(both, some) if both < some else ""
+    no_work = values["flops_per_step"].reason or reasons.NO_FLOPS_COUNTED
     return Over(ratio(flops, counted) if both else None, which, no_work)
 
 
@@ -136,7 +130,9 @@ def _flops(rank: RankEvidence, recorded: bool) -> float | None:
     if not recorded:
         return per_window([rank.counted_flops.counter], [rank], 1) if rank.counted_flops else None
     k = rank.kernels
-    return mean(k.flops[k.complete], 1) if k is not None and k.has_flops and len(rank.steps.step) else None
+    if k is None or not k.has_flops or not len(rank.steps.step):
+        return None
+    return mean(k.flops[k.complete], 1)
 
 
 # -- what a profiler counted ------------------------------------------------------------------------------
@@ -167,17 +163,16 @@ def _profiled(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     full = _in_full(ranks)
     if not full:
         return {}
-    why = "as the profiler counted it, kernel by kernel"
     moved = pool([k.dram[k.complete] for k in full])
     flops = pool([k.flops[k.complete] for k in full])
 
     def measured(number: float | None, unit: str, missing: str, origin: Provenance = _MEASURED) -> Value:
-        return value(number, unit, origin, scope, reason=why, missing=missing)
+        return value(number, unit, origin, scope, reason=origins.BY_PROFILER, missing=missing)
 
+    per_step = median(moved) if _stepping(ranks) else None
+    intensity = ratio(total_of(flops), total_of(moved))
     return {
-        "bytes_per_step.dram": measured(median(moved) if _stepping(ranks) else None, "byte", "no steps"),
-        "dram_bytes_per_second": measured(rate(ranks, "dram"), "byte/s", "no time"),
-        "intensity.dram": measured(
-            ratio(total_of(flops), total_of(moved)), "FLOP/byte", "no DRAM traffic", over_counted(full)
-        ),
+        "bytes_per_step.dram": measured(per_step, "byte", reasons.NO_STEPS),
+        "dram_bytes_per_second": measured(rate(ranks, "dram"), "byte/s", reasons.NO_TIME),
+        "intensity.dram": measured(intensity, "FLOP/byte", reasons.NO_DRAM_TRAFFIC, over_counted(full)),
     }

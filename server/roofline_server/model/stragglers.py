@@ -6,19 +6,20 @@ step would be shorter for them if it came when they do. It is named when that is
 more than chance: chance makes every rank last now and then, and its costs cancel out. Asynchronous ranks hold
 nobody up; there a rank whose own steps take longer than the others' is named.
 
-What it loses the time with is told by comparing it with the others: time in input, time runnable without a
+What it loses the time with is found by comparing it with the others: time in input, time runnable without a
 CPU, time computing; what shows in none of these is a delay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from ..records import Floats, Ints
+from ..sentences import waits as texts
 
 LEAST_SHARE = 0.1  # of a step that a cause costs
 LEAST_CERTAINTY = 3.0  # standard errors that its mean cost is above zero
@@ -82,15 +83,14 @@ def late_ranks(ranks: Sequence[RankTimes], late: Floats) -> list[Finding]:
     found = []
     for column, rank in enumerate(ranks):
         cost, error = mean_and_error(costs[:, column])
-        known = ~np.isnan(costs[:, column])
-        sure = certainty(int(known.sum()), len(ranks)) * error
-        if cost is None or cost <= LEAST_SHARE * step or cost < sure:
+        steps = int(np.sum(~np.isnan(costs[:, column])))
+        if cost is None or cost <= LEAST_SHARE * step or cost < certainty(steps, len(ranks)) * error:
             continue
-        times_last, steps = int(np.sum(last == column)), int(known.sum())
+        times_last = int(np.sum(last == column))
         kind, why = reason(rank, ranks, cost)
-        came = f"it came last in {times_last} of {steps} steps, on average {ms(cost)} after the others"
+        evidence = [texts.came_last(times_last, steps, cost), *why]
         share = cost / step if step > 0 else 0.0
-        found.append(Finding(rank.rank, rank.host, kind, cost, share, times_last, steps, [came, *why]))
+        found.append(Finding(rank.rank, rank.host, kind, cost, share, times_last, steps, evidence))
     return sorted(found, key=lambda f: -f.cost)
 
 
@@ -122,8 +122,9 @@ def slow_ranks(ranks: Sequence[RankTimes]) -> list[Finding]:
         if medians[at] <= SLOWER * others or not cost > 0:
             continue
         kind, why = reason(rank, known, cost)
-        slow = f"its median step takes {ms(float(medians[at]))}, that of the others {ms(others)}"
-        found.append(Finding(rank.rank, rank.host, kind, cost, cost / float(medians[at]), 0, 0, [slow, *why]))
+        evidence = [texts.slower(float(medians[at]), others), *why]
+        share = cost / float(medians[at])
+        found.append(Finding(rank.rank, rank.host, kind, cost, share, 0, 0, evidence))
     return sorted(found, key=lambda f: -f.cost)
 
 
@@ -134,8 +135,8 @@ def starved_of_input(ranks: Sequence[RankTimes]) -> list[Finding]:
         waited, step = average(rank.input), average(rank.duration)
         if waited is None or not step or waited < INPUT_SHARE * step:
             continue
-        told = f"it waits {ms(waited)} of its {ms(step)} step for input"
-        found.append(Finding(rank.rank, rank.host, "input", waited, waited / step, 0, 0, [told]))
+        evidence = [texts.waits_for_input(waited, step)]
+        found.append(Finding(rank.rank, rank.host, "input", waited, waited / step, 0, 0, evidence))
     return sorted(found, key=lambda f: -f.cost)
 
 
@@ -143,36 +144,20 @@ def reason(rank: RankTimes, ranks: Sequence[RankTimes], cost: float) -> tuple[st
     """What a rank loses `cost` seconds a step with, compared with the others: (kind, sentences)."""
     more = {name: more_than_others(rank, ranks, name) for name in ("input", "lead", "kernels", "cpu")}
     more["starved"] = more_starved(rank, ranks)
-    told = [WORDS[name].format(ms(extra)) for name, extra in more.items() if extra and extra > 0.1 * cost]
-    if rank.stopped:
-        told.insert(0, f"its process was stopped in {rank.stopped:.0%} of its steps")
-
-    def explains(name: str) -> bool:
-        extra = more[name]
-        return extra is not None and extra >= EXPLAINS * cost
-
+    evidence = [texts.stopped(rank.stopped)] if rank.stopped else []
+    for name, extra in more.items():
+        if extra and extra > 0.1 * cost:
+            evidence.append(texts.more_than_others(name, extra))
     if rank.stopped and rank.stopped > 0.05:
-        return "delay", told
-    if explains("input"):
-        return "input", told
-    if explains("cpu"):
-        return "compute", told
-    if explains("starved"):
-        return "cpu", told
-    if explains("kernels"):
-        return "compute", told
-    if explains("lead"):
-        return "input", [*told, "nothing tells input apart from what else comes before the first kernel"]
-    return "delay", [*told, "it neither computed nor waited for a CPU or input: it slept, or waited unseen"]
+        return "delay", evidence
 
-
-WORDS = {
-    "input": "it waits {} a step longer for input than the others",
-    "lead": "its first kernel comes {} later in the step than the others'",
-    "starved": "it lacks a CPU {} a step longer",
-    "kernels": "its kernels take {} a step longer",
-    "cpu": "it uses {} more CPU time a step",
-}
+    # The first that makes up enough of the cost, the surest cause before what may follow from it.
+    kinds = {"input": "input", "cpu": "compute", "starved": "cpu", "kernels": "compute", "lead": "input"}
+    for name, kind in kinds.items():
+        extra = more[name]
+        if extra is not None and extra >= EXPLAINS * cost:
+            return kind, [*evidence, texts.INPUT_OR_ELSE] if name == "lead" else evidence
+    return "delay", [*evidence, texts.NO_CAUSE]
 
 
 def more_than_others(rank: RankTimes, ranks: Sequence[RankTimes], name: str) -> float | None:
@@ -180,7 +165,9 @@ def more_than_others(rank: RankTimes, ranks: Sequence[RankTimes], name: str) -> 
     own = average(getattr(rank, name))
     others = [average(getattr(other, name)) for other in ranks if other is not rank]
     known = [value for value in others if value is not None]
-    return own - float(np.median(known)) if own is not None and known else None
+    if own is None or not known:
+        return None
+    return own - float(np.median(known))
 
 
 def more_starved(rank: RankTimes, ranks: Sequence[RankTimes]) -> float | None:
@@ -189,7 +176,9 @@ def more_starved(rank: RankTimes, ranks: Sequence[RankTimes]) -> float | None:
     own, lasts = average(rank.starved), average(rank.duration)
     both = [(average(other.starved), average(other.duration)) for other in ranks if other is not rank]
     usual = [lacks / takes for lacks, takes in both if lacks is not None and takes]
-    return own - lasts * float(np.median(usual)) if own is not None and lasts is not None and usual else None
+    if own is None or lasts is None or not usual:
+        return None
+    return own - lasts * float(np.median(usual))
 
 
 def average(column: Floats | None) -> float | None:
@@ -227,29 +216,18 @@ def mean_and_error(values: Floats) -> tuple[float | None, float]:
     return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known)))
 
 
-def ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
-
-
 def verdict(causes: Sequence[Finding], why_unknown: str, waits: Floats, step: float) -> str:
     """One sentence. why_unknown: why nobody can tell, "" if somebody can. waits: (steps, ranks), seconds."""
     if causes:
-        return f"{causes[0].rank}: {SENTENCES[causes[0].kind].format(ms(causes[0].cost), causes[0].share)}"
+        worst = causes[0]
+        return texts.straggler(worst.rank, worst.kind, worst.cost, worst.share)
     if why_unknown:
-        return f"who waits for whom is not known: {why_unknown}"
+        return texts.unknown(why_unknown)
     known = ~np.isnan(waits)
-    if waits.size and known.any(axis=1).sum() < LEAST_STEPS:
-        return f"too few steps to tell who holds whom up: {int(known.any(axis=1).sum())}"
+    steps = int(known.any(axis=1).sum())
+    if waits.size and steps < LEAST_STEPS:
+        return texts.too_few_steps(steps)
     waited = float(waits[known].mean()) if known.any() else 0.0
     if step > 0 and waited >= LEAST_SHARE * step:
-        return f"ranks wait {ms(waited)} a step ({waited / step:.0%}) for each other, for none in particular"
-    return "no rank holds the others up"
-
-
-SENTENCES: Mapping[str, str] = {
-    "input": "its input costs {} a step ({:.0%})",
-    "cpu": "it has too little CPU, which costs {} a step ({:.0%})",
-    "compute": "it computes longer than the others, which costs {} a step ({:.0%})",
-    "delay": "it is late without computing, which costs {} a step ({:.0%})",
-    "server": "it does not keep up with the workers, up to {} a step ({:.0%})",
-}
+        return texts.for_none_in_particular(waited, waited / step)
+    return texts.NONE

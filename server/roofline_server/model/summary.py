@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from roofline.answers.report import Summary
 from roofline.answers.values import Scope, Value
 
+from ..sentences import origins
+from ..sentences.wording import joined
 from .breakdown import breakdown
 from .evidence import RankEvidence
 from .points import against
 from .resources import resources
-from .roofline import Limits
+from .roofline import MINIMUM, Limits, main_memory
 from .shares import is_bound, of_nodes
 from .shares import on_gpu as computes_on_gpu
 from .times import times
@@ -30,32 +32,26 @@ def summarize(ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Sc
         **breakdown(ranks, scope),
         **work(ranks, scope),
         **resources(ranks, scope),
+        **counted_flops(ranks, scope),
     }
-    values |= counted_flops(ranks, scope)
     values |= of_nodes(ranks, scope, values)
     level, intensity, reached = placed(ranks, values)
     held = against(intensity, reached, level, limits)
     known = sum(has_flops(ranks))
-    part = f"of the {known} of {len(ranks)} ranks whose FLOPs are known" if 0 < known < len(ranks) else ""
+    part = origins.of_ranks_with_flops(known, len(ranks)) if 0 < known < len(ranks) else ""
     for name, found in (("attainable_flops_per_second", held.attainable), ("roof_share", held.share)):
-        values[name] = _noted(found, part)
+        values[name] = found._replace(reason=joined(part, found.reason))
     return Summary(values, held.bound, held.why)
-
-
-def _noted(found: Value, note: str) -> Value:
-    return found._replace(reason="; ".join(filter(None, (note, found.reason))))
 
 
 def has_flops(ranks: Sequence[RankEvidence]) -> list[bool]:
     """Of each rank, whether its FLOPs are among those that are summed: of recorded kernels, where any rank
     has them, else those that hardware counted."""
-    recorded = [_recorded(rank) for rank in ranks]
+    recorded = []
+    for rank in ranks:
+        k = rank.kernels
+        recorded.append(k is not None and k.has_flops and bool((k.duration_ns[k.complete] > 0).any()))
     return recorded if any(recorded) else [r.counted_flops is not None for r in ranks]
-
-
-def _recorded(rank: RankEvidence) -> bool:
-    k = rank.kernels
-    return k is not None and k.has_flops and bool((k.duration_ns[k.complete] > 0).any())
 
 
 def placed(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> tuple[str, Value, Value]:
@@ -65,20 +61,15 @@ def placed(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> tuple[
     those that hardware counted. Cache misses leave out what was prefetched: they go before the bytes of
     tensors only where they are more.
     """
-    known = "dram" if _counted_says_more(ranks, values) else "minimum"
-    counted = (
-        values["flops_per_second"].value is None and values["flops_per_second.measured"].value is not None
-    )
-    flops = "flops_per_second.measured" if counted else "flops_per_second"
-    level = "hbm" if known == "dram" and on_gpu(ranks) else known
-    return level, values[f"intensity.{known}"], values[flops]
-
-
-def _counted_says_more(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> bool:
-    counted, least = values["intensity.dram"].value, values["intensity.minimum"].value
-    if counted is None or least is None:
-        return counted is not None
-    return counted <= least or not is_bound(ranks)
+    reached = values["flops_per_second"]
+    if reached.value is None and values["flops_per_second.measured"].value is not None:
+        reached = values["flops_per_second.measured"]
+    counted, least = values["intensity.dram"], values["intensity.minimum"]
+    if counted.value is None:
+        return MINIMUM, least, reached
+    if least.value is not None and counted.value > least.value and is_bound(ranks):
+        return MINIMUM, least, reached
+    return main_memory("gpu" if on_gpu(ranks) else ""), counted, reached
 
 
 def on_gpu(ranks: Sequence[RankEvidence]) -> bool:

@@ -18,14 +18,16 @@ from typing import NamedTuple
 
 from roofline.answers.time_roofline import Isocurve, OverheadBox
 
+from ..sentences import time_rooflines as texts
+
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
 MOST_DECADES = 12
-FAR = 0.1  # of the roof: what is lower is not said to be held back by it
+FAR = 0.1  # of the roof: what is lower is not called bound by it
 LOW = 0.2  # of the roof: up to here nobody knows what holds it back
 
 
-class Machine(NamedTuple):
-    """Peaks, FLOP/s and byte/s, and what one launch costs at least, s (None: not known)."""
+class Peaks(NamedTuple):
+    """Of a machine, FLOP/s and byte/s, and what one launch costs at least, s (None: not known)."""
 
     flops: float
     bytes: float
@@ -56,80 +58,61 @@ class Placed(NamedTuple):
     bound: str  # COMPUTE, MEMORY, OVERHEAD
 
 
-def place(work: Work, machine: Machine) -> Placed:
+def place(work: Work, peaks: Peaks) -> Placed:
     """Section III: of the two times the larger is the run time, the other is smaller as the intensity is from
     the balance. What takes no longer than its launches cost is bound by them.
 
     work: FLOPs, bytes and time above zero.
     """
-    computing, moving = work.flops / machine.flops, work.bytes / machine.bytes
+    computing, moving = work.flops / peaks.flops, work.bytes / peaks.bytes
     if computing >= moving:
         compute_time, bandwidth_time, bound = work.seconds, work.seconds * (moving / computing), COMPUTE
     else:
         compute_time, bandwidth_time, bound = work.seconds * (computing / moving), work.seconds, MEMORY
-    if machine.launch is not None and work.seconds <= work.launches * machine.launch:
+    if peaks.launch is not None and work.seconds <= work.launches * peaks.launch:
         bound = OVERHEAD
     return Placed(
-        bandwidth_time, compute_time, bandwidth_time * machine.bytes, compute_time * machine.flops, bound
+        bandwidth_time, compute_time, bandwidth_time * peaks.bytes, compute_time * peaks.flops, bound
     )
 
 
-def least_time(work: Work, machine: Machine) -> float:
+def least_time(work: Work, peaks: Peaks) -> float:
     """Seconds that the roof allows: computing and moving at the peaks, both at once."""
-    return max(work.flops / machine.flops, work.bytes / machine.bytes)
+    return max(work.flops / peaks.flops, work.bytes / peaks.bytes)
 
 
-def words(work: Work, machine: Machine, placed: Placed, parts: float = 1) -> str:
+def words(work: Work, peaks: Peaks, placed: Placed, parts: float = 1) -> str:
     """What decides, how far it is from the roof, and what would help. parts: of how many like it, which have
     the peaks together, this is one."""
-    share = least_time(work, machine) / work.seconds
     if placed.bound == OVERHEAD:
-        return (
-            "bound by launching: it takes no longer than starting its kernels costs; make fewer, larger ones"
-        )
-    peak = "peak FLOP/s" if placed.bound == COMPUTE else "peak bandwidth"
+        return texts.LAUNCHING
+    share = least_time(work, peaks) / work.seconds
+    computing = placed.bound == COMPUTE
+    peak = texts.COMPUTE_PEAK if computing else texts.MEMORY_PEAK
     if share > 1.05:
-        return (
-            f"{_short(share)} times what the {peak} allows: caches save traffic that was counted, or the "
-            "ceiling was measured too low"
-        )
+        return texts.above_peak(share, peak)
     if parts > 1:
-        share, peak = min(1.0, share * parts), f"{peak} that it has as one of {parts:.3g}"
+        share, peak = min(1.0, share * parts), texts.part_of_peak(peak, parts)
     if share < FAR:
-        return f"{_short(1 / share)} times slower than the {peak} allows: something else holds it back"
-    what = "computing" if placed.bound == COMPUTE else "moving data"
-    said = f"bound by {what}, at {_short(100 * share)} % of the {peak}{_help(placed.bound, share)}"
-    return (
-        said
-        if share >= LOW
-        else f"at best {said}, if few threads, short calls or waiting do not hold it back"
-    )
-
-
-def _help(bound: str, share: float) -> str:
+        return texts.far_below(share, peak)
+    advice = ""
     if share >= 0.8:
-        more = "only a lower precision makes it faster" if bound == COMPUTE else "move less, or fuse it"
-        return f": {more}"
-    if share >= 0.3:
-        return ""
-    same = "FLOPs" if bound == COMPUTE else "bytes"
-    return f": {_short(1 / share)} times faster would be possible with the same {same}"
+        advice = texts.LOWER_PRECISION if computing else texts.MOVE_LESS
+    elif share < 0.3:
+        advice = texts.faster(share, "FLOPs" if computing else "bytes")
+    bound = texts.bound_by("computing" if computing else "moving data", share, peak, advice)
+    return bound if share >= LOW else texts.perhaps(bound)
 
 
-def _short(number: float) -> str:
-    """Two digits, or all that stand before the point: "0.45", "4.5", "450"."""
-    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
-
-
-def overhead_box(launches: int, machine: Machine, label: str) -> OverheadBox | None:
+def overhead_box(launches: int, peaks: Peaks, label: str) -> OverheadBox | None:
     """What n launches could have moved and computed while they were started; None: overhead is not known."""
-    if machine.launch is None:
+    if peaks.launch is None:
         return None
-    seconds = launches * machine.launch
-    return OverheadBox(launches, seconds * machine.bytes, seconds * machine.flops, label)
+    seconds = launches * peaks.launch
+    return OverheadBox(launches, seconds * peaks.bytes, seconds * peaks.flops, label)
 
 
-def isocurves(seconds: Iterable[float], machine: Machine, corner: tuple[float, float]) -> list[Isocurve]:
+def isocurves(seconds: Iterable[float], peaks: Peaks, corner: tuple[float, float]) -> list[Isocurve]:
     """One curve per power of ten of time from the shortest to the longest of these, at most MOST_DECADES.
 
     All that takes T at the roof: bytes <= T x peak byte/s, FLOPs <= T x peak FLOP/s. corner: bytes and FLOPs
@@ -142,7 +125,7 @@ def isocurves(seconds: Iterable[float], machine: Machine, corner: tuple[float, f
     found = []
     for power in range(max(first, last - MOST_DECADES + 1), last + 1):
         t = 10.0**power
-        across, up = t * machine.bytes, t * machine.flops
+        across, up = t * peaks.bytes, t * peaks.flops
         left, below = min(corner[0], across / 10), min(corner[1], up / 10)
         found.append(Isocurve(t, [left, across, across], [up, up, below]))
     return found

@@ -8,6 +8,7 @@ import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import ABSENT, Floats
+from ..sentences import origins, reasons
 from .evidence import NS, RankEvidence, StepEvidence, reason_of
 
 _MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
@@ -39,14 +40,14 @@ def durations(steps: StepEvidence) -> Floats:
 
 
 def times(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
-    missing = reason_of(ranks, "steps", "no step marks were received")
+    missing = reason_of(ranks, "steps", reasons.NO_STEP_MARKS)
     # Sorted once for all its quantiles: numpy sorts faster than it selects.
     times = np.sort(np.concatenate([durations(r.steps) for r in ranks]))
     count = len(times)
-    note = "windows of the workers it serves" if any(r.serving for r in ranks) and count else ""
+    note = origins.WORKERS_WINDOWS if any(r.serving for r in ranks) and count else ""
 
     def of_times(number: float | None) -> Value:
-        return value(number if count else None, "s", _MEASURED, scope, reason=note, missing=missing)
+        return value(number, "s", _MEASURED, scope, reason=note, missing=missing)
 
     return {
         "steps": value(count, "1", _MEASURED, scope, reason=note if count else missing),
@@ -75,12 +76,12 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
     working = [r for r in ranks if not r.serving and len(r.steps.step)]
     if not working:
         serves = any(r.serving for r in ranks)
-        return Value(None, "examples/s", reason="it works on no examples of its own" if serves else missing)
+        return Value(None, "examples/s", reason=reasons.SERVES if serves else missing)
     known = [_with_examples(r.steps) for r in working]
     examples = sum(float(steps.examples.sum()) for steps in known)
     counted = sum(len(steps.step) for steps in known)
     if not counted:
-        why = reason_of(ranks, "examples", "nobody said how many examples a step has")
+        why = reason_of(ranks, "examples", reasons.NO_EXAMPLES)
         return Value(None, "examples/s", reason=why)
     seconds = union_seconds([stretch for steps in known for stretch in runs(steps)])
     share = counted / sum(len(r.steps.step) for r in working)
@@ -88,5 +89,5 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
 
 
 def _with_examples(steps: StepEvidence) -> StepEvidence:
-    said = steps.examples != ABSENT
-    return steps if said.all() else StepEvidence(*(column[said] for column in steps))
+    known = steps.examples != ABSENT
+    return steps if known.all() else StepEvidence(*(column[known] for column in steps))

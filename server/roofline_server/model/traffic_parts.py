@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from roofline.answers.values import Provenance, Scope, Value, value
 
+from ..sentences import breakdowns as texts
+from ..sentences import reasons
+from ..sentences.origins import TENSOR_BYTES
 from .compose import Column, Part, apart, of_counters, per_step, profiled, watched
 from .evidence import KernelEvidence, RankEvidence, reason_of
 from .rates import coverage_of
-from .roofline import TENSOR_BYTES
-from .shares import NO_HBM, is_bound, on_gpu
-from .wording import many
+from .shares import is_bound, on_gpu
 
 CACHE_LINE = 64  # bytes that one access to DRAM moves
 SECTOR = 32  # bytes that one access to a GPU's memory moves
@@ -23,25 +24,23 @@ def traffic(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
     found = {}
     for name in ("l1", "l2"):
         if any(r.kernels is not None and name in r.kernels.levels for r in ranks):
-            missing = "no profiler counted it of every kernel"
-            found[name] = profiled(ranks, scope, _level(name), missing)
+            found[name] = profiled(ranks, scope, _level(name), texts.NOT_OF_EVERY_KERNEL)
     if any(map(on_gpu, ranks)):
         found["hbm"] = main_memory(ranks, scope)
         of_cpus = _of_node(ranks, scope)
-        found |= {"dram": of_cpus} if of_cpus.value is not None else {}
+        if of_cpus.value is not None:
+            found["dram"] = of_cpus
     else:
         found["dram"] = main_memory(ranks, scope)
     found["minimum"] = least(ranks, scope)
-    no_tcp = reason_of(ranks, "tcp", "its connections were not counted")
+    no_tcp = reason_of(ranks, "tcp", reasons.NO_CONNECTIONS)
     for name, counters in (
         ("network sent", [r.sent for r in ranks if r.sent is not None]),
         ("network received", [r.received for r in ranks if r.received is not None]),
     ):
-        share = coverage_of(counters, ranks)
-        number = of_counters(counters, ranks)
+        number, share = of_counters(counters, ranks), coverage_of(counters, ranks)
         found[name] = value(number, "byte", Provenance.MEASURED, scope, share, missing=no_tcp)
-    why = TENSOR_BYTES
-    return apart(found, {"minimum": why} if found["minimum"].value is not None else {})
+    return apart(found, {"minimum": TENSOR_BYTES} if found["minimum"].value is not None else {})
 
 
 def _level(name: str) -> Column:
@@ -50,43 +49,29 @@ def _level(name: str) -> Column:
 
 def main_memory(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
     """Bytes a step of DRAM, or of a GPU's memory: by a profiler, else, of CPUs, their share of the node's."""
-    missing = NO_HBM if any(map(on_gpu, ranks)) else "no profiler counted the traffic of its kernels"
-    by_kernels = profiled(ranks, scope, lambda k: k.dram, missing)
-    if by_kernels.value is not None or any(map(on_gpu, ranks)):
-        return by_kernels
-    return _of_node(ranks, scope)
+    gpu = any(map(on_gpu, ranks))
+    by_kernels = profiled(
+        ranks, scope, lambda k: k.dram, reasons.NO_HBM if gpu else texts.NO_PROFILED_TRAFFIC
+    )
+    return by_kernels if gpu or by_kernels.value is not None else _of_node(ranks, scope)
 
 
 def _of_node(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
     """Bytes a step of the DRAM of their nodes."""
     known = [r for r in ranks if r.dram is not None]
-    bound = any(r.dram_is_bound for r in known)
-    how = "cache misses of 64 bytes: no less than this" if bound else "its share of the node's, by CPU time"
     counters = [r.dram for r in known if r.dram is not None]
-    missing = reason_of(ranks, "dram", "nothing reads DRAM traffic on its node")
-    return value(
-        of_counters(counters, ranks),
-        "byte",
-        Provenance.ESTIMATED,
-        scope,
-        coverage_of(counters, ranks),
-        how,
-        missing,
-    )
+    how = texts.CACHE_MISSES if any(r.dram_is_bound for r in known) else texts.SHARE_OF_NODE
+    missing = reason_of(ranks, "dram", texts.NO_DRAM_SOURCE)
+    number, share = of_counters(counters, ranks), coverage_of(counters, ranks)
+    return value(number, "byte", Provenance.ESTIMATED, scope, share, how, missing)
 
 
 def least(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
     """Bytes a step of the tensors of every kernel."""
     kernels = [(r, r.kernels) for r in ranks if r.kernels is not None and r.kernels.has_bytes]
-    missing = reason_of(ranks, "flops", "no kernels were recorded")
-    return value(
-        per_step(kernels, lambda k: k.bytes),
-        "byte",
-        Provenance.ANALYTIC,
-        scope,
-        watched(kernels),
-        missing=missing,
-    )
+    number, share = per_step(kernels, lambda k: k.bytes), watched(kernels)
+    missing = reason_of(ranks, "flops", reasons.NO_KERNELS)
+    return value(number, "byte", Provenance.ANALYTIC, scope, share, missing=missing)
 
 
 # -- FLOPs against accesses -------------------------------------------------------------------------------
@@ -106,12 +91,11 @@ def work_and_memory(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
     flops, moved = _flops(ranks, scope), _moved(ranks, scope)
     line = SECTOR if any(map(on_gpu, ranks)) else CACHE_LINE
     number = moved.bytes.value
-    accesses = moved.bytes._replace(unit="1", value=None if number is None else number / line)
-    words = f"{moved.words} over {line} bytes"
-    if moved.intensity is not None:
-        words += f"; {many(moved.intensity * line, 'FLOP')} an access"
-    told = {"memory accesses": words} if number is not None else {}
-    return apart({"FLOPs": flops, "memory accesses": accesses}, told)
+    if number is None:
+        return apart({"FLOPs": flops, "memory accesses": moved.bytes._replace(unit="1")})
+    accesses = moved.bytes._replace(unit="1", value=number / line)
+    words = texts.accesses(moved.words, line, moved.intensity)
+    return apart({"FLOPs": flops, "memory accesses": accesses}, {"memory accesses": words})
 
 
 def _flops(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
@@ -125,7 +109,7 @@ def _flops(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
         origin = Provenance.ESTIMATED if any(k.estimated for k in counted) else Provenance.MEASURED
         counters = [k.counter for k in counted]
         number, share = of_counters(counters, ranks), coverage_of(counters, ranks)
-    missing = reason_of(ranks, "flops", "no kernels were recorded and no hardware counter counted FLOPs")
+    missing = reason_of(ranks, "flops", reasons.NO_KERNELS_NO_COUNTER)
     return value(number, "FLOP", origin, scope, share, missing=missing)
 
 
@@ -136,11 +120,11 @@ def _moved(ranks: Sequence[RankEvidence], scope: Scope) -> _Moved:
     few = is_bound(ranks) and (tensors.value or 0.0) > (counted.value or 0.0)
     if counted.value is None or few:
         sized = [(r, k) for r, k in _with_flops(ranks) if k.has_bytes]
-        return _Moved(tensors, _ratio(per_step(sized, lambda k: k.sized_flops), tensors), "bytes of tensors")
+        return _Moved(tensors, _ratio(per_step(sized, lambda k: k.sized_flops), tensors), texts.OF_TENSORS)
     recorded = {r.key for r, _ in _with_flops(ranks)}
     both = [r for r in ranks if (r.key in recorded if recorded else r.counted_flops is not None)]
     both = [r for r in both if main_memory([r], scope).value is not None]
-    return _Moved(counted, _ratio(_flops(both, scope).value, main_memory(both, scope)), "counted traffic")
+    return _Moved(counted, _ratio(_flops(both, scope).value, main_memory(both, scope)), texts.COUNTED_TRAFFIC)
 
 
 def _with_flops(ranks: Sequence[RankEvidence]) -> list[tuple[RankEvidence, KernelEvidence]]:

@@ -11,33 +11,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
 
 from roofline.answers.roofline import RoofPoint
 from roofline.answers.trajectory import Path, Stop
-from roofline.answers.values import Provenance, Scope, Spread, Value, value
+from roofline.answers.values import Provenance, Scope, Value, value
 
+from ..sentences import trajectories as texts
+from ..sentences.wording import joined
 from .points import Level
 from .roofline import MINIMUM
-from .wording import path_in_words
 
 # Parameters, or tags, that count what work is spread over: twice as much could at best be twice as fast.
 RESOURCES = frozenset(("nodes", "ranks", "workers", "gpus", "threads", "cores"))
 PS = "ps"
-NO_EFFICIENCY = {
-    PS: "parameter servers serve the workers: more of them are no more hands for the work",
-    "batch": "a larger batch is no more of the machine: see speedup and FLOP/s per node",
-    "ranks_per_node": "ranks of one node share its cores: more of them are no more of the machine",
-}
 STEPS = "steps/s"
-NO_SPEEDUP = "throughput is in steps, and nobody says how many examples a step has: it may be more work"
+SAME = 0.05  # relative change below which a number stays
 DIGITS = frozenset("0123456789")
 
 
 class Reading(NamedTuple):
     """A role in one job. points: its point by the level of the bytes; none where FLOPs or bytes are not
-    known, and `without` is then what stands for it."""
+    known, and `without` then stands for it."""
 
     job: str
     at: str  # value of the parameter
@@ -45,6 +42,7 @@ class Reading(NamedTuple):
     without: RoofPoint
     throughput: Value
     step_time: Value
+    single_step: bool = False  # of a rank's FLOPs no more than one step is known
 
 
 # -- order --------------------------------------------------------------------------------------------------
@@ -90,7 +88,7 @@ def path(role: str, over: str, readings: Sequence[Reading]) -> Path:
         mine = sorted((r for r in readings if r.at in same), key=lambda r: _natural(r.job))
         stops.append(_stop(same[0], mine, level))
     stops = [_compared(stop, stops[0], over, role) for stop in stops]
-    return Path(role, stops, path_in_words(over, stops))
+    return Path(role, stops, _words(over, stops))
 
 
 def level_of(readings: Sequence[Reading]) -> str:
@@ -131,30 +129,28 @@ def _stop(at: str, readings: Sequence[Reading], level: str) -> Stop:
 
 
 def pooled_point(points: Sequence[RoofPoint]) -> RoofPoint:
-    """The median of a role's points in several jobs, number by number. What is said of it is what is said of
-    the job nearest to it, and its spread over steps is known of a single job only."""
+    """The median of a role's points in several jobs, number by number. The words are those of the job nearest
+    to it, and its spread over steps is known of a single job only."""
     if len(points) == 1:
         return points[0]
-    reached, intensity = (
-        _pooled([getattr(p, name) for p in points]) for name in ("flops_per_second", "intensity")
-    )
+    reached = _pooled([p.flops_per_second for p in points])
     attainable = _pooled([p.attainable for p in points])
-    nearest = min(
-        points, key=lambda p: (abs((p.flops_per_second.value or 0.0) - (reached.value or 0.0)), p.host)
-    )
+
+    def distance(p: RoofPoint) -> tuple[float, str]:
+        return abs((p.flops_per_second.value or 0.0) - (reached.value or 0.0)), p.host
+
+    nearest = min(points, key=distance)
     headroom = nearest.headroom
     if attainable.value is not None and reached.value:
-        headroom = Value(
-            attainable.value / reached.value, "1", Provenance.ESTIMATED, Scope.NODE, reason=attainable.reason
-        )
-    none: Spread | None = None
+        times = attainable.value / reached.value
+        headroom = Value(times, "1", Provenance.ESTIMATED, Scope.NODE, reason=attainable.reason)
     return nearest._replace(
         flops_per_second=reached,
-        intensity=intensity,
+        intensity=_pooled([p.intensity for p in points]),
         attainable=attainable,
         headroom=headroom,
-        intensity_spread=none,
-        flops_spread=none,
+        intensity_spread=None,
+        flops_spread=None,
         time=_pooled([p.time for p in points]),
         flops_per_joule=_pooled([p.flops_per_joule for p in points]),
         incomplete="; ".join(sorted({p.incomplete for p in points if p.incomplete})),
@@ -192,21 +188,83 @@ def _speedup(now: Value, first: Value) -> Value:
     if now.value is None:
         return Value(None, "1", reason=now.reason)
     if not first.value:
-        return Value(None, "1", reason=first.reason or "the first stop has no throughput")
+        return Value(None, "1", reason=first.reason or texts.NO_FIRST_THROUGHPUT)
     if STEPS in (now.unit, first.unit):
-        return Value(None, "1", reason=NO_SPEEDUP)
+        return Value(None, "1", reason=texts.STEPS_ONLY)
     if now.unit != first.unit:
-        return Value(None, "1", reason=f"throughput is in {now.unit}, that of the first stop in {first.unit}")
+        return Value(None, "1", reason=texts.other_unit(now.unit, first.unit))
     return value(now.value / first.value, "1", now.provenance, Scope.UNSPECIFIED)
 
 
 def _efficiency(speedup: Value, at: str, first: str, over: str) -> Value:
     if over not in RESOURCES:
-        default = f"{over} is not known to be an amount of resources: {', '.join(sorted(RESOURCES))} are"
-        return Value(None, "1", reason=NO_EFFICIENCY.get(over, default))
+        why = texts.NO_EFFICIENCY.get(over) or texts.no_resource(over, RESOURCES)
+        return Value(None, "1", reason=why)
     if speedup.value is None:
         return Value(None, "1", reason=speedup.reason)
     now, begin = number_of(at), number_of(first)
     if now is None or begin is None or now <= 0 or begin <= 0:
-        return Value(None, "1", reason=f"{over} is no number above zero at every stop")
+        return Value(None, "1", reason=texts.no_number(over))
     return speedup._replace(value=speedup.value / (now / begin))
+
+
+# -- in words -----------------------------------------------------------------------------------------------
+
+
+def _words(over: str, stops: Sequence[Stop]) -> str:
+    """How its numbers change from the first stop to the last; without two stops that compare, why not."""
+    if len(stops) < 2:
+        return texts.one_value(over)
+    placed = [s for s in stops if s.point.flops_per_second.value and s.point.intensity.value]
+    if not placed:
+        return texts.NO_POINT  # throughput is the whole job's: it stands with its training role
+    points = texts.one_point(placed[0].at) if len(placed) == 1 else _points_in_words(over, placed)
+    first, last = stops[0], stops[-1]
+    if last.speedup.value is None:
+        return points
+    begin, end = first.throughput, last.throughput
+    throughput = texts.throughput(
+        begin.value or 0.0, end.value or 0.0, begin.unit, end.unit, last.speedup.value
+    )
+    if last.efficiency.value is not None:
+        throughput = texts.scaling(throughput, last.efficiency.value, over, last.at)
+    return joined(points, throughput)
+
+
+def _points_in_words(over: str, stops: Sequence[Stop]) -> str:
+    first, last = stops[0], stops[-1]
+    reached = _change([(s.at, s.point.flops_per_second.value or 0.0) for s in stops])
+    intensity = _change([(s.at, s.point.intensity.value or 0.0) for s in stops])
+    meaning = ""
+    if reached.trend == 0 and intensity.trend == 0:
+        meaning = texts.STAYS
+    elif reached.trend < 0 and intensity.trend == 0:
+        meaning = texts.WAITS_MORE
+    elif reached.trend < 0 and intensity.trend < 0:
+        meaning = texts.MORE_BYTES
+        before, after = first.point.headroom.value, last.point.headroom.value
+        if before and after and _trend(before, after) == 0:
+            meaning = texts.MORE_BYTES_ALONG_ROOF
+        elif before and after and _trend(before, after) > 0:
+            meaning = texts.MORE_BYTES_BELOW_ROOF
+    where = "GPU" if first.point.device else "node"
+    return texts.moves(over, (first.at, last.at), where, reached, intensity, meaning)
+
+
+def _change(numbers: Sequence[tuple[str, float]]) -> texts.Change:
+    """numbers: (value of the parameter, number) in order."""
+    first, last = numbers[0][1], numbers[-1][1]
+    peak = max(numbers[1:-1], key=itemgetter(1), default=None)
+    dip = min(numbers[1:-1], key=itemgetter(1), default=None)
+    if peak and _trend(max(first, last), peak[1]) <= 0:
+        peak = None
+    if dip and _trend(min(first, last), dip[1]) >= 0:
+        dip = None
+    return texts.Change(first, last, _trend(first, last), peak, dip)
+
+
+def _trend(before: float, after: float) -> int:
+    """1: it rises, -1: it falls, 0: it stays."""
+    if abs(after - before) <= SAME * max(abs(before), abs(after)):
+        return 0
+    return 1 if after > before else -1

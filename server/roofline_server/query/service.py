@@ -102,14 +102,14 @@ class QueryService:
         return to_message(models_pb2.Roofline(), found)
 
     def _time_roofline(self, request: Any) -> Any:
-        asked = time_rooflines.Asked(
+        asked = time_rooflines.TimeRooflineQuery(
             _subject(request.subject), request.experiment, tuple(request.jobs), request.over, request.points
         )
         found = time_rooflines.time_roofline(self._store, asked)
         return to_message(models_pb2.TimeRoofline(), found)
 
     def _trajectory(self, request: Any) -> Any:
-        asked = trajectories.Asked(
+        asked = trajectories.TrajectoryQuery(
             request.experiment, tuple(request.jobs), request.over, tuple(request.roles), _range(request)
         )
         return to_message(models_pb2.Trajectory(), trajectories.trajectory(self._store, asked))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from roofline.answers.about import About, MachineAbout
@@ -11,10 +11,11 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from ..correlate.steps import OWN
 from ..model.evidence import NS
 from ..model.roofline import counts
-from ..records import Table, rows, take
+from ..records import rows
+from ..sentences import reasons
 from ..store.view import JobView
 from .ceilings.nodes import ROOFING, ceilings, hosts
-from .evidence.ranks import by_rank
+from .evidence.tables import by_rank, where
 from .job.gaps import alignment_of
 from .ranks.members import extent, nodes_of
 
@@ -22,6 +23,7 @@ from .ranks.members import extent, nodes_of
 def about(views: Sequence[JobView], experiment: str = "") -> About:
     """The caption of these jobs: tags that all of them have, each host once."""
     extents = [extent(view) for view in views]
+    tags = dict(views[0].tags) if views else {}
     return About(
         jobs=[view.job for view in views],
         experiment=experiment,
@@ -30,15 +32,10 @@ def about(views: Sequence[JobView], experiment: str = "") -> About:
         machines=_machines(views),
         alignment=_alignment(views),
         step_time=_step_time(views),
-        tags=_shared([view.tags for view in views]),
+        tags={
+            name: text for name, text in tags.items() if all(view.tags.get(name) == text for view in views)
+        },
     )
-
-
-def _shared(tags: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """What all of them say."""
-    if not tags:
-        return {}
-    return {name: text for name, text in tags[0].items() if all(t.get(name) == text for t in tags)}
 
 
 def _machines(views: Sequence[JobView]) -> list[MachineAbout]:
@@ -59,26 +56,22 @@ def _alignment(views: Sequence[JobView]) -> Value:
     """The worst node's bound; absent, with the reason, where that of one node is not known."""
     errors = [error for view in views for _, error in alignment_of(view)]
     if not errors:
-        return Value(None, "s", reason="no agent's clock is in it: recorded files have their own")
+        return Value(None, "s", reason=reasons.NO_CLOCK)
     unknown = [error for error in errors if error.value is None]
     return unknown[0] if unknown else max(errors, key=lambda error: error.value or 0.0)
 
 
 def _step_time(views: Sequence[JobView]) -> Value:
-    medians = [
-        float(np.median(table["end_ns"] - table["begin_ns"])) / NS
-        for view in views
-        for table in _own_steps(view)
-    ]
-    missing = "no rank has steps"
-    return value(min(medians, default=None), "s", Provenance.MEASURED, Scope.PROCESS, missing=missing)
-
-
-def _own_steps(view: JobView) -> list[Table]:
-    steps = view.steps.get("steps", {})
-    if not rows(steps):
-        return []
-    own = {name: steps[name] for name in ("rank", "begin_ns", "end_ns")}
-    if (steps["window"] != OWN).any():
-        own = take(own, steps["window"] == OWN)
-    return [tables["steps"] for tables in by_rank({"steps": own}).values() if rows(tables["steps"])]
+    """The shortest median of a rank's own steps."""
+    medians = []
+    for view in views:
+        steps = view.steps.get("steps", {})
+        if not rows(steps):
+            continue
+        own = {name: steps[name] for name in ("rank", "window", "begin_ns", "end_ns")}
+        for tables in by_rank({"steps": where(own, "window", OWN)}).values():
+            mine = tables["steps"]
+            medians.append(float(np.median(mine["end_ns"] - mine["begin_ns"])) / NS)
+    shortest = min(medians, default=None)
+    missing = reasons.NO_RANK_HAS_STEPS
+    return value(shortest, "s", Provenance.MEASURED, Scope.PROCESS, missing=missing)

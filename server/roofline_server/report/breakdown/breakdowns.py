@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from roofline.answers.breakdown import Breakdown, BreakdownPart
@@ -14,7 +14,8 @@ from ...model import compose, flop_parts, traffic_parts
 from ...model.compose import Part
 from ...model.evidence import RankEvidence, reason_of
 from ...model.flop_parts import Executed
-from ...model.wording import many, quantity
+from ...sentences import breakdowns as texts
+from ...sentences.reasons import NO_KERNELS
 from ...store.store import Store
 from ...store.view import JobView
 from ..about import about
@@ -23,7 +24,7 @@ from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.subjects import evidence
 from ..questions import Subject
 from ..ranks.members import host_of
-from ..time_roofline.works import name_of, per
+from ..time_roofline.works import name_of
 from .kernel_totals import Kernels, kernel_totals
 
 NEEDED = OF_REPORT
@@ -33,7 +34,7 @@ USED = ("compute",)  # kinds of ceilings: how wide vectors can be
 MOST_KERNELS = 20  # kinds that are named
 
 
-class _Of(NamedTuple):
+class _Members(NamedTuple):
     """A role or a rank, and what kernels it executed."""
 
     name: str
@@ -70,47 +71,47 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
         raise BadRequest(f"by {by!r}: ask for {' or '.join(BY)}")
     known = evidence(view, subject)
     totals = kernel_totals(store, view, subject.steps, known)
-    parts = [
-        part
-        for one in _subjects(known, by or BY[0], totals)
-        for kind, parts in _kinds(view, one)
-        for part in _named(kind, one, parts)
-    ]
+    parts = []
+    for one in _members(known, by or BY[0], totals):
+        for kind, made in _kinds(view, one):
+            parts += [BreakdownPart(kind, one.name, one.role, *part) for part in made]
     notes = late_notes(view, USED)
     if totals.outside:
-        notes.append(f"{totals.outside:,} kernels lie in no step, or in one that was not watched in full")
+        notes.append(texts.outside_steps(totals.outside))
     if not any(len(rank.steps.step) for rank in known.values()):
-        notes.append("no rank has steps: numbers are of whole runs")
+        notes.append(texts.WHOLE_RUNS)
     return Breakdown(about([view]), parts, notes)
 
 
-def _subjects(known: Mapping[int, RankEvidence], by: str, kernels: Kernels) -> list[_Of]:
+def _members(known: Mapping[int, RankEvidence], by: str, kernels: Kernels) -> list[_Members]:
     named: dict[str, dict[int, RankEvidence]] = {}
     for number, rank in known.items():
         named.setdefault(rank.key if by == "rank" else rank.role, {})[number] = rank
+    scope = Scope.PROCESS if by == "rank" else Scope.ROLE
     executed: dict[int, list[KernelTotal]] = {}
     for total in kernels.totals:
         executed.setdefault(total.rank, []).append(total)
-    scope = Scope.PROCESS if by == "rank" else Scope.ROLE
     found = []
     for name, ranks in named.items():
         totals = [total for number in ranks for total in executed.get(number, ())]
         steps = [kernels.steps[n] for n in ranks if n in executed and n in kernels.steps]
-        found.append(_Of(name, next(iter(ranks.values())).role, scope, ranks, totals, steps))
+        found.append(_Members(name, next(iter(ranks.values())).role, scope, ranks, totals, steps))
     return found
 
 
-def _named(kind: str, one: _Of, parts: Sequence[Part]) -> list[BreakdownPart]:
-    return [BreakdownPart(kind, one.name, one.role, *part) for part in parts]
-
-
-def _kinds(view: JobView, one: _Of) -> list[tuple[str, list[Part]]]:
+def _kinds(view: JobView, one: _Members) -> list[tuple[str, list[Part]]]:
     ranks = list(one.ranks.values())
+    # FLOPs of the kernels on CPUs, a step of one rank.
+    executed = [
+        Executed(t.kind.implementation, t.kind.precision, t.flops / one.divisor)
+        for t in one.totals
+        if t.flops and not t.on_gpu
+    ]
     widest = _widest(view, one.ranks)
     return [
         ("time", compose.time(ranks, one.scope)),
         ("flops_by_precision", flop_parts.by_precision(ranks, one.scope)),
-        ("flops_by_width", flop_parts.by_width(ranks, one.scope, _executed(one), widest)),
+        ("flops_by_width", flop_parts.by_width(ranks, one.scope, executed, widest)),
         ("work_and_memory", traffic_parts.work_and_memory(ranks, one.scope)),
         ("traffic_by_level", traffic_parts.traffic(ranks, one.scope)),
         ("kernels_by_time", _by_time(one)),
@@ -119,64 +120,66 @@ def _kinds(view: JobView, one: _Of) -> list[tuple[str, list[Part]]]:
 
 def _widest(view: JobView, ranks: Mapping[int, RankEvidence]) -> dict[str, int]:
     """Precision -> bits of the widest vectors of all hosts of these ranks, by their ceilings."""
-    found: dict[str, int] = {}
-    for at, host in enumerate(dict.fromkeys(host_of(view, number) for number in ranks)):
+    of_hosts = []
+    for host in dict.fromkeys(host_of(view, number) for number in ranks):
         widths: dict[str, int] = {}
         for c in ceilings(view, host):
             if c.kind == "compute" and not c.device and ".amx" not in c.name:
                 widths[c.precision] = max(c.width, widths.get(c.precision, 0))
-        # What all of them have.
-        found = widths if not at else {p: min(w, found[p]) for p, w in widths.items() if p in found}
-    return found
+        of_hosts.append(widths)
+    if not of_hosts:
+        return {}
+    shared = [p for p in of_hosts[-1] if all(p in widths for widths in of_hosts)]
+    return {precision: min(widths[precision] for widths in of_hosts) for precision in shared}
 
 
 # -- kernels ------------------------------------------------------------------------------------------------
 
 
-def _executed(one: _Of) -> list[Executed]:
-    """FLOPs of the kernels on CPUs, a step of one rank."""
-    mine = [t for t in one.totals if t.flops and not t.on_gpu]
-    return [Executed(t.kind.implementation, t.kind.precision, (t.flops or 0.0) / one.divisor) for t in mine]
-
-
-def _by_time(one: _Of) -> list[Part]:
+def _by_time(one: _Members) -> list[Part]:
     """Kernels by their names without shapes, those that took most time first, the rest together."""
     kinds = sorted(_by_name(one), key=lambda kind: -kind.seconds)
     if not kinds:
-        missing = reason_of(list(one.ranks.values()), "flops", "no kernels were recorded")
+        missing = reason_of(list(one.ranks.values()), "flops", NO_KERNELS)
         return [compose.absent("all", "s", missing)]
-    note = per(len({total.rank for total in one.totals}), one.steps)
     shown, rest = kinds[:MOST_KERNELS], kinds[MOST_KERNELS:]
     seconds = {kind.name: kind.seconds for kind in shown}
     words = {kind.name: _words(kind) for kind in shown}
     if rest:
-        name = f"{len(rest)} other kinds"
+        name = texts.other_kinds(len(rest))
         seconds[name] = sum(kind.seconds for kind in rest)
-        words[name] = many(sum(kind.launches for kind in rest), "launch")
-    values = {
-        name: value(taken, "s", Provenance.MEASURED, one.scope, reason=note)
-        for name, taken in seconds.items()
+        words[name] = texts.launches(sum(kind.launches for kind in rest))
+    how = texts.mean_over(len({total.rank for total in one.totals}), sum(one.steps))
+    parts = {
+        name: value(taken, "s", Provenance.MEASURED, one.scope, reason=how) for name, taken in seconds.items()
     }
-    return compose.parted(values, words)
+    return compose.parted(parts, words)
 
 
-def _by_name(one: _Of) -> list[_Kind]:
+def _by_name(one: _Members) -> list[_Kind]:
     divisor = one.divisor
     found: dict[tuple[str, bool], _Kind] = {}
     for t in one.totals:
-        key = name_of(t.kind), t.on_gpu
-        so_far = found.get(key, _Kind(key[0], 0.0, 0.0, 0.0, t.on_gpu))
-        flops = None if so_far.flops is None or t.flops is None else so_far.flops + t.flops / divisor
-        seconds, launches = so_far.seconds + t.time_ns / 1e9 / divisor, so_far.launches + t.calls / divisor
-        found[key] = _Kind(key[0], seconds, launches, flops, t.on_gpu)
-    twice = {name for name, on_gpu in found if (name, not on_gpu) in found}
-    return [k._replace(name=f"{k.name} (GPU)") if k.on_gpu and k.name in twice else k for k in found.values()]
+        name = name_of(t.kind)
+        so_far = found.get((name, t.on_gpu), _Kind(name, 0.0, 0.0, 0.0, t.on_gpu))
+        found[name, t.on_gpu] = so_far._replace(
+            seconds=so_far.seconds + t.time_ns / 1e9 / divisor,
+            launches=so_far.launches + t.calls / divisor,
+            flops=None if so_far.flops is None or t.flops is None else so_far.flops + t.flops / divisor,
+        )
+    kinds = []
+    for (name, on_gpu), kind in found.items():
+        if on_gpu and (name, False) in found:
+            kind = kind._replace(name=texts.on_gpu(name))
+        kinds.append(kind)
+    return kinds
 
 
 def _words(kind: _Kind) -> str:
-    launches = many(kind.launches, "launch")
     if kind.flops is None:
-        return f"{launches}; its FLOPs are not known"
+        return texts.launches_without_known_flops(kind.launches)
     if not kind.flops:
-        return f"{launches}; it only moves data: no FLOPs"
-    return f"{launches} at {quantity(kind.flops / kind.seconds, 'FLOP/s')}" if kind.seconds > 0 else launches
+        return texts.launches_without_flops(kind.launches)
+    if not kind.seconds > 0:
+        return texts.launches(kind.launches)
+    return texts.launches_at(kind.launches, kind.flops / kind.seconds)

@@ -16,7 +16,7 @@ from ...store.steps import kernel_totals as stored
 from ...store.store import Store
 from ...store.view import JobView
 from ..evidence.gathering import mode_of
-from ..evidence.ranks import by_rank, unite, within
+from ..evidence.tables import by_rank, unite, within
 from ..questions import ALL_STEPS, Steps
 
 # What it reads of the step tables.

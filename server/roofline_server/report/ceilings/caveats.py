@@ -1,32 +1,24 @@
-"""What speaks against the ceilings that a job is held against, as the agents that measured them said."""
+"""What speaks against the ceilings that a job is held against, as the agents that measured them reported."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from roofline.answers.machines import Ceiling
 from roofline.answers.roofline import Roof
 
-from ...model.wording import listed
+from ...sentences.rooflines import may_be_too_low
+from ...sentences.wording import place
 
 
-def notes(roofs: Iterable[Roof]) -> list[str]:
+def caveats(roofs: Iterable[Roof]) -> list[str]:
     """One for each host and reason, of the ceilings that make its roof."""
     found = []
     for roof in roofs:
-        names = {line.name for line in roof.lines if line.binding}
-        found += doubts(f"{roof.host} {roof.device}".rstrip(), [c for c in roof.ceilings if c.name in names])
+        binding = {line.name for line in roof.lines if line.binding}
+        names_of: dict[str, list[str]] = {}
+        for c in roof.ceilings:
+            if c.doubt and c.name in binding:
+                names_of.setdefault(c.doubt, []).append(c.name)
+        for caveat, names in names_of.items():
+            found.append(may_be_too_low(place(roof.host, roof.device), names, caveat))
     return list(dict.fromkeys(found))
-
-
-def doubts(where: str, ceilings: Sequence[Ceiling]) -> list[str]:
-    """One for each reason."""
-    whose: dict[str, list[str]] = {}
-    for c in ceilings:
-        if c.doubt:
-            whose.setdefault(c.doubt, []).append(c.name)
-    return [
-        f"{where}: {listed(names)} may be too low ({doubt}), and what is held against it too near its roof; "
-        "calibrate again while the node is idle"
-        for doubt, names in whose.items()
-    ]

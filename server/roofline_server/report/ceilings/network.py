@@ -10,6 +10,7 @@ from roofline.answers.values import Provenance
 
 from ...model.roofline import NETWORK, REVERSE, counts
 from ...records import NODE_RANK
+from ...sentences import network as texts
 from ...store.view import JobView
 from .nodes import ceilings, hosts, late_notes
 
@@ -21,11 +22,13 @@ NIC, LOOPBACK = "net.nic", "lo"
 def of_network(view: JobView, host: str, every: Sequence[Ceiling]) -> list[Ceiling]:
     """To the nodes the job ran on, where these were measured, else what these nodes sent to it; what a job of
     one node sends leaves no node, so there it is the host's to itself. Where nothing was measured, the speed
-    that the NIC's driver says."""
+    that the NIC's driver reports."""
     known = [c for c in every if c.kind == "network" and counts(c)]
     others = set(hosts(view)) - {host}
     near = [c for c in known if c.peer in (others or {host})] or _reverse(view, host)
-    return near or ([c for c in known if c.peer != host] or _nic(view, host) if others else [])
+    if near or not others:
+        return near
+    return [c for c in known if c.peer != host] or _nic(view, host)
 
 
 def _reverse(view: JobView, host: str) -> list[Ceiling]:
@@ -45,56 +48,68 @@ def _nic(view: JobView, host: str) -> list[Ceiling]:
     for part in view.parts:
         if part.rank != NODE_RANK or part.metric.counter_set != "network" or part.instance == LOOPBACK:
             continue
-        if view.machines[part.node].host == host:
-            if part.metric.name == "nic_link_bytes_per_second" and part.mean:
-                speed[part.instance] = part.mean
-            elif part.metric.name in ("nic_sent_bytes", "nic_received_bytes"):
-                moved[part.instance] = moved.get(part.instance, 0.0) + (part.grown or 0.0)
+        if view.machines[part.node].host != host:
+            continue
+        if part.metric.name == "nic_link_bytes_per_second" and part.mean:
+            speed[part.instance] = part.mean
+        elif part.metric.name in ("nic_sent_bytes", "nic_received_bytes"):
+            moved[part.instance] = moved.get(part.instance, 0.0) + (part.grown or 0.0)
     if not speed:
         return []
     name = max(speed, key=lambda nic: moved.get(nic, 0.0))
-    method = f"speed of {name} in one direction, as its driver says"
-    reported = Provenance.REPORTED
     return [
-        Ceiling(NIC, "network", NETWORK, "", 0, speed[name], "byte/s", 0.0, method, 0, provenance=reported)
+        Ceiling(
+            NIC,
+            "network",
+            NETWORK,
+            "",
+            0,
+            speed[name],
+            "byte/s",
+            0.0,
+            texts.link_speed(name),
+            0,
+            provenance=Provenance.REPORTED,
+        )
     ]
 
 
 def network_note(view: JobView, host: str, network: Sequence[Ceiling]) -> str:
     """Where the network ceilings hold for other peers than the job's, or for no network."""
-    if any(c.name == NIC for c in network):
-        return f"{network[0].method}: nobody measured it, {to_measure(view, host)} does"
     peers = {c.peer for c in network if c.peer}
+    if any(c.name == NIC for c in network):
+        return texts.not_measured(network[0].method, _to_measure(view, host))
     if any(c.operation == REVERSE for c in network):
-        from_ = f"the network was measured from {', '.join(sorted(peers))} to {host}, not the other way"
-        return f"{from_}: {to_measure(view, host)} does"
+        return texts.measured_back(sorted(peers), host, _to_measure(view, host))
     if host in peers:
-        return f"measured from {host} to itself, over loopback: this is no network"
-    others = set(hosts(view)) - {host} if peers else set()
-    if not others or not peers or peers & others:
+        return texts.over_loopback(host)
+    others = set(hosts(view)) - {host}
+    if not peers or not others or peers & others:
         return ""
-    return f"the network was measured to {', '.join(sorted(peers))}, where the job has no rank"
+    return texts.to_other_nodes(sorted(peers))
 
 
-def to_measure(view: JobView, host: str) -> str:
+def _to_measure(view: JobView, host: str) -> str:
     """What measures the network of a host to another of the job; to itself where there is no other."""
     other = next((name for name in hosts(view) if name != host), host)
-    return f"`roofline-client bench net --from {host} --to {other}`"
+    return texts.to_measure(host, other)
 
 
 def network_notes(view: JobView, shown: Collection[str]) -> list[str]:
     """What to know about the network ceilings of these hosts, and what to run where there are none."""
-    found = {host: of_network(view, host, ceilings(view, host)) for host in hosts(view) if host in shown}
-    notes = [
-        f"network of {host}: {note}"
-        for host, some in found.items()
-        if (note := network_note(view, host, some))
-    ]
-    lacking = [host for host, some in found.items() if not some]
-    if not lacking:
-        return notes
-    more = ", and so for the others" if len(lacking) > 1 else ""
-    return [*notes, f"no network ceiling of {', '.join(lacking)}: run {to_measure(view, lacking[0])}{more}"]
+    notes, lacking = [], []
+    for host in hosts(view):
+        if host not in shown:
+            continue
+        network = of_network(view, host, ceilings(view, host))
+        note = network_note(view, host, network)
+        if note:
+            notes.append(texts.note_of(host, note))
+        if not network:
+            lacking.append(host)
+    if lacking:
+        notes.append(texts.no_ceilings(lacking, _to_measure(view, lacking[0])))
+    return notes
 
 
 def ceiling_notes(view: JobView, kind: str, points: Sequence[RoofPoint]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,27 +11,59 @@ from ...model import barrier
 from ...model.breakdown import COMMUNICATE, phase, seconds
 from ...model.evidence import NS, RankEvidence
 from ...records import ABSENT, Floats
+from ...sentences import waits as texts
 
-KNOWN_SHARE = 0.9  # of the steps of every rank; else its word does not count
+KNOWN_SHARE = 0.9  # of the steps of every rank; else what is seen of it does not count
 
 
-def with_waits(evidence: Mapping[int, RankEvidence], mode: str) -> dict[int, RankEvidence]:
-    """The evidence of all ranks of a job, with what each was held at barriers and waited there."""
+class Barriers(NamedTuple):
+    """The steps of the ranks that train side by side. kind: see model.breakdown.BARRIERS; "": waits are not
+    seen, for the reason `why_not`, and there are no steps here."""
+
+    ranks: list[int]  # numbers, of the columns
+    kind: str
+    why_not: str
+    grid: barrier.Grid
+    held: Floats  # seconds that each rank was held at the barrier of each step, (steps, ranks)
+
+
+def barriers(evidence: Mapping[int, RankEvidence], mode: str) -> Barriers:
+    """evidence: of all ranks of a job, in the order of the columns."""
     training = {number: rank for number, rank in evidence.items() if trains(rank)}
-    kind, why_not = how_seen(list(training.values()), mode, any(r.role == "ps" for r in evidence.values()))
-    found = dict(evidence)
+    ranks = list(training.values())
+    kind, why_not = _how_seen(ranks, mode, any(r.role == "ps" for r in evidence.values()))
+    # Ranks that step independently share no steps: there is nothing to put side by side.
+    grid = barrier.align([rank.steps for rank in ranks] if kind else [])
     if not kind:
-        for number, rank in training.items():
-            found[number] = rank._replace(reasons={**rank.reasons, "wait": why_not})
-        return found
-    grid = barrier.align([rank.steps for rank in training.values()])
-    held = held_in(grid, list(training.values()), kind)
-    waits = barrier.waits(held)
-    for column, (number, rank) in enumerate(training.items()):
-        found[number] = rank._replace(
-            held=_of_rank(grid, held, column, rank), wait=_of_rank(grid, waits, column, rank), barrier=kind
-        )
-    return found
+        held: Floats = np.zeros((0, len(ranks)))
+    elif kind == "join":
+        held = barrier.held_by_join(grid, [rank.steps for rank in ranks])
+    elif kind == "communicate":
+        held = grid.place([phase(rank, COMMUNICATE) for rank in ranks])
+    else:
+        held = grid.place([_after_last_kernel(rank) for rank in ranks])
+    return Barriers(list(training), kind, why_not, grid, held)
+
+
+def with_waits(evidence: Mapping[int, RankEvidence], found: Barriers) -> dict[int, RankEvidence]:
+    """The evidence of all ranks of a job, with what each was held at barriers and waited there."""
+    known = dict(evidence)
+    if not found.kind:
+        for number in found.ranks:
+            reasons = {**known[number].reasons, "wait": found.why_not}
+            known[number] = known[number]._replace(reasons=reasons)
+        return known
+    waits = barrier.waits(found.held)
+    for column, number in enumerate(found.ranks):
+        rank = known[number]
+        there = found.grid.at[:, column] >= 0
+        own = found.grid.at[there, column]  # the rank's steps, in their own order
+        held = np.full(len(rank.steps.step), np.nan)
+        held[own] = found.held[there, column]
+        wait = np.full(len(rank.steps.step), np.nan)
+        wait[own] = waits[there, column]
+        known[number] = rank._replace(held=held, wait=wait, barrier=found.kind)
+    return known
 
 
 def trains(rank: RankEvidence) -> bool:
@@ -38,45 +71,25 @@ def trains(rank: RankEvidence) -> bool:
     return bool(len(rank.steps.step)) and not rank.serving and rank.role not in ("ps", "chief", "evaluator")
 
 
-def how_seen(ranks: Sequence[RankEvidence], mode: str, has_servers: bool) -> tuple[str, str]:
-    """(kind of barrier, see model.breakdown.BARRIERS; "" and why there is none that could be seen)."""
+def _how_seen(ranks: Sequence[RankEvidence], mode: str, has_servers: bool) -> tuple[str, str]:
+    """(kind of barrier; "" and why there is none that could be seen)."""
     if len(ranks) < 2:
-        return "", "it trains alone: there is nobody to wait for"
+        return "", texts.ALONE
     if mode != "synchronous":
-        return "", "its ranks step independently of each other"
+        return "", texts.INDEPENDENT
     if all(_known(phase(rank, COMMUNICATE)) for rank in ranks):
         return "communicate", ""
     if has_servers:
         return "join", ""
     if all(_known(seconds(rank, "kernels.last_ns")) for rank in ranks):
         return "kernels", ""
-    return (
-        "",
-        "when its ranks wait for each other is not seen: no hook tells, and not all kernels were recorded",
-    )
-
-
-def held_in(grid: barrier.Grid, ranks: Sequence[RankEvidence], kind: str) -> Floats:
-    """Seconds that each rank was held at the barrier of each step, (steps, ranks)."""
-    if kind == "join":
-        return barrier.held_by_join(grid, [rank.steps for rank in ranks])
-    if kind == "communicate":
-        return grid.place([phase(rank, COMMUNICATE) for rank in ranks])
-    return grid.place([_after_last_kernel(rank) for rank in ranks])
-
-
-def _after_last_kernel(rank: RankEvidence) -> Floats:
-    last = rank.columns["kernels.last_ns"]
-    return np.where(last == ABSENT, np.nan, np.maximum(0, rank.steps.end_ns - last) / NS)
+    return "", texts.NOT_SEEN
 
 
 def _known(column: Floats | None) -> bool:
     return column is not None and bool(np.mean(~np.isnan(column)) >= KNOWN_SHARE)
 
 
-def _of_rank(grid: barrier.Grid, values: Floats, column: int, rank: RankEvidence) -> Floats:
-    """A column of (steps, ranks) in the order of the rank's own steps."""
-    found = np.full(len(rank.steps.step), np.nan)
-    there = grid.at[:, column] >= 0
-    found[grid.at[there, column]] = values[there, column]
-    return found
+def _after_last_kernel(rank: RankEvidence) -> Floats:
+    last = rank.columns["kernels.last_ns"]
+    return np.where(last == ABSENT, np.nan, np.maximum(0, rank.steps.end_ns - last) / NS)

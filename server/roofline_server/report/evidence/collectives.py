@@ -1,7 +1,7 @@
 """Collectives in the steps of a rank: asked for, executed, and of which steps that is known at all.
 
-Some frameworks tell of the collectives of some steps only (PyTorch's DDP: asking it each time would be dear).
-A step in which a rank was blocked in communication, but of which no collective was told, had some too.
+Some frameworks report the collectives of some steps only (PyTorch's DDP: asking it each time would be dear).
+A step in which a rank was blocked in communication, but of which no collective was reported, had some too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def names_of(table: Table, family: str) -> list[str]:
     return sorted(names - {BUSY, EXPOSED, *NO_COLLECTIVES})
 
 
-def untold(table: Table, family: str) -> Bools:
+def unknown(table: Table, family: str) -> Bools:
     """Steps in which the rank was blocked in communication and nothing of this family is known."""
     none: Bools = np.zeros(rows(table), bool)
     names = names_of(table, family)
@@ -33,14 +33,18 @@ def untold(table: Table, family: str) -> Bools:
     return found
 
 
-def without_untold(table: Table) -> Table:
-    """The table with what nobody told absent: it was no zero."""
+def without_unknown(table: Table) -> Table:
+    """The table with what nobody reported absent: it was no zero."""
     found = dict(table)
     for family in FAMILIES:
-        unknown = untold(table, family)
-        others = [BUSY, EXPOSED] if family == "engine" else []
-        for name in (*names_of(table, family), *others) if unknown.any() else ():
+        hidden = unknown(table, family)
+        if not hidden.any():
+            continue
+        names = names_of(table, family)
+        if family == "engine":
+            names += [BUSY, EXPOSED]
+        for name in names:
             for column in (f"{name}.ns", f"{name}.count", f"{name}.bytes"):
                 if column in table:
-                    found[column] = np.where(unknown, ABSENT, table[column])
+                    found[column] = np.where(hidden, ABSENT, table[column])
     return found

@@ -9,11 +9,7 @@ import numpy as np
 
 from ...model.evidence import CounterEvidence
 from ...records import Bools, Table, rows, take
-
-
-def picked(table: Table, wanted: Bools) -> Table:
-    """The wanted rows; the table itself where these are all."""
-    return table if wanted.all() else take(table, wanted)
+from .tables import picked
 
 
 def counter(table: Table, name: str) -> CounterEvidence | None:
@@ -27,13 +23,14 @@ def counter(table: Table, name: str) -> CounterEvidence | None:
     if not rows(read):
         return None
     total = seconds = 0.0
-    for one in [life for part in _apart(read, known) for life in _lives_of_counter(part, name)]:
-        total += float(one[end].max() - one[begin].min())
-        seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
+    for stretch in _unbroken(read, known):
+        for one in _between_restarts(stretch, name):
+            total += float(one[end].max() - one[begin].min())
+            seconds += float(one["end_ns"].max() - one["begin_ns"].min()) / 1e9
     return CounterEvidence(total, seconds, rows(read), float((read[end] - read[begin]).mean()))
 
 
-def _apart(read: Table, known: Bools) -> list[Table]:
+def _unbroken(read: Table, known: Bools) -> list[Table]:
     """The windows that were read, cut where between two of them some were not: what was counted there is not
     known, and its time does not count. known: which of all windows these are."""
     holes = np.flatnonzero(np.diff(np.flatnonzero(known)) > 1) + 1
@@ -44,7 +41,7 @@ def _apart(read: Table, known: Bools) -> list[Table]:
     return [{n: column[a:b] for n, column in read.items()} for a, b in pairwise(edges)]
 
 
-def _lives_of_counter(table: Table, name: str) -> list[Table]:
+def _between_restarts(table: Table, name: str) -> list[Table]:
     """The windows cut where the counter began anew: with its process, or with the agent that counts."""
     at_begin, starts = table[f"{name}.begin"], table["start_ns"]
     if (starts == starts[0]).all() and not (at_begin[1:] < at_begin[:-1]).any():

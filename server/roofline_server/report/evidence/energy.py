@@ -7,33 +7,28 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...model.evidence import NS, CounterEvidence, RankEvidence
+from ...sentences import origins
 from ...store.view import JobView
 
 # Counter set -> its metric of the energy of a GPU; the first that has one counts.
 METRICS = {"gpu": "energy_joules", "dcgm": "gpu.energy_joules"}
-BOTH = "its GPU's over the whole job, and of the node's CPUs its share by CPU time"
-GPU_ALONE = "its GPU's alone, over the whole job: nothing reads the CPUs' energy"
 
 
 def with_gpus(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
     """The same with the energy of GPUs whose counters carry a rank: no other rank used them."""
-    power: dict[int, float] = {}
-    for (number, _), watts in _power(view).items():
-        power[number] = power.get(number, 0.0) + watts
-    return {n: _added(rank, power[n]) if n in power else rank for n, rank in evidence.items()}
-
-
-def _power(view: JobView) -> dict[tuple[int, str], float]:
-    """(rank, GPU) -> its mean power over the job, W."""
-    found: dict[tuple[int, str], float] = {}
+    by_gpu: dict[tuple[int, str], float] = {}  # mean power over the job, W, by rank and GPU
     for counter_set, name in METRICS.items():
         for part in view.parts:
             key = (part.rank, part.instance)
-            if part.rank not in view.ranks or key in found or part.metric.counter_set != counter_set:
+            metric = part.metric
+            if part.rank not in view.ranks or key in by_gpu or metric.counter_set != counter_set:
                 continue
-            if part.metric.name == name and part.grown is not None and part.seconds > 0:
-                found[key] = part.grown / part.seconds
-    return found
+            if metric.name == name and part.grown is not None and part.seconds > 0:
+                by_gpu[key] = part.grown / part.seconds
+    power: dict[int, float] = {}
+    for (number, _), watts in by_gpu.items():
+        power[number] = power.get(number, 0.0) + watts
+    return {n: _added(rank, power[n]) if n in power else rank for n, rank in evidence.items()}
 
 
 def _added(rank: RankEvidence, watts: float) -> RankEvidence:
@@ -43,7 +38,7 @@ def _added(rank: RankEvidence, watts: float) -> RankEvidence:
     if known is None:
         lasted = float(steps.end_ns.max() - steps.begin_ns.min()) / NS if len(steps.step) else 1.0
         made = CounterEvidence(watts * lasted, lasted, len(steps.step), watts * step)
-        return rank._replace(energy=made, energy_of=GPU_ALONE, has_gpu_energy=True)
+        return rank._replace(energy=made, energy_of=origins.GPU_ALONE, has_gpu_energy=True)
     total, each = known.total + watts * known.seconds, known.per_window + watts * step
     both = known._replace(total=total, per_window=each)
-    return rank._replace(energy=both, energy_of=BOTH, has_gpu_energy=True)
+    return rank._replace(energy=both, energy_of=origins.GPU_AND_CPUS, has_gpu_energy=True)

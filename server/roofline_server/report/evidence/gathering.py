@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...correlate import windows as step_windows
@@ -9,13 +11,26 @@ from ...correlate.steps import OWN
 from ...errors import BadRequest, UnknownSteps
 from ...model.evidence import RankEvidence
 from ...records import Table, rows, take
+from ...sentences.reasons import none_in_range
 from ...store.view import JobView
 from ..questions import ALL_STEPS, Steps
-from .barriers import with_waits
+from ..ranks.members import in_order
+from .barriers import Barriers, barriers, with_waits
 from .energy import with_gpus
-from .ranks import by_rank, evidence_of, unite, where, within
+from .ranks import evidence_of
 from .reasons import KINDS
-from .replays import told, without_replays
+from .replays import marked, without_replays
+from .tables import by_rank, unite, where, within
+
+
+class Gathered(NamedTuple):
+    """evidence: of every rank by its number; mode: how the job steps; tables: of each rank the rows of each
+    step table that the evidence is of."""
+
+    evidence: dict[int, RankEvidence]
+    mode: str
+    tables: dict[int, dict[str, Table]]
+    barriers: Barriers
 
 
 def check(steps: Steps) -> None:
@@ -29,19 +44,15 @@ def check_seen(view: JobView, steps: Steps) -> None:
     check(steps)
     every = view.steps.get("steps", {})
     if rows(every) and not rows(within(every, steps)):
-        raise UnknownSteps(f"job {view.job}: {_none_in_range(every)}")
+        why = none_in_range(every["step"].min(), every["step"].max())
+        raise UnknownSteps(f"job {view.job}: {why}")
 
 
-def _none_in_range(every: Table) -> str:
-    return f"no step is in the range asked for: the job has {every['step'].min()} to {every['step'].max()}"
-
-
-def gather(view: JobView, steps: Steps = ALL_STEPS) -> tuple[dict[int, RankEvidence], str]:
-    """(what is known of every rank by its number, how the job steps). Raises BadRequest for a range that
-    cannot be."""
+def gather(view: JobView, steps: Steps = ALL_STEPS) -> Gathered:
+    """What is known of every rank. Raises BadRequest for a range that cannot be."""
     check(steps)
-    tables = {name: within(table, steps) for name, table in view.steps.items()}
     mode = mode_of(view)
+    tables = {name: within(table, steps) for name, table in view.steps.items()}
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
     mine, lifetimes = without_replays(view, by_rank(tables), mode), by_rank(view.time_windows)
@@ -49,19 +60,22 @@ def gather(view: JobView, steps: Steps = ALL_STEPS) -> tuple[dict[int, RankEvide
         number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
         for number in view.ranks
     }
-    evidence = told(view, evidence)
+    evidence = marked(view, evidence)
     every = view.steps.get("steps", {})
     if rows(every) and not rows(tables["steps"]):
-        why = _none_in_range(every)
-        evidence = {n: rank._replace(reasons=dict.fromkeys(KINDS, why)) for n, rank in evidence.items()}
-    return with_waits(with_gpus(view, evidence), mode), mode
+        why = dict.fromkeys(KINDS, none_in_range(every["step"].min(), every["step"].max()))
+        evidence = {number: rank._replace(reasons=why) for number, rank in evidence.items()}
+    evidence = with_gpus(view, evidence)
+    found = barriers({number: evidence[number] for number in in_order(view, evidence)}, mode)
+    return Gathered(with_waits(evidence, found), mode, mine, found)
 
 
 def mode_of(view: JobView) -> str:
     """How the ranks that train step: judged by all their steps, whichever are asked for."""
     own = where(view.steps.get("steps", {}), "window", OWN)
     aside = [number for number, key in view.ranks.items() if key.role == "evaluator"]
-    own = take(own, ~np.isin(own["rank"], aside)) if rows(own) and aside else own
+    if rows(own) and aside:
+        own = take(own, ~np.isin(own["rank"], aside))
     if not rows(own):
         return ""
     return "synchronous" if step_windows.synchronous(own) else "asynchronous"

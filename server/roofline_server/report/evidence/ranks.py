@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from roofline.answers.values import Provenance
 
 from ...correlate.kernels import LEVELS
-from ...correlate.steps import OWN, union
+from ...correlate.steps import OWN
 from ...model.breakdown import COMMUNICATE, PHASES
 from ...model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
 from ...records import ABSENT, PRECISIONS, Ints, Metric, Table, rows, take
 from ...store.view import JobView
-from ..questions import ALL_STEPS, Steps
 from ..ranks.members import host_of
-from .counters import added, counter, coverage_of, picked
+from .counters import added, counter, coverage_of
 from .node_counters import BUSY, DRAM, ENERGY
 from .reasons import reasons_of
 
@@ -54,47 +52,6 @@ NEEDED = {
 }
 
 
-def by_rank(tables: Mapping[str, Table]) -> dict[int, dict[str, Table]]:
-    """rank -> its rows of each table."""
-    found: dict[int, dict[str, Table]] = {}
-    for name, table in tables.items():
-        if not rows(table):
-            continue
-        ranks = table["rank"]
-        if np.any(ranks[1:] < ranks[:-1]):
-            table = take(table, np.argsort(ranks, kind="stable"))
-            ranks = table["rank"]
-        edges = [0, *(np.flatnonzero(ranks[1:] != ranks[:-1]) + 1).tolist(), len(ranks)]
-        for begin, end in pairwise(edges):
-            rank = int(table["rank"][begin])
-            found.setdefault(rank, {})[name] = {n: column[begin:end] for n, column in table.items()}
-    return found
-
-
-def within(table: Table, steps: Steps) -> Table:
-    """The rows of these steps."""
-    if not rows(table) or steps == ALL_STEPS:
-        return table
-    wanted = np.ones(rows(table), bool)
-    if steps.first is not None:
-        wanted &= table["step"] >= steps.first
-    if steps.last is not None:
-        wanted &= table["step"] <= steps.last
-    return picked(table, wanted)
-
-
-def where(table: Table, column: str, wanted: int) -> Table:
-    return picked(table, table[column] == wanted) if rows(table) else table
-
-
-def unite(table: Table) -> Table:
-    """The table with the windows of serving ranks as synchronous steps."""
-    if not rows(table) or (own := table["window"] == OWN).all():
-        return table
-    parts = (take(table, own), union(take(table, ~own)))
-    return {name: np.concatenate([part[name] for part in parts]) for name in table}
-
-
 def evidence_of(
     view: JobView, number: int, mine: Mapping[str, Table], lifetimes: Mapping[str, Table]
 ) -> RankEvidence:
@@ -105,6 +62,11 @@ def evidence_of(
     serving = rows(mine.get("steps", {})) > 0 and bool(np.any(mine["steps"]["window"] != OWN))
     shared, bound = _shared(mine, DRAM), counter(counters.get("steps_perf", {}), LLC_BOUND)
     process, tcp = counters.get("steps_process", {}), counters.get("steps_tcp", {})
+    rss_peak = samples = None
+    if rows(process) and "rss_bytes" in process and not np.isnan(process["rss_bytes"]).all():
+        rss_peak = float(np.nanmax(process["rss_bytes"]))
+    if rows(process) and len(steps.step):
+        samples = float(np.mean(process["samples"]))
     return RankEvidence(
         key=f"{key.role}:{key.index}",
         role=key.role,
@@ -118,8 +80,8 @@ def evidence_of(
         dram=shared or bound,
         dram_is_bound=shared is None and bound is not None,
         energy=_shared(mine, ENERGY),
-        rss_peak=_peak(process, "rss_bytes"),
-        samples_per_step=float(np.mean(process["samples"])) if rows(process) and len(steps.step) else None,
+        rss_peak=rss_peak,
+        samples_per_step=samples,
         serving=serving,
         columns={} if serving else columns_of(steps, mine),
         reasons=reasons_of(view, number),
@@ -128,19 +90,20 @@ def evidence_of(
 
 
 def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints]:
-    """Per step of a rank, by name: what its spans say ("phase.input.ns"), and of its kernels when the first
+    """Per step of a rank, by name: sums of its spans ("phase.input.ns"), and of its kernels when the first
     began and the last had ended ("kernels.first_ns", "kernels.last_ns"), and whether all were recorded
     ("kernels.complete"); ABSENT where it is not known."""
     spans, kernels = mine.get("steps_spans", {}), mine.get("steps_kernels", {})
     found = {n: aligned(steps, spans, n) for n in spans if n.endswith((".ns", ".count", ".bytes"))}
-    # A rank that is ever in a phase is not in it in a step without; of a step of which nothing was told that
-    # is not known.
-    told = np.zeros(len(steps.step), bool)
-    for name in found:
-        told |= (found[name] > 0) & name.endswith(".ns")
+    # A rank that is ever in a phase is not in it in a step without; of a step of which no span was reported
+    # that is not known.
+    reported = np.zeros(len(steps.step), bool)
+    for name, column in found.items():
+        if name.endswith(".ns"):
+            reported |= column > 0
     for name, column in found.items():
         if not name.endswith(".bytes") and (column != ABSENT).any():
-            found[name] = np.where(told, np.where(column == ABSENT, 0, column), ABSENT)
+            found[name] = np.where(reported, np.where(column == ABSENT, 0, column), ABSENT)
     for name in ("first_ns", "last_ns", "kernel_ns", "complete"):
         if name in kernels:
             found[f"kernels.{name}"] = aligned(steps, kernels, name)
@@ -180,6 +143,11 @@ def _kernels(table: Table) -> KernelEvidence | None:
             return np.zeros(rows(table), np.int64)
         return np.where(table[name] == ABSENT, 0, table[name]).astype(np.int64)
 
+    def level(name: str) -> Ints:
+        """Bytes of a level of the memory; ABSENT where they were not counted of every call."""
+        return np.where(column(f"{name}_calls") == column("calls"), column(name), ABSENT)
+
+    by_precision = {name.removeprefix("flops_"): column(name) for name in OF_PRECISIONS if name in table}
     return KernelEvidence(
         flops=column("flops"),
         bytes=column("bytes"),
@@ -190,24 +158,14 @@ def _kernels(table: Table) -> KernelEvidence | None:
         on_gpu=bool((column("gpu_calls") > 0).any()),
         has_flops="flop_calls" not in table or bool((table["flop_calls"] != 0).any()),
         has_bytes="byte_calls" not in table or bool((table["byte_calls"] != 0).any()),
-        dram=_level(column, "dram"),
-        by_precision=_by_precision(table, column),
+        dram=level("dram"),
+        by_precision={precision: flops for precision, flops in by_precision.items() if flops.any()},
         step=table["step"].astype(np.int64),
-        levels={name: _level(column, name) for name in LEVELS if column(f"{name}_calls").any()},
+        levels={name: level(name) for name in LEVELS if column(f"{name}_calls").any()},
         calls=column("calls"),
         unsized_flops=column("unsized_flops"),
         idle_bytes=column("idle_bytes"),
     )
-
-
-def _level(column: Callable[[str], Ints], name: str) -> Ints:
-    """Bytes of a level of the memory; ABSENT where they were not counted of every call."""
-    return np.where(column(f"{name}_calls") == column("calls"), column(name), ABSENT)
-
-
-def _by_precision(table: Table, column: Callable[[str], Ints]) -> dict[str, Ints]:
-    found = {name.removeprefix("flops_"): column(name) for name in OF_PRECISIONS if name in table}
-    return {precision: flops for precision, flops in found.items() if flops.any()}
 
 
 def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | None:
@@ -232,8 +190,10 @@ def _shared(
         table = mine.get(f"steps_node_{counter_set}", {})
         for names in sets if rows(table) else ():
             counted = counter(added(table, names), "added")
-            share = None if counted is None else _cpu_share(mine)
-            if counted is not None and share is not None:
+            if counted is None:
+                continue
+            share = _cpu_share(mine)
+            if share is not None:
                 total, each = counted.total * share, counted.per_window * share
                 return counted._replace(total=total, per_window=each, coverage=coverage_of(table, names))
     return None
@@ -246,9 +206,3 @@ def _cpu_share(mine: Mapping[str, Table]) -> float | None:
     if own is None or everyone is None or not everyone.per_window > 0:
         return None
     return min(1.0, own.per_window / everyone.per_window)
-
-
-def _peak(table: Table, name: str) -> float | None:
-    if not rows(table) or name not in table or np.isnan(table[name]).all():
-        return None
-    return float(np.nanmax(table[name]))

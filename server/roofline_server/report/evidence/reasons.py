@@ -1,4 +1,4 @@
-"""Why a kind of evidence of a rank is absent, in words for its owner."""
+"""Why a kind of evidence of a rank is absent."""
 
 from __future__ import annotations
 
@@ -8,69 +8,61 @@ import numpy as np
 from roofline.answers.machines import SourceStatus
 
 from ...records import RECORDED, EventKind, rows
+from ...sentences import reasons as texts
+from ...sentences.wording import joined
 from ...store.view import JobView
 from .node_counters import DRAM, ENERGY
 
 # Of evidence whose absence has a reason.
 KINDS = ("steps", "phases", "wait", "examples", "flops", "perf", "cpu", "tcp", "dram", "energy")
+HOOK = "hook."  # how the names of facts begin that are states of hooks
 
 
 def reasons_of(view: JobView, number: int) -> dict[str, str]:
-    hooks = _why_no_steps(view.facts.get(number, {}))
-    return {**hooks, **_reasons_of_sources(view, number)}
+    facts = view.facts.get(number, {})
+    hooks = {name.removeprefix(HOOK): state for name, state in facts.items() if name.startswith(HOOK)}
+    steps = {"steps": texts.no_step_marks(hooks)}
+    processes = [who for who in view.process_lifetimes if who.rank == number]
+    if not processes:
+        return steps | dict.fromkeys(("cpu", "tcp", "flops", "dram", "energy"), texts.NO_AGENT)
+    if all(who.framework == RECORDED for who in processes):
+        kinds = ("cpu", "tcp", "flops", "perf", "dram", "energy")
+        return steps | dict.fromkeys(kinds, texts.NOT_IN_FILES)
+    sources = {s.name: s for n in {who.node for who in processes} for s in view.machines[n].sources}
+    return steps | _of_sources(sources, wrapped=_is_wrapped(view, number))
 
 
-def _why_no_steps(facts: Mapping[str, str]) -> dict[str, str]:
-    """What its hooks say of a rank whose steps, or phases, were not seen."""
-    hooks = {name.removeprefix("hook."): said for name, said in facts.items() if name.startswith("hook.")}
-    advice = "mark them with roofline_step, or give `roofline-agent run --step-regex`"
-    if not hooks:
-        return {"steps": f"no step marks were received, and no framework with a hook was imported; {advice}"}
-    told = ", ".join(f"{name} {said}" for name, said in sorted(hooks.items()))
-    return {"steps": f"no step marks were received (hooks: {told}); {advice}"}
-
-
-def _reasons_of_sources(view: JobView, number: int) -> dict[str, str]:
-    nodes = {who.node for who in view.process_lifetimes if who.rank == number}
-    if not nodes:
-        elsewhere = "only its coordinator spoke of it: no agent watches its process"
-        return dict.fromkeys(("cpu", "tcp", "flops", "dram", "energy"), elsewhere)
-    lives = [who for who in view.process_lifetimes if who.rank == number]
-    if all(who.framework == RECORDED for who in lives):
-        return dict.fromkeys(
-            ("cpu", "tcp", "flops", "perf", "dram", "energy"),
-            "the recorded files do not hold it, or not of this rank",
-        )
+def _is_wrapped(view: JobView, number: int) -> bool:
+    """Whether its kernels would have been recorded: `roofline-agent run` started it."""
     events = view.events
-    covered = rows(events) and (events["rank"] == number) & (events["kind"] == EventKind.KERNELS_COVERED)
-    wrapped = bool(np.any(covered))
-    status = {s.name: s for n in nodes for s in view.machines[n].sources}
+    if not rows(events):
+        return False
+    return bool(np.any((events["rank"] == number) & (events["kind"] == EventKind.KERNELS_COVERED)))
+
+
+def _of_sources(sources: Mapping[str, SourceStatus], wrapped: bool) -> dict[str, str]:
     reasons = {
-        "flops": "its oneDNN and MKL executed nothing"
-        if wrapped
-        else "not started by `roofline-agent run`: no kernels",
-        "dram": _why_no(DRAM, status, "DRAM traffic"),
-        "energy": _why_no(ENERGY, status, "energy"),
+        "flops": texts.LIBRARIES_IDLE if wrapped else texts.NOT_WRAPPED,
+        "dram": _why_no(DRAM, sources, "DRAM traffic"),
+        "energy": _why_no(ENERGY, sources, "energy"),
     }
-    perf = status.get("perf")
+    perf = sources.get("perf")
     if perf is not None and not perf.works:
-        reasons["flops"] += f"; {perf.reason}"
+        reasons["flops"] = joined(reasons["flops"], perf.reason)
         reasons["perf"] = perf.reason
-    for kind, source in (("cpu", "process"), ("tcp", "tcp")):
-        state = status.get(source)
-        if state is None:
-            reasons[kind] = f"source {source} is not configured"
-        elif not state.works:
-            reasons[kind] = state.reason
+    for kind, name in (("cpu", "process"), ("tcp", "tcp")):
+        source = sources.get(name)
+        if source is None:
+            reasons[kind] = texts.not_configured(name)
+        elif not source.works:
+            reasons[kind] = source.reason
     return reasons
 
 
-def _why_no(counters: Mapping[str, object], status: Mapping[str, SourceStatus], what: str) -> str:
-    """Why none of these sources gave a value."""
-    known = [status[name] for name in counters if name in status]
-    off = [f"{s.name}: {s.reason}" for s in known if not s.works]
+def _why_no(counters: Mapping[str, object], sources: Mapping[str, SourceStatus], what: str) -> str:
+    """Why none of these counter sets gave a value."""
+    known = [sources[name] for name in counters if name in sources]
+    off = [(source.name, source.reason) for source in known if not source.works]
     if not known:
-        return f"no source on this node reads {what}"
-    if len(off) < len(known):
-        return f"{what} was read, but there are no steps, or no CPU times, to share it out by"
-    return f"nothing reads {what} on this node ({'; '.join(off)})"
+        return texts.no_source(what)
+    return texts.not_shared_out(what) if len(off) < len(known) else texts.nothing_reads(what, off)

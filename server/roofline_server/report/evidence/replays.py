@@ -14,21 +14,22 @@ import numpy as np
 from ...correlate.steps import OWN
 from ...model.evidence import RankEvidence
 from ...records import Bools, Ints, Table, concatenate, rows, take
+from ...sentences import notes as texts
+from ...sentences.reasons import REPLAYED
 from ...store.view import JobView
-from .ranks import by_rank, where
+from ..ranks.members import name_of
+from .tables import by_rank, where
 
 FACT = "ncu.steps"
 KERNELS = "steps_kernels"
-NO_TIME = "ncu replayed all of these steps: how long they took says nothing of the training"
 
 Tables = Mapping[str, Table]
 
 
 def replayed(view: JobView) -> dict[int, Ints]:
     """rank -> numbers of its steps that ncu replayed, of ranks that have any."""
-    return {
-        number: found for number, facts in view.facts.items() if len(found := _steps(facts.get(FACT, "")))
-    }
+    found = {number: _steps(facts.get(FACT, "")) for number, facts in view.facts.items()}
+    return {number: steps for number, steps in found.items() if len(steps)}
 
 
 def _steps(text: str) -> Ints:
@@ -94,31 +95,29 @@ def _step_ns(tables: Tables, whole: Tables, drawn: Ints) -> int:
     return 0
 
 
-def told(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
-    """The evidence of `without_replays`, which says itself whose FLOPs are those of replayed steps."""
+def marked(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, RankEvidence]:
+    """The evidence of `without_replays`, marked where its FLOPs are those of replayed steps."""
     found = dict(evidence)
     for number in replayed(view).keys() & found.keys():
         rank = found[number]
         if rank.kernels is not None:
             rank = rank._replace(kernels=rank.kernels._replace(profiled=True))
         if not len(rank.steps.step):
-            rank = rank._replace(reasons={**rank.reasons, "steps": NO_TIME})
+            rank = rank._replace(reasons={**rank.reasons, "steps": REPLAYED})
         found[number] = rank
     return found
 
 
 def notes(view: JobView, ranks: Iterable[int]) -> list[str]:
     """Which steps of these ranks were replayed, and what that means for a report."""
-    means = "FLOPs and bytes of a step are theirs, times and rates those of the other steps"
-    return [f"ncu replayed {said}: {means}" for said in replayed_steps(view, ranks)]
+    return [texts.ncu_replayed(steps) for steps in replayed_steps(view, ranks)]
 
 
 def replayed_steps(view: JobView, ranks: Iterable[int]) -> list[str]:
     """ "steps 5,100-102 of worker:0, worker:1", of these ranks."""
     known = replayed(view)
-    said: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for number in ranks:
         if number in known:
-            key = view.ranks[number]
-            said.setdefault(view.facts[number][FACT], []).append(f"{key.role}:{key.index}")
-    return [f"steps {steps} of {', '.join(names)}" for steps, names in said.items()]
+            names.setdefault(view.facts[number][FACT], []).append(name_of(view, number))
+    return [texts.replayed(steps, ranks) for steps, ranks in names.items()]

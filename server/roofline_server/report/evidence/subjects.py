@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...model.evidence import RankEvidence
 from ...store.view import JobView
 from ..questions import Subject
-from ..steps.steps import chosen
+from ..ranks.members import chosen
 from .gathering import check_seen, gather
 
 
@@ -16,5 +16,5 @@ def evidence(view: JobView, subject: Subject) -> dict[int, RankEvidence]:
     """
     check_seen(view, subject.steps)
     numbers = chosen(view, subject.ranks)
-    everyone, _ = gather(view, subject.steps)
+    everyone = gather(view, subject.steps).evidence
     return {number: everyone[number] for number in numbers}

@@ -13,12 +13,13 @@ from ...model.evidence import RankEvidence
 from ...model.summary import placed, summarize
 from ...model.work import dominant_precision
 from ...store.view import JobView
-from ..ceilings import caveats
-from ..ceilings.roofs import of_ranks, roofs
+from ..ceilings.caveats import caveats
+from ..ceilings.limits import of_ranks
+from ..ceilings.roofs import roofs
 from ..evidence.gathering import gather
 from ..evidence.replays import notes as replay_notes
 from ..questions import ALL_STEPS, Steps
-from ..ranks.members import extent, is_running, latest_life, nodes_of, role_order
+from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
 from .gaps import alignment_of, find_gaps
 from .heavy_steps import heavy_step_notes
@@ -28,26 +29,24 @@ from .parts import part_reports
 
 def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) -> Report:
     """The report of a job. Raises BadRequest when the range of steps cannot be."""
-    evidence, mode = gather(view, steps)
-    ranks = _rank_reports(view, evidence, mode)
-    roles = _role_reports(view, evidence)
+    gathered = gather(view, steps)
+    evidence = gathered.evidence
+    ranks = _rank_reports(view, evidence, gathered.mode)
     begin, end = extent(view)
-    gaps = find_gaps(view)
-    alignment = alignment_of(view)
     report = Report(
         job=view.job,
         begin_ns=begin,
         end_ns=end,
-        mode=mode,
+        mode=gathered.mode,
         running=is_running(view, time.time_ns() if now_ns is None else now_ns),
         first_step=steps.first,
         last_step=steps.last,
-        roles=roles,
+        roles=_role_reports(view, evidence),
         ranks=ranks,
         roofs=_roofs(view, evidence),
         points=_points(ranks, list(evidence.values())),
-        alignment=alignment,
-        gaps=gaps,
+        alignment=alignment_of(view),
+        gaps=find_gaps(view),
         notes=[],
         parts=part_reports(view),
         facts=_facts(view),
@@ -58,7 +57,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
     notes = [
         *replay_notes(view, evidence),
         *heavy_step_notes(evidence.values()),
-        *caveats.notes(report.roofs),
+        *caveats(report.roofs),
         *write_notes(view, report),
     ]
     return report._replace(notes=notes)
@@ -72,33 +71,34 @@ def _sources(view: JobView) -> list[Source]:
 
 def _facts(view: JobView) -> list[Fact]:
     """Settings and sizes, each value with the ranks that share it."""
-    whose: dict[tuple[str, str], list[int]] = {}
+    ranks_of: dict[tuple[str, str], list[int]] = {}
     for number, facts in view.facts.items():
-        for name, said in facts.items():
-            if name.startswith(TAG):
-                continue  # `tags` has it
-            whose.setdefault((name, said), []).append(number)
-    keys = view.ranks
-    return [
-        Fact(name, said, [f"{keys[n].role}:{keys[n].index}" for n in sorted(numbers, key=lambda n: keys[n])])
-        for (name, said), numbers in sorted(whose.items())
-    ]
+        for name, text in facts.items():
+            if not name.startswith(TAG):  # these are in `tags`
+                ranks_of.setdefault((name, text), []).append(number)
+    found = []
+    for (name, text), numbers in sorted(ranks_of.items()):
+        numbers.sort(key=lambda n: view.ranks[n])
+        found.append(Fact(name, text, [name_of(view, n) for n in numbers]))
+    return found
 
 
 def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str) -> list[RankReport]:
     reports = []
     for number, rank in evidence.items():
-        who = latest_life(view, number)
-        whose = "" if not len(rank.steps.step) else f"workers ({mode})" if rank.serving else "own"
+        process = latest_process(view, number)
+        windows = ""
+        if len(rank.steps.step):
+            windows = f"workers ({mode})" if rank.serving else "own"
         reports.append(
             RankReport(
                 rank.key,
                 rank.role,
                 view.ranks[number].index,
                 rank.host,
-                who.pid if who else 0,
-                who.name if who else "",
-                whose,
+                process.pid if process else 0,
+                process.name if process else "",
+                windows,
                 summarize([rank], of_ranks(view, {number: rank}), Scope.PROCESS),
             )
         )

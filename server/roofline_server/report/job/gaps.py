@@ -1,4 +1,4 @@
-"""What can be said of time: stretches nobody watched, and how well clocks agree."""
+"""What is known of time: stretches nobody watched, and how well clocks agree."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from roofline.answers.values import Provenance, Scope, Value
 
 from ...correlate.kernels import merge
 from ...records import EventKind, Table, rows
+from ...sentences import notes, reasons
 from ...store.view import JobView
-from ..evidence.ranks import where
+from ..evidence.tables import where
 from ..ranks.members import nodes_of
 
 GAP_NS = 1_000_000  # shorter holes between two batches are no gap
@@ -24,9 +25,9 @@ def alignment_of(view: JobView) -> list[Alignment]:
         error = view.clocks[node].worst_error(*_extent(view, node))
         settled = view.settled.get(node, 0.0)
         if error is None:
-            value = Value(None, "s", reason="no ping of this node was answered yet")
+            value = Value(None, "s", reason=reasons.NO_PING)
         elif math.isinf(settled):
-            value = Value(None, "s", reason="steps were stored before a ping of this node was answered")
+            value = Value(None, "s", reason=reasons.NO_PING_IN_TIME)
         else:
             value = Value(max(error, settled) / 1e9, "s", Provenance.MEASURED, Scope.NODE)
         found.append(Alignment(view.machines[node].host, value))
@@ -34,9 +35,9 @@ def alignment_of(view: JobView) -> list[Alignment]:
 
 
 def _extent(view: JobView, node: int) -> tuple[int, int]:
-    """Node time from the first to the last that was heard of the job there."""
-    lives = [life for who, life in view.process_lifetimes.items() if who.node == node]
-    return min(life.first_ns for life in lives), max(life.last_ns for life in lives)
+    """Node time from the first to the last that was received of the job there."""
+    processes = [life for who, life in view.process_lifetimes.items() if who.node == node]
+    return min(life.first_ns for life in processes), max(life.last_ns for life in processes)
 
 
 def find_gaps(view: JobView) -> list[Gap]:
@@ -60,6 +61,4 @@ def find_gaps(view: JobView) -> list[Gap]:
 def _why_gap(events: Table, begin_ns: int, end_ns: int) -> str:
     started = events["kind"] == EventKind.AGENT_STARTED
     near = (events["time_ns"] > begin_ns) & (events["time_ns"] <= end_ns + GAP_NS)
-    if bool(np.any(started & near)):
-        return "the agent was not running and was started again"
-    return "batches were dropped: the spool was full or the server refused them"
+    return notes.AGENT_RESTARTED if bool(np.any(started & near)) else notes.BATCHES_DROPPED

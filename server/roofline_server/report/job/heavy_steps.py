@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...model.evidence import RankEvidence
+from ...sentences import notes as texts
 
 LEAST_STEPS = 5
 SHARE = 0.2  # of the time of all steps that a step must take
@@ -20,15 +21,10 @@ def heavy_step_notes(ranks: Iterable[RankEvidence]) -> list[str]:
         heavy = _heaviest(rank)
         if heavy is not None:
             found.setdefault(heavy[0], []).append((rank.key, heavy[1]))
-    notes = []
-    for step, whose in sorted(found.items()):
-        share = max(part for _, part in whose)
-        names = ", ".join(name for name, _ in whose)
-        notes.append(
-            f"step {step} took {share:.0%} of the time of all steps of {names}: rates are over all of them; "
-            f"--steps leaves it out"
-        )
-    return notes
+    return [
+        texts.heavy_step(step, max(share for _, share in ranks), [name for name, _ in ranks])
+        for step, ranks in sorted(found.items())
+    ]
 
 
 def _heaviest(rank: RankEvidence) -> tuple[int, float] | None:

@@ -9,7 +9,9 @@ from roofline.answers.values import Value, value
 
 from ...correlate.parts import PartTotal
 from ...records import NODE_RANK
+from ...sentences.reasons import READ_ONCE
 from ...store.view import JobView
+from ..ranks.members import name_of
 
 # Unit of a cumulative metric -> unit of its rate and its scale: time per time is a share, of CPU time cores.
 RATES = {"J": ("W", 1.0), "ns": ("1", 1e-9), "s": ("1", 1.0)}
@@ -22,7 +24,7 @@ def part_reports(view: JobView) -> list[PartReport]:
         rank = view.ranks.get(total.rank)
         if rank is None and total.rank != NODE_RANK:
             continue
-        name = "" if rank is None else f"{rank.role}:{rank.index}"
+        name = "" if rank is None else name_of(view, total.rank)
         key = (view.machines[total.node].host, name, total.instance, total.metric.counter_set)
         found.setdefault(key, {}).update(_values(total))
     return [PartReport(*key, values) for key, values in sorted(found.items())]
@@ -35,9 +37,9 @@ def _values(total: PartTotal) -> Iterable[tuple[str, Value]]:
         yield f"{metric.name}.mean", value(total.mean, metric.unit, provenance, scope)
         yield f"{metric.name}.max", value(total.largest, metric.unit, provenance, scope)
         return
-    once = "read once only"
-    yield metric.name, value(total.grown, metric.unit, provenance, scope, missing=once)
-    rate = total.grown / total.seconds if total.grown is not None and total.seconds else None
+    yield metric.name, value(total.grown, metric.unit, provenance, scope, missing=READ_ONCE)
     unit, scale = RATES.get(metric.unit, (f"{metric.unit}/s", 1.0))
-    rate = None if rate is None else rate * scale
-    yield f"{metric.name}.per_second", value(rate, unit, provenance, scope, missing=once)
+    rate = None
+    if total.grown is not None and total.seconds:
+        rate = total.grown / total.seconds * scale
+    yield f"{metric.name}.per_second", value(rate, unit, provenance, scope, missing=READ_ONCE)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 from roofline.answers.jobs import Job
 
+from ...errors import UnknownRank
 from ...records import Incarnation, Lifetime, rows
+from ...sentences.wording import first_of
 from ...store.view import JobView
 
 ROLE_ORDER = ("chief", "ps", "worker", "horovod", "ddp", "evaluator")
-RUNNING_NS = 15_000_000_000  # a rank not heard of for longer is not running
+RUNNING_NS = 15_000_000_000  # a rank that reported nothing for longer is not running
 
 
 def nodes_of(view: JobView) -> set[int]:
     return {who.node for who in view.process_lifetimes}
 
 
-def latest_life(view: JobView, number: int) -> Incarnation | None:
+def latest_process(view: JobView, number: int) -> Incarnation | None:
     """The process that was this rank last; a recorded file only where there was no process."""
     mine = [who for who in view.process_lifetimes if who.rank == number]
     if len(mine) < 2:
@@ -25,12 +29,33 @@ def latest_life(view: JobView, number: int) -> Incarnation | None:
 
 
 def host_of(view: JobView, number: int) -> str:
-    who = latest_life(view, number)
+    who = latest_process(view, number)
     return view.machines[who.node].host if who else ""
 
 
 def role_order(role: str) -> tuple[int, str]:
     return (ROLE_ORDER.index(role) if role in ROLE_ORDER else len(ROLE_ORDER), role)
+
+
+def name_of(view: JobView, number: int) -> str:
+    """ "worker:0"."""
+    key = view.ranks[number]
+    return f"{key.role}:{key.index}"
+
+
+def in_order(view: JobView, numbers: Iterable[int]) -> list[int]:
+    """Numbers of ranks in the order of roles."""
+    return sorted(numbers, key=lambda n: (role_order(view.ranks[n].role), view.ranks[n].index))
+
+
+def chosen(view: JobView, ranks: Sequence[str]) -> list[int]:
+    """Numbers of the ranks of these names, or of all, in the order of roles. Raises UnknownRank."""
+    numbers = {name_of(view, number): number for number in view.ranks}
+    for name in ranks:
+        if name not in numbers:
+            some = first_of([name_of(view, number) for number in in_order(view, view.ranks)])
+            raise UnknownRank(f"job {view.job} has no rank {name!r}; it has {some}")
+    return in_order(view, {numbers[name] for name in ranks} or view.ranks)
 
 
 def on_clock(view: JobView, who: Incarnation, life: Lifetime) -> tuple[int, int]:
@@ -39,7 +64,7 @@ def on_clock(view: JobView, who: Incarnation, life: Lifetime) -> tuple[int, int]
 
 
 def extent(view: JobView) -> tuple[int, int]:
-    """Server time from the first to the last that was heard of the job."""
+    """Server time from the first to the last that was received of the job."""
     if not view.process_lifetimes:
         steps = view.steps.get("steps", {})
         return (int(steps["begin_ns"].min()), int(steps["end_ns"].max())) if rows(steps) else (0, 0)
@@ -48,7 +73,7 @@ def extent(view: JobView) -> tuple[int, int]:
 
 
 def is_running(view: JobView, now_ns: int) -> bool:
-    """Whether a rank that has not been seen to end was heard of lately."""
+    """Whether a rank that has not been seen to end reported something lately."""
     return any(
         not life.exited and now_ns - on_clock(view, who, life)[1] < RUNNING_NS
         for who, life in view.process_lifetimes.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from roofline.answers.values import Scope, Value
@@ -12,10 +12,12 @@ from ...model.evidence import RankEvidence
 from ...model.points import Named
 from ...model.roofline import Limits
 from ...model.summary import summarize
+from ...sentences import rooflines as texts
 from ...store.view import JobView
-from ..ceilings import roofs
-from ..ranks.contention import crowd
+from ..ceilings.limits import computing, of_ranks
+from ..ranks.contention import contention
 from ..ranks.members import role_order
+from ..ranks.places import places
 from .placement import Peers
 
 
@@ -29,8 +31,8 @@ class Group(NamedTuple):
     sharing: int  # ranks of the job that compute in the same places
     mates: int  # ranks of the job on the same host
     layout: network.Layout  # how those lie on nodes with whom it takes part in collectives
-    inside: network.Inside  # of its TCP bytes
-    among: network.Inside  # the same, with what it exchanged with others than ranks
+    local: network.LocalShare  # of its TCP bytes
+    among_ranks: network.LocalShare  # the same, with what it exchanged with others than ranks
 
     @property
     def evidence(self) -> list[RankEvidence]:
@@ -44,45 +46,50 @@ class Group(NamedTuple):
 def groups_of(
     view: JobView, evidence: Mapping[int, RankEvidence], every: Mapping[int, RankEvidence], points: str
 ) -> list[Group]:
-    places = roofs.places(view, every)
-    there, peers = crowd(view, every), Peers(view)
+    """evidence: of the ranks asked for; every: of all ranks of the job; points: "role", "rank"."""
+    everywhere = places(view, every)
+    ranks_at, peers = contention(view, every), Peers(view)
+    scope = Scope.ROLE if points == "role" else Scope.PROCESS
     found = []
-    for who, ranks in _named(evidence, points):
-        limits = roofs.of_ranks(view, ranks)
-        scope = Scope.ROLE if points == "role" else Scope.PROCESS
-        known = roofs.computing(ranks)
-        sharing = max(there[place.host, place.device] for number in known for place in places[number])
-        mates = sum(mine[0].host == who.host for mine in places.values())
+    for who, ranks in _by_rank(evidence) if points == "rank" else _by_role(evidence):
+        limits = of_ranks(view, ranks)
         if len(limits) > 1:
-            who = who._replace(label=f"{who.label}, mean of {len(limits)} GPUs")
+            who = who._replace(label=texts.mean_of_gpus(who.label, len(limits)))
+        mine = [place for number in computing(ranks) for place in everywhere[number]]
         found.append(
             Group(
                 who,
                 ranks,
                 limits,
-                summarize(list(ranks.values()), limits, scope).values,
-                sharing,
-                mates,
-                peers.layout(ranks),
-                peers.inside(ranks),
-                peers.among_ranks(ranks),
+                values=summarize(list(ranks.values()), limits, scope).values,
+                sharing=max(ranks_at[place.host, place.device] for place in mine),
+                mates=sum(theirs[0].host == who.host for theirs in everywhere.values()),
+                layout=peers.layout(ranks),
+                local=peers.local(ranks),
+                among_ranks=peers.among_ranks(ranks),
             )
         )
     return found
 
 
-def _named(
-    evidence: Mapping[int, RankEvidence], points: str
-) -> Iterable[tuple[Named, dict[int, RankEvidence]]]:
-    """One a rank, or one a role and host: only what one node did compares with its roof."""
-    if points == "rank":
-        for number, rank in evidence.items():
-            yield Named(rank.key, "rank", rank.role, rank.key, rank.host), {number: rank}
-        return
+_Members = list[tuple[Named, dict[int, RankEvidence]]]
+
+
+def _by_rank(evidence: Mapping[int, RankEvidence]) -> _Members:
+    return [
+        (Named(rank.key, "rank", rank.role, rank.key, rank.host), {number: rank})
+        for number, rank in evidence.items()
+    ]
+
+
+def _by_role(evidence: Mapping[int, RankEvidence]) -> _Members:
+    """One a role and host: only what one node did compares with its roof."""
     grouped: dict[tuple[str, str], dict[int, RankEvidence]] = {}
     for number, rank in evidence.items():
         grouped.setdefault((rank.role, rank.host), {})[number] = rank
-    spread = {role for role, _ in grouped if sum(r == role for r, _ in grouped) > 1}
-    for (role, host), ranks in sorted(grouped.items(), key=lambda item: (role_order(item[0][0]), item[0][1])):
-        label = f"{role} on {host or 'an unknown host'}" if role in spread else role
-        yield Named(label, "role", role, "", host), ranks
+    roles = [role for role, _ in grouped]
+    found = []
+    for role, host in sorted(grouped, key=lambda key: (role_order(key[0]), key[1])):
+        label = texts.role_on(role, host) if roles.count(role) > 1 else role
+        found.append((Named(label, "role", role, "", host), grouped[role, host]))
+    return found

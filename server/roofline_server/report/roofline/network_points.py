@@ -12,25 +12,25 @@ from ...model.evidence import RankEvidence
 from ...model.network_load import load
 from ...model.roofline import NETWORK
 from ...store.view import JobView
-from ..ceilings import roofs
+from ..ceilings.limits import of_roles
 from .groups import Group
 
 
-def over_network(group: Group, inside: network.Inside) -> Value:
-    return network.intensity(group.evidence, group.values, _moved(group, inside), group.scope)
-
-
-def _moved(group: Group, inside: network.Inside) -> Value:
-    return network.communicated(group.evidence, group.values, group.scope, group.layout, inside)
+def over_network(group: Group, local: network.LocalShare) -> Value:
+    return network.intensity(group.evidence, group.values, _communicated(group, local), group.scope)
 
 
 def by_its_bytes(group: Group, made: RoofPoint) -> RoofPoint:
     """Of ranks of which no FLOPs are known: how near their bytes come to what the network does."""
     if made.flops_per_second.value or not group.limits:
         return made
-    moved = _moved(group, group.inside)
-    found = load(group.evidence, group.values, moved, group.inside, group.limits[0], group.mates)
+    moved = _communicated(group, group.local)
+    found = load(group.evidence, group.values, moved, group.local, group.limits[0], group.mates)
     return made if found is None else made._replace(words=found.words, headroom=found.headroom)
+
+
+def _communicated(group: Group, local: network.LocalShare) -> Value:
+    return network.communicated(group.evidence, group.values, group.scope, group.layout, local)
 
 
 def crossings(view: JobView, groups: Sequence[Group], every: Mapping[int, RankEvidence]) -> list[Crossing]:
@@ -40,12 +40,9 @@ def crossings(view: JobView, groups: Sequence[Group], every: Mapping[int, RankEv
         if all(rank.serving for rank in group.evidence) or not group.limits:
             continue
         mates = {n: r for n, r in every.items() if r.host == group.who.host}
-        node = roofs.of_roles(view, mates) or group.limits
+        node = of_roles(view, mates) or group.limits
         lacks = next((limits.lacks(NETWORK) for limits in node if limits.lacks(NETWORK)), "")
-        intensity = over_network(group, group.among)
-        found.append(
-            network.crossing(
-                group.who.label, group.who.role, group.evidence, intensity, network.ridge(node), lacks
-            )
-        )
+        intensity = over_network(group, group.among_ranks)
+        label, role = group.who.label, group.who.role
+        found.append(network.crossing(label, role, group.evidence, intensity, network.ridge(node), lacks))
     return found

@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ...model.network import Inside, Layout
+from ...model.network import Layout, LocalShare
 from ...records import NODE_RANK
+from ...sentences import network as texts
+from ...sentences.wording import joined
 from ...store.view import JobView
-from ..ranks.members import host_of, latest_life, nodes_of
+from ..ranks.members import host_of, latest_process, nodes_of
 
 LOOPBACK = ("127.", "[::1]", "::1", "localhost")
 SENT, RECEIVED = "tcp_sent_bytes", "tcp_received_bytes"
 PORTS = ("nic_sent_bytes", "nic_received_bytes")  # of a node's interfaces, and of its ports for RDMA
-UNKNOWN = "what stayed inside the node is among them: bytes are not known by peer"
-NOT_RANKS = "what it exchanges with others than ranks (data sets read over the network) is among them"
-ELSEWHERE = "stayed inside the node, or came from or went to others than ranks"
-ASIDE = "came from or went to others than ranks"
 WORLD = "setting.world_size"
 OTHER = "other"  # peers beyond those that an agent names
 
@@ -44,48 +42,54 @@ class _Team(NamedTuple):
 
 
 class Peers:
-    """Where the ranks of a job are and what they said to whom, looked up once."""
+    """Where the ranks of a job are and how much they exchanged with whom, looked up once."""
 
     def __init__(self, view: JobView) -> None:
         self._hosts = {number: host_of(view, number) for number in view.ranks}
         self._several = len({view.machines[node].host for node in nodes_of(view)}) > 1
-        self._crowd = Counter(self._hosts.values())
+        self._ranks_on = Counter(self._hosts.values())
         self._teams = _teams(view, self._hosts)
         self._mates = Counter(self._teams.values())
         self._tcp = _by_peer(view, self._hosts)
         self._ports = _of_ports(view)
 
-    def inside(self, numbers: Collection[int]) -> Inside:
+    def local(self, numbers: Collection[int]) -> LocalShare:
         """Shares, over the whole job, of the TCP bytes of these ranks. Of a job on one host nothing is left
         out: there the ceiling is that of the host to itself."""
         if not self._several:
-            return Inside()
+            return LocalShare()
         sent, received = self._moved(numbers, SENT), self._moved(numbers, RECEIVED)
         if not sent.total or not received.total:
-            shared = any(self._crowd[self._hosts[number]] > 1 for number in numbers)
-            return Inside(note=UNKNOWN if shared else "")
-        return Inside(sent.near / sent.total, received.near / received.total)
+            shared = any(self._ranks_on[self._hosts[number]] > 1 for number in numbers)
+            return LocalShare(note=texts.LOCAL_UNKNOWN if shared else "")
+        return LocalShare(sent.near / sent.total, received.near / received.total)
 
-    def among_ranks(self, numbers: Collection[int]) -> Inside:
-        """As `inside`; what they exchange with others than ranks is left out too, where ranks are known by
+    def among_ranks(self, numbers: Collection[int]) -> LocalShare:
+        """As `local`; what they exchange with others than ranks is left out too, where ranks are known by
         name."""
-        found, each = self.inside(numbers), [self._moved(numbers, name) for name in (SENT, RECEIVED)]
-        if not all(moved.far if self._several else moved.near for moved in each):
-            return found._replace(note="; ".join(filter(None, (found.note, NOT_RANKS))))
-        sent, received = (
-            share + moved.others / moved.total
-            for share, moved in zip((found.sent, found.received), each, strict=True)
+        found = self.local(numbers)
+        sent, received = self._moved(numbers, SENT), self._moved(numbers, RECEIVED)
+        if not all(moved.far if self._several else moved.near for moved in (sent, received)):
+            return found._replace(note=joined(found.note, texts.OTHERS_INCLUDED))
+        return LocalShare(
+            found.sent + sent.others / sent.total,
+            found.received + received.others / received.total,
+            what=texts.STAYED_OR_OTHERS if self._several else texts.OTHERS,
         )
-        return Inside(sent, received, what=ELSEWHERE if self._several else ASIDE)
 
     def layout(self, numbers: Collection[int]) -> Layout:
         """How those lie on nodes who take part in collectives with these ranks, which are of one node."""
         known = [self._teams[number] for number in numbers if number in self._teams]
         team = max(known, key=lambda team: team.world, default=_Team("", "", 0))
         mates = max(1, self._mates[team])
-        by_peer = self._several and not self.inside(numbers).note
-        rdma = any(self._moves_by_rdma(host) for host in {self._hosts[number] for number in numbers})
-        return Layout(team.world, mates, not self._several and team.world <= mates, by_peer, rdma)
+        homes = {self._hosts[number] for number in numbers}
+        return Layout(
+            team.world,
+            mates,
+            alone=not self._several and team.world <= mates,
+            by_peer=self._several and not self.local(numbers).note,
+            rdma=any(self._moves_by_rdma(host) for host in homes),
+        )
 
     def _moved(self, numbers: Iterable[int], metric: str) -> _Bytes:
         each = [self._tcp.get((number, metric), _Bytes()) for number in numbers]
@@ -102,8 +106,11 @@ def _teams(view: JobView, hosts: Mapping[int, str]) -> dict[int, _Team]:
     """Of ranks that know of how many they are."""
     found = {}
     for number, key in view.ranks.items():
-        life, said = latest_life(view, number), view.facts.get(number, {}).get(WORLD, "")
-        world = (life.world if life else 0) or (int(said) if said.isdecimal() else 0)
+        process = latest_process(view, number)
+        world = process.world if process else 0
+        reported = view.facts.get(number, {}).get(WORLD, "")
+        if not world and reported.isdecimal():
+            world = int(reported)
         if world:
             found[number] = _Team(hosts[number], key.role, world)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from roofline.answers.roofline import Roof, Roofline, RoofPoint
 from roofline.answers.values import Provenance, Value, value
@@ -11,23 +11,27 @@ from ...errors import BadRequest
 from ...model import verdicts
 from ...model.evidence import RankEvidence
 from ...model.points import Level, flops_spread, intensity_spread, levels, nodes, point
-from ...model.roofline import NETWORK
+from ...model.roofline import MINIMUM, NETWORK
 from ...model.summary import placed
 from ...model.work import dominant_precision
+from ...sentences import reasons
+from ...sentences import rooflines as texts
 from ...store.store import Needed, Store
 from ...store.view import JobView
 from ..about import about
-from ..ceilings import caveats, roofs
+from ..ceilings.caveats import caveats
 from ..ceilings.network import ceiling_notes
+from ..ceilings.roofs import roofs
 from ..evidence.gathering import check_seen, gather
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.replays import notes as replay_notes
 from ..questions import Subject
-from ..ranks.contention import crowd
-from ..steps.steps import chosen
+from ..ranks.contention import contention
+from ..ranks.members import chosen
 from .groups import Group, groups_of
 from .kernels import of_kernels
 from .network_points import by_its_bytes, crossings, over_network
+from .phases import of_phases
 from .steps import of_steps
 
 KINDS = ("classic", "hierarchical", "network")
@@ -46,7 +50,8 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
     _check(kind, points)
     check_seen(view, subject.steps)
     numbers = chosen(view, subject.ranks)
-    every, mode = gather(view, subject.steps)
+    gathered = gather(view, subject.steps)
+    every = gathered.evidence
     evidence = {number: every[number] for number in numbers}
     notes: list[str] = []
     groups: list[Group] = []
@@ -54,19 +59,25 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
         groups = groups_of(view, evidence, every, points)
         found = [made for group in groups for made in _points(group, kind)]
     elif points == "step":
-        found, notes = of_steps(view, evidence, kind, crowd(view, every))
+        found, notes = of_steps(view, evidence, kind, contention(view, every))
+    elif points == "phase":
+        found, notes = of_phases(store, view, evidence, subject.steps, kind, contention(view, every))
     else:
-        there = crowd(view, every)
-        found, notes = of_kernels(store, view, evidence, subject.steps, kind, points, there)
+        found, notes = of_kernels(store, view, evidence, subject.steps, kind, contention(view, every))
     drawn = _roofs(view, evidence, found, kind)
-    said = (*_notes(drawn, evidence, mode), *ceiling_notes(view, kind, found))
+    notes = [
+        *_notes(drawn, evidence, gathered.mode),
+        *ceiling_notes(view, kind, found),
+        *notes,
+        *replay_notes(view, evidence),
+    ]
     return Roofline(
         about=about([view]),
         kind=kind,
         roofs=drawn,
         points=sorted(found, key=lambda p: -(p.time.value or 0.0)),
         crossings=crossings(view, groups, every) if kind == NETWORK else [],
-        notes=list(dict.fromkeys((*said, *notes, *replay_notes(view, evidence)))),
+        notes=list(dict.fromkeys(notes)),
     )
 
 
@@ -92,60 +103,57 @@ def _check(kind: str, points: str) -> None:
 
 
 def _points(group: Group, kind: str) -> list[RoofPoint]:
-    """One for each level of the kind; where none is known one that says why."""
+    """One for each level of the kind; where none is known one that has the reason."""
     _, _, reached = placed(group.evidence, group.values)
     time = _time(group)
     found = []
     for level in _levels(group, kind):
+        # The FLOPs that the intensity is of: traffic of kernels goes with FLOPs of kernels.
+        flops = reached if level.name in (NETWORK, "dram") else group.values["flops_per_second"]
         intensities = intensity_spread(group.evidence, level.steps, level.flops)
         made = point(
             group.who,
             level,
-            _reached(group, level, reached),
+            flops,
             group.limits,
             time,
             incomplete=verdicts.incomplete(group.evidence, group.values, level.name),
             spreads=(intensities, flops_spread(group.evidence)),
             flops_per_joule=group.values["flops_per_joule"],
         )
-        made = by_its_bytes(group, made) if kind == NETWORK else made
+        if kind == NETWORK:
+            made = by_its_bytes(group, made)
         found.append(made._replace(words=made.words or _words(group, made)))
     return found
 
 
-def _reached(group: Group, level: Level, reached: Value) -> Value:
-    """The FLOPs that the intensity is of: traffic of kernels goes with FLOPs of kernels."""
-    return reached if level.name in (NETWORK, "dram") else group.values["flops_per_second"]
-
-
 def _levels(group: Group, kind: str) -> list[Level]:
-    if kind == NETWORK:
-        return [_network(group)]
+    network = Level(NETWORK, over_network(group, group.local)) if kind in (NETWORK, "hierarchical") else None
+    if network is not None and kind == NETWORK:
+        return [network]
     device = group.limits[0].device if group.limits else ""
     known = levels(group.evidence, group.values, device)
-    if kind == "hierarchical":
-        communicated = _network(group)
-        known += [communicated] * (communicated.intensity.value is not None)
-        return known or [Level("minimum", group.values["intensity.minimum"])]
+    if network is not None:
+        if network.intensity.value is not None:
+            known.append(network)
+        return known or [Level(MINIMUM, group.values["intensity.minimum"])]
     name, intensity, _ = placed(group.evidence, group.values)
     return [next((level for level in known if level.name == name), Level(name, intensity))]
-
-
-def _network(group: Group) -> Level:
-    return Level(NETWORK, over_network(group, group.inside))
 
 
 def _words(group: Group, made: RoofPoint) -> str:
     if made.headroom.value is None or made.intensity.value is None:
         return ""
+    over_network = made.level == NETWORK
+    limits = nodes(group.limits) if over_network else group.limits
     return verdicts.sentence(
         made.headroom.value,
         made.intensity.value,
         made.level,
-        (nodes(group.limits) if made.level == NETWORK else group.limits)[0],
+        limits[0],
         group.evidence,
         group.values,
-        group.mates if made.level == NETWORK else group.sharing,
+        group.mates if over_network else group.sharing,
     )
 
 
@@ -157,9 +165,9 @@ def _time(group: Group) -> Value:
             lasted += float((rank.steps.end_ns - rank.steps.begin_ns).sum()) / 1e9
         elif rank.kernels is not None:
             lasted += float(rank.kernels.duration_ns.sum()) / 1e9
-    why = "steps of all its ranks added up" if len(group.ranks) > 1 else ""
+    why = texts.ALL_STEPS if len(group.ranks) > 1 else ""
     return value(
-        lasted or None, "s", Provenance.MEASURED, group.scope, reason=why, missing="no steps were seen"
+        lasted or None, "s", Provenance.MEASURED, group.scope, reason=why, missing=reasons.NO_STEPS_SEEN
     )
 
 
@@ -173,17 +181,16 @@ def _roofs(
     precisions = sorted({p.precision for p in found} or {dominant_precision(list(evidence.values()))})
     homes = {rank.host for rank in evidence.values()}
     used = {(p.host, p.device) for p in found}
-    every = roofs.roofs(view, *precisions, kind=kind)
+    every = roofs(view, *precisions, kind=kind)
     return [r for r in every if r.host in homes and (not r.device or (r.host, r.device) in used)]
 
 
-def _notes(drawn: Sequence[Roof], evidence: Mapping[int, RankEvidence], mode: str) -> Iterable[str]:
-    for roof in drawn:
-        if not roof.ceilings:
-            yield f"{roof.host} has no ceilings: run `roofline-agent calibrate` there while it is idle"
-    yield from caveats.notes(drawn)
-    precisions = {dominant_precision([r]) for r in evidence.values() if r.kernels is not None} - {""}
-    if len(precisions) > 1:
-        yield "ranks compute in different precisions: each is held against the roof of its own"
-    if not mode and any(r.kernels is not None for r in evidence.values()):
-        yield "no steps were seen: points are of all that was recorded"
+def _notes(drawn: Sequence[Roof], evidence: Mapping[int, RankEvidence], mode: str) -> list[str]:
+    notes = [texts.no_ceilings_of_host(roof.host) for roof in drawn if not roof.ceilings]
+    notes += caveats(drawn)
+    recorded = [r for r in evidence.values() if r.kernels is not None]
+    if len({dominant_precision([r]) for r in recorded} - {""}) > 1:
+        notes.append(texts.DIFFERENT_PRECISIONS)
+    if not mode and recorded:
+        notes.append(texts.NO_STEPS)
+    return notes

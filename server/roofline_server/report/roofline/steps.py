@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from roofline.answers.roofline import RoofPoint
@@ -11,68 +11,76 @@ from ...model.evidence import NS, KernelEvidence, RankEvidence
 from ...model.points import Named, plain, step_rates
 from ...model.roofline import CACHES, MINIMUM, Limits, main_memory
 from ...model.summary import on_gpu
-from ...model.verdicts import not_modelled
-from ...model.work import dominant_precision, no_bytes_of
+from ...model.work import dominant_precision
 from ...records import ABSENT, Floats, Ints
+from ...sentences import rooflines as texts
+from ...sentences.verdicts import not_modelled
+from ...sentences.wording import joined
 from ...store.view import JobView
-from ..ceilings import roofs
-from ..ranks.contention import Crowd, sharing
+from ..ceilings.limits import everywhere
+from ..ranks.contention import Contention, sharing
 
 MOST_POINTS = 2000
 LEVELS = 3  # of a hierarchical roofline, about
 
 
 def of_steps(
-    view: JobView, evidence: Mapping[int, RankEvidence], kind: str, there: Crowd
+    view: JobView, evidence: Mapping[int, RankEvidence], kind: str, contention: Contention
 ) -> tuple[list[RoofPoint], list[str]]:
-    """A point for each completely watched step, of every level in a hierarchical roofline. Of too many steps
-    those that stand evenly in order of their FLOP/s, the slowest and the fastest among them. there: of the
-    whole job."""
+    """A point for each completely watched step, of every level in a hierarchical roofline, and notes. Of too
+    many steps those that stand evenly in order of their FLOP/s, the slowest and the fastest among them.
+    contention: of the whole job."""
     known = {n: r for n, r in evidence.items() if r.kernels is not None and r.kernels.complete.any()}
-    notes = [f"{r.key}: no step is known whole with its FLOPs" for n, r in evidence.items() if n not in known]
+    notes = [texts.no_whole_step(r.key) for n, r in evidence.items() if n not in known]
     each = max(2, MOST_POINTS // max(1, len(known)) // (LEVELS if kind == "hierarchical" else 1))
     found: list[RoofPoint] = []
+    most = 0
     for number, rank in known.items():
-        limits = roofs.everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
-        made = list(_steps_of(rank, limits, kind, each, sharing(there, limits)))
+        limits = everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
+        made = _steps_of(rank, limits, kind, each, sharing(contention, limits))
         if not made:
-            notes.append(f"{rank.key}: of no step both FLOPs and bytes are known")
+            notes.append(texts.no_bytes_of_steps(rank.key))
         found += made
-    most = max((int(r.kernels.complete.sum()) for r in known.values() if r.kernels), default=0)
+        if rank.kernels is not None:
+            most = max(most, int(rank.kernels.complete.sum()))
     if most > each:
-        notes.append(
-            f"of up to {most} steps of a rank {each} are shown: evenly in order of their FLOP/s, from the "
-            "slowest to the fastest"
-        )
+        notes.append(texts.steps_shown(most, each))
     return found, notes
 
 
 def _steps_of(
     rank: RankEvidence, limits: Sequence[Limits], kind: str, most: int, mates: int
-) -> Iterable[RoofPoint]:
+) -> list[RoofPoint]:
     k = rank.kernels
     if k is None or not k.has_flops:
-        return
-    rates = step_rates(k)
-    at = np.flatnonzero(k.complete)[_thinned(rates, most)]
+        return []
+    found = []
+    rows = np.flatnonzero(k.complete)[_thinned(step_rates(k), most)].tolist()
     for level, column in _columns(k, limits[0].device, kind):
         sized = k.sized_flops if level == MINIMUM else k.flops
-        for row in at.tolist():
-            flops, moved, lasted = int(sized[row]), int(column[row]), k.duration_ns[row] / NS
-            if moved != ABSENT:
-                number = "" if k.step is None else f" step {k.step[row]}"
-                who = Named(f"{rank.key}{number}", "step", rank.role, rank.key, rank.host)
-                more = int(k.flops[row]) - flops
-                made = plain(who, level, flops, moved, lasted, limits, k.on_gpu, more=more, sharing=mates)
-                yield made._replace(incomplete=_incomplete(k, row, more))
-
-
-def _incomplete(k: KernelEvidence, row: int, more: int) -> str:
-    """What the counts of a step lack."""
-    said = [not_modelled(int(k.unmodelled[row]))] * bool(k.unmodelled[row])
-    if more:
-        said.append(f"{no_bytes_of(more / int(k.flops[row]))}: the intensity is that of the others")
-    return "; ".join(said)
+        for row in rows:
+            if column[row] == ABSENT:
+                continue
+            label = rank.key if k.step is None else f"{rank.key} step {k.step[row]}"
+            flops = int(sized[row])
+            more = int(k.flops[row]) - flops
+            made = plain(
+                Named(label, "step", rank.role, rank.key, rank.host),
+                level,
+                flops,
+                int(column[row]),
+                k.duration_ns[row] / NS,
+                limits,
+                k.on_gpu,
+                more=more,
+                sharing=mates,
+            )
+            lacks = joined(
+                not_modelled(int(k.unmodelled[row])) if k.unmodelled[row] else "",
+                texts.bytes_of_step_unknown(more / int(k.flops[row])) if more else "",
+            )
+            found.append(made._replace(incomplete=lacks))
+    return found
 
 
 def _thinned(rates: Floats, most: int) -> Ints:
@@ -86,8 +94,11 @@ def _thinned(rates: Floats, most: int) -> Ints:
 
 def _columns(k: KernelEvidence, device: str, kind: str) -> list[tuple[str, Ints]]:
     """Bytes by level: the best known alone, or all."""
-    every = [(MINIMUM, k.bytes)] * k.has_bytes
-    every += [(name, k.levels[name]) for name in CACHES if name in k.levels]
-    counted = not np.any(k.dram[k.complete] == ABSENT)
-    every += [(main_memory(device), k.dram)] * counted
-    return every if kind == "hierarchical" else every[-1:] if counted else every[: k.has_bytes]
+    tensors = [(MINIMUM, k.bytes)] if k.has_bytes else []
+    caches = [(name, k.levels[name]) for name in CACHES if name in k.levels]
+    counted = []
+    if not np.any(k.dram[k.complete] == ABSENT):
+        counted.append((main_memory(device), k.dram))
+    if kind == "hierarchical":
+        return [*tensors, *caches, *counted]
+    return counted or tensors

@@ -12,10 +12,11 @@ from ...chunks import Column
 from ...correlate.spans import BUSY, EXPOSED
 from ...correlate.steps import OWN, TIME_WINDOW
 from ...model.evidence import NS
-from ...model.roofline import TENSOR_BYTES
 from ...records import ABSENT, Bools, Floats, Ints, Metric, Table, rows
+from ...sentences import origins
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of
+from ..ranks.members import name_of
 
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
 # The order of the columns; those of single kinds of collectives follow, by name.
@@ -26,8 +27,6 @@ ORDER = (
     *("asked_count", "asked_bytes", "engine_count", "engine_bytes", "engine_time", "overlap_time"),
 )
 BY_TIME = "time"  # in the column window_of: no step, but a window of time
-BETWEEN = "read at both borders by interpolation between samples"
-OVERLAP = "time in which the engine worked and the rank was not blocked by it"
 
 _MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
 
@@ -56,13 +55,12 @@ def place(column: Column) -> tuple[int, str]:
 
 def columns_of(view: JobView, number: int, table: Table, mode: str) -> list[Column]:
     """All columns that can be made of a rank's wide table of steps; some may have no value at all."""
-    key = view.ranks[number]
     duration = (table["end_ns"] - table["begin_ns"]).astype(np.int64)
     return [
-        Column("rank", np.full(rows(table), f"{key.role}:{key.index}", object)),
+        Column("rank", np.full(rows(table), name_of(view, number), object)),
         Column("window_of", _window_of(view, table, mode)),
         Column("step", table["step"]),
-        Column("begin_ns", table["begin_ns"], "ns", _MEASURED, "server's UNIX time"),
+        Column("begin_ns", table["begin_ns"], "ns", _MEASURED, origins.SERVER_TIME),
         Column("duration_ns", duration, "ns", _MEASURED),
         Column("examples", table["examples"], "1", _REPORTED),
         *counters(table),
@@ -76,7 +74,7 @@ def _window_of(view: JobView, table: Table, mode: str) -> NDArray[np.object_]:
     by_time = bool((table["window"] == TIME_WINDOW).any())
     if not by_time and (mode == "synchronous" or not (table["window"] != OWN).any()):
         return np.full(rows(table), "", object)
-    names = {number: f"{key.role}:{key.index}" for number, key in view.ranks.items()} | {TIME_WINDOW: BY_TIME}
+    names = {number: name_of(view, number) for number in view.ranks} | {TIME_WINDOW: BY_TIME}
     return np.array([names.get(who, "") for who in table["window"].tolist()], object)
 
 
@@ -90,7 +88,7 @@ def counters(table: Table) -> list[Column]:
     ):
         if f"{counter}.end" in table:
             counted = (table[f"{counter}.end"] - table[f"{counter}.begin"]) / scale
-            found.append(Column(name, counted, unit, _MEASURED, BETWEEN))
+            found.append(Column(name, counted, unit, _MEASURED, origins.INTERPOLATED))
     return found
 
 
@@ -105,33 +103,29 @@ def _work(table: Table, duration: Ints, metrics: Sequence[Metric]) -> list[Colum
         counted = np.sum([table[f"{name}.end"] - table[f"{name}.begin"] for name in names], axis=0)
         estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
         origin = Provenance.ESTIMATED if estimated else _MEASURED
-        found.append(Column("flops.measured", counted, "FLOP", origin, BETWEEN))
+        found.append(Column("flops.measured", counted, "FLOP", origin, origins.INTERPOLATED))
     # A rank whose libraries executed nothing has no FLOPs that anybody counted: absent, not zero.
     if "calls" not in table or not (table["calls"] > 0).any():
         return found
     own = (table["complete"] > 0) & ((table["window"] == OWN) | (table["window"] == TIME_WINDOW))
     flops = _of_kernels(table, "flops", "flop_calls", own)
     traffic = _of_kernels(table, "bytes", "byte_calls", own)
+    # FLOPs of kernels whose bytes nobody knows are none of the intensity.
+    unsized = table.get("unsized_flops", np.zeros(rows(table), np.int64))
+    unsized = np.where(unsized == ABSENT, 0, unsized)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(duration > 0, flops / (duration / NS), np.nan)
-        intensity = np.where(traffic > 0, (flops - _unsized(table)) / traffic, np.nan)
+        intensity = np.where(traffic > 0, (flops - unsized) / traffic, np.nan)
     on_gpu = "gpu_calls" in table and bool((table["gpu_calls"] > 0).any())
     origin = _MEASURED if on_gpu else Provenance.ANALYTIC
-    some = bool((table["unmodelled"] > 0).any())
-    why = "pooling, normalisation and element-wise operations are not counted" if some else ""
+    how = origins.UNMODELLED if (table["unmodelled"] > 0).any() else ""
     found += [
-        Column("flops", flops, "FLOP", origin, why),
-        Column("flops_per_second", rate, "FLOP/s", origin, why),
-        Column("bytes.minimum", traffic, "byte", origin, TENSOR_BYTES),
-        Column("intensity.minimum", intensity, "FLOP/byte", origin, f"over {TENSOR_BYTES}"),
+        Column("flops", flops, "FLOP", origin, how),
+        Column("flops_per_second", rate, "FLOP/s", origin, how),
+        Column("bytes.minimum", traffic, "byte", origin, origins.TENSOR_BYTES),
+        Column("intensity.minimum", intensity, "FLOP/byte", origin, origins.OVER_TENSOR_BYTES),
     ]
     return found
-
-
-def _unsized(table: Table) -> Ints:
-    """FLOPs of kernels whose bytes nobody knows."""
-    unsized = table.get("unsized_flops", np.zeros(rows(table), np.int64))
-    return np.where(unsized == ABSENT, 0, unsized)
 
 
 def _of_kernels(table: Table, name: str, calls: str, watched: Bools) -> Floats:
@@ -148,7 +142,10 @@ def spans(table: Table) -> list[Column]:
     for name in names:
         family, _, kind = name.partition(".")
         if family == "phase":
-            found.append(Column(_phase_column(kind), _seconds(table[f"{name}.ns"]), "s", _MEASURED))
+            column = f"{kind}_time"
+            if column in ORDER and kind not in PHASES:
+                column = f"{name}_time"  # a training may name a phase as another column is named ("cpu")
+            found.append(Column(column, _seconds(table[f"{name}.ns"]), "s", _MEASURED))
         elif name not in (BUSY, EXPOSED):
             found += _collective(table, name)
     for family in FAMILIES:
@@ -160,17 +157,11 @@ def spans(table: Table) -> list[Column]:
             ]
     if f"{BUSY}.ns" in table:
         busy = _seconds(table[f"{BUSY}.ns"])
-        found.append(Column("engine_time", busy, "s", _MEASURED, "time in which it executed any collective"))
+        found.append(Column("engine_time", busy, "s", _MEASURED, origins.ENGINE_TIME))
         if f"{EXPOSED}.ns" in table:
             hidden = busy - _seconds(table[f"{EXPOSED}.ns"])
-            found.append(Column("overlap_time", hidden, "s", _MEASURED, OVERLAP))
+            found.append(Column("overlap_time", hidden, "s", _MEASURED, origins.OVERLAP))
     return found
-
-
-def _phase_column(phase: str) -> str:
-    """A training may name a phase as another column is named ("cpu")."""
-    taken = f"{phase}_time" in ORDER and phase not in PHASES
-    return f"phase.{phase}_time" if taken else f"{phase}_time"
 
 
 def _collective(table: Table, name: str) -> list[Column]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ...chunks import Chunk, Column, split
-from ...errors import BadRequest, UnknownRank
 from ...records import ABSENT, Floats, Ints, Table, rows, take
 from ...store.view import JobView
-from ..evidence.collectives import without_untold
+from ..evidence.collectives import without_unknown
+from ..evidence.gathering import check
 from ..evidence.ranks import NEEDED as OF_REPORT
-from ..evidence.ranks import by_rank, unite, within
+from ..evidence.tables import by_rank, unite, within
 from ..questions import Steps
-from ..ranks.members import role_order
+from ..ranks.members import chosen
 from .columns import ORDER, absent, columns_of, known, place
 from .notes import write_notes
 
@@ -56,22 +56,9 @@ def steps_table(view: JobView, ranks: Sequence[str], steps: Steps, mode: str) ->
         notes = []
 
 
-def chosen(view: JobView, ranks: Sequence[str]) -> list[int]:
-    """Numbers of the ranks of these names, or of all, in the order of roles. Raises UnknownRank."""
-    names = {f"{key.role}:{key.index}": number for number, key in view.ranks.items()}
-    for name in ranks:
-        if name not in names:
-            some = sorted(names, key=lambda n: (role_order(n.rpartition(":")[0]), int(n.rpartition(":")[2])))
-            more = ", ..." if len(some) > 8 else ""
-            raise UnknownRank(f"job {view.job} has no rank {name!r}; it has {', '.join(some[:8])}{more}")
-    wanted = [names[name] for name in dict.fromkeys(ranks)] or list(view.ranks)
-    return sorted(wanted, key=lambda n: (role_order(view.ranks[n].role), view.ranks[n].index))
-
-
 def rank_tables(view: JobView, numbers: Sequence[int], steps: Steps, mode: str) -> list[tuple[int, Table]]:
     """(rank, its steps as one wide table in order of time) of those of these ranks that have any."""
-    if steps.first is not None and steps.last is not None and steps.first > steps.last:
-        raise BadRequest(f"steps {steps.first} to {steps.last}: the first comes after the last")
+    check(steps)
     mine = by_rank({name: within(table, steps) for name, table in view.steps.items() if name in NEEDED})
     stepping = [number for number in numbers if rows(mine.get(number, {}).get("steps", {}))]
     return [(number, _wide(mine[number], mode == "synchronous")) for number in stepping]
@@ -98,7 +85,7 @@ def _wide(mine: Mapping[str, Table], synchronous: bool) -> Table:
     counting = next((mine[name] for name in COUNTED if name in mine), None)
     if counting is not None:
         wide["samples"] = _spread(counting["samples"], _places(keys, counting), rows(steps))
-    wide = without_untold(wide)
+    wide = without_unknown(wide)
     if synchronous:
         wide = unite(wide)
     return take(wide, np.lexsort((wide["step"], wide["end_ns"], wide["begin_ns"])))

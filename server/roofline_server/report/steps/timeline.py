@@ -17,15 +17,16 @@ from ...chunks import Chunk, Column, split
 from ...correlate.steps import OWN
 from ...model.evidence import NS
 from ...records import ABSENT, KernelKind, Table, rows, take
+from ...sentences import steps as texts
 from ...store import raw_data
 from ...store.raw_data import RawData
 from ...store.view import JobView
 from ..job.gaps import alignment_of, find_gaps
 from ..questions import Steps
-from ..ranks.members import extent, host_of
+from ..ranks.members import chosen, extent, host_of, name_of
 from .columns import columns_of, known
 from .notes import write_notes
-from .steps import chosen, rank_tables
+from .steps import rank_tables
 
 DATASET = "timeline"
 # Of the columns of a step those that are shown with its slice.
@@ -49,8 +50,20 @@ def timeline(
     tables = rank_tables(view, numbers, steps, mode)
     limits = _limits(view, numbers, tables, steps)
     notes = write_notes(view, numbers, tables, steps, mode)
-    calls = _calls_to_send(raw, notes) if kernels else 0
-    yield from split(_introductions(view, numbers, mode, notes, _extent(view, raw)))
+    calls = 0
+    if kernels:
+        count = raw_data.count(raw, "calls")
+        calls = min(count, MAX_KERNELS)
+        if not count:
+            notes.append(texts.NO_KERNELS)
+        elif count > MAX_KERNELS:
+            notes.append(texts.kernels_shown(MAX_KERNELS, count))
+    begin, end = extent(view)
+    # A rank may have begun before it was met.
+    first = raw_data.earliest(raw, ("marks", "spans", "calls"))
+    if first is not None:
+        begin = min(begin, first)
+    yield from split(_introductions(view, numbers, mode, notes, (begin, end)))
     for number, table in tables:
         yield from _steps_of(view, number, table, mode)
     gaps = find_gaps(view)
@@ -66,12 +79,12 @@ def timeline(
             calls -= min(calls, rows(some))
 
 
-Limits = Mapping[int, tuple[int, int]]
+Stretches = Mapping[int, tuple[int, int]]  # of time, by rank
 
 
 def _limits(
     view: JobView, numbers: Sequence[int], tables: Sequence[tuple[int, Table]], steps: Steps
-) -> Limits:
+) -> Stretches:
     """rank -> the stretch of time it is asked for: all, or while it, else anybody, was at these steps."""
     if steps.first is None and steps.last is None:
         return dict.fromkeys(numbers, (-(2**62), 2**62))
@@ -80,26 +93,16 @@ def _limits(
     return {number: own.get(number, whole) for number in numbers}
 
 
-def _calls_to_send(raw: RawData, notes: list[str]) -> int:
-    count = raw_data.count(raw, "calls")
-    if not count:
-        notes.append("no kernels were recorded: start ranks with `roofline-agent run -- CMD`")
-    elif count > MAX_KERNELS:
-        notes.append(f"only {MAX_KERNELS:,} of {count:,} kernels: choose steps or ranks to see the others")
-    return min(count, MAX_KERNELS)
-
-
 def _rows(
     view: JobView, number: int, row: str, names: NDArray[np.object_], table: Table, *more: Column
 ) -> Chunk:
     """table: time_ns and end_ns of what the rank did in that row."""
-    key = view.ranks[number]
     count = len(names)
     shown = [column for column in more if known(column).any()]
     return Chunk(
         DATASET,
         [
-            Column("rank", np.full(count, f"{key.role}:{key.index}", object)),
+            Column("rank", np.full(count, name_of(view, number), object)),
             Column("row", np.full(count, row, object)),
             Column("name", names),
             Column("begin_ns", table["time_ns"].astype(np.int64), "ns", Provenance.MEASURED),
@@ -109,29 +112,29 @@ def _rows(
     )
 
 
-def _extent(view: JobView, raw: RawData) -> tuple[int, int]:
-    """From the first that anybody did to the last that was heard: a rank may have begun before it was met."""
-    begin, end = extent(view)
-    first = raw_data.earliest(raw, ("marks", "spans", "calls"))
-    return (begin if first is None else min(begin, first)), end
-
-
 def _introductions(
     view: JobView, numbers: Sequence[int], mode: str, notes: Sequence[str], whole: tuple[int, int]
 ) -> Chunk:
     begin, end = whole
     clocks = alignment_of(view)
-    keys = [view.ranks[number] for number in numbers]
-    ranks = ["", *("" for _ in clocks), *(f"{key.role}:{key.index}" for key in keys)]
-    hosts = ["", *(host for host, _ in clocks), *(host_of(view, number) for number in numbers)]
-    kinds = ["job", *("clock" for _ in clocks), *("rank" for _ in keys)]
-    names = [view.job, *(error.reason for _, error in clocks), *("" for _ in keys)]
-    errors = [np.nan, *(np.nan if e.value is None else e.value for _, e in clocks), *(np.nan for _ in keys)]
-    texts = {"rank": ranks, "host": hosts, "row": kinds, "name": names, "mode": [mode] * len(kinds)}
+    kinds, ranks, hosts, names, errors = ["job"], [""], [""], [view.job], [np.nan]
+    for host, error in clocks:
+        kinds.append("clock")
+        ranks.append("")
+        hosts.append(host)
+        names.append(error.reason)
+        errors.append(np.nan if error.value is None else error.value)
+    for number in numbers:
+        kinds.append("rank")
+        ranks.append(name_of(view, number))
+        hosts.append(host_of(view, number))
+        names.append("")
+        errors.append(np.nan)
+    columns = {"rank": ranks, "host": hosts, "row": kinds, "name": names, "mode": [mode] * len(kinds)}
     return Chunk(
         DATASET,
         [
-            *(Column(name, np.array(values, object)) for name, values in texts.items()),
+            *(Column(name, np.array(values, object)) for name, values in columns.items()),
             Column("begin_ns", np.full(len(kinds), begin, np.int64), "ns", Provenance.MEASURED),
             Column("end_ns", np.full(len(kinds), end, np.int64), "ns", Provenance.MEASURED),
             Column("error", np.array(errors, np.float64), "s", Provenance.MEASURED),
@@ -144,9 +147,10 @@ def _steps_of(view: JobView, number: int, table: Table, mode: str) -> Iterator[C
     own = mode == "synchronous" or not (table["window"] != OWN).any()
     timed = {"time_ns": table["begin_ns"], "end_ns": table["end_ns"]}
     for who in [OWN] if own else np.unique(table["window"]).tolist():
-        which = np.flatnonzero(np.ones(rows(table), bool) if own else table["window"] == who)
-        key = view.ranks.get(who)
-        row = "steps" if own or key is None else f"steps of {key.role}:{key.index}"
+        which = np.arange(rows(table)) if own else np.flatnonzero(table["window"] == who)
+        row = "steps"
+        if not own and who in view.ranks:
+            row = f"steps of {name_of(view, who)}"
         mine = take(table, which)
         found = {column.name: column for column in columns_of(view, number, mine, mode)}
         names = np.array([f"step {step}" for step in mine["step"].tolist()], object)
@@ -180,7 +184,9 @@ def _unwatched(view: JobView, number: int, found: Sequence[Gap], limits: tuple[i
     return _rows(view, number, "not watched", names, timed)
 
 
-def _held(raw: RawData, dataset: str, numbers: Sequence[int], limits: Limits) -> Iterator[tuple[int, Table]]:
+def _held(
+    raw: RawData, dataset: str, numbers: Sequence[int], limits: Stretches
+) -> Iterator[tuple[int, Table]]:
     """(rank, its rows in order of time); of so many ranks at a time that what is held stays bounded."""
     at_once = max(1, MAX_HELD * len(raw.ranks) // max(1, raw_data.count(raw, dataset)))
     for first in range(0, len(numbers), at_once):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,17 +10,24 @@ from roofline.answers.values import Provenance, Spread
 
 from ...correlate.kernel_totals import KernelTotal
 from ...model.evidence import NS, KernelEvidence, RankEvidence
+from ...model.points import spread
 from ...model.roofline import MINIMUM, main_memory
 from ...model.work import dominant_precision, without_bytes
-from ...records import ABSENT, Bools, Floats, Ints, KernelKind
+from ...records import ABSENT, Bools, KernelKind
+from ...sentences import time_rooflines as texts
+from ...sentences.breakdowns import mean_over
+from ...sentences.origins import left_out
+from ...sentences.verdicts import NO_AMX, no_bytes_of
+from ...sentences.wording import joined
 from ...store.view import JobView
 from ..breakdown.kernel_totals import Kernels
-from ..ceilings.roofs import Place, place_of
+from ..ranks.members import name_of as rank_name
+from ..ranks.places import Place, place_of
 
 SHAPE_LENGTH = 60
 
 
-class Found(NamedTuple):
+class PointWork(NamedTuple):
     """Work of one point. flops, bytes None: not known. Sums and launches are those of one step of one rank
     (means), or of the whole run of one rank where there are no steps."""
 
@@ -47,67 +54,63 @@ class Found(NamedTuple):
         return all(x is not None and x > 0 for x in (self.flops, self.bytes, self.seconds))
 
 
-def kernels(view: JobView, found: Kernels) -> list[Found]:
+def kernels(view: JobView, found: Kernels) -> list[PointWork]:
     """One for each kind of kernel and role on a device: the mean of those ranks that computed there."""
     grouped: dict[tuple[Place, str, KernelKind], list[KernelTotal]] = {}
     members: dict[tuple[Place, str], set[int]] = {}
-    places = _Places(view)
+    places: dict[tuple[int, bool], Place] = {}  # by rank, and whether on a GPU
     for total in found.totals:
-        place, role = places.of(total.rank, total.on_gpu), view.ranks[total.rank].role
+        key = (total.rank, total.on_gpu)
+        if key not in places:
+            places[key] = place_of(view, *key)
+        place, role = places[key], view.ranks[total.rank].role
         grouped.setdefault((place, role, total.kind), []).append(total)
         members.setdefault((place, role), set()).add(total.rank)
     return [
-        _kernel(view, key, totals, members[key[0], key[1]], found.steps) for key, totals in grouped.items()
+        _kernel(view, place, role, totals, members[place, role], found.steps)
+        for (place, role, _), totals in grouped.items()
     ]
-
-
-class _Places:
-    """Where ranks compute, looked up once each."""
-
-    def __init__(self, view: JobView) -> None:
-        self._view = view
-        self._known: dict[tuple[int, bool], Place] = {}
-
-    def of(self, rank: int, on_gpu: bool) -> Place:
-        if (rank, on_gpu) not in self._known:
-            self._known[rank, on_gpu] = place_of(self._view, rank, on_gpu)
-        return self._known[rank, on_gpu]
 
 
 def _kernel(
     view: JobView,
-    key: tuple[Place, str, KernelKind],
+    place: Place,
+    role: str,
     totals: Sequence[KernelTotal],
     ranks: set[int],
     steps: Mapping[int, int],
-) -> Found:
-    place, role, kind = key
-    counted = "dram" if all(t.dram is not None for t in totals) else "bytes"
-    on_gpu = totals[0].on_gpu
+) -> PointWork:
+    """totals: of one kind; ranks: all of the role that computed in the place."""
+    kind, on_gpu = totals[0].kind, totals[0].on_gpu
+    profiled = all(t.dram is not None for t in totals)
+    level = MINIMUM
+    if profiled:
+        level = main_memory("gpu" if on_gpu else place.device or "")
 
-    def mean(name: str, scale: float = 1.0) -> float | None:
-        each = [getattr(t, name) for t in totals]
-        if any(x is None for x in each):
-            return None
-        shares = (x / scale / steps.get(t.rank, 1) for x, t in zip(each, totals, strict=True))
+    def mean(numbers: Sequence[float | None], scale: float = 1.0) -> float | None:
+        shares = []
+        for total, number in zip(totals, numbers, strict=True):
+            if number is None:
+                return None
+            shares.append(number / scale / steps.get(total.rank, 1))
         return float(sum(shares)) / len(ranks)
 
-    return Found(
+    return PointWork(
         place,
         kind.precision,
         label(kind),
         name_of(kind),
         role,
-        rank_name(view, ranks),
-        mean("flops"),
-        mean(counted),
-        main_memory(place.device or "" if not on_gpu else "gpu") if counted == "dram" else MINIMUM,
-        mean("time_ns", NS) or 0.0,
-        mean("calls") or 0.0,
-        pooled([t.time for t in totals]),
-        Provenance.MEASURED if on_gpu else Provenance.ANALYTIC,
-        Provenance.MEASURED if counted == "dram" else Provenance.ANALYTIC,
-        per(len(ranks), [steps[r] for r in ranks if r in steps]),
+        rank=rank_name(view, next(iter(ranks))) if len(ranks) == 1 else "",
+        flops=mean([t.flops for t in totals]),
+        bytes=mean([t.dram if profiled else t.bytes for t in totals]),
+        level=level,
+        seconds=mean([t.time_ns for t in totals], NS) or 0.0,
+        launches=mean([t.calls for t in totals]) or 0.0,
+        spread=_pooled([t.time for t in totals]),
+        flops_origin=Provenance.MEASURED if on_gpu else Provenance.ANALYTIC,
+        bytes_origin=Provenance.MEASURED if profiled else Provenance.ANALYTIC,
+        per=mean_over(len(ranks), sum(steps.get(number, 0) for number in ranks)),
         ranks=len(ranks),
     )
 
@@ -122,23 +125,8 @@ def name_of(kind: KernelKind) -> str:
     return " ".join(filter(None, (kind.operation, kind.variant))) or kind.library or "unknown"
 
 
-def rank_name(view: JobView, ranks: Iterable[int]) -> str:
-    """The rank's name, where it is one."""
-    each = list(ranks)
-    return f"{view.ranks[each[0]].role}:{view.ranks[each[0]].index}" if len(each) == 1 else ""
-
-
-def per(ranks: int, steps: Sequence[int]) -> str:
-    who = f" of {ranks} ranks" if ranks > 1 else ""
-    if not steps:
-        return f"in the whole run; mean{who}" if ranks > 1 else "in the whole run"
-    return f"a step; mean over {sum(steps):,} steps{who}"
-
-
-def pooled(spreads: Sequence[Spread]) -> Spread | None:
+def _pooled(spreads: Sequence[Spread]) -> Spread:
     """Of one its own; of several the mean of their quantiles, by how many each is of."""
-    if not spreads:
-        return None
     weights = [spread.count for spread in spreads]
     quantiles = np.average([spread[:5] for spread in spreads], axis=0, weights=weights)
     p5, p25, p50, p75, p95 = quantiles.tolist()
@@ -148,7 +136,7 @@ def pooled(spreads: Sequence[Spread]) -> Spread | None:
 # -- steps --------------------------------------------------------------------------------------------------
 
 
-def steps(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Found]:
+def steps(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[PointWork]:
     """The mean step of each rank that has steps and FLOPs: of numbers that are divided the means."""
     found = []
     for number, rank in ranks.items():
@@ -158,91 +146,71 @@ def steps(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[Found]:
     return found
 
 
-def _of_kernels(view: JobView, number: int, rank: RankEvidence) -> Found | None:
+def _of_kernels(view: JobView, number: int, rank: RankEvidence) -> PointWork | None:
     k = rank.kernels
     if k is None or not k.has_flops or not len(rank.steps.step) or not k.complete.any():
         return None
     place = place_of(view, number, k.on_gpu)
     moved, level, origin = _traffic(rank, k, place)
+    over_tensors = level == MINIMUM and k.has_bytes
+    flops = k.sized_flops if over_tensors else k.flops
+    unsized = without_bytes([k]) if over_tensors and flops is not k.flops else 0.0
     seconds = k.duration_ns[k.complete] / NS
-    flops = k.sized_flops if level == MINIMUM and k.has_bytes else k.flops
-    return Found(
+    per = texts.mean_of_steps(len(seconds)) if len(seconds) > 1 else texts.ONE_STEP
+    return PointWork(
         place,
         dominant_precision([rank]),
-        rank.key,
-        rank.key,
-        rank.role,
-        rank.key,
-        float(np.mean(flops[k.complete])),
-        moved,
-        level,
-        float(np.mean(seconds)),
-        float(np.mean(k.calls[k.complete])) if k.calls is not None else 0.0,
-        spread(seconds),
-        Provenance.MEASURED if k.on_gpu else Provenance.ANALYTIC,
-        origin,
-        _of_steps(k),
-        _lacking(k, flops),
+        label=rank.key,
+        name=rank.key,
+        role=rank.role,
+        rank=rank.key,
+        flops=float(np.mean(flops[k.complete])),
+        bytes=moved,
+        level=level,
+        seconds=float(np.mean(seconds)),
+        launches=float(np.mean(k.calls[k.complete])) if k.calls is not None else 0.0,
+        spread=spread(seconds),
+        flops_origin=Provenance.MEASURED if k.on_gpu else Provenance.ANALYTIC,
+        bytes_origin=origin,
+        per=texts.replayed(per) if k.profiled else per,
+        incomplete=joined(
+            texts.UNCOUNTED_KERNELS if k.unmodelled[k.complete].any() else "",
+            left_out(no_bytes_of(unsized)) if unsized else "",
+        ),
     )
-
-
-def _of_steps(k: KernelEvidence) -> str:
-    count = int(k.complete.sum())
-    said = f"mean of {count:,} steps" if count > 1 else "of one step"
-    return f"{said} that ncu replayed; time: the mean of the others" if k.profiled else said
-
-
-def _lacking(k: KernelEvidence, flops: Ints) -> str:
-    said = ["FLOPs of some kernels (pooling, normalisation, ...) are not counted"] * bool(
-        k.unmodelled[k.complete].any()
-    )
-    lacking = without_bytes([k]) if flops is not k.flops else ""
-    return "; ".join([*said, *[f"{lacking}: left out"] * bool(lacking)])
 
 
 def _traffic(rank: RankEvidence, k: KernelEvidence, place: Place) -> tuple[float | None, str, Provenance]:
     """Bytes of a step: of main memory where they were counted, else that of its tensors."""
     known: Bools = k.complete & (k.dram != ABSENT)
     if known.any() and known.sum() == k.complete.sum():
-        return (
-            float(np.mean(k.dram[known])),
-            main_memory("gpu" if k.on_gpu else place.device or ""),
-            Provenance.MEASURED,
-        )
+        level = main_memory("gpu" if k.on_gpu else place.device or "")
+        return float(np.mean(k.dram[known])), level, Provenance.MEASURED
     if not k.on_gpu and rank.dram is not None and not rank.dram_is_bound and rank.dram.per_window > 0:
         return rank.dram.per_window, main_memory(""), Provenance.ESTIMATED
     return float(np.mean(k.bytes[k.complete])) if k.has_bytes else None, MINIMUM, Provenance.ANALYTIC
 
 
-def _of_counters(view: JobView, number: int, rank: RankEvidence) -> Found | None:
+def _of_counters(view: JobView, number: int, rank: RankEvidence) -> PointWork | None:
     counted = rank.counted_flops
     if counted is None or not len(rank.steps.step) or not counted.counter.windows:
         return None
-    moved = rank.dram.per_window if rank.dram is not None and not rank.dram_is_bound else None
     seconds = (rank.steps.end_ns - rank.steps.begin_ns) / NS
-    return Found(
+    return PointWork(
         place_of(view, number),
         dominant_precision([rank]),
-        rank.key,
-        rank.key,
-        rank.role,
-        rank.key,
-        counted.counter.per_window,
-        moved,
-        main_memory(""),
-        float(np.mean(seconds)),
-        0.0,
-        spread(seconds),
-        Provenance.ESTIMATED if counted.estimated else Provenance.MEASURED,
-        Provenance.ESTIMATED,
-        f"mean of {len(seconds):,} steps",
-        "AMX FLOPs are not counted" if counted.amx_busy else "",
+        label=rank.key,
+        name=rank.key,
+        role=rank.role,
+        rank=rank.key,
+        flops=counted.counter.per_window,
+        bytes=rank.dram.per_window if rank.dram is not None and not rank.dram_is_bound else None,
+        level=main_memory(""),
+        seconds=float(np.mean(seconds)),
+        launches=0.0,
+        spread=spread(seconds),
+        flops_origin=Provenance.ESTIMATED if counted.estimated else Provenance.MEASURED,
+        bytes_origin=Provenance.ESTIMATED,
+        per=texts.mean_of_steps(len(seconds)),
+        incomplete=NO_AMX if counted.amx_busy else "",
     )
-
-
-def spread(numbers: Floats) -> Spread | None:
-    """Quantiles; None of one alone."""
-    if len(numbers) < 2:
-        return None
-    p5, p25, p50, p75, p95 = np.percentile(numbers, [5, 25, 50, 75, 95]).tolist()
-    return Spread(p5, p25, p50, p75, p95, len(numbers))

@@ -10,25 +10,31 @@ import numpy as np
 from ...errors import BadRequest, UnknownJob, unknown_job
 from ...model.evidence import RankEvidence
 from ...model.trajectory import number_of
-from ...model.wording import listed
 from ...records import ABSENT
+from ...sentences import trajectories as texts
 from ...store.catalog.tags import EXPERIMENT
 from ...store.store import Store
 from ...store.view import JobView
 from ..ranks.members import host_of
 
 MOST_JOBS = 256
-MOST_NAMED = 4  # jobs in one note
 THREADS = "setting.OMP_NUM_THREADS"
 NOT_TRAINING = ("ps", "evaluator")
 QUANTITIES = ("nodes", "ranks", "ps", "batch", "threads", "ranks_per_node")
 
 
 class Parameter(NamedTuple):
-    """The value of a parameter in a job, as it was said or counted; "": there is none, and `why` says why."""
+    """The value of a parameter in a job, as it was tagged or counted; "": there is none, because of `why`."""
 
     at: str
     why: str = ""
+
+
+class JobNote(NamedTuple):
+    """A note. of: the job, or a role of a job, that it is of; "": of none."""
+
+    text: str
+    of: str = ""
 
 
 def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
@@ -49,21 +55,12 @@ def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
     return found
 
 
-def pooled(notes: Iterable[str]) -> list[str]:
-    """Notes "job NAME: TEXT" of the same text as one, "jobs NAME, NAME: TEXT", at the place of the first."""
-    whose: dict[tuple[bool, str], list[str]] = {}
+def pooled(notes: Iterable[JobNote]) -> list[str]:
+    """Notes of the same text of several jobs as one, at the place of the first."""
+    whose: dict[tuple[str, bool], dict[str, None]] = {}
     for note in notes:
-        name, colon, text = note.removeprefix("job ").partition(": ")
-        mine = note.startswith("job ") and bool(colon)
-        whose.setdefault((mine, text if mine else note), []).append(name)
-    return [_told(names, text) if mine else text for (mine, text), names in whose.items()]
-
-
-def _told(names: Sequence[str], text: str) -> str:
-    known = list(dict.fromkeys(names))
-    if len(known) == 1:
-        return f"job {known[0]}: {text}"
-    return f"jobs {listed(known, MOST_NAMED)}: {text}"
+        whose.setdefault((note.text, bool(note.of)), {})[note.of] = None
+    return [texts.of_jobs(list(names), text) if of_job else text for (text, of_job), names in whose.items()]
 
 
 def slim(view: JobView) -> JobView:
@@ -77,9 +74,9 @@ def check_parameter(over: str, tags: Collection[Mapping[str, str]]) -> None:
     known = sorted({name for each in tags for name in each if name != EXPERIMENT})
     if over in QUANTITIES or any(over in each for each in tags):
         return
-    said = f"their tags are {', '.join(known)}" if known else "they have no tags that differ"
+    theirs = f"their tags are {', '.join(known)}" if known else "they have no tags that differ"
     asked = f"{over!r} is no tag of these jobs" if over else "over what? say what the jobs differ in"
-    raise BadRequest(f"{asked}; {said}; every job has {', '.join(QUANTITIES)}")
+    raise BadRequest(f"{asked}; {theirs}; every job has {', '.join(QUANTITIES)}")
 
 
 def parameter(view: JobView, evidence: Mapping[int, RankEvidence], role: str, over: str) -> Parameter:
@@ -95,23 +92,22 @@ def parameter(view: JobView, evidence: Mapping[int, RankEvidence], role: str, ov
 
 
 def tag_against_count(view: JobView, evidence: Mapping[int, RankEvidence], role: str, over: str) -> list[str]:
-    """A note where a tag says another number than what can be counted of the same name."""
+    """A note where a tag holds another number than what can be counted of the same name."""
     if over not in view.tags:
         return []
-    said, seen = view.tags[over], _counted(view, evidence, role, over).at
-    if not seen or seen == said or number_of(said) == number_of(seen):
+    tag, counted = view.tags[over], _counted(view, evidence, role, over).at
+    if not counted or counted == tag or number_of(tag) == number_of(counted):
         return []
-    of = " examples a step and rank" if over == "batch" else ""
-    return [f"its tag says {over} {said}, counted are {seen}{of}: the tag holds"]
+    return [texts.tag_against_count(over, tag, counted)]
 
 
 def _counted(view: JobView, evidence: Mapping[int, RankEvidence], role: str, over: str) -> Parameter:
     mine = [number for number, key in view.ranks.items() if key.role == role]
     if over == "nodes":
-        return _count(len({host_of(view, number) for number in view.ranks} - {""}), "no agent saw its ranks")
+        return _count(len({host_of(view, number) for number in view.ranks} - {""}), texts.NO_HOSTS)
     if over == "ranks":
         training = [key for key in view.ranks.values() if key.role not in NOT_TRAINING]
-        return _count(len(training), "no rank of it trains")
+        return _count(len(training), texts.NOBODY_TRAINS)
     if over == "ps":
         return Parameter(str(sum(key.role == "ps" for key in view.ranks.values())))
     if over == "batch":
@@ -119,9 +115,9 @@ def _counted(view: JobView, evidence: Mapping[int, RankEvidence], role: str, ove
     if over == "threads":
         return _threads(view, mine)
     if over == "ranks_per_node":
-        hosts = [host for number in mine if (host := host_of(view, number))]
-        return _count(max(map(hosts.count, hosts), default=0), "no agent saw its ranks")
-    return Parameter("", f"it has no tag {over!r}")
+        hosts = [host for host in (host_of(view, number) for number in mine) if host]
+        return _count(max(map(hosts.count, hosts), default=0), texts.NO_HOSTS)
+    return Parameter("", texts.no_tag(over))
 
 
 def _count(number: int, why: str) -> Parameter:
@@ -129,20 +125,21 @@ def _count(number: int, why: str) -> Parameter:
 
 
 def _batch(ranks: Sequence[RankEvidence]) -> Parameter:
-    said = [r.steps.examples[r.steps.examples != ABSENT] for r in ranks if not r.serving]
-    every = np.concatenate(said) if said else np.zeros(0, np.int64)
+    known = [r.steps.examples[r.steps.examples != ABSENT] for r in ranks if not r.serving]
+    every = np.concatenate(known) if known else np.zeros(0, np.int64)
     if not len(every):
-        return Parameter("", "nobody said how many examples its steps have")
+        return Parameter("", texts.NO_EXAMPLES)
     return Parameter(f"{float(np.median(every)):g}")
 
 
 def _threads(view: JobView, mine: Sequence[int]) -> Parameter:
-    everyone = {number: facts.get(THREADS, "") for number, facts in view.facts.items()}
-    said = {text for number, text in everyone.items() if number in mine and text} or set(
-        filter(None, everyone.values())
-    )
-    if not said:
-        return Parameter("", "its ranks were started without OMP_NUM_THREADS")
-    if len(said) > 1:
-        return Parameter("", f"its ranks have different OMP_NUM_THREADS: {', '.join(sorted(said))}")
-    return Parameter(said.pop())
+    """Of the role's ranks, else of all."""
+    settings = {number: facts.get(THREADS, "") for number, facts in view.facts.items()}
+    found = {text for number, text in settings.items() if number in mine and text}
+    if not found:
+        found = {text for text in settings.values() if text}
+    if not found:
+        return Parameter("", texts.NO_THREADS)
+    if len(found) > 1:
+        return Parameter("", texts.different_threads(sorted(found)))
+    return Parameter(found.pop())

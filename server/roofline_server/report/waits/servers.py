@@ -12,40 +12,39 @@ from ...correlate.parts import PartTotal
 from ...model.evidence import NS
 from ...model.servers import ServerTimes
 from ...records import Table, rows
+from ...sentences import waits as texts
 from ...store.view import JobView
 from ..evidence.counters import counter
-from ..ranks.members import host_of
+from ..ranks.members import host_of, name_of
 
 SIZES = ("small", "medium", "large", "total")
 
 
 def server_times(view: JobView, number: int, mine: Mapping[str, Table]) -> ServerTimes:
     """mine: the server's rows of each step table."""
-    key = view.ranks[number]
-    name = f"{key.role}:{key.index}"
+    name = name_of(view, number)
     workers = {n for n, k in view.ranks.items() if k.role == "worker"}
-    behind = [
-        (part.above, part.samples)
-        for part in view.parts
-        if (part.rank, part.metric.name) == (number, "tcp_unread_bytes") and _is_worker(part)
-        if part.above is not None and part.samples
-    ]
-    sending = [
-        rate / NS
-        for part in view.parts
-        if part.rank in workers and (part.metric.name, part.instance) == ("tcp_busy_ns", name)
-        if (rate := _rate(part)) is not None
-    ]
+    behind, samples, sending = [], [], []
+    for part in view.parts:
+        metric = part.metric.name
+        if (part.rank, metric) == (number, "tcp_unread_bytes") and _is_worker(part):
+            if part.above is not None and part.samples:
+                behind.append(part.above)
+                samples.append(part.samples)
+        elif part.rank in workers and (metric, part.instance) == ("tcp_busy_ns", name):
+            rate = _rate(part)
+            if rate is not None:
+                sending.append(rate / NS)
     waited = counter(mine.get("steps_process", {}), "cpu_wait_ns")
     return ServerTimes(
         name,
         host_of(view, number),
-        float(np.average([share for share, _ in behind], weights=[n for _, n in behind])) if behind else None,
-        sum(n for _, n in behind),
-        float(np.mean(sending)) if sending else None,
-        _with_workers(view, number, "tcp_received_bytes"),
-        waited.total / NS / waited.seconds if waited is not None and waited.seconds else None,
-        stopped_share(mine),
+        behind=float(np.average(behind, weights=samples)) if behind else None,
+        samples=sum(samples),
+        sending=float(np.mean(sending)) if sending else None,
+        received=_with_workers(view, number, "tcp_received_bytes"),
+        cpu_wait=waited.total / NS / waited.seconds if waited is not None and waited.seconds else None,
+        stopped=stopped_share(mine),
     )
 
 
@@ -61,10 +60,7 @@ def load_of(view: JobView, number: int, times: ServerTimes) -> ServerLoad:
     def measured(found: float | None, unit: str, why: str) -> Value:
         return value(found, unit, Provenance.MEASURED, Scope.PROCESS, missing=why)
 
-    no_tcp, no_waits = (
-        "its connections to workers were not read",
-        "the kernel's scheduler statistics were not read",
-    )
+    no_tcp = texts.NO_WORKER_CONNECTIONS
     sent = _with_workers(view, number, "tcp_sent_bytes")
     return ServerLoad(
         times.rank,
@@ -73,9 +69,9 @@ def load_of(view: JobView, number: int, times: ServerTimes) -> ServerLoad:
             "sent_bytes_per_second": measured(sent, "byte/s", no_tcp),
             "received_bytes_per_second": measured(times.received, "byte/s", no_tcp),
             "behind": measured(times.behind, "1", no_tcp),
-            "sending": measured(times.sending, "1", "the workers' connections to it were not read"),
-            "cpu_wait": measured(times.cpu_wait, "1", no_waits),
-            "stopped": measured(times.stopped, "1", "its state was not read"),
+            "sending": measured(times.sending, "1", texts.NO_CONNECTIONS_TO_IT),
+            "cpu_wait": measured(times.cpu_wait, "1", texts.NO_SCHEDULER),
+            "stopped": measured(times.stopped, "1", texts.NO_STATE),
             **_payload(view, times.rank),
         },
     )
@@ -98,13 +94,13 @@ def _rate(part: PartTotal) -> float | None:
 
 def _payload(view: JobView, server: str) -> dict[str, Value]:
     """Variables it holds by size class (Lu et al. 2018: small: bytes, medium: KiB, large: MiB), as the chief
-    said them: "COUNT/BYTES"."""
+    reported them: "COUNT/BYTES"."""
     found = {}
     for facts in view.facts.values():
         for size in SIZES:
             count, slash, held = facts.get(f"payload.{server}.{size}", "").partition("/")
             if slash and count.isdigit() and held.isdigit():
-                said = Value(float(count), "1", Provenance.REPORTED, Scope.PROCESS)
-                found[f"payload.{size}.variables"] = said
-                found[f"payload.{size}.bytes"] = said._replace(value=float(held), unit="byte")
+                variables = Value(float(count), "1", Provenance.REPORTED, Scope.PROCESS)
+                found[f"payload.{size}.variables"] = variables
+                found[f"payload.{size}.bytes"] = variables._replace(value=float(held), unit="byte")
     return found

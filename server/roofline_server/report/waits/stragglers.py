@@ -16,14 +16,15 @@ from ...model.servers import ServerTimes, slow_servers, uneven_servers
 from ...model.stragglers import Finding, RankTimes
 from ...model.times import durations
 from ...records import ABSENT, Floats, Table, rows
+from ...sentences import reasons
+from ...sentences import waits as texts
 from ...store.view import JobView
-from ..evidence.barriers import held_in, how_seen, trains, with_waits
-from ..evidence.gathering import check, mode_of
+from ..evidence.barriers import Barriers
+from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED as NEEDED_BY_REPORT
-from ..evidence.ranks import aligned, by_rank, evidence_of, unite, within
-from ..evidence.replays import without_replays
+from ..evidence.ranks import aligned
 from ..questions import ALL_STEPS, Steps
-from ..ranks.members import role_order
+from ..ranks.members import in_order
 from .servers import load_of, server_times, stopped_share
 
 NEEDED = {
@@ -35,72 +36,59 @@ STRETCHES = 20  # into which the job is cut to show imbalance over time
 
 def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
     """Who held whom up in these steps. Raises BadRequest when the range of steps cannot be."""
-    check(steps)
-    mode = mode_of(view)
-    tables = {name: within(table, steps) for name, table in view.steps.items()}
-    if mode == "synchronous":
-        tables = {name: unite(table) for name, table in tables.items()}
-    mine = without_replays(view, by_rank(tables), mode)
-    order = sorted(view.ranks, key=lambda n: (role_order(view.ranks[n].role), view.ranks[n].index))
-    evidence = {number: evidence_of(view, number, mine.get(number, {}), {}) for number in order}
-    evidence = with_waits(evidence, mode)
-    training = {number: rank for number, rank in evidence.items() if trains(rank)}
-    kind, why_not = how_seen(list(training.values()), mode, any(r.role == "ps" for r in evidence.values()))
-    # Ranks that step independently share no steps: there is nothing to put side by side.
-    grid = barrier.align([rank.steps for rank in training.values()] if kind else [])
-    held = held_in(grid, list(training.values()), kind) if kind else np.zeros((0, len(training)))
-    late = barrier.lateness(held)
-    times = [_rank_times(rank, mine.get(number, {})) for number, rank in training.items()]
-    servers = {n: server_times(view, n, mine.get(n, {})) for n in order if view.ranks[n].role == "ps"}
-    causes = _causes(times, late, list(servers.values()), mode)
-    unknown = "" if kind or mode == "asynchronous" else why_not or "no steps were seen"
-    step = _median_step(times)
+    gathered = gather(view, steps)
+    mode, tables, barriers = gathered.mode, gathered.tables, gathered.barriers
+    training = [gathered.evidence[number] for number in barriers.ranks]
+    times = [
+        _rank_times(rank, tables.get(number, {}))
+        for number, rank in zip(barriers.ranks, training, strict=True)
+    ]
+    step = float(np.median(np.concatenate([rank.duration for rank in times]))) if times else 0.0
+    late = barrier.lateness(barriers.held)
+    servers = {
+        number: server_times(view, number, tables.get(number, {}))
+        for number in in_order(view, view.ranks)
+        if view.ranks[number].role == "ps"
+    }
+    causes = _causes(times, late, list(servers.values()), mode, step)
+    unknown = ""
+    if not barriers.kind and mode != "asynchronous":
+        unknown = barriers.why_not or texts.NO_STEPS_SEEN
+    ranks = []
+    for column, (rank, mine) in enumerate(zip(training, times, strict=True)):
+        ranks.append(RankWaits(rank.key, rank.role, rank.host, _values(rank, mine, late[:, column])))
     return Stragglers(
         job=view.job,
         mode=mode,
-        verdict=model.verdict(causes, unknown, barrier.waits(held), step),
-        barrier=BARRIERS[kind][0] if kind else "",
+        verdict=model.verdict(causes, unknown, barrier.waits(barriers.held), step),
+        barrier=texts.SEEN_BY.get(barriers.kind, ""),
         causes=[_cause(cause) for cause in causes],
-        ranks=[
-            RankWaits(rank.key, rank.role, rank.host, _values(rank, time, late[:, column]))
-            for column, (rank, time) in enumerate(zip(training.values(), times, strict=True))
-        ],
-        imbalance=_imbalance(grid, held, [rank.key for rank in training.values()]),
-        servers=[load_of(view, number, times_) for number, times_ in servers.items()],
-        notes=[
-            *_notes(mode, kind, why_not, list(training.values())),
-            *uneven_servers(list(servers.values())),
-        ],
+        ranks=ranks,
+        imbalance=_imbalance(barriers, [rank.key for rank in training]),
+        servers=[load_of(view, number, mine) for number, mine in servers.items()],
+        notes=[*_notes(mode, barriers), *uneven_servers(list(servers.values()))],
     )
 
 
 def _rank_times(rank: RankEvidence, mine: Mapping[str, Table]) -> RankTimes:
     duration = durations(rank.steps)
     cpu, cpu_wait = (_counted(mine, rank.steps, name) for name in ("cpu_ns", "cpu_wait_ns"))
+    first = rank.columns.get("kernels.first_ns")
+    lead = None
+    if first is not None:
+        lead = np.where(first == ABSENT, np.nan, np.maximum(0, first - rank.steps.begin_ns) / NS)
     return RankTimes(
         rank.key,
         rank.host,
         duration,
         input=phase(rank, "input"),
-        lead=_lead(rank),
+        lead=lead,
         kernels=seconds(rank, "kernels.kernel_ns"),
         cpu=cpu,
         cpu_wait=cpu_wait,
         starved=None if cpu is None or cpu_wait is None else model.starved(duration, cpu, cpu_wait),
         stopped=stopped_share(mine),
     )
-
-
-def _median_step(times: Sequence[RankTimes]) -> float:
-    return float(np.median(np.concatenate([rank.duration for rank in times]))) if times else 0.0
-
-
-def _lead(rank: RankEvidence) -> Floats | None:
-    """From the begin of each step to its first kernel, seconds."""
-    first = rank.columns.get("kernels.first_ns")
-    if first is None:
-        return None
-    return np.where(first == ABSENT, np.nan, np.maximum(0, first - rank.steps.begin_ns) / NS)
 
 
 def _counted(mine: Mapping[str, Table], steps: StepEvidence, name: str) -> Floats | None:
@@ -115,14 +103,14 @@ def _counted(mine: Mapping[str, Table], steps: StepEvidence, name: str) -> Float
 
 
 def _causes(
-    times: Sequence[RankTimes], late: Floats, servers: Sequence[ServerTimes], mode: str
+    times: Sequence[RankTimes], late: Floats, servers: Sequence[ServerTimes], mode: str, step: float
 ) -> list[Finding]:
     if not times:
         return []
     found = model.late_ranks(times, late) if mode == "synchronous" else model.slow_ranks(times)
     named = {finding.rank for finding in found if finding.kind == "input"}
     found += [finding for finding in model.starved_of_input(times) if finding.rank not in named]
-    found += slow_servers(servers, _median_step(times))
+    found += slow_servers(servers, step)
     return sorted(found, key=lambda finding: -finding.cost)
 
 
@@ -140,27 +128,25 @@ def _cause(cause: Finding) -> Cause:
 
 
 def _values(rank: RankEvidence, times: RankTimes, late: Floats) -> dict[str, Value]:
-    def mean(column: Floats | None, why: str, origin: Provenance = Provenance.MEASURED) -> Value:
+    def mean(column: Floats | None, missing: str = texts.NO_STEPS_SEEN) -> Value:
         known = None if column is None else column[~np.isnan(column)]
         number = float(known.mean()) if known is not None and len(known) else None
-        return value(number, "s", origin, Scope.PROCESS, missing=why)
+        return value(number, "s", Provenance.MEASURED, Scope.PROCESS, missing=missing)
 
-    step = value(
-        float(times.duration[~np.isnan(times.duration)].mean()), "s", Provenance.MEASURED, Scope.PROCESS
-    )
     return {
-        "step_time_mean": step,
+        "step_time_mean": mean(times.duration),
         **breakdown([rank], Scope.PROCESS),
-        "late_per_step": mean(late, "when its ranks wait for each other is not seen"),
-        "cpu_time_per_step": mean(times.cpu, "no CPU time was read"),
-        "cpu_wait_per_step": mean(times.cpu_wait, "the kernel's scheduler statistics were not read"),
-        "kernel_time_per_step": mean(times.kernels, "no kernels were recorded"),
+        "late_per_step": mean(late, texts.NO_ARRIVALS),
+        "cpu_time_per_step": mean(times.cpu, texts.NO_CPU_TIME),
+        "cpu_wait_per_step": mean(times.cpu_wait, texts.NO_SCHEDULER),
+        "kernel_time_per_step": mean(times.kernels, reasons.NO_KERNELS),
     }
 
 
-def _imbalance(grid: barrier.Grid, held: Floats, names: Sequence[str]) -> list[Imbalance]:
+def _imbalance(barriers: Barriers, names: Sequence[str]) -> list[Imbalance]:
     """How unevenly ranks arrived in each of at most STRETCHES stretches of steps."""
-    waits, late = barrier.waits(held), barrier.lateness(held)
+    grid = barriers.grid
+    waits, late = barrier.waits(barriers.held), barrier.lateness(barriers.held)
     found = []
     for part in np.array_split(np.arange(len(grid.step)), min(STRETCHES, len(grid.step)) or 1):
         known = part[np.nanmax(late[part], axis=1, initial=0.0) > 0]
@@ -182,12 +168,9 @@ def _imbalance(grid: barrier.Grid, held: Floats, names: Sequence[str]) -> list[I
     return found
 
 
-def _notes(mode: str, kind: str, why_not: str, training: Sequence[RankEvidence]) -> list[str]:
-    notes = []
+def _notes(mode: str, barriers: Barriers) -> list[str]:
     if mode == "asynchronous":
-        notes.append("the ranks step independently: nobody waits for a slow one, it only does fewer steps")
-    elif not kind and training:
-        notes.append(why_not)
-    if kind and BARRIERS[kind][1] == Provenance.ESTIMATED:
-        notes.append("the end of a rank's last kernel stands for its arrival: what follows counts as held")
-    return notes
+        return [texts.NOBODY_WAITS]
+    if not barriers.kind:
+        return [barriers.why_not] if barriers.ranks else []
+    return [texts.BY_LAST_KERNEL] if BARRIERS[barriers.kind] == Provenance.ESTIMATED else []

@@ -1,0 +1,116 @@
+"""What the work, the traffic and the time of steps are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .wording import first_of, many, quantity, title
+
+# -- the time of a step -------------------------------------------------------------------------------------
+
+WAITS_UNKNOWN = "it is not known when its ranks wait for each other"
+NO_COMMUNICATION_IN_JOIN = "what it pulls and pushes is not seen apart from its computing"
+PHASES_AFTER_KERNELS = (
+    "after the last kernel come phases that are known, and what is communication of the rest is not"
+)
+COMMUNICATION_UNSEEN = "nobody saw its ranks communicate: what they do after their last kernels is not known"
+WITH_WAITS = "with the time it waits for other ranks"
+OTHER = "of the step, what none of the others has"
+
+
+def phases_known(phases: Sequence[str], ranks: Sequence[str] = ()) -> str:
+    """Which phases of its steps, or of those of some ranks, are known: why the others are not."""
+    steps = f"the steps of {first_of(ranks)}" if ranks else "its steps"
+    if not phases:
+        return f"no hook tells the phases of {steps}"
+    return f"of the phases of {steps} hooks tell only {', '.join(phases)}"
+
+
+def no_phases_at_all(why: str) -> str:
+    return f"{why}: all kernels are outside any phase"
+
+
+# -- parts of a whole ---------------------------------------------------------------------------------------
+
+BELOW_ZERO = "a part is below zero: a counter ran backwards"
+NOTHING = "all parts together are nothing"
+NO_WHOLE = "these do not add up to a whole"
+
+# -- FLOPs --------------------------------------------------------------------------------------------------
+
+NOT_TOLD = "not told"
+BY_IMPLEMENTATION = "by the names of the kernels' implementations: at most so wide"
+NO_WIDTHS_ON_GPU = "its kernels ran on a GPU, which has no vectors of a width"
+NO_AMX = "the matrix unit (AMX) ran, and no event counts its FLOPs"
+NO_FLOPS = "its kernels did no FLOPs"
+
+
+def width(precision: str, how: str) -> str:
+    """Name of a part: "f32 256-bit", "f64 scalar", "bf16 AMX"."""
+    return f"{precision} {how}".strip()
+
+
+def wider_vectors(bits: int, precision: str, share: float) -> str:
+    return (
+        f"these CPUs have {bits}-bit vectors in {title(precision)}: in all {share:.0%} of the FLOPs could "
+        "use wider ones"
+    )
+
+
+# -- bytes --------------------------------------------------------------------------------------------------
+
+NOT_OF_EVERY_KERNEL = "no profiler counted it of every kernel"
+NO_PROFILED_TRAFFIC = "no profiler counted the traffic of its kernels"
+CACHE_MISSES = "cache misses of 64 bytes: no less than this"
+SHARE_OF_NODE = "its share of the node's, by CPU time"
+NO_DRAM_SOURCE = "nothing reads DRAM traffic on its node"
+OF_TENSORS, COUNTED_TRAFFIC = "bytes of tensors", "counted traffic"
+
+
+def accesses(of_what: str, line: int, intensity: float | None) -> str:
+    """Bytes over those of one access. intensity: FLOP per byte; None: not known."""
+    text = f"{of_what} over {line} bytes"
+    if intensity is None:
+        return text
+    return f"{text}; {many(intensity * line, 'FLOP')} an access"
+
+
+# -- kernels ------------------------------------------------------------------------------------------------
+
+WHOLE_RUNS = "no rank has steps: numbers are of whole runs"
+
+
+def outside_steps(kernels: int) -> str:
+    return f"{kernels:,} kernels lie in no step, or in one that was not watched in full"
+
+
+def other_kinds(count: int) -> str:
+    return f"{count} other kinds"
+
+
+def on_gpu(kernel: str) -> str:
+    return f"{kernel} (GPU)"
+
+
+def launches(count: float) -> str:
+    return many(count, "launch")
+
+
+def launches_without_known_flops(count: float) -> str:
+    return f"{launches(count)}; its FLOPs are not known"
+
+
+def launches_without_flops(count: float) -> str:
+    return f"{launches(count)}; it only moves data: no FLOPs"
+
+
+def launches_at(count: float, flops_per_second: float) -> str:
+    return f"{launches(count)} at {quantity(flops_per_second, 'FLOP/s')}"
+
+
+def mean_over(ranks: int, steps: int) -> str:
+    """What sums of kernels are of: a step of one rank; without steps its whole run."""
+    who = f" of {ranks} ranks" if ranks > 1 else ""
+    if steps:
+        return f"a step; mean over {steps:,} steps{who}"
+    return f"in the whole run; mean{who}" if ranks > 1 else "in the whole run"

@@ -1,0 +1,84 @@
+"""Notes of a report: what was missed, what is blurred, what is absent and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+# -- time nobody watched ------------------------------------------------------------------------------------
+
+AGENT_RESTARTED = "the agent was not running and was started again"
+BATCHES_DROPPED = "batches were dropped: the spool was full or the server refused them"
+
+
+def gap(host: str, seconds: float, clock: str, why: str) -> str:
+    """clock: "12:34:56", when it began."""
+    return f"gap: {host} was not watched for {seconds:.1f} s from {clock}: {why}"
+
+
+def missing_steps(rank: str, missing: int, first: int, last: int) -> str:
+    return f"{rank}: {missing} steps between {first} and {last} were not seen"
+
+
+def clock_error(host: str, seconds: float, step: float) -> str:
+    """step: the shortest median step of a rank, s."""
+    return (
+        f"clock of {host} is known to {seconds * 1e3:.2f} ms only, {seconds / step:.0%} of a median step: "
+        "steps across nodes are blurred"
+    )
+
+
+# -- ranks --------------------------------------------------------------------------------------------------
+
+
+def restarted(ranks: Sequence[str], times: int) -> str:
+    how_often = "once" if times == 1 else f"{times} times"
+    return f"{', '.join(ranks)}: started again {how_often}; the numbers are of all processes"
+
+
+def steps_from(ranks: Sequence[str], origin: str) -> str:
+    return f"steps of {', '.join(ranks)} are from {origin}"
+
+
+def heavy_step(step: int, share: float, ranks: Sequence[str]) -> str:
+    """share: of the time of all steps."""
+    return (
+        f"step {step} took {share:.0%} of the time of all steps of {', '.join(ranks)}: rates are over all of "
+        "them; --steps leaves it out"
+    )
+
+
+def replayed(steps: str, ranks: Sequence[str]) -> str:
+    return f"steps {steps} of {', '.join(ranks)}"
+
+
+def ncu_replayed(steps: str) -> str:
+    """steps: of `replayed`."""
+    return (
+        f"ncu replayed {steps}: FLOPs and bytes of a step are theirs, "
+        "times and rates those of the other steps"
+    )
+
+
+def tag_differs(tag: str, ranks_of: Mapping[str, Sequence[str]], holds: str) -> str:
+    """ranks_of: value of the tag -> the ranks that have it."""
+    each = ", ".join(f"{value!r} ({', '.join(ranks)})" for value, ranks in ranks_of.items())
+    return f"tag {tag} differs: {each}; {holds!r}, said last, holds"
+
+
+# -- what agents could not keep -----------------------------------------------------------------------------
+
+
+def lost(what: str, count: int) -> str:
+    return f"lost: {count} {what}"
+
+
+def refused(what: str, count: int) -> str:
+    return f"refused: {what} ({count} times)"
+
+
+def source_failed(what: str) -> str:
+    return f"source failed: {what}"
+
+
+def absent(ranks: Sequence[str], values: Sequence[str], why: str) -> str:
+    return f"absent for {', '.join(ranks)}: {', '.join(values)}: {why}"

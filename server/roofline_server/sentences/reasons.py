@@ -1,0 +1,100 @@
+"""Why a value is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+# -- steps --------------------------------------------------------------------------------------------------
+
+NO_STEPS = "no steps"
+NO_STEP_MARKS = "no step marks were received"
+NO_STEPS_SEEN = "no steps were seen"
+NO_RANK_HAS_STEPS = "no rank has steps"
+NO_EXAMPLES = "nobody said how many examples a step has"
+SERVES = "it works on no examples of its own"
+REPLAYED = "ncu replayed all of these steps: how long they took says nothing of the training"
+_MARK = "mark them with roofline_step, or give `roofline-agent run --step-regex`"
+
+
+def no_step_marks(hooks: Mapping[str, str]) -> str:
+    """hooks: name -> its state, of the rank's process."""
+    if not hooks:
+        return f"{NO_STEP_MARKS}, and no framework with a hook was imported; {_MARK}"
+    states = ", ".join(f"{name} {state}" for name, state in sorted(hooks.items()))
+    return f"{NO_STEP_MARKS} (hooks: {states}); {_MARK}"
+
+
+def none_in_range(first: int, last: int) -> str:
+    """first, last: steps of the job."""
+    return f"no step is in the range asked for: the job has {first} to {last}"
+
+
+# -- kernels and FLOPs --------------------------------------------------------------------------------------
+
+NO_KERNELS = "no kernels were recorded"
+NO_KERNELS_NO_COUNTER = "no kernels were recorded and no hardware counter counted FLOPs"
+NO_FLOPS_COUNTER = "no hardware counter counted FLOPs"
+NO_FLOPS_COUNTED = "no FLOPs were counted"
+NO_FLOPS = "it did no FLOPs"
+NOT_WATCHED = "no step was watched from begin to end"
+FLOPS_UNKNOWN = "nobody knows the FLOPs of its kernels"
+TRAFFIC_UNKNOWN = "its kernels have FLOPs but no known traffic"
+BYTES_NOT_COUNTED = "nobody counted its bytes"
+BYTES_OF_LEVEL_NOT_COUNTED = "nobody counted them"
+NO_BYTES = "it moved no bytes that anybody counted"
+TOOK_NO_TIME = "it took no time"
+LIBRARIES_IDLE = "its oneDNN and MKL executed nothing"
+NOT_WRAPPED = "not started by `roofline-agent run`: no kernels"
+
+
+def ran_backwards(amount: float, unit: str) -> str:
+    return f"{amount:.3g} {unit}: a counter ran backwards"
+
+
+# -- counters -----------------------------------------------------------------------------------------------
+
+NOT_SAMPLED = "its process was not sampled"
+NO_CONNECTIONS = "its connections were not counted"
+BETWEEN_SAMPLES = "no step lies between two samples"
+READ_ONCE = "read once only"
+NO_DRAM_COUNTER = "no DRAM counter was read"
+NO_ENERGY_COUNTER = "no energy counter was read"
+NO_DRAM_TRAFFIC = "no DRAM traffic"
+NO_TIME = "no time"
+NO_HBM = "its kernels ran on a GPU, and nothing counted the traffic of its memory: `run --ncu` does"
+NO_GPU_ENERGY = "its kernels ran on a GPU whose energy nothing reads, or which it does not have alone"
+NO_ENERGY_OF_PARTS = "energy is not known of single parts"
+
+# -- sources ------------------------------------------------------------------------------------------------
+
+NO_AGENT = "only its coordinator spoke of it: no agent watches its process"
+NOT_IN_FILES = "the recorded files do not hold it, or not of this rank"
+
+
+def not_configured(source: str) -> str:
+    return f"source {source} is not configured"
+
+
+def no_source(what: str) -> str:
+    return f"no source on this node reads {what}"
+
+
+def not_shared_out(what: str) -> str:
+    return f"{what} was read, but there are no steps, or no CPU times, to share it out by"
+
+
+def nothing_reads(what: str, sources: Sequence[tuple[str, str]]) -> str:
+    """sources: (name, why it does not work)."""
+    states = "; ".join(f"{name}: {why}" for name, why in sources)
+    return f"nothing reads {what} on this node ({states})"
+
+
+# -- places -------------------------------------------------------------------------------------------------
+
+PLACE_UNKNOWN = "it is not known where it ran"
+
+# -- clocks -------------------------------------------------------------------------------------------------
+
+NO_CLOCK = "no agent's clock is in it: recorded files have their own"
+NO_PING = "no ping of this node was answered yet"
+NO_PING_IN_TIME = "steps were stored before a ping of this node was answered"

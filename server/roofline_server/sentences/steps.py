@@ -1,0 +1,90 @@
+"""Notes of the table of steps and of the timeline: which rows are blurred, which ranks have none and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .wording import first_of
+
+_MARK = "mark steps with roofline_step.step(k) or give `roofline-agent run --step-regex`"
+
+# -- why a rank has no steps --------------------------------------------------------------------------------
+
+NOTHING_SERVED = "it has none of its own, and no worker's steps are known"
+NO_AGENT = "only its coordinator spoke of it, and of no step"
+NOT_MARKED = f"nobody marked any; start it with `roofline-agent run`, or {_MARK}"
+
+
+def failed_hooks(hooks: Sequence[tuple[str, str]]) -> str:
+    """hooks: (name, how it failed)."""
+    states = "; ".join(f"hook {name} {state}" for name, state in hooks)
+    return f"{states}; {_MARK}"
+
+
+def idle_hooks(names: Sequence[str]) -> str:
+    one = len(names) == 1
+    hooks = f"{'hook' if one else 'hooks'} {', '.join(names)} {'was' if one else 'were'}"
+    return f"{hooks} installed but no step happened that they see; {_MARK}"
+
+
+def no_steps_of(ranks: Sequence[str], why: str) -> str:
+    return f"no steps of {', '.join(ranks)}: {why}"
+
+
+def none_in_range(
+    ranks: Sequence[str], first: int | None, last: int | None, known: tuple[int, int] | None
+) -> str:
+    """first, last: asked for, None: no bound; known: steps of the job, None: it has none."""
+    job = "the job has no steps" if known is None else f"the job has steps {known[0]} to {known[1]}"
+    begin = "the first" if first is None else first
+    end = "the last" if last is None else last
+    return f"{', '.join(ranks)}: no step from {begin} to {end}; {job}"
+
+
+# -- what rows are ------------------------------------------------------------------------------------------
+
+
+def windows_of_time(ranks: Sequence[str], seconds: float) -> str:
+    return (
+        f"rows of {', '.join(ranks)} are no steps but windows of {seconds:g} s at most (column window_of: "
+        "time)"
+    )
+
+
+def shorter_than_sampling(short: int, steps: int, intervals_ns: Sequence[int]) -> str:
+    share = "all" if short == steps else f"{short / steps:.0%}"
+    each = " and ".join(f"{interval / 1e6:g} ms" for interval in intervals_ns)
+    return (
+        f"{share} of the steps are shorter than the sampling interval ({each}): "
+        "their counters are averages over the samples around them (column samples: how many lie inside)"
+    )
+
+
+def united_steps(ranks: Sequence[str]) -> str:
+    """Of ranks that serve in synchronous training."""
+    union = "a row lasts from the first worker's begin of a step to the last one's end"
+    return f"no steps of their own, {', '.join(ranks)}: {union}"
+
+
+def overlapping_steps(ranks: Sequence[str]) -> str:
+    overlap = "a row is one worker's step (column window_of), and these overlap"
+    return f"no steps of their own, {', '.join(ranks)}: {overlap}"
+
+
+def collectives_of_some(ranks: Sequence[str], known: int, steps: int) -> str:
+    blocked = "of the others the framework tells only how long the rank was blocked"
+    return f"collectives of {first_of(ranks)}: known in {known} of {steps} steps; {blocked}"
+
+
+def replayed(steps: str) -> str:
+    """steps: of `notes.replayed`."""
+    return f"ncu replayed {steps}: its time means nothing"
+
+
+# -- timeline -----------------------------------------------------------------------------------------------
+
+NO_KERNELS = "no kernels were recorded: start ranks with `roofline-agent run -- CMD`"
+
+
+def kernels_shown(shown: int, kernels: int) -> str:
+    return f"only {shown:,} of {kernels:,} kernels: choose steps or ranks to see the others"

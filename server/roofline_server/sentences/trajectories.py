@@ -1,0 +1,187 @@
+"""What a path under a roof shows, what jobs of an experiment differ in, and what cannot be compared.
+
+A path is read as by Ibrahim, Williams, Oliker (2018): a point that sinks at the same intensity uses less of
+the machine; one that goes to the left moves more bytes for the same work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from .verdicts import ONE_STEP
+from .wording import listed, number, quantity, title
+
+# -- a path -------------------------------------------------------------------------------------------------
+
+NO_POINT = "no stop has a point"
+WAITS_MORE = "as much work for its bytes, but it waits more, has more overhead, or fewer ranks do it there"
+STAYS = "it stays where it is"
+MORE_BYTES = "more bytes for each FLOP"
+MORE_BYTES_ALONG_ROOF = f"{MORE_BYTES}, along its roof"
+MORE_BYTES_BELOW_ROOF = f"{MORE_BYTES}, and farther below its roof"
+
+
+class Change(NamedTuple):
+    """A number from the first stop to the last. trend: 1 it rises, -1 it falls, 0 it stays.
+
+    peak, dip: the stop between, and its number, at which it is above, or below, both ends."""
+
+    first: float
+    last: float
+    trend: int
+    peak: tuple[str, float] | None = None
+    dip: tuple[str, float] | None = None
+
+
+def one_value(over: str) -> str:
+    return f"one value of {over} only: a path needs two"
+
+
+def one_point(at: str) -> str:
+    return f"only {at} has a point"
+
+
+def moves(
+    over: str, ends: tuple[str, str], where: str, reached: Change, intensity: Change, meaning: str
+) -> str:
+    """ends: values of the parameter at the first and the last stop; where: "GPU", "node"."""
+    text = (
+        f"from {over} {ends[0]} to {ends[1]} FLOP/s per {where} {_change(reached, 'FLOP/s')} "
+        f"while intensity {_change(intensity, 'FLOP/byte')}"
+    )
+    return f"{text}: {meaning}" if meaning else text
+
+
+def _change(change: Change, unit: str) -> str:
+    first, last = quantity(change.first, unit), quantity(change.last, unit)
+    if change.trend == 0:
+        text = f"stays at {first}"
+    else:
+        text = f"{'rises' if change.trend > 0 else 'falls'} from {first} to {last}"
+    if change.peak:
+        text += f" over {quantity(change.peak[1], unit)} at {change.peak[0]}"
+    if change.dip:
+        text += f" through {quantity(change.dip[1], unit)} at {change.dip[0]}"
+    return text
+
+
+def throughput(first: float, last: float, unit: str, last_unit: str, speedup: float) -> str:
+    return f"throughput goes from {number(first)} {unit} to {number(last)} {last_unit}, {speedup:.3g}x"
+
+
+def scaling(throughput: str, efficiency: float, over: str, at: str) -> str:
+    return f"{throughput} ({efficiency:.0%} scaling efficiency at {over} {at})"
+
+
+# -- why there is no speedup or efficiency ------------------------------------------------------------------
+
+NO_FIRST_THROUGHPUT = "the first stop has no throughput"
+STEPS_ONLY = "throughput is in steps, and nobody says how many examples a step has: it may be more work"
+NO_EFFICIENCY: Mapping[str, str] = {  # by parameter
+    "ps": "parameter servers serve the workers: more of them are no more hands for the work",
+    "batch": "a larger batch is no more of the machine: see speedup and FLOP/s per node",
+    "ranks_per_node": "ranks of one node share its cores: more of them are no more of the machine",
+}
+
+
+def other_unit(unit: str, first: str) -> str:
+    return f"throughput is in {unit}, that of the first stop in {first}"
+
+
+def no_resource(over: str, resources: Iterable[str]) -> str:
+    return f"{over} is not known to be an amount of resources: {', '.join(sorted(resources))} are"
+
+
+def no_number(over: str) -> str:
+    return f"{over} is no number above zero at every stop"
+
+
+# -- jobs ---------------------------------------------------------------------------------------------------
+
+STILL_RUNS = "it still runs: its numbers will change"
+NOTHING_KNOWN = "neither steps nor FLOPs of it are known"
+
+
+def of_jobs(jobs: Sequence[str], note: str) -> str:
+    """The same note of one job or of several."""
+    if len(jobs) == 1:
+        return f"job {jobs[0]}: {note}"
+    return f"jobs {listed(jobs)}: {note}"
+
+
+def no_role(role: str) -> str:
+    return f"it has no {role}"
+
+
+def left_out(role: str, why: str) -> str:
+    return f"left out for {role}: {why}"
+
+
+# -- the parameter ------------------------------------------------------------------------------------------
+
+NO_HOSTS = "no agent saw its ranks"
+NOBODY_TRAINS = "no rank of it trains"
+NO_EXAMPLES = "nobody said how many examples its steps have"
+NO_THREADS = "its ranks were started without OMP_NUM_THREADS"
+
+
+def different_threads(threads: Iterable[str]) -> str:
+    return f"its ranks have different OMP_NUM_THREADS: {', '.join(threads)}"
+
+
+def no_tag(tag: str) -> str:
+    return f"it has no tag {tag!r}"
+
+
+def tag_against_count(over: str, tag: str, counted: str) -> str:
+    of = " examples a step and rank" if over == "batch" else ""
+    return f"its tag says {over} {tag}, counted are {counted}{of}: the tag holds"
+
+
+def tag_of_some(over: str, without: Sequence[str]) -> str:
+    return f"{over} is a tag of some jobs and counted of the others: {', '.join(without)}"
+
+
+# -- what compares ------------------------------------------------------------------------------------------
+
+
+def differing_tag(tag: str, values: Iterable[str]) -> str:
+    return f"{tag} ({', '.join(values)})"
+
+
+def pooled(over: str, at: str, jobs: Sequence[str], differ: Sequence[str]) -> str:
+    """differ: of `differing_tag`."""
+    return (
+        f"{over} {at}: {', '.join(jobs)} are pooled, which differ in {', '.join(differ)}: name jobs that are "
+        "alike"
+    )
+
+
+def over_tensor_bytes(role: str) -> str:
+    return (
+        f"{role}: main memory's traffic was not counted in every job, or as fewer cache misses than its "
+        "tensors have bytes: intensity is over tensor bytes"
+    )
+
+
+def mixed_origins(role: str) -> str:
+    return f"{role}: FLOPs are counted by hardware in some jobs and follow from shapes in others"
+
+
+def mixed_precisions(role: str, over: str, at: str, precisions: Sequence[tuple[str, str]]) -> str:
+    """precisions: (job, its precision)."""
+    each = ", ".join(f"{job} {title(precision)}" for job, precision in precisions)
+    return f"{role} at {over} {at}: jobs of different precisions are pooled: {each}"
+
+
+def single_steps(role: str, over: str, at: str, jobs: Sequence[str]) -> str:
+    return f"{role} at {over} {at}: of {', '.join(jobs)} {ONE_STEP} is pooled with others"
+
+
+def other_roof(host: str, lines: Sequence[str], drawn: str, drawn_job: str) -> str:
+    """lines: labels of the ceilings that differ; drawn: whose roof is drawn."""
+    return (
+        f"the roof of {host} has {', '.join(lines)}; drawn is that of {drawn} in job {drawn_job}, attainable "
+        "FLOP/s of a stop are by its own"
+    )
