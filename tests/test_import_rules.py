@@ -302,7 +302,11 @@ def module_of(one: Import) -> str | None:
 
 
 def pure() -> list[str]:
-    return under("server/roofline_server/correlate/", "server/roofline_server/model/")
+    return under(
+        "server/roofline_server/correlate/",
+        "server/roofline_server/model/",
+        "server/roofline_server/sentences/",
+    )
 
 
 def test_hard_logic_does_no_io() -> None:
@@ -321,6 +325,7 @@ def test_hard_logic_knows_only_records_and_itself() -> None:
     allowed = (
         "roofline_server.correlate",
         "roofline_server.model",
+        "roofline_server.sentences",
         "roofline_server.records",
         "roofline_server.errors",
         ANSWERS,
@@ -335,11 +340,21 @@ def test_hard_logic_knows_only_records_and_itself() -> None:
         "functools",
         "itertools",
         "math",
+        "operator",
         "re",
         "statistics",
         "typing",
         "numpy",
     }
+
+
+def test_sentences_know_nothing_but_sentences() -> None:
+    """They format facts: what is computed or looked up stands elsewhere."""
+    paths = under("server/roofline_server/sentences/")
+    ours = [one for one in all_imports(paths) if one.top in (*OURS, *WIRE)]
+    assert [str(one) for one in ours if not one.module.startswith("roofline_server.sentences")] == []
+    others = {one.top for one in all_imports(paths)} - {*OURS}
+    assert others <= {"__future__", "collections", "math", "typing"}
 
 
 def test_client_holds_no_formula() -> None:

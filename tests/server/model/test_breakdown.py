@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from roofline.answers.values import Scope
-from roofline_server.model.breakdown import breakdown, untold
+from roofline_server.model.breakdown import breakdown, why_phases_lack
 from roofline_server.model.evidence import RankEvidence
 from roofline_server.records import ABSENT
 
@@ -39,12 +39,12 @@ def test_ranks_that_differ_are_named() -> None:
 
 
 def test_many_ranks_are_not_all_named() -> None:
-    assert untold([rank(0, "input"), *(rank(n) for n in range(1, 20))]).count("worker") == 8 + 1
+    assert why_phases_lack([rank(0, "input"), *(rank(n) for n in range(1, 20))]).count("worker") == 8 + 1
 
 
 def test_phase_that_only_others_of_the_job_have_is_not_told() -> None:
     mine = evidence(steps=TEN, columns={"phase.input.ns": ints(*[ABSENT] * 10)})
-    assert untold([mine]) == "no hook tells the phases of its steps"
+    assert why_phases_lack([mine]) == "no hook tells the phases of its steps"
 
 
 def test_reason_that_is_known_goes_before() -> None:

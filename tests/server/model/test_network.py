@@ -118,10 +118,10 @@ def test_ring_moves_what_its_kind_does(kind: str, bytes_moved: float) -> None:
 def test_bytes_that_stay_inside_the_node_are_left_out() -> None:
     rank = evidence(sent=tcp(300), received=tcp(200))
     values = summarize([rank], [], Scope.PROCESS).values
-    found = network.communicated([rank], values, Scope.PROCESS, inside=network.Inside(0.75, 0.25))
+    found = network.communicated([rank], values, Scope.PROCESS, local=network.LocalShare(0.75, 0.25))
     assert (found.value, found.provenance) == (pytest.approx(150), Provenance.ESTIMATED)
     assert "TCP bytes received" in found.reason and "without the 25% that stayed inside" in found.reason
-    unknown = network.communicated([rank], values, Scope.PROCESS, inside=network.Inside(note="not known"))
+    unknown = network.communicated([rank], values, Scope.PROCESS, local=network.LocalShare(note="not known"))
     assert unknown.value == 300 and unknown.reason.endswith("not known")
 
 

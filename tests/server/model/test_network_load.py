@@ -15,7 +15,7 @@ from ..builders import DRAM, PEAK_F32
 from .test_summary import NONE, evidence, ints
 
 NET = Ceiling("net.tcp", "network", "network", "", 0, 2.5e9, "byte/s", 0, "", 0, peer="node2")
-ALONE = network.Inside()
+ALONE = network.LocalShare()
 
 
 def tcp(per_second: float) -> CounterEvidence:
@@ -43,11 +43,11 @@ def server(sent: float, received: float, **more: object) -> RankEvidence:
 
 
 def loaded(
-    *ranks: RankEvidence, at: Limits = NODE, inside: network.Inside = ALONE, sharing: int = 1
+    *ranks: RankEvidence, at: Limits = NODE, local: network.LocalShare = ALONE, sharing: int = 1
 ) -> Load | None:
     values = summarize(ranks, [], Scope.ROLE).values
-    moved = network.communicated(ranks, values, Scope.ROLE, inside=inside)
-    return load(ranks, values, moved, inside, at, sharing)
+    moved = network.communicated(ranks, values, Scope.ROLE, local=local)
+    return load(ranks, values, moved, local, at, sharing)
 
 
 def words(*ranks: RankEvidence, at: Limits = NODE, sharing: int = 1) -> str:
@@ -110,7 +110,7 @@ def test_loopback_and_the_other_way_are_told() -> None:
 
 
 def test_what_stayed_inside_the_node_does_not_count() -> None:
-    found = loaded(server(8e7, 1e7), inside=network.Inside(0.75, 0))
+    found = loaded(server(8e7, 1e7), local=network.LocalShare(0.75, 0))
     assert found is not None and found.words.startswith("it sends 20 MB/s, 0.8% of")
 
 

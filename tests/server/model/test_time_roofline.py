@@ -12,7 +12,7 @@ from roofline_server.model.time_roofline import (
     MEMORY,
     MOST_DECADES,
     OVERHEAD,
-    Machine,
+    Peaks,
     Work,
     corner,
     isocurves,
@@ -24,7 +24,7 @@ from roofline_server.model.time_roofline import (
 
 TENSOR = 80 * 8 * 1.312e9 * 4**3 * 2  # SMs x tensor cores x clock x multiply-adds of a 4x4x4 product x 2
 HBM = 828.8e9
-V100 = Machine(TENSOR, HBM, 4.2e-6)
+V100 = Peaks(TENSOR, HBM, 4.2e-6)
 
 
 def test_the_papers_v100() -> None:
@@ -60,54 +60,54 @@ def test_at_the_balance_both_times_agree() -> None:
 
 
 def test_work_at_the_roof_lies_upon_its_complexity() -> None:
-    machine = Machine(1e12, 1e11)
+    peaks = Peaks(1e12, 1e11)
     for flops, traffic in ((1e9, 1e9), (1e12, 1e9)):
         work = Work(flops, traffic, max(flops / 1e12, traffic / 1e11), 1)
-        found = place(work, machine)
+        found = place(work, peaks)
         assert (found.flops, found.bytes) == (pytest.approx(flops), pytest.approx(traffic))
 
 
 def test_what_takes_no_longer_than_its_launches_is_bound_by_them() -> None:
-    machine = Machine(1e12, 1e11, 1e-5)
-    assert place(Work(1e3, 1e3, 9e-5, 10), machine).bound == OVERHEAD
-    assert place(Work(1e3, 1e3, 1.1e-4, 10), machine).bound == MEMORY
-    assert place(Work(1e3, 1e3, 9e-5, 10), machine._replace(launch=None)).bound == MEMORY
+    peaks = Peaks(1e12, 1e11, 1e-5)
+    assert place(Work(1e3, 1e3, 9e-5, 10), peaks).bound == OVERHEAD
+    assert place(Work(1e3, 1e3, 1.1e-4, 10), peaks).bound == MEMORY
+    assert place(Work(1e3, 1e3, 9e-5, 10), peaks._replace(launch=None)).bound == MEMORY
 
 
 POSITIVE = st.floats(1e-3, 1e15)
-MACHINES = st.builds(Machine, st.floats(1e6, 1e16), st.floats(1e6, 1e14), st.floats(1e-9, 1e-3) | st.none())
+PEAKS = st.builds(Peaks, st.floats(1e6, 1e16), st.floats(1e6, 1e14), st.floats(1e-9, 1e-3) | st.none())
 WORKS = st.builds(Work, POSITIVE, POSITIVE, st.floats(1e-9, 1e4), st.integers(1, 10**6))
 
 
-@given(WORKS, MACHINES)
-def test_laws_of_the_open_symbol(work: Work, machine: Machine) -> None:
-    found = place(work, machine)
+@given(WORKS, PEAKS)
+def test_laws_of_the_open_symbol(work: Work, peaks: Peaks) -> None:
+    found = place(work, peaks)
     assert max(found.bandwidth_time, found.compute_time) == work.seconds
     # On the line of its own intensity, so on the same side of the diagonal.
     assert found.flops / found.bytes == pytest.approx(work.flops / work.bytes, rel=1e-6)
     # As far out as it takes longer than the roof allows.
-    assert found.flops / work.flops == pytest.approx(work.seconds / least_time(work, machine), rel=1e-6)
+    assert found.flops / work.flops == pytest.approx(work.seconds / least_time(work, peaks), rel=1e-6)
     if found.bound == OVERHEAD:
-        box = overhead_box(int(work.launches), machine, "")
+        box = overhead_box(int(work.launches), peaks, "")
         assert box is not None
         assert found.bytes <= box.bytes * (1 + 1e-9) and found.flops <= box.flops * (1 + 1e-9)
 
 
-@given(WORKS, MACHINES, st.integers(2, 1000))
-def test_of_a_step_or_of_all_steps_is_the_same(work: Work, machine: Machine, times: int) -> None:
-    one, all_ = place(work, machine), place(Work(*(times * x for x in work)), machine)
+@given(WORKS, PEAKS, st.integers(2, 1000))
+def test_of_a_step_or_of_all_steps_is_the_same(work: Work, peaks: Peaks, times: int) -> None:
+    one, all_ = place(work, peaks), place(Work(*(times * x for x in work)), peaks)
     assert all_.flops == pytest.approx(times * one.flops)
     assert all_.bytes == pytest.approx(times * one.bytes)
 
 
-@given(st.lists(st.floats(1e-9, 1e5), min_size=1, max_size=9), MACHINES)
-def test_isocurves_enclose_what_takes_so_long_a_decade_apart(seconds: list[float], machine: Machine) -> None:
-    found = isocurves(seconds, machine, (1.0, 1.0))
+@given(st.lists(st.floats(1e-9, 1e5), min_size=1, max_size=9), PEAKS)
+def test_isocurves_enclose_what_takes_so_long_a_decade_apart(seconds: list[float], peaks: Peaks) -> None:
+    found = isocurves(seconds, peaks, (1.0, 1.0))
     assert 1 <= len(found) <= MOST_DECADES
     assert found[-1].seconds >= max(seconds) * (1 - 1e-9)
     for curve in found:
-        assert curve.bytes[1] == curve.bytes[2] == pytest.approx(curve.seconds * machine.bytes)
-        assert curve.flops[0] == curve.flops[1] == pytest.approx(curve.seconds * machine.flops)
+        assert curve.bytes[1] == curve.bytes[2] == pytest.approx(curve.seconds * peaks.bytes)
+        assert curve.flops[0] == curve.flops[1] == pytest.approx(curve.seconds * peaks.flops)
         assert curve.bytes[0] < curve.bytes[1] and curve.flops[2] < curve.flops[1]
     ratios = [b.seconds / a.seconds for a, b in itertools.pairwise(found)]
     assert ratios == pytest.approx([10.0] * len(ratios))
@@ -129,19 +129,19 @@ def test_without_a_time_above_zero_there_are_no_isocurves() -> None:
     ],
 )
 def test_words_say_what_decides_and_how_far_it_is_from_the_roof(work: Work, said: str) -> None:
-    machine = Machine(1e12, 1e11, 1e-5)
-    assert said in words(work, machine, place(work, machine))
+    peaks = Peaks(1e12, 1e11, 1e-5)
+    assert said in words(work, peaks, place(work, peaks))
 
 
 def test_ranks_that_have_the_peaks_together_are_held_against_their_parts() -> None:
-    machine = Machine(1e12, 1e11)
+    peaks = Peaks(1e12, 1e11)
     work = Work(1e12, 1e6, 16.0, 1)
-    assert words(work, machine, place(work, machine)).startswith("16 times slower")
-    said = words(work, machine, place(work, machine), 16)
+    assert words(work, peaks, place(work, peaks)).startswith("16 times slower")
+    said = words(work, peaks, place(work, peaks), 16)
     assert said.startswith("bound by computing, at 100 % of the peak FLOP/s that it has as one of 16:")
 
 
 def test_between_near_and_far_nobody_knows_what_holds_it_back() -> None:
-    machine = Machine(1e12, 1e11)
+    peaks = Peaks(1e12, 1e11)
     work = Work(1e12, 1e6, 9.0, 1)
-    assert words(work, machine, place(work, machine)).startswith("at best bound by computing, at 11 % of")
+    assert words(work, peaks, place(work, peaks)).startswith("at best bound by computing, at 11 % of")

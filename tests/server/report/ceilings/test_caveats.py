@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.answers.roofline import Roof, RoofLine
 from roofline.answers.values import Provenance
-from roofline_server.report.ceilings.caveats import notes
+from roofline_server.report.ceilings.caveats import caveats
 
 from ...builders import DRAM, PEAK_F32
 
@@ -20,10 +20,10 @@ def roof(*lines: RoofLine, doubt: str = "others took 86% of the CPUs") -> Roof:
 
 def test_doubt_of_what_makes_the_roof_is_a_note_once() -> None:
     binding = roof(line("peak.f32.512", True), line("dram.triad", True))
-    [note] = notes([binding, binding])
+    [note] = caveats([binding, binding])
     assert note.startswith("node1: peak.f32.512, dram.triad may be too low (others took 86% of the CPUs)")
 
 
 def test_what_makes_no_roof_or_is_sound_needs_no_note() -> None:
-    assert notes([roof(line("peak.f32.512", False))]) == []
-    assert notes([roof(line("peak.f32.512", True), doubt="")]) == []
+    assert caveats([roof(line("peak.f32.512", False))]) == []
+    assert caveats([roof(line("peak.f32.512", True), doubt="")]) == []

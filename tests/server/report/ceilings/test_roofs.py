@@ -9,8 +9,10 @@ from roofline.answers.values import Provenance, Scope
 from roofline_server.correlate.parts import PartTotal
 from roofline_server.model.roofline import Limits
 from roofline_server.records import NODE_RANK, Metric
-from roofline_server.report.ceilings import roofs
+from roofline_server.report.ceilings import limits
 from roofline_server.report.ceilings.nodes import ceilings
+from roofline_server.report.ceilings.roofs import roofs
+from roofline_server.report.ranks.places import place_of
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -48,7 +50,7 @@ def number_of(view: JobView, index: int) -> int:
 
 
 def of_first(view: JobView, gpu: bool = False) -> Limits:
-    return roofs.of_rank(view, number_of(view, 0), "f32", gpu)
+    return limits.of_rank(view, number_of(view, 0), "f32", gpu)
 
 
 def carries(instance: str, rank_number: int, counter_set: str = "gpu") -> PartTotal:
@@ -61,7 +63,7 @@ def carries(instance: str, rank_number: int, counter_set: str = "gpu") -> PartTo
 
 def test_every_host_and_device_has_a_roof(store: Store) -> None:
     ceilings = (PEAK_F32._replace(time_ns=9), DRAM, LAUNCH, *gpu(0), *gpu(10), *gpu(2))
-    found = roofs.roofs(job_on(store, A, B, ceilings=ceilings), "f32")
+    found = roofs(job_on(store, A, B, ceilings=ceilings), "f32")
     assert [(roof.host, roof.device) for roof in found] == [
         ("hosta", ""),
         ("hosta", "gpu 0"),
@@ -87,13 +89,13 @@ def test_every_host_and_device_has_a_roof(store: Store) -> None:
 )
 def test_kind_decides_which_levels_bind(store: Store, kind: str, drawn: dict[str, bool]) -> None:
     view = job_on(store, A, B, ceilings=(PEAK_F32, PEAK_F64, DRAM, L3, NETWORK))
-    first = roofs.roofs(view, "f32", kind=kind)[0]
+    first = roofs(view, "f32", kind=kind)[0]
     assert {line.name: line.binding for line in first.lines} == drawn
     assert len(first.ceilings) == 5
 
 
 def test_host_without_ceilings_has_an_empty_roof(store: Store) -> None:
-    (found,) = roofs.roofs(job_on(store, A, ceilings=()), "f32")
+    (found,) = roofs(job_on(store, A, ceilings=()), "f32")
     assert (found.host, found.lines, found.ceilings, found.calibrated_ns) == ("hosta", [], [], 0)
 
 
@@ -121,44 +123,41 @@ def test_single_core_ceilings_are_told_by_the_node(store: Store) -> None:
 def test_roof_measured_in_a_cpuset_says_so(store: Store) -> None:
     view = job_on(store, A, ceilings=(PEAK_F32._replace(threads=4), DRAM._replace(threads=4)))
     assert of_first(view).part == "4 of 48 CPUs"
-    assert (
-        roofs.roofs(view, "f32")[0].note
-        == "a CPU, 48 CPUs; measured on 4 of 48 CPUs, shared by all its ranks"
-    )
+    assert roofs(view, "f32")[0].note == "a CPU, 48 CPUs; measured on 4 of 48 CPUs, shared by all its ranks"
 
 
 def test_network_ceiling_is_that_to_the_nodes_of_the_job(store: Store) -> None:
     elsewhere = NETWORK._replace(peer="hostz", value=5e9)
     itself = NETWORK._replace(peer="hosta", value=9e9)
     view = job_on(store, A, B, ceilings=(PEAK_F32, NETWORK, elsewhere, itself))
-    assert roofs.limits(view, "hosta", "", "f32").bandwidth("network") == NETWORK
+    assert limits.on_device(view, "hosta", "", "f32").bandwidth("network") == NETWORK
     view = job_on(store, A, B, ceilings=(PEAK_F32, elsewhere, itself))
-    found = roofs.limits(view, "hosta", "", "f32")
+    found = limits.on_device(view, "hosta", "", "f32")
     assert found.bandwidth("network") == elsewhere
     assert found.network_note == "the network was measured to hostz, where the job has no rank"
 
 
 def test_network_that_only_the_peer_measured_is_taken_the_other_way_round(store: Store) -> None:
     view = job_on(store, A, B, ceilings=(PEAK_F32, DRAM, NETWORK))
-    found = roofs.limits(view, "hostb", "", "f32")
+    found = limits.on_device(view, "hostb", "", "f32")
     slope = found.bandwidth("network")
     assert slope and (slope.value, slope.peer, found.lacks("network")) == (1e9, "hosta", "")
     assert "from hosta to hostb, not the other way" in found.network_note
     assert "`roofline-client bench net --from hostb --to hosta`" in found.network_note
-    (line,) = [x for x in roofs.roofs(view, "f32", kind="network")[1].lines if x.kind == "network"]
+    (line,) = [x for x in roofs(view, "f32", kind="network")[1].lines if x.kind == "network"]
     assert "from hosta" in line.label
-    own = roofs.limits(view, "hosta", "", "f32")
+    own = limits.on_device(view, "hosta", "", "f32")
     assert (own.bandwidth("network"), own.network_note) == (NETWORK, "")
 
 
 def test_what_stays_on_one_node_is_held_against_the_node_itself(store: Store) -> None:
     itself = NETWORK._replace(peer="hosta", value=9e9)
     view = job_on(store, A, ceilings=(PEAK_F32, NETWORK, itself))
-    found = roofs.limits(view, "hosta", "", "f32")
+    found = limits.on_device(view, "hosta", "", "f32")
     assert found.bandwidth("network") == itself
     assert found.network_note == "measured from hosta to itself, over loopback: this is no network"
     view = job_on(store, A, ceilings=(PEAK_F32, NETWORK))
-    assert roofs.limits(view, "hosta", "", "f32").bandwidth("network") is None
+    assert limits.on_device(view, "hosta", "", "f32").bandwidth("network") is None
 
 
 def nic(view: JobView, host: str, instance: str, name: str, number: float) -> PartTotal:
@@ -183,15 +182,15 @@ def test_speed_of_the_busiest_nic_stands_in_for_a_measurement(store: Store) -> N
         nic(view, "hostb", "eth1", speed, 7e9),
     ]
     view = view._replace(parts=parts)
-    found = roofs.limits(view, "hosta", "", "f32")
+    found = limits.on_device(view, "hosta", "", "f32")
     slope = found.bandwidth("network")
     assert slope and (slope.value, slope.provenance) == (1e10, Provenance.REPORTED)
     assert "ib0" in found.network_note and "bench net" in found.network_note
     measured = view._replace(
         machines={n: m._replace(ceilings=(PEAK_F32, NETWORK)) for n, m in view.machines.items()}
     )
-    assert roofs.limits(measured, "hosta", "", "f32").bandwidth("network") == NETWORK
-    other = roofs.limits(view, "hostb", "", "f32").bandwidth("network")
+    assert limits.on_device(measured, "hosta", "", "f32").bandwidth("network") == NETWORK
+    other = limits.on_device(view, "hostb", "", "f32").bandwidth("network")
     assert other and other.value == 7e9
 
 
@@ -204,7 +203,7 @@ def test_gpu_of_a_rank_is_the_one_whose_counters_carry_it(store: Store) -> None:
     view = view._replace(
         parts=[carries("gpu 1", one), carries("gpu 0", NODE_RANK), carries("lo", one, "network")]
     )
-    found = roofs.of_rank(view, one, "f32", gpu=True)
+    found = limits.of_rank(view, one, "f32", gpu=True)
     assert (found.device, found.compute and found.compute.value) == ("gpu 1", 5e13)
 
 
@@ -212,19 +211,19 @@ def test_gpu_of_a_rank_is_the_only_one_it_may_see(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 5e13)))
     first = number_of(view, 0)
     told = view._replace(facts={first: {"setting.CUDA_VISIBLE_DEVICES": "1"}})
-    assert roofs.place_of(told, first, gpu=True).device == "gpu 1"
+    assert place_of(told, first, gpu=True).device == "gpu 1"
     several = view._replace(facts={first: {"setting.CUDA_VISIBLE_DEVICES": "0,1"}})
-    assert roofs.place_of(several, first, gpu=True).device is None
+    assert place_of(several, first, gpu=True).device is None
 
 
 def test_only_gpu_of_a_node_is_the_one(store: Store) -> None:
     view = job_on(store, A, ceilings=gpu(3))
-    assert roofs.place_of(view, number_of(view, 0), gpu=True) == ("hosta", "gpu 3", "")
+    assert place_of(view, number_of(view, 0), gpu=True) == ("hosta", "gpu 3", "")
 
 
 def test_ranks_of_alike_gpus_are_spread_over_them_with_a_note(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 0.95e13)))
-    found = [roofs.place_of(view, number_of(view, index), gpu=True) for index in (0, 1)]
+    found = [place_of(view, number_of(view, index), gpu=True) for index in (0, 1)]
     assert [place.device for place in found] == ["gpu 0", "gpu 1"]
     assert all("2 GPUs" in place.note and "alike" in place.note for place in found)
 
@@ -261,7 +260,7 @@ def test_rank_on_two_gpus_is_held_against_both(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 5e13)))
     one = number_of(view, 1)
     view = view._replace(parts=[carries("gpu 1", one), carries("gpu 0", one)])
-    found = roofs.everywhere(view, one, "f32", gpu=True)
+    found = limits.everywhere(view, one, "f32", gpu=True)
     assert [(limit.device, limit.compute and limit.compute.value) for limit in found] == [
         ("gpu 0", 1e13),
         ("gpu 1", 5e13),
@@ -273,10 +272,10 @@ def test_gpu_by_cuda_visible_devices_is_noted_as_a_guess(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *gpu(1, 5e13)))
     first = number_of(view, 0)
     view = view._replace(facts={first: {"setting.CUDA_VISIBLE_DEVICES": "0"}})
-    note = roofs.of_rank(view, first, "f32", gpu=True).note
+    note = limits.of_rank(view, first, "f32", gpu=True).note
     assert "by CUDA_VISIBLE_DEVICES" in note and "ConstrainDevices" in note
     carried = view._replace(parts=[carries("gpu 1", first)])
-    assert roofs.place_of(carried, first, gpu=True) == ("hosta", "gpu 1", "")
+    assert place_of(carried, first, gpu=True) == ("hosta", "gpu 1", "")
 
 
 def theoretical(number: int) -> list[Ceiling]:
@@ -289,7 +288,7 @@ def test_theory_stands_in_for_a_gpu_that_nobody_measured(store: Store) -> None:
     found = of_first(view, gpu=True)
     assert (found.device, found.lacks(), found.attainable(1.0)) == ("gpu 0", "", 1e12)
     assert "theoretical ceilings" in found.note
-    roof = roofs.roofs(view, "f32")[1]
+    roof = roofs(view, "f32")[1]
     assert "theoretical ceilings" in roof.note
     assert [(line.binding, line.provenance) for line in roof.lines] == [(True, Provenance.ANALYTIC)] * 2
 
@@ -299,7 +298,7 @@ def test_theory_of_a_gpu_that_was_measured_does_not_bind(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *high))
     found = of_first(view, gpu=True)
     assert (found.attainable(1.0), found.note) == (1e12, "")
-    assert {line.name for line in roofs.roofs(view, "f32")[1].lines if line.binding} == {
+    assert {line.name for line in roofs(view, "f32")[1].lines if line.binding} == {
         "peak.f32",
         "hbm.read",
     }
@@ -309,7 +308,7 @@ def test_theory_of_a_gpu_that_was_measured_does_not_bind(store: Store) -> None:
 
 def test_gpus_not_all_measured_are_alike_by_theory(store: Store) -> None:
     view = job_on(store, A, ceilings=(*gpu(0), *theoretical(0), *theoretical(1)))
-    found = [roofs.of_rank(view, number_of(view, at), "f32", gpu=True) for at in (0, 1)]
+    found = [limits.of_rank(view, number_of(view, at), "f32", gpu=True) for at in (0, 1)]
     assert [(limit.device, "theoretical" in limit.note) for limit in found] == [
         ("gpu 0", False),
         ("gpu 1", True),

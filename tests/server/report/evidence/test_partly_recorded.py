@@ -11,7 +11,7 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
-from roofline_server.report.trajectory.trajectories import Asked, trajectory
+from roofline_server.report.trajectory.trajectories import TrajectoryQuery, trajectory
 from roofline_server.store.store import Store
 
 from ...builders import MS, open_store
@@ -90,7 +90,7 @@ def test_trajectory_does_not_fall_where_fewer_ranks_are_recorded(tmp_path: Path)
         facts = ("tag.experiment=e", f"tag.batch={at + 1}")
         made = {"ranks": 2, "recorded": recorded, "facts": facts, "first": at}
         run(store, Host("a", (*CPU, *GPUS)), [Call(GEMM, 1, 80 * MS)], job=f"job{at}", **made)
-    (path,) = trajectory(store, Asked("e", (), "batch")).paths
+    (path,) = trajectory(store, TrajectoryQuery("e", (), "batch")).paths
     assert [stop.point.flops_per_second.value for stop in path.stops] == [pytest.approx(1e12)] * 2
     assert [stop.point.attainable.value for stop in path.stops] == [pytest.approx(2e13)] * 2
     assert "shared by" not in path.stops[1].point.words

@@ -12,7 +12,7 @@ from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.report.steps.steps import NEEDED, steps_table
-from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline
+from roofline_server.report.time_roofline.time_rooflines import TimeRooflineQuery, time_roofline
 from roofline_server.report.waits.stragglers import find
 from roofline_server.store.store import Store
 
@@ -110,7 +110,7 @@ def test_ranks_that_wait_for_a_replayed_one_lose_the_step_too(tmp_path: Path) ->
 
 def test_mean_step_in_the_time_plane_is_none_of_replays(tmp_path: Path) -> None:
     (panel,) = time_roofline(
-        store_of(tmp_path), Asked(Subject("job", ALL_STEPS, ()), "", (), "", "step")
+        store_of(tmp_path), TimeRooflineQuery(Subject("job", ALL_STEPS, ()), "", (), "", "step")
     ).panels
     (point,) = panel.points
     assert (point.flops.value, point.time.value) == (1e12, pytest.approx(0.1))

@@ -9,7 +9,7 @@ from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.report.steps.steps import NEEDED, steps_table
-from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline
+from roofline_server.report.time_roofline.time_rooflines import TimeRooflineQuery, time_roofline
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -37,7 +37,7 @@ def intensities(store: Store) -> dict[str, list[float | None]]:
         found[points] = [p.intensity.value for p in made]
     (rank,) = build(viewed(store)).ranks
     found["report"] = [rank.summary.values["intensity.minimum"].value]
-    (panel,) = time_roofline(store, Asked(subject, "", (), "", "step")).panels
+    (panel,) = time_roofline(store, TimeRooflineQuery(subject, "", (), "", "step")).panels
     found["time"] = [(p.flops.value or 0.0) / (p.bytes.value or 1.0) for p in panel.points]
     (chunk,) = steps_table(viewed(store), (), Steps(3, 3), "synchronous")
     found["table"] = [c.values[0] for c in chunk.columns if c.name == "intensity.minimum"]

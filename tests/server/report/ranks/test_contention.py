@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from roofline_server.report.questions import ALL_STEPS, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
-from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline
+from roofline_server.report.time_roofline.time_rooflines import TimeRooflineQuery, time_roofline
 
 from ...builders import MS, batch, rank
 from ..work import FIRST, STEP, Call, Host, kernel, store_of
@@ -42,7 +42,9 @@ def test_parameter_server_takes_no_part_of_the_roof(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("points", ["step", "kernel"])
 def test_ranks_at_the_peak_together_take_no_longer_than_it_allows(tmp_path: Path, points: str) -> None:
-    (panel,) = time_roofline(store_of(tmp_path, GEMM, ranks=N), Asked(SUBJECT, "", (), "", points)).panels
+    (panel,) = time_roofline(
+        store_of(tmp_path, GEMM, ranks=N), TimeRooflineQuery(SUBJECT, "", (), "", points)
+    ).panels
     for point in panel.points:
         assert point.words.startswith(
             "bound by computing, at 100 % of the peak FLOP/s that it has as one of 16"

@@ -6,8 +6,8 @@ import pytest
 from roofline.answers.roofline import Roofline
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.report.questions import ALL_STEPS, Subject
-from roofline_server.report.roofline.kernels import LATER
 from roofline_server.report.roofline.rooflines import needed, roofline
+from roofline_server.sentences.rooflines import LATER_PHASE
 from roofline_server.store.store import Store
 
 from ...builders import ABSENT, MS, spans
@@ -50,4 +50,4 @@ def test_phases_of_a_gpus_kernels_are_said_to_be_those_they_ran_in(
 ) -> None:
     found = asked(store_of(tmp_path, call, ceilings=CEILINGS, spans=forward()), "phase")
     assert [p.label for p in found.points] == ["worker:0 forward"]
-    assert (LATER in found.notes) == said
+    assert (LATER_PHASE in found.notes) == said

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 from roofline.answers.values import Provenance, Scope
 from roofline_server.correlate.parts import PartTotal
-from roofline_server.model.network import Inside, Layout
+from roofline_server.model.network import Layout, LocalShare
 from roofline_server.records import NODE_RANK, Metric
-from roofline_server.report.roofline.placement import ASIDE, ELSEWHERE, NOT_RANKS, UNKNOWN, Peers
+from roofline_server.report.roofline.placement import Peers
+from roofline_server.sentences import network as texts
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -38,19 +39,19 @@ def test_bytes_to_peers_on_the_same_host_stayed_inside(store: Store) -> None:
         *told(view, 2, "worker:3", 500, 500),
     ]
     view = view._replace(parts=parts)
-    found = Peers(view).inside([number_of(view, 0)])
+    found = Peers(view).local([number_of(view, 0)])
     assert (found.sent, found.received, found.note) == (pytest.approx(0.4), pytest.approx(0.1), "")
 
 
 def test_of_one_host_nothing_is_left_out(store: Store) -> None:
     view = job_on(store, A)
     view = view._replace(parts=told(view, 0, "worker:1", 30, 10))
-    assert Peers(view).inside([number_of(view, 0)]) == Inside()
+    assert Peers(view).local([number_of(view, 0)]) == LocalShare()
 
 
 def test_bytes_not_known_by_peer_are_said_to_be(store: Store) -> None:
     view = job_on(store, A, B)._replace(parts=())
-    assert Peers(view).inside([number_of(view, 0)]) == Inside(note=UNKNOWN)
+    assert Peers(view).local([number_of(view, 0)]) == LocalShare(note=texts.LOCAL_UNKNOWN)
 
 
 def test_what_others_than_ranks_say_is_left_out_of_what_ranks_exchange(store: Store) -> None:
@@ -62,21 +63,25 @@ def test_what_others_than_ranks_say_is_left_out_of_what_ranks_exchange(store: St
     ]
     found = Peers(view._replace(parts=parts)).among_ranks([number_of(view, 0)])
     assert (found.sent, found.received) == (pytest.approx(0.4), pytest.approx(0.91))
-    assert (found.note, found.what) == ("", ELSEWHERE)
+    assert (found.note, found.what) == ("", texts.STAYED_OR_OTHERS)
 
 
 def test_peers_without_names_are_not_told_from_ranks(store: Store) -> None:
     view = job_on(store, A, B)
     parts = [*told(view, 0, "worker:1", 30, 10), *told(view, 0, "10.0.0.9:4431", 70, 90)]
     found = Peers(view._replace(parts=parts)).among_ranks([number_of(view, 0)])
-    assert (found.sent, found.received, found.note) == (pytest.approx(0.3), pytest.approx(0.1), NOT_RANKS)
+    assert (found.sent, found.received, found.note) == (
+        pytest.approx(0.3),
+        pytest.approx(0.1),
+        texts.OTHERS_INCLUDED,
+    )
 
 
 def test_on_one_host_ranks_are_those_of_the_host(store: Store) -> None:
     view = job_on(store, A)
     parts = [*told(view, 0, "worker:1", 30, 20), *told(view, 0, "10.0.0.9:443", 10, 80)]
     found = Peers(view._replace(parts=parts)).among_ranks([number_of(view, 0)])
-    assert (found.sent, found.received, found.what) == (pytest.approx(0.25), pytest.approx(0.8), ASIDE)
+    assert (found.sent, found.received, found.what) == (pytest.approx(0.25), pytest.approx(0.8), texts.OTHERS)
 
 
 # -- how ranks lie on nodes -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from roofline_server.report.breakdown.kernel_totals import NEEDED as OF_KERNELS
 from roofline_server.report.evidence.ranks import NEEDED as OF_REPORT
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.time_roofline import time_rooflines, works
-from roofline_server.report.time_roofline.time_rooflines import Asked, time_roofline
+from roofline_server.report.time_roofline.time_rooflines import TimeRooflineQuery, time_roofline
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -33,7 +33,7 @@ def ask(store: Store, points: str = "kernel", job: str = "job", **more: object) 
     steps = more.pop("steps", ALL_STEPS)
     ranks = more.pop("ranks", ())
     asked = {"experiment": "", "jobs": (), "over": "", **more}
-    return time_roofline(store, Asked(Subject(job, steps, ranks), points=points, **asked))  # type: ignore[arg-type]
+    return time_roofline(store, TimeRooflineQuery(Subject(job, steps, ranks), points=points, **asked))  # type: ignore[arg-type]
 
 
 def only(found: TimeRoofline) -> TimePanel:

@@ -11,8 +11,9 @@ from roofline.answers.trajectory import Trajectory
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest, UnknownJob
 from roofline_server.report.questions import Steps
-from roofline_server.report.trajectory.experiments import pooled
-from roofline_server.report.trajectory.trajectories import Asked, trajectory
+from roofline_server.report.trajectory.experiments import JobNote, pooled
+from roofline_server.report.trajectory.trajectories import TrajectoryQuery, trajectory
+from roofline_server.sentences.trajectories import of_jobs
 from roofline_server.store.store import Store
 
 from ...builders import (
@@ -112,7 +113,7 @@ def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def ask(
     store: Store, over: str = "nodes", *jobs: str, experiment: str = "scaling", **more: Any
 ) -> Trajectory:
-    return trajectory(store, Asked("" if jobs else experiment, tuple(jobs), over, **more))
+    return trajectory(store, TrajectoryQuery("" if jobs else experiment, tuple(jobs), over, **more))
 
 
 def numbers(found: Trajectory, role: str = "worker") -> list[tuple[Any, ...]]:
@@ -340,20 +341,20 @@ def test_tag_of_which_ranks_differ_is_noted(scaled: Store) -> None:
 @pytest.mark.parametrize(
     ("asked", "error", "says"),
     [
-        (Asked("nothing", (), "nodes"), UnknownJob, "no job is tagged experiment='nothing'"),
-        (Asked("", ("1", "x"), "nodes"), UnknownJob, "no job 'x'; known are uneven, torn, "),
-        (Asked("", (), "nodes"), BadRequest, "of which jobs"),
-        (Asked("scaling", ("1",), "nodes"), BadRequest, "of which jobs"),
+        (TrajectoryQuery("nothing", (), "nodes"), UnknownJob, "no job is tagged experiment='nothing'"),
+        (TrajectoryQuery("", ("1", "x"), "nodes"), UnknownJob, "no job 'x'; known are uneven, torn, "),
+        (TrajectoryQuery("", (), "nodes"), BadRequest, "of which jobs"),
+        (TrajectoryQuery("scaling", ("1",), "nodes"), BadRequest, "of which jobs"),
         (
-            Asked("scaling", (), "colour"),
+            TrajectoryQuery("scaling", (), "colour"),
             BadRequest,
             "'colour' is no tag of these jobs; their tags are nodes; every",
         ),
-        (Asked("scaling", (), ""), BadRequest, "over what"),
+        (TrajectoryQuery("scaling", (), ""), BadRequest, "over what"),
     ],
 )
 def test_questions_that_cannot_be_answered(
-    scaled: Store, asked: Asked, error: type[Exception], says: str
+    scaled: Store, asked: TrajectoryQuery, error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):
         trajectory(scaled, asked)
@@ -365,8 +366,12 @@ def test_answer_survives_sealing(scaled: Store) -> None:
     assert numbers(ask(scaled)) == numbers(before) == EXPECTED
 
 
-def test_what_is_said_of_several_jobs_is_said_once() -> None:
-    torn = [f"job c{n}: torn" for n in range(6)]
-    notes = ["job a: busy: one", "no job", "job b: busy: one", "job a: late", *torn]
-    told = ["jobs a, b: busy: one", "no job", "job a: late", "jobs c0, c1, c2, c3 and 2 more: torn"]
-    assert pooled(notes) == told
+def test_note_of_several_jobs_is_written_once() -> None:
+    torn = [JobNote("torn", f"c{n}") for n in range(6)]
+    notes = [JobNote("busy", "a"), JobNote("no job"), JobNote("busy", "b"), JobNote("late", "a"), *torn]
+    assert pooled(notes) == [
+        of_jobs(["a", "b"], "busy"),
+        "no job",
+        of_jobs(["a"], "late"),
+        of_jobs([f"c{n}" for n in range(6)], "torn"),
+    ]

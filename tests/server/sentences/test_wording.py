@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from roofline_server.model.wording import many, number, quantity
+from roofline_server.sentences.wording import many, number, quantity
 
 
 @pytest.mark.parametrize(
