@@ -7,7 +7,7 @@ PROTO_VENV := .venv-proto
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help demo pictures test coverage test-frameworks fmt lint types proto bench clean
+.PHONY: help demo pictures test test-slow coverage test-frameworks fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,11 +18,15 @@ demo: $(VENV)/.ready $(TF_VENV)/.ready ## profile a real TensorFlow parameter-se
 pictures: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run real trainings and draw the pictures of docs/pictures from them
 	@$(VENV)/bin/python examples/pictures.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
-test: $(VENV)/.ready ## run the tests (no training framework needed)
-	@$(VENV)/bin/python -m pytest
+test: $(VENV)/.ready ## run the quick tests (no training framework needed, under four minutes of CPU time)
+	@$(VENV)/bin/python -m pytest -n auto --dist loadgroup
 
-coverage: $(VENV)/.ready ## the same, and which lines no test runs (takes longer)
-	@$(VENV)/bin/python -m coverage run -m pytest
+# One after the other: some of them measure this machine.
+test-slow: $(VENV)/.ready ## run the slow tests, and those of laws with many examples
+	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -m '(slow or law) and not framework'
+
+coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
+	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework'
 	@$(VENV)/bin/python -m coverage report
 
 test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run the tests on real TensorFlow, PyTorch and Horovod

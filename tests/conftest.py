@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from tests import recordings
 
 # A busy machine is no fault of the code: no example is timed. `make test` tries few examples of each
-# law and `make test-slow` many.
-settings.register_profile("quick", deadline=None, max_examples=25)
+# law, the same every time, and `make test-slow` many.
+settings.register_profile("quick", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("ROOFLINE_EXAMPLES", "quick"))
 
-# Hundreds of processes are started: else each of them would compile our sources anew.
+# Hundreds of processes are started: else each of them, and of the workers, would compile our sources anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,8 +34,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"corpus: {len(recordings.corpus_files())} recorded files in {recordings.CORPUS}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without the corpus its tests are no skips that somebody would have to look into."""
+    """Marks the laws. Without the corpus its tests are no skips that somebody would have to look into."""
+    for one in items:
+        if is_hypothesis_test(getattr(one, "function", None)):
+            one.add_marker("law")
     if recordings.CORPUS is None:
         config.hook.pytest_deselected(items=[one for one in items if one.get_closest_marker("corpus")])
         items[:] = [one for one in items if not one.get_closest_marker("corpus")]

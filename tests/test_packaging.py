@@ -109,6 +109,7 @@ def sources() -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_wheel_holds_every_file_of_the_packages(wheel: Any) -> None:
     packed = {name for name in wheel if ".dist-info/" not in name}
     assert packed == sources()

@@ -51,6 +51,7 @@ def test_port_in_use(served: Site, tmp_path: Path) -> None:
     one_line(other, 6, served.address, "in use")
 
 
+@pytest.mark.slow
 def test_data_directory_that_cannot_be_written(site: Site) -> None:
     in_the_way = site.folder / "file"
     in_the_way.write_text("not a directory")
@@ -70,6 +71,7 @@ def test_malformed_agent_configuration(site: Site) -> None:
     one_line(run(site, "roofline-agent", "--config", config), 3, "intervall", "interval")
 
 
+@pytest.mark.slow
 def test_picture_that_cannot_be_written(served: Site) -> None:
     served.agent()
     assert served.rank("worker", 0, 10, 0.03, 1).wait(timeout=60) == 0
@@ -80,5 +82,6 @@ def test_picture_that_cannot_be_written(served: Site) -> None:
     assert wrong_ending.returncode == 2 and ".png" in wrong_ending.stderr
 
 
+@pytest.mark.slow
 def test_step_range_that_cannot_be(site: Site) -> None:
     one_line(site.ask("report", "--job", "42", "--steps", "a:b"), 2, "FIRST:LAST")

@@ -19,6 +19,8 @@ import pytest
 from ..fakes import ended
 from .conftest import COMMANDS, Site, wait_until
 
+pytestmark = pytest.mark.slow
+
 WITNESS = Path(__file__).with_name("plain_stream.py")
 A, B = "bench-node-a", "bench-node-b"
 HEAD, NODE = "10.98.77.1", "10.98.77.2"

@@ -25,6 +25,8 @@ from roofline_server.store.store import Store
 
 from .conftest import COMMANDS, Site, wait_until
 
+pytestmark = pytest.mark.slow
+
 WITNESSED = Path(__file__).with_name("witnessed.py")
 SLOW_LINK = Path(__file__).with_name("slow_link.py")
 US, MS = 1e3, 1e6

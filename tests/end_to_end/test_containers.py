@@ -14,6 +14,8 @@ import pytest
 from ..fakes import ended
 from .conftest import COMMANDS, Site, wait_until
 
+pytestmark = pytest.mark.slow
+
 PIDS = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 NETWORK = ("unshare", "--net")
 

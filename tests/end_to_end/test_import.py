@@ -133,6 +133,7 @@ def test_recording_is_reported_and_sent_twice_counts_once(site: Site) -> None:
     assert found["flops_per_step"] is None
 
 
+@pytest.mark.slow
 def test_recording_falls_on_the_steps_of_the_job_it_is_given_to(site: Site) -> None:
     """A trace with two profiled steps of half a second; what perf counted meanwhile is shifted onto them."""
     site.server()
@@ -146,6 +147,7 @@ def test_recording_falls_on_the_steps_of_the_job_it_is_given_to(site: Site) -> N
     assert found["flops_per_step.measured"] == pytest.approx(4e6, rel=0.02)
 
 
+@pytest.mark.slow
 def test_without_a_server_the_exit_code_is_4(site: Site) -> None:
     done = run(site, "--job", "7", written(site, "b", NCU))
     assert done.returncode == 4
@@ -182,6 +184,7 @@ def test_missing_file_and_directory(site: Site) -> None:
     assert "is a directory" in run(site, "--dry-run", site.folder).stderr
 
 
+@pytest.mark.slow
 def test_torn_file_gives_what_it_has_and_says_how_far(site: Site) -> None:
     text = "".join(f"{n}.000000000;{n};;cycles;1000;100.00;;\n" for n in range(1, 60000))
     torn = gzip.compress(text.encode())[:-5000]
@@ -190,6 +193,7 @@ def test_torn_file_gives_what_it_has_and_says_how_far(site: Site) -> None:
     assert any("ends early" in w and w.startswith("line ") for w in shown["warnings"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_encodings_of_other_systems(site: Site, encoding: str) -> None:
     shown = dry(site, written(site, "b", NCU.replace("\n", "\r\n").encode(encoding)))
@@ -244,6 +248,7 @@ def test_zeros_at_the_end_of_a_torn_file_do_not_hide_it(site: Site) -> None:
     assert dry(site, written(site, "b", NCU.encode() + bytes(64)))["kernels"]
 
 
+@pytest.mark.slow
 def test_recording_stands_at_its_own_time_whatever_becomes_of_the_server(site: Site) -> None:
     site.server()
     assert run(site, "--job", "9", written(site, "t.json", json.dumps(TRACE))).returncode == 0
@@ -259,6 +264,7 @@ def test_standard_input_is_a_file_too(site: Site) -> None:
     assert json.loads(done.stdout)["tool"] == "perf stat"
 
 
+@pytest.mark.slow
 def test_large_file_streams(site: Site) -> None:
     """20 MB; the command grows by a little for what it must remember, whatever the size."""
     path = site.folder / "large"

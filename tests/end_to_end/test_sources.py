@@ -11,6 +11,8 @@ import pytest
 
 from .conftest import COMMANDS, Site, wait_until
 
+pytestmark = pytest.mark.slow
+
 SENT = 40 << 20
 COUNTED = ("tcp_received_bytes", "tcp_sent_bytes")
 

@@ -20,6 +20,8 @@ import pytest
 from ..client.perfetto import COMPLAINTS, SLICES, ask, needs_perfetto, never_overlaps
 from .conftest import Site, wait_until
 
+pytestmark = pytest.mark.slow
+
 TALKING = Path(__file__).with_name("talking.py")
 STEPS, ENOUGH = 60, 10
 JOB = f"reckoning-{os.getpid()}"  # of no other training on this machine

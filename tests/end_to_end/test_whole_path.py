@@ -64,6 +64,7 @@ def test_report_agrees_with_what_the_ranks_did(trained: Site) -> None:
     assert "onednn_verbose" not in site.log("worker0.log")
 
 
+@pytest.mark.slow
 def test_killed_server_loses_no_step(site: Site) -> None:
     server = site.server("--seal", "0.5")
     site.agent()
@@ -88,6 +89,7 @@ def test_killed_server_loses_no_step(site: Site) -> None:
     assert not any("not seen" in note for note in report["notes"])
 
 
+@pytest.mark.slow
 def test_killed_agent_leaves_a_stated_gap_and_the_training_alone(site: Site) -> None:
     site.server()
     agent = site.agent()
@@ -116,6 +118,7 @@ def test_killed_agent_leaves_a_stated_gap_and_the_training_alone(site: Site) -> 
     assert values(report, "worker:0")["flops_per_second"] == pytest.approx(FLOPS / 0.02, rel=0.5)
 
 
+@pytest.mark.slow
 def test_agent_that_starts_late_picks_up_a_running_rank(site: Site) -> None:
     site.server()
     worker = site.rank("worker", 0, 200, 0.02, 16)
@@ -127,6 +130,7 @@ def test_agent_that_starts_late_picks_up_a_running_rank(site: Site) -> None:
     assert values(site.report(), "worker:0")["flops_per_step"] == FLOPS
 
 
+@pytest.mark.slow
 def test_full_spool_drops_the_oldest_and_says_so(site: Site) -> None:
     """The server is away and the spool is tiny: what is lost is counted and reported."""
     agent = site.start(
@@ -155,6 +159,7 @@ def test_full_spool_drops_the_oldest_and_says_so(site: Site) -> None:
     assert agent.poll() is None
 
 
+@pytest.mark.slow
 def test_report_as_text_csv_and_picture(trained: Site) -> None:
     site = trained
     text = site.ask("report", "--job", "42")

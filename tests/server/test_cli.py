@@ -148,6 +148,7 @@ def test_file_in_place_of_the_data_directory(tmp_path: Path) -> None:
     refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file/below")), 6, "below", "--data")
 
 
+@pytest.mark.slow
 def test_data_directory_that_cannot_be_written() -> None:
     refused(run("--listen", "127.0.0.1:0", "--data", "/proc/roofline"), 6, "/proc/roofline", "--data")
 
@@ -208,6 +209,7 @@ def test_signal_ends_a_server_with_open_streams(start: Callable[..., Process]) -
     asyncio.run(hold())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seal", ["30", "0.05"], ids=["unsealed", "while sealing"])
 def test_killed_servers_lose_and_double_no_step(start: Callable[..., Process], seal: str) -> None:
     async def stream_until_killed(server: Process, kill_at: int) -> None:

@@ -287,6 +287,7 @@ def test_child_stops_quietly_when_nobody_listens_any_more(machine: Hardware) -> 
         assert child.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_interrupt_ends_the_child_at_once(machine: Hardware) -> None:
     command = [sys.executable, "-m", "roofline_agent.calibrate", "peaks"]
     with subprocess.Popen(command, cwd=PACKAGES, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:

@@ -234,6 +234,7 @@ def able() -> None:
 COMMAND = [sys.executable, "-m", "roofline_agent"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_process_and_the_old_file(able: None, tmp_path: Path) -> None:
     store.save(MEASURED, tmp_path / "ceilings.json")
     arguments = [*COMMAND, "--state", str(tmp_path), "calibrate", "--full", "--force"]

@@ -314,6 +314,7 @@ def wait_in_a_forward(record: Recorder, loader: Any, at: int) -> None:
     record.blocked(at + 50, at + 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("once", [fetch_and_go_back, fetch_only, ask_now_and_then, wait_in_a_forward])
 def test_memory_stays_bounded_when_no_optimizer_ever_steps(once: Any) -> None:
     sent = [0]

@@ -626,6 +626,7 @@ def flood(site: Site, link: socket.socket, packet: bytes, times: int) -> None:
         site.receiver.receive()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("packet", "what"),
     [

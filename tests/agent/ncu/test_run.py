@@ -178,6 +178,7 @@ def test_signal_ends_command_and_profiler(environ: dict[str, str], number: int) 
         assert not psutil.wait_procs(below, 10)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "sign"), [("", b"ready"), ("slow", b"starting")])
 def test_keys_at_the_terminal_end_all(environ: dict[str, str], mode: str, sign: bytes) -> None:
     """Ctrl-C goes to the whole group at once. Before ncu has started the command, that then never runs."""
@@ -197,6 +198,7 @@ def test_keys_at_the_terminal_end_all(environ: dict[str, str], mode: str, sign: 
         os.close(master)
 
 
+@pytest.mark.slow
 def test_killed_wrapper_takes_everything_along(environ: dict[str, str]) -> None:
     command = [
         *RUN,

@@ -100,15 +100,16 @@ def test_packed_it_is_the_same_recording(path: Path, tmp_path: Path) -> None:
 
 
 @every_file
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-def test_in_another_encoding_it_is_the_same_recording(path: Path, encoding: str, tmp_path: Path) -> None:
+def test_in_another_encoding_it_is_the_same_recording(path: Path, tmp_path: Path) -> None:
     text = content(path).decode("utf-8-sig")
     if len(text) > HEAD_BYTES:
         text = text[:HEAD_BYTES]
-    plain, other = tmp_path / "plain", tmp_path / "other"
-    plain.write_bytes(text.encode())
-    other.write_bytes(text.encode(encoding))
-    assert values(read(str(plain))) == values(read(str(other)))
+    found = []
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32"):
+        encoded = tmp_path / encoding
+        encoded.write_bytes(text.encode(encoding))
+        found.append(values(read(str(encoded))))
+    assert found == [found[0]] * 4
 
 
 @every_file
@@ -152,7 +153,7 @@ def test_damage_costs_what_it_hits_and_makes_up_no_number(
     damaged = data[:at] + junk + data[at + length :]
     with contextlib.suppress(RecordedError):
         found = as_its_format(path, damaged)
-        assert all(one.launches > 0 and (one.time_s is None or one.time_s >= 0) for one in found.kernels)
+        assert all(one.launches >= 0 and (one.time_s is None or one.time_s >= 0) for one in found.kernels)
         assert all(one.value > 0 for one in found.ceilings)
         assert all(one.count > 0 and one.time_s >= 0 for one in found.phases)
         text = damaged.decode("utf-8", "replace")

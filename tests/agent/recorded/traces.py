@@ -6,12 +6,13 @@ import io
 import json
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from roofline_agent.recorded import reader as reading
 from roofline_agent.recorded.collector import Collector
-from roofline_agent.recorded.formats import recognise
-from roofline_agent.recorded.text import Text
+from roofline_agent.recorded.formats import FORMATS, recognise
+from roofline_agent.recorded.text import Text, open_binary
 
 Read = Callable[[Text, Collector], None]
 
@@ -53,6 +54,13 @@ def _into_memory(found: Collector) -> None:
 def as_text(content: str | bytes) -> Text:
     raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
     return Text("written.json", io.BytesIO(raw))
+
+
+def claimed(path: Path) -> set[str]:
+    """The formats that a file could be by its content."""
+    with open_binary(str(path)) as stream:
+        head = Text(path.name, stream).head
+    return {one.name for one in FORMATS if one.sniff(head)}
 
 
 def format_of(content: str) -> str:

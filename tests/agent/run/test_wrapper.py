@@ -411,6 +411,7 @@ OTHERS = sorted(Path.home().glob(".pyenv/versions/3.[89]*/bin/python")) + sorted
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", OTHERS, ids=lambda p: p.parts[-3])
 def test_other_pythons_start_with_hooks_and_marks(
     environ: dict[str, str], agent: FakeAgent, other: Path

@@ -60,6 +60,7 @@ def spoil(path: Path, content: object) -> None:
         path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", TREES, ids=lambda make: make.name)
 @given(data=st.data())
 def test_source_outlives_any_file(make: Callable[[SourceSettings], Source], data: st.DataObject) -> None:

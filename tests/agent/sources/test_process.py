@@ -164,6 +164,7 @@ def rivals() -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
+@pytest.mark.slow
 def test_time_without_a_cpu_is_seen_and_outlives_its_thread(
     source: ProcessSource, rivals: subprocess.Popen[bytes]
 ) -> None:

@@ -108,6 +108,7 @@ def test_fonts_are_embedded(tmp_path: Path) -> None:
     assert b"/Type3" not in (tmp_path / "x.pdf").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", plots.FORMATS)
 def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str) -> None:
     for name in ("a", "b"):
@@ -123,6 +124,7 @@ def test_whoever_saves_a_figure_gets_text(tmp_path: Path) -> None:
     assert ">forward</text>" in (tmp_path / "x.svg").read_text()
 
 
+@pytest.mark.slow
 def test_what_others_set_in_matplotlib_stays(tmp_path: Path) -> None:
     """A notebook that draws a report keeps its backend and its own figures."""
     code = (
@@ -208,6 +210,7 @@ def test_no_part_has_the_colour_of_a_role() -> None:
     assert not parts & {colour for colour, _ in style.ROLES.values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(plots.KINDS))
 def test_axes_of_somebody_else(kind: str) -> None:
     own = plots.figure(kind, plain(kind)).axes

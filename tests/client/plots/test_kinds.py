@@ -45,6 +45,7 @@ PLANES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(PLANES))
 def test_decades_are_equal(kind: str) -> None:
     figure, _ = drawn(PLANES[kind], kind)

@@ -105,7 +105,7 @@ def some_record(kind: str, seed: int) -> Any:
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 @pytest.mark.parametrize("kind", list(plots.KINDS))
 def test_nothing_lies_on_a_text(kind: str, seed: int) -> None:
     figure = plots.figure(kind, some_record(kind, seed))
@@ -113,6 +113,7 @@ def test_nothing_lies_on_a_text(kind: str, seed: int) -> None:
     assert faults(figure) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["roofline", "hierarchical"])
 def test_no_ceiling_is_without_its_name(kind: str, seed: int) -> None:

@@ -171,6 +171,7 @@ def places(thing: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(part, (*path, key))
 
 
+@pytest.mark.slow
 def test_no_key_may_be_left_out() -> None:
     whole = made_up()
     del whole["roles"][1:], whole["ranks"][1:]  # the others are alike

@@ -146,6 +146,7 @@ def test_batches_sent_again_are_not_doubled(store: Store) -> None:
     assert store.acked("a") == 4
 
 
+@pytest.mark.slow
 @QUICK
 @given(actions=st.lists(st.sampled_from(("a", "b", "seal")), min_size=6, max_size=24))
 def test_no_row_is_lost_or_doubled_whatever_the_order_of_batches_and_sealing(
@@ -154,6 +155,7 @@ def test_no_row_is_lost_or_doubled_whatever_the_order_of_batches_and_sealing(
     play(tmp_path_factory.mktemp("data"), actions, whole)
 
 
+@pytest.mark.slow
 @QUICK
 @example(actions=["a", "b", "reopen", "a", "seal", "a"])
 @given(actions=st.lists(st.sampled_from(("a", "b", "seal", "reopen", "crash")), min_size=6, max_size=24))
@@ -627,6 +629,7 @@ def test_values_at_the_edge_of_their_type_survive(tmp_path: Path) -> None:
 # -- many at once ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_views_are_whole_while_batches_come_and_are_sealed(store: Store) -> None:
     greet(store)
     of_a = training(WORKERS, stepping=(0, 1), batches=60, batch_ns=400 * MS, sample_ns=200 * MS)

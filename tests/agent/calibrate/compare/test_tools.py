@@ -15,6 +15,8 @@ from roofline_agent.calibrate.compare.ours import serve
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.hardware import Hardware, this_hardware
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 
 

@@ -273,6 +273,7 @@ def count(store: Store, dataset: str) -> int:
     return sum(segment.dataset == dataset for segment in segments(store))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fewest", [2, FEWEST])
 def test_every_answer_is_byte_for_byte_what_it_is_without_merging(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fewest: int
@@ -288,6 +289,7 @@ def test_every_answer_is_byte_for_byte_what_it_is_without_merging(
     plain.close()
 
 
+@pytest.mark.slow
 @QUICK
 @given(
     actions=st.lists(st.sampled_from(("a", "b", "seal", "seal", "reopen", "crash")), min_size=12, max_size=30)
@@ -314,6 +316,7 @@ CRASHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", CRASHES)
 def test_crash_while_merging_loses_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -392,6 +395,7 @@ def test_files_stay_for_whoever_reads_them_and_go_when_he_is_done(
     assert files(root) == known_files(root)
 
 
+@pytest.mark.slow
 def test_views_and_exports_find_every_file_while_files_are_merged(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
