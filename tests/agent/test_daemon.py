@@ -145,6 +145,7 @@ def ints(column: bytes) -> list[int]:
     return [int.from_bytes(column[n : n + 8], "little", signed=True) for n in range(0, len(column), 8)]
 
 
+@pytest.mark.slow
 def test_mark_for_a_negative_rank_does_not_end_the_agent(place: Place, inbox: Inbox) -> None:
     address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
     link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -156,6 +157,7 @@ def test_mark_for_a_negative_rank_does_not_end_the_agent(place: Place, inbox: In
         assert agent.poll() is None
 
 
+@pytest.mark.slow
 def test_hostile_tf_config_does_not_end_the_agent(place: Place, inbox: Inbox) -> None:
     config = '{"task": {"type": "worker", "index": 5000000000}}'
     address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
@@ -165,6 +167,7 @@ def test_hostile_tf_config_does_not_end_the_agent(place: Place, inbox: Inbox) ->
         assert agent.poll() is None
 
 
+@pytest.mark.slow
 def test_identity_and_sequence_survive_a_kill(place: Place, inbox: Inbox) -> None:
     address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
     for _ in range(2):
