@@ -150,7 +150,7 @@ def _counting(
                     known[name] = one
             requests.add(one[0], one[1], 1)
         except Exception:
-            return handle
+            pass
         return handle
 
     return counted
@@ -165,7 +165,7 @@ def _counting_group(
             name, size = describer.describe(kind, tensors, args[1:], kwargs)
             requests.add(name, size, len(tensors))
         except Exception:
-            return handle
+            pass
         return handle
 
     return counted

@@ -32,7 +32,7 @@ def patch(module: Any, marker: Marker) -> None:
                 if record.in_training_thread():
                     record.blocked(begin, _now())
             except Exception:
-                return result
+                pass
             return result
 
         module._DistributedOptimizer.synchronize = timed_synchronize
@@ -69,7 +69,7 @@ def _patch_step(owner: Any, record: Recorder) -> None:
         try:
             record.stepped(_now())
         except Exception:
-            return result
+            pass
         return result
 
     owner.step = marked_step

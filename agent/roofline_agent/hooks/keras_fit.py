@@ -149,7 +149,7 @@ class _MarkedFunction:
             if getattr(self._model, "_cluster_coordinator", None) is None:
                 steps.ended(self._marker, self._model, begin, end, self._examples(iterator))
         except Exception:
-            return result
+            pass
         return result
 
     def _examples(self, iterator: Any) -> Optional[int]:

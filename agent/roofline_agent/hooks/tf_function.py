@@ -93,7 +93,7 @@ def _patch_tape(module: Any, marker: Marker) -> None:
         try:
             _gradient_taken(marker, sources, begin, context.executing_eagerly(), default_graph)
         except Exception:
-            return found
+            pass
         return found
 
     def entered(self: Any) -> Any:

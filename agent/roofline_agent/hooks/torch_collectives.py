@@ -69,7 +69,7 @@ def patch(module: Any, marker: Marker) -> None:
             calls.record.fact("setting.backend", module.get_backend())
             calls.record.fact("setting.world_size", module.get_world_size())
         except Exception:
-            return result
+            pass
         return result
 
     module.init_process_group = init_process_group
@@ -107,7 +107,7 @@ class _Collectives:
                     group = None if place is None else _argument(args, kwargs, place, "group")
                     done(kind + suffix(group), what, result, begin, end)
             except Exception:
-                return result
+                pass
             return result
 
         return collective
@@ -126,13 +126,8 @@ class _Collectives:
                 record.collective("engine." + kind, begin, end, size)
 
     def wrap_wait(self, owner: Any) -> None:
-        inner, clock, record, works, waiting = (
-            self._inner,
-            time.monotonic_ns,
-            self.record,
-            self._works,
-            owner.wait,
-        )
+        inner, clock = self._inner, time.monotonic_ns
+        record, works, waiting = self.record, self._works, owner.wait
 
         # pybind11 recognises by the name of a frame that a Python subclass calls its base: it must be "wait".
         @functools.wraps(waiting)
@@ -150,7 +145,7 @@ class _Collectives:
                         kind, since, size = asked
                         record.collective("engine." + kind, since, end, size)
             except Exception:
-                return result
+                pass
             return result
 
         owner.wait = wait

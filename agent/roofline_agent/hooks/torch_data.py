@@ -48,7 +48,7 @@ def patch(module: Any, marker: Marker) -> None:
             if not record.started:
                 record.seen("fetch", begin)
         except Exception:
-            return batch
+            pass
         return batch
 
     owner.__next__ = __next__

@@ -50,7 +50,7 @@ def patch(module: Any, marker: Marker) -> None:
             if record.in_training_thread():
                 record.blocked(begin, time.monotonic_ns())
         except Exception:
-            return result
+            pass
         return result
 
     owner._sync_buffers = _sync_buffers
