@@ -1,4 +1,4 @@
-"""The gRPC service that clients ask: `service` answers, `messages` says it on the wire."""
+"""The service that clients ask: `service` speaks gRPC, `answers` computes, `bench_net` has agents measure."""
 
 from .service import QueryService
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable
 from typing import Any
 
 import grpc
@@ -18,14 +18,14 @@ from ..store.store import Store
 MOST_S = 600.0  # the whole benchmark
 LEAST_SECONDS, MOST_SECONDS = 0.1, 10.0  # of one measurement
 SERVING_S = 15.0  # until an agent listens
-SILENCE_S = 60.0  # longest between two things that the measuring agent says, beside a measurement itself
-END_S = 5.0  # until the serving agent says that it has ended
-OLD = "does not know the command"  # what agents say that are older than this benchmark
+SILENCE_S = 60.0  # longest between two results of the measuring agent, beside a measurement itself
+END_S = 5.0  # until the serving agent reports that it has ended
+OLD = "does not know the command"  # the reason of agents that are older than this benchmark
 BUSY = "busy"  # how the reason of an agent begins that is at another benchmark
 
 
 class CannotBench(Exception):
-    """Why there is no benchmark, and as which status it is said."""
+    """Why there is no benchmark, and with which status the call ends."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -47,43 +47,45 @@ async def bench_net(
             f"{seconds:g} s of each measurement: must be {LEAST_SECONDS:g} to {MOST_SECONDS:g}, or 0 for the "
             "default; there are some 40 of them",
         )
-    sender, receiver = (_link(agents, known, host) for host in (request.from_host, request.to_host))
+    sender = _agent_on(request.from_host, agents, known)
+    receiver = _agent_on(request.to_host, agents, known)
     hosts = {sender.host, receiver.host}
-    if not request.force and (jobs := await asyncio.to_thread(running, hosts)):
-        raise CannotBench(grpc.StatusCode.FAILED_PRECONDITION, _in_use(hosts, jobs))
+    jobs = [] if request.force else await asyncio.to_thread(running, hosts)
+    if jobs:
+        are = f"job {jobs[0]} runs" if len(jobs) == 1 else f"jobs {', '.join(jobs)} run"
+        raise CannotBench(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            f"{are} on {' or '.join(sorted(hosts))}: a network benchmark takes all of the network there and "
+            "would both slow it down and be slowed down by it; try again when it has ended, or force it "
+            "(--force)",
+        )
     try:
         with alone((sender, receiver), f"a network benchmark ({sender.host} to {receiver.host})"):
-            run = _Run(sender, receiver)
+            benchmark = _Benchmark(sender, receiver)
             try:
-                async for event in run.events(request):
+                async for event in benchmark.events(request):
                     yield event
             finally:
-                run.stop()
+                benchmark.stop()
     except Busy as busy:
         raise CannotBench(grpc.StatusCode.FAILED_PRECONDITION, str(busy)) from None
 
 
 def running_on(store: Store, hosts: Collection[str]) -> list[str]:
     """Jobs of which a rank runs on one of these hosts."""
-    now_ns, found = store.now_ns(), []
+    now_ns = store.now_ns()
+    found = []
     for job in sorted(store.jobs()):
         view = store.overview(job)
         there = {
             who: life for who, life in view.process_lifetimes.items() if view.machines[who.node].host in hosts
         }
-        found += [job] if is_running(view._replace(process_lifetimes=there), now_ns) else []
+        if is_running(view._replace(process_lifetimes=there), now_ns):
+            found.append(job)
     return found
 
 
-def _in_use(hosts: Collection[str], jobs: Sequence[str]) -> str:
-    are = f"job {jobs[0]} runs" if len(jobs) == 1 else f"jobs {', '.join(jobs)} run"
-    return (
-        f"{are} on {' or '.join(sorted(hosts))}: a network benchmark takes all of the network there and "
-        "would both slow it down and be slowed down by it; try again when it has ended, or force it (--force)"
-    )
-
-
-def _link(agents: Agents, known: Iterable[str], host: str) -> Link:
+def _agent_on(host: str, agents: Agents, known: Iterable[str]) -> Link:
     if link := agents.newest(host):
         return link
     connected = ", ".join(agents.hosts()) or "none"
@@ -99,20 +101,20 @@ def _link(agents: Agents, known: Iterable[str], host: str) -> Link:
     )
 
 
-class _Run:
-    """One benchmark. Answers of both agents come in one queue: (who, CommandResult; None: it has gone)."""
+class _Benchmark:
+    """One benchmark. Results of both agents come in one queue: (who, CommandResult; None: it has gone)."""
 
     def __init__(self, sender: Link, receiver: Link) -> None:
         self._sender, self._receiver = sender, receiver
         self._key = secrets.token_hex(16)
-        self._heard: asyncio.Queue[tuple[str, Any | None]] = asyncio.Queue()
+        self._results: asyncio.Queue[tuple[str, Any | None]] = asyncio.Queue()
         self._commands: list[tuple[Link, int]] = []
         self._begun: list[Link] = []
-        self._served_all = False
+        self._receiver_ended = False
         self._deadline = asyncio.get_running_loop().time() + MOST_S
 
     async def events(self, request: Any) -> AsyncIterator[Any]:
-        before = self._ceilings()
+        before = self._network_ceilings()
         serving = await self._serve()
         ports = f"ports {serving.tcp_port} and {serving.grpc_port}"
         yield _progress(f"{self._receiver.host} listens at {ports}; {self._sender.host} measures")
@@ -129,13 +131,13 @@ class _Run:
                 quick=request.quick,
             ),
         )
-        while not (result := await self._measured(request.seconds)).done:
+        while not (result := await self._next_of_sender(request.seconds)).done:
             if result.HasField("net"):
                 yield models_pb2.BenchNetEvent(result=result.net)
             elif result.progress:
                 yield _progress(result.progress)
-        await self._served()
-        new = [c for c in self._ceilings() if c not in before]
+        await self._wait_for_receiver()
+        new = [c for c in self._network_ceilings() if c not in before]
         notes = [line for line in result.reason.split("\n") if line]
         yield models_pb2.BenchNetEvent(summary=models_pb2.NetSummary(ceilings=new, notes=notes))
 
@@ -150,7 +152,7 @@ class _Run:
 
     def _command(self, link: Link, who: str, **kind: Any) -> None:
         self._begun.append(link)
-        number = link.command(lambda result: self._heard.put_nowait((who, result)), **kind)
+        number = link.command(lambda result: self._results.put_nowait((who, result)), **kind)
         self._commands.append((link, number))
 
     async def _serve(self) -> Any:
@@ -159,33 +161,33 @@ class _Run:
         _, result = await self._next(SERVING_S, self._receiver, "did not listen within")
         if result is not None and result.HasField("serving"):
             return result.serving
-        raise self._ended(self._receiver, result)
+        raise self._why_ended(self._receiver, result)
 
-    async def _measured(self, seconds: float) -> Any:
-        """The next that the sender says; after that with `done` there is no more."""
+    async def _next_of_sender(self, seconds: float) -> Any:
+        """The next result of the sender; after that with `done` there is no more."""
         while True:
             left = min(SILENCE_S + 2 * seconds, self._deadline - asyncio.get_running_loop().time())
             who, result = await self._next(left, self._sender, "said nothing for")
             if result is None or (result.reason and not result.done):
-                raise self._ended(self._sender if who == "measure" else self._receiver, result)
+                raise self._why_ended(self._sender if who == "measure" else self._receiver, result)
             if who == "measure":
                 return result
-            # The receiver ends when the sender has left it, and may say so first.
-            self._served_all = self._served_all or result.done
+            # The receiver ends when the sender has left it, and may report it first.
+            self._receiver_ended = self._receiver_ended or result.done
 
-    async def _served(self) -> None:
+    async def _wait_for_receiver(self) -> None:
         """Wait a moment until the receiver has ended too: another benchmark may follow at once."""
-        while not self._served_all:
+        while not self._receiver_ended:
             who, result = await self._next(END_S, self._receiver, "did not end within")
-            self._served_all = who == "serve" and (result is None or result.done or bool(result.reason))
+            self._receiver_ended = who == "serve" and (result is None or result.done or bool(result.reason))
 
     async def _next(self, seconds: float, of: Link, why: str) -> tuple[str, Any | None]:
         try:
-            return await asyncio.wait_for(self._heard.get(), max(0.0, seconds))
+            return await asyncio.wait_for(self._results.get(), max(0.0, seconds))
         except (TimeoutError, asyncio.TimeoutError):
             raise self._failed(of, f"{why} {seconds:.0f} s") from None
 
-    def _ended(self, link: Link, result: Any | None) -> CannotBench:
+    def _why_ended(self, link: Link, result: Any | None) -> CannotBench:
         if result is not None and result.reason.startswith(BUSY):
             what = f"the agent on {link.host} is {result.reason}; try again when it is done"
             return CannotBench(grpc.StatusCode.FAILED_PRECONDITION, what)
@@ -203,8 +205,8 @@ class _Run:
             grpc.StatusCode.ABORTED, f"the network benchmark was broken off: {link.host} {why}"
         )
 
-    def _ceilings(self) -> list[Any]:
-        """What the sender last said of this network."""
+    def _network_ceilings(self) -> list[Any]:
+        """What the sender last reported of this network."""
         of_network = (c for c in self._sender.hello.machine.ceilings if c.kind in ("network", "latency"))
         return [c for c in of_network if c.peer == self._receiver.host]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from roofline.answers import machines
 
 from ..errors import UnknownHost
-from ..records import Machine
 from ..store.store import Store
 
 
@@ -16,22 +15,21 @@ def machine_versions(store: Store, host: str, history: bool) -> list[machines.Ma
         hosts = sorted({version.machine.host for version in known})
         hint = f"known are {', '.join(hosts[:5])}" if hosts else "no agent has connected yet"
         raise UnknownHost(f"this server has no host {host!r}; {hint}")
-    return [
-        machines.MachineVersion(**{**version._asdict(), "machine": _hardware(version.machine)})
-        for version in known
-        if (not host or version.machine.host == host) and (history or not version.until_ns)
-    ]
-
-
-def _hardware(machine: Machine) -> machines.Machine:
-    """Without what an agent reports beside it: its sources and its interval."""
-    return machines.Machine(
-        machine.host,
-        machine.cpu_model,
-        machine.sockets,
-        machine.cores,
-        machine.cpus,
-        machine.memory_bytes,
-        machine.kernel,
-        list(machine.ceilings),
-    )
+    found = []
+    for version in known:
+        if (host and version.machine.host != host) or (version.until_ns and not history):
+            continue
+        machine = version.machine
+        # Sources and interval, which an agent reports too, are no property of its machine.
+        hardware = machines.Machine(
+            machine.host,
+            machine.cpu_model,
+            machine.sockets,
+            machine.cores,
+            machine.cpus,
+            machine.memory_bytes,
+            machine.kernel,
+            list(machine.ceilings),
+        )
+        found.append(machines.MachineVersion(**{**version._asdict(), "machine": hardware}))
+    return found

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
 
 from roofline.answers.report import Report
 from roofline.convert import to_message
 from roofline.v1 import query_pb2 as pb
 
-from ..chunks import Chunk, Column
+from ..chunks import Chunk
 
 
 def report(found: Report) -> pb.Report:
@@ -23,18 +22,15 @@ def report(found: Report) -> pb.Report:
 
 
 def chunk(table: Chunk) -> pb.TableChunk:
-    columns = [_column(column) for column in table.columns]
-    return pb.TableChunk(dataset=table.dataset, rows=table.rows, columns=columns, notes=table.notes)
-
-
-def _column(column: Column) -> Any:
-    """The values as bytes where they are numbers."""
-    message = to_message(pb.Column(), column, without=["values"])
-    kind = column.values.dtype.kind
-    if kind == "f":
-        message.doubles = column.values.astype("<f8", copy=False).tobytes()
-    elif kind == "i":
-        message.ints = column.values.astype("<i8", copy=False).tobytes()
-    else:
-        message.texts.extend(column.values.tolist())
+    """The values of columns as bytes where they are numbers."""
+    message = pb.TableChunk(dataset=table.dataset, rows=table.rows, notes=table.notes)
+    for column in table.columns:
+        made = to_message(message.columns.add(), column, without=["values"])
+        kind = column.values.dtype.kind
+        if kind == "f":
+            made.doubles = column.values.astype("<f8", copy=False).tobytes()
+        elif kind == "i":
+            made.ints = column.values.astype("<i8", copy=False).tobytes()
+        else:
+            made.texts.extend(column.values.tolist())
     return message

@@ -14,8 +14,8 @@ from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2, models_pb2
 from roofline_server.ingest.commands import Agents, Busy, Link, alone
 
-from .builders import UNIX, Node, S, batch, rank
-from .services import PATIENCE_S, Agent, Served, serving
+from ..builders import UNIX, Node, S, batch, rank
+from ..services import PATIENCE_S, Agent, Served, serving
 
 SERVING = pb.NetServing(addresses=["10.0.0.2", "fd00::2"], tcp_port=41, grpc_port=42)
 CEILING = machine_pb2.Ceiling(name="net.tcp", kind="network", unit="byte/s", value=9.0, peer="b", time_ns=7)

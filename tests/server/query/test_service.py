@@ -13,8 +13,8 @@ from roofline.v1 import query_pb2 as pb
 from roofline_server.chunks import Chunk
 from roofline_server.store import export
 
-from .builders import UNIX, Node, S, rank, training
-from .services import Served, serving
+from ..builders import UNIX, Node, S, rank, training
+from ..services import Served, serving
 
 A = Node("a", UNIX, "hosta")
 OF_A = training([rank(index=0), rank(index=1, pid=101)], stepping=(0, 1))

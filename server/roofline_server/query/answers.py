@@ -1,0 +1,122 @@
+"""What answers each question: which data are read of the store, what computes it, which message it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from roofline.convert import to_message
+from roofline.v1 import models_pb2, query_pb2
+
+from ..errors import unknown_job
+from ..report.breakdown import breakdowns
+from ..report.evidence import ranks as evidence
+from ..report.evidence.gathering import mode_of
+from ..report.job.build import build
+from ..report.questions import Steps, Subject
+from ..report.ranks.members import summarize_job
+from ..report.roofline import rooflines
+from ..report.steps import steps, timeline
+from ..report.time_roofline import time_rooflines
+from ..report.trajectory import trajectories
+from ..report.waits import stragglers
+from ..store import export
+from ..store.raw_data import RawData
+from ..store.store import Needed, Store
+from ..store.view import JobView
+from . import messages
+from .machines import machine_versions
+
+
+class Answers:
+    """A message of the wire, or an iterator of messages, for each request. Blocks while it computes.
+
+    All raise UnknownJob, and BadRequest for steps, ranks or kinds that cannot be; `machines` UnknownHost.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def roofline(self, request: Any) -> Any:
+        subject = _subject(request.subject)
+        view = self._view(subject.job, rooflines.needed(request.kind, request.points))
+        found = rooflines.roofline(self._store, view, subject, request.kind, request.points)
+        return to_message(models_pb2.Roofline(), found)
+
+    def time_roofline(self, request: Any) -> Any:
+        asked = time_rooflines.TimeRooflineQuery(
+            _subject(request.subject), request.experiment, tuple(request.jobs), request.over, request.points
+        )
+        found = time_rooflines.time_roofline(self._store, asked)
+        return to_message(models_pb2.TimeRoofline(), found)
+
+    def trajectory(self, request: Any) -> Any:
+        asked = trajectories.TrajectoryQuery(
+            request.experiment, tuple(request.jobs), request.over, tuple(request.roles), _range(request)
+        )
+        return to_message(models_pb2.Trajectory(), trajectories.trajectory(self._store, asked))
+
+    def breakdown(self, request: Any) -> Any:
+        subject = _subject(request.subject)
+        view = self._view(subject.job, breakdowns.NEEDED)
+        return to_message(
+            models_pb2.Breakdown(), breakdowns.breakdown(self._store, view, subject, request.by)
+        )
+
+    def machines(self, request: Any) -> Any:
+        versions = machine_versions(self._store, request.host, request.history)
+        found = [to_message(models_pb2.MachineVersion(), version) for version in versions]
+        return models_pb2.GetMachinesResponse(machines=found)
+
+    def jobs(self) -> Any:
+        now = self._store.now_ns()
+        found = [summarize_job(job, self._store.overview(job), now) for job in self._store.jobs()]
+        newest_first = sorted(found, key=lambda job: job.end_ns, reverse=True)
+        return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])
+
+    def report(self, request: Any) -> Any:
+        return messages.report(
+            build(self._view(request.job, evidence.NEEDED), _range(request), self._store.now_ns())
+        )
+
+    def stragglers(self, request: Any) -> Any:
+        view = self._view(request.job, stragglers.NEEDED)
+        return to_message(query_pb2.Stragglers(), stragglers.find(view, _range(request)))
+
+    def steps(self, request: Any) -> Iterator[Any]:
+        view = self._view(request.job, steps.NEEDED)
+        table = steps.steps_table(view, list(request.ranks), _range(request), mode_of(view))
+        return map(messages.chunk, table)
+
+    def timeline(self, request: Any) -> Iterator[Any]:
+        # What was not sealed when the view was made is in the raw data too: it is asked for later.
+        view, raw = self._view(request.job, steps.NEEDED), self._raw(request.job)
+        ranks, asked = list(request.ranks), _range(request)
+        table = timeline.timeline(view, raw, ranks, asked, mode_of(view), request.kernels)
+        return map(messages.chunk, table)
+
+    def export(self, request: Any) -> Iterator[Any]:
+        return map(messages.chunk, export.export(self._raw(request.job)))
+
+    def _view(self, job: str, needed: Needed) -> JobView:
+        view = self._store.view(job, needed)
+        if view is None:
+            raise unknown_job(job, self._store.jobs())
+        return view
+
+    def _raw(self, job: str) -> RawData:
+        raw = self._store.raw(job)
+        if raw is None:
+            raise unknown_job(job, self._store.jobs())
+        return raw
+
+
+def _subject(message: Any) -> Subject:
+    return Subject(message.job, _range(message), tuple(message.ranks))
+
+
+def _range(request: Any) -> Steps:
+    return Steps(
+        request.first_step if request.HasField("first_step") else None,
+        request.last_step if request.HasField("last_step") else None,
+    )
