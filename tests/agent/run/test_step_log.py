@@ -141,6 +141,15 @@ def test_a_number_seen_again_is_no_step() -> None:
     assert log.steps() == [(5, 1)]
 
 
+def test_step_printed_twice_at_one_moment_is_not_spread() -> None:
+    spread = StepSpreader()
+    spread.borders([MatchedLine(1, None, 1)])
+    assert spread.borders([MatchedLine(2, None, 9), MatchedLine(2, None, 9)]) == [Border(2, None, 9)]
+    assert not spread.together
+    spread.borders([MatchedLine(3, None, 19), MatchedLine(4, None, 19)])
+    assert spread.together
+
+
 def test_a_leap_is_no_row_of_steps() -> None:
     spread = StepSpreader()
     spread.borders([MatchedLine(1, None, 1)])
