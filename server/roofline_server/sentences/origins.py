@@ -30,7 +30,6 @@ SERVER_TIME = "server's UNIX time"
 INTERPOLATED = "read at both borders by interpolation between samples"
 ENGINE_TIME = "time in which it executed any collective"
 OVERLAP = "time in which the engine worked and the rank was not blocked by it"
-# What the bytes of collectives are.
 OVER_TENSOR_BYTES = f"over {TENSOR_BYTES}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .verdicts import no_bytes_of
 from .wording import listed, place, title
 
 # -- ceilings that lack -------------------------------------------------------------------------------------
@@ -182,11 +181,6 @@ def steps_shown(steps: int, shown: int) -> str:
         f"of up to {steps} steps of a rank {shown} are shown: evenly in order of their FLOP/s, from the "
         "slowest to the fastest"
     )
-
-
-def bytes_of_step_unknown(share: float) -> str:
-    """share: of the FLOPs of the step."""
-    return f"{no_bytes_of(share)}: the intensity is that of the others"
 
 
 def replayed_phases(ranks: Sequence[str]) -> str:

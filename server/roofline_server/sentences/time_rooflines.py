@@ -122,12 +122,12 @@ def kernels_outside(kernels: int) -> str:
     return f"{kernels:,} kernels lie in no step, or in one not watched in full"
 
 
-def nothing_found(what: str) -> str:
+def _nothing_found(what: str) -> str:
     return f"no {what}; start ranks with `roofline-agent run -- CMD`"
 
 
-NO_KERNELS = nothing_found("kernels were recorded")
-NO_STEPS = nothing_found("step of a rank has FLOPs")
+NO_KERNELS = _nothing_found("kernels were recorded")
+NO_STEPS = _nothing_found("step of a rank has FLOPs")
 
 
 def on_no_line(why: str) -> str:

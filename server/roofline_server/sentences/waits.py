@@ -104,7 +104,6 @@ BY_LAST_KERNEL = "the end of a rank's last kernel stands for its arrival: what f
 
 # -- why a value is absent ----------------------------------------------------------------------------------
 
-NO_STEPS_SEEN = "no steps were seen"
 NO_ARRIVALS = "when its ranks wait for each other is not seen"
 NO_CPU_TIME = "no CPU time was read"
 NO_SCHEDULER = "the kernel's scheduler statistics were not read"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PRECISIONS = {"f64": "FP64", "f32": "FP32", "tf32": "TF32", "f16": "FP16", "bf16": "BF16"}
@@ -56,10 +56,6 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 def first_of(names: Sequence[str], most: int = 8) -> str:
     """The first names: "a, b, ..."."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
-
-
-def all_of(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def joined(*parts: str) -> str:

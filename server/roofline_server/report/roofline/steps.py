@@ -14,7 +14,7 @@ from ...model.summary import on_gpu
 from ...model.work import dominant_precision
 from ...records import ABSENT, Floats, Ints
 from ...sentences import rooflines as texts
-from ...sentences.verdicts import not_modelled
+from ...sentences.verdicts import no_bytes_of_some, not_modelled
 from ...sentences.wording import joined
 from ...store.view import JobView
 from ..ceilings.limits import everywhere
@@ -77,7 +77,7 @@ def _steps_of(
             )
             lacks = joined(
                 not_modelled(int(k.unmodelled[row])) if k.unmodelled[row] else "",
-                texts.bytes_of_step_unknown(more / int(k.flops[row])) if more else "",
+                no_bytes_of_some(more / int(k.flops[row])) if more else "",
             )
             found.append(made._replace(incomplete=lacks))
     return found

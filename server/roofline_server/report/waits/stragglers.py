@@ -53,7 +53,7 @@ def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
     causes = _causes(times, late, list(servers.values()), mode, step)
     unknown = ""
     if not barriers.kind and mode != "asynchronous":
-        unknown = barriers.why_not or texts.NO_STEPS_SEEN
+        unknown = barriers.why_not or reasons.NO_STEPS_SEEN
     ranks = []
     for column, (rank, mine) in enumerate(zip(training, times, strict=True)):
         ranks.append(RankWaits(rank.key, rank.role, rank.host, _values(rank, mine, late[:, column])))
@@ -128,7 +128,7 @@ def _cause(cause: Finding) -> Cause:
 
 
 def _values(rank: RankEvidence, times: RankTimes, late: Floats) -> dict[str, Value]:
-    def mean(column: Floats | None, missing: str = texts.NO_STEPS_SEEN) -> Value:
+    def mean(column: Floats | None, missing: str = reasons.NO_STEPS_SEEN) -> Value:
         known = None if column is None else column[~np.isnan(column)]
         number = float(known.mean()) if known is not None and len(known) else None
         return value(number, "s", Provenance.MEASURED, Scope.PROCESS, missing=missing)
