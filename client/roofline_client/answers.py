@@ -22,22 +22,19 @@ def report(message: Any) -> Report:
     return from_message(Report, message, sources=sources)
 
 
-def chunk(c: Any) -> TableChunk:
-    """Raises ValueError when its columns are not as long as it says."""
-    columns = [_column(x) for x in c.columns]
-    for column in columns:
-        if len(column.values) != c.rows:
-            raise ValueError(f"column {column.name!r} has {len(column.values)} values of {c.rows} rows")
-    return from_message(TableChunk, c, columns=columns)
-
-
-def _column(c: Any) -> TableColumn:
-    values: list[Any] = list(c.texts)
-    if c.ints:
-        values = [None if v == ABSENT else v for v in _unpacked("q", c.ints)]
-    elif c.doubles:
-        values = [None if math.isnan(v) else v for v in _unpacked("d", c.doubles)]
-    return from_message(TableColumn, c, values=values)
+def chunk(message: Any) -> TableChunk:
+    """A piece of a table. Raises ValueError when its columns are not as long as it says."""
+    columns = []
+    for column in message.columns:
+        values: list[Any] = list(column.texts)
+        if column.ints:
+            values = [None if v == ABSENT else v for v in _unpacked("q", column.ints)]
+        elif column.doubles:
+            values = [None if math.isnan(v) else v for v in _unpacked("d", column.doubles)]
+        if len(values) != message.rows:
+            raise ValueError(f"column {column.name!r} has {len(values)} values of {message.rows} rows")
+        columns.append(from_message(TableColumn, column, values=values))
+    return from_message(TableChunk, message, columns=columns)
 
 
 def _unpacked(kind: str, data: bytes) -> array[Any]:

@@ -38,13 +38,13 @@ class Client(Connection):
         return ExperimentQuestions(self, name, several(jobs))
 
     def jobs(self) -> Jobs:
-        """All jobs the server has heard of, newest first: a list of `Job`. Raises ClientError."""
+        """All jobs the server knows, newest first: a list of `Job`. Raises ClientError."""
         return Jobs(super().jobs())
 
     def machines(self, host: str = "", history: bool = False) -> Machines:
         """Machines with their ceilings, newest version first: a list of `MachineVersion`; history: also
         versions that hold no longer.
 
-        Raises NotFound for a host the server has not heard of, Unreachable, Refused.
+        Raises NotFound for a host the server does not know, Unreachable, Refused.
         """
         return Machines(super().machines(host, history))

@@ -50,14 +50,14 @@ class Connection:
         self._channel.close()
 
     def jobs(self) -> list[Job]:
-        """All jobs the server has heard of, newest first. Raises ClientError."""
+        """All jobs the server knows, newest first. Raises ClientError."""
         answer = self._ask(self._query.ListJobs, query_pb2.ListJobsRequest())
         return [from_message(Job, job) for job in answer.jobs]
 
     def report(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Report:
         """The report of a job, of all steps or of those from first_step to last_step.
 
-        Raises NotFound for a job the server has not heard of, Unreachable, Refused.
+        Raises NotFound for a job the server does not know, Unreachable, Refused.
         """
         request = _request(query_pb2.GetReportRequest, job=job, first_step=first_step, last_step=last_step)
         return answers.report(self._ask(self._query.GetReport, request))
@@ -65,7 +65,7 @@ class Connection:
     def stragglers(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Stragglers:
         """Who waits, and for whom, over all steps or over those from first_step to last_step; times in s.
 
-        Raises NotFound for a job the server has not heard of, Unreachable, Refused.
+        Raises NotFound for a job the server does not know, Unreachable, Refused.
         """
         request = _request(
             query_pb2.GetStragglersRequest, job=job, first_step=first_step, last_step=last_step
@@ -84,7 +84,7 @@ class Connection:
         By rank, of each in order of time; all chunks have the same columns, at least rank, step, begin_ns
         (server's UNIX time, ns) and duration_ns. Others are in the unit that the column says. ranks:
         "worker:0", or several of them; none: all. Raises, when it is iterated, NotFound for a job or rank
-        the server has not heard of, Unreachable, Refused.
+        the server does not know, Unreachable, Refused.
         """
         asked = {"ranks": several(ranks), "first_step": first_step, "last_step": last_step}
         return self._tables(self._query.GetSteps, _request(query_pb2.GetStepsRequest, job=job, **asked))
@@ -120,7 +120,7 @@ class Connection:
         """Points against roofs. kind: "classic", "hierarchical" or "network"; points: "role", "rank", "step",
         "phase" or "kernel"; subject: first_step, last_step, ranks.
 
-        Raises NotFound for a job or rank the server has not heard of, Unreachable, Refused.
+        Raises NotFound for a job or rank the server does not know, Unreachable, Refused.
         """
         request = _request(
             models_pb2.GetRooflineRequest, subject=_subject(job, **subject), kind=kind, points=points
@@ -159,7 +159,7 @@ class Connection:
     ) -> Trajectory:
         """Each role over the jobs of an experiment (or those named), in order of the parameter `over`.
 
-        Raises NotFound for an experiment, job or role the server has not heard of, Unreachable, Refused.
+        Raises NotFound for an experiment, job or role the server does not know, Unreachable, Refused.
         """
         request = _request(
             models_pb2.GetTrajectoryRequest,
@@ -180,7 +180,7 @@ class Connection:
     def machines(self, host: str = "", history: bool = False) -> list[MachineVersion]:
         """Machines with their ceilings, newest version first; history: also versions that hold no longer.
 
-        Raises NotFound for a host the server has not heard of, Unreachable, Refused.
+        Raises NotFound for a host the server does not know, Unreachable, Refused.
         """
         request = _request(models_pb2.GetMachinesRequest, host=host, history=history)
         answer = self._ask(self._query.GetMachines, request)

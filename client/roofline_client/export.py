@@ -28,7 +28,7 @@ def write_folder(
 ) -> dict[str, int]:
     """Write FOLDER/DATASET.csv for each dataset, as it comes; returns how many rows each has.
 
-    force: into a folder that is not empty, files of the same names replaced. progress: is told a dataset and
+    force: into a folder that is not empty, files of the same names replaced. progress: receives a dataset and
     how many of its rows are written. Raises ClientError when the folder or a file cannot be written: what has
     its final name is whole.
     """
@@ -49,7 +49,10 @@ def write_folder(
                     described += [(dataset, column._replace(values=())) for column in chunk.columns]
                 counts[dataset] += chunk.rows
                 progress(dataset, counts[dataset])
-    _describe(folder / f"{COLUMNS}.csv", described)
+    with written(folder / f"{COLUMNS}.csv") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(DESCRIBED)
+        writer.writerows((d, c.name, c.unit, c.provenance, c.reason) for d, c in described)
     return counts
 
 
@@ -80,18 +83,11 @@ def write_csv(
             writer.writerow(map(clean, names) if clean else names)
         if names != header:
             raise Refused(f"the columns of {chunk.dataset!r} change on the way: not a server of this version")
-        writer.writerows(zip(*(_cells(column, clean) for column in chunk.columns), strict=True))
+        columns: list[Iterable[object]] = []
+        for column in chunk.columns:
+            if clean and column.values and isinstance(column.values[0], str):
+                columns.append([clean(str(text)) for text in column.values])
+            else:
+                columns.append(column.values)
+        writer.writerows(zip(*columns, strict=True))
         yield chunk
-
-
-def _cells(column: TableColumn, clean: Callable[[str], str] | None) -> Iterable[object]:
-    if clean is None or not column.values or not isinstance(column.values[0], str):
-        return column.values
-    return [clean(str(text)) for text in column.values]
-
-
-def _describe(path: Path, columns: Iterable[tuple[str, TableColumn]]) -> None:
-    with written(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(DESCRIBED)
-        writer.writerows((d, c.name, c.unit, c.provenance, c.reason) for d, c in columns)

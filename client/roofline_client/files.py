@@ -47,7 +47,8 @@ def placed(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _opened(path: Path, compressed: bool) -> Iterator[TextIO]:
-    file = _text(path, compressed)
+    """The file, whose text is on the disk when the block ends."""
+    file = _text_file(path, compressed)
     try:
         yield file
     except BaseException:
@@ -57,18 +58,14 @@ def _opened(path: Path, compressed: bool) -> Iterator[TextIO]:
         raise
     file.close()
     if path.is_file():
-        _sync(path)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
-def _text(path: Path, compressed: bool) -> TextIO:
+def _text_file(path: Path, compressed: bool) -> TextIO:
     if compressed:
         return cast(TextIO, gzip.open(path, "wt", compresslevel=6, encoding="utf-8", newline=""))
     return open(path, "w", encoding="utf-8", newline="")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

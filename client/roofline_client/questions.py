@@ -26,8 +26,8 @@ class JobQuestions:
     """Questions about one job; each asks the server when it is called.
 
     `steps` is which steps, both ends inclusive: "10:90", "10:", 10, (10, 90); "" are all. `ranks`: only
-    these, as "worker:0" or ["worker:0", "ps:0"]. All raise NotFound for a job or rank the server has not
-    heard of, Unreachable and Refused.
+    these, as "worker:0" or ["worker:0", "ps:0"]. All raise NotFound for a job or rank the server does not
+    know, Unreachable and Refused.
     """
 
     def __init__(self, connection: Connection, job: str) -> None:

@@ -35,7 +35,7 @@ class Written(NamedTuple):
 def write_trace(
     chunks: Iterable[TableChunk], out: TextIO, progress: Callable[[int], None] = lambda events: None
 ) -> Written:
-    """Write the chunks of `Client.timeline` as one trace. progress: is told how many events are written.
+    """Write the chunks of `Client.timeline` as one trace. progress: receives how many events are written.
 
     Raises Refused when they do not begin as a timeline does.
     """
@@ -69,37 +69,40 @@ class _Trace:
         self._names: dict[str, str] = {}
         self.processes: dict[str, int] = {}
         self.slices = self.counters = self.dropped = 0
-        head = {"displayTimeUnit": "ns", "otherData": _about(job, rows)}
+        clocks = [row for row in rows if row["row"] == "clock"]
+        about = {
+            "job": clean(str(job["name"])),
+            "mode": job.get("mode", ""),
+            "begin_unix_ns": job["begin_ns"],
+            "end_unix_ns": job["end_ns"],
+            "clock_error_s": {clean(str(row["host"])): row.get("error") for row in clocks},
+            "writer": "roofline-client timeline; units of arguments: s, byte, FLOP",
+        }
+        head = {"displayTimeUnit": "ns", "otherData": about}
         out.write(json.dumps(head)[:-1] + ', "traceEvents": [')
 
     def add(self, row: Mapping[str, Any], unit: str) -> None:
         """unit: of a counter's value."""
-        kind = row["row"]
+        kind, rank = row["row"], row["rank"]
         if kind == "rank":
-            self._introduce(row["rank"], row["host"])
+            pid = self.processes[rank] = len(self.processes) + 1
+            host = row["host"]
+            self._meta("process_name", pid, 0, name=clean(f"{rank} @{host}" if host else rank))
+            self._meta("process_sort_index", pid, 0, sort_index=pid)
         elif kind == COUNTER:
-            self._count(row, unit)
+            at = _microseconds(row["begin_ns"] - self._begin_ns)
+            name, value = self._name(row["name"]), json.dumps({clean(unit): row["value"]})
+            self._write(f'{{"ph":"C","pid":{self.processes[rank]},"ts":{at},"name":{name},"args":{value}}}')
+            self.counters += 1
         elif kind not in ("job", "clock"):
-            self._slice(row)
-
-    def _introduce(self, rank: str, host: str) -> None:
-        pid = self.processes[rank] = len(self.processes) + 1
-        self._meta("process_name", pid, 0, name=clean(f"{rank} @{host}" if host else rank))
-        self._meta("process_sort_index", pid, 0, sort_index=pid)
+            self._add_slice(row)
 
     def _meta(self, what: str, pid: int, tid: int, **values: Any) -> None:
         self._write(json.dumps({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": values}))
 
-    def _count(self, row: Mapping[str, Any], unit: str) -> None:
-        at = _microseconds(row["begin_ns"] - self._begin_ns)
-        name, value = self._said(row["name"]), json.dumps({clean(unit): row["value"]})
-        pid = self.processes[row["rank"]]
-        self._write(f'{{"ph":"C","pid":{pid},"ts":{at},"name":{name},"args":{value}}}')
-        self.counters += 1
-
-    def _slice(self, row: Mapping[str, Any]) -> None:
+    def _add_slice(self, row: Mapping[str, Any]) -> None:
         begin, end = row["begin_ns"], row["end_ns"]
-        lane = self._lane(row["rank"], row["row"], begin)
+        lane = self._free_lane(row["rank"], row["row"], begin)
         if lane is None:
             self.dropped += 1
             return
@@ -108,10 +111,10 @@ class _Trace:
         more = {k: v for k, v in row.items() if k not in FIXED and v is not None and v != ""}
         args = f',"args":{json.dumps(more)}' if more else ""
         thread = f'"pid":{lane.pid},"tid":{lane.tid}'
-        self._write(f'{{"ph":"X",{thread},"ts":{at},"dur":{lasts},"name":{self._said(row["name"])}{args}}}')
+        self._write(f'{{"ph":"X",{thread},"ts":{at},"dur":{lasts},"name":{self._name(row["name"])}{args}}}')
         self.slices += 1
 
-    def _lane(self, rank: str, row: str, begin_ns: int) -> _Lane | None:
+    def _free_lane(self, rank: str, row: str, begin_ns: int) -> _Lane | None:
         """A thread of that row in which nothing goes on at that moment; None: there are too many."""
         lanes = self._lanes.setdefault((rank, row), [])
         for lane in lanes:
@@ -130,7 +133,7 @@ class _Trace:
         self._meta("thread_sort_index", pid, lane.tid, sort_index=lane.tid)
         return lane
 
-    def _said(self, name: str) -> str:
+    def _name(self, name: str) -> str:
         """The name in JSON; names come again and again."""
         if len(self._names) > 10_000:
             self._names.clear()
@@ -148,18 +151,6 @@ class _Lane:
     def __init__(self, pid: int, tid: int) -> None:
         self.pid, self.tid = pid, tid
         self.free_ns = -(2**63)
-
-
-def _about(job: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    clocks = [row for row in rows if row["row"] == "clock"]
-    return {
-        "job": clean(str(job["name"])),
-        "mode": job.get("mode", ""),
-        "begin_unix_ns": job["begin_ns"],
-        "end_unix_ns": job["end_ns"],
-        "clock_error_s": {clean(str(row["host"])): row.get("error") for row in clocks},
-        "writer": "roofline-client timeline; units of arguments: s, byte, FLOP",
-    }
 
 
 def _microseconds(nanoseconds: int) -> str:

@@ -50,7 +50,7 @@ def check_choice(given: str, known: tuple[str, ...], option: str) -> None:
 
 
 def check_jobs(experiment: str, jobs: list[str] | None) -> None:
-    """Of which jobs must be said once. Raises BadParameter."""
+    """Of which jobs must be given once. Raises BadParameter."""
     if bool(experiment) == bool(jobs):
         raise typer.BadParameter("give either --experiment NAME or --job, once for each job")
 

@@ -28,7 +28,7 @@ from .roofline import POINTS_HELP, ask_time, check_subject
 
 
 class Options(NamedTuple):
-    """What was asked for; empty: not said."""
+    """What was asked for; empty: not given."""
 
     jobs: list[str]
     experiment: str
@@ -45,7 +45,7 @@ class Options(NamedTuple):
         return {"first_step": first, "last_step": last, "ranks": self.ranks}
 
 
-class Kind(NamedTuple):
+class PlotKind(NamedTuple):
     """A kind of picture: options it understands, what its points can be (default first), its question."""
 
     options: tuple[str, ...]
@@ -53,31 +53,18 @@ class Kind(NamedTuple):
     ask: Callable[[Any, Options], Any]
 
 
-def _roofline(kind: str) -> Kind:
-    return Kind(
+def _roofline(kind: str) -> PlotKind:
+    return PlotKind(
         ("steps", "ranks", "points"),
         MODELS[kind],
         lambda client, asked: client.roofline(asked.jobs[0], kind, asked.points, **asked.subject),
     )
 
 
-def _time(client: Any, asked: Options) -> Any:
-    return ask_time(client, asked.jobs, asked.experiment, asked.over, asked.points, asked.subject)
-
-
-def _trajectory(client: Any, asked: Options) -> Any:
-    first, last = parse_steps(asked.steps)
-    return client.trajectory(asked.experiment, asked.jobs, asked.over, asked.roles, first, last)
-
-
-def _breakdown(client: Any, asked: Options) -> Any:
-    return client.breakdown(asked.jobs[0], asked.by or "role", **asked.subject)
-
-
 def _steps(client: Any, asked: Options) -> Any:
-    first, last = parse_steps(asked.steps)
     from ..plots import Steps
 
+    first, last = parse_steps(asked.steps)
     chunks = list(client.steps(asked.jobs[0], asked.ranks, first, last))
     # Its caption comes with every answer of the models.
     return Steps(asked.jobs[0], chunks, client.roofline(asked.jobs[0], points="role", **asked.subject).about)
@@ -87,10 +74,26 @@ KINDS = {
     "roofline": _roofline("classic"),
     "hierarchical": _roofline("hierarchical"),
     "network": _roofline("network"),
-    "time": Kind(("steps", "ranks", "points", "experiment", "over"), MODELS["time"], _time),
-    "trajectory": Kind(("steps", "roles", "experiment", "over"), (), _trajectory),
-    "breakdown": Kind(("steps", "ranks", "by"), (), _breakdown),
-    "steps": Kind(("steps", "ranks"), (), _steps),
+    "time": PlotKind(
+        ("steps", "ranks", "points", "experiment", "over"),
+        MODELS["time"],
+        lambda client, asked: ask_time(
+            client, asked.jobs, asked.experiment, asked.over, asked.points, asked.subject
+        ),
+    ),
+    "trajectory": PlotKind(
+        ("steps", "roles", "experiment", "over"),
+        (),
+        lambda client, asked: client.trajectory(
+            asked.experiment, asked.jobs, asked.over, asked.roles, *parse_steps(asked.steps)
+        ),
+    ),
+    "breakdown": PlotKind(
+        ("steps", "ranks", "by"),
+        (),
+        lambda client, asked: client.breakdown(asked.jobs[0], asked.by or "role", **asked.subject),
+    ),
+    "steps": PlotKind(("steps", "ranks"), (), _steps),
 }
 NAMES = {"ranks": "--rank", "roles": "--role"}  # of options that are not named as their field
 

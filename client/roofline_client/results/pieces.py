@@ -28,7 +28,7 @@ class Pieces(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """What the server has to say about the data."""
+        """What the server reports about the data."""
         return [note for chunk in self.record for note in chunk.notes]
 
     @property
@@ -44,12 +44,8 @@ class Pieces(Shown):
         ClientError for a table it does not have.
         """
         name = chosen(table, self.tables)
-        return self._columns() if name == "columns" else frames.of_chunks(self._pieces(name))
-
-    def _pieces(self, dataset: str) -> list[TableChunk]:
-        return [chunk for chunk in self.record if chunk.dataset == dataset]
-
-    def _columns(self) -> pd.DataFrame:
+        if name != "columns":
+            return frames.of_chunks(self._pieces(name))
         from ..export import DESCRIBED
         from ..tables.flat import Table
 
@@ -59,6 +55,9 @@ class Pieces(Shown):
             for column in frames.described(self._pieces(dataset)).values()
         ]
         return frames.frame(Table(DESCRIBED, rows, {}))
+
+    def _pieces(self, dataset: str) -> list[TableChunk]:
+        return [chunk for chunk in self.record if chunk.dataset == dataset]
 
     def text(self) -> Any:
         from rich.console import Group
