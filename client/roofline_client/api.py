@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .address import DEFAULT_SERVER, check_address
 from .connection import Connection
-from .errors import Refused, UsageError
+from .errors import Refused
 from .questions import ExperimentQuestions, JobQuestions
 from .results import Jobs, Machines
 from .tables.names import several
 
-DEFAULT_SERVER = "127.0.0.1:7642"
 TIMEOUT_S = 60.0
 
 
 def connect(server: str = DEFAULT_SERVER, timeout: float = TIMEOUT_S) -> Client:
     """A client of the server at HOST:PORT. Raises UsageError for an address that cannot be one."""
-    host, colon, port = server.rpartition(":")
-    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise UsageError(f"server address {server!r} must be HOST:PORT, as {DEFAULT_SERVER}")
+    check_address(server)
     return Client(server, timeout)
 
 

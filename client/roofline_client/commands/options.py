@@ -12,9 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ..address import DEFAULT_SERVER as DEFAULT_SERVER
 from ..tables.names import clean
-
-DEFAULT_SERVER = "127.0.0.1:7642"
 
 ServerOption = Annotated[
     str, typer.Option("--server", envvar="ROOFLINE_SERVER", help="HOST:PORT of roofline-server")

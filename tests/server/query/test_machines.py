@@ -55,10 +55,8 @@ def test_unknown_host_is_not_found_with_a_hint(tmp_path: Path) -> None:
     async def work() -> None:
         async with serving(tmp_path) as server:
             call = server.query.GetMachines(pb.GetMachinesRequest(host="nodeX"))
-            assert await refusal(call) == (
-                grpc.StatusCode.NOT_FOUND,
-                "this server has no host 'nodeX'; no agent has connected yet",
-            )
+            code, says = await refusal(call)
+            assert (code, "'nodeX'" in says, "known are" in says) == (grpc.StatusCode.NOT_FOUND, True, False)
             async with server.agent(machine=machine(1e12)):
                 code, says = await refusal(server.query.GetMachines(pb.GetMachinesRequest(host="nodeX")))
                 assert (code, "known are node1" in says) == (grpc.StatusCode.NOT_FOUND, True)
