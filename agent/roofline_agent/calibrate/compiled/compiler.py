@@ -14,15 +14,17 @@ from roofline_agent.calibrate.errors import CalibrationError
 
 SOURCE = Path(__file__).with_name("kernels.c")
 COMPILERS = ("cc", "gcc", "clang")
-# The vectors are those that the code asks for, and a product is fused with its sum where the code lets it.
-FLAGS = (
-    "-O3",
-    "-std=gnu11",
-    "-ffp-contract=fast",
+# The vectors are those that the code asks for, a product is fused with its sum where the code lets it, and a
+# copy is the loop that stands there.
+FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=fast")
+GCC_FLAGS = (
     "-fno-tree-vectorize",
     "-fno-tree-slp-vectorize",
     "-fno-tree-loop-distribute-patterns",
+    # Else gcc 12 moves sums to general registers and back.
+    "-fno-tree-coalesce-vars",
 )
+CLANG_FLAGS = ("-fno-vectorize", "-fno-slp-vectorize", "-fno-builtin")
 _COMPILE_S = 120.0
 _PR_SVE_GET_VL, _SVE_VL_BYTES = 51, 0xFFFF  # linux/prctl.h
 
@@ -49,7 +51,8 @@ def compile_library(folder: Path) -> CompiledLibrary:
     reason = ""
     # A compiler may be older than the CPU, and not know it.
     for target in (*native_flags(platform.machine(), sve_bits()), []):
-        command = [path, *FLAGS, *target, "-shared", "-fPIC", str(SOURCE), "-o", str(library)]
+        own = CLANG_FLAGS if name.startswith("clang") else GCC_FLAGS
+        command = [path, *FLAGS, *own, *target, "-shared", "-fPIC", str(SOURCE), "-o", str(library)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S)
         except (OSError, subprocess.TimeoutExpired) as error:

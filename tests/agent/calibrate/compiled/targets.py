@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from roofline_agent.calibrate.compiled.compiler import FLAGS, SOURCE
+from roofline_agent.calibrate.compiled.compiler import FLAGS, GCC_FLAGS, SOURCE
 
 CROSS, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 
@@ -60,6 +60,16 @@ def build(target: Target, folder: Path) -> Program:
         pytest.skip(f"kernels.c is not tried on {platform.machine()}")
     program = folder / "check"
     source = Path(__file__).with_name("check_kernels.c")
-    flags = ["-static", "-Wall", "-Wextra", "-Werror", *FLAGS, *target.flags, "-I", str(SOURCE.parent)]
+    flags = [
+        "-static",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *FLAGS,
+        *GCC_FLAGS,
+        *target.flags,
+        "-I",
+        str(SOURCE.parent),
+    ]
     subprocess.run([target.compiler, *flags, str(source), "-o", str(program)], check=True, timeout=120)
     return Program(target, program)
