@@ -33,7 +33,7 @@ Stretches = Mapping[int, tuple[Ints, Ints] | None]
 
 
 class KernelTotal(NamedTuple):
-    """All calls of one kind of kernel by one rank, in one phase where phases are told apart.
+    """All calls of one kind of kernel by one rank, in one phase where phases are asked for.
 
     phase: "forward", "backward", "optimizer", ... by the span "phase.NAME" that holds the call's middle; ""
     where none does, and where phases were not asked for. A GPU's kernels run when the GPU comes to them,

@@ -54,7 +54,7 @@ def total(windows: Table, spans: Table) -> Table:
 
     windows: rank, window, step, begin_ns, end_ns; a rank's own. spans: rank, time_ns (begin), end_ns, name,
     bytes, count. The result repeats the windows' columns and adds per name NAME.ns, NAME.count, NAME.bytes:
-    ABSENT where the rank has no span of that name; of bytes also where nobody knows them.
+    ABSENT where the rank has no span of that name; of bytes also where they are unknown.
     """
     parts = []
     for rank in np.unique(spans["rank"]) if rows(spans) else ():
@@ -101,7 +101,7 @@ def _sums(spans: Table, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     sizes = _running(np.where(known, spans["bytes"], 0)[order])
     sized = _running(known.astype(np.int64)[order])
     counted = counts[behind] - counts[first]
-    # In a window without any span of this name nothing was moved; where spans have no size nobody knows.
+    # In a window without any span of this name nothing was moved; where spans have no size it is unknown.
     unknown = (counted > 0) & (sized[behind] == sized[first]) if known.any() else np.ones(len(begin), bool)
     return counted, np.where(unknown, ABSENT, sizes[behind] - sizes[first])
 

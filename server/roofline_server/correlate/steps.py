@@ -31,7 +31,7 @@ from . import windows as step_windows
 
 # Values of the column `window`; else it is the rank whose window a row has.
 OWN = -1  # a step of the rank's own
-TIME_WINDOW = -2  # no step at all: a stretch of the rank's life
+TIME_WINDOW = -2  # no step at all: a stretch of the rank's lifetime
 WINDOWS, WINDOW_SAMPLES = 200, 5  # of a rank without steps: windows at most, samples in each at least
 SERVING_ROLES = ("ps", "chief")
 # What nodes count that ranks have a share in; the rest of what nodes count is not cut at steps.
@@ -95,50 +95,52 @@ def counted(
 def by_time(job: JobTables, metrics: Mapping[str, Sequence[Metric]]) -> dict[str, Table]:
     """For ranks without steps: `steps`, `steps_SET` and `steps_kernels` with windows of equal time.
 
-    `window` is TIME_WINDOW and `step` the number of the window; the first and last of a life are shorter. Of
-    kernels the windows are those of the time that they were recorded in. The length is a round number of
-    seconds, so that a window holds some samples and a life has not too many.
+    `window` is TIME_WINDOW and `step` the number of the window; the first and last of a lifetime are
+    shorter. Of kernels the windows are those of the time that they were recorded in. The length is a round
+    number of seconds, so that a window holds some samples and a lifetime has not too many.
     """
     whole = {name: mine for name, table in job.samples.items() if rows(mine := _of_ranks(table))}
-    known = {name: _lives(mine) for name, mine in whole.items() if name in metrics}
+    known = {name: _lifetimes(mine) for name, mine in whole.items() if name in metrics}
     cover = coverage(job.events)
-    lives = concatenate([*known.values(), _covered_lives(cover)])
-    if not rows(lives):
+    lifetimes = concatenate([*known.values(), _covered_lifetimes(cover)])
+    if not rows(lifetimes):
         return {}
-    samples = 0  # of the counter set that has the most in a typical life
+    samples = 0  # of the counter set that has the most in a typical lifetime
     for name, mine in known.items():
         each, count = np.unique(whole[name]["rank"], return_counts=True)
         samples = max(samples, int(np.median(count[np.searchsorted(each, mine["rank"])])))
-    length = window_length_ns(int((lives["end_ns"] - lives["begin_ns"]).max()), samples)
+    length = window_length_ns(int((lifetimes["end_ns"] - lifetimes["begin_ns"]).max()), samples)
     found: dict[str, Table] = {}
     for name, mine in known.items():
         found[f"steps_{name}"] = counters.cut(stretches(mine, length), whole[name], list(metrics[name]))
-    found["steps_kernels"] = kernels.total(stretches(_covered_lives(cover), length), _calls(job.calls), cover)
-    longest = stretches(_widest(lives), length)
+    found["steps_kernels"] = kernels.total(
+        stretches(_covered_lifetimes(cover), length), _calls(job.calls), cover
+    )
+    longest = stretches(_widest(lifetimes), length)
     nothing = np.full(rows(longest), ABSENT, np.int64)
     found["steps"] = {**longest, "examples": nothing, "asynchronous": np.zeros(rows(longest), np.int64)}
     return {name: table for name, table in found.items() if rows(table)}
 
 
-def window_length_ns(life_ns: int, samples: int) -> int:
-    """A length of 1, 2 or 5 times a power of ten seconds for which a life of so many samples has at most
+def window_length_ns(lifetime_ns: int, samples: int) -> int:
+    """A length of 1, 2 or 5 times a power of ten seconds for which a lifetime of so many samples has at most
     WINDOWS windows, each of WINDOW_SAMPLES samples or more."""
-    wanted = life_ns / max(1, min(WINDOWS, samples // WINDOW_SAMPLES)) / 1e9
+    wanted = lifetime_ns / max(1, min(WINDOWS, samples // WINDOW_SAMPLES)) / 1e9
     lengths = (step * 10**power for power in range(9) for step in (1, 2, 5))
     return next((length for length in lengths if length >= wanted), 10**9) * 10**9
 
 
-def stretches(lives: Table, length_ns: int) -> Table:
-    """Each life cut at the multiples of a length; the numbers count from the job's first life."""
-    if not rows(lives):
+def stretches(lifetimes: Table, length_ns: int) -> Table:
+    """Each lifetime cut at the multiples of a length; the numbers count from the job's first lifetime."""
+    if not rows(lifetimes):
         return {}
-    begin, end = lives["begin_ns"].astype(np.int64), lives["end_ns"].astype(np.int64)
+    begin, end = lifetimes["begin_ns"].astype(np.int64), lifetimes["end_ns"].astype(np.int64)
     first, last = begin // length_ns, np.maximum(end - 1, begin) // length_ns
     count = last - first + 1
     which = np.repeat(np.arange(len(count)), count)
     number = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + first[which]
     return {
-        "rank": lives["rank"][which].astype(np.int64),
+        "rank": lifetimes["rank"][which].astype(np.int64),
         "window": np.full(len(which), TIME_WINDOW, np.int64),
         "step": (number - first.min()).astype(np.int64),
         "begin_ns": np.maximum(number * length_ns, begin[which]),
@@ -146,13 +148,13 @@ def stretches(lives: Table, length_ns: int) -> Table:
     }
 
 
-def _widest(lives: Table) -> Table:
-    """One life per rank, from its first moment to its last."""
-    each, which = np.unique(lives["rank"], return_inverse=True)
+def _widest(lifetimes: Table) -> Table:
+    """One lifetime per rank, from its first moment to its last."""
+    each, which = np.unique(lifetimes["rank"], return_inverse=True)
     begin = np.full(len(each), np.iinfo(np.int64).max)
     end = np.full(len(each), np.iinfo(np.int64).min)
-    np.minimum.at(begin, which.reshape(-1), lives["begin_ns"])
-    np.maximum.at(end, which.reshape(-1), lives["end_ns"])
+    np.minimum.at(begin, which.reshape(-1), lifetimes["begin_ns"])
+    np.maximum.at(end, which.reshape(-1), lifetimes["end_ns"])
     return {"rank": each, "begin_ns": begin, "end_ns": end}
 
 
@@ -174,12 +176,12 @@ def of_nodes(samples: Table) -> Table:
     return some
 
 
-def _covered_lives(cover: Table) -> Table:
+def _covered_lifetimes(cover: Table) -> Table:
     """Per rank the stretch from the first covered moment to the last."""
     return _widest(cover) if rows(cover) else {}
 
 
-def _lives(samples: Table) -> Table:
+def _lifetimes(samples: Table) -> Table:
     """rank, begin_ns, end_ns of each process, from its first sample to its last."""
     who = np.column_stack((samples["rank"].astype(np.int64), samples["start_ns"].astype(np.int64)))
     each, where = np.unique(who, axis=0, return_inverse=True)

@@ -50,7 +50,7 @@ class Link:
         self._asked.pop(number, None)
 
     def take(self, result: Any) -> None:
-        """An answer came. One that nobody waits for is left."""
+        """An answer came; one that is not waited for is dropped."""
         if on_answer := self._asked.get(result.id):
             on_answer(result)
 

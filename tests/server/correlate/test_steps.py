@@ -200,12 +200,12 @@ def test_windows_of_a_life_are_few_and_hold_samples(life_ns: int, samples: int) 
 )
 def test_windows_of_a_life_follow_each_other(found: list[tuple[int, int]], length: int) -> None:
     begin = np.array([b for b, _ in found])
-    lives = {"rank": np.arange(len(found)), "begin_ns": begin, "end_ns": begin + [n for _, n in found]}
-    cut = stretches(lives, length)
+    lifetimes = {"rank": np.arange(len(found)), "begin_ns": begin, "end_ns": begin + [n for _, n in found]}
+    cut = stretches(lifetimes, length)
     for rank in range(len(found)):
         mine = cut["rank"] == rank
-        assert cut["begin_ns"][mine][0] == lives["begin_ns"][rank]
-        assert cut["end_ns"][mine][-1] == lives["end_ns"][rank]
+        assert cut["begin_ns"][mine][0] == lifetimes["begin_ns"][rank]
+        assert cut["end_ns"][mine][-1] == lifetimes["end_ns"][rank]
         assert (cut["begin_ns"][mine][1:] == cut["end_ns"][mine][:-1]).all()
         assert (cut["end_ns"][mine] - cut["begin_ns"][mine] <= length).all()
 
