@@ -33,7 +33,7 @@ NO_COLLECTIVES = (
 _GROUP = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-class Group(NamedTuple):
+class CollectiveGroup(NamedTuple):
     """Ranks that a collective is of. size 0: not known."""
 
     size: int
@@ -57,7 +57,7 @@ def moved_by(
     ("allreduce.16-2": of 16 ranks, 2 of them on this node); 0: not known, then the payload. apart: as if each
     rank were on a node of its own.
     """
-    everyone = Group(world if world > 1 else 0, max(1, mates))
+    everyone = CollectiveGroup(world if world > 1 else 0, max(1, mates))
     for family in FAMILIES:
         columns = [_columns(rank, family) for rank in ranks]
         busier = 0.0
@@ -78,7 +78,9 @@ def _columns(rank: RankEvidence, family: str) -> dict[str, Ints]:
     return {name.removeprefix(f"{family}."): rank.columns[f"{name}.bytes"] for name in mine}
 
 
-def _mean_bytes(columns: dict[str, Ints], everyone: Group, apart: bool, other_way: str) -> float | None:
+def _mean_bytes(
+    columns: dict[str, Ints], everyone: CollectiveGroup, apart: bool, other_way: str
+) -> float | None:
     """Of the steps of a rank in one direction. other_way: the kind that goes in the other."""
     if not columns:
         return None
@@ -91,7 +93,7 @@ def _mean_bytes(columns: dict[str, Ints], everyone: Group, apart: bool, other_wa
     return float(moved[reported].mean()) if reported.any() else None
 
 
-def leaving(name: str, everyone: Group, apart: bool = False) -> float:
+def leaving(name: str, everyone: CollectiveGroup, apart: bool = False) -> float:
     """Bytes that a collective sends off a node, over those of the whole tensor, a rank of the node. name: its
     kind, with its group where that is not everyone. apart: as if each rank were on a node of its own."""
     kind, _, group_name = name.partition(".")
@@ -108,12 +110,12 @@ def leaving(name: str, everyone: Group, apart: bool = False) -> float:
     return 1.0 / mates if kind in CHAINS else 1.0
 
 
-def _group(name: str) -> Group | None:
+def _group(name: str) -> CollectiveGroup | None:
     found = _GROUP.fullmatch(name)
-    return Group(int(found[1]), int(found[2] or 1)) if found else None
+    return CollectiveGroup(int(found[1]), int(found[2] or 1)) if found else None
 
 
-def _how(kinds: Sequence[str], everyone: Group) -> str:
+def _how(kinds: Sequence[str], everyone: CollectiveGroup) -> str:
     """As what the bytes of these kinds were taken, in words."""
     parted = [kind.partition(".") for kind in kinds]
     if all(bare in (SENT, RECEIVED) for bare, _, _ in parted):

@@ -10,7 +10,7 @@ from roofline.answers.machines import Ceiling
 from roofline.answers.roofline import Crossing
 from roofline.answers.values import Provenance, Scope, Value
 from roofline_server.model import network
-from roofline_server.model.collectives import RINGS, Group, leaving, moved_by
+from roofline_server.model.collectives import RINGS, CollectiveGroup, leaving, moved_by
 from roofline_server.model.evidence import CounterEvidence, RankEvidence
 from roofline_server.model.points import against
 from roofline_server.model.roofline import Limits, limits
@@ -281,8 +281,8 @@ def test_of_two_nodes_with_two_ranks_each_so_much_leaves_one(kind: str, leaves: 
 @given(st.sampled_from(sorted(RINGS)), st.integers(1, 64), st.integers(1, 64))
 def test_of_a_ring_all_ranks_of_a_node_send_what_one_alone_would(kind: str, nodes: int, mates: int) -> None:
     world = nodes * mates
-    together = mates * leaving(kind, Group(world, mates))
-    alone = leaving(kind, Group(world, 1)) if nodes > 1 else 0.0
+    together = mates * leaving(kind, CollectiveGroup(world, mates))
+    alone = leaving(kind, CollectiveGroup(world, 1)) if nodes > 1 else 0.0
     assert together == pytest.approx(alone)
 
 

@@ -21,7 +21,7 @@ from ..ranks.places import places
 from .placement import Peers
 
 
-class Group(NamedTuple):
+class PointGroup(NamedTuple):
     """Ranks that are one point: one rank, or those of a role on one host."""
 
     who: Named
@@ -45,7 +45,7 @@ class Group(NamedTuple):
 
 def groups_of(
     view: JobView, evidence: Mapping[int, RankEvidence], every: Mapping[int, RankEvidence], points: str
-) -> list[Group]:
+) -> list[PointGroup]:
     """evidence: of the ranks asked for; every: of all ranks of the job; points: "role", "rank"."""
     everywhere = places(view, every)
     ranks_at, peers = contention(view, every), Peers(view)
@@ -57,7 +57,7 @@ def groups_of(
             who = who._replace(label=texts.mean_of_gpus(who.label, len(limits)))
         mine = [place for number in computing(ranks) for place in everywhere[number]]
         found.append(
-            Group(
+            PointGroup(
                 who,
                 ranks,
                 limits,

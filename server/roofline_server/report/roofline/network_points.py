@@ -13,14 +13,14 @@ from ...model.network_load import load
 from ...model.roofline import NETWORK
 from ...store.view import JobView
 from ..ceilings.limits import of_roles
-from .groups import Group
+from .groups import PointGroup
 
 
-def over_network(group: Group, local: network.LocalShare) -> Value:
+def over_network(group: PointGroup, local: network.LocalShare) -> Value:
     return network.intensity(group.evidence, group.values, _communicated(group, local), group.scope)
 
 
-def by_its_bytes(group: Group, made: RoofPoint) -> RoofPoint:
+def by_its_bytes(group: PointGroup, made: RoofPoint) -> RoofPoint:
     """Of ranks of which no FLOPs are known: how near their bytes come to what the network does."""
     if made.flops_per_second.value or not group.limits:
         return made
@@ -29,11 +29,13 @@ def by_its_bytes(group: Group, made: RoofPoint) -> RoofPoint:
     return made if found is None else made._replace(words=found.words, headroom=found.headroom)
 
 
-def _communicated(group: Group, local: network.LocalShare) -> Value:
+def _communicated(group: PointGroup, local: network.LocalShare) -> Value:
     return network.communicated(group.evidence, group.values, group.scope, group.layout, local)
 
 
-def crossings(view: JobView, groups: Sequence[Group], every: Mapping[int, RankEvidence]) -> list[Crossing]:
+def crossings(
+    view: JobView, groups: Sequence[PointGroup], every: Mapping[int, RankEvidence]
+) -> list[Crossing]:
     """Of what trains: who serves has no examples of its own."""
     found = []
     for group in groups:

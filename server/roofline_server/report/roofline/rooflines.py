@@ -28,7 +28,7 @@ from ..evidence.replays import notes as replay_notes
 from ..questions import Subject
 from ..ranks.contention import contention
 from ..ranks.members import chosen
-from .groups import Group, groups_of
+from .groups import PointGroup, groups_of
 from .kernels import of_kernels
 from .network_points import by_its_bytes, crossings, over_network
 from .phases import of_phases
@@ -54,7 +54,7 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
     every = gathered.evidence
     evidence = {number: every[number] for number in numbers}
     notes: list[str] = []
-    groups: list[Group] = []
+    groups: list[PointGroup] = []
     if points in ("role", "rank"):
         groups = groups_of(view, evidence, every, points)
         found = [made for group in groups for made in _points(group, kind)]
@@ -102,7 +102,7 @@ def _check(kind: str, points: str) -> None:
 # -- roles and ranks --------------------------------------------------------------------------------------
 
 
-def _points(group: Group, kind: str) -> list[RoofPoint]:
+def _points(group: PointGroup, kind: str) -> list[RoofPoint]:
     """One for each level of the kind; where none is known one that has the reason."""
     _, _, reached = placed(group.evidence, group.values)
     time = _time(group)
@@ -127,7 +127,7 @@ def _points(group: Group, kind: str) -> list[RoofPoint]:
     return found
 
 
-def _levels(group: Group, kind: str) -> list[Level]:
+def _levels(group: PointGroup, kind: str) -> list[Level]:
     network = Level(NETWORK, over_network(group, group.local)) if kind in (NETWORK, "hierarchical") else None
     if network is not None and kind == NETWORK:
         return [network]
@@ -141,7 +141,7 @@ def _levels(group: Group, kind: str) -> list[Level]:
     return [next((level for level in known if level.name == name), Level(name, intensity))]
 
 
-def _words(group: Group, made: RoofPoint) -> str:
+def _words(group: PointGroup, made: RoofPoint) -> str:
     if made.headroom.value is None or made.intensity.value is None:
         return ""
     over_network = made.level == NETWORK
@@ -157,7 +157,7 @@ def _words(group: Group, made: RoofPoint) -> str:
     )
 
 
-def _time(group: Group) -> Value:
+def _time(group: PointGroup) -> Value:
     """Of all steps seen; of ranks without steps the time in which their kernels were recorded."""
     lasted = 0.0
     for rank in group.evidence:
