@@ -4,6 +4,7 @@ from roofline.answers.values import Scope
 from roofline_server.model.breakdown import breakdown, why_phases_lack
 from roofline_server.model.evidence import RankEvidence
 from roofline_server.records import ABSENT
+from roofline_server.sentences.breakdowns import phases_known
 
 from .test_summary import TEN, evidence, ints
 
@@ -18,23 +19,22 @@ def test_phase_that_no_hook_tells_says_which_are_told() -> None:
     found = breakdown([rank(0, "backward", "optimizer")], Scope.PROCESS)
     assert found["backward_time_per_step"].value
     assert found["input_time_per_step"].value is None
-    why = "of the phases of its steps hooks tell only backward, optimizer"
+    why = phases_known(["backward", "optimizer"])
     assert found["input_time_per_step"].reason == found["communicate_time_per_step"].reason == why
 
 
 def test_without_any_phase_no_hook_tells_them() -> None:
     found = breakdown([rank(0), rank(1)], Scope.ROLE)
     assert {v.value for v in found.values()} == {None}
-    assert found["forward_time_per_step"].reason == "no hook tells the phases of its steps"
-    assert found["other_time_per_step"].reason == "no hook tells the phases of its steps"
+    assert found["forward_time_per_step"].reason == phases_known([])
+    assert found["other_time_per_step"].reason == phases_known([])
 
 
 def test_ranks_that_differ_are_named() -> None:
     found = breakdown([rank(0, "input"), rank(1), rank(2, "input")], Scope.ROLE)
     assert found["input_time_per_step"].value
     assert found["forward_time_per_step"].reason == (
-        "no hook tells the phases of the steps of worker:1; "
-        "of the phases of the steps of worker:0, worker:2 hooks tell only input"
+        f"{phases_known([], ['worker:1'])}; {phases_known(['input'], ['worker:0', 'worker:2'])}"
     )
 
 
@@ -44,7 +44,7 @@ def test_many_ranks_are_not_all_named() -> None:
 
 def test_phase_that_only_others_of_the_job_have_is_not_told() -> None:
     mine = evidence(steps=TEN, columns={"phase.input.ns": ints(*[ABSENT] * 10)})
-    assert why_phases_lack([mine]) == "no hook tells the phases of its steps"
+    assert why_phases_lack([mine]) == phases_known([])
 
 
 def test_reason_that_is_known_goes_before() -> None:

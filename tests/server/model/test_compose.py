@@ -12,6 +12,7 @@ from roofline_server.model.evidence import CountedFlops, CounterEvidence
 from roofline_server.model.flop_parts import Executed, by_precision, by_width, width_of
 from roofline_server.model.traffic_parts import traffic, work_and_memory
 from roofline_server.records import ABSENT
+from roofline_server.sentences.breakdowns import accesses, wider_vectors
 
 from .test_summary import S, evidence, ints, kernels, steps
 
@@ -126,7 +127,7 @@ def test_counted_widths_are_scaled_to_a_step_and_told_from_narrow_to_wide() -> N
     assert numbers(found) == {"f32 scalar": 10, "f32 256-bit": 30, "f32 512-bit": 60}
     assert list(numbers(found)) == ["f32 scalar", "f32 256-bit", "f32 512-bit"]
     assert found[0].value.provenance == Provenance.MEASURED
-    assert "512-bit vectors in FP32: in all 40% of the FLOPs could use wider ones" in found[0].words
+    assert found[0].words == wider_vectors(512, "f32", 0.4)
     assert (found[1].words, found[2].words) == (found[0].words, "")
 
 
@@ -242,7 +243,7 @@ def test_memory_accesses_of_a_gpu_are_sectors() -> None:
 def test_without_counters_accesses_are_those_of_the_tensors() -> None:
     found = work_and_memory([ran()], P)
     assert numbers(found)["memory accesses"] == 1
-    assert "bytes of tensors over 64 bytes; 640 FLOPs an access" in found[1].words
+    assert found[1].words == accesses("bytes of tensors", 64, 10.0)
 
 
 def test_nothing_is_said_of_what_is_absent() -> None:

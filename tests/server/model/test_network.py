@@ -16,6 +16,7 @@ from roofline_server.model.points import against
 from roofline_server.model.roofline import Limits, limits
 from roofline_server.model.summary import summarize
 from roofline_server.records import ABSENT
+from roofline_server.sentences import network as texts
 
 from ..builders import DRAM, PEAK_F32
 from .test_summary import NONE, evidence, ints, kernels, number, steps
@@ -71,7 +72,7 @@ def test_link_that_is_full_both_ways_is_at_its_roof_and_not_above() -> None:
 
 def test_without_tcp_bytes_are_those_of_the_collectives() -> None:
     found = moved(reducing(4000))
-    payload = "payload of its collectives (of how many ranks is not known)"
+    payload = texts.PAYLOAD
     assert (found.value, found.reason) == (4000, f"{payload}: TCP was not counted")
     assert found.provenance == Provenance.ESTIMATED
 
@@ -79,7 +80,7 @@ def test_without_tcp_bytes_are_those_of_the_collectives() -> None:
 def test_collectives_that_went_another_way_than_tcp_count() -> None:
     found = moved(reducing(4000, sent=tcp(40), received=tcp(20)))
     assert found.value == 4000
-    assert "TCP carried 1% of them, shared memory or RDMA the rest" in found.reason
+    assert texts.carried_rest_elsewhere(0.01) in found.reason
     assert moved(reducing(4000, sent=tcp(7000), received=tcp(7000))).value == 7000
 
 
@@ -140,7 +141,7 @@ def test_bytes_nobody_counted_are_absent_with_the_reason() -> None:
 
 def test_rank_that_communicates_nothing_is_never_bound_by_the_network() -> None:
     found = intensity(evidence(kernels=kernels([100]), sent=tcp(0), received=tcp(0)))
-    assert (found.value, found.reason) == (None, "it communicated nothing: it is never bound by the network")
+    assert (found.value, found.reason) == (None, texts.NOTHING_MOVED)
 
 
 def test_rank_without_flops_has_no_intensity_and_says_why() -> None:
@@ -195,7 +196,7 @@ def test_crossing_is_where_computing_and_communicating_take_equally_long() -> No
     assert number(found.crossing) == pytest.approx(128)
     assert number(found.ridge) == 4000
     assert found.crossing.provenance == Provenance.ESTIMATED
-    assert "FLOPs of a step grow with the batch, bytes communicated do not" in found.crossing.reason
+    assert found.crossing.reason.startswith(texts.crossing_model(""))
     assert "computing takes longer from 128 examples on" in found.words
     # With the FLOPs of that batch, the peak and the network take as long.
     assert pytest.approx(1e6 / 1e9) == 10**9 * 128 / 32 / 4e12
@@ -257,7 +258,7 @@ def over(layout: network.Layout, *ranks: RankEvidence) -> Value:
 def test_ring_leaves_a_node_once() -> None:
     found = over(network.Layout(world=16, mates=8), *[asking(allreduce=10**9) for _ in range(8)])
     assert number(found) == pytest.approx(2 * 15 / 16 * 1e9 / 8)
-    assert "as a ring of 16 ranks, 8 on a node, moves them" in found.reason
+    assert found.reason.startswith(texts.ring(16, 8))
 
 
 @pytest.mark.parametrize(
@@ -300,7 +301,7 @@ def test_tcp_known_by_peer_goes_before_what_a_ring_would_move() -> None:
     assert number(over(layout, asking(1e7, allreduce=10**9))) == 1e7
     carried = over(layout._replace(rdma=True), asking(1e7, allreduce=10**9))
     assert number(carried) == pytest.approx(1.875e9 / 8)
-    assert "TCP carried 4% of them, shared memory or RDMA the rest" in carried.reason
+    assert texts.carried_rest_elsewhere(0.04) in carried.reason
     nothing = over(layout, asking(1e5, allreduce=10**9))  # RDMA that nothing counts
     assert number(nothing) == pytest.approx(1.875e9 / 8)
 
@@ -309,7 +310,7 @@ def test_job_of_one_node_has_no_ceiling_for_what_tcp_did_not_carry() -> None:
     layout = network.Layout(world=2, mates=2, alone=True)
     uncounted = over(layout, asking(allreduce=10**9))
     assert uncounted.value is None
-    assert "NVLink, of which nothing measured a ceiling: TCP was not counted" in uncounted.reason
+    assert uncounted.reason == texts.one_node(texts.NOT_COUNTED)
     little = over(layout, asking(1e6, allreduce=10**9))
     assert little.value is None and "TCP carried 0% of them" in little.reason
     assert number(over(layout, asking(1e9, allreduce=10**9))) == 1e9
@@ -319,7 +320,7 @@ def test_job_of_one_node_has_no_ceiling_for_what_tcp_did_not_carry() -> None:
 def test_send_and_receive_go_different_ways() -> None:
     found = over(network.Layout(world=2), asking(send=10**9, recv=10**9))
     assert number(found) == pytest.approx(1e9)
-    assert found.reason.startswith("bytes that it sends to or receives from other ranks")
+    assert found.reason.startswith(texts.BETWEEN_RANKS)
     ends = [asking(send=600, broadcast=100), asking(recv=1000, broadcast=100)]
     assert collectives(ends, 2) == pytest.approx((100 + 1000 + 100) / 2)
 

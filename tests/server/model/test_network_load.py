@@ -10,6 +10,8 @@ from roofline_server.model.evidence import CounterEvidence, RankEvidence
 from roofline_server.model.network_load import Load, load
 from roofline_server.model.roofline import REVERSE, Limits, limits
 from roofline_server.model.summary import summarize
+from roofline_server.sentences import network as texts
+from roofline_server.sentences.rooflines import no_network_ceiling
 
 from ..builders import DRAM, PEAK_F32
 from .test_summary import NONE, evidence, ints
@@ -117,7 +119,7 @@ def test_what_stayed_inside_the_node_does_not_count() -> None:
 def test_without_a_ceiling_its_bytes_are_told_and_no_share() -> None:
     found = loaded(server(4e7, 3e7), at=node())
     assert found is not None
-    assert found.words == "it sends 40 MB/s; no network ceiling of node1"
+    assert found.words == texts.rate_without_ceiling(texts.rate(1, "sent", 4e7), no_network_ceiling("node1"))
     assert (found.headroom.value, found.headroom.reason) == (None, "no network ceiling of node1")
 
 

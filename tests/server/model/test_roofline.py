@@ -16,6 +16,7 @@ from roofline_server.model.roofline import (
     limits,
     lines,
 )
+from roofline_server.sentences import rooflines as texts
 
 from ..builders import DRAM, PEAK_F32, PEAK_F64
 
@@ -177,7 +178,7 @@ def test_roof_is_of_the_precision_asked_for() -> None:
         None,
         None,
     ]
-    assert "no compute ceiling of n was measured in BF16: run `roofline-agent calibrate`" in found[2].lacks()
+    assert found[2].lacks() == texts.no_compute_ceiling("n", "", "bf16")
     assert "no precision has most of its FLOPs" in found[3].lacks()
     assert "INT8" in limits("n", "", [PEAK_F32, DRAM], "s8").lacks()
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from roofline_server.model.servers import ServerTimes, slow_servers, uneven_servers
+from roofline_server.sentences.waits import uneven_bytes
 
 STEP_S = 0.1
 
@@ -28,7 +29,7 @@ def test_server_that_is_slow_to_reach_is_named() -> None:
 def test_server_that_is_sent_more_is_not_slow_but_uneven() -> None:
     servers = [server("ps:0", sending=0.1, received=1e6), server("ps:1", sending=0.4, received=4e6)]
     assert slow_servers(servers, STEP_S) == []
-    assert uneven_servers(servers) == ["ps:1 gets 80% of the bytes that workers push"]
+    assert uneven_servers(servers) == [uneven_bytes("ps:1", 0.8)]
     assert uneven_servers(servers[:1]) == []
 
 

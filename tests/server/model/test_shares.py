@@ -9,6 +9,7 @@ from roofline_server.model.roofline import limits
 from roofline_server.model.summary import has_flops, placed
 from roofline_server.model.traffic_parts import traffic, work_and_memory
 from roofline_server.model.verdicts import incomplete
+from roofline_server.sentences import origins, reasons, verdicts
 
 from ..builders import DRAM, PEAK_F32
 from .test_summary import NODE1, NONE, evidence, ints, kernels, number, of
@@ -51,7 +52,7 @@ def test_traffic_of_the_nodes_cpus_is_none_of_a_gpus_memory() -> None:
 def test_breakdown_of_a_gpu_rank_keeps_the_two_memories_apart() -> None:
     parts = {part.part: part.value for part in traffic([on_gpu()], P)}
     assert (parts["hbm"].value, parts["dram"].value) == (None, 1e9)
-    assert "nothing counted the traffic of its memory" in parts["hbm"].reason
+    assert parts["hbm"].reason == reasons.NO_HBM
     _, accesses = work_and_memory([on_gpu()], P)
     assert accesses.value.value == pytest.approx(1e11 / 32)
     assert "3,200 FLOPs an access" in accesses.words
@@ -82,7 +83,7 @@ def test_flops_are_those_of_the_ranks_whose_bytes_and_joules_are_known() -> None
     assert number(found["intensity.dram"]) == pytest.approx(10)
     assert number(found["flops_per_joule"]) == pytest.approx(1e9)
     for name in ("intensity.dram", "flops_per_joule"):
-        assert "of the 1 of 2 ranks of which both are known" in found[name].reason, name
+        assert found[name].reason.endswith(origins.of_ranks_known(1, 2)), name
     _, accesses = work_and_memory([one, other], P)
     assert "640 FLOPs an access" in accesses.words
 
@@ -90,11 +91,11 @@ def test_flops_are_those_of_the_ranks_whose_bytes_and_joules_are_known() -> None
 def test_point_over_the_traffic_of_some_ranks_says_so() -> None:
     one = evidence(kernels=kernels([10**10] * 10), dram=counted(1e9))
     other = evidence(key="worker:1", kernels=kernels([10**10] * 10))
-    said = "of 1 of 2 ranks no DRAM traffic is known"
+    said = verdicts.no_traffic_of(1, 2)
     assert incomplete([one, other], of(one, other), "dram") == said
     assert incomplete([one, one], of(one, one), "dram") == ""
     missed = one._replace(dram_is_bound=True)
-    lower = "DRAM bytes are cache misses, a lower bound"
+    lower = verdicts.CACHE_MISSES
     assert incomplete([missed, other], of(missed, other), "dram") == f"{lower}; {said}"
 
 
@@ -188,5 +189,5 @@ def test_flops_of_kernels_go_before_counted_ones() -> None:
 def test_roof_is_said_to_be_of_the_ranks_whose_flops_are_known() -> None:
     found = of(evidence(kernels=kernels([10**10], [10**9])), evidence(key="worker:1"), limits=[NODE1])
     assert number(found["roof_share"]) == pytest.approx(0.01)
-    assert found["roof_share"].reason.startswith("of the 1 of 2 ranks whose FLOPs are known; of the whole")
+    assert found["roof_share"].reason.startswith(origins.of_ranks_with_flops(1, 2))
     assert of(evidence(kernels=kernels([10**10], [10**9])))["roof_share"].reason == "of the whole node"

@@ -20,6 +20,7 @@ from roofline_server.model.summary import placed, summarize
 from roofline_server.model.times import runs, union_seconds
 from roofline_server.model.work import dominant_precision
 from roofline_server.records import ABSENT, Ints
+from roofline_server.sentences import rooflines as texts
 
 from ..builders import DRAM, PEAK_F32, S
 
@@ -358,7 +359,7 @@ def test_node_without_ceilings_has_no_roof_and_says_what_to_do() -> None:
 def test_precision_without_ceiling_is_the_reason() -> None:
     bf16 = limits("node1", "", [PEAK_F32, DRAM], "bf16")
     found = summarize([evidence(kernels=kernels([100]))], [bf16], Scope.PROCESS)
-    assert "no compute ceiling of node1 was measured in BF16" in found.bound_reason
+    assert texts.no_compute_ceiling("node1", "", "bf16") in found.bound_reason
 
 
 # -- resources -------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from roofline_server.model.trajectory import (
     path,
     pooled_point,
 )
+from roofline_server.sentences import trajectories as texts
 
 G = 1e9
 SPREAD = Spread(1.0, 2.0, 3.0, 4.0, 5.0, 9)
@@ -259,7 +260,7 @@ def words(found: Sequence[Reading], over: str = "nodes") -> str:
 
 
 def test_one_stop_is_no_path() -> None:
-    assert words([reading("a", "1")]) == "one value of nodes only: a path needs two"
+    assert words([reading("a", "1")]) == texts.one_value("nodes")
 
 
 def test_more_bytes_along_the_roof_and_below_it() -> None:
@@ -267,8 +268,8 @@ def test_more_bytes_along_the_roof_and_below_it() -> None:
     along = words([first, reading("b", "2", 50 * G, intensity=2.0, headroom=1.5)])
     below = words([first, reading("b", "2", 50 * G, intensity=2.0, headroom=3.0)])
     unknown = words([first, reading("b", "2", 50 * G, intensity=2.0, headroom=None)])
-    assert "more bytes for each FLOP, along its roof;" in along
-    assert "more bytes for each FLOP, and farther below its roof;" in below
+    assert f"{texts.MORE_BYTES_ALONG_ROOF};" in along
+    assert f"{texts.MORE_BYTES_BELOW_ROOF};" in below
     assert "more bytes for each FLOP;" in unknown, "without a roof nothing is said of it"
 
 

@@ -11,6 +11,7 @@ from roofline_server.model import verdicts
 from roofline_server.model.evidence import CountedFlops, CounterEvidence, RankEvidence
 from roofline_server.model.roofline import Limits, limits
 from roofline_server.model.summary import summarize
+from roofline_server.sentences import verdicts as texts
 
 from ..builders import DRAM, PEAK_F32, S
 from .test_summary import TEN, evidence, ints, kernels, of
@@ -54,7 +55,7 @@ def busy(share: float, **more: Any) -> RankEvidence:
 @pytest.mark.parametrize(
     "headroom, intensity, level, words",
     [
-        (3.1, 1, "dram", "memory-bound on DRAM, 3.1x below the roof: raise intensity (larger batch, fusion)"),
+        (3.1, 1, "dram", texts.bound_by(texts.memory("dram"), texts.below_roof(3.1, 1))),
         (
             3.1,
             1,
@@ -66,13 +67,13 @@ def busy(share: float, **more: Any) -> RankEvidence:
             1.05,
             1,
             "dram",
-            "memory-bound on DRAM, at the roof (95% of it): raise intensity (larger batch, fusion)",
+            texts.bound_by(texts.memory("dram"), texts.at_roof(1.05)),
         ),
         (
             2.0,
             2 * RIDGE,
             "dram",
-            "compute-bound, 2x below the roof: larger batches or operations fill its units better",
+            texts.bound_by(texts.COMPUTE, texts.below_roof(2.0, 1)),
         ),
         (
             1.09,
@@ -84,13 +85,13 @@ def busy(share: float, **more: Any) -> RankEvidence:
             5.0,
             1,
             "network",
-            "network-bound, 5x below the roof: fewer bytes (larger batch, compression) or a faster network",
+            texts.bound_by(texts.NETWORK, texts.below_roof(5.0, 1)),
         ),
         (
             0.5,
             1,
             "minimum",
-            "2x above its roof: its data are in caches, whose bandwidth is higher",
+            texts.above_roof_in_caches(0.5),
         ),
         (
             0.5,
@@ -168,7 +169,7 @@ def test_shared_gpu_is_said() -> None:
 
 def test_narrow_vectors_are_named_where_compute_binds() -> None:
     words = said(3.0, 2 * RIDGE, counted(f32_128=62, f32_512=38))
-    assert "; 62% of its FLOPs are 128-bit: vectorise, or let the library use 512 bits" in words
+    assert texts.narrow_vectors(0.62, 128, 512) in words
     assert "scalar" in said(3.0, 2 * RIDGE, counted(f32_scalar=62, f32_512=38))
 
 
@@ -201,7 +202,7 @@ def test_rank_that_hardly_computes_is_told_so() -> None:
 def test_rank_that_lacks_cpus_is_told_so() -> None:
     """Of a step of 0.9 s it ran 0.1 s and waited for a CPU 0.8 s."""
     cpu, waited = (CounterEvidence(10 * n, 10, 10, n) for n in (0.1e9, 0.8e9))
-    lacks = "it lacks CPUs 89% of the step: other work has them, or it has more threads than CPUs"
+    lacks = texts.lacks_cpus(0.89)
     starved = busy(0.4)._replace(cpu_ns=cpu, cpu_wait=waited)
     assert said(3.5, 2 * RIDGE, starved).endswith(f"of the step: {lacks}")
     assert f"; {lacks}" in said(50.0, 2 * RIDGE, evidence(cpu_ns=cpu, cpu_wait=waited))
@@ -266,19 +267,14 @@ def test_complete_counts_lack_nothing() -> None:
 def test_amx_and_multiplexing_are_named_where_counters_tell_the_flops() -> None:
     total = CounterEvidence(100.0, 10.0, 10, 10.0)
     rank = evidence(counted_flops=CountedFlops(total, coverage=0.4, amx_busy=True))
-    assert lacks(rank) == (
-        "AMX FLOPs are not counted; its counters counted 40% of the time (multiplexed) and are scaled up"
-    )
+    assert lacks(rank) == (f"{texts.NO_AMX}; {texts.multiplexed(0.4)}")
     assert lacks(rank._replace(kernels=kernels([100] * 10))) == ""  # kernels tell them
 
 
 def test_unmodelled_kernels_and_cut_steps_are_named() -> None:
     k = kernels([100] * 10, unmodelled=ints(*[3] * 10))
     k.complete[:2] = False
-    assert lacks(evidence(kernels=k)) == (
-        "30 kernel calls are not modelled (pooling, normalisation, element-wise); "
-        "2 of 10 steps were not watched from begin to end and are left out"
-    )
+    assert lacks(evidence(kernels=k)) == (f"{texts.not_modelled(30)}; {texts.cut_steps(2, 10)}")
 
 
 def test_ranks_of_which_nothing_is_known_are_named() -> None:
@@ -288,10 +284,10 @@ def test_ranks_of_which_nothing_is_known_are_named() -> None:
 
 def test_lower_bound_of_dram_bytes_is_named_at_that_level() -> None:
     rank = evidence(kernels=kernels([100, 100]), dram=CounterEvidence(10, 1, 1, 10), dram_is_bound=True)
-    assert lacks(rank, level="dram") == "DRAM bytes are cache misses, a lower bound"
+    assert lacks(rank, level="dram") == texts.CACHE_MISSES
     assert lacks(rank) == ""
 
 
 def test_mixed_precisions_are_said() -> None:
     k = kernels([100] * 10, by_precision={"f32": ints(*[70] * 10), "bf16": ints(*[30] * 10)})
-    assert "70% of its FLOPs are FP32, whose roof this is" in said(3.0, 1, evidence(kernels=k, steps=TEN))
+    assert texts.mixed_precisions(0.7, "f32") in said(3.0, 1, evidence(kernels=k, steps=TEN))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofline.answers.roofline import Roof, RoofLine
 from roofline.answers.values import Provenance
 from roofline_server.report.ceilings.caveats import caveats
+from roofline_server.sentences import rooflines as texts
 
 from ...builders import DRAM, PEAK_F32
 
@@ -21,7 +22,8 @@ def roof(*lines: RoofLine, doubt: str = "others took 86% of the CPUs") -> Roof:
 def test_doubt_of_what_makes_the_roof_is_a_note_once() -> None:
     binding = roof(line("peak.f32.512", True), line("dram.triad", True))
     [note] = caveats([binding, binding])
-    assert note.startswith("node1: peak.f32.512, dram.triad may be too low (others took 86% of the CPUs)")
+    names = [PEAK_F32.name, DRAM.name]
+    assert note == texts.may_be_too_low("node1", names, "others took 86% of the CPUs")
 
 
 def test_what_makes_no_roof_or_is_sound_needs_no_note() -> None:

@@ -13,6 +13,8 @@ from roofline_server.report.ceilings import limits
 from roofline_server.report.ceilings.nodes import ceilings
 from roofline_server.report.ceilings.roofs import roofs
 from roofline_server.report.ranks.places import place_of
+from roofline_server.sentences import network as network_texts
+from roofline_server.sentences import rooflines as texts
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -74,7 +76,7 @@ def test_every_host_and_device_has_a_roof(store: Store) -> None:
     assert [c.name for c in found[0].ceilings] == ["peak.f32.512", "dram.triad", "launch"]
     assert (found[0].calibrated_ns, found[0].note) == (
         9,
-        "a CPU, 48 CPUs; the whole node, shared by all its ranks",
+        texts.roof_of_cpus("a CPU", 48, ""),
     )
     assert {line.name: line.binding for line in found[1].lines} == {"hbm.read": True, "peak.f32": True}
 
@@ -123,7 +125,7 @@ def test_single_core_ceilings_are_told_by_the_node(store: Store) -> None:
 def test_roof_measured_in_a_cpuset_says_so(store: Store) -> None:
     view = job_on(store, A, ceilings=(PEAK_F32._replace(threads=4), DRAM._replace(threads=4)))
     assert of_first(view).part == "4 of 48 CPUs"
-    assert roofs(view, "f32")[0].note == "a CPU, 48 CPUs; measured on 4 of 48 CPUs, shared by all its ranks"
+    assert roofs(view, "f32")[0].note == texts.roof_of_cpus("a CPU", 48, texts.some_cpus(4, 48))
 
 
 def test_network_ceiling_is_that_to_the_nodes_of_the_job(store: Store) -> None:
@@ -134,7 +136,7 @@ def test_network_ceiling_is_that_to_the_nodes_of_the_job(store: Store) -> None:
     view = job_on(store, A, B, ceilings=(PEAK_F32, elsewhere, itself))
     found = limits.on_device(view, "hosta", "", "f32")
     assert found.bandwidth("network") == elsewhere
-    assert found.network_note == "the network was measured to hostz, where the job has no rank"
+    assert found.network_note == network_texts.to_other_nodes(["hostz"])
 
 
 def test_network_that_only_the_peer_measured_is_taken_the_other_way_round(store: Store) -> None:
@@ -143,7 +145,7 @@ def test_network_that_only_the_peer_measured_is_taken_the_other_way_round(store:
     slope = found.bandwidth("network")
     assert slope and (slope.value, slope.peer, found.lacks("network")) == (1e9, "hosta", "")
     assert "from hosta to hostb, not the other way" in found.network_note
-    assert "`roofline-client bench net --from hostb --to hosta`" in found.network_note
+    assert network_texts.to_measure("hostb", "hosta") in found.network_note
     (line,) = [x for x in roofs(view, "f32", kind="network")[1].lines if x.kind == "network"]
     assert "from hosta" in line.label
     own = limits.on_device(view, "hosta", "", "f32")
@@ -155,7 +157,7 @@ def test_what_stays_on_one_node_is_held_against_the_node_itself(store: Store) ->
     view = job_on(store, A, ceilings=(PEAK_F32, NETWORK, itself))
     found = limits.on_device(view, "hosta", "", "f32")
     assert found.bandwidth("network") == itself
-    assert found.network_note == "measured from hosta to itself, over loopback: this is no network"
+    assert found.network_note == network_texts.over_loopback("hosta")
     view = job_on(store, A, ceilings=(PEAK_F32, NETWORK))
     assert limits.on_device(view, "hosta", "", "f32").bandwidth("network") is None
 
@@ -240,12 +242,12 @@ def test_ranks_of_alike_gpus_are_spread_over_them_with_a_note(store: Store) -> N
 def test_gpus_that_differ_are_not_taken_for_each_other(store: Store, ceilings: Any) -> None:
     found = of_first(job_on(store, A, ceilings=ceilings), gpu=True)
     assert found.compute is None
-    assert "GPUs of hosta it used is not known, and they differ" in found.lacks()
+    assert found.lacks() == texts.different_gpus(len({c.device for c in ceilings}), "hosta")
 
 
 def test_gpu_without_ceilings_is_the_reason(store: Store) -> None:
     found = of_first(job_on(store, A), gpu=True)
-    assert found.lacks() == "its kernels ran on a GPU, and no GPU of hosta has ceilings"
+    assert found.lacks() == texts.gpu_without_ceilings("hosta")
 
 
 def test_ceiling_that_one_gpu_has_alone_makes_it_no_other(store: Store) -> None:

@@ -9,6 +9,7 @@ from roofline_server.model.evidence import CounterEvidence
 from roofline_server.model.summary import summarize
 from roofline_server.records import NODE_RANK, Metric, RankKey
 from roofline_server.report.evidence.energy import with_gpus
+from roofline_server.sentences.origins import GPU_AND_CPUS
 from roofline_server.store.view import JobView
 
 from ...model.test_summary import NONE, evidence, kernels, number
@@ -49,7 +50,7 @@ def test_energy_of_the_cpus_is_added() -> None:
     found = summed([joules(1, "gpu 0", 3000.0)], energy=CounterEvidence(990.0, 9.9, 10, 90.0))
     assert number(found["power"]) == pytest.approx(400)
     assert number(found["energy_per_step"]) == pytest.approx(90 + 270)
-    assert "its GPU's over the whole job, and of the node's CPUs" in found["power"].reason
+    assert GPU_AND_CPUS in found["power"].reason
 
 
 def test_gpu_that_two_sources_read_counts_once() -> None:

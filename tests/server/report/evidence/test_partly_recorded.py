@@ -12,6 +12,7 @@ from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.report.trajectory.trajectories import TrajectoryQuery, trajectory
+from roofline_server.sentences.origins import of_ranks_with_flops
 from roofline_server.store.store import Store
 
 from ...builders import MS, open_store
@@ -60,7 +61,7 @@ def test_report_says_of_which_ranks_the_roof_is(tmp_path: Path) -> None:
     (role,) = build(view).roles
     attainable = role.summary.values["attainable_flops_per_second"]
     assert attainable.value == pytest.approx(2e13)
-    assert attainable.reason.startswith("of the 1 of 2 ranks whose FLOPs are known; of the whole GPU")
+    assert attainable.reason.startswith(of_ranks_with_flops(1, 2))
 
 
 def test_node_of_which_nothing_is_recorded_adds_no_roof(tmp_path: Path) -> None:

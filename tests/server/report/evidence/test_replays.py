@@ -14,6 +14,8 @@ from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.report.steps.steps import NEEDED, steps_table
 from roofline_server.report.time_roofline.time_rooflines import TimeRooflineQuery, time_roofline
 from roofline_server.report.waits.stragglers import find
+from roofline_server.sentences import notes, rooflines
+from roofline_server.sentences import steps as texts
 from roofline_server.store.store import Store
 
 from ...builders import BEGIN, END, MS, S, batch, calls, marks, open_store, rank, spans
@@ -122,7 +124,7 @@ def test_table_of_steps_keeps_the_row_and_says_what_it_is(tmp_path: Path) -> Non
     assert view is not None
     (chunk,) = steps_table(view, (), ALL_STEPS, "synchronous")
     assert chunk.rows == 10
-    assert "ncu replayed steps 5 of worker:0: its time means nothing" in chunk.notes
+    assert texts.replayed(notes.replayed("5", ["worker:0"])) in chunk.notes
 
 
 def test_replayed_kernels_are_in_no_phase(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_replayed_kernels_are_in_no_phase(tmp_path: Path) -> None:
     assert view is not None
     found = roofline(store, view, Subject("job", ALL_STEPS, ()), "classic", "phase")
     assert found.points == []
-    assert "worker:0: ncu tells the order of kernels, not in which phase they ran" in found.notes
+    assert rooflines.replayed_phases(["worker:0"]) in found.notes
 
 
 @pytest.mark.parametrize("fact", ["ncu.steps=", "ncu.steps=x,5-3,1-2-3", "ncu.steps=0-99999999999"])

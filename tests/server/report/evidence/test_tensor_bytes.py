@@ -10,6 +10,7 @@ from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
 from roofline_server.report.steps.steps import NEEDED, steps_table
 from roofline_server.report.time_roofline.time_rooflines import TimeRooflineQuery, time_roofline
+from roofline_server.sentences.origins import tensor_bytes_of_idle
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -77,10 +78,7 @@ def test_bytes_of_reorders_are_told_where_they_are_many(tmp_path: Path) -> None:
     (rank,) = build(viewed(store_of(tmp_path, GEMM, REORDER))).ranks
     said = rank.summary.values["bytes_per_step.minimum"]
     assert said.value == 3 * 10**9
-    assert said.reason == (
-        "every kernel's tensors once, nothing kept in caches between kernels; "
-        "67% of it by kernels without FLOPs (reorders, copies, element-wise)"
-    )
+    assert said.reason == (tensor_bytes_of_idle(2 / 3))
 
 
 def test_few_bytes_without_flops_are_not_told(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from roofline_server.model.evidence import StepEvidence
 from roofline_server.report.job.heavy_steps import heavy_step_notes
+from roofline_server.sentences import notes as texts
 
 from ...model.test_summary import evidence
 
@@ -19,7 +20,7 @@ def steps(*lasted_ms: int) -> StepEvidence:
 def test_a_first_step_that_outweighs_the_others_is_named_once_for_all_its_ranks() -> None:
     ranks = [evidence(key=f"ddp:{n}", steps=steps(734, *[17] * 29)) for n in (0, 1)]
     (note,) = heavy_step_notes(ranks)
-    assert note.startswith("step 0 took 60% of the time of all steps of ddp:0, ddp:1: ")
+    assert note == texts.heavy_step(0, 0.6, ["ddp:0", "ddp:1"])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from roofline_server.records import ABSENT
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
+from roofline_server.sentences import network, reasons, verdicts
+from roofline_server.sentences import rooflines as texts
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -153,7 +155,7 @@ def test_hosts_without_ceilings_leave_points_without_a_roof(store: Store) -> Non
     point = by_label(found)["worker:0"]
     assert same(point.flops_per_second.value, 1e10 / 0.63)
     assert (point.bound, point.attainable.value, point.headroom.value) == ("", None, None)
-    assert "no ceilings of hosta: run `roofline-agent calibrate`" in point.words
+    assert texts.no_ceilings("hosta", "") in point.words
     assert [roof.lines for roof in found.roofs] == [[], []]
     assert sum("no ceilings" in note for note in found.notes) == 2
 
@@ -161,11 +163,11 @@ def test_hosts_without_ceilings_leave_points_without_a_roof(store: Store) -> Non
 @pytest.mark.parametrize(
     "one, said",
     [
-        (kernel(10**10, 0), "its kernels have FLOPs but no known traffic"),
-        (kernel(10**10, None), "its kernels have FLOPs but no known traffic"),
+        (kernel(10**10, 0), reasons.TRAFFIC_UNKNOWN),
+        (kernel(10**10, None), reasons.TRAFFIC_UNKNOWN),
         (kernel(None, 10**8), "nobody knows the FLOPs of its kernels"),
         (kernel(0, 10**8), "it did no FLOPs"),
-        (kernel(10**10, 10**8, "s8"), "no compute ceiling of hosta was measured in INT8"),
+        (kernel(10**10, 10**8, "s8"), texts.no_compute_ceiling("hosta", "", "s8")),
     ],
 )
 def test_kernels_that_make_no_point_say_why(store: Store, one: pb.Kernel, said: str) -> None:
@@ -205,7 +207,7 @@ def test_mixed_precisions_of_one_rank_are_said(store: Store) -> None:
     A.put(store, *more_calls(kernel_number=1))
     point = by_label(asked(store))["worker:0"]
     assert point.precision == "f32"
-    assert "70% of its FLOPs are FP32, whose roof this is" in point.words
+    assert verdicts.mixed_precisions(0.7, "f32") in point.words
 
 
 def more_calls(kernel_number: int, other: pb.Kernel | None = None) -> list[pb.Batch]:
@@ -295,8 +297,7 @@ def test_without_a_network_ceiling_it_says_what_to_run(store: Store) -> None:
     assert point.words == lacks
     assert all(c.crossing.value is None and c.words.endswith(lacks) for c in found.crossings)
     # How to measure it stands once, as it can be run.
-    command = "`roofline-client bench net --from hosta --to hostb`"
-    advice = f"no network ceiling of hosta, hostb: run {command}, and so for the others"
+    advice = network.no_ceilings(["hosta", "hostb"], network.to_measure("hosta", "hostb"))
     assert [note for note in found.notes if "bench net" in note] == [advice]
 
 
@@ -333,12 +334,11 @@ def test_loopback_is_no_network_and_is_noted(store: Store) -> None:
     A.greet(store)
     A.put(store, *training(WORKERS, stepping=(0, 1)))
     itself = NET._replace(peer="hosta")
-    note = "network of hosta: measured from hosta to itself, over loopback: this is no network"
+    note = network.note_of("hosta", network.over_loopback("hosta"))
     assert note in asked(store, "network", ceilings=(PEAK_F32, DRAM, itself)).notes
     assert note not in asked(store, "classic", ceilings=(PEAK_F32, DRAM, itself)).notes
     alone = asked(store, "network", ceilings=(PEAK_F32, DRAM)).notes
-    advice = "run `roofline-client bench net --from hosta --to hosta`"
-    assert f"no network ceiling of hosta: {advice}" in alone
+    assert network.no_ceilings(["hosta"], network.to_measure("hosta", "hosta")) in alone
 
 
 def test_ceilings_that_came_late_are_noted_where_they_are_used(store: Store) -> None:
@@ -393,7 +393,7 @@ def test_of_many_steps_those_that_stand_for_all_are_shown(
     filled(store)
     found = asked(store, points="step")
     assert len(found.points) == 20
-    assert any("of up to 57 steps of a rank 10 are shown" in note for note in found.notes)
+    assert texts.steps_shown(57, 10) in found.notes
 
 
 def test_steps_of_a_rank_without_kernels_are_noted(store: Store) -> None:
@@ -429,7 +429,7 @@ def test_kernels_that_are_no_points_are_counted(store: Store) -> None:
     filled(store, [kernel(None, 10**8)])
     found = asked(store, points="kernel")
     assert found.points == []
-    assert any("whose FLOPs nobody can tell took 0.000114 s" in note for note in found.notes)
+    assert texts.unknown_kernels(0.000114) in found.notes
 
 
 def test_job_without_kernels_says_what_to_do(store: Store) -> None:
@@ -437,7 +437,7 @@ def test_job_without_kernels_says_what_to_do(store: Store) -> None:
     for points in ("kernel", "phase"):
         found = asked(store, points=points)
         assert found.points == []
-        assert any("start the ranks with `roofline-agent run`" in note for note in found.notes)
+        assert texts.NO_KERNELS in found.notes
 
 
 def test_phase_is_held_against_the_roof_by_its_time(store: Store) -> None:
@@ -459,7 +459,7 @@ def test_flops_without_bytes_count_for_the_rate_of_a_phase(store: Store) -> None
     A.put(store, *more_calls(kernel_number=1, other=kernel(3 * 10**9, None, "f64")))
     point = by_label(asked(store, points="phase"))["worker:0 outside any phase"]
     assert same(point.intensity.value, 70) and same(point.flops_per_second.value, 1e10 / 0.63)
-    assert point.incomplete == "of 57 kernel calls no bytes are known: the intensity is that of the others"
+    assert point.incomplete == verdicts.no_bytes_of_calls(57)
 
 
 def l1_alone() -> pb.Kernel:
@@ -473,7 +473,7 @@ def test_bytes_of_a_cache_are_none_of_the_classic_roofline(store: Store, points:
     filled(store, [l1_alone()])
     found = asked(store, points=points)
     assert not any(p.level == "l1" or p.intensity.value for p in found.points)
-    assert found.points or any("of no step both FLOPs and bytes are known" in note for note in found.notes)
+    assert found.points or texts.no_bytes_of_steps("worker:0") in found.notes
     assert {p.level for p in asked(store, "hierarchical", points).points} == {"l1"}
 
 
@@ -558,7 +558,7 @@ def test_gpus_of_a_node_are_bound_by_its_one_network_together(store: Store) -> N
     (crossing,) = [c for c in found.crossings if c.role == "worker"]
     assert same(crossing.ridge.value, 2e13 / 1e9)
     rank = by_label(asked(store, "network", ceilings=(*gpu(0), *gpu(1), NET)))["worker:0"]
-    assert "network, which all its GPUs and ranks share" in rank.attainable.reason
+    assert texts.of_gpus_and_network(texts.WHOLE_GPU) in rank.attainable.reason
 
 
 def test_gpus_that_differ_leave_a_rank_without_a_roof(store: Store) -> None:
@@ -566,7 +566,7 @@ def test_gpus_that_differ_leave_a_rank_without_a_roof(store: Store) -> None:
     found = asked(store, ceilings=(*gpu(0), *gpu(1, 3e13)))
     point = by_label(found)["worker:0"]
     assert (point.bound, point.headroom.value) == ("", None)
-    assert point.words == "which of the 2 GPUs of hosta it used is not known, and they differ"
+    assert point.words == texts.different_gpus(2, "hosta")
     kernels = asked(store, points="kernel", ceilings=(*gpu(0), *gpu(1, 3e13))).points
     assert [p.words for p in kernels] == [point.words]
 
@@ -588,11 +588,11 @@ def test_doubts_of_the_roof_are_notes_of_reports_and_rooflines(store: Store) -> 
     busy = [PEAK_F32._replace(doubt="others took 86% of the CPUs"), DRAM, L2._replace(doubt="torn")]
     for notes in (asked(store, ceilings=busy).notes, build(view_of(store, ceilings=busy)).notes):
         [note] = [n for n in notes if n.startswith("hosta") and "too low" in n]
-        assert note.startswith("hosta: peak.f32.512 may be too low (others took 86% of the CPUs)")
+        assert note == texts.may_be_too_low("hosta", ["peak.f32.512"], "others took 86% of the CPUs")
 
 
 @pytest.mark.parametrize("points", ["rank", "role", "step", "phase", "kernel"])
 def test_steps_that_the_job_does_not_have_are_said_to_be_none(store: Store, points: str) -> None:
     filled(store)
-    with pytest.raises(UnknownSteps, match=r"no step is in the range asked for: the job has 0 to 56"):
+    with pytest.raises(UnknownSteps, match=reasons.none_in_range(0, 56)):
         asked(store, points=points, steps=Steps(500, None))

@@ -15,6 +15,7 @@ from roofline_server.report.evidence.ranks import NEEDED as OF_REPORT
 from roofline_server.report.questions import ALL_STEPS, Steps, Subject
 from roofline_server.report.time_roofline import time_rooflines, works
 from roofline_server.report.time_roofline.time_rooflines import TimeRooflineQuery, time_roofline
+from roofline_server.sentences import time_rooflines as texts
 from roofline_server.store.store import Store
 from roofline_server.store.view import JobView
 
@@ -207,7 +208,7 @@ def test_calls_of_equal_length_are_judged_by_their_mean(tmp_path: Path) -> None:
 
 
 def test_launches_that_nobody_recorded_are_said_to_be_left_out(tmp_path: Path) -> None:
-    said = "launches of a step are calls of oneDNN and MKL: what else the framework starts is not counted"
+    said = texts.RECORDED_ALONE
     assert said in ask(store_of(tmp_path / "many", Call(GEMM, 4, 20 * US))).notes
     assert said not in ask(store_of(tmp_path / "one", Call(GEMM, 1, 20 * US))).notes
 

@@ -13,6 +13,7 @@ from roofline_server.errors import BadRequest, UnknownJob
 from roofline_server.report.questions import Steps
 from roofline_server.report.trajectory.experiments import JobNote, pooled
 from roofline_server.report.trajectory.trajectories import TrajectoryQuery, trajectory
+from roofline_server.sentences import trajectories as sentences
 from roofline_server.sentences.trajectories import of_jobs
 from roofline_server.store.store import Store
 
@@ -199,7 +200,7 @@ def test_jobs_of_one_stop_that_differ_otherwise_are_named(scaled: Store) -> None
         scaling(scaled, job, 2, 1.0, "tag.nodes=2", f"tag.batch={batch_of}", "tag.net=lenet")
     found = ask(scaled, "nodes", "1", "small", "large")
     assert found.notes == [
-        "nodes 2: large, small are pooled, which differ in batch (32, 64): name jobs that are alike"
+        sentences.pooled("nodes", "2", ["large", "small"], [sentences.differing_tag("batch", ["32", "64"])])
     ]
 
 
@@ -208,10 +209,10 @@ def test_jobs_that_cannot_be_pooled_are_named(scaled: Store) -> None:
     put(scaled, PLACES["a"], "a-narrow", "worker", [0], ["tag.nodes=1"], precision="f64")
     found = ask(scaled, "nodes", "a-wide", "a-narrow", steps=Steps(3, 3))
     assert (
-        "worker at nodes 1: jobs of different precisions are pooled: a-narrow FP64, a-wide FP32"
+        sentences.mixed_precisions("worker", "nodes", "1", [("a-narrow", "f64"), ("a-wide", "f32")])
         in found.notes
     )
-    assert "worker at nodes 1: of a-narrow, a-wide one step only is pooled with others" in found.notes
+    assert sentences.single_steps("worker", "nodes", "1", ["a-narrow", "a-wide"]) in found.notes
     (worker,) = [path for path in found.paths if path.role == "worker"]
     (roof,) = found.roofs
     assert {line.precision for line in roof.lines if line.binding and line.kind == "compute"} <= {
@@ -222,7 +223,7 @@ def test_jobs_that_cannot_be_pooled_are_named(scaled: Store) -> None:
 def test_tag_that_says_another_number_than_was_seen_is_noted(scaled: Store) -> None:
     scaling(scaled, "a-wrong", 1, 1.0, "tag.batch=128")
     scaling(scaled, "a-right", 1, 1.0, "tag.batch=32.0")
-    said = "its tag says batch 128, counted are 32 examples a step and rank: the tag holds"
+    said = sentences.tag_against_count("batch", "128", "32")
     assert ask(scaled, "batch", "a-wrong", "a-right").notes == [f"job a-wrong: {said}"]
 
 
@@ -231,7 +232,7 @@ def test_job_without_the_tag_is_left_out_and_named(scaled: Store) -> None:
         scaling(scaled, f"tagged{job}", 1, float(job), f"tag.colour=c{job}")
     found = ask(scaled, "colour", "4", "tagged1", "tagged2")
     assert [s.jobs for s in found.paths[1].stops] == [["tagged1"], ["tagged2"]]
-    assert "job 4: left out for worker: it has no tag 'colour'" in found.notes
+    assert sentences.of_jobs(["4"], sentences.left_out("worker", sentences.no_tag("colour"))) in found.notes
     stops = found.paths[1].stops
     assert [s.efficiency.value for s in stops] == [None, None]
     assert "not known to be an amount of resources" in stops[1].efficiency.reason
@@ -241,7 +242,7 @@ def test_tag_that_some_jobs_lack_is_counted_there_and_said_so(scaled: Store) -> 
     scaling(scaled, "3", 3, 1.5)
     found = ask(scaled, "nodes", "1", "2", "3", "4")
     assert [n[0] for n in numbers(found)] == ["1", "2", "3", "4"]
-    assert found.notes == ["nodes is a tag of some jobs and counted of the others: 3"]
+    assert found.notes == [sentences.tag_of_some("nodes", ["3"])]
 
 
 @pytest.mark.parametrize(("second", "intensity"), [(BYTES // 2, 40), (2 * BYTES, 20)], ids=["fewer", "more"])
@@ -267,7 +268,7 @@ def test_job_without_steps_and_flops_is_left_out(scaled: Store) -> None:
     put(scaled, PLACES["a"], "idle", "ps", [0], ["tag.nodes=9"])
     found = ask(scaled, "nodes", "1", "idle")
     assert [s.jobs for path in found.paths for s in path.stops] == [["1"], ["1"]]
-    assert found.notes == ["job idle: left out for ps: neither steps nor FLOPs of it are known"]
+    assert found.notes == [sentences.of_jobs(["idle"], sentences.left_out("ps", sentences.NOTHING_KNOWN))]
 
 
 def test_where_nobody_says_examples_throughput_is_in_steps(scaled: Store) -> None:
@@ -312,7 +313,8 @@ def test_threads_that_differ_are_no_value(scaled: Store) -> None:
     put(scaled, PLACES["b"], "uneven", "worker", [1], ["setting.OMP_NUM_THREADS=2"])
     found = ask(scaled, "threads", "uneven")
     assert found.paths == []
-    assert found.notes == ["job uneven: left out for worker: its ranks have different OMP_NUM_THREADS: 1, 2"]
+    why = sentences.left_out("worker", sentences.different_threads(["1", "2"]))
+    assert found.notes == [sentences.of_jobs(["uneven"], why)]
 
 
 def test_one_roof_per_machine_model_in_all_precisions(scaled: Store) -> None:
@@ -335,7 +337,7 @@ def test_tag_of_which_ranks_differ_is_noted(scaled: Store) -> None:
     put(scaled, PLACES["d"], "torn", "worker", [1], ["tag.nodes=3"])
     differs, against = ask(scaled, "nodes", "torn").notes
     assert differs.startswith("job torn: tag nodes differs: ")
-    assert against == "job torn: its tag says nodes 3, counted are 2: the tag holds"
+    assert against == sentences.of_jobs(["torn"], sentences.tag_against_count("nodes", "3", "2"))
 
 
 @pytest.mark.parametrize(
