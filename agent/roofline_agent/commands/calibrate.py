@@ -27,9 +27,7 @@ def calibrate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
     force: Annotated[bool, typer.Option("--force", help="also beside a training; too low then")] = False,
-    compiled: Annotated[
-        bool, typer.Option("--compiled", hidden=True, help="C compiled here, also where it is not needed")
-    ] = False,
+    compiled: Annotated[bool, typer.Option("--compiled", hidden=True, help="C on x86-64 too")] = False,
 ) -> None:
     """Measure this node's ceilings and keep them for the daemon, which takes them up while it runs.
 
