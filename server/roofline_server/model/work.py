@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from roofline.answers.values import Provenance, Scope, Value, value
 
+from ..records import Ints
 from ..sentences import origins, reasons
 from ..sentences.verdicts import no_bytes_of
 from ..sentences.wording import joined
+from .compose import watched
 from .evidence import NS, KernelEvidence, RankEvidence, reason_of
 from .rates import apart, counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio, total_of
 
@@ -17,68 +20,83 @@ ALL_COUNTED = 0.995  # share of the time in which a counter counted that is as g
 _MEASURED, _ANALYTIC = Provenance.MEASURED, Provenance.ANALYTIC
 
 
+class _Missing(NamedTuple):
+    """Why values are absent, by what they are of."""
+
+    flops: str
+    flops_per_step: str
+    traffic: str
+    traffic_per_step: str
+
+
 def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     """FLOPs, tensor bytes and time of recorded kernels, per step and per second."""
-    counting = [r for r in ranks if r.kernels is not None and r.kernels.has_flops]
-    recorded = [r.kernels for r in ranks if r.kernels is not None]
-    counted = [k for k in recorded if k.has_flops]
-    stepping = [
-        r.kernels for r in ranks if r.kernels is not None and (len(r.steps.step) or r.kernels.profiled)
-    ]
-    windows = sum(len(k.flops) for k in recorded)
-    complete = sum(int(k.complete.sum()) for k in recorded)
-    share = complete / windows if windows else None
-    flops = pool([k.flops[k.complete] for k in counted])
-    missing = _why_no_flops(ranks, windows, complete, len(flops))
-    no_steps, no_traffic, no_traffic_per_step = missing, missing, missing
-    if complete and not stepping:
-        # The kernels of the whole run are known: rates, but nothing per step.
-        no_steps = no_traffic_per_step = reason_of(ranks, "steps", reasons.NO_STEP_MARKS)
-    if len(flops):
-        no_traffic = reasons.TRAFFIC_UNKNOWN
-        if stepping:
-            no_traffic_per_step = reasons.TRAFFIC_UNKNOWN
-
-    note = origins.UNMODELLED if sum(total_of(k.unmodelled) for k in counted) else ""
-    tensors = _tensor_bytes(counted)
-    unsized = without_bytes(counted)
-    over_tensors = origins.over_bytes(tensors)
-    if unsized:
-        over_tensors = joined(over_tensors, origins.left_out(no_bytes_of(unsized)))
+    kernels = [(r, r.kernels) for r in ranks if r.kernels is not None]
+    counted = [k for _, k in kernels if k.has_flops]
+    stepping = [k for r, k in kernels if len(r.steps.step) or k.profiled]
+    missing = _missing(ranks, [k for _, k in kernels], bool(stepping))
+    share = watched(kernels)
     origin = _MEASURED if any(k.on_gpu for k in counted) else _ANALYTIC
 
-    def known(number: float | None, unit: str, how: str, missing: str) -> Value:
-        return value(number, unit, origin, scope, share, how, missing)
+    def known(number: float | None, unit: str, how: str, why_not: str) -> Value:
+        return value(number, unit, origin, scope, share, how, why_not)
 
-    per_second = known(rate(counting, "flops"), "FLOP/s", joined(note, apart(counting)), missing)
+    note = origins.UNMODELLED if sum(total_of(k.unmodelled) for k in counted) else ""
+    counting = [r for r, k in kernels if k.has_flops]
+    per_second = known(rate(counting, "flops"), "FLOP/s", joined(note, apart(counting)), missing.flops)
     if per_second.value is not None and any(k.profiled for k in counted):
         # A profiler drew out the steps whose FLOPs are known: the time is that of the others.
         how = joined(origins.PROFILED_FLOPS, per_second.reason)
         per_second = per_second._replace(provenance=Provenance.ESTIMATED, reason=how)
 
-    flops_per_step = pool([k.flops[k.complete] for k in stepping if k.has_flops])
-    bytes_per_step = pool([k.bytes[k.complete] for k in stepping if k.has_bytes])
-    kernel_time = mean(pool([k.kernel_ns[k.complete] for k in stepping]), NS)
-    sized = total_of(pool([k.sized_flops[k.complete] for k in counted]))
-    moved = total_of(pool([k.bytes[k.complete] for k in counted if k.has_bytes]))
+    tensors = _tensor_bytes(counted)
+    over_tensors = origins.over_bytes(tensors)
+    unsized = without_bytes(counted)
+    if unsized:
+        over_tensors = joined(over_tensors, origins.left_out(no_bytes_of(unsized)))
+    sized, moved = total_of(_done(counted, "sized_flops")), total_of(_done(_with_bytes(counted), "bytes"))
+    flops_per_step = median(_done([k for k in stepping if k.has_flops], "flops"))
+    bytes_per_step = median(_done(_with_bytes(stepping), "bytes"))
+    kernel_time = mean(_done(stepping, "kernel_ns"), NS)
+    timed = origins.KERNEL_TIMES
     return {
-        "flops_per_step": known(median(flops_per_step), "FLOP", note, no_steps),
+        "flops_per_step": known(flops_per_step, "FLOP", note, missing.flops_per_step),
         "flops_per_second": per_second,
-        "bytes_per_step.minimum": known(median(bytes_per_step), "byte", tensors, no_traffic_per_step),
-        "intensity.minimum": known(ratio(sized, moved), "FLOP/byte", over_tensors, no_traffic),
+        "bytes_per_step.minimum": known(bytes_per_step, "byte", tensors, missing.traffic_per_step),
+        "intensity.minimum": known(ratio(sized, moved), "FLOP/byte", over_tensors, missing.traffic),
         "kernel_time_per_step": value(
-            kernel_time, "s", _MEASURED, scope, share, origins.KERNEL_TIMES, no_steps
+            kernel_time, "s", _MEASURED, scope, share, timed, missing.flops_per_step
         ),
     }
 
 
-def _why_no_flops(ranks: Sequence[RankEvidence], windows: int, complete: int, known: int) -> str:
-    """windows: of recorded kernels; complete: those watched from begin to end; known: those with FLOPs."""
+def _done(kernels: Sequence[KernelEvidence], field: str) -> Ints:
+    """A column of all windows that were watched from begin to end."""
+    return pool([getattr(k, field)[k.complete] for k in kernels])
+
+
+def _with_bytes(kernels: Sequence[KernelEvidence]) -> list[KernelEvidence]:
+    return [k for k in kernels if k.has_bytes]
+
+
+def _missing(ranks: Sequence[RankEvidence], recorded: Sequence[KernelEvidence], stepping: bool) -> _Missing:
+    windows = sum(len(k.flops) for k in recorded)
+    complete = sum(int(k.complete.sum()) for k in recorded)
     if windows and not complete:
-        return reasons.NOT_WATCHED
-    if windows and not known:
-        return reasons.FLOPS_UNKNOWN
-    return reason_of(ranks, "flops", reasons.NO_KERNELS)
+        why = reasons.NOT_WATCHED
+        return _Missing(why, why, why, why)
+    has_flops = len(_done([k for k in recorded if k.has_flops], "flops")) > 0
+    flops = reason_of(ranks, "flops", reasons.NO_KERNELS)
+    if windows and not has_flops:
+        flops = reasons.FLOPS_UNKNOWN
+    per_step = flops
+    if complete and not stepping:
+        # The kernels of the whole run are known: rates, but nothing per step.
+        per_step = reason_of(ranks, "steps", reasons.NO_STEP_MARKS)
+    if not has_flops:
+        return _Missing(flops, per_step, traffic=flops, traffic_per_step=per_step)
+    lacks = reasons.TRAFFIC_UNKNOWN
+    return _Missing(flops, per_step, traffic=lacks, traffic_per_step=lacks if stepping else per_step)
 
 
 def mean_flops(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> Value:

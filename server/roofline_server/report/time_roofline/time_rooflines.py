@@ -134,16 +134,8 @@ def _joined(job: _WorkOfJob) -> _WorkOfJob:
 
 def _panels(jobs: Sequence[_WorkOfJob], points: str) -> tuple[list[TimePanel], list[str]]:
     """One per host, device and precision; that in which most time was spent first."""
-    grouped: dict[tuple[str, str | None, str], list[Drawn]] = {}
+    grouped = _grouped(jobs)
     notes: list[str] = []
-    for job in jobs:
-        main = _precision_of([f for f in job.found if f.flops])
-        for one in job.found:
-            place = one.place
-            # Kernels without FLOPs belong to no precision: they go with what is most of the device's time.
-            precision = one.precision if one.flops else main.get((place.host, place.device), one.precision)
-            key = place.host, place.device, precision
-            grouped.setdefault(key, []).append(Drawn(one, job.view.job, job.at.get(one.role, "")))
     values = [d.at for drawn in grouped.values() for d in drawn if d.at]
     order = {text: n for n, same in enumerate(in_order(values)) for text in same}
     views = {job.view.job: job.view for job in jobs}
@@ -169,6 +161,20 @@ def _panels(jobs: Sequence[_WorkOfJob], points: str) -> tuple[list[TimePanel], l
             found.append(made)
         notes += more
     return sorted(found, key=lambda p: -sum(point.time.value or 0.0 for point in p.points)), notes
+
+
+def _grouped(jobs: Sequence[_WorkOfJob]) -> dict[tuple[str, str | None, str], list[Drawn]]:
+    """By host, device and precision."""
+    grouped: dict[tuple[str, str | None, str], list[Drawn]] = {}
+    for job in jobs:
+        main = _precision_of([f for f in job.found if f.flops])
+        for one in job.found:
+            place = one.place
+            # Kernels without FLOPs belong to no precision: they go with what is most of the device's time.
+            precision = one.precision if one.flops else main.get((place.host, place.device), one.precision)
+            key = place.host, place.device, precision
+            grouped.setdefault(key, []).append(Drawn(one, job.view.job, job.at.get(one.role, "")))
+    return grouped
 
 
 def _precision_of(found: Sequence[PointWork]) -> dict[tuple[str, str | None], str]:
