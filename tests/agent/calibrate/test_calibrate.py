@@ -65,6 +65,7 @@ def test_every_usable_width_is_measured(
         assert "peak.bf16.amx" in names or "AMX" in said
 
 
+@pytest.mark.slow
 def test_each_level_of_memory_is_measured_or_said_why_not(
     measured: tuple[Calibration, list[Ceiling]],
 ) -> None:

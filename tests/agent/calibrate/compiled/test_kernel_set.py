@@ -71,6 +71,7 @@ def test_stream_kernels_fit_the_buffers_of_the_assembled_ones(kernels: CompiledK
         assert sum(sums) == (2 * sum(range(count)) if operation == "read" else 0)
 
 
+@pytest.mark.slow
 def test_both_kernel_sets_measure_the_same_ceilings(kernels: CompiledKernels, hardware: Hardware) -> None:
     if hardware.architecture != "x86_64":
         pytest.skip("machine code is made for x86-64 alone")
@@ -97,6 +98,7 @@ def test_where_nothing_is_assembled_c_is_compiled(hardware: Hardware) -> None:
         assert library is None
 
 
+@pytest.mark.slow
 def test_calibration_says_that_c_was_compiled() -> None:
     seen: list[Ceiling] = []
     calibration = calibrate(seen.append, "quick", compiled=True)

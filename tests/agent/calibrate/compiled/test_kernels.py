@@ -32,7 +32,10 @@ class Row(NamedTuple):
         return self.width // {"f64": 64, "f32": 32, "f16": 16, "bf16": 32}[self.precision]
 
 
-@pytest.fixture(scope="module", params=[HERE, *ARM], ids=lambda target: target.name)
+EMULATED = [pytest.param(target, marks=pytest.mark.slow) for target in ARM]
+
+
+@pytest.fixture(scope="module", params=[HERE, *EMULATED], ids=lambda target: target.name)
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Program:
     return build(request.param, tmp_path_factory.mktemp("kernels"))
 
@@ -123,6 +126,7 @@ def test_widths_are_those_that_the_processor_was_said_to_have(program: Program) 
         assert halves == (set() if program.target.name == "armv8" else {"fma", "mul_add", "dot", "mmla"})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("aarch64-linux-gnu-objdump"), reason="no disassembler for aarch64")
 def test_arm_multiplies_and_adds_in_vector_registers(tmp_path: pytest.TempPathFactory) -> None:
     program = build(ARM[1], tmp_path)  # type: ignore[arg-type]

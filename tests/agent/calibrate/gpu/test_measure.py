@@ -65,6 +65,7 @@ def test_fields_say_what_and_where(monkeypatch: pytest.MonkeyPatch, driver: Path
     assert triad.median == pytest.approx(triad.value) and triad.spread == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_theory_stands_beside_and_what_was_not_measured_is_said(
     monkeypatch: pytest.MonkeyPatch, driver: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_gpu_that_others_compute_on_is_left_out_with_a_note(
     assert "other processes compute on it (pid 4321, 4322)" in note and "--force" in note
 
 
+@pytest.mark.slow
 def test_gpu_that_others_compute_on_is_measured_in_little_memory_if_forced(
     monkeypatch: pytest.MonkeyPatch, driver: Path
 ) -> None:
