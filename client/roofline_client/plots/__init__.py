@@ -1,10 +1,10 @@
-"""Pictures of all models, as a paper would print them.
+"""Plots of all models, ready for a paper.
 
     draw(kind, record, path)      write a file: PNG, SVG or PDF by its ending
     figure(kind, record)          the matplotlib Figure of it, with legend and caption
-    draw_on(axes, kind, record)   the same lines and points on axes of somebody else, without caption
+    draw_on(axes, kind, record)   the same lines and points on your own axes, without caption
 
-Kinds and their records (of `roofline.answers`, as `roofline_client.Client` answers them):
+Kinds and their records (of `roofline.answers`, as `roofline_client.Client` returns them):
 
     roofline, hierarchical, network    Roofline of Client.roofline(kind="classic", "hierarchical", "network")
     time                               TimeRoofline of Client.time_roofline
@@ -12,9 +12,9 @@ Kinds and their records (of `roofline.answers`, as `roofline_client.Client` answ
     breakdown                          Breakdown of Client.breakdown
     steps                              plots.Steps(job, chunks of Client.steps, about or None)
 
-All raise ClientError, which says what is missing, when there is nothing to draw, and draw what there is
-otherwise: what is missing then stands in the caption. `axes` is one Axes, or a list of as many as the figure
-would have panels (ClientError says how many). matplotlib is loaded by these functions, not with this module.
+All raise ClientError, which says what is missing, when there is nothing to draw. If only a part is missing,
+the caption says so. `axes` is one Axes, or a list with one for each panel of the figure (ClientError says how
+many). matplotlib is imported by these functions, not with this module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
-# A kind of picture -> what it shows. Each is a module of this package with `figure(record)` and
+# Kind of plot -> what it shows. Each is a module of this package with `figure(record)` and
 # `draw_on(axes, record)`.
 KINDS = {
     "roofline": "roles, ranks, steps, phases or kernels under all measured ceilings",
@@ -49,7 +49,7 @@ KINDS = {
 
 
 class Steps(NamedTuple):
-    """What the picture of steps is drawn from; about None: the caption tells the job alone."""
+    """The record for the plot of steps. Without `about` the caption names only the job."""
 
     job: str
     chunks: Iterable[TableChunk]
@@ -57,36 +57,39 @@ class Steps(NamedTuple):
 
 
 def check(kind: str, path: Path) -> None:
-    """Raises ClientError for a kind or an ending that is none; quick, so ask before the server is asked."""
-    if kind not in KINDS:
-        raise ClientError(f"no picture of the kind {clean(kind)!r}; there are {', '.join(KINDS)}")
+    """Raises ClientError for an unknown kind or file ending. Quick: call it before asking the server."""
+    _check_kind(kind)
     if path.suffix.lower() not in FORMATS:
         raise ClientError(f"{path}: the name of a picture must end in {', '.join(FORMATS)}")
 
 
 def draw(kind: str, record: Any, path: Path) -> None:
-    """Write a picture as PNG, SVG or PDF, by the file's ending.
+    """Write a plot as PNG, SVG or PDF, by the file's ending.
 
     Raises ClientError when there is nothing to draw, or the file cannot be written.
     """
     check(kind, path)
-    from .sheet import write
+    from .layout import write
 
     write(figure(kind, record), path)
 
 
 def figure(kind: str, record: Any) -> Figure:
-    """The picture. Raises ClientError when there is nothing to draw."""
+    """The plot as a figure. Raises ClientError when there is nothing to draw."""
     made: Figure = _module(kind).figure(record)
     return made
 
 
 def draw_on(axes: Axes | Sequence[Axes], kind: str, record: Any) -> None:
-    """Draw on these axes. Raises ClientError when there is nothing to draw, or axes of another number."""
+    """Draw on these axes. Raises ClientError when there is nothing to draw, or not as many axes as panels."""
     _module(kind).draw_on(axes, record)
 
 
 def _module(kind: str) -> Any:
+    _check_kind(kind)
+    return import_module(f".{kind}", __name__)
+
+
+def _check_kind(kind: str) -> None:
     if kind not in KINDS:
         raise ClientError(f"no picture of the kind {clean(kind)!r}; there are {', '.join(KINDS)}")
-    return import_module(f".{kind}", __name__)

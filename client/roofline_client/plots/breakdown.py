@@ -14,8 +14,8 @@ from roofline.answers.breakdown import Breakdown, BreakdownPart
 
 from ..tables import units
 from ..tables.names import clean
-from . import caption, legends, scales, sheet, style
-from .breakdown_panels import UNSEEN, Bar, Panel, adds_up, length, panels_of, title_of
+from . import caption, layout, legends, scales, style
+from .breakdown_panels import UNSEEN, Bar, BreakdownPanel, adds_up, length, panels_of, title_of
 from .label_placement import shortened
 from .scales import tick, unit_for
 
@@ -27,40 +27,40 @@ TITLED, UNDER = 0.34, 0.34  # inches above and under the bars of a panel, withou
 def figure(record: Breakdown) -> Figure:
     """A panel for each kind of breakdown there is. Raises ClientError when there is none."""
     panels, notes = panels_of(record)
-    with sheet.settings():
+    with layout.settings():
         keys = [legends.measured(_handles(panel), WIDTH) for panel in panels]
         subjects = [_subject(bar) for panel in panels for bar in panel.bars]
-        left = 0.3 + max(sheet.width_of(name, style.TICK) for name in subjects)
-        boxes: list[sheet.Box] = []
-        top = sheet.TOP
+        left = 0.3 + max(layout.width_of(name, style.TICK) for name in subjects)
+        boxes: list[layout.Box] = []
+        top = layout.TOP
         for panel, key in zip(panels, keys, strict=True):
             rows = 1 if adds_up(panel.bars) else max(1.0, 0.55 * len(panel.colours))
             height = BAR * rows * len(panel.bars) + 0.1
-            boxes.append(sheet.Box(left, top + TITLED + key.height, WIDTH, height))
+            boxes.append(layout.Box(left, top + TITLED + key.height, WIDTH, height))
             # Bars with scales of their own have no numbers under them.
             top = boxes[-1].top + height + (UNDER if len(_scales(panel)) == 1 else UNDER / 3)
-        made, axes = sheet.blank(boxes)
+        made, axes = layout.blank(boxes)
         for axis, panel, box, key in zip(axes, panels, boxes, keys, strict=True):
             _draw_with_key(axis, panel, key, box.height)
         title = caption.title("Breakdown", record.about)
         roles = all(part.subject == part.role for part in record.parts)
         command = caption.command("breakdown", record.about, by="" if roles else "rank")
         under = caption.of(record.about, notes, record.notes, command=command)
-        sheet.finish(made, axes, boxes, title, [], under, below=UNDER)
+        layout.finish(made, axes, boxes, title, [], under, below=UNDER)
     return made
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: Breakdown) -> None:
     """Draw on these axes, one for each kind of breakdown. Errors as of `figure`."""
     panels, _ = panels_of(record)
-    with sheet.settings():
-        given = sheet.given(axes, len(panels), "each kind of breakdown")
+    with layout.settings():
+        given = layout.axes_list(axes, len(panels), "each kind of breakdown")
         for axis, panel in zip(given, panels, strict=True):
             width, height = scales.size(axis)
             _draw_with_key(axis, panel, legends.measured(_handles(panel), width), height)
 
 
-def _draw_with_key(axis: Axes, panel: Panel, key: legends.Size, height: float) -> None:
+def _draw_with_key(axis: Axes, panel: BreakdownPanel, key: legends.Size, height: float) -> None:
     """With the legend above the axes, because inside it would cover bars; height: of the axes, inches."""
     scales = _scales(panel)
     if adds_up(panel.bars):
@@ -85,11 +85,11 @@ def _draw_with_key(axis: Axes, panel: Panel, key: legends.Size, height: float) -
     axis.tick_params(axis="y", length=0)
     axis.spines[["top", "right", "left"]].set_visible(False)
     own = " (each to its own scale)" if len(scales) > 1 else ""
-    sheet.name_panel(axis, f"{title_of(panel.kind)}{own}", pad=key.height * 72 + 9)
+    layout.name_panel(axis, f"{title_of(panel.kind)}{own}", pad=key.height * 72 + 9)
     legends.above(axis, _handles(panel), key.columns, 3 / 72 / height)
 
 
-def _scales(panel: Panel) -> dict[str, float]:
+def _scales(panel: BreakdownPanel) -> dict[str, float]:
     """By unit, the value of a bar of length 1. With several units it is the largest value of each."""
     values = [part.value for bar in panel.bars for part in bar.parts]
     found = {value.unit: max(v.value or 0.0 for v in values if v.unit == value.unit) for value in values}
@@ -100,7 +100,7 @@ def _subject(bar: Bar) -> str:
     return shortened(clean(bar.subject), 16)
 
 
-def _set_x_ticks(axis: Axes, panel: Panel, longest: float) -> None:
+def _set_x_ticks(axis: Axes, panel: BreakdownPanel, longest: float) -> None:
     """Numbers at the x axis, unless units differ: then they stand at the bars."""
     if len(_scales(panel)) > 1:
         axis.set_xticks([])
@@ -112,7 +112,7 @@ def _set_x_ticks(axis: Axes, panel: Panel, longest: float) -> None:
     axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{tick(x / scale)} {unit}" if x else "0"))
 
 
-def _draw_stacked_bar(axis: Axes, panel: Panel, bar: Bar, row: int, longest: float) -> None:
+def _draw_stacked_bar(axis: Axes, panel: BreakdownPanel, bar: Bar, row: int, longest: float) -> None:
     """One bar of all parts, with their shares where there is room."""
     at = 0.0
     for name, colour in [*panel.colours.items(), (REST, style.PARTS["other"])]:
@@ -128,7 +128,7 @@ def _draw_stacked_bar(axis: Axes, panel: Panel, bar: Bar, row: int, longest: flo
 
 
 def _draw_separate_bars(
-    axis: Axes, panel: Panel, bar: Bar, row: int, scales: dict[str, float], longest: float
+    axis: Axes, panel: BreakdownPanel, bar: Bar, row: int, scales: dict[str, float], longest: float
 ) -> None:
     """A bar for each part, one below the other, with their values."""
     parts = [p for name in panel.colours for p in bar.parts if p.part == name]
@@ -136,7 +136,7 @@ def _draw_separate_bars(
     for order, part in enumerate(parts):
         up = row - 0.39 + (order + 0.5) * height
         width = (part.value.value or 0.0) / scales[part.value.unit]
-        visible = max(width, UNSEEN * longest)  # a sliver of colour shows whose number stands there
+        visible = max(width, UNSEEN * longest)  # a sliver of colour shows which part the number belongs to
         axis.barh(up, visible, height * 0.9, color=panel.colours[part.part], linewidth=0, zorder=2)
         _write(axis, visible + 0.01 * longest, up, _value_text(part), "left", style.DIM)
 
@@ -155,7 +155,7 @@ def _write(axis: Axes, x: float, y: float, text: str, side: str, ink: str) -> No
     axis.text(x, y, text, fontsize=style.SMALL - 0.5, zorder=3, **looks)
 
 
-def _handles(panel: Panel) -> list[Artist]:
+def _handles(panel: BreakdownPanel) -> list[Artist]:
     handles: list[Artist] = []
     for part, colour in panel.colours.items():
         name = {"minimum": "tensor bytes"}.get(part, part)

@@ -35,7 +35,7 @@ class Bar(NamedTuple):
     parts: list[BreakdownPart]
 
 
-class Panel(NamedTuple):
+class BreakdownPanel(NamedTuple):
     """One question."""
 
     kind: str
@@ -43,7 +43,7 @@ class Panel(NamedTuple):
     colours: dict[str, str]  # by part, in the order they are drawn
 
 
-def panels_of(record: Breakdown) -> tuple[list[Panel], list[str]]:
+def panels_of(record: Breakdown) -> tuple[list[BreakdownPanel], list[str]]:
     readable = kernels.names(part.part for part in record.parts if part.kind == KERNELS)
     parts = [p._replace(part=readable[p.part]) if p.kind == KERNELS else p for p in record.parts]
     notes: list[str] = []
@@ -63,11 +63,11 @@ def panels_of(record: Breakdown) -> tuple[list[Panel], list[str]]:
     return [panel for panel in found if panel not in uniform] or found, notes
 
 
-def _part_names(panel: Panel) -> set[str]:
+def _part_names(panel: BreakdownPanel) -> set[str]:
     return {part.part for bar in panel.bars for part in bar.parts}
 
 
-def _uniform_text(panel: Panel) -> str:
+def _uniform_text(panel: BreakdownPanel) -> str:
     """ "FLOPs by precision (f32, 2 to 4 GFLOP)"."""
     values = [part.value for bar in panel.bars for part in bar.parts]
     ends = dict.fromkeys(units.show(end(values, key=_number)) for end in (min, max))
@@ -78,7 +78,7 @@ def _number(value: Value) -> float:
     return value.value or 0.0
 
 
-def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> Panel | None:
+def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> BreakdownPanel | None:
     own = [part for part in parts if part.kind == kind]
     shown = [part for part in own if part.value.value is not None and part.value.value > 0]
     if not shown:
@@ -94,7 +94,9 @@ def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> Panel
     if unseen:
         names = ", ".join(f"{shortened(clean(part), 34)} ({most})" for part, most in unseen.items())
         notes.append(f"{title_of(kind)}: too small to be seen: {names}.")
-    return Panel(kind, bars, {part: colour for part, colour in colours.items() if part not in unseen})
+    return BreakdownPanel(
+        kind, bars, {part: colour for part, colour in colours.items() if part not in unseen}
+    )
 
 
 def _unseen(bars: Sequence[Bar]) -> dict[str, str]:

@@ -64,9 +64,9 @@ def command(name: str, about: About | None, **options: str) -> str:
 def title(what: str, about: About | None, where: str = "") -> str:
     """ "Roofline of job 42 on node1"."""
     jobs = [clean(job) for job in about.jobs] if about else []
-    whose = f"experiment {clean(about.experiment)}" if about and about.experiment else _jobs(jobs)
+    subject = f"experiment {clean(about.experiment)}" if about and about.experiment else _jobs(jobs)
     place = f" on {clean(where)}" if where else ""
-    return f"{what} of {whose}{place}" if whose else f"{what}{place}"
+    return f"{what} of {subject}{place}" if subject else f"{what}{place}"
 
 
 def joined(sentences: Sequence[str]) -> str:

@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from roofline.answers.roofline import Roofline, RoofPoint
 
-from . import marks, panels, point_labels, style
+from . import markers, panels, point_labels, style
 from .label_placement import Labels
-from .panels import Drawn, Kind, Panel
+from .panels import DrawnPoints, RooflineKind, RooflinePanel
 
 
 def figure(record: Roofline) -> Figure:
     """A panel for each node and device. Raises ClientError when there is nothing to draw."""
-    shown = [point for point in record.points if marks.can_be_drawn(point)]
+    shown = [point for point in record.points if markers.can_be_drawn(point)]
     places = {(point.host, point.device) for point in shown}
     lines = [line for roof in record.roofs if (roof.host, roof.device) in places for line in roof.lines]
     without_points = {line.level for line in lines if line.kind == "memory"} - {p.level for p in shown}
@@ -29,18 +29,18 @@ def draw_on(axes: Axes | Sequence[Axes], record: Roofline) -> None:
     panels.draw_on(KIND, axes, record)
 
 
-def _draw(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
+def _draw(axis: Axes, labels: Labels, panel: RooflinePanel, start: int) -> DrawnPoints:
     groups = _by_thing(panel.points)
     for own in groups:
-        across = sorted(marks.place(p)[0] for p in own)
-        height = marks.place(own[0])[1]
+        across = sorted(markers.place(p)[0] for p in own)
+        height = markers.place(own[0])[1]
         colour = style.colour(own[0].role)
         axis.plot((across[0], across[-1]), (height, height), color=colour, linewidth=0.8, zorder=3)
-    marks.draw_points(axis, panel.points, lambda point: style.level_marker(point.level))
+    markers.draw_points(axis, panel.points, lambda point: style.level_marker(point.level))
     # One name for all levels, at the rightmost point, where there is most room.
-    ends = [max(own, key=lambda p: marks.place(p)[0]) for own in groups]
+    ends = [max(own, key=lambda p: markers.place(p)[0]) for own in groups]
     key = point_labels.name_points(labels, panel.points, point_labels.spots_of(ends), start)
-    return Drawn(key)
+    return DrawnPoints(key)
 
 
 def _by_thing(points: Sequence[RoofPoint]) -> list[list[RoofPoint]]:
@@ -51,7 +51,7 @@ def _by_thing(points: Sequence[RoofPoint]) -> list[list[RoofPoint]]:
     return list(things.values())
 
 
-KIND = Kind(
+KIND = RooflineKind(
     "Hierarchical roofline",
     lambda points: "Arithmetic intensity over the traffic of each level (FLOP/byte)",
     _draw,

@@ -184,8 +184,15 @@ class Labels(Artist):
             _show(self._axis(), label, placed)
             if placed is None:
                 without_place.append(label)
-            else:
-                obstacles = _with_label(obstacles, label, placed)
+                continue
+            # Later labels keep off this one and do not cross its leader.
+            taken = np.concatenate([obstacles.shapes, placed.shape])
+            obstacles = obstacles._replace(shapes=taken)
+            leader = np.asarray(label.leader.get_xydata() if label.leader is not None else [])
+            if len(leader):
+                lines = np.concatenate([obstacles.lines, leader[None]])
+                costs = np.append(obstacles.line_costs, CROSS_LINE)
+                obstacles = obstacles._replace(lines=lines, line_costs=costs)
         return without_place
 
     def _obstacles(self, renderer: Any) -> Obstacles:
@@ -243,7 +250,7 @@ class Labels(Artist):
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A long name without its middle: both its ends tell names apart."""
+    """A long name without its middle: names differ mostly at their ends."""
     if len(text) <= longest:
         return text
     front = (longest - 1) * 2 // 3
@@ -325,7 +332,12 @@ def _visible_ends(line: Line2D, axis: Axes) -> tuple[float, float, float, float]
 
 def best_place(axis: Axes, label: Label, obstacles: Obstacles, may_cross: bool) -> Placed | None:
     """The cheapest candidate that covers nothing; None if there is none without crossing a line."""
-    width, height = _size(label.text, obstacles.scale)
+    # Not as a renderer measures texts, so that every resolution gives the same places.
+    width, height, _ = text_to_path.get_text_width_height_descent(
+        label.text.get_text(), label.text.get_fontproperties(), ismath=False
+    )
+    width = (1.02 * float(width) + 2.5) * obstacles.scale
+    height = (max(float(height), style.SMALL) + 1.4) * obstacles.scale
     found = label.candidates(axis, width, height, obstacles.scale)
     texts = Texts(found.x, found.y, width, height, bool(label.text.get_rotation()))
 
@@ -379,26 +391,6 @@ def _show(axis: Axes, label: Label, placed: Placed | None) -> None:
             leader_ends = np.stack([anchor, np.clip(anchor, (left, bottom), (right, top))])
     if label.leader is not None:
         label.leader.set_data(leader_ends[:, 0], leader_ends[:, 1])
-
-
-def _with_label(obstacles: Obstacles, label: Label, placed: Placed) -> Obstacles:
-    """Later labels keep off this one and do not cross its leader."""
-    lines, costs = obstacles.lines, obstacles.line_costs
-    leader = np.asarray(label.leader.get_xydata()) if label.leader is not None else np.empty((0, 2))
-    if len(leader):
-        lines = np.concatenate([lines, leader[None]])
-        costs = np.append(costs, CROSS_LINE)
-    taken = np.concatenate([obstacles.shapes, placed.shape])
-    return obstacles._replace(shapes=taken, lines=lines, line_costs=costs)
-
-
-def _size(text: Text, scale: float) -> tuple[float, float]:
-    """Width and height of a level text with a margin, pixels. Not as a renderer measures it, so that every
-    resolution gives the same places."""
-    width, height, _ = text_to_path.get_text_width_height_descent(
-        text.get_text(), text.get_fontproperties(), ismath=False
-    )
-    return (1.02 * float(width) + 2.5) * scale, (max(float(height), style.SMALL) + 1.4) * scale
 
 
 def straight_pieces(line: Line2D) -> Array:

@@ -1,4 +1,4 @@
-"""Legends: under a figure, above axes, or within the axes of somebody else."""
+"""Legends: below a figure, above axes, or inside the caller's axes."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ from matplotlib.legend import Legend
 from . import style
 
 MOST_COLUMNS = 8
-MOST_HIDDEN = 0.3  # of somebody else's axes
+MOST_HIDDEN = 0.3  # share of the caller's axes that a legend may hide
 
 
 def on(axis: Axes, handles: Sequence[Artist]) -> None:
-    """The legend of axes in a figure of somebody else; none in axes so small that it would hide what they
-    show."""
-    if handles:
-        legend = axis.legend(handles=list(handles), loc="best", **_looks(True))
-        _is_text(legend)
-        own, whole = legend.get_window_extent(), axis.get_window_extent()
-        if own.width * own.height > MOST_HIDDEN * whole.width * whole.height or own.width > whole.width:
-            legend.remove()
+    """A legend inside the caller's axes; none if they are so small that it would hide their content."""
+    if not handles:
+        return
+    legend = axis.legend(handles=list(handles), loc="best", **_looks(True))
+    _disable_math(legend)
+    own, whole = legend.get_window_extent(), axis.get_window_extent()
+    if own.width * own.height > MOST_HIDDEN * whole.width * whole.height or own.width > whole.width:
+        legend.remove()
 
 
 class Size(NamedTuple):
-    """Of a legend: columns, and height in inches."""
-
     columns: int
-    height: float
+    height: float  # inches
 
 
 def measured(handles: Sequence[Artist], room: float) -> Size:
-    """What a legend needs that is no wider than `room`, inches."""
+    """The size of a legend that is no wider than `room`, inches."""
     scratch = Figure(figsize=(6, 4))
     FigureCanvasAgg(scratch)
     legend = under(scratch, handles, room)
@@ -44,7 +42,7 @@ def measured(handles: Sequence[Artist], room: float) -> Size:
 
 
 def above(axis: Axes, handles: Sequence[Artist], columns: int, gap: float) -> None:
-    """A legend between the axes and their title; gap: in heights of the axes."""
+    """Draw a legend between the axes and their title. gap: in heights of the axes."""
     legend = axis.legend(
         handles=_by_row(handles, columns),
         loc="lower left",
@@ -52,17 +50,17 @@ def above(axis: Axes, handles: Sequence[Artist], columns: int, gap: float) -> No
         ncols=columns,
         **_looks(False),
     )
-    _is_text(legend)
+    _disable_math(legend)
 
 
 def under(figure: Figure, handles: Sequence[Artist], room: float) -> Legend | None:
-    """In as many columns as there is room for."""
+    """Draw a legend with as many columns as there is room for, inches."""
     if not handles:
         return None
     for columns in range(min(len(handles), MOST_COLUMNS), 0, -1):
         ordered = _by_row(handles, columns)
         legend = figure.legend(handles=ordered, loc="upper left", ncols=columns, **_looks(False))
-        _is_text(legend)
+        _disable_math(legend)
         if columns == 1 or inches(legend, figure)[0] <= room + 0.1:
             return legend
         legend.remove()
@@ -70,7 +68,7 @@ def under(figure: Figure, handles: Sequence[Artist], room: float) -> Legend | No
 
 
 def _by_row(handles: Sequence[Artist], columns: int) -> list[Artist]:
-    """The order that makes matplotlib, which fills column by column, write line by line."""
+    """In the order that lets matplotlib, which fills columns first, fill rows first."""
     return [handle for column in range(columns) for handle in handles[column::columns]]
 
 
@@ -89,7 +87,7 @@ def _looks(framed: bool) -> dict[str, Any]:
     }
 
 
-def _is_text(legend: Legend) -> None:
+def _disable_math(legend: Legend) -> None:
     for text in legend.get_texts():
         text.set_parse_math(False)
 

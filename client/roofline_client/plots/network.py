@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from roofline.answers.roofline import Crossing, Roofline, RoofPoint
 
 from ..tables import units
-from . import marks, omissions, panels, roofline, roofs, style
+from . import markers, omissions, panels, roofline, roofs, style
 from .label_placement import Labels
-from .panels import Drawn, Kind, Panel
+from .panels import DrawnPoints, RooflineKind, RooflinePanel
 
 
 def figure(record: Roofline) -> Figure:
@@ -29,8 +29,8 @@ def draw_on(axes: Axes | Sequence[Axes], record: Roofline) -> None:
     panels.draw_on(_kind(record), axes, record)
 
 
-def _kind(record: Roofline) -> Kind:
-    def draw(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
+def _kind(record: Roofline) -> RooflineKind:
+    def draw(axis: Axes, labels: Labels, panel: RooflinePanel, start: int) -> DrawnPoints:
         drawn = roofline.draw_points(axis, labels, panel, start)
         shown = {point.label for point in panel.points}
         here = [crossing for crossing in record.crossings if crossing.label in shown]
@@ -40,7 +40,7 @@ def _kind(record: Roofline) -> Kind:
             return drawn
         at = ridges.pop()
         # One of several GPUs has a ridge of its own further left: a lower peak over the same network.
-        whose = "of the node " if any(point.device for point in panel.points) else ""
+        owner = "of the node " if any(point.device for point in panel.points) else ""
         flat = (roofs.height(line) for line in panel.lines if line.binding and not roofs.is_slanting(line))
         top = max(flat, default=axis.get_ylim()[1])
         ridge = Line2D((at, at), (axis.get_ylim()[0], top), color=style.FAINT, linewidth=0.8, linestyle=":")
@@ -50,7 +50,7 @@ def _kind(record: Roofline) -> Kind:
         labels.at_point(
             at,
             axis.get_ylim()[0] * 1.6,
-            f"ridge {whose}{units.number(at, 'FLOP/byte')} FLOP/byte",
+            f"ridge {owner}{units.number(at, 'FLOP/byte')} FLOP/byte",
             style.DIM,
             size=0.0,
         )
@@ -62,22 +62,24 @@ def _kind(record: Roofline) -> Kind:
             return drawn._replace(more=[Line2D([], [], label="batch size that hides the network", **look)])
         return drawn
 
-    return Kind("Network roofline", lambda points: "FLOPs per byte communicated (FLOP/byte)", draw)
+    return RooflineKind("Network roofline", lambda points: "FLOPs per byte communicated (FLOP/byte)", draw)
 
 
 Group = list[tuple[Crossing, RoofPoint]]
 
 
-def _groups_left_of(ridge: float, labels: Labels, panel: Panel, crossings: Sequence[Crossing]) -> list[Group]:
+def _groups_left_of(
+    ridge: float, labels: Labels, panel: RooflinePanel, crossings: Sequence[Crossing]
+) -> list[Group]:
     """Ranks that cross the ridge with larger batches; those within a marker or two of each other together."""
     groups: list[Group] = []
     for crossing in crossings:
         point = next(p for p in panel.points if p.label == crossing.label)
-        if crossing.crossing.value is None or marks.place(point)[0] >= ridge:
+        if crossing.crossing.value is None or markers.place(point)[0] >= ridge:
             continue
         for group in groups:
             first = group[0][1]
-            near = labels.distance(marks.place(first), marks.place(point)) < 2 * style.MARKER
+            near = labels.distance(markers.place(first), markers.place(point)) < 2 * style.MARKER
             if first.role == point.role and near:
                 group.append((crossing, point))
                 break
@@ -88,8 +90,8 @@ def _groups_left_of(ridge: float, labels: Labels, panel: Panel, crossings: Seque
 
 def _draw_crossing(axis: Axes, labels: Labels, group: Group, ridge: float) -> None:
     """An arrow from the middle point of the group to the ridge, with the batch size at which it arrives."""
-    point = sorted((p for _, p in group), key=lambda p: marks.place(p)[1])[len(group) // 2]
-    x, y = marks.place(point)
+    point = sorted((p for _, p in group), key=lambda p: markers.place(p)[1])[len(group) // 2]
+    x, y = markers.place(point)
     looks = {"color": style.colour(point.role), "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
     arrow = {"arrowstyle": "->,head_width=0.15,head_length=0.3", "shrinkA": 5.0, "shrinkB": 0.0, **looks}
     axis.annotate("", (ridge, y), (x, y), arrowprops=arrow, zorder=3).set_in_layout(False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from roofline.answers.roofline import RoofPoint
 
-from .marks import can_be_drawn
+from .markers import can_be_drawn
 from .point_labels import names_of
 from .scales import is_drawable
 

@@ -1,9 +1,9 @@
-"""Colours of kinds of kernels: by name, so that a kind has the same colour in every job.
+"""Colours of kernels, by name, so that a kernel has the same colour in every job.
 
-A family of kernels (convolutions, matrix products, ...) has a hue, its directions have shades of that:
-forward is lighter, the gradient of the weights darker than that of the data. Of a name of no known family the
-name itself tells the colour. Only where two names of one picture would share a colour the later one by the
-alphabet has its next.
+A family of kernels (convolutions, matrix products, ...) has a hue, and its directions are shades of it:
+forward is lighter, the gradient of the weights darker than that of the data. An unknown name gets a colour
+by its checksum. If two names of a plot would share a colour, the alphabetically later one gets its next
+choice.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
-# The first that is found in a name, as oneDNN, MKL, cuDNN, cuBLAS and PyTorch call their kernels.
+# The first match in a name counts. Names are those of oneDNN, MKL, cuDNN, cuBLAS and PyTorch.
 FAMILIES = (
     (r"conv|dgrad|wgrad|winograd", "#77AADD"),
     (r"flash|attention|fmha", "#CC99BB"),
@@ -32,7 +31,7 @@ _SHADES = (0.0, 0.4, -0.25, 0.2, -0.4, 0.6)  # towards white, below zero towards
 
 
 def of_kernels(names: Iterable[str]) -> dict[str, str]:
-    """By name its colour; no two have the same as long as there are colours."""
+    """A colour for each name. They are all different as long as there are enough colours."""
     given: dict[str, str] = {}
     for name in sorted(set(names)):
         free = (colour for colour in _choices(name) if colour not in given.values())
@@ -41,15 +40,23 @@ def of_kernels(names: Iterable[str]) -> dict[str, str]:
 
 
 def _choices(name: str) -> Iterator[str]:
-    """Colours from the name's own on."""
+    """Colours for a name, the best first."""
     lower = name.casefold()
     hue = next((colour for words, colour in FAMILIES if re.search(words, lower)), "")
     turn = zlib.crc32(name.encode()) % len(UNKNOWN)
-    hues = [*([hue] if hue else []), *UNKNOWN[turn:], *UNKNOWN[:turn]]
-    first = 0.4 if _LIGHTER.search(lower) else -0.25 if _DARKER.search(lower) else 0.0
-    shades = [first, *(shade for shade in _SHADES if shade != first)]
-    own = (shaded(hues[0], shade) for shade in shades) if hue else ()
-    return chain(own, (shaded(other, shade) for shade in _SHADES for other in hues))
+    hues = [*UNKNOWN[turn:], *UNKNOWN[:turn]]
+    if hue:
+        first = 0.0
+        if _LIGHTER.search(lower):
+            first = 0.4
+        elif _DARKER.search(lower):
+            first = -0.25
+        for shade in (first, *(other for other in _SHADES if other != first)):
+            yield shaded(hue, shade)
+        hues.insert(0, hue)
+    for shade in _SHADES:
+        for other in hues:
+            yield shaded(other, shade)
 
 
 def shaded(colour: str, towards: float) -> str:

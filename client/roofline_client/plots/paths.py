@@ -12,14 +12,14 @@ from matplotlib.axes import Axes
 from roofline.answers.trajectory import Stop
 
 from ..tables.names import clean
-from . import marks, shapes, style
+from . import markers, shapes, style
 from .label_placement import Labels, straight_pieces
 from .shapes import Array, Texts
 
 Path = tuple[str, list[Stop]]  # role, and its stops that can be drawn
 LARGEST, SMALLEST = 0.75 * style.MARKER, 3.4  # of a marker, points
 ARROW = 6.0  # points an arrow needs between two markers
-SHORT = 34.0  # points: the stops of a shorter path can only be told apart in an inset
+SHORT = 34.0  # points: the stops of a shorter path are distinct only in an inset
 INSET, HEAD = 72.0, 11.0  # width of an inset and height of its title, points
 MOST_INSETS = 2
 
@@ -47,19 +47,19 @@ def draw(axis: Axes, labels: Labels, paths: Sequence[Path]) -> bool:
         if path in enlarged:
             middle = stops[len(stops) // 2]
             labels.at_point(
-                *marks.place(middle.point), f"{role} {stops[0].at} … {stops[-1].at}", colour, size
+                *markers.place(middle.point), f"{role} {stops[0].at} … {stops[-1].at}", colour, size
             )
             continue
         for number, stop in enumerate(stops):
             # The role stands at the first stop; stops between the ends have a name only where there is room.
             text = f"{role} {stop.at}" if number == 0 else stop.at
             max_distance = math.inf if number in (0, len(stops) - 1) else 7.0
-            labels.at_point(*marks.place(stop.point), text, colour, size, max_distance)
+            labels.at_point(*markers.place(stop.point), text, colour, size, max_distance)
     return bool(insets)
 
 
 def _places(stops: Sequence[Stop]) -> list[tuple[float, float]]:
-    return [marks.place(stop.point) for stop in stops]
+    return [markers.place(stop.point) for stop in stops]
 
 
 def _gaps(labels: Labels, stops: Sequence[Stop]) -> list[float]:
@@ -87,8 +87,8 @@ def _draw_path(axis: Axes, labels: Labels, path: Path) -> None:
         arrow = {"arrowstyle": "-|>,head_width=0.22,head_length=0.45", **looks}
         axis.annotate("", end, begin, arrowprops=arrow, zorder=4.5).set_in_layout(False)
     for stop in stops:
-        marks.mark(axis, stop.point, size)
-        labels.keep_off(*marks.place(stop.point), size)
+        markers.draw_marker(axis, stop.point, size)
+        labels.keep_off(*markers.place(stop.point), size)
 
 
 # -- insets -------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _draw_inset(axis: Axes, labels: Labels, place: tuple[float, float], path: Pa
     size = _marker_size(_gaps(own, stops))
     for number, stop in enumerate(stops):
         max_distance = math.inf if number in (0, len(stops) - 1) else 20.0
-        own.at_point(*marks.place(stop.point), stop.at, colour, size, max_distance)
+        own.at_point(*markers.place(stop.point), stop.at, colour, size, max_distance)
     labels.keep_out(inset)
     return inset
 

@@ -13,7 +13,7 @@ from roofline.answers.roofline import RoofPoint
 from ..tables.names import clean
 from . import style
 from .label_placement import Labels, shortened
-from .marks import marker_size, place
+from .markers import marker_size, place
 from .scales import is_drawable, tick
 
 ONE_SPOT = 1.12  # points of a role within this factor of each other share a name

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from roofline.answers.roofline import Roofline, RoofPoint
 
-from . import marks, panels, point_labels, style
+from . import markers, panels, point_labels, style
 from .label_placement import Labels
-from .panels import Drawn, Kind, Panel
+from .panels import DrawnPoints, RooflineKind, RooflinePanel
 
 
 def figure(record: Roofline) -> Figure:
@@ -23,19 +23,19 @@ def draw_on(axes: Axes | Sequence[Axes], record: Roofline) -> None:
     panels.draw_on(KIND, axes, record)
 
 
-def draw_points(axis: Axes, labels: Labels, panel: Panel, start: int) -> Drawn:
+def draw_points(axis: Axes, labels: Labels, panel: RooflinePanel, start: int) -> DrawnPoints:
     """Markers, names and headroom of all points of a panel."""
     named = point_labels.spots_of(panel.points)
-    marks.draw_points(axis, panel.points, lambda point: style.marker(point.role))
+    markers.draw_points(axis, panel.points, lambda point: style.marker(point.role))
     key = point_labels.name_points(labels, panel.points, named, start)
-    return Drawn(key, point_labels.arrows(axis, labels, named, start))
+    return DrawnPoints(key, point_labels.arrows(axis, labels, named, start))
 
 
 def across_of(points: Sequence[RoofPoint]) -> str:
     """Which bytes the intensity is over."""
-    found = {marks.level_name(p.level) for p in points}
+    found = {markers.level_name(p.level) for p in points}
     levels = " or ".join(sorted(found, key=str.casefold)) or "memory traffic"
     return f"Arithmetic intensity over {levels} (FLOP/byte)"
 
 
-KIND = Kind("Roofline", across_of, draw_points)
+KIND = RooflineKind("Roofline", across_of, draw_points)

@@ -184,7 +184,7 @@ def _looks(line: RoofLine) -> dict[str, Any]:
     return {"color": style.FAINT, "linewidth": 0.9}
 
 
-def explained(lines: Iterable[RoofLine]) -> list[Line2D]:
+def legend_entries(lines: Iterable[RoofLine]) -> list[Line2D]:
     """Entries of the legend for solid and dashed lines."""
     drawn = list(lines)
     measured = dict.fromkeys(line.provenance for line in drawn if not is_theory(line))

@@ -1,4 +1,4 @@
-"""Logarithmic planes in which a decade is as long across as up, and what is written at their axes."""
+"""Logarithmic planes with decades of the same length on both axes, and the numbers at axes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from . import style
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-_STEPS = {
+_MULTIPLES = {
     "s": ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")),
     "byte": ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"), (1.0, "")),
 }
-PLAIN = 1e-3, 1e3  # an axis within these has plain numbers, one that goes beyond powers of ten
-PREFIXED = 0.44  # inches from number to number with their prefixes
-LEAST_DECADES = 2.0  # what is narrower looks like a difference where there is none
+PLAIN = 1e-3, 1e3  # an axis within these limits has plain numbers, any other has powers of ten
+PREFIXED = 0.44  # inches per number with a prefix
+LEAST_DECADES = 2.0  # on a narrower axis small differences look large
 
 
 class Frame(NamedTuple):
@@ -39,19 +39,21 @@ class Frame(NamedTuple):
 
 
 def is_drawable(*numbers: float | None) -> bool:
-    """Zero, infinity and nothing have no place on a logarithmic axis."""
+    """Whether all have a place on a logarithmic axis, unlike zero, infinity and None."""
     return all(number is not None and 0 < number < math.inf for number in numbers)
 
 
 def around(frames: Iterable[Frame]) -> Frame:
-    """The smallest frame that holds all of these."""
+    """The smallest frame that contains all of these."""
     lefts, rights, bottoms, tops = zip(*frames, strict=True)
     return Frame(min(lefts), max(rights), min(bottoms), max(tops))
 
 
 def shaped(frame: Frame, flattest: float, steepest: float) -> tuple[Frame, float]:
-    """The frame made at least LEAST_DECADES wide and, by widening it, of a height over width (decades over
-    decades) between the two given; and this height over width."""
+    """Widen the frame to at least LEAST_DECADES and to a ratio of height to width between the two given.
+
+    Returns it with its ratio, decades over decades.
+    """
     frame = _widened(frame, LEAST_DECADES, LEAST_DECADES)
     across, up = frame.decades
     frame = _widened(frame, up / steepest, across * flattest)
@@ -60,7 +62,7 @@ def shaped(frame: Frame, flattest: float, steepest: float) -> tuple[Frame, float
 
 
 def _widened(frame: Frame, across: float, up: float) -> Frame:
-    """At least so many decades. What is added goes to the right, where ceilings are named, and below."""
+    """Widened to at least this many decades, mostly to the right, where ceilings are named, and below."""
     has_across, has_up = frame.decades
     more, below = max(0.0, across - has_across), max(0.0, up - has_up)
     return Frame(
@@ -74,8 +76,10 @@ def _widened(frame: Frame, across: float, up: float) -> Frame:
 def set_plane(
     axis: Axes, frame: Frame, across: str, up: str, unit_up: float = 1e9, prefixed: bool = False
 ) -> None:
-    """Log-log, equal decades; `up` is written in units of unit_up. prefixed: numbers of both axes have the
-    prefix of their unit, "10 k", "1 M"."""
+    """Log-log with equal decades. across, up: labels of the axes.
+
+    unit_up: the y axis shows multiples of it. prefixed: numbers of both axes have prefixes, "10 k", "1 M".
+    """
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_xlim(frame.left, frame.right)
@@ -89,8 +93,8 @@ def set_plane(
         side.set_major_locator(LogLocator(10, subs, numticks=most if side is axis.xaxis else 12))
         side.set_minor_locator(LogLocator(10, tuple(range(2, 10)), numticks=12))
         side.set_minor_formatter(NullFormatter())
-        side.set_major_formatter(FuncFormatter(_prefixed) if prefixed else DecadeFormatter(unit))
-    dress(axis, across, up)
+        side.set_major_formatter(FuncFormatter(_with_prefix) if prefixed else DecadeFormatter(unit))
+    set_looks(axis, across, up)
     axis.grid(True, which="major", linewidth=0.5, color=style.GRID)
 
 
@@ -101,7 +105,7 @@ def size(axis: Axes) -> tuple[float, float]:
     return box.width / dpi, box.height / dpi
 
 
-def dress(axis: Axes, across: str, up: str) -> None:
+def set_looks(axis: Axes, across: str, up: str) -> None:
     axis.set_xlabel(across, fontsize=style.LABEL)
     axis.set_ylabel(up, fontsize=style.LABEL)
     axis.set_axisbelow(True)
@@ -111,16 +115,18 @@ def dress(axis: Axes, across: str, up: str) -> None:
 
 
 def unit_for(unit: str, largest: float) -> tuple[float, str]:
-    """The multiple of a unit in which numbers up to the largest are written: (1e-3, "ms")."""
-    steps = _STEPS.get(unit, _DECIMAL)
-    for scale, prefix in steps:
+    """The multiple of a unit that suits numbers up to the largest: (1e-3, "ms")."""
+    multiples = _MULTIPLES.get(unit, _DECIMAL)
+    symbol = "B" if unit == "byte" else unit
+    for scale, prefix in multiples:
         if largest >= scale:
-            return scale, f"{prefix}{'B' if unit == 'byte' else unit}"
-    return steps[-1][0], f"{steps[-1][1]}{'B' if unit == 'byte' else unit}"
+            return scale, prefix + symbol
+    scale, prefix = multiples[-1]
+    return scale, prefix + symbol
 
 
 class DecadeFormatter(Formatter):
-    """Numbers at a logarithmic axis, all in one style: plain, or powers of ten."""
+    """Numbers at a logarithmic axis, all plain or all powers of ten."""
 
     def __init__(self, unit: float = 1.0) -> None:
         self._unit = unit
@@ -131,14 +137,14 @@ class DecadeFormatter(Formatter):
     def format_ticks(self, values: Sequence[float]) -> list[str]:
         axis: Any = self.axis
         low, high = sorted(axis.get_view_interval()) if axis is not None else (0.0, math.inf)
-        # matplotlib also asks for ticks just beyond the axis, which nobody sees.
-        seen = [number / self._unit for number in values if low * 0.999 <= number <= high * 1.001]
-        plain = all(PLAIN[0] * 0.999 <= number <= PLAIN[1] * 1.001 for number in seen)
+        # matplotlib also asks for ticks just beyond the axis, which are not visible.
+        visible = [number / self._unit for number in values if low * 0.999 <= number <= high * 1.001]
+        plain = all(PLAIN[0] * 0.999 <= number <= PLAIN[1] * 1.001 for number in visible)
         return [f"{n / self._unit:.6g}" if plain else power(n / self._unit) for n in values]
 
 
-def _prefixed(number: float, _: int | None = None) -> str:
-    """ "100 k", "20 G"; without a prefix what is below a thousand."""
+def _with_prefix(number: float, _: int | None = None) -> str:
+    """ "100 k", "20 G"; below a thousand without a prefix."""
     for scale, prefix in _DECIMAL:
         if number >= scale * 0.999:
             return f"{tick(number / scale)} {prefix}".strip()
@@ -146,18 +152,18 @@ def _prefixed(number: float, _: int | None = None) -> str:
 
 
 def performance(highest: float) -> tuple[float, str]:
-    """The unit in which FLOP/s up to the highest are written at an axis."""
+    """The unit of an axis with FLOP/s up to the highest."""
     return (1e12, "TFLOP/s") if highest > 1e13 else (1e9, "GFLOP/s")
 
 
 def tick(number: float) -> str:
-    """A number alone: "0.01", "500", "10⁻⁷"."""
+    """A number without a unit: "0.01", "500", "10⁻⁷"."""
     return f"{number:.6g}" if number == 0 or 1e-4 < abs(number) < 1e5 else power(number)
 
 
 def power(number: float) -> str:
     """ "10⁻⁷", "2·10⁸"."""
     factor, exponent = f"{number:.6e}".split("e")
-    told = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+    power_of_ten = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
     factor = factor.rstrip("0").rstrip(".")
-    return told if factor == "1" else f"{factor}·{told}"
+    return power_of_ten if factor == "1" else f"{factor}·{power_of_ten}"

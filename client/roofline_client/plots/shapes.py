@@ -1,8 +1,9 @@
-"""Shapes whose edges lie level, upright or at 45 degrees, and straight lines, as arrays: what touches what.
+"""Arrays of shapes with edges that are horizontal, vertical or at 45 degrees, and of straight lines; which of
+them overlap.
 
-A shape is kept as what it covers along four directions (across, up, and both diagonals). Two such shapes are
-apart exactly when they are apart along one of the four, by the theorem of separating axes; a line and a shape
-also when the line's own normal separates them.
+A shape is stored as the interval it covers along each of four directions (across, up, and both diagonals). By
+the separating axis theorem two such shapes are disjoint exactly if their intervals along one of the four are;
+a line and a shape also if the normal of the line separates them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _HALF = math.sqrt(0.5)
 
 
 class Texts(NamedTuple):
-    """One text at each of n places: their middles, width and height, and whether it rises by 45 degrees."""
+    """n possible places of one text: centres, width and height, and whether it rises by 45 degrees."""
 
     x: Array
     y: Array
@@ -29,19 +30,16 @@ class Texts(NamedTuple):
     rising: bool
 
     def covered(self) -> Array:
-        """(n, 4, 2): from where to where along each direction."""
-        return _around(self.x, self.y, self._reaches())
-
-    def _reaches(self) -> Array:
-        """How far it goes from its middle along the four directions."""
+        """(n, 4, 2): its interval along each of the four directions."""
         wide, high = self.width / 2, self.height / 2
+        reaches = np.array([wide, high, wide + high, wide + high])
         if self.rising:
             level = (wide + high) * _HALF
-            return np.array([level, level, wide / _HALF, high / _HALF])
-        return np.array([wide, high, wide + high, wide + high])
+            reaches = np.array([level, level, wide / _HALF, high / _HALF])
+        return _around(self.x, self.y, reaches)
 
     def reach(self, across: Array, up: Array) -> Array:
-        """How far it goes from its middle along other directions."""
+        """How far it extends from its centre along other directions."""
         wide, high = self.width / 2, self.height / 2
         if self.rising:
             return np.abs(across + up) * _HALF * wide + np.abs(up - across) * _HALF * high
@@ -49,13 +47,13 @@ class Texts(NamedTuple):
 
 
 def discs(places: Array, radius: float) -> Array:
-    """(n, 4, 2) of round markers at places (n, 2): the octagons around them."""
+    """(n, 4, 2) of round markers at places (n, 2), as the octagons around them."""
     diagonal = radius / _HALF
     return _around(places[:, 0], places[:, 1], np.array([radius, radius, diagonal, diagonal]))
 
 
 def box(left: float, bottom: float, right: float, top: float) -> Array:
-    """(1, 4, 2) of a level box."""
+    """(1, 4, 2) of a horizontal box."""
     width, height = right - left, top - bottom
     middle = np.array([left + width / 2]), np.array([bottom + height / 2])
     return Texts(*middle, width, height, False).covered()
@@ -72,15 +70,15 @@ def joined(shapes: Sequence[Array]) -> Array:
 
 
 def touching(some: Array, others: Array) -> NDArray[np.bool_]:
-    """(n, m): which of n shapes overlap which of m others. For lines at other angles than those of the shapes
-    it errs to the side of overlap."""
+    """(n, m): which of n shapes overlap which of m others. Lines at other angles may be reported as
+    overlapping although they are not."""
     begins = some[:, None, :, 0] < others[None, :, :, 1]
     ends = others[None, :, :, 0] < some[:, None, :, 1]
     return np.asarray((begins & ends).all(axis=2))
 
 
 def crossed(texts: Texts, lines: Array) -> NDArray[np.bool_]:
-    """(n, m): through which of n places of a text which of m lines go; lines (m, 2, 2) by their ends."""
+    """(n, m): which of n places of a text are crossed by which of m lines, (m, 2, 2) by their ends."""
     begin, end = lines[:, 0], lines[:, 1]
     across, up = -(end - begin)[:, 1], (end - begin)[:, 0]
     from_line = (texts.x[:, None] - begin[:, 0]) * across + (texts.y[:, None] - begin[:, 1]) * up

@@ -21,9 +21,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from ..tables import units
 from ..tables.names import clean
-from . import Steps, caption, cuts, sheet, style
+from . import Steps, bar_breaks, caption, layout, style
 from .scales import unit_for
-from .step_rows import PHASES, Panel, Step, name_of, panels_of
+from .step_panels import PHASES, Step, StepPanel, name_of, panels_of
 
 MOST_PLACES = 240  # steps drawn side by side
 LONG = 3.0  # steps this many times longer than nearly all others are cut, so that the others stay readable
@@ -37,36 +37,36 @@ def figure(record: Steps) -> Figure:
     panels, notes = panels_of(record)
     height = HEIGHT if _is_single(panels) else BAND
     boxes = [
-        sheet.Box(sheet.LEFT, sheet.TOP + 0.18 + k * (height + 0.28), WIDTH, height)
+        layout.Box(layout.LEFT, layout.TOP + 0.18 + k * (height + 0.28), WIDTH, height)
         for k in range(len(panels))
     ]
-    with sheet.settings():
-        made, axes = sheet.blank(boxes)
+    with layout.settings():
+        made, axes = layout.blank(boxes)
         handles, remarks = _draw(axes, panels)
         job = caption.title("Steps", record.about) if record.about else f"Steps of job {clean(record.job)}"
         command = f"roofline-client steps --job {shlex.quote(clean(record.job))}"
         under = caption.of(record.about, remarks, notes, command=command)
-        sheet.finish(made, axes, boxes, job, handles, under)
+        layout.finish(made, axes, boxes, job, handles, under)
     return made
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: Steps) -> None:
     """Draw on these axes, one for each rank or role. Errors as of `figure`."""
     panels, _ = panels_of(record)
-    given = sheet.given(axes, len(panels), "each rank or role")
-    with sheet.settings():
+    given = layout.axes_list(axes, len(panels), "each rank or role")
+    with layout.settings():
         handles, _ = _draw(given, panels)
-        sheet.legend_over(given[0], handles, panels[0].name, style.colour(panels[0].role))
+        layout.legend_over(given[0], handles, panels[0].name, style.colour(panels[0].role))
 
 
-def _is_single(panels: Sequence[Panel]) -> bool:
+def _is_single(panels: Sequence[StepPanel]) -> bool:
     return all(len(panel.ranks) == 1 for panel in panels)
 
 
 # -- drawing ------------------------------------------------------------------------------------------
 
 
-def _draw(axes: Sequence[Axes], panels: Sequence[Panel]) -> tuple[list[Artist], list[str]]:
+def _draw(axes: Sequence[Axes], panels: Sequence[StepPanel]) -> tuple[list[Artist], list[str]]:
     numbers = [number for panel in panels for steps in panel.ranks.values() for number in steps]
     first, last = min(numbers), max(numbers)
     width = max(1, math.ceil((last - first + 1) / MOST_PLACES))
@@ -84,9 +84,9 @@ def _draw(axes: Sequence[Axes], panels: Sequence[Panel]) -> tuple[list[Artist], 
         else:
             _draw_band(axis, panel, places, unit)
         all_steps = _steps_of_all_ranks(panel, places)
-        cuts.mark(axis, places, _each(all_steps, lambda some: max(s.time for s in some)), longest, unit)
+        bar_breaks.draw(axis, places, _each(all_steps, lambda some: max(s.time for s in some)), longest, unit)
         _set_axes(axis, (first, last + 1), name, at == len(panels) - 1)
-        sheet.name_panel(axis, panel.name, colour=style.colour(panel.role))
+        layout.name_panel(axis, panel.name, colour=style.colour(panel.role))
         axis.set_ylim(0, longest / unit * 1.05)
 
     visible = [name for name in (*PHASES, "other") if phases.get(name, 0.0) >= UNSEEN * whole]
@@ -103,7 +103,7 @@ def _draw(axes: Sequence[Axes], panels: Sequence[Panel]) -> tuple[list[Artist], 
     return _handles(panels, visible, width), remarks
 
 
-def _top(panels: Sequence[Panel]) -> float:
+def _top(panels: Sequence[StepPanel]) -> float:
     """The end of the y axis, s: the longest step, or above nearly all steps if few are far longer."""
     times = sorted(step.time for panel in panels for steps in panel.ranks.values() for step in steps.values())
     usual = times[int(0.95 * (len(times) - 1))]
@@ -113,7 +113,7 @@ def _top(panels: Sequence[Panel]) -> float:
     return max(LONG / 2 * usual, 1.2 * max(time for time in times if time <= LONG * usual))
 
 
-def _cut_steps(panels: Sequence[Panel], single: bool) -> list[str]:
+def _cut_steps(panels: Sequence[StepPanel], single: bool) -> list[str]:
     found = []
     for panel in panels:
         top = _top(panels if single else [panel])
@@ -128,7 +128,7 @@ def _cut_steps(panels: Sequence[Panel], single: bool) -> list[str]:
     return [f"Cut at the top: {', '.join(shown)}{more}."]
 
 
-def _draw_phases(axis: Axes, panel: Panel, places: range, unit: float) -> dict[str, float]:
+def _draw_phases(axis: Axes, panel: StepPanel, places: range, unit: float) -> dict[str, float]:
     """Stack the phases of one rank. Returns the longest mean of each phase, s."""
     by_place = _steps_of_all_ranks(panel, places)
     found: dict[str, float] = {}
@@ -154,7 +154,7 @@ def _draw_phases(axis: Axes, panel: Panel, places: range, unit: float) -> dict[s
     return found
 
 
-def _draw_band(axis: Axes, panel: Panel, places: range, unit: float) -> None:
+def _draw_band(axis: Axes, panel: StepPanel, places: range, unit: float) -> None:
     """Median, quartiles and range of a role's ranks."""
     lows, firsts, medians, thirds, highs = [], [], [], [], []
     for some in _steps_of_all_ranks(panel, places):
@@ -181,7 +181,7 @@ def _phase_look(phase: str) -> dict[str, Any]:
     return look
 
 
-def _steps_of_all_ranks(panel: Panel, places: range) -> list[list[Step]]:
+def _steps_of_all_ranks(panel: StepPanel, places: range) -> list[list[Step]]:
     """The steps that share each place."""
     by_place: list[list[Step]] = [[] for _ in places]
     for steps in panel.ranks.values():
@@ -209,7 +209,7 @@ def _line(axis: Axes, places: range, heights: Sequence[float], **looks: Any) -> 
     axis.stairs(heights, edges, baseline=None, zorder=3, **looks)
 
 
-def _phases_of(panel: Panel) -> list[str]:
+def _phases_of(panel: StepPanel) -> list[str]:
     seen = {name for steps in panel.ranks.values() for step in steps.values() for name in step.phases}
     return [name for name in PHASES if name in seen]
 
@@ -233,7 +233,7 @@ def _set_axes(axis: Axes, across: tuple[int, int], unit: str, last: bool) -> Non
         axis.set_xlabel("Step", fontsize=style.LABEL)
 
 
-def _missing_steps(panels: Sequence[Panel], first: int, last: int) -> list[str]:
+def _missing_steps(panels: Sequence[StepPanel], first: int, last: int) -> list[str]:
     total = last - first + 1
     missing = []
     for panel in panels:
@@ -244,7 +244,7 @@ def _missing_steps(panels: Sequence[Panel], first: int, last: int) -> list[str]:
     return [f"Empty places: {'; '.join(missing[:3])}{more}."] if missing else []
 
 
-def _handles(panels: Sequence[Panel], phases: Sequence[str], width: int) -> list[Artist]:
+def _handles(panels: Sequence[StepPanel], phases: Sequence[str], width: int) -> list[Artist]:
     if not _is_single(panels):
         handles: list[Artist] = []
         for panel in panels:

@@ -1,8 +1,8 @@
-"""How pictures look: a role has one colour and one marker in every kind of picture, a phase one colour.
+"""Colours, markers and sizes: a role has one colour and one marker in every kind of plot, a phase one colour.
 
-The colours can be told apart by colour-blind people: those of roles are Okabe and Ito's, those of parts near
-Tol's "light" ones, which no role has. Parts side by side differ in brightness, too, so that they can be
-told apart on grey paper, where a role has its marker.
+Colour-blind readers can distinguish them: roles have the colours of Okabe and Ito, parts some close to Tol's
+"light" ones, which no role has. Neighbouring parts also differ in brightness, so that they are distinct when
+printed in grey. Roles then still have their markers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ INK, DIM, FAINT, GRID = "#000000", "#5A5A5A", "#8C8C8C", "#E3E3E3"
 TITLE, LABEL, TICK, SMALL, CAPTION = 10.0, 8.5, 8.0, 7.0, 6.8  # sizes of text, points
 MARKER = 7.5  # size of a marker, points
 
-# Text stays text in the file, so that a publisher can embed fonts and a reader can search.
+# Text stays text in the file, so that publishers can embed fonts and readers can search.
 SETTINGS: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "svg.fonttype": "none",
@@ -76,7 +76,7 @@ def marker(role: str) -> str:
 
 
 def part_colour(part: str, at: int) -> str:
-    """The colour of a known part, else that of the place `at` among the others."""
+    """The colour of a part. at: its position among all parts, which decides if the part is unknown."""
     return PARTS.get(part, MORE_PARTS[at % len(MORE_PARTS)])
 
 
@@ -90,7 +90,7 @@ def shade(at: int, count: int) -> str:
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on a colour."""
+    """Black or white, whichever is more readable on a colour."""
     return "black" if brightness(colour) > 0.5 else "white"
 
 

@@ -16,9 +16,9 @@ from roofline.answers.time_roofline import TimePanel, TimePoint, TimeRoofline
 from ..errors import ClientError
 from ..tables import units
 from ..tables.names import clean, short_hosts
-from . import caption, kernels, legends, sheet, style
+from . import caption, kernels, layout, legends, style
 from .label_placement import Labels
-from .marks import level_name
+from .markers import level_name
 from .scales import Frame, around, is_drawable, set_plane, shaped, tick
 from .time_points import bar, complexity, draw_points, has_place, has_time, took
 
@@ -34,27 +34,27 @@ def figure(record: TimeRoofline) -> Figure:
     frame, ratio = shaped(around(_frame(panel) for panel in panels), FLATTEST, STEEPEST)
     columns = min(3, len(panels))
     width = WIDTHS.get(columns, NARROW)
-    boxes = sheet.rows(len(panels), columns, width, width * ratio, titled=len(panels) > 1)
-    with sheet.settings():
-        made, axes = sheet.blank(boxes)
+    boxes = layout.rows(len(panels), columns, width, width * ratio, titled=len(panels) > 1)
+    with layout.settings():
+        made, axes = layout.blank(boxes)
         handles, key, notes = _draw(axes, record, panels, [frame] * len(panels))
-        sheet.share_sides(axes, columns)
-        where = sheet.only_title(axes)
+        layout.share_sides(axes, columns)
+        where = layout.only_title(axes)
         what = "Time-based roofline" + (f" over {clean(record.over)}" if record.over else "")
         title = caption.title(what, record.about, where)
         points = next((point.kind for panel in record.panels for point in panel.points), "")
         command = caption.command("roofline", record.about, kind="time", points=points, over=record.over)
         under = caption.of(record.about, notes, record.notes, key=key, command=command)
-        sheet.finish(made, axes, boxes, title, handles, under)
+        layout.finish(made, axes, boxes, title, handles, under)
     return made
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: TimeRoofline) -> None:
     """Draw on these axes, one for each node, device and precision. Errors as of `figure`."""
     panels = _panels(record)
-    given = sheet.given(axes, len(panels), "each node, device and precision")
-    frames = [shaped(_frame(p), *[sheet.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
-    with sheet.settings():
+    given = layout.axes_list(axes, len(panels), "each node, device and precision")
+    frames = [shaped(_frame(p), *[layout.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
+    with layout.settings():
         handles, _, _ = _draw(given, record, panels, frames)
         legends.on(given[0], handles)
 
@@ -88,7 +88,7 @@ def _draw(
         set_plane(axis, frame, "Traffic (byte)", "Work (FLOP)", prefixed=True)
         parts = (hosts[clean(panel.host)], clean(panel.device), clean(panel.precision))
         title = ", ".join(part for part in parts if part)
-        sheet.name_panel(axis, title)
+        layout.name_panel(axis, title)
         labels = Labels(axis)
         _draw_overhead_boxes(axis, labels, panel, frame)
         if is_drawable(panel.balance.value):
@@ -192,8 +192,8 @@ def _legend(panels: Sequence[TimePanel]) -> list[Artist]:
     if any(p.incomplete for p in shown):
         handles.append(Line2D([], [], label="half filled: incomplete counts", fillstyle="left", **grey))
     if any(map(bar, shown)):
-        whose = {"kernel": "launches", "step": "steps"}
-        kinds = dict.fromkeys(whose.get(p.kind, clean(p.kind)) for p in filter(bar, shown))
+        counted = {"kernel": "launches", "step": "steps"}
+        kinds = dict.fromkeys(counted.get(p.kind, clean(p.kind)) for p in filter(bar, shown))
         label = f"5 to 95 % of {' or '.join(kinds)}"
         handles.append(Line2D([], [], color=style.DIM, alpha=0.5, linewidth=1.6, label=label))
     if any(panel.isocurves for panel in panels):

@@ -1,6 +1,6 @@
-"""Roofline scaling trajectories (Ibrahim, Williams, Oliker 2018; Javed, Ibrahim, Lu 2019): where each role
-goes under the roofs as a parameter grows, and beside it what that does to throughput and to efficiency, or to
-speedup where the parameter is no amount of machine that an efficiency could be reckoned by."""
+"""Roofline scaling trajectories (Ibrahim, Williams, Oliker 2018; Javed, Ibrahim, Lu 2019): the path of each
+role under the roofs as a parameter grows. Beside it stand throughput and efficiency, or speedup where the
+parameter is not an amount of machines, so that there is no efficiency."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roofline.answers.trajectory import Path, Stop, Trajectory
 
 from ..errors import ClientError
 from ..tables.names import clean
-from . import caption, legends, marks, omissions, paths, roofs, sheet, sides, style
+from . import caption, layout, legends, markers, omissions, paths, roofs, scaling_curves, style
 from .label_placement import Labels, shortened
 from .roofline import across_of
 from .scales import Frame, performance, set_plane, shaped
@@ -25,70 +25,66 @@ FLATTEST, STEEPEST = 0.72, 1.1
 
 
 def figure(record: Trajectory) -> Figure:
-    """The plane, and where there are values throughput and efficiency. Raises ClientError without a path."""
+    """The plane, and throughput and efficiency if they are known. Raises ClientError without a path."""
     lines, frame = _plane(record)
     frame, ratio = shaped(frame, FLATTEST, STEEPEST)
-    series = sides.series_of(record.paths)
-    second = sides.second_of(series)
-    boxes = [sheet.Box(sheet.LEFT, sheet.TOP, WIDTH, WIDTH * ratio)]
-    if series:
-        left, height = sheet.LEFT + WIDTH + 0.85, (WIDTH * ratio - 0.45) / 2
-        count = 2 if second else 1
-        boxes += [sheet.Box(left, sheet.TOP + k * (height + 0.45), SIDE, height) for k in range(count)]
-    with sheet.settings():
-        made, axes = sheet.blank(boxes)
+    curves = scaling_curves.curves_of(record.paths)
+    lower = scaling_curves.lower_field(curves)
+    boxes = [layout.Box(layout.LEFT, layout.TOP, WIDTH, WIDTH * ratio)]
+    if curves:
+        left, height = layout.LEFT + WIDTH + 0.85, (WIDTH * ratio - 0.45) / 2
+        boxes.append(layout.Box(left, layout.TOP, SIDE, height))
+        if lower:
+            boxes.append(layout.Box(left, layout.TOP + height + 0.45, SIDE, height))
+    with layout.settings():
+        made, axes = layout.blank(boxes)
         handles = _draw_plane(axes[0], record, lines, frame)
-        if series:
-            handles += sides.draw(axes[1:], series, record.over, second)
-        said = [
+        if curves:
+            handles += scaling_curves.draw(axes[1:], curves, record.over, lower)
+        notes = [
             *_missing(record),
-            *_precisions(record, lines),
+            *_precision_notes(record, lines),
             *roofs.outside(lines, frame),
-            *sides.without_efficiency(series, second),
-            *_words(record),
+            *scaling_curves.absence_notes(curves, lower),
+            # `_missing` says why the other paths are not drawn.
+            *(f"{path.role}: {path.words}" for path in record.paths if path.words and _shown(path)),
         ]
         title = caption.title(f"Trajectory over {clean(record.over)}", record.about)
         command = caption.command("trajectory", record.about, over=record.over)
-        under = caption.of(record.about, said, record.notes, command=command)
-        sheet.finish(made, axes, boxes, title, handles, under)
+        under = caption.of(record.about, notes, record.notes, command=command)
+        layout.finish(made, axes, boxes, title, handles, under)
     return made
 
 
 def draw_on(axes: Axes | Sequence[Axes], record: Trajectory) -> None:
     """Draw the plane alone on these axes. Errors as of `figure`."""
-    (axis,) = sheet.given(axes, 1, "the plane")
+    (axis,) = layout.axes_list(axes, 1, "the plane")
     lines, frame = _plane(record)
-    frame, _ = shaped(frame, *[sheet.ratio(axis)] * 2)
-    with sheet.settings():
+    frame, _ = shaped(frame, *[layout.ratio(axis)] * 2)
+    with layout.settings():
         legends.on(axis, _draw_plane(axis, record, lines, frame))
 
 
 def _shown(path: Path) -> list[Stop]:
-    return [stop for stop in path.stops if marks.can_be_drawn(stop.point)]
+    return [stop for stop in path.stops if markers.can_be_drawn(stop.point)]
 
 
 def _plane(record: Trajectory) -> tuple[list[RoofLine], Frame]:
+    """The ceilings, and the plane that holds them and all stops."""
     stops = [stop for path in record.paths for stop in _shown(path)]
     if not stops:
-        said = (
-            caption.joined([*_missing(record), *record.notes][:3]) or "no job has FLOPs and bytes of a role"
-        )
-        raise ClientError(f"nothing to draw: {clean(said)}")
-    lines = _lines(record)
-    return lines, roofs.frame_of(lines, (place for stop in stops for place in marks.extent(stop.point)))
-
-
-def _lines(record: Trajectory) -> list[RoofLine]:
-    """Of several machines each line tells whose it is."""
+        why = caption.joined([*_missing(record), *record.notes][:3])
+        raise ClientError(f"nothing to draw: {clean(why or 'no job has FLOPs and bytes of a role')}")
     several = len({roof.host for roof in record.roofs}) > 1
-    found = []
+    lines = []
     for roof in record.roofs:
         for line in roofs.drawable(roof):
             if not several:
-                found.append(line)
+                lines.append(line)
             elif line.binding:
-                found.append(line._replace(label=f"{line.label} ({shortened(clean(roof.host), 12)})"))
-    return found
+                # Several machines: each line names its own.
+                lines.append(line._replace(label=f"{line.label} ({shortened(clean(roof.host), 12)})"))
+    return lines, roofs.frame_of(lines, (place for stop in stops for place in markers.extent(stop.point)))
 
 
 def _draw_plane(axis: Axes, record: Trajectory, lines: Sequence[RoofLine], frame: Frame) -> list[Artist]:
@@ -97,49 +93,42 @@ def _draw_plane(axis: Axes, record: Trajectory, lines: Sequence[RoofLine], frame
     set_plane(axis, frame, across_of(points), f"Performance of a node ({name})", unit)
     labels = Labels(axis)
     roofs.draw_roof(axis, labels, lines, frame)
-    marks.draw_bars(axis, points, 0.3)
+    markers.draw_bars(axis, points, 0.3)
     shown = [(path.role, _shown(path)) for path in record.paths]
     paths.draw(axis, labels, [(role, stops) for role, stops in shown if stops])
-    handles: list[Artist] = [*marks.explained(points, False)]
+    handles: list[Artist] = [*markers.legend_entries(points, False)]
     if any(len(_shown(path)) > 1 for path in record.paths):
         order = f"in order of {clean(record.over)}"
         handles.append(Line2D([], [], color=style.DIM, linestyle="", marker=r"$\rightarrow$", label=order))
-    return [*handles, *roofs.explained(lines)]
+    return [*handles, *roofs.legend_entries(lines)]
 
 
 def _missing(record: Trajectory) -> list[str]:
     """What could not be drawn, and why."""
     points = []
     for path in record.paths:
-        lost = [stop for stop in path.stops if not marks.can_be_drawn(stop.point)]
+        some_drawn = bool(_shown(path))
         for stop in path.stops:
-            where = f" at {record.over} {stop.at}" if stop in lost and len(lost) < len(path.stops) else ""
-            points.append(stop.point._replace(label=f"{path.role}{where}"))
+            name = path.role
+            if some_drawn and not markers.can_be_drawn(stop.point):
+                name = f"{path.role} at {record.over} {stop.at}"
+            points.append(stop.point._replace(label=name))
     return omissions.missing(points)
 
 
-def _words(record: Trajectory) -> list[str]:
-    """What is said of each path that is drawn; why another is not, `_missing` says."""
-    return [f"{path.role}: {path.words}" for path in record.paths if path.words and _shown(path)]
-
-
-def _precisions(record: Trajectory, lines: Sequence[RoofLine]) -> list[str]:
-    """Which stop belongs under which roof, where stops differ in their precision."""
+def _precision_notes(record: Trajectory, lines: Sequence[RoofLine]) -> list[str]:
+    """The roof to which each stop belongs, if stops differ in precision."""
     found: dict[str, dict[str, list[str]]] = {}
     for path in record.paths:
         for stop in _shown(path):
             found.setdefault(stop.point.precision, {}).setdefault(path.role, []).append(stop.at)
     if len(found) < 2:
         return []
-    told = []
+    texts = []
     for precision, roles in found.items():
-        whose = " and ".join(f"{role} at {', '.join(values)}" for role, values in roles.items())
-        own = [
-            x
-            for x in lines
-            if x.precision == precision and not roofs.is_slanting(x) and not roofs.is_theory(x)
-        ]
-        top = max(own, key=roofs.height, default=None)
-        under = f"under {top.label}" if top else "has no ceiling here"
-        told.append(f"{precision or 'of unknown precision'} ({whose}) {under}")
-    return [f"Stops differ in precision: {'; '.join(told)}."]
+        stops = " and ".join(f"{role} at {', '.join(values)}" for role, values in roles.items())
+        flat = [x for x in lines if not roofs.is_slanting(x) and not roofs.is_theory(x)]
+        own = [x for x in flat if x.precision == precision]
+        roof = f"under {max(own, key=roofs.height).label}" if own else "has no ceiling here"
+        texts.append(f"{precision or 'of unknown precision'} ({stops}) {roof}")
+    return [f"Stops differ in precision: {'; '.join(texts)}."]

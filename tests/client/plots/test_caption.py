@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.answers.about import MachineAbout
 from roofline_client import plots
-from roofline_client.plots import caption, omissions, sheet
+from roofline_client.plots import caption, layout, omissions
 from roofline_client.plots.label_placement import shortened
 
 from ..reports import BEGIN, SECOND, absent
@@ -89,7 +89,7 @@ def test_notes_have_six_lines_with_what_the_picture_is_about_and_the_rest_is_cou
     record = models.roofline([models.point()], [models.xeon_roof()], notes=[f"note {n}." for n in range(9)])
     figure = plots.figure("roofline", record)
     told = [text.get_text() for text in figure.texts][1:]
-    assert len(told) == sheet.MOST_LINES
+    assert len(told) == layout.MOST_LINES
     assert told[-1] == "6 more notes: `roofline-client roofline --job 42` shows them."
     assert told[-2] == "note 2."
     long = " ".join(["measured"] * 17)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from roofline_client.plots import style
-from roofline_client.plots.step_rows import PHASES
+from roofline_client.plots.step_panels import PHASES
 
 TOLD_APART = 0.1  # of the way from black to white
 

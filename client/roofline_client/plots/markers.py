@@ -1,4 +1,4 @@
-"""Points of a roofline: the markers of their roles, hollow for incomplete counts, bars of spread, names."""
+"""Points of a roofline: markers by role, hollow for incomplete counts, bars of spread, legend entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..tables.names import clean
 from . import style
 from .scales import is_drawable
 
-MANY = 40  # points, more of which are drawn small
+MANY = 40  # of more points each is drawn small
 KINDS = {"rank": "ranks", "step": "steps", "kernel": "kernels", "phase": "phases"}
 
 
@@ -39,7 +39,7 @@ def _bar_ends(spread: Spread | None) -> list[float]:
 
 
 def marker_size(point: RoofPoint, count: int, size: float = 1.0) -> float:
-    """Points; count: how many there are; size: of a marker among few, in sizes of a marker."""
+    """In points. count: of all points; size: of the marker if they are few, in usual marker sizes."""
     if count > MANY and point.kind == "step":
         return 3.0
     return style.MARKER * (0.75 if count > MANY else size)
@@ -71,32 +71,30 @@ def _marker(point: RoofPoint, shape: str, many: bool, size: float) -> Line2D:
     )
 
 
-def draw_bars(axis: Axes, points: Sequence[RoofPoint], alpha: float) -> None:
-    for point in points:
-        _bars(axis, point, alpha)
-
-
-def mark(axis: Axes, point: RoofPoint, size: float) -> None:
-    """One point in the marker of its role, of a size in points."""
+def draw_marker(axis: Axes, point: RoofPoint, size: float) -> None:
+    """Draw one point with the marker of its role, of a size in points."""
     axis.add_line(_marker(point, style.marker(point.role), False, size))
 
 
-def _bars(axis: Axes, point: RoofPoint, alpha: float) -> None:
+def draw_bars(axis: Axes, points: Sequence[RoofPoint], alpha: float) -> None:
     """Thin from 5 to 95 %, thick from 25 to 75 %."""
-    x, y = place(point)
-    colour = style.colour(point.role)
-    caps: dict[str, Any] = {"solid_capstyle": "butt"}
-    for spread, level in ((point.intensity_spread, True), (point.flops_spread, False)):
-        if spread is None:
-            continue
-        for low, high, width in ((spread.p5, spread.p95, 0.9), (spread.p25, spread.p75, 2.6)):
-            if is_drawable(low, high) and high > low:
-                across, up = ((low, high), (y, y)) if level else ((x, x), (low, high))
-                axis.plot(across, up, color=colour, linewidth=width, alpha=alpha, zorder=4, **caps)
+    for point in points:
+        x, y = place(point)
+        looks: dict[str, Any] = {"color": style.colour(point.role), "alpha": alpha, "zorder": 4}
+        looks["solid_capstyle"] = "butt"
+        for spread, is_level in ((point.intensity_spread, True), (point.flops_spread, False)):
+            if spread is None:
+                continue
+            for low, high, width in ((spread.p5, spread.p95, 0.9), (spread.p25, spread.p75, 2.6)):
+                if is_drawable(low, high) and high > low:
+                    across, up = ((low, high), (y, y)) if is_level else ((x, x), (low, high))
+                    axis.plot(across, up, linewidth=width, **looks)
 
 
-def explained(points: Sequence[RoofPoint], has_arrows: bool, level_markers: bool = False) -> list[Line2D]:
-    """Entries of the legend: roles with their provenance, hollow markers, bars, arrows."""
+def legend_entries(
+    points: Sequence[RoofPoint], has_arrows: bool, level_markers: bool = False
+) -> list[Line2D]:
+    """Roles with their provenance, hollow markers, bars, arrows."""
     entries = [_role_entry(role, points, level_markers) for role in dict.fromkeys(p.role for p in points)]
     grey: dict[str, Any] = {"color": style.DIM, "linestyle": ""}
     if level_markers:
@@ -121,28 +119,29 @@ def _role_entry(role: str, points: Sequence[RoofPoint], level_markers: bool) -> 
     kind = KINDS.get(own[0].kind, "")
     count = len({p.label for p in own})
     # matplotlib leaves entries out that begin with an underscore.
-    told = (clean(role) or "no role").replace("_", "-")
-    told += f" ({count} {kind})" if kind and count > 1 else ""
+    name = (clean(role) or "no role").replace("_", "-")
+    if kind and count > 1:
+        name += f" ({count} {kind})"
     return Line2D(
         [],
         [],
         color=style.colour(role),
-        linestyle="" if not level_markers else "-",
+        linestyle="-" if level_markers else "",
         linewidth=3.0,
         marker="" if level_markers else style.marker(role),
         markersize=style.MARKER - 1,
-        label=f"{told}: {provenance(own)}",
+        label=f"{name}: {provenance(own)}",
     )
 
 
 def provenance(points: Sequence[RoofPoint]) -> str:
     """ "FLOP/s measured, FLOP/byte analytic"; one word where they agree."""
-    flops = _words(p.flops_per_second for p in points)
-    intensity = _words(p.intensity for p in points)
+    flops = _provenances(p.flops_per_second for p in points)
+    intensity = _provenances(p.intensity for p in points)
     return flops if flops == intensity else f"FLOP/s {flops}, FLOP/byte {intensity}"
 
 
-def _words(values: Iterable[Value]) -> str:
+def _provenances(values: Iterable[Value]) -> str:
     return " and ".join(dict.fromkeys(clean(v.provenance) or "unknown" for v in values))
 
 

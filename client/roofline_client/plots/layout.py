@@ -1,4 +1,4 @@
-"""A figure laid out in inches: title, panels, legend and caption; it is as high as they need."""
+"""Lays a figure out in inches: title, panels, legend and caption. The figure is as high as they need."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LINE = 1.32  # height of a line of the caption, in sizes of its text
 
 
 class Box(NamedTuple):
-    """Where axes stand, inches from the upper left corner of the figure."""
+    """The place of axes, inches from the upper left corner of the figure."""
 
     left: float
     top: float
@@ -42,33 +42,34 @@ class Box(NamedTuple):
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """While a picture is made and while it is written. A letter the font lacks is a box, not an error."""
+    """The settings under which figures are drawn and written. A letter the font lacks is no error: a box
+    stands for it."""
     with matplotlib.rc_context(style.SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         yield
 
 
 class Picture(Figure):
-    """A figure that keeps its settings when it is written, whoever writes it."""
+    """A figure that applies our settings when it is written, whoever writes it."""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         with settings():
             super().savefig(*args, **kwargs)
 
 
-# The same picture is the same file, whenever it is written.
+# Without dates, the same figure always gives the same file.
 _UNDATED: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def write(figure: Figure, path: Path) -> None:
-    """The file has its name when it is whole. Raises ClientError when it cannot be written."""
+    """Write the file atomically. Raises ClientError when it cannot be written."""
     ending = path.suffix.lower().removeprefix(".")
     with placed(path) as file:
         figure.savefig(file, format=ending, dpi=200, metadata=_UNDATED.get(ending))
 
 
 def rows(count: int, columns: int, width: float, height: float, titled: bool = True) -> list[Box]:
-    """Panels of one size in rows; y axes are named once a row."""
+    """Panels of one size in rows, with room for one y axis label per row."""
     extra = 0.18 if titled else 0.0
     columns = min(count, columns)
     across = [LEFT + k * (width + GAP) for k in range(columns)]
@@ -77,7 +78,7 @@ def rows(count: int, columns: int, width: float, height: float, titled: bool = T
 
 
 def blank(boxes: Sequence[Box]) -> tuple[Figure, list[Axes]]:
-    """Axes of the size they will have, so that what is drawn can be fitted to it."""
+    """Axes of their final size, so that what is drawn can be fitted to it."""
     figure = Picture(figsize=(6, 4))
     FigureCanvasAgg(figure)
     axes = [figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(at)) for at, _ in enumerate(boxes)]
@@ -91,17 +92,20 @@ def finish(
     boxes: Sequence[Box],
     title: str,
     handles: Sequence[Artist],
-    under: Caption,
+    caption: Caption,
     below: float = BELOW,
 ) -> None:
-    """Put everything in its place and give the figure its size."""
+    """Place title, panels, legend and caption, and give the figure its size.
+
+    below: inches from the lowest axes to the legend.
+    """
     width = _right(boxes)
     bottom = max(box.top + box.height for box in boxes) + below
     left = min(min(box.left for box in boxes), LEFT) - 0.5
     room = width - left - RIGHT
     legend = legends.under(figure, handles, room)
     legend_height = legends.inches(legend, figure)[1] if legend else 0.0
-    lines = _lines(figure, _with_signs(figure, axes, under), room)
+    lines = _caption_lines(figure, _abbreviate_labels(figure, axes, caption), room)
     line_height = style.CAPTION * LINE / 72
     height = bottom + legend_height + 0.08 + len(lines) * line_height + 0.06
     _place(figure, axes, boxes, width, height)
@@ -110,13 +114,14 @@ def finish(
         _fit(figure, axis.yaxis.label, box.height + 0.2)
     if legend:
         legend.set_bbox_to_anchor((left / width, 1 - bottom / height), figure.transFigure)
-    told: dict[str, Any] = {"parse_math": False, "va": "top", "ha": "left"}
+
+    looks: dict[str, Any] = {"parse_math": False, "va": "top", "ha": "left"}
     size = min(style.TITLE, style.TITLE * room / max(room, _width(figure, title, style.TITLE)))
-    figure.text(left / width, 1 - 0.09 / height, clean(title), fontsize=max(7.0, size), **told)
-    at = bottom + legend_height + 0.08
+    figure.text(left / width, 1 - 0.09 / height, clean(title), fontsize=max(7.0, size), **looks)
+    top = bottom + legend_height + 0.08
     for number, line in enumerate(lines):
-        y = 1 - (at + number * line_height) / height
-        figure.text(left / width, y, line, fontsize=style.CAPTION, color=style.DIM, **told)
+        y = 1 - (top + number * line_height) / height
+        figure.text(left / width, y, line, fontsize=style.CAPTION, color=style.DIM, **looks)
 
 
 def _right(boxes: Sequence[Box]) -> float:
@@ -130,44 +135,50 @@ def _place(figure: Figure, axes: Sequence[Axes], boxes: Sequence[Box], width: fl
         axis.set_position((box.left / width, up / height, box.width / width, box.height / height))
 
 
-def _with_signs(figure: Figure, axes: Sequence[Axes], under: Caption) -> Caption:
-    """What the caption says of labels for which the picture has no room."""
+def _abbreviate_labels(figure: Figure, axes: Sequence[Axes], caption: Caption) -> Caption:
+    """Replace labels for which there is no room by letters. Returns the caption with the key to these."""
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    signs = map(_sign, count())
+    letters = map(_letters, count())
     key: list[str] = []
-    lost: list[str] = []
+    without_room: list[str] = []
     for axis in axes:
         axis.apply_aspect()
-        for labels in (artist for artist in axis.artists if isinstance(artist, Labels)):
-            signed, unseen = labels.abbreviate(renderer, signs)
-            key, lost = key + signed, lost + unseen
-    keys = [*under.key, *([f"{'; '.join(key)}."] if key else [])]
-    unsaid = [f"No room in the picture for {', '.join(dict.fromkeys(lost))}."] if lost else []
-    return under._replace(key=keys, notes=[*unsaid, *under.notes])
+        for labels in axis.artists:
+            if isinstance(labels, Labels):
+                abbreviated, hidden = labels.abbreviate(renderer, letters)
+                key += abbreviated
+                without_room += hidden
+    keys, notes = caption.key, caption.notes
+    if key:
+        keys = [*keys, f"{'; '.join(key)}."]
+    if without_room:
+        notes = [f"No room in the picture for {', '.join(dict.fromkeys(without_room))}.", *notes]
+    return caption._replace(key=keys, notes=notes)
 
 
-def _sign(number: int) -> str:
-    """ "a" to "z", then "aa" and on."""
-    return (_sign(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+def _letters(number: int) -> str:
+    """ "a" to "z", then "aa" and so on."""
+    front = _letters(number // 26 - 1) if number >= 26 else ""
+    return front + chr(ord("a") + number % 26)
 
 
-def _lines(figure: Figure, under: Caption, room: float) -> list[str]:
-    """All of what the picture is about and of its key, of notes as many as there is room for."""
-    about = [line for text in under.about for line in wrapped(figure, text, room)]
-    key = [line for text in under.key for line in wrapped(figure, text, room)]
-    notes = [wrapped(figure, text, room) for text in under.notes]
-    left = max(2, MOST_LINES - len(about))
+def _caption_lines(figure: Figure, caption: Caption, room: float) -> list[str]:
+    """All lines on the job and of the key, and as many notes as there is room for."""
+    about = [line for text in caption.about for line in wrapped(figure, text, room)]
+    key = [line for text in caption.key for line in wrapped(figure, text, room)]
+    notes = [wrapped(figure, text, room) for text in caption.notes]
+    most = max(2, MOST_LINES - len(about))
     shown: list[str] = []
-    for at, lines in enumerate(notes):
-        others = len(notes) - at - 1
-        if len(shown) + len(lines) + (1 if others else 0) > left:
-            return [*about, *key, *shown, *wrapped(figure, more(others + 1, under.command), room)]
+    for number, lines in enumerate(notes):
+        others = len(notes) - number - 1
+        if len(shown) + len(lines) + (1 if others else 0) > most:
+            return [*about, *key, *shown, *wrapped(figure, more(others + 1, caption.command), room)]
         shown += lines
     return [*about, *key, *shown]
 
 
 def share_sides(axes: Sequence[Axes], columns: int) -> None:
-    """What the y axis is stands once a row."""
+    """Leave the y axis label and its numbers to the first panel of each row."""
     for at, axis in enumerate(axes):
         if at % columns:
             axis.set_ylabel("")
@@ -175,7 +186,7 @@ def share_sides(axes: Sequence[Axes], columns: int) -> None:
 
 
 def only_title(axes: Sequence[Axes]) -> str:
-    """The name of the only panel, which the title of the picture takes; "" of several."""
+    """Move the name of a single panel to the title of the figure: returns it, or "" if there are several."""
     if len(axes) > 1:
         return ""
     name = axes[0].get_title(loc="left")
@@ -184,34 +195,32 @@ def only_title(axes: Sequence[Axes]) -> str:
 
 
 def _fit(figure: Figure, text: Text, room: float) -> None:
-    """The name of an axis no longer than so many inches."""
+    """Shrink the label of an axis to this many inches."""
     size = style.LABEL * min(1.0, room / max(room, _width(figure, text.get_text(), style.LABEL)))
     text.set_fontsize(size)
 
 
-def given(axes: Any, count: int, what: str) -> list[Axes]:
-    """The axes of somebody else as a list: Axes, a list of them, or an array as `subplots` makes it.
+def axes_list(axes: Any, count: int, what: str) -> list[Axes]:
+    """The caller's axes as a list: from Axes, a list of them, or an array as `subplots` makes it.
 
     Raises ClientError when they are something else, or not `count`: one for `what`.
     """
-    found = [axes] if isinstance(axes, Axes) else list(getattr(axes, "flat", _each(axes)))
+    if isinstance(axes, Axes):
+        found = [axes]
+    elif isinstance(axes, (list, tuple)):
+        found = list(axes)
+    else:
+        found = list(getattr(axes, "flat", [axes]))
     wanted = f"{count} Axes (one for {what})"
-    wrong = [one for one in found if not isinstance(one, Axes)]
-    if wrong:
-        raise ClientError(f"no place to draw: {_kind(wrong[0])} is no matplotlib Axes; give {wanted}")
+    for one in found:
+        if not isinstance(one, Axes):
+            given = f"{type(one).__name__} {clean(repr(one))[:40]}"
+            raise ClientError(f"no place to draw: {given} is no matplotlib Axes; give {wanted}")
     if len(found) != count:
         raise ClientError(
             f"this picture needs {wanted}, not {len(found)}; give as many, or none to have a figure made"
         )
     return found
-
-
-def _each(axes: Any) -> list[Any]:
-    return list(axes) if isinstance(axes, (list, tuple)) else [axes]
-
-
-def _kind(something: Any) -> str:
-    return f"{type(something).__name__} {clean(repr(something))[:40]}"
 
 
 def ratio(axis: Axes) -> float:
@@ -221,7 +230,7 @@ def ratio(axis: Axes) -> float:
 
 
 def legend_over(axis: Axes, handles: Sequence[Artist], name: str, colour: str) -> None:
-    """The legend of axes in a figure of somebody else, above them, and their name above it."""
+    """Put a legend above the caller's axes, and the name of the panel above the legend."""
     width, height = size(axis)
     key = legends.measured(handles, width)
     if handles:
@@ -235,22 +244,18 @@ def name_panel(axis: Axes, text: str, pad: float = 4.0, colour: str = style.INK)
 
 
 def wrapped(figure: Figure, text: str, room: float) -> list[str]:
-    """The lines of a text so wide, inches."""
+    """The text of a caption in lines of at most `room` inches."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        # A dot between two things is no beginning of a line.
+        # No line begins with the dot that separates two things.
         if lines and (word == "·" or _width(figure, longer, style.CAPTION) <= room):
             lines[-1] = longer
-        else:
-            lines += _pieces(figure, word, room)
+            continue
+        # A word wider than a line is split.
+        most = max(1, int(len(word) * room / max(_width(figure, word, style.CAPTION) * 1.05, 1e-9)))
+        lines += [word[at : at + most] for at in range(0, len(word), most)]
     return lines
-
-
-def _pieces(figure: Figure, word: str, room: float) -> list[str]:
-    """A word too wide for a line in several."""
-    most = max(1, int(len(word) * room / max(_width(figure, word, style.CAPTION) * 1.05, 1e-9)))
-    return [word[at : at + most] for at in range(0, len(word), most)]
 
 
 def width_of(text: str, size: float) -> float:
