@@ -393,3 +393,19 @@ def test_no_module_for_this_and_that() -> None:
 
 def test_every_module_says_what_it_is() -> None:
     assert [path for path in files() if not ast.get_docstring(tree(path))] == []
+
+
+@pytest.mark.parametrize("package", OURS)
+def test_names_of_classes_are_unique_in_a_package(package: str) -> None:
+    places: dict[str, set[str]] = {}
+    for path in files():
+        if Path(path).parts[1] == package:
+            for node in ast.walk(tree(path)):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, set()).add(path)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_root_of_the_agent_stays_small() -> None:
+    """What is new belongs in the folder of its duty."""
+    assert len([path for path in under("agent/roofline_agent/") if len(Path(path).parts) == 3]) <= 12
