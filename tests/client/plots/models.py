@@ -169,8 +169,8 @@ def vgg16() -> Trajectory:
         workers.append(stop(str(n), point("worker:0", 4.0 * 0.93**k, 3.11e11 * 0.79**k), 120 * n * eff, eff))
         found = point("horovod:0", 10.5 * 0.97**k, 1.1e12 * 0.96**k)
         horovod.append(stop(str(n), found, 230 * n * ring, ring))
-    said = "horovod keeps 82 % of its FLOP/s from 1 to 32 nodes."
-    return trajectory(Path("ps", ps, ""), Path("worker", workers, ""), Path("horovod", horovod, said))
+    sentence = "horovod keeps 82 % of its FLOP/s from 1 to 32 nodes."
+    return trajectory(Path("ps", ps, ""), Path("worker", workers, ""), Path("horovod", horovod, sentence))
 
 
 # -- breakdowns ---------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ IN_EVERY_CAPTION = [
     "shortest median step 65.2 ms",
     "42",
 ]
-SAID = {
+TEXTS = {
     "roofline": [
         "DRAM triad 128.0 GB/s",
         "FP32 512-bit theoretical 1.31 TFLOP/s",
@@ -95,7 +95,7 @@ def test_text_stays_text(tmp_path: Path, kind: str) -> None:
     jobs = IN_EVERY_CAPTION[:-1] if kind == "trajectory" else IN_EVERY_CAPTION
     # Lines of the caption are texts of their own: what is looked for may be broken.
     joined = " ".join(text.replace("</text>", " ").split())
-    assert [words for words in [*jobs, *SAID[kind]] if not _contains(joined, words)] == []
+    assert [words for words in [*jobs, *TEXTS[kind]] if not _contains(joined, words)] == []
 
 
 def _contains(markup: str, words: str) -> bool:
@@ -212,7 +212,7 @@ def test_no_part_has_the_colour_of_a_role() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(plots.KINDS))
-def test_axes_of_somebody_else(kind: str) -> None:
+def test_callers_axes(kind: str) -> None:
     own = plots.figure(kind, plain(kind)).axes
     count = 1 if kind == "trajectory" else len(own)
     figure = Figure(figsize=(5, 4 * count))
@@ -236,7 +236,7 @@ def test_axes_as_subplots_makes_them() -> None:
     assert all(axis.has_data() for axis in axes.flat)
 
 
-def test_small_axes_of_somebody_else_have_no_legend_over_them() -> None:
+def test_small_axes_of_the_caller_have_no_legend() -> None:
     small, large = (Figure(figsize=(side, 0.8 * side)).subplots() for side in (2.5, 8))
     for axis in (small, large):
         plots.draw_on(axis, "roofline", plain("roofline"))
@@ -244,7 +244,7 @@ def test_small_axes_of_somebody_else_have_no_legend_over_them() -> None:
 
 
 @pytest.mark.parametrize("kind", ["breakdown", "steps"])
-def test_legend_on_axes_of_somebody_else_covers_no_bar(kind: str) -> None:
+def test_legend_on_axes_of_the_caller_covers_no_bar(kind: str) -> None:
     record = models.breakdown(kinds=["time"]) if kind == "breakdown" else models.steps()
     figure = Figure(figsize=(6, 3))
     axis = figure.subplots()

@@ -1,9 +1,9 @@
-"""Names and colours of kernels."""
+"""Readable names of kernels."""
 
 from __future__ import annotations
 
 import pytest
-from roofline_client.plots import kernels, part_colours
+from roofline_client.plots import kernels
 
 from . import models
 from .test_kinds import drawn, seen_text
@@ -25,7 +25,7 @@ ADD = (
 
 
 @pytest.mark.parametrize(
-    ("label", "told"),
+    ("label", "expected"),
     [
         (CONVOLUTION, "convolution backward weights 16×64→128, 56×56, 3×3, stride 2"),
         (GROUPED, "convolution backward weights 16×64→128, 56×56, 3×3, stride 2, 8 groups"),
@@ -42,8 +42,8 @@ ADD = (
         ("", ""),
     ],
 )  # fmt: skip
-def test_names_are_read(label: str, told: str) -> None:
-    assert kernels.readable(label) == told
+def test_names_are_readable(label: str, expected: str) -> None:
+    assert kernels.readable(label) == expected
 
 
 def test_no_two_kernels_have_one_name() -> None:
@@ -58,8 +58,8 @@ def test_descriptors_stand_in_no_caption() -> None:
         notes=[f"too few calls of {GEMM} were timed"],
     )
     _, texts = drawn(record)
-    told = " ".join(texts)
-    assert "mb16" not in told and "*,*" not in told
+    whole = " ".join(texts)
+    assert "mb16" not in whole and "*,*" not in whole
     assert seen_text(texts, "too few calls of gemm 1024×32×768 TN were timed")
     _, texts = drawn(time_roofline(v100([time_point(CONVOLUTION), time_point(GEMM, 1e9, 1e9)])), "time")
     assert "mb16" not in " ".join(texts)
@@ -73,28 +73,6 @@ def test_kernels_without_a_sign_are_named() -> None:
 
 
 def test_bars_of_steps_are_of_steps() -> None:
-    for kind, told in (("kernel", "launches"), ("step", "steps")):
+    for kind, what in (("kernel", "launches"), ("step", "steps")):
         _, texts = drawn(time_roofline(v100([time_point(kind=kind)])), "time")
-        assert f"5 to 95 % of {told}" in texts
-
-
-def test_a_kind_of_kernel_has_its_colour_in_every_job() -> None:
-    some = ["convolution forward_training", "gemm", "reorder", "strange_kernel"]
-    others = ["aaa", "eltwise", *some]
-    found, again = part_colours.of_kernels(some), part_colours.of_kernels(reversed(others))
-    assert {name: again[name] for name in some} == found
-    assert len(set(again.values())) == len(again)
-
-
-def test_many_kernels_of_a_family_differ() -> None:
-    names = [f"ampere_sgemm_{n}x{n}" for n in range(8)]
-    found = part_colours.of_kernels(names)
-    assert len(set(found.values())) == 8
-    assert part_colours.of_kernels(reversed(names)) == found  # whichever took most time
-
-
-@pytest.mark.parametrize(
-    ("towards", "told"), [(0.0, "#804000"), (1.0, "#FFFFFF"), (-1.0, "#000000"), (0.5, "#C0A080")]
-)
-def test_shades(towards: float, told: str) -> None:
-    assert part_colours.shaded("#804000", towards) == told
+        assert f"5 to 95 % of {what}" in texts

@@ -92,7 +92,7 @@ def test_headroom_of_few_points() -> None:
     assert "headroom to the roof" not in drawn(roofline(many, [xeon_roof()]))[1]
 
 
-def test_headroom_of_several_points_tells_whose_it_is() -> None:
+def test_headroom_of_several_points_names_each_point() -> None:
     long = "convolution backward_weights of 64x56x56x64"
     points = [point("worker:0", 4.2, 1e11), point("chief:0", 4.4, 3e10), point(long, 4.0, 1e10, role="ddp")]
     _, texts = drawn(roofline(points, [xeon_roof()]))
@@ -203,12 +203,13 @@ def test_addresses_are_not_shortened() -> None:
 
 
 @pytest.mark.parametrize(
-    ("levels", "told"), [(["minimum"], "tensor bytes"), (["dram", "minimum"], "DRAM traffic or tensor bytes")]
+    ("levels", "expected"),
+    [(["minimum"], "tensor bytes"), (["dram", "minimum"], "DRAM traffic or tensor bytes")],
 )
-def test_axis_says_which_bytes_the_intensity_is_over(levels: list[str], told: str) -> None:
+def test_axis_says_which_bytes_the_intensity_is_over(levels: list[str], expected: str) -> None:
     points = [point(f"worker:{n}", 4.0 * 3**n, level=level) for n, level in enumerate(levels)]
     (axis,) = drawn(roofline(points, [xeon_roof()]))[0].axes
-    assert axis.get_xlabel() == f"Arithmetic intensity over {told} (FLOP/byte)"
+    assert axis.get_xlabel() == f"Arithmetic intensity over {expected} (FLOP/byte)"
 
 
 def test_levels_of_one_thing_are_joined() -> None:
@@ -235,16 +236,16 @@ def test_levels_nobody_counted_are_named() -> None:
 
 def test_batch_that_hides_the_network_is_whole_examples() -> None:
     found = point(level="network", intensity=190.0)
-    for at, told in ((102.01, "at batch 103"), (188.0000000001, "at batch 188")):
+    for at, expected in ((102.01, "at batch 103"), (188.0000000001, "at batch 188")):
         record = roofline([found], [models.network_roof()], "network", crossings=[models.crossing(at=at)])
-        assert told in drawn(record, "network")[1]
+        assert expected in drawn(record, "network")[1]
 
 
 def test_sentences_on_crossings_name_their_ranks() -> None:
-    said = [
+    crossings = [
         models.crossing(f"worker:{n}")._replace(words=words)
         for n, words in enumerate(("same", "same", "own"))
     ]
     points = [point(f"worker:{n}", 190.0 + n, level="network") for n in range(3)]
-    _, texts = drawn(roofline(points, [models.network_roof()], "network", crossings=said), "network")
+    _, texts = drawn(roofline(points, [models.network_roof()], "network", crossings=crossings), "network")
     assert seen_text(texts, "worker:0-1: same") and seen_text(texts, "worker:2: own")

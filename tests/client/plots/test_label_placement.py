@@ -29,8 +29,8 @@ def label(axis: Axes, begin: str) -> Text:
 
 
 def memory(name: str, bandwidth: float) -> Any:
-    told = f"{name} {bandwidth / 1e9:.1f} GB/s"
-    return line(f"{name}.x", told, "memory", bandwidth, PEAK, True, level=name.lower())
+    label = f"{name} {bandwidth / 1e9:.1f} GB/s"
+    return line(f"{name}.x", label, "memory", bandwidth, PEAK, True, level=name.lower())
 
 
 def side(axis: Axes, text: Text, bandwidth: float) -> float:
@@ -56,7 +56,7 @@ def test_of_three_close_lines_the_upper_two_share_a_label() -> None:
     assert label(axis, "L2 64.0, L3 57.8 GB/s") and label(axis, "DRAM 50.3 GB/s")
 
 
-def test_a_unit_that_all_share_is_said_once() -> None:
+def test_a_unit_that_all_share_appears_once() -> None:
     assert joined(["L3 57.8 GB/s", "DRAM 50.3 GB/s"]) == "L3 57.8, DRAM 50.3 GB/s"
     assert joined(["L3 5.8 GB/s", "net 50 MB/s"]) == "L3 5.8 GB/s, net 50 MB/s"
     assert joined(["alone"]) == "alone"

@@ -37,5 +37,5 @@ def test_ranks_on_one_spot_have_one_arrow_with_the_range_of_their_batches() -> N
     record = models.roofline(points, [models.network_roof()], "network", crossings=crossings)
     figure = network.figure(record)
     assert faults(figure) == []
-    told = [t.get_text() for t in figure.axes[0].texts if t.get_text().startswith("at batch")]
-    assert told == ["at batch 188 to 203"]
+    labels = [t.get_text() for t in figure.axes[0].texts if t.get_text().startswith("at batch")]
+    assert labels == ["at batch 188 to 203"]

@@ -120,7 +120,7 @@ def test_no_ceiling_is_without_its_name(kind: str, seed: int) -> None:
     """What finds no place at its line is in the caption."""
     record = some_record(kind, seed)
     figure = plots.figure(kind, record)
-    told = " ".join(" ".join(text.text for text in written(figure)).split())
+    whole = " ".join(" ".join(text.text for text in written(figure)).split())
     panels = [roof for roof in record.roofs if any(point.host == roof.host for point in record.points)]
     values = [line.label.split()[-2] for roof in panels for line in roofs.drawable(roof)]
-    assert values and [value for value in values if value not in told] == []
+    assert values and [value for value in values if value not in whole] == []

@@ -1,4 +1,4 @@
-"""Colours: what lies side by side can be told apart on grey paper, and no part looks like a role."""
+"""Colours: neighbours are distinct when printed in grey, and no part looks like a role."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from roofline_client.plots import style
 from roofline_client.plots.step_panels import PHASES
 
-TOLD_APART = 0.1  # of the way from black to white
+LEAST_DIFFERENCE = 0.1  # of the way from black to white
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,12 @@ TOLD_APART = 0.1  # of the way from black to white
 )
 def test_neighbours_differ_in_brightness(parts: tuple[str, ...]) -> None:
     found = [style.brightness(style.PARTS[part]) for part in parts]
-    assert all(abs(one - other) >= TOLD_APART for one, other in pairwise(found))
+    assert all(abs(one - other) >= LEAST_DIFFERENCE for one, other in pairwise(found))
 
 
 def test_shades_get_darker() -> None:
     found = [style.brightness(shade) for shade in style.SHADES]
-    assert all(one - other >= TOLD_APART for one, other in pairwise(found))
+    assert all(one - other >= LEAST_DIFFERENCE for one, other in pairwise(found))
 
 
 def test_roles_differ_in_their_markers() -> None:

@@ -1,4 +1,4 @@
-"""The picture of the time-based roofline: symbols, sweeps, what is said of them."""
+"""The picture of the time-based roofline: symbols, sweeps, names and notes."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_equal_labels_on_one_spot_are_written_once() -> None:
 def test_open_symbols_have_the_sign_of_their_closed_one() -> None:
     long = "convolution backward_weights 64x56x56x64"
     figure, _ = drawn(time_roofline(v100([time_point(long), time_point("send", 1e9, 2e9, 0.01)])))
-    told = Counter(t.get_text() for t in figure.axes[0].texts if t.get_visible())
-    assert told["1"] == 2 and told["send"] == 2
+    counts = Counter(t.get_text() for t in figure.axes[0].texts if t.get_visible())
+    assert counts["1"] == 2 and counts["send"] == 2
 
 
 def test_frame_holds_the_bars() -> None:
@@ -88,7 +88,7 @@ def test_without_ceilings_no_open_symbol_is_explained() -> None:
     assert "no time (its calls were not timed)" in " ".join(texts)
 
 
-def test_kernels_without_flops_are_told() -> None:
+def test_kernels_without_flops_are_in_the_caption() -> None:
     gone = time_point("memset", flops=0.0)
     _, texts = drawn(time_roofline(v100([time_point(), gone])))
     assert "1,234 launches without FLOPs, 12.3 ms" in " ".join(texts)

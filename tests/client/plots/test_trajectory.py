@@ -24,8 +24,8 @@ def drawn(record: Trajectory) -> tuple[Figure, set[str]]:
 def test_trajectory_has_an_arrow_from_stop_to_stop() -> None:
     figure, _ = drawn(models.vgg16())
     plane = figure.axes[0]
-    (window,) = plane.child_axes
-    assert [arrows(plane), arrows(window)] == [2 * 5, 5]
+    (inset,) = plane.child_axes
+    assert [arrows(plane), arrows(inset)] == [2 * 5, 5]
     assert len(figure.axes) == 3
 
 
@@ -41,14 +41,14 @@ def short(*at: str, factor: float = 1.04) -> Trajectory:
 
 def test_stops_that_hide_each_other_are_drawn_larger() -> None:
     figure, texts = drawn(short("1", "2", "4"))
-    (window,) = figure.axes[0].child_axes
+    (inset,) = figure.axes[0].child_axes
     assert "worker 1 … 4" in texts and {"1", "2", "4"} <= texts
-    ((left, right), (bottom, top)) = window.get_xlim(), window.get_ylim()
+    ((left, right), (bottom, top)) = inset.get_xlim(), inset.get_ylim()
     assert right / left == pytest.approx(top / bottom)  # equal decades
-    (told,) = (text for text in texts if text.startswith("worker, "))
+    (title,) = (text for text in texts if text.startswith("worker, "))
     wide = figure.axes[0].get_window_extent().width / math.log(_ratio(figure.axes[0]))
-    larger = window.get_window_extent().width / math.log(_ratio(window)) / wide
-    assert told == f"worker, {larger:.2g}× larger"
+    larger = inset.get_window_extent().width / math.log(_ratio(inset)) / wide
+    assert title == f"worker, {larger:.2g}× larger"
 
 
 def _ratio(axis: Axes) -> float:
@@ -56,13 +56,13 @@ def _ratio(axis: Axes) -> float:
     return right / left
 
 
-def test_stops_apart_or_on_one_spot_need_no_window() -> None:
+def test_stops_apart_or_on_one_spot_need_no_inset() -> None:
     assert not drawn(short("1", "2", factor=20))[0].axes[0].child_axes
     assert not drawn(short("1", "2", factor=1))[0].axes[0].child_axes
     assert not drawn(short("1"))[0].axes[0].child_axes
 
 
-def test_path_without_a_point_is_told_once() -> None:
+def test_path_without_a_point_is_named_once() -> None:
     gone = Path("ps", [models.stop("1", models.no_point("ps:0"), None, None)], "no stop has a point")
     record = short("1", "2")
     _, texts = drawn(record._replace(paths=[*record.paths, gone]))
@@ -85,7 +85,7 @@ def test_stop_without_flops_is_named() -> None:
     assert list(throughput.get_ydata()) == [100.0, 190.0]  # type: ignore[arg-type]
 
 
-def test_where_efficiency_has_no_meaning_speedup_is_drawn_and_the_reason_said() -> None:
+def test_where_efficiency_has_no_meaning_speedup_is_drawn_and_the_reason_given() -> None:
     why = absent("1", "a larger batch is no more of the machine")
     stops = [models.stop(f"{n}", point(), 120.0 * n, None)._replace(efficiency=why) for n in (1, 4)]
     figure, texts = drawn(models.trajectory(Path("worker", stops, ""), over="batch"))
@@ -98,7 +98,7 @@ def test_where_efficiency_has_no_meaning_speedup_is_drawn_and_the_reason_said() 
     assert len(figure.axes) == 2 and figure.axes[1].get_xlabel() == "batch"
 
 
-def test_stops_of_several_precisions_tell_their_roofs() -> None:
+def test_stops_of_several_precisions_name_their_roofs() -> None:
     stops = [models.stop("1", point(), 1.0, 1.0), models.stop("2", point(precision="bf16"), 2.0, 1.0)]
     _, texts = drawn(models.trajectory(Path("worker", stops, "")))
     assert seen_text(
