@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.answers.roofline import Roof, RoofLine
 from roofline_client.plots.roofs import DISTINCT, DISTINCT_THEORY, drawable, frame_of, outside, worth_drawing
+from roofline_client.plots.scales import shaped
 
 from ..reports import PEAK, compute_line, memory_line
 
