@@ -45,8 +45,11 @@ HOOKS = {
 }
 
 
-def install(package_root: str) -> None:
-    """Make roofline_step importable and wait for the frameworks. package_root: where roofline_step lies."""
+def install(package_root: str) -> _ImportWatcher:
+    """Make roofline_step importable and wait for the frameworks: the finder that does, on sys.meta_path.
+
+    package_root: where roofline_step lies.
+    """
     step = _find_step(package_root)
     profiler: Any = None
     steps, windows = os.environ.get("ROOFLINE_NCU_STEPS"), os.environ.get("ROOFLINE_NCU_WINDOWS")
@@ -55,7 +58,9 @@ def install(package_root: str) -> None:
 
         profiler = ProfilerRange(steps, windows)
         _follow_marks(step, profiler)
-    sys.meta_path.insert(0, _ImportWatcher(Marker(step, profiler=profiler)))
+    watcher = _ImportWatcher(Marker(step, profiler=profiler))
+    sys.meta_path.insert(0, watcher)
+    return watcher
 
 
 def _find_step(package_root: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -84,6 +85,18 @@ def test_hooks_load_with_the_framework(environ: dict[str, str], tmp_path: Path, 
     code = f"import torch.optim.optimizer; {LOADED}"
     assert python(path_with(environ, INJECT, tmp_path), code) == ["True True"]
     assert any(b"hook.torch_optimizer=failed" in data for _, data in agent.poll(0.5))
+
+
+def test_hook_of_a_top_level_module_is_installed_on_its_first_import(
+    environ: dict[str, str], tmp_path: Path, agent: FakeAgent
+) -> None:
+    hooks = tmp_path / "agent" / "hooks"
+    shutil.copytree(INJECT.parent, hooks)
+    text = (hooks / "__init__.py").read_text()
+    (hooks / "__init__.py").write_text(text.replace("HOOKS = {", 'HOOKS = {\n    "torch": "torch_module",'))
+    write(tmp_path, FAKE_TORCH)
+    python(path_with(environ, hooks / "inject", tmp_path), "import torch")
+    assert any(b"hook.torch_module=failed" in data for _, data in agent.poll(0.5))
 
 
 def test_framework_without_an_agent_is_as_if_alone(environ: dict[str, str], tmp_path: Path) -> None:

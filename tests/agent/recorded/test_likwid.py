@@ -148,6 +148,8 @@ def test_unit_of_each_row_is_applied() -> None:
         ("Power DRAM [W]", "Power DRAM", 1, "W"), ("Energy DRAM [J]", "energy_dram_joules", 1, "J"),
         ("Memory load data volume [GBytes]", "dram_read_bytes", 1e9, "byte"),  # client processors
         ("Memory evict bandwidth [MBytes/s]", "dram_write_bytes_per_s", 1e6, "byte/s"),
+        ("Memory writeback data volume [GBytes]", "dram_write_bytes", 1e9, "byte"),  # Knights Landing, Atoms
+        ("Memory writeback bandwidth [MBytes/s]", "dram_write_bytes_per_s", 1e6, "byte/s"),
         ("Vectorization ratio [%]", "Vectorization ratio", 0.01, "1"), ("CPI", "CPI", 1, "1"),
         ("Packed [MUOPS/s]", "Packed", 1e6, "1/s"), ("Temperature [C]", "Temperature", 1, "C"),
         ("Operational intensity [FLOP/Byte]", "Operational intensity", 1, "FLOP/Byte"),

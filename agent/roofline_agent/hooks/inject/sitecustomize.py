@@ -33,9 +33,12 @@ class _RooflineWaiting:
         except ValueError:  # another thread's import was first, and has loaded them or is at it
             return None
         try:
-            _load_hooks(self._folder)
-            # The hooks have loaded it, for programs in whose environment it is not installed.
-            return _spec_of_loaded(name) if name == "roofline_step" else None
+            hooks = _load_hooks(self._folder)
+            if name == "roofline_step":
+                # The hooks have loaded it, for programs in whose environment it is not installed.
+                return _spec_of_loaded(name)
+            # The import going on asks only the finders behind this one, and the hooks' own stands before them.
+            return hooks.find_spec(name)
         except Exception:
             sys.modules.pop("_roofline_hooks", None)
             return None
@@ -66,7 +69,8 @@ def _spec_of_loaded(name: str) -> Any:
     return importlib.machinery.ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))
 
 
-def _load_hooks(folder: str) -> None:
+def _load_hooks(folder: str) -> Any:
+    """The finder of the hooks, on sys.meta_path."""
     import importlib.util
 
     path = os.path.join(folder, "__init__.py")
@@ -77,7 +81,7 @@ def _load_hooks(folder: str) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules["_roofline_hooks"] = module
     spec.loader.exec_module(module)
-    module.install(os.path.dirname(os.path.dirname(folder)))
+    return module.install(os.path.dirname(os.path.dirname(folder)))
 
 
 def _wait_for_framework(folder: str) -> None:

@@ -29,6 +29,8 @@ _METRICS = {
     "l3 bandwidth": "l3_bytes_per_s", "energy": "energy_package_joules", "energy dram": "energy_dram_joules",
     "memory load data volume": "dram_read_bytes", "memory evict data volume": "dram_write_bytes",
     "memory load bandwidth": "dram_read_bytes_per_s", "memory evict bandwidth": "dram_write_bytes_per_s",
+    "memory writeback data volume": "dram_write_bytes",
+    "memory writeback bandwidth": "dram_write_bytes_per_s",
     "energy pp0": "energy_cores_joules", "energy core": "energy_cores_joules",
 }  # fmt: skip
 _UNIT_OF_METRIC = {"_bytes": "byte", "_per_s": "byte/s", "joules": "J"}
