@@ -6,7 +6,7 @@ where its own runs differ much.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.records import Provenance
@@ -34,29 +34,29 @@ def also(ceilings: Iterable[Ceiling], why: str) -> tuple[Ceiling, ...]:
 def too_low(new: Ceiling, before: Iterable[Ceiling]) -> list[str]:
     """Names of those, `new` among them, that should be measured again now that `new` is known."""
     every = [*before, new]
-    found = [c.name for c in every if c is not new and any(_shown_low(c, [new]))]
-    return [*found, *([new.name] if _against(new, every) else [])]
+    found = [c.name for c in every if c is not new and _shows_low(new, c)]
+    if _against(new, every):
+        found.append(new.name)
+    return found
 
 
 def _against(one: Ceiling, others: Iterable[Ceiling]) -> str:
-    reasons = [f"{why} was measured higher" for why in _shown_low(one, others)]
+    reasons = [f"{other.name} was measured higher" for other in others if _shows_low(other, one)]
     if one.median is not None and one.median < (1 - _SHORT) * one.value:
         reasons.append(f"half of its runs fell short by {1 - one.median / one.value:.0%} or more")
     return "; ".join(reasons)
 
 
-def _shown_low(one: Ceiling, others: Iterable[Ceiling]) -> Iterator[str]:
-    """The names of others that show it to be too low."""
-    for other in others:
-        if other.device or one.device or not _is_measured(other) or other.operation != one.operation:
-            continue
-        if _is_harder(one, other) or other.name == one.name + _ONE:
-            if other.value > _CLEARLY * one.value:
-                yield other.name
-        elif one.kind == other.kind == "compute" and one.threads == other.threads:
-            is_narrower = other.precision == one.precision and 0 < other.width < one.width
-            if is_narrower and other.value > _CLEARLY_NARROW * one.value:
-                yield other.name
+def _shows_low(other: Ceiling, one: Ceiling) -> bool:
+    """Whether `other`, which cannot be the higher of the two, was measured clearly higher."""
+    if other.device or one.device or not _is_measured(other) or other.operation != one.operation:
+        return False
+    if _is_harder(one, other) or other.name == one.name + _ONE:
+        return other.value > _CLEARLY * one.value
+    if one.kind != "compute" or other.kind != "compute" or one.threads != other.threads:
+        return False
+    is_narrower = other.precision == one.precision and 0 < other.width < one.width
+    return is_narrower and other.value > _CLEARLY_NARROW * one.value
 
 
 def _is_measured(one: Ceiling) -> bool:

@@ -115,6 +115,7 @@ def read_hardware(proc: Path, sys_root: Path, cpus: tuple[int, ...], host: str) 
         node_cpus = len(parse_cpus(_line(sys_root / "devices/system/cpu/online")))
     except (OSError, ValueError):
         node_cpus = 0
+    # A field has one or two names in cpuinfo (x86, Arm), and a value for where the system does not have it.
     return Hardware(
         host=host,
         cpu_model=cpu_name(cpuinfo),

@@ -120,6 +120,7 @@ def seen_end(points: Sequence[SweepPoint], level: CacheLevel) -> int | None:
 
     The end is the last size read faster than the geometric mean of that cache's and DRAM's rates.
     """
+    # None wherever the sweep does not show both sides of the border: inside the cache and in DRAM.
     curve = [p for p in points if p.operation == "read"]
     if not curve or not level.working_set:
         return None

@@ -43,15 +43,18 @@ def sweep_lines(points: Sequence[SweepPoint]) -> Iterator[str]:
         value = {(p.operation, p.streaming, p.bytes): p.value for p in mine}
         heads = ""
         for operation, streaming in curves:
-            stores = "" if operation == "read" else ", non-temporal" if streaming else ", normal"
-            heads += f"{operation + stores:>20}"
+            head = operation
+            if operation != "read":
+                head += ", non-temporal" if streaming else ", normal"
+            heads += f"{head:>20}"
         yield f"sweep, GB/s, {threads} CPU{'s' if threads > 1 else ''}:"
         yield f"  {'working set':>11}{heads}"
         for size in sorted({point.bytes for point in mine}):
             line = f"  {size_text(size):>11}"
             for curve in curves:
                 rate = value.get((*curve, size))
-                line += f"{'-' if rate is None else f'{rate / 1e9:.1f}':>20}"
+                shown = "-" if rate is None else f"{rate / 1e9:.1f}"
+                line += f"{shown:>20}"
             yield line
 
 

@@ -131,13 +131,10 @@ def theoretical(
     peaks = [c for c in measured if c.kind == "compute" and not c.device and not c.name.endswith(".one")]
     if not peaks:
         return (), ()
+    # One guard for each fact a theoretical peak is made of: design, number of cores, clock.
     core = identify(hardware)
     if core is None:
-        vendor = hardware.vendor or "vendor not said"
-        what = (
-            f"{hardware.cpu_model or 'no name'}; {vendor}, family {hardware.family}, model {hardware.model}"
-        )
-        return (), (f"no theoretical peaks: the design of this CPU ({what}) is not known here",)
+        return (), (_unknown_design(hardware),)
     if not hardware.cores:
         return (), ("no theoretical peaks: the system does not tell how many cores the CPUs are",)
     if any(peak.clock_hz is None for peak in peaks):
@@ -153,6 +150,13 @@ def theoretical(
             "gives it hyperthreads, they are up to twice too high"
         )
     return tuple(peak for peak in found if peak), tuple(notes)
+
+
+def _unknown_design(hardware: Hardware) -> str:
+    name = hardware.cpu_model or "no name"
+    vendor = hardware.vendor or "vendor not said"
+    what = f"{name}; {vendor}, family {hardware.family}, model {hardware.model}"
+    return f"no theoretical peaks: the design of this CPU ({what}) is not known here"
 
 
 def clocked(peaks: Sequence[Ceiling]) -> list[Ceiling]:

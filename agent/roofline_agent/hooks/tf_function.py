@@ -44,6 +44,7 @@ def patch(module: Any, marker: Marker) -> None:
 def _patch_function(function: Any, marker: Marker) -> None:
     call, concrete = function.__call__, function.get_concrete_function
 
+    # Both wrappers in full: a helper between them and TensorFlow would cost every call of a step.
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if thread.inside or steps.quiet:
             return call(self, *args, **kwargs)

@@ -117,6 +117,7 @@ class TimelineDecoder:
 
     def add(self, event: dict[str, Any]) -> list[Record]:
         """One event, as JSON has it. Never raises for what it holds."""
+        # One branch for each kind of event in the format: M, B, E, marks by their name, X.
         phase = event.get("ph")
         if phase == "M":
             args = arguments(event)

@@ -60,6 +60,7 @@ def rates(ends: Sequence[Sequence[int]], begin_ns: int, repeats: int = REPEATS) 
     have had an end behind `begin_ns`, the last ends when one of them stops. Fewer windows where somebody has
     fewer ends than windows; none where somebody has no two.
     """
+    # The returns are the cases that have no window at all; the rest is one formula over the borders.
     later = [list(one[bisect.bisect_left(one, begin_ns) :]) for one in ends]
     if not later or any(len(one) < 2 for one in later):
         return []

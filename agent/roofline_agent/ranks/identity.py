@@ -10,6 +10,7 @@ from typing import NamedTuple
 MAX_NAME = 128
 MAX_INDEX = 2**31 - 1
 SLURM_FIRST_SPECIAL_STEP = 0xFFFFFFF0  # batch, extern and interactive steps lie above it
+_BY_USER = ("ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_WRAPPED")
 # Without one of these an environment names no rank.
 _NAMING = tuple(
     f"{name}=".encode()
@@ -20,9 +21,7 @@ _NAMING = tuple(
         "MASTER_ADDR",
         "PMIX_RANK",
         "SLURM_PROCID",
-        "ROOFLINE_ROLE",
-        "ROOFLINE_RANK",
-        "ROOFLINE_WRAPPED",
+        *_BY_USER,
     )
 )
 
@@ -51,8 +50,7 @@ def identify(environ: Mapping[str, str], default_job: str = "") -> Identity | No
     found: Identity | None = None
     for read in (_from_tf_config, _from_horovod, _from_openmpi, _from_torchrun, _from_pmix, _from_slurm):
         found = found or read(environ)
-    by_user = "ROOFLINE_ROLE" in environ or "ROOFLINE_RANK" in environ or "ROOFLINE_WRAPPED" in environ
-    if found is None and not by_user:
+    if found is None and not any(name in environ for name in _BY_USER):
         return None
     base = found or Identity("", "worker", 0, 0, "roofline")
     index = _number(environ.get("ROOFLINE_RANK"))

@@ -112,11 +112,8 @@ def _groups(things: Iterator[T]) -> Iterator[list[T]]:
 
 def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[SampleBlock]:
     """Blocks of rows: those of the rank, then those of parts of its node."""
-    extra: list[Counter] = []
-    for phase in found.phases:
-        name = f"phase.{phase.name}"
-        extra.append(Counter(f"{name}.seconds", phase.name, phase.time_s, "s", "process"))
-        extra.append(Counter(f"{name}.count", phase.name, float(phase.count), "1", "process"))
+    # One set for each of process and node, cumulative values and gauges.
+    extra = _phase_counters(found)
     for process in (True, False):
         some, left_out = columns([*found.counters, *extra] if extra else found.counters, process)
         if left_out:
@@ -133,6 +130,15 @@ def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[Sample
             for rows in _of_one_scope(series.rows(chosen), VALUES_PER_BATCH // len(mine)):
                 made = counter_set(name, mine, Scope.PROCESS if process else scope_of(rows[0].instance))
                 yield SampleBlock(made, rows)
+
+
+def _phase_counters(found: Collector) -> list[Counter]:
+    counters: list[Counter] = []
+    for phase in found.phases:
+        name = f"phase.{phase.name}"
+        counters.append(Counter(f"{name}.seconds", phase.name, phase.time_s, "s", "process"))
+        counters.append(Counter(f"{name}.count", phase.name, float(phase.count), "1", "process"))
+    return counters
 
 
 def set_name(tool: str, process: bool, gauges: bool) -> str:

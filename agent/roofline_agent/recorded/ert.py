@@ -40,10 +40,12 @@ def sniff(head: str) -> int:
         inside = '"empirical"' in head and ('"gbytes"' in head or '"gflops"' in head)
         return 95 if inside else 0
     lines = head.split("\n")[:_HEAD_LINES]
-    named = any(line.startswith("ERT_VERSION") for line in lines)
-    if sum(bool(_LINE.match(line)) for line in lines) > 1 and (named or any(map(_WEIGHT.match, lines))):
+    is_evident = any(line.startswith("ERT_VERSION") or _WEIGHT.match(line) for line in lines)
+    results = sum(bool(_LINE.match(line)) for line in lines)
+    best_values = sum(bool(_MAX.match(line)) for line in lines)
+    if (results > 1 and is_evident) or best_values > 5 or _is_sweep(lines):
         return 85
-    return 85 if sum(bool(_MAX.match(line)) for line in lines) > 5 or _is_sweep(lines) else 0
+    return 0
 
 
 def _is_sweep(lines: list[str]) -> bool:

@@ -167,9 +167,11 @@ class VerboseLog:
             found.warn("the file ends inside this line; it is left out", line)
         elif line:
             found.warn(warning, line)
-        found.tool = "onednn" if self._is_onednn else "mkl"
-        found.version = self._versions[0] if self._versions else ""
-        if not self._is_onednn:
+        if self._is_onednn:
+            found.tool = "onednn"
+            found.version = self._versions[0] if self._versions else ""
+        else:
+            found.tool = "mkl"
             found.version = str(found.facts.get("mkl_version", ""))
         if len(self._versions) > 1:
             found.facts["versions"] = ", ".join(self._versions)
@@ -177,12 +179,12 @@ class VerboseLog:
             found.facts["create_s"] = self._create_s
         executions = self._counts.pop("executions", 0)
         found.facts.update({name: count for name, count in self._counts.items() if count})
-        if not executions:
+        if not executions and self._is_onednn:
             found.warn(
                 "no whole line of an executed primitive: ONEDNN_VERBOSE=1 (or profile_exec) prints them"
-                if self._is_onednn
-                else "no whole line of an executed routine: MKL_VERBOSE=1 prints them"
             )
+        elif not executions:
+            found.warn("no whole line of an executed routine: MKL_VERBOSE=1 prints them")
         elif self._counts["graph_partitions"]:
             found.warn(
                 "graph partitions are not counted: their primitives print lines of their own, "

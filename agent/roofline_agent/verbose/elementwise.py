@@ -48,17 +48,21 @@ def binary(primitive: Primitive) -> PrimitiveWork:
     """`2x3:1x3`, the sources; the result is as large as both together."""
     parts = [extents(part) for part in primitive.problem.split(":")]
     sources = [tensor for tensor in primitive.tensors if tensor.role == "src"]
-    if len(parts) < 2 or not all(parts) or not 2 <= len(sources) <= len(parts):
+    if not all(parts) or not 2 <= len(sources) <= len(parts):
         return UNKNOWN
     result = broadcast(parts[0], parts[1])
     if result is None:
         return UNKNOWN
-    read = [bytes_of(one, prod(part)) for one, part in zip(sources, parts, strict=False)]
     rest = primitive._replace(tensors=tuple(t for t in primitive.tensors if t.role != "src"))
-    written = traffic(rest, {"dst": prod(result)}, result)
-    if written is None or None in read:
+    moved = traffic(rest, {"dst": prod(result)}, result)
+    if moved is None:
         return UNKNOWN
-    return PrimitiveWork(None, written + sum(size for size in read if size is not None))
+    for source, part in zip(sources, parts, strict=False):
+        read = bytes_of(source, prod(part))
+        if read is None:
+            return UNKNOWN
+        moved += read
+    return PrimitiveWork(None, moved)
 
 
 def addition(primitive: Primitive) -> PrimitiveWork:

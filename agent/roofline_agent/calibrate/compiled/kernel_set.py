@@ -146,16 +146,20 @@ class CompiledKernels:
         found = [k for k in self._kernels.values() if k.operation == operation]
         if outer:
             found = [k for k in found if k.width <= _OUTER_WIDTH]
-        past = [k for k in found if k.variant == "past"] if streaming else []
-        wanted = "ahead" if operation == "read" and outer else ""
-        chosen = max(past or [k for k in found if k.variant == wanted], key=lambda k: k.width)
+        variants = {k.variant for k in found}
         stores = "normal stores"
-        if past:
+        if streaming and "past" in variants:
+            variant = "past"
             stores = "non-temporal stores, by which nothing needs to be read to be overwritten"
+        elif operation == "read" and outer:
+            variant = "ahead"
+        else:
+            variant = ""
+        chosen = max((k for k in found if k.variant == variant), key=lambda k: k.width)
         return StreamKernel(
             form=Form("c", chosen.width, "f64"),
             operation=operation,
-            streaming=bool(past),
+            streaming=variant == "past",
             code=chosen.name,
             block_bytes=chosen.updates * chosen.width // 8,
             stores=stores,

@@ -37,7 +37,7 @@ class _RooflineWaiting:
             if name == "roofline_step":
                 # The hooks have loaded it, for programs in whose environment it is not installed.
                 return _spec_of_loaded(name)
-            # The import going on asks only the finders behind this one, and the hooks' own stands before them.
+            # The import going on asks only the finders behind this one; that of the hooks stands before.
             return hooks.find_spec(name)
         except Exception:
             sys.modules.pop("_roofline_hooks", None)

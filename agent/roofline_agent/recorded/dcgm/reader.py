@@ -30,6 +30,8 @@ _SNIFF = re.compile(
     r"^\s*(?:# (?:HELP|TYPE) (?:DCGM_FI_|dcgm_)\w|(?:DCGM_FI_|dcgm_)\w+(?:\{|[ \t]+[-+]?[\d.NI]))",
     re.M | re.I,
 )
+# Label of an entity other than a GPU's number -> its name here; the first that is there counts.
+_ENTITIES = {"nvswitch": "nvswitch", "nvlink": "nvlink", "cpucore": "cpucore", "cpu": "cpu", "uuid": "gpu"}
 _BLANKS = ("blank", "not found", "not supported", "no permission")  # dcgm_fields.h, in this order
 _BLANK_BASES = (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 140737488355328)  # INT32, INT64, FP64
 
@@ -99,19 +101,6 @@ class _Exposition:
         elif value is None:
             self._found.warn(f"{sample.name}: {sample.value} is no value", line)
 
-        t_s: float | None = None
-        if sample.at_s is not None:
-            if self._zero_s is None:
-                self._zero_s = sample.at_s
-                self._found.started_ns = round(sample.at_s * 1000) * 1_000_000
-            t_s = sample.at_s - self._zero_s
-        elif (sample.name, scope) in self._seen:
-            self._found.warn(
-                "series stand in the file more than once without a time: they are kept in its order", line
-            )
-        elif len(self._seen) < MAX_SERIES:
-            self._seen.add((sample.name, scope))
-
         self._found.counters.append(
             Counter(
                 known.metric,
@@ -119,7 +108,7 @@ class _Exposition:
                 None if value is None else value * known.scale,
                 known.unit,
                 scope,
-                t_s=t_s,
+                t_s=self._time_s(sample, scope, line),
                 kind=known.kind,
                 printed=value,
                 printed_unit=known.printed_unit,
@@ -135,19 +124,24 @@ class _Exposition:
             self._profiled = True
             self._active |= value != 0
 
+    def _time_s(self, sample: _Series, scope: str, line: int) -> float | None:
+        """Seconds since the first time in the file; None for a series without a time."""
+        if sample.at_s is not None:
+            if self._zero_s is None:
+                self._zero_s = sample.at_s
+                self._found.started_ns = round(sample.at_s * 1000) * 1_000_000
+            return sample.at_s - self._zero_s
+        if (sample.name, scope) in self._seen:
+            self._found.warn(
+                "series stand in the file more than once without a time: they are kept in its order", line
+            )
+        elif len(self._seen) < MAX_SERIES:
+            self._seen.add((sample.name, scope))
+        return None
+
     def _scope(self, labels: Mapping[str, str]) -> str:
         lower = {name.lower(): value for name, value in labels.items()}
-        whole = "node"
-        device = re.fullmatch(r"nvidia(\d+)", lower.get("device", ""))
-        if lower.get("gpu"):
-            whole = f"gpu {lower['gpu']}"
-        elif device:
-            whole = f"gpu {device[1]}"
-        else:
-            for name in ("nvswitch", "nvlink", "cpucore", "cpu", "uuid"):
-                if lower.get(name):
-                    whole = f"{name if name != 'uuid' else 'gpu'} {lower[name]}"
-                    break
+        whole = _entity(lower)
         host = lower.get("hostname", "")
         if host and host not in self._hosts and len(self._hosts) < MAX_SERIES:
             self._hosts[host] = f"{host} " if self._hosts else ""
@@ -223,3 +217,16 @@ def _number(text: str) -> float | None:
         return None
     value = float(text)
     return value if abs(value) < float("inf") else None
+
+
+def _entity(labels: Mapping[str, str]) -> str:
+    """What a series was measured on, by its labels in lower case; "node" where none names a part."""
+    if labels.get("gpu"):
+        return f"gpu {labels['gpu']}"
+    device = re.fullmatch(r"nvidia(\d+)", labels.get("device", ""))
+    if device:
+        return f"gpu {device[1]}"
+    for label, entity in _ENTITIES.items():
+        if labels.get(label):
+            return f"{entity} {labels[label]}"
+    return "node"

@@ -56,23 +56,30 @@ def metric(name: str) -> LikwidMetric:
     """Of a row in a table of metrics, or of a column of the timeline: "Clock [MHz]", older "DP MFLOP/s"."""
     match = _BRACKETS.fullmatch(name) or _TRAILING.fullmatch(name)
     bare, printed = (match[1], match[2]) if match else (name, "")
-    factor, unit = 1.0, printed or "1"
-    of_unit = _UNIT.fullmatch(printed)
-    if of_unit:
-        factor, unit = _PREFIX[of_unit[1]], _BASES[of_unit[2].lower()]
-        if of_unit[3]:
-            unit = "1/s" if unit == "1" else f"{unit}/s"
-    elif printed == "%":
-        factor, unit = 0.01, "1"
+    factor, unit = _base_unit(printed)
     lower = " ".join(bare.lower().split())
     flops = re.fullmatch(r"(?:(avx512|avx|sse|packed|scalar) )?(dp|sp|hp)(?: stat)?", lower)
     if flops and unit == "FLOP/s":
         part = f".{flops[1]}" if flops[1] else ""
         return LikwidMetric(f"flops_per_s.{_PRECISIONS[flops[2]]}{part}", factor, unit, printed)
     ours = _METRICS.get(lower, "")
-    if ours and ours.endswith(tuple(end for end, base in _UNIT_OF_METRIC.items() if base == unit)):
-        return LikwidMetric(ours, factor, unit, printed)
+    for end, base in _UNIT_OF_METRIC.items():
+        if ours.endswith(end) and base == unit:
+            return LikwidMetric(ours, factor, unit, printed)
     return LikwidMetric(bare, factor, unit, printed)
+
+
+def _base_unit(printed: str) -> tuple[float, str]:
+    """The factor to a base unit, and that unit: "MBytes/s" -> 1e6, "byte/s"."""
+    if printed == "%":
+        return 0.01, "1"
+    match = _UNIT.fullmatch(printed)
+    if match is None:
+        return 1.0, printed or "1"
+    factor, unit = _PREFIX[match[1]], _BASES[match[2].lower()]
+    if match[3]:
+        unit = "1/s" if unit == "1" else f"{unit}/s"
+    return factor, unit
 
 
 def event(name: str) -> LikwidMetric:

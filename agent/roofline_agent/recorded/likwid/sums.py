@@ -39,6 +39,7 @@ class GroupSums:
 
     def add(self, means: LikwidMetric, event: str, value: float | None, column: str) -> None:
         """One thread's value, in means.unit."""
+        # One branch for each kind of value a kernel is made of: FLOPs, time, FLOP/s, bytes, CAS commands.
         if means.unit == "FLOP":
             self._raw_missing |= value is None
             self._raw[means.metric] = self._raw.get(means.metric, 0.0) + (value or 0.0)

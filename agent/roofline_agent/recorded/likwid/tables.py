@@ -50,6 +50,7 @@ class LikwidTables:
 
     def line(self, line: str) -> bool:
         """Take in one line; False: it is no part of a table."""
+        # One guard for each kind of line: heading, rule or text, head of the columns, row.
         if self._heading(line):
             return True
         cells = _cells(line)

@@ -143,6 +143,7 @@ def _cores(found: LaunchMetrics, elapsed: Elapsed) -> tuple[dict[str, float], bo
         known: dict[str, float] = {}
         for kind in _FLOPS_OF:
             value = found.total(_OP.format(letter + kind), elapsed)
+            # Roofline sections of ncu ask for FMAs only by this metric: a rate a cycle, times two.
             if value is None and elapsed.cycles is not None and kind == "fma":
                 doubled = found.take(f"derived__smsp__sass_thread_inst_executed_op_{letter}fma_pred_on_x2")
                 value = None if doubled is None else doubled / 2 * elapsed.cycles
@@ -183,13 +184,18 @@ def _operations(
     return found, notes
 
 
+def _named_factor(kernel: str) -> float | None:
+    """Operations of one tensor instruction as the kernel's name gives its shape: 2 M N K."""
+    if match := _MMA.search(kernel):
+        return 2.0 * int(match[1][:6]) * int(match[2][:6]) * int(match[3][:6])
+    shape = _SHAPE.search(kernel)
+    return _SHAPES.get(shape[1]) if shape else None
+
+
 def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
     """Operations of one tensor instruction, None where it has no fixed size; and a note."""
-    named: float | None = None
-    if match := _MMA.search(kernel):
-        named = 2.0 * int(match[1][:6]) * int(match[2][:6]) * int(match[3][:6])
-    elif shape := _SHAPE.search(kernel):
-        named = _SHAPES.get(shape[1])
+    # By compute capability: Volta's (7.0, 7.2), Turing's (7.x), Ampere's and later; none for 9 to 11.
+    named = _named_factor(kernel)
     if not cc:
         if named:
             return named, ""

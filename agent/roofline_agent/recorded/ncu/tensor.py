@@ -20,21 +20,18 @@ _TYPES = {"fp": "f", "bf": "bf", "tf": "tf", "int": "i"}
 
 def operations(found: LaunchMetrics, elapsed: Elapsed) -> dict[str, float] | None:
     """Operations by precision of sm__ops_path_tensor_*; None where none was counted."""
-    groups: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
-    for name in found.names:
-        match = _PATH.fullmatch(name)
-        if match and (value := found.total(match["count"], elapsed)) is not None:
-            kind = (match["op"] or "", match["sparsity"] or "")
-            groups.setdefault((match["src"], match["dst"] or ""), {})[kind] = value
+    groups = _counts_by_types(found, elapsed)
     if not groups:
         return None
-    total = {key: _once(kinds) for key, kinds in groups.items()}
-    with_dst = _without_subsets({key: value for key, value in total.items() if key[1]})
-    without = _without_subsets({key: value for key, value in total.items() if not key[1]})
+    with_dst: dict[tuple[str, str], float] = {}
+    without_dst: dict[tuple[str, str], float] = {}
+    for (source, dst), kinds in groups.items():
+        (with_dst if dst else without_dst)[source, dst] = _once(kinds)
     by_source: dict[str, float] = {}
-    for (source, _), value in with_dst.items():
+    for (source, _), value in _without_subsets(with_dst).items():
         by_source[source] = by_source.get(source, 0.0) + value
-    for (source, _), value in without.items():
+    for (source, _), value in _without_subsets(without_dst).items():
+        # Its operations are those of all destinations, so those counted by destination are among them.
         by_source[source] = max(value, by_source.get(source, 0.0))
     wide = _without_subsets({(source, ""): value for source, value in by_source.items()})
     by_precision: dict[str, float] = {}
@@ -42,6 +39,22 @@ def operations(found: LaunchMetrics, elapsed: Elapsed) -> dict[str, float] | Non
         match = re.match(r"(fp|bf|tf|int)(\d+)", source)
         by_precision[_TYPES[match[1]] + match[2] if match else source] = value
     return by_precision
+
+
+def _counts_by_types(
+    found: LaunchMetrics, elapsed: Elapsed
+) -> dict[tuple[str, str], dict[tuple[str, str], float]]:
+    """(source types, destination type) -> (kind of instruction, sparsity) -> operations."""
+    groups: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    for name in found.names:
+        match = _PATH.fullmatch(name)
+        if match is None:
+            continue
+        value = found.total(match["count"], elapsed)
+        if value is not None:
+            kind = (match["op"] or "", match["sparsity"] or "")
+            groups.setdefault((match["src"], match["dst"] or ""), {})[kind] = value
+    return groups
 
 
 def _once(kinds: dict[tuple[str, str], float]) -> float:

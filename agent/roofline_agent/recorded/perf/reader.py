@@ -46,7 +46,10 @@ def sniff(head: str) -> int:
         if perf_human.header(line):
             inside, best = True, max(best, 70)
         elif row := perf_human.row(line, inside):
-            best = max(best, 90 if inside else 60 if perf_human.is_evident(row) else 0)
+            if inside:
+                best = max(best, 90)
+            elif perf_human.is_evident(row):
+                best = max(best, 60)
         elif best < 80 and not has_separator and perf_csv.separator(line):
             best, has_separator = 80, True
     return best

@@ -137,7 +137,12 @@ class PerfRun:
             found.warn("some cgroups lie in others: their FLOPs cannot be added up")
             return None, ""
         chosen = self._distinct_flops(found)
-        missing = [name for (_, bits), one in chosen.items() if one.missing and (name := _metric(bits))]
+        # A sum with a part missing is none: the run has its FLOPs in full, or not at all.
+        missing = []
+        for (_, bits), one in chosen.items():
+            name = _metric(bits)
+            if one.missing and name:
+                missing.append(name)
         if missing:
             found.warn(f"not counted, or not all the time: {', '.join(missing)}; the run has no FLOPs")
             return None, ""

@@ -52,18 +52,20 @@ class Operators:
         for stack in self._stacks.values():
             while stack:
                 self._close(stack)
-        if on_gpu and self._known and not with_flops:
+        if not self._known and (on_gpu or not self._plain):
+            return
+        if on_gpu and not with_flops:
             self._found.warn(
                 "operators have FLOPs too; those of the kernels are taken, for they are the same"
             )
-        elif on_gpu and self._known:
+        elif on_gpu:
             self._found.warn(
                 "the FLOPs belong to operators and the time to GPU kernels: the trace does not say which "
                 "kernel did how many"
             )
             for name, one in self._known.items():
                 self._launch(name, None, one.flops, one.count)
-        elif not on_gpu and (self._plain or self._known):
+        else:
             self._found.warn(
                 "the trace has no GPU kernel: the kernels listed are operators on the CPU, each with the "
                 "time it spends outside the operators it calls"

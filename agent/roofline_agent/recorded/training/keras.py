@@ -117,23 +117,16 @@ class KerasLog:
             return None
         if "/sample" in rest:
             self._samples = total
-        loss = _LOSS.search(rest)
-        ended = total is None or done >= total
-        seconds: float | None = None
-        if ended and "ETA" not in rest:
-            clock, whole = _CLOCK.search(rest), _SECONDS.search(rest)
-            if clock:
-                hours, minutes = int(clock.group(1) or 0), int(clock.group(2))
-                seconds = hours * 3600.0 + minutes * 60.0 + int(clock.group(3))
-            elif whole:
-                seconds = float(whole.group(1))
+        # Before the end, the time printed is an estimate of what is left.
+        ended = (total is None or done >= total) and "ETA" not in rest
+        seconds = _elapsed_s(rest) if ended else None
         each, each_s = _PER.search(rest), None
         if each:
             each_s = float(each.group(1)) * _UNITS.get(each.group(2), 1e-6) or None
-        loss_value = float(loss.group(1)) if loss else None
-        if loss_value is not None and not math.isfinite(loss_value):
-            loss_value = None
-        return _Progress(done, total, seconds, each_s, loss_value, is_whole)
+        loss_text, loss = _LOSS.search(rest), None
+        if loss_text and math.isfinite(float(loss_text.group(1))):
+            loss = float(loss_text.group(1))
+        return _Progress(done, total, seconds, each_s, loss, is_whole)
 
     def _end_epoch(self, number: int) -> None:
         last, self._last = self._last, None
@@ -194,6 +187,16 @@ class KerasLog:
         else:
             self._found.warn("Keras does not print the batch size: how many examples a second is not known")
         self._found.throughput = Throughput("examples", rate, self._last_rate, self._lines)
+
+
+def _elapsed_s(text: str) -> float | None:
+    """The time that an epoch took, printed as 1:02:03 or as 12s."""
+    clock = _CLOCK.search(text)
+    if clock:
+        hours, minutes = int(clock.group(1) or 0), int(clock.group(2))
+        return hours * 3600.0 + minutes * 60.0 + int(clock.group(3))
+    whole = _SECONDS.search(text)
+    return float(whole.group(1)) if whole else None
 
 
 def _bar(line: str) -> re.Match[str] | None:

@@ -111,17 +111,21 @@ class TfCnnLog:
     def _add_fact(self, line: str) -> bool:
         per_device = _DEVICE.search(line) if "per device" in line else None
         fact = _FACT.search(line) if any(name in line for name in _NAMES) else None
-        if fact and fact.group(1) == "TensorFlow":
+        facts = self._found.facts
+        name = fact.group(1) if fact else ""
+        if fact and name == "TensorFlow":
             self._found.version = fact.group(2).strip()[:50]
-        elif fact and fact.group(1) in _FACTS:
+        elif fact and name in _FACTS:
             value = fact.group(2).strip('" \t')
-            if fact.group(1) == "Devices" and value:
-                self._found.facts.setdefault("device_count", value.count(",") + 1)
-            self._found.facts.setdefault(_FACTS[fact.group(1)], value[:500])
-        elif fact and fact.group(1) == "Batch size" and (whole := _GLOBAL.search(line)):
-            self._found.facts.setdefault("batch_size_global", _whole(whole.group(1)))
+            if name == "Devices" and value:
+                facts.setdefault("device_count", value.count(",") + 1)
+            facts.setdefault(_FACTS[name], value[:500])
+        elif name == "Batch size":
+            whole = _GLOBAL.search(line)
+            if whole:
+                facts.setdefault("batch_size_global", _whole(whole.group(1)))
         if per_device:
-            self._found.facts.setdefault("batch_size_per_device", _whole(per_device.group(1)))
+            facts.setdefault("batch_size_per_device", _whole(per_device.group(1)))
         return bool(fact or per_device)
 
     def finish(self) -> None:
