@@ -23,8 +23,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     no_args_is_help=False,
-    help="Watch the training ranks of this node and stream what is seen to roofline-server.\n\n"
-    "Without a command: be the daemon.\n\n"
+    help="Watch the training ranks of this node and stream their counters and steps to roofline-server.\n\n"
+    "Without a command it runs as the daemon.\n\n"
     "Examples:\n\n"
     "  roofline-agent                                   one per node, server on this machine\n\n"
     "  roofline-agent --server head:7642 --interval 0.1\n\n"

@@ -63,7 +63,7 @@ class Connection:
         return answers.report(self._ask(self._query.GetReport, request))
 
     def stragglers(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Stragglers:
-        """Who waits, and for whom, over all steps or over those from first_step to last_step; times in s.
+        """Which rank the others wait for, over all steps or from first_step to last_step; times in s.
 
         Raises NotFound for a job the server does not know, Unreachable, Refused.
         """
@@ -173,7 +173,7 @@ class Connection:
         return from_message(Trajectory, self._ask(self._query.GetTrajectory, request))
 
     def breakdown(self, job: str, by: str = "role", **subject: Any) -> Breakdown:
-        """What work, traffic and time are made of, by "role" or "rank". Errors as of `roofline`."""
+        """Parts of work, traffic and time, by "role" or "rank". Errors as of `roofline`."""
         request = _request(models_pb2.GetBreakdownRequest, subject=_subject(job, **subject), by=by)
         return from_message(Breakdown, self._ask(self._query.GetBreakdown, request))
 

@@ -56,11 +56,11 @@ class JobQuestions:
         return TimeRooflineResult(self._connection.time_roofline(self.job, points=points, **asked))
 
     def breakdown(self, by: str = "role", steps: Steps = "", ranks: Sequence[str] = ()) -> BreakdownResult:
-        """What work, traffic and time are made of, by "role" or "rank"."""
+        """Parts of work, traffic and time, by "role" or "rank"."""
         return BreakdownResult(self._connection.breakdown(self.job, by, **_subject(steps, ranks)))
 
     def stragglers(self, steps: Steps = "") -> StragglersResult:
-        """Who waits, and for whom."""
+        """Which rank the others wait for."""
         return StragglersResult(self._connection.stragglers(self.job, *step_range(steps)))
 
     def steps(self, steps: Steps = "", ranks: Sequence[str] = ()) -> StepsResult:

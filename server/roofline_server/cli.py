@@ -18,7 +18,7 @@ app = typer.Typer(
     name="roofline-server", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 HELP = (
-    "Take the streams of all agents, keep them, answer roofline-client.\n\n"
+    "Receive the streams of all agents, store them, and answer roofline-client.\n\n"
     "Without options: serve on loopback, data in the XDG state directory.\n\n"
     "Examples:\n\n"
     "  roofline-server\n\n"

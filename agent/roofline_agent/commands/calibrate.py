@@ -15,25 +15,29 @@ def calibrate(
     context: typer.Context,
     full: Annotated[bool, typer.Option("--full", help="everything, in a minute or two")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="in a second or two, for a look: replaces no thorough one")
+        bool, typer.Option("--quick", help="in a second or two; never replaces a thorough calibration")
     ] = False,
     compare: Annotated[
         str | None,
-        typer.Option(metavar="FILE|tools", help="another result beside ours; tools: run those that are here"),
+        typer.Option(
+            metavar="FILE|tools", help="compare with another result; tools: run those installed here"
+        ),
     ] = None,
     python: Annotated[
         str | None,
         typer.Option(metavar="PATH", help="Python that has torch or cupy, and numpy for --compare tools"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
-    force: Annotated[bool, typer.Option("--force", help="also beside a training; too low then")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="also while a training runs; ceilings are then too low")
+    ] = False,
     compiled: Annotated[bool, typer.Option("--compiled", hidden=True, help="C on x86-64 too")] = False,
 ) -> None:
-    """Measure this node's ceilings and keep them for the daemon, which takes them up while it runs.
+    """Measure this node's ceilings and store them; a running daemon reads them at once.
 
-    Peak FLOP/s by precision and vector width, bandwidth of each cache and of DRAM, and of GPUs where there
-    are some. Takes some 20 s of all CPUs: run it while the node is idle. Each ceiling is the best of several
-    runs; beside it stand the median, how far the worst run fell short, and the clock that the cores had.
+    Peak FLOP/s by precision and vector width; bandwidth of each cache, of DRAM, and of GPUs if there are any.
+    Takes about 20 s on all CPUs: run it while the node is idle. Each ceiling is the best of several runs; the
+    table also shows the median, the spread and the clock of the cores.
 
     Examples:
 
@@ -49,8 +53,8 @@ def calibrate(
 
       roofline-agent calibrate --json > node.json
 
-    A file to compare with is told by its content. What is kept is replaced when all is measured: Ctrl-C
-    leaves it as it was. What each ceiling is: docs/ceilings.md. Exit codes: 1 nothing could be measured or
+    The format of a file to compare with is recognised by its content. Stored ceilings are replaced only when all
+    are measured; Ctrl-C keeps the old ones. Each ceiling is explained in docs/ceilings.md. Exit codes: 1 nothing could be measured or
     kept, or the file to compare with holds no ceiling; 6 a training runs on this node (see --force).
     """
     from ..calibrate import command

@@ -15,7 +15,7 @@ def doctor(
     context: typer.Context,
     output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
 ) -> None:
-    """List each source and part: works, or why not, what to do, and what of a report it fills.
+    """List each source: whether it works, else why not and what to do, and what it adds to a report.
 
     Example:  roofline-agent doctor --format json | jq '.[] | select(.works | not)'
 

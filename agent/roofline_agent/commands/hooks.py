@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def hooks() -> None:
-    """Print the folder that goes on PYTHONPATH where all Python processes shall mark their steps.
+    """Print the folder to put on PYTHONPATH, so that all Python processes mark their steps.
 
     Example:  export PYTHONPATH="$(roofline-agent hooks)${PYTHONPATH:+:$PYTHONPATH}"
 

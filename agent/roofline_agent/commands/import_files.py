@@ -15,12 +15,12 @@ MAX_OFFSET_S = 100 * 365 * 86_400.0
 
 def import_files(
     context: typer.Context,
-    files: Annotated[list[str], typer.Argument(help='files that tools wrote; "-" is standard input')],
+    files: Annotated[list[str], typer.Argument(help='files to import; "-" is standard input')],
     job: Annotated[str | None, typer.Option(help="job id to send them to [recorded]")] = None,
     role: Annotated[str, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = "worker",
     rank: Annotated[
         int | None,
-        typer.Option(min=0, max=MAX_RANK, help="number within the role [what the file says, else 0]"),
+        typer.Option(min=0, max=MAX_RANK, help="number within the role [from the file, else 0]"),
     ] = None,
     step_time_offset: Annotated[
         float,
@@ -34,11 +34,11 @@ def import_files(
         str, typer.Option("--format", help="text or json (one object a line and file)")
     ] = "text",
 ) -> None:
-    """Send what other tools recorded to the server, as if an agent had sampled it.
+    """Import files of other tools into the server, as if an agent had sampled them.
 
     Read are: ncu CSV and .ncu-rep, nvprof, perf stat (any form), LIKWID, oneDNN and MKL verbose logs, Horovod
     timelines, PyTorch (Kineto) traces, DCGM exporter text, tf_cnn_benchmarks and Keras logs, STREAM and ERT
-    results (as ceilings). The format is told by the content. A file sent twice counts once.
+    results (as ceilings). The format is recognised by the content. A file sent twice counts once.
 
     Examples:
 

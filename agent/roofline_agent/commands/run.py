@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_RANK = 10_000_000
 
-HELP = """Start one rank so that its steps and kernels are seen; everything else about it stays as it is.
+HELP = """Start one rank and record its steps and kernels. Nothing else about it changes.
 
 Example:  roofline-agent run --job 42 -- python train.py --batch 64
 
@@ -28,31 +28,29 @@ Example:  roofline-agent run --step-regex 'step (?P<step>[0-9]+)' -- ./train
 
 Example:  roofline-agent run --experiment scaling --tag nodes=4 --tag batch=32 -- python train.py
 
---tag and --experiment say what the job is, so that jobs can be compared; all ranks are given the same. A name
-is a lower-case letter and up to 63 of a-z 0-9 _ . - and has one value, 1 to 256 printable characters. Without
-an option ROOFLINE_TAGS="nodes=4,batch=32" and ROOFLINE_EXPERIMENT say it; an option goes before. Ranks
-inherit them.
+--tag and --experiment describe the job, so that jobs can be compared; give all ranks the same. A tag name is a
+lower-case letter followed by up to 63 of a-z 0-9 _ . - and has one value of 1 to 256 printable characters. The
+options override ROOFLINE_TAGS="nodes=4,batch=32" and ROOFLINE_EXPERIMENT. Ranks inherit tags.
 
---step-regex is for programs whose steps no hook sees: a regular expression of Python's, looked for in
-each line of stdout and stderr (ended by \\n or \\r, its first 4096 bytes; stderr then comes through here
-too). Its group `step` is the number of the step that has ended when the line is written, a group
-`examples`, if there is one, the examples of each step. If the log leaves steps out, those between two
-lines are spread evenly; a number that goes back begins a new count; steps before the first line are not
-known. Hooks mark no steps meanwhile. Python's own output is unbuffered (PYTHONUNBUFFERED=1); for other
-programs that keep lines back see stdbuf(1).
+--step-regex is for programs without a hook. It is a Python regular expression, searched in each line of stdout
+and stderr (lines end with \\n or \\r; only the first 4096 bytes count; stderr then passes through the wrapper
+too). Its group `step` is the number of the step that has ended when the line is printed; an optional group
+`examples` is the number of examples of each step. If the log skips steps, they are spread evenly between two
+lines. A lower number begins a new count. Steps before the first line are unknown. Hooks do not mark steps
+meanwhile. Python's output is unbuffered (PYTHONUNBUFFERED=1); for other programs see stdbuf(1).
 
---ncu runs each kernel of these steps several times (only these steps get slower, by far), at the clocks
-it would have anyway (--clock-control none), and sends what it found when the command ends. Steps count
-from 0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of
-collectives (NCCL, RCCL, NVSHMEM, ...) are left out: run again they would wait for ever. With several
-ranks profile one; the others wait for it at their next collective, maybe longer than a short NCCL timeout
-allows. If ncu cannot be used, it is said why and what to do, and the command runs without it.
+--ncu runs each kernel of these steps several times, which makes only these steps much slower, at the clocks
+they would have anyway (--clock-control none), and sends the results when the command ends. Steps count from 0;
+step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of collectives (NCCL,
+RCCL, NVSHMEM, ...) are skipped, because a repeated collective would wait for ever. With several ranks profile
+one; the others wait for it at their next collective, perhaps longer than a short NCCL timeout. If ncu cannot
+be used, a message says why and what to do, and the command runs without it.
 
---horovod-timeline lets Horovod write its timeline into a file without a name and reads it from there:
-fused collectives, negotiation, copies and cycles, as rank 0 sees them. It costs: Horovod's writer spins
-on a core of rank 0, which slows a training that needs all cores by a quarter and more. A job in which
-only some ranks have it hangs in its first step, for Horovod needs HOROVOD_TIMELINE in all ranks or in
-none. A timeline that you ask for yourself (HOROVOD_TIMELINE) is read without this option.
+--horovod-timeline makes Horovod write its timeline into an unnamed file and reads it from there: fused
+collectives, negotiation, copies and cycles, as seen by rank 0. The cost: Horovod's writer spins on a core of
+rank 0, which slows a training that needs all cores by a quarter and more. A job in which only some ranks have
+the option hangs in its first step, because Horovod needs HOROVOD_TIMELINE in all ranks or in none. A timeline
+you request yourself (HOROVOD_TIMELINE) is read without this option.
 
 Exit code: the command's own; 126 or 127 when it cannot be started.
 """
@@ -64,9 +62,9 @@ RankOption = Annotated[int | None, typer.Option(min=0, max=MAX_RANK, help="numbe
 NameOption = Annotated[str | None, typer.Option(help="free name shown in reports")]
 TagOption = Annotated[
     list[str] | None,
-    typer.Option("--tag", metavar="NAME=VALUE", help="say something about the job; may be given again"),
+    typer.Option("--tag", metavar="NAME=VALUE", help="a tag of the job; can be repeated"),
 ]
-ExperimentOption = Annotated[str | None, typer.Option(help="the experiment the job is one run of")]
+ExperimentOption = Annotated[str | None, typer.Option(help="the experiment the job belongs to")]
 KernelsOption = Annotated[bool, typer.Option(help="record oneDNN and MKL kernels from verbose lines")]
 StepsOption = Annotated[bool, typer.Option(help="mark steps by hooks in the training's Python")]
 StepRegexOption = Annotated[
@@ -80,7 +78,7 @@ NcuOption = Annotated[
 TimelineOption = Annotated[
     bool,
     typer.Option(
-        envvar="ROOFLINE_HOROVOD_TIMELINE", help="see what Horovod executes; give it to all ranks or none"
+        envvar="ROOFLINE_HOROVOD_TIMELINE", help="record what Horovod executes; give it to all ranks or none"
     ),
 ]
 

@@ -9,7 +9,7 @@ import typer
 from .options import DEFAULT_SERVER, FormatOption, Progress, ServerOption, check_format, show
 
 bench = typer.Typer(
-    name="bench", help="Have agents measure what their nodes can do together.", no_args_is_help=True
+    name="bench", help="Let agents measure the network between their nodes.", no_args_is_help=True
 )
 EXAMPLES = (
     "Examples:\n\n"
@@ -28,18 +28,18 @@ def net(
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
     quick: Annotated[
-        bool, typer.Option("--quick", help="some latency and bandwidth alone, about 5 s instead of 40")
+        bool, typer.Option("--quick", help="only some latencies and bandwidths, about 5 s instead of 40 s")
     ] = False,
     seconds: Annotated[
         float,
         typer.Option(
             "--seconds",
-            help="of each measurement, 0.1 to 10; of these there are some 40",
+            help="per measurement, 0.1 to 10; there are about 40",
             show_default="0.9, with --quick 0.6",
         ),
     ] = 0.0,
     force: Annotated[
-        bool, typer.Option("--force", help="also while a job runs on these nodes, which it slows down")
+        bool, typer.Option("--force", help="also while a job runs on these nodes, which slows the job down")
     ] = False,
 ) -> None:
     """Measure the network between two nodes: plain TCP, and gRPC as a training uses it.

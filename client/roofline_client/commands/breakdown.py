@@ -26,11 +26,11 @@ def breakdown(
     job: JobOption,
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
-    by: Annotated[str, typer.Option(help="what a whole is of: role, rank")] = "role",
+    by: Annotated[str, typer.Option(help="one breakdown per: role, rank")] = "role",
     steps: StepsOption = "",
     rank: RanksOption = None,
 ) -> None:
-    """What work, traffic and time are made of: vector widths, precisions, memory levels, kernels, phases."""
+    """Parts of work, traffic and time: vector widths, precisions, memory levels, kernels, phases."""
     check_format(output)
     check_choice(by, BY, "--by")
     first, last = parse_steps(steps)

@@ -13,9 +13,9 @@ from .options import DEFAULT_SERVER, JobOption, Progress, ServerOption
 
 def export(
     job: JobOption,
-    folder: Annotated[Path, typer.Option("-o", "--output", help="folder to write to; it is made")],
+    folder: Annotated[Path, typer.Option("-o", "--output", help="folder to write to; created if needed")],
     server: ServerOption = DEFAULT_SERVER,
-    force: Annotated[bool, typer.Option("--force", help="into a folder that is not empty")] = False,
+    force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
 ) -> None:
     """Write the raw data of a job as CSV, one file a dataset: marks, samples, spans, kernel calls, events.
 

@@ -6,7 +6,7 @@ from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, r
 
 
 def jobs(server: ServerOption = DEFAULT_SERVER, output: FormatOption = "text") -> None:
-    """List the jobs the server has heard of, newest first."""
+    """List all jobs, newest first."""
     check_format(output)
     from ..api import connect
     from ..tables import jobs as form

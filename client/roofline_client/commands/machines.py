@@ -10,7 +10,7 @@ from .options import DEFAULT_SERVER, FormatOption, ServerOption, check_format, r
 
 MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="[HOST]...", help="more hosts to compare")]
 HostOption = Annotated[str, typer.Option("--host", help="only this host")]
-HistoryOption = Annotated[bool, typer.Option("--history", help="also versions that no longer hold")]
+HistoryOption = Annotated[bool, typer.Option("--history", help="also earlier versions")]
 CompareOption = Annotated[
     list[str] | None,
     typer.Option("--compare", metavar="HOST", help="ceilings side by side; HOST@2 is its version 2"),

@@ -19,17 +19,17 @@ ServerOption = Annotated[
     str, typer.Option("--server", envvar="ROOFLINE_SERVER", help="HOST:PORT of roofline-server")
 ]
 JobOption = Annotated[str, typer.Option("--job", help="job id, as `roofline-client jobs` shows it")]
-JobsOption = Annotated[list[str] | None, typer.Option("--job", help="job id; may be given again")]
+JobsOption = Annotated[list[str] | None, typer.Option("--job", help="job id; can be repeated")]
 ExperimentOption = Annotated[str, typer.Option("--experiment", help="all jobs tagged experiment=NAME")]
 RanksOption = Annotated[
-    list[str] | None, typer.Option("--rank", help="only this rank, as worker:0; may be given again")
+    list[str] | None, typer.Option("--rank", help="only this rank, as worker:0; can be repeated")
 ]
 RolesOption = Annotated[
-    list[str] | None, typer.Option("--role", help="only this role, as worker; may be given again")
+    list[str] | None, typer.Option("--role", help="only this role, as worker; can be repeated")
 ]
-FromOption = Annotated[int | None, typer.Option("--from", help="from step K on")]
-ToOption = Annotated[int | None, typer.Option("--to", help="up to step K, inclusive")]
-StepsOption = Annotated[str, typer.Option("--steps", help="only steps FIRST:LAST, either may be left out")]
+FromOption = Annotated[int | None, typer.Option("--from", help="first step")]
+ToOption = Annotated[int | None, typer.Option("--to", help="last step, inclusive")]
+StepsOption = Annotated[str, typer.Option("--steps", help="only steps FIRST:LAST; either end can be omitted")]
 FORMATS = ("text", "json", "csv")
 FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
 OVER = "a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"

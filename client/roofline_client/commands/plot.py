@@ -106,14 +106,14 @@ def plot(
     steps: StepsOption = "",
     rank: RanksOption = None,
     points: Annotated[str, typer.Option(help=POINTS_HELP)] = "",
-    by: Annotated[str, typer.Option(help="of a breakdown, what a whole is of: role, rank")] = "",
+    by: Annotated[str, typer.Option(help="for a breakdown, one bar per: role, rank")] = "",
     experiment: ExperimentOption = "",
-    over: Annotated[str, typer.Option(help=f"of several jobs, what they differ in: {OVER}")] = "",
+    over: Annotated[str, typer.Option(help=f"the parameter in which several jobs differ: {OVER}")] = "",
     role: RolesOption = None,
 ) -> None:
     """Draw a job, or the jobs of an experiment: --kind trajectory, or --kind time with --over, takes several.
 
-    The file has its name when it is whole.
+    The file is written atomically.
     """
     check_choice(kind, tuple(KINDS), "--kind")
     check_ending(file, "-o")

@@ -32,8 +32,8 @@ KINDS = {
     "time": ("kernel", "kernel", "step"),
 }
 POINTS_HELP = (
-    "what a point is: role, rank (if not said), step, phase, kernel; of --kind network role or rank; "
-    "of --kind time kernel (if not said) or step"
+    "one point per: role, rank (default), step, phase, kernel; with --kind network role or rank; "
+    "with --kind time kernel (default) or step"
 )
 SEVERAL = ("time", "trajectory")  # kinds that show several jobs
 
@@ -47,9 +47,9 @@ def roofline(
     steps: StepsOption = "",
     rank: RanksOption = None,
     experiment: ExperimentOption = "",
-    over: Annotated[str, typer.Option(help=f"of several jobs, what they differ in: {OVER}")] = "",
+    over: Annotated[str, typer.Option(help=f"the parameter in which several jobs differ: {OVER}")] = "",
 ) -> None:
-    """How far roles, ranks, steps, phases or kernels are from their roof, and what holds them back.
+    """How far roles, ranks, steps, phases or kernels are from their roof, and what limits them.
 
     classic: over bytes of tensors or DRAM; hierarchical: over each level of memory; network: over bytes sent;
     time: complexity and run time of kernels in one plane, with what launches cost; with --over of several

@@ -30,7 +30,7 @@ def steps(
     rank: RanksOption = None,
     first: FromOption = None,
     last: ToOption = None,
-    newest: Annotated[int, typer.Option("--last", min=0, help="rows of the text; 0: all")] = 20,
+    newest: Annotated[int, typer.Option("--last", min=0, help="rows shown as text; 0: all")] = 20,
 ) -> None:
     """One row per rank and step: time, examples, bytes, FLOPs, phases, collectives.
 

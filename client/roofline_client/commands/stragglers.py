@@ -22,7 +22,7 @@ def stragglers(
     first: FromOption = None,
     last: ToOption = None,
 ) -> None:
-    """Who waits, and for whom: the ranks that hold the job up, and what shows it."""
+    """Which rank the others wait for, with the evidence."""
     check_format(output)
     checked(first, last)
     from ..api import connect

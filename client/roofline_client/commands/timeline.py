@@ -23,14 +23,12 @@ from .options import (
 
 def timeline(
     job: JobOption,
-    file: Annotated[
-        Path, typer.Option("-o", "--output", help="FILE.json, or FILE.json.gz to have it packed")
-    ],
+    file: Annotated[Path, typer.Option("-o", "--output", help="FILE.json, or FILE.json.gz (compressed)")],
     server: ServerOption = DEFAULT_SERVER,
     rank: RanksOption = None,
     first: FromOption = None,
     last: ToOption = None,
-    kernels: Annotated[bool, typer.Option("--kernels", help="every executed kernel too")] = False,
+    kernels: Annotated[bool, typer.Option("--kernels", help="also every kernel call")] = False,
 ) -> None:
     """Write what every rank did when, on one clock: open the file in https://ui.perfetto.dev or chrome://tracing.
 

@@ -48,7 +48,7 @@ class TrajectoryResult(Result[Trajectory]):
 
 
 class BreakdownResult(Result[Breakdown]):
-    """What work, traffic and time are made of. Table: parts."""
+    """Parts of work, traffic and time. Table: parts."""
 
     picture = "breakdown"
 

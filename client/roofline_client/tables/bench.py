@@ -1,4 +1,4 @@
-"""A network benchmark as text and as tables. Knows words and columns, no formula."""
+"""A network benchmark as text and as tables. Contains words and columns, no formula."""
 
 from __future__ import annotations
 

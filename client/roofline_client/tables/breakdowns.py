@@ -1,4 +1,4 @@
-"""What work, traffic and time are made of, as text and as tables. Knows words and columns, no formula."""
+"""Breakdowns of work, traffic and time as text and as tables. Contains words and columns, no formula."""
 
 from __future__ import annotations
 

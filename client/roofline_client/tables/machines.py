@@ -1,4 +1,4 @@
-"""Machines and their ceilings as text, JSON, CSV and tables. Knows words and columns."""
+"""Machines and their ceilings as text, JSON, CSV and tables. Contains words and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as text, JSON, CSV and tables. Knows words and columns, no formula."""
+"""A report as text, JSON, CSV and tables. Contains words and columns, no formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points against their roofs, as text and as tables. Knows words and columns, no formula."""
+"""Points against their roofs, as text and as tables. Contains words and columns, no formula."""
 
 from __future__ import annotations
 

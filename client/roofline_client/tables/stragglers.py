@@ -1,4 +1,4 @@
-"""Who waits for whom, as text, JSON, CSV and tables. Knows words and columns, no formula."""
+"""Stragglers as text, JSON, CSV and tables. Contains words and columns, no formula."""
 
 from __future__ import annotations
 

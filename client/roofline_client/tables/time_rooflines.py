@@ -1,4 +1,4 @@
-"""Complexity and time of kernels or steps, as text and as tables. Knows words and columns, no formula."""
+"""Complexity and time of kernels or steps, as text and as tables. Contains words and columns, no formula."""
 
 from __future__ import annotations
 

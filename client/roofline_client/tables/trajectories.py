@@ -1,4 +1,4 @@
-"""Roles over an experiment, as text and as tables. Knows words and columns, no formula."""
+"""Roles over an experiment, as text and as tables. Contains words and columns, no formula."""
 
 from __future__ import annotations
 
