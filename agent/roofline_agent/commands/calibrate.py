@@ -53,9 +53,10 @@ def calibrate(
 
       roofline-agent calibrate --json > node.json
 
-    The format of a file to compare with is recognised by its content. Stored ceilings are replaced only when all
-    are measured; Ctrl-C keeps the old ones. Each ceiling is explained in docs/ceilings.md. Exit codes: 1 nothing could be measured or
-    kept, or the file to compare with holds no ceiling; 6 a training runs on this node (see --force).
+    The format of a file to compare with is recognised by its content. Stored ceilings are replaced only
+    when all are measured; Ctrl-C keeps the old ones. Each ceiling is explained in docs/ceilings.md.
+    Exit codes: 1 nothing could be measured or kept, or the file to compare with holds no ceiling; 6 a
+    training runs on this node (see --force).
     """
     from ..calibrate import command
     from ..ceilings import ceilings_path

@@ -28,29 +28,31 @@ Example:  roofline-agent run --step-regex 'step (?P<step>[0-9]+)' -- ./train
 
 Example:  roofline-agent run --experiment scaling --tag nodes=4 --tag batch=32 -- python train.py
 
---tag and --experiment describe the job, so that jobs can be compared; give all ranks the same. A tag name is a
-lower-case letter followed by up to 63 of a-z 0-9 _ . - and has one value of 1 to 256 printable characters. The
-options override ROOFLINE_TAGS="nodes=4,batch=32" and ROOFLINE_EXPERIMENT. Ranks inherit tags.
+--tag and --experiment describe the job, so that jobs can be compared; give all ranks the same. A tag name
+is a lower-case letter followed by up to 63 of a-z 0-9 _ . - and has one value of 1 to 256 printable
+characters. The options override ROOFLINE_TAGS="nodes=4,batch=32" and ROOFLINE_EXPERIMENT. Ranks inherit
+tags.
 
---step-regex is for programs without a hook. It is a Python regular expression, searched in each line of stdout
-and stderr (lines end with \\n or \\r; only the first 4096 bytes count; stderr then passes through the wrapper
-too). Its group `step` is the number of the step that has ended when the line is printed; an optional group
-`examples` is the number of examples of each step. If the log skips steps, they are spread evenly between two
-lines. A lower number begins a new count. Steps before the first line are unknown. Hooks do not mark steps
-meanwhile. Python's output is unbuffered (PYTHONUNBUFFERED=1); for other programs see stdbuf(1).
+--step-regex is for programs without a hook. It is a Python regular expression, searched in each line of
+stdout and stderr (lines end with \\n or \\r; only the first 4096 bytes count; stderr then passes through
+the wrapper too). Its group `step` is the number of the step that has ended when the line is printed; an
+optional group `examples` is the number of examples of each step. If the log skips steps, they are spread
+evenly between two lines. A lower number begins a new count. Steps before the first line are unknown. Hooks
+do not mark steps meanwhile. Python's output is unbuffered (PYTHONUNBUFFERED=1); for other programs see
+stdbuf(1).
 
 --ncu runs each kernel of these steps several times, which makes only these steps much slower, at the clocks
-they would have anyway (--clock-control none), and sends the results when the command ends. Steps count from 0;
-step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of collectives (NCCL,
-RCCL, NVSHMEM, ...) are skipped, because a repeated collective would wait for ever. With several ranks profile
-one; the others wait for it at their next collective, perhaps longer than a short NCCL timeout. If ncu cannot
-be used, a message says why and what to do, and the command runs without it.
+they would have anyway (--clock-control none), and sends the results when the command ends. Steps count from
+0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of collectives
+(NCCL, RCCL, NVSHMEM, ...) are skipped, because a repeated collective would wait for ever. With several
+ranks profile one; the others wait for it at their next collective, perhaps longer than a short NCCL
+timeout. If ncu cannot be used, a message says why and what to do, and the command runs without it.
 
 --horovod-timeline makes Horovod write its timeline into an unnamed file and reads it from there: fused
-collectives, negotiation, copies and cycles, as seen by rank 0. The cost: Horovod's writer spins on a core of
-rank 0, which slows a training that needs all cores by a quarter and more. A job in which only some ranks have
-the option hangs in its first step, because Horovod needs HOROVOD_TIMELINE in all ranks or in none. A timeline
-you request yourself (HOROVOD_TIMELINE) is read without this option.
+collectives, negotiation, copies and cycles, as seen by rank 0. The cost: Horovod's writer spins on a core
+of rank 0, which slows a training that needs all cores by a quarter and more. A job in which only some ranks
+have the option hangs in its first step, because Horovod needs HOROVOD_TIMELINE in all ranks or in none. A
+timeline you request yourself (HOROVOD_TIMELINE) is read without this option.
 
 Exit code: the command's own; 126 or 127 when it cannot be started.
 """
