@@ -23,6 +23,15 @@ from .ranks.members import extent, nodes_of
 def about(views: Sequence[JobView], experiment: str = "") -> About:
     """The caption of these jobs: tags that all of them have, each host once."""
     extents = [extent(view) for view in views]
+    # The job is aligned as well as its worst node; not known as soon as that of one node is not.
+    errors = [error for view in views for _, error in alignment_of(view)]
+    unknown = [error for error in errors if error.value is None]
+    if not errors:
+        alignment = Value(None, "s", reason=reasons.NO_CLOCK)
+    elif unknown:
+        alignment = unknown[0]
+    else:
+        alignment = max(errors, key=lambda error: error.value or 0.0)
     tags = dict(views[0].tags) if views else {}
     return About(
         jobs=[view.job for view in views],
@@ -30,7 +39,7 @@ def about(views: Sequence[JobView], experiment: str = "") -> About:
         begin_ns=min((begin for begin, _ in extents if begin), default=0),
         end_ns=max((end for _, end in extents), default=0),
         machines=_machines(views),
-        alignment=_alignment(views),
+        alignment=alignment,
         step_time=_step_time(views),
         tags={
             name: text for name, text in tags.items() if all(view.tags.get(name) == text for view in views)
@@ -50,15 +59,6 @@ def _machines(views: Sequence[JobView]) -> list[MachineAbout]:
                 machine = machines[host]
                 found[host] = MachineAbout(host, machine.cpu_model, machine.cpus, when)
     return [found[host] for host in sorted(found)]
-
-
-def _alignment(views: Sequence[JobView]) -> Value:
-    """The worst node's bound; absent, with the reason, where that of one node is not known."""
-    errors = [error for view in views for _, error in alignment_of(view)]
-    if not errors:
-        return Value(None, "s", reason=reasons.NO_CLOCK)
-    unknown = [error for error in errors if error.value is None]
-    return unknown[0] if unknown else max(errors, key=lambda error: error.value or 0.0)
 
 
 def _step_time(views: Sequence[JobView]) -> Value:

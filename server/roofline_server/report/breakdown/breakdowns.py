@@ -73,8 +73,23 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
     totals = kernel_totals(store, view, subject.steps, known)
     parts = []
     for one in _members(known, by or BY[0], totals):
-        for kind, made in _kinds(view, one):
-            parts += [BreakdownPart(kind, one.name, one.role, *part) for part in made]
+        ranks, scope = list(one.ranks.values()), one.scope
+        # FLOPs of the kernels on CPUs, a step of one rank.
+        executed = [
+            Executed(t.kind.implementation, t.kind.precision, t.flops / one.divisor)
+            for t in one.totals
+            if t.flops and not t.on_gpu
+        ]
+        made = {
+            "time": compose.time(ranks, scope),
+            "flops_by_precision": flop_parts.by_precision(ranks, scope),
+            "flops_by_width": flop_parts.by_width(ranks, scope, executed, _widest(view, one.ranks)),
+            "work_and_memory": traffic_parts.work_and_memory(ranks, scope),
+            "traffic_by_level": traffic_parts.traffic(ranks, scope),
+            "kernels_by_time": _kernels_by_time(one),
+        }
+        for kind, of_kind in made.items():
+            parts += [BreakdownPart(kind, one.name, one.role, *part) for part in of_kind]
     notes = late_notes(view, USED)
     if totals.outside:
         notes.append(texts.outside_steps(totals.outside))
@@ -99,46 +114,27 @@ def _members(known: Mapping[int, RankEvidence], by: str, kernels: Kernels) -> li
     return found
 
 
-def _kinds(view: JobView, one: _Members) -> list[tuple[str, list[Part]]]:
-    ranks = list(one.ranks.values())
-    # FLOPs of the kernels on CPUs, a step of one rank.
-    executed = [
-        Executed(t.kind.implementation, t.kind.precision, t.flops / one.divisor)
-        for t in one.totals
-        if t.flops and not t.on_gpu
-    ]
-    widest = _widest(view, one.ranks)
-    return [
-        ("time", compose.time(ranks, one.scope)),
-        ("flops_by_precision", flop_parts.by_precision(ranks, one.scope)),
-        ("flops_by_width", flop_parts.by_width(ranks, one.scope, executed, widest)),
-        ("work_and_memory", traffic_parts.work_and_memory(ranks, one.scope)),
-        ("traffic_by_level", traffic_parts.traffic(ranks, one.scope)),
-        ("kernels_by_time", _by_time(one)),
-    ]
-
-
 def _widest(view: JobView, ranks: Mapping[int, RankEvidence]) -> dict[str, int]:
     """Precision -> bits of the widest vectors of all hosts of these ranks, by their ceilings."""
-    of_hosts = []
-    for host in dict.fromkeys(host_of(view, number) for number in ranks):
-        widths: dict[str, int] = {}
+    of_hosts: dict[str, dict[str, int]] = {}
+    for number in ranks:
+        host = host_of(view, number)
+        widths = of_hosts.setdefault(host, {})
         for c in ceilings(view, host):
             if c.kind == "compute" and not c.device and ".amx" not in c.name:
                 widths[c.precision] = max(c.width, widths.get(c.precision, 0))
-        of_hosts.append(widths)
     if not of_hosts:
         return {}
-    shared = [p for p in of_hosts[-1] if all(p in widths for widths in of_hosts)]
-    return {precision: min(widths[precision] for widths in of_hosts) for precision in shared}
+    shared = set.intersection(*(set(widths) for widths in of_hosts.values()))
+    return {precision: min(widths[precision] for widths in of_hosts.values()) for precision in shared}
 
 
 # -- kernels ------------------------------------------------------------------------------------------------
 
 
-def _by_time(one: _Members) -> list[Part]:
+def _kernels_by_time(one: _Members) -> list[Part]:
     """Kernels by their names without shapes, those that took most time first, the rest together."""
-    kinds = sorted(_by_name(one), key=lambda kind: -kind.seconds)
+    kinds = sorted(_kernels_by_name(one), key=lambda kind: -kind.seconds)
     if not kinds:
         missing = reason_of(list(one.ranks.values()), "flops", NO_KERNELS)
         return [compose.absent("all", "s", missing)]
@@ -156,7 +152,7 @@ def _by_time(one: _Members) -> list[Part]:
     return compose.parted(parts, words)
 
 
-def _by_name(one: _Members) -> list[_Kind]:
+def _kernels_by_name(one: _Members) -> list[_Kind]:
     divisor = one.divisor
     found: dict[tuple[str, bool], _Kind] = {}
     for t in one.totals:

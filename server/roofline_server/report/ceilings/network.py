@@ -25,13 +25,13 @@ def of_network(view: JobView, host: str, every: Sequence[Ceiling]) -> list[Ceili
     that the NIC's driver reports."""
     known = [c for c in every if c.kind == "network" and counts(c)]
     others = set(hosts(view)) - {host}
-    near = [c for c in known if c.peer in (others or {host})] or _reverse(view, host)
+    near = [c for c in known if c.peer in (others or {host})] or _sent_to(view, host)
     if near or not others:
         return near
-    return [c for c in known if c.peer != host] or _nic(view, host)
+    return [c for c in known if c.peer != host] or _link_speed(view, host)
 
 
-def _reverse(view: JobView, host: str) -> list[Ceiling]:
+def _sent_to(view: JobView, host: str) -> list[Ceiling]:
     """What the job's other nodes measured when they sent to this one."""
     return [
         c._replace(peer=other, operation=REVERSE)
@@ -41,7 +41,7 @@ def _reverse(view: JobView, host: str) -> list[Ceiling]:
     ]
 
 
-def _nic(view: JobView, host: str) -> list[Ceiling]:
+def _link_speed(view: JobView, host: str) -> list[Ceiling]:
     """Of the interfaces with a known speed the one that moved most while the job ran."""
     speed: dict[str, float] = {}
     moved: dict[str, float] = {}
@@ -97,7 +97,7 @@ def _to_measure(view: JobView, host: str) -> str:
 
 def network_notes(view: JobView, shown: Collection[str]) -> list[str]:
     """What to know about the network ceilings of these hosts, and what to run where there are none."""
-    notes, lacking = [], []
+    notes, unmeasured = [], []
     for host in hosts(view):
         if host not in shown:
             continue
@@ -106,9 +106,9 @@ def network_notes(view: JobView, shown: Collection[str]) -> list[str]:
         if note:
             notes.append(texts.note_of(host, note))
         if not network:
-            lacking.append(host)
-    if lacking:
-        notes.append(texts.no_ceilings(lacking, _to_measure(view, lacking[0])))
+            unmeasured.append(host)
+    if unmeasured:
+        notes.append(texts.no_ceilings(unmeasured, _to_measure(view, unmeasured[0])))
     return notes
 
 

@@ -31,7 +31,7 @@ def barriers(evidence: Mapping[int, RankEvidence], mode: str) -> Barriers:
     """evidence: of all ranks of a job, in the order of the columns."""
     training = {number: rank for number, rank in evidence.items() if trains(rank)}
     ranks = list(training.values())
-    kind, why_not = _how_seen(ranks, mode, any(r.role == "ps" for r in evidence.values()))
+    kind, why_not = _kind_of_barrier(ranks, mode, any(r.role == "ps" for r in evidence.values()))
     # Ranks that step independently share no steps: there is nothing to put side by side.
     grid = barrier.align([rank.steps for rank in ranks] if kind else [])
     if not kind:
@@ -41,7 +41,12 @@ def barriers(evidence: Mapping[int, RankEvidence], mode: str) -> Barriers:
     elif kind == "communicate":
         held = grid.place([phase(rank, COMMUNICATE) for rank in ranks])
     else:
-        held = grid.place([_after_last_kernel(rank) for rank in ranks])
+        after_last = []  # from the end of a step's last kernel
+        for rank in ranks:
+            last = rank.columns["kernels.last_ns"]
+            after = np.maximum(0, rank.steps.end_ns - last) / NS
+            after_last.append(np.where(last == ABSENT, np.nan, after))
+        held = grid.place(after_last)
     return Barriers(list(training), kind, why_not, grid, held)
 
 
@@ -71,25 +76,20 @@ def trains(rank: RankEvidence) -> bool:
     return bool(len(rank.steps.step)) and not rank.serving and rank.role not in ("ps", "chief", "evaluator")
 
 
-def _how_seen(ranks: Sequence[RankEvidence], mode: str, has_servers: bool) -> tuple[str, str]:
+def _kind_of_barrier(ranks: Sequence[RankEvidence], mode: str, has_servers: bool) -> tuple[str, str]:
     """(kind of barrier; "" and why there is none that could be seen)."""
     if len(ranks) < 2:
         return "", texts.ALONE
     if mode != "synchronous":
         return "", texts.INDEPENDENT
-    if all(_known(phase(rank, COMMUNICATE)) for rank in ranks):
+    if all(_mostly_known(phase(rank, COMMUNICATE)) for rank in ranks):
         return "communicate", ""
     if has_servers:
         return "join", ""
-    if all(_known(seconds(rank, "kernels.last_ns")) for rank in ranks):
+    if all(_mostly_known(seconds(rank, "kernels.last_ns")) for rank in ranks):
         return "kernels", ""
     return "", texts.NOT_SEEN
 
 
-def _known(column: Floats | None) -> bool:
+def _mostly_known(column: Floats | None) -> bool:
     return column is not None and bool(np.mean(~np.isnan(column)) >= KNOWN_SHARE)
-
-
-def _after_last_kernel(rank: RankEvidence) -> Floats:
-    last = rank.columns["kernels.last_ns"]
-    return np.where(last == ABSENT, np.nan, np.maximum(0, rank.steps.end_ns - last) / NS)

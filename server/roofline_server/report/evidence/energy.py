@@ -28,10 +28,10 @@ def with_gpus(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, 
     power: dict[int, float] = {}
     for (number, _), watts in by_gpu.items():
         power[number] = power.get(number, 0.0) + watts
-    return {n: _added(rank, power[n]) if n in power else rank for n, rank in evidence.items()}
+    return {n: _with_power(rank, power[n]) if n in power else rank for n, rank in evidence.items()}
 
 
-def _added(rank: RankEvidence, watts: float) -> RankEvidence:
+def _with_power(rank: RankEvidence, watts: float) -> RankEvidence:
     steps = rank.steps
     step = float(np.mean(steps.end_ns - steps.begin_ns)) / NS if len(steps.step) else float("nan")
     known = rank.energy

@@ -58,7 +58,7 @@ def evidence_of(
     """mine: the rank's rows of each step table; lifetimes: the same over its life, for want of steps."""
     key = view.ranks[number]
     counters = {**lifetimes, **mine}
-    steps = _steps(mine.get("steps", {}))
+    steps = _step_evidence(mine.get("steps", {}))
     serving = rows(mine.get("steps", {})) > 0 and bool(np.any(mine["steps"]["window"] != OWN))
     shared, bound = _shared(mine, DRAM), counter(counters.get("steps_perf", {}), LLC_BOUND)
     process, tcp = counters.get("steps_process", {}), counters.get("steps_tcp", {})
@@ -72,7 +72,7 @@ def evidence_of(
         role=key.role,
         host=host_of(view, number),
         steps=steps,
-        kernels=_kernels(counters.get("steps_kernels", {})),
+        kernels=_kernel_evidence(counters.get("steps_kernels", {})),
         counted_flops=_counted_flops(counters.get("steps_perf", {}), view.metrics.get("perf", ())),
         cpu_ns=counter(process, "cpu_ns"),
         sent=counter(tcp, "tcp_sent_bytes"),
@@ -122,7 +122,7 @@ def aligned(steps: StepEvidence, table: Table, name: str) -> Ints:
     return np.where(same, table[name][order][at], ABSENT).astype(np.int64)
 
 
-def _steps(table: Table) -> StepEvidence:
+def _step_evidence(table: Table) -> StepEvidence:
     if not rows(table):
         none: Ints = np.zeros(0, np.int64)
         return StepEvidence(none, none, none, none)
@@ -132,7 +132,7 @@ def _steps(table: Table) -> StepEvidence:
     return StepEvidence(**columns)
 
 
-def _kernels(table: Table) -> KernelEvidence | None:
+def _kernel_evidence(table: Table) -> KernelEvidence | None:
     # A rank whose libraries executed nothing has no FLOPs that anybody counted: absent, not zero.
     if not rows(table) or not table["calls"].any():
         return None

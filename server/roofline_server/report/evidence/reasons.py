@@ -29,15 +29,12 @@ def reasons_of(view: JobView, number: int) -> dict[str, str]:
         kinds = ("cpu", "tcp", "flops", "perf", "dram", "energy")
         return steps | dict.fromkeys(kinds, texts.NOT_IN_FILES)
     sources = {s.name: s for n in {who.node for who in processes} for s in view.machines[n].sources}
-    return steps | _of_sources(sources, wrapped=_is_wrapped(view, number))
-
-
-def _is_wrapped(view: JobView, number: int) -> bool:
-    """Whether its kernels would have been recorded: `roofline-agent run` started it."""
+    # `roofline-agent run` started it: its kernels would have been recorded.
     events = view.events
-    if not rows(events):
-        return False
-    return bool(np.any((events["rank"] == number) & (events["kind"] == EventKind.KERNELS_COVERED)))
+    wrapped = rows(events) > 0 and bool(
+        np.any((events["rank"] == number) & (events["kind"] == EventKind.KERNELS_COVERED))
+    )
+    return steps | _of_sources(sources, wrapped)
 
 
 def _of_sources(sources: Mapping[str, SourceStatus], wrapped: bool) -> dict[str, str]:

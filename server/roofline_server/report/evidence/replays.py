@@ -13,7 +13,7 @@ import numpy as np
 
 from ...correlate.steps import OWN
 from ...model.evidence import RankEvidence
-from ...records import Bools, Ints, Table, concatenate, rows, take
+from ...records import Ints, Table, concatenate, rows, take
 from ...sentences import notes as texts
 from ...sentences.reasons import REPLAYED
 from ...store.view import JobView
@@ -28,11 +28,11 @@ Tables = Mapping[str, Table]
 
 def replayed(view: JobView) -> dict[int, Ints]:
     """rank -> numbers of its steps that ncu replayed, of ranks that have any."""
-    found = {number: _steps(facts.get(FACT, "")) for number, facts in view.facts.items()}
+    found = {number: _parsed_steps(facts.get(FACT, "")) for number, facts in view.facts.items()}
     return {number: steps for number, steps in found.items() if len(steps)}
 
 
-def _steps(text: str) -> Ints:
+def _parsed_steps(text: str) -> Ints:
     """Of "5,100-102"; what is no range is passed over."""
     found: list[int] = []
     for part in text.split(","):
@@ -57,20 +57,18 @@ def without_replays(view: JobView, mine: Mapping[int, Tables], mode: str) -> dic
         tables = found.setdefault(number, {})
         kernels = _with_kernels(tables, whole.get(number, {}), slow.get(number, everyone[:0]), drawn)
         for name, table in tables.items():
-            tables[name] = _uncounted(name, table, np.isin(table["step"], drawn))
+            slowed = np.isin(table["step"], drawn)
+            if not slowed.any():
+                continue
+            # Counters have no reading in replayed steps; other tables lose these rows.
+            borders = [column for column in table if column.endswith((".begin", ".end"))]
+            if borders:
+                tables[name] = {**table, **{c: np.where(slowed, np.nan, table[c]) for c in borders}}
+            else:
+                tables[name] = take(table, ~slowed)
         if rows(kernels):
             tables[KERNELS] = kernels
     return found
-
-
-def _uncounted(name: str, table: Table, drawn: Bools) -> Table:
-    """Counters have no reading in replayed steps; other tables lack these rows."""
-    if not drawn.any():
-        return table
-    borders = [column for column in table if column.endswith((".begin", ".end"))]
-    if not borders:
-        return take(table, ~drawn)
-    return {**table, **{column: np.where(drawn, np.nan, table[column]) for column in borders}}
 
 
 def _with_kernels(tables: Tables, whole: Tables, own: Ints, drawn: Ints) -> Table:
@@ -80,11 +78,11 @@ def _with_kernels(tables: Tables, whole: Tables, own: Ints, drawn: Ints) -> Tabl
     every = where(whole.get(KERNELS, {}), "window", OWN)
     mine = take(every, np.isin(every["step"], own)) if rows(every) else {}
     if rows(mine):
-        mine = {**mine, "begin_ns": mine["end_ns"] - _step_ns(tables, whole, drawn)}
+        mine = {**mine, "begin_ns": mine["end_ns"] - _mean_step_ns(tables, whole, drawn)}
     return concatenate([table for table in (others, mine) if rows(table)])
 
 
-def _step_ns(tables: Tables, whole: Tables, drawn: Ints) -> int:
+def _mean_step_ns(tables: Tables, whole: Tables, drawn: Ints) -> int:
     """Mean time of the steps that were asked for and not drawn out, else of all such; 0: there are none."""
     for one in (tables, whole):
         steps = where(one.get("steps", {}), "window", OWN)

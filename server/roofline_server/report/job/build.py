@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 
 from roofline.answers.report import Fact, Point, RankReport, Report, RoleReport, Source
-from roofline.answers.roofline import Roof
 from roofline.answers.values import Scope
 
 from ...model.evidence import RankEvidence
@@ -33,6 +32,11 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
     evidence = gathered.evidence
     ranks = _rank_reports(view, evidence, gathered.mode)
     begin, end = extent(view)
+    # Roofs of every host, and of the GPUs that ranks computed on.
+    used = {(limits.host, limits.device) for limits in of_ranks(view, evidence)}
+    precisions = sorted({dominant_precision([rank]) for rank in evidence.values()})
+    drawn = [r for r in roofs(view, *precisions) if not r.device or (r.host, r.device) in used]
+    machines = [view.machines[node] for node in sorted(nodes_of(view))]
     report = Report(
         job=view.job,
         begin_ns=begin,
@@ -43,7 +47,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         last_step=steps.last,
         roles=_role_reports(view, evidence),
         ranks=ranks,
-        roofs=_roofs(view, evidence),
+        roofs=drawn,
         points=_points(ranks, list(evidence.values())),
         alignment=alignment_of(view),
         gaps=find_gaps(view),
@@ -52,7 +56,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         facts=_facts(view),
         tags=dict(view.tags),
         verdicts=[f"{p.label}: {p.words}" for p in of_roles(view, evidence) if p.words],
-        sources=_sources(view),
+        sources=[Source(machine.host, *source) for machine in machines for source in machine.sources],
     )
     notes = [
         *replay_notes(view, evidence),
@@ -61,12 +65,6 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         *write_notes(view, report),
     ]
     return report._replace(notes=notes)
-
-
-def _sources(view: JobView) -> list[Source]:
-    """What each node could measure, and what not."""
-    machines = [view.machines[node] for node in sorted(nodes_of(view))]
-    return [Source(machine.host, *source) for machine in machines for source in machine.sources]
 
 
 def _facts(view: JobView) -> list[Fact]:
@@ -118,14 +116,6 @@ def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[R
         )
         for role, ranks in sorted(by_role.items(), key=lambda item: role_order(item[0]))
     ]
-
-
-def _roofs(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[Roof]:
-    """Of every host, and of the GPUs that ranks computed on."""
-    used = {(found.host, found.device) for found in of_ranks(view, evidence)}
-    precisions = {dominant_precision([rank]) for rank in evidence.values()}
-    every = roofs(view, *sorted(precisions))
-    return [roof for roof in every if not roof.device or (roof.host, roof.device) in used]
 
 
 def _points(ranks: list[RankReport], evidence: Sequence[RankEvidence]) -> list[Point]:

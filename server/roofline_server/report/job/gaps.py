@@ -9,7 +9,7 @@ from roofline.answers.report import Alignment, Gap
 from roofline.answers.values import Provenance, Scope, Value
 
 from ...correlate.kernels import merge
-from ...records import EventKind, Table, rows
+from ...records import EventKind, rows
 from ...sentences import notes, reasons
 from ...store.view import JobView
 from ..evidence.tables import where
@@ -48,17 +48,13 @@ def find_gaps(view: JobView) -> list[Gap]:
         if not rows(seen):
             continue
         begins, ends = merge(seen["time_ns"].astype(np.int64), seen["end_ns"].astype(np.int64), GAP_NS)
+        started = table["time_ns"][table["kind"] == EventKind.AGENT_STARTED]
         clock, host = view.clocks[node], view.machines[node].host
         first, last = _extent(view, node)
         for hole_begin, hole_end in zip(ends[:-1].tolist(), begins[1:].tolist(), strict=True):
             if hole_end > first and hole_begin < last:
                 on_server = clock.to_server(np.array([hole_begin, hole_end], np.int64))
-                reason = _why_gap(table, hole_begin, hole_end)
+                restarted = np.any((started > hole_begin) & (started <= hole_end + GAP_NS))
+                reason = notes.AGENT_RESTARTED if restarted else notes.BATCHES_DROPPED
                 found.append(Gap(host, "", int(on_server[0]), int(on_server[1]), reason))
     return sorted(found, key=lambda gap: gap.begin_ns)
-
-
-def _why_gap(events: Table, begin_ns: int, end_ns: int) -> str:
-    started = events["kind"] == EventKind.AGENT_STARTED
-    near = (events["time_ns"] > begin_ns) & (events["time_ns"] <= end_ns + GAP_NS)
-    return notes.AGENT_RESTARTED if bool(np.any(started & near)) else notes.BATCHES_DROPPED

@@ -16,24 +16,16 @@ TIMES = 5  # the median
 
 def heavy_step_notes(ranks: Iterable[RankEvidence]) -> list[str]:
     """One note for each step, with its share and the ranks it was heavy for."""
-    found: dict[int, list[tuple[str, float]]] = {}
+    found: dict[int, list[tuple[str, float]]] = {}  # step -> rank, share of the rank's time
     for rank in ranks:
-        heavy = _heaviest(rank)
-        if heavy is not None:
-            found.setdefault(heavy[0], []).append((rank.key, heavy[1]))
+        lasted = (rank.steps.end_ns - rank.steps.begin_ns).astype(np.float64)
+        if rank.serving or len(lasted) < LEAST_STEPS or not lasted.sum() > 0:
+            continue
+        longest = int(np.argmax(lasted))
+        share = float(lasted[longest] / lasted.sum())
+        if share >= SHARE and lasted[longest] >= TIMES * np.median(lasted):
+            found.setdefault(int(rank.steps.step[longest]), []).append((rank.key, share))
     return [
         texts.heavy_step(step, max(share for _, share in ranks), [name for name, _ in ranks])
         for step, ranks in sorted(found.items())
     ]
-
-
-def _heaviest(rank: RankEvidence) -> tuple[int, float] | None:
-    """(number, share of the time) of the longest step where that is out of all proportion."""
-    lasted = (rank.steps.end_ns - rank.steps.begin_ns).astype(np.float64)
-    if rank.serving or len(lasted) < LEAST_STEPS or not lasted.sum() > 0:
-        return None
-    at = int(np.argmax(lasted))
-    share = float(lasted[at] / lasted.sum())
-    if share < SHARE or lasted[at] < TIMES * np.median(lasted):
-        return None
-    return int(rank.steps.step[at]), share

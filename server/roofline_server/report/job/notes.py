@@ -21,11 +21,23 @@ ORIGIN = "steps.from"  # fact: how steps were seen where it was not by a hook
 
 
 def write_notes(view: JobView, report: Report) -> list[str]:
-    notes = _gap_notes(report) + _restart_notes(view) + _hole_notes(view) + _alignment_notes(report)
+    notes = []
+    for gap in report.gaps:
+        clock = time.strftime("%H:%M:%S", time.localtime(gap.begin_ns / 1e9))
+        notes.append(texts.gap(gap.host, (gap.end_ns - gap.begin_ns) / 1e9, clock, gap.reason))
+    notes += _restart_notes(view) + _missing_step_notes(view) + _alignment_notes(report)
     notes += [note for _, note in tag_notes(view)]
-    notes += [*view.machine_notes, *_origin_notes(view), *_event_notes(view.events)]
+    notes += view.machine_notes
+
+    ranks_of: dict[str, list[str]] = {}  # by how their steps were seen
+    for number, facts in view.facts.items():
+        if facts.get(ORIGIN):
+            ranks_of.setdefault(facts[ORIGIN], []).append(name_of(view, number))
+    notes += [texts.steps_from(ranks, origin) for origin, ranks in ranks_of.items()]
+
+    notes += _event_notes(view.events)
     for node, table in view.watched.items():
-        notes += _event_notes(_while_there(view, node, table))
+        notes += _event_notes(_events_during_job(view, node, table))
     notes += [no_ceilings_of_host(roof.host) for roof in report.roofs if not roof.ceilings]
     return list(dict.fromkeys(notes)) + _absent_notes(report)
 
@@ -45,14 +57,6 @@ def tag_notes(view: JobView) -> list[tuple[str, str]]:
     ]
 
 
-def _gap_notes(report: Report) -> list[str]:
-    notes = []
-    for gap in report.gaps:
-        clock = time.strftime("%H:%M:%S", time.localtime(gap.begin_ns / 1e9))
-        notes.append(texts.gap(gap.host, (gap.end_ns - gap.begin_ns) / 1e9, clock, gap.reason))
-    return notes
-
-
 def _restart_notes(view: JobView) -> list[str]:
     """Ranks that were several processes, one after another."""
     processes: dict[int, int] = {}
@@ -66,7 +70,7 @@ def _restart_notes(view: JobView) -> list[str]:
     return [texts.restarted(ranks, times) for times, ranks in sorted(restarted.items())]
 
 
-def _hole_notes(view: JobView) -> list[str]:
+def _missing_step_notes(view: JobView) -> list[str]:
     every = view.steps.get("steps", {})
     if not rows(every):
         return []
@@ -93,15 +97,7 @@ def _alignment_notes(report: Report) -> list[str]:
     ]
 
 
-def _origin_notes(view: JobView) -> list[str]:
-    ranks_of: dict[str, list[str]] = {}
-    for number, facts in view.facts.items():
-        if facts.get(ORIGIN):
-            ranks_of.setdefault(facts[ORIGIN], []).append(name_of(view, number))
-    return [texts.steps_from(ranks, origin) for origin, ranks in ranks_of.items()]
-
-
-def _while_there(view: JobView, node: int, events: Table) -> Table:
+def _events_during_job(view: JobView, node: int, events: Table) -> Table:
     """Events of a node, in node time, from the time the job was there."""
     processes = [life for who, life in view.process_lifetimes.items() if who.node == node]
     if not rows(events) or not processes:
@@ -131,13 +127,13 @@ def _event_notes(events: Table) -> list[str]:
 
 def _absent_notes(report: Report) -> list[str]:
     """Why values are absent, one line per reason, with the ranks that lack them."""
-    lacking: dict[str, dict[str, list[str]]] = {}  # reason -> rank -> values
+    without: dict[str, dict[str, list[str]]] = {}  # reason -> rank -> values
     for rank in report.ranks:
         for name, value in rank.summary.values.items():
             if value.value is None and value.reason:
-                lacking.setdefault(value.reason, {}).setdefault(rank.rank, []).append(name)
+                without.setdefault(value.reason, {}).setdefault(rank.rank, []).append(name)
     notes = []
-    for reason, values_of in lacking.items():
+    for reason, values_of in without.items():
         values = dict.fromkeys(name for names in values_of.values() for name in names)
         notes.append(texts.absent(list(values_of), list(values), reason))
     return notes

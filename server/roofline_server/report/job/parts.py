@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from roofline.answers.report import PartReport
 from roofline.answers.values import Value, value
 
-from ...correlate.parts import PartTotal
 from ...records import NODE_RANK
 from ...sentences.reasons import READ_ONCE
 from ...store.view import JobView
@@ -25,21 +22,18 @@ def part_reports(view: JobView) -> list[PartReport]:
         if rank is None and total.rank != NODE_RANK:
             continue
         name = "" if rank is None else name_of(view, total.rank)
-        key = (view.machines[total.node].host, name, total.instance, total.metric.counter_set)
-        found.setdefault(key, {}).update(_values(total))
+        metric = total.metric
+        provenance, scope = metric.provenance, metric.scope
+        key = (view.machines[total.node].host, name, total.instance, metric.counter_set)
+        values = found.setdefault(key, {})
+        if total.mean is not None:
+            values[f"{metric.name}.mean"] = value(total.mean, metric.unit, provenance, scope)
+            values[f"{metric.name}.max"] = value(total.largest, metric.unit, provenance, scope)
+            continue
+        values[metric.name] = value(total.grown, metric.unit, provenance, scope, missing=READ_ONCE)
+        unit, scale = RATES.get(metric.unit, (f"{metric.unit}/s", 1.0))
+        rate = None
+        if total.grown is not None and total.seconds:
+            rate = total.grown / total.seconds * scale
+        values[f"{metric.name}.per_second"] = value(rate, unit, provenance, scope, missing=READ_ONCE)
     return [PartReport(*key, values) for key, values in sorted(found.items())]
-
-
-def _values(total: PartTotal) -> Iterable[tuple[str, Value]]:
-    metric = total.metric
-    provenance, scope = metric.provenance, metric.scope
-    if total.mean is not None:
-        yield f"{metric.name}.mean", value(total.mean, metric.unit, provenance, scope)
-        yield f"{metric.name}.max", value(total.largest, metric.unit, provenance, scope)
-        return
-    yield metric.name, value(total.grown, metric.unit, provenance, scope, missing=READ_ONCE)
-    unit, scale = RATES.get(metric.unit, (f"{metric.unit}/s", 1.0))
-    rate = None
-    if total.grown is not None and total.seconds:
-        rate = total.grown / total.seconds * scale
-    yield f"{metric.name}.per_second", value(rate, unit, provenance, scope, missing=READ_ONCE)

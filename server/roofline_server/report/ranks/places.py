@@ -21,7 +21,7 @@ VISIBLE = "setting.CUDA_VISIBLE_DEVICES"
 
 
 class Place(NamedTuple):
-    """Where a rank computes. device "": the CPUs, None: a GPU, but nobody knows which."""
+    """Where a rank computes. device "": the CPUs, None: a GPU, but it is not known which."""
 
     host: str
     device: str | None
@@ -53,10 +53,10 @@ def places_of(view: JobView, number: int, host: str, gpu: bool) -> list[Place]:
     if used:
         note = texts.several_gpus(len(used)) if len(used) > 1 else ""
         return [Place(host, device, note) for device in sorted(used, key=lambda gpu: (len(gpu), gpu))]
-    return [_guessed(view, number, host, known)]
+    return [_place_without_counters(view, number, host, known)]
 
 
-def _guessed(view: JobView, number: int, host: str, known: Sequence[str]) -> Place:
+def _place_without_counters(view: JobView, number: int, host: str, known: Sequence[str]) -> Place:
     """Of a rank on a GPU whose counters do not show which. known: those with ceilings."""
     # The only GPU that the rank was let see; its number is the node's if the job counts as the node does.
     visible = view.facts.get(number, {}).get(VISIBLE, "")

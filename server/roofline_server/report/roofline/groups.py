@@ -51,7 +51,7 @@ def groups_of(
     ranks_at, peers = contention(view, every), Peers(view)
     scope = Scope.ROLE if points == "role" else Scope.PROCESS
     found = []
-    for who, ranks in _by_rank(evidence) if points == "rank" else _by_role(evidence):
+    for who, ranks in _members(evidence, points):
         limits = of_ranks(view, ranks)
         if len(limits) > 1:
             who = who._replace(label=texts.mean_of_gpus(who.label, len(limits)))
@@ -72,18 +72,12 @@ def groups_of(
     return found
 
 
-_Members = list[tuple[Named, dict[int, RankEvidence]]]
-
-
-def _by_rank(evidence: Mapping[int, RankEvidence]) -> _Members:
-    return [
-        (Named(rank.key, "rank", rank.role, rank.key, rank.host), {number: rank})
-        for number, rank in evidence.items()
-    ]
-
-
-def _by_role(evidence: Mapping[int, RankEvidence]) -> _Members:
-    """One a role and host: only what one node did compares with its roof."""
+def _members(
+    evidence: Mapping[int, RankEvidence], points: str
+) -> list[tuple[Named, dict[int, RankEvidence]]]:
+    """Each rank alone; or those of a role on one host: only what one node did compares with its roof."""
+    if points == "rank":
+        return [(Named(r.key, "rank", r.role, r.key, r.host), {n: r}) for n, r in evidence.items()]
     grouped: dict[tuple[str, str], dict[int, RankEvidence]] = {}
     for number, rank in evidence.items():
         grouped.setdefault((rank.role, rank.host), {})[number] = rank

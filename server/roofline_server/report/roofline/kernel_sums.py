@@ -26,7 +26,7 @@ class KernelSum(NamedTuple):
     bytes: Mapping[str, float | None]  # by level
     on_gpu: bool
     spread: Spread | None  # of a call's time, s; None: of several kinds or ranks
-    lacking: int = 0  # calls whose FLOPs nobody can tell, of kernels that were left out of the sums
+    unknown: int = 0  # calls whose FLOPs are not known, of kernels that were left out of the sums
     more: float = 0.0  # FLOPs of kernels whose bytes nobody knows, beside `flops`
     unsized: int = 0  # calls of these
 
@@ -64,7 +64,7 @@ def points_of(
     if not found.flops:
         return []
     incomplete = joined(
-        verdicts.not_modelled_calls(found.lacking) if found.lacking else "",
+        verdicts.not_modelled_calls(found.unknown) if found.unknown else "",
         verdicts.no_bytes_of_calls(found.unsized) if found.unsized else "",
     )
     seconds = found.time_ns / NS
@@ -85,7 +85,7 @@ def points_of(
         took = value(seconds, "s", Provenance.MEASURED, Scope.PROCESS)
         return [point(who, level, rate, limits, took, incomplete=incomplete)]
     made = []
-    rates = _rates(found)
+    rates = _rate_spread(found)
     for name in wanted:
         at_level = plain(
             who,
@@ -103,7 +103,7 @@ def points_of(
     return made
 
 
-def _rates(found: KernelSum) -> Spread | None:
+def _rate_spread(found: KernelSum) -> Spread | None:
     """FLOP/s of single calls: the slowest calls have the lowest."""
     times = found.spread
     if times is None or found.flops is None or times.count < 2 or times.p5 <= 0:

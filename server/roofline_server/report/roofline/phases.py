@@ -11,6 +11,7 @@ from ...correlate.kernel_totals import KernelTotal
 from ...model.breakdown import why_phases_lack
 from ...model.evidence import RankEvidence
 from ...model.points import Named
+from ...model.roofline import Limits
 from ...model.summary import on_gpu
 from ...model.work import dominant_precision
 from ...records import ABSENT
@@ -50,21 +51,31 @@ def of_phases(
     for (number, phase), totals in grouped.items():
         rank = evidence[number]
         limits = everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
-        who = Named(f"{rank.key} {phase or texts.OUTSIDE}", "phase", rank.role, rank.key, rank.host)
-        work = _sum_of_phase(totals)
-        lasted = _phase_ns(rank, phase)
-        points = points_of(
-            who, work._replace(time_ns=lasted or work.time_ns), limits, kind, sharing(contention, limits)
-        )
-        if lasted is None:
-            points = [one._replace(words=alone(one.words)) for one in points]
-        made += points
+        made += _points_of_phase(rank, phase, totals, limits, kind, sharing(contention, limits))
     notes += left_out(found.totals)
     if any(total.phase and total.on_gpu for total in found.totals):
         notes.append(texts.LATER_PHASE)
     if not any(total.phase for total in found.totals):
         notes.append(no_phases_at_all(why_phases_lack(list(evidence.values()))))
     return made, notes
+
+
+def _points_of_phase(
+    rank: RankEvidence,
+    phase: str,
+    totals: Sequence[KernelTotal],
+    limits: Sequence[Limits],
+    kind: str,
+    mates: int,
+) -> list[RoofPoint]:
+    who = Named(f"{rank.key} {phase or texts.OUTSIDE}", "phase", rank.role, rank.key, rank.host)
+    work = _sum_of_phase(totals)
+    lasted = _phase_ns(rank, phase)
+    if lasted is not None:
+        return points_of(who, work._replace(time_ns=lasted), limits, kind, mates)
+    # The rate is over the time of the kernels alone, and its words say so.
+    points = points_of(who, work, limits, kind, mates)
+    return [point._replace(words=alone(point.words)) for point in points]
 
 
 def _sum_of_phase(totals: Sequence[KernelTotal]) -> KernelSum:
@@ -77,7 +88,7 @@ def _sum_of_phase(totals: Sequence[KernelTotal]) -> KernelSum:
     return summed(sized or known)._replace(
         time_ns=sum(t.time_ns for t in totals),
         spread=None,
-        lacking=sum(t.calls for t in totals if t.flops is None),
+        unknown=sum(t.calls for t in totals if t.flops is None),
         more=sum(t.flops or 0.0 for t in unsized),
         unsized=sum(t.calls for t in unsized if t.flops),
     )

@@ -50,8 +50,8 @@ class Peers:
         self._ranks_on = Counter(self._hosts.values())
         self._teams = _teams(view, self._hosts)
         self._mates = Counter(self._teams.values())
-        self._tcp = _by_peer(view, self._hosts)
-        self._ports = _of_ports(view)
+        self._tcp = _tcp_bytes(view, self._hosts)
+        self._ports = _rdma_bytes(view)
 
     def local(self, numbers: Collection[int]) -> LocalShare:
         """Shares, over the whole job, of the TCP bytes of these ranks. Of a job on one host nothing is left
@@ -82,24 +82,23 @@ class Peers:
         known = [self._teams[number] for number in numbers if number in self._teams]
         team = max(known, key=lambda team: team.world, default=_Team("", "", 0))
         mates = max(1, self._mates[team])
-        homes = {self._hosts[number] for number in numbers}
+        # Whether the ports for RDMA of a node carried more while the job ran than TCP of all its ranks.
+        rdma = False
+        for host in {self._hosts[number] for number in numbers}:
+            here = [number for number, home in self._hosts.items() if home == host]
+            tcp = max(self._moved(here, metric).total for metric in (SENT, RECEIVED))
+            rdma = rdma or max(self._ports.get((host, name), 0.0) for name in PORTS) > tcp
         return Layout(
             team.world,
             mates,
             alone=not self._several and team.world <= mates,
             by_peer=self._several and not self.local(numbers).note,
-            rdma=any(self._moves_by_rdma(host) for host in homes),
+            rdma=rdma,
         )
 
     def _moved(self, numbers: Iterable[int], metric: str) -> _Bytes:
         each = [self._tcp.get((number, metric), _Bytes()) for number in numbers]
         return _Bytes(*map(sum, zip(*each, strict=True)))
-
-    def _moves_by_rdma(self, host: str) -> bool:
-        """Whether the node's ports for RDMA carried more while the job ran than TCP of all its ranks."""
-        here = [number for number, home in self._hosts.items() if home == host]
-        tcp = max(self._moved(here, metric).total for metric in (SENT, RECEIVED))
-        return max(self._ports.get((host, name), 0.0) for name in PORTS) > tcp
 
 
 def _teams(view: JobView, hosts: Mapping[int, str]) -> dict[int, _Team]:
@@ -116,7 +115,7 @@ def _teams(view: JobView, hosts: Mapping[int, str]) -> dict[int, _Team]:
     return found
 
 
-def _by_peer(view: JobView, hosts: Mapping[int, str]) -> dict[tuple[int, str], _Bytes]:
+def _tcp_bytes(view: JobView, hosts: Mapping[int, str]) -> dict[tuple[int, str], _Bytes]:
     """(rank, metric) -> its bytes by peer."""
     home = {f"{key.role}:{key.index}": hosts[number] for number, key in view.ranks.items()}
     found: dict[tuple[int, str], _Bytes] = {}
@@ -135,7 +134,7 @@ def _by_peer(view: JobView, hosts: Mapping[int, str]) -> dict[tuple[int, str], _
     return found
 
 
-def _of_ports(view: JobView) -> dict[tuple[str, str], float]:
+def _rdma_bytes(view: JobView) -> dict[tuple[str, str], float]:
     """(host, metric) -> bytes of all its ports for RDMA: these are named "CARD:NUMBER"."""
     found: dict[tuple[str, str], float] = {}
     for part in view.parts:

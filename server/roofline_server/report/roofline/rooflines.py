@@ -47,7 +47,7 @@ def needed(kind: str, points: str) -> Needed:
 def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: str) -> Roofline:
     """The answer to GetRoofline. Raises BadRequest for a kind, points or range that cannot be, and
     UnknownRank."""
-    _check(kind, points)
+    _check_question(kind, points)
     check_seen(view, subject.steps)
     numbers = chosen(view, subject.ranks)
     gathered = gather(view, subject.steps)
@@ -88,7 +88,7 @@ def of_roles(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[RoofPo
     return [point for point in points if point.flops_per_second.value is not None]
 
 
-def _check(kind: str, points: str) -> None:
+def _check_question(kind: str, points: str) -> None:
     if kind not in KINDS:
         raise BadRequest(f"there is no {kind!r} roofline; there are {', '.join(KINDS)}")
     if points not in POINTS:
@@ -105,7 +105,7 @@ def _check(kind: str, points: str) -> None:
 def _points(group: PointGroup, kind: str) -> list[RoofPoint]:
     """One for each level of the kind; where none is known one that has the reason."""
     _, _, reached = placed(group.evidence, group.values)
-    time = _time(group)
+    time = _time_seen(group)
     found = []
     for level in _levels(group, kind):
         # The FLOPs that the intensity is of: traffic of kernels goes with FLOPs of kernels.
@@ -123,7 +123,22 @@ def _points(group: PointGroup, kind: str) -> list[RoofPoint]:
         )
         if kind == NETWORK:
             made = by_its_bytes(group, made)
-        found.append(made._replace(words=made.words or _words(group, made)))
+        if not made.words and made.headroom.value is not None and made.intensity.value is not None:
+            # The network is shared by all ranks of a node, whatever they compute on.
+            limits, mates = group.limits[0], group.sharing
+            if made.level == NETWORK:
+                limits, mates = nodes(group.limits)[0], group.mates
+            words = verdicts.sentence(
+                made.headroom.value,
+                made.intensity.value,
+                made.level,
+                limits,
+                group.evidence,
+                group.values,
+                mates,
+            )
+            made = made._replace(words=words)
+        found.append(made)
     return found
 
 
@@ -141,23 +156,7 @@ def _levels(group: PointGroup, kind: str) -> list[Level]:
     return [next((level for level in known if level.name == name), Level(name, intensity))]
 
 
-def _words(group: PointGroup, made: RoofPoint) -> str:
-    if made.headroom.value is None or made.intensity.value is None:
-        return ""
-    over_network = made.level == NETWORK
-    limits = nodes(group.limits) if over_network else group.limits
-    return verdicts.sentence(
-        made.headroom.value,
-        made.intensity.value,
-        made.level,
-        limits[0],
-        group.evidence,
-        group.values,
-        group.mates if over_network else group.sharing,
-    )
-
-
-def _time(group: PointGroup) -> Value:
+def _time_seen(group: PointGroup) -> Value:
     """Of all steps seen; of ranks without steps the time in which their kernels were recorded."""
     lasted = 0.0
     for rank in group.evidence:

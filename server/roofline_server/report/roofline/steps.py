@@ -37,7 +37,7 @@ def of_steps(
     most = 0
     for number, rank in known.items():
         limits = everywhere(view, number, dominant_precision([rank]), on_gpu([rank]))
-        made = _steps_of(rank, limits, kind, each, sharing(contention, limits))
+        made = _points_of_steps(rank, limits, kind, each, sharing(contention, limits))
         if not made:
             notes.append(texts.no_bytes_of_steps(rank.key))
         found += made
@@ -48,15 +48,15 @@ def of_steps(
     return found, notes
 
 
-def _steps_of(
+def _points_of_steps(
     rank: RankEvidence, limits: Sequence[Limits], kind: str, most: int, mates: int
 ) -> list[RoofPoint]:
     k = rank.kernels
     if k is None or not k.has_flops:
         return []
     found = []
-    rows = np.flatnonzero(k.complete)[_thinned(step_rates(k), most)].tolist()
-    for level, column in _columns(k, limits[0].device, kind):
+    rows = np.flatnonzero(k.complete)[_evenly_picked(step_rates(k), most)].tolist()
+    for level, column in _bytes_by_level(k, limits[0].device, kind):
         sized = k.sized_flops if level == MINIMUM else k.flops
         for row in rows:
             if column[row] == ABSENT:
@@ -83,7 +83,7 @@ def _steps_of(
     return found
 
 
-def _thinned(rates: Floats, most: int) -> Ints:
+def _evenly_picked(rates: Floats, most: int) -> Ints:
     """At most so many positions, in order: evenly over the sorted rates."""
     if len(rates) <= most:
         return np.arange(len(rates))
@@ -92,7 +92,7 @@ def _thinned(rates: Floats, most: int) -> Ints:
     return order
 
 
-def _columns(k: KernelEvidence, device: str, kind: str) -> list[tuple[str, Ints]]:
+def _bytes_by_level(k: KernelEvidence, device: str, kind: str) -> list[tuple[str, Ints]]:
     """Bytes by level: the best known alone, or all."""
     tensors = [(MINIMUM, k.bytes)] if k.has_bytes else []
     caches = [(name, k.levels[name]) for name in CACHES if name in k.levels]

@@ -64,7 +64,7 @@ def columns_of(view: JobView, number: int, table: Table, mode: str) -> list[Colu
         Column("duration_ns", duration, "ns", _MEASURED),
         Column("examples", table["examples"], "1", _REPORTED),
         *counters(table),
-        *_work(table, duration, view.metrics.get("perf", ())),
+        *_flop_columns(table, duration, view.metrics.get("perf", ())),
         *spans(table),
     ]
 
@@ -92,7 +92,7 @@ def counters(table: Table) -> list[Column]:
     return found
 
 
-def _work(table: Table, duration: Ints, metrics: Sequence[Metric]) -> list[Column]:
+def _flop_columns(table: Table, duration: Ints, metrics: Sequence[Metric]) -> list[Column]:
     """FLOPs: of recorded kernels, and of what the CPU counted."""
     found = []
     names = [
@@ -147,10 +147,14 @@ def spans(table: Table) -> list[Column]:
                 column = f"{name}_time"  # a training may name a phase as another column is named ("cpu")
             found.append(Column(column, _seconds(table[f"{name}.ns"]), "s", _MEASURED))
         elif name not in (BUSY, EXPOSED):
-            found += _collective(table, name)
+            found.append(Column(f"{name}.time", _seconds(table[f"{name}.ns"]), "s", _MEASURED))
+            for what, unit in (("count", "1"), ("bytes", "byte")):
+                if f"{name}.{what}" in table:
+                    numbers = table[f"{name}.{what}"].astype(np.int64)
+                    found.append(Column(f"{name}.{what}", numbers, unit, _MEASURED))
     for family in FAMILIES:
         if kinds := names_of(table, family):
-            counts, sizes = _totals(table, kinds)
+            counts, sizes = _counts_and_bytes(table, kinds)
             found += [
                 Column(f"{family}_count", counts, "1", _MEASURED),
                 Column(f"{family}_bytes", sizes, "byte", _MEASURED),
@@ -164,15 +168,7 @@ def spans(table: Table) -> list[Column]:
     return found
 
 
-def _collective(table: Table, name: str) -> list[Column]:
-    found = [Column(f"{name}.time", _seconds(table[f"{name}.ns"]), "s", _MEASURED)]
-    for what, unit in (("count", "1"), ("bytes", "byte")):
-        if f"{name}.{what}" in table:
-            found.append(Column(f"{name}.{what}", table[f"{name}.{what}"].astype(np.int64), unit, _MEASURED))
-    return found
-
-
-def _totals(table: Table, names: Sequence[str]) -> tuple[Ints, Ints]:
+def _counts_and_bytes(table: Table, names: Sequence[str]) -> tuple[Ints, Ints]:
     """Counts and bytes of these spans together; ABSENT where there are none, or where bytes are unknown."""
     counts = np.array([table[f"{name}.count"] for name in names], np.int64)
     sizes = np.array([table[f"{name}.bytes"] for name in names], np.int64)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ...correlate.steps import SERVING_ROLES, TIME_WINDOW
-from ...records import ABSENT, Bools, Table
+from ...records import ABSENT, Table
 from ...sentences import steps as texts
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of
@@ -30,18 +30,28 @@ def write_notes(
     notes += _unknown_collectives(view, tables)
     notes += [texts.replayed(replayed) for replayed in replayed_steps(view, numbers)]
 
-    by_time = [(number, table) for number, table in tables if (table["window"] == TIME_WINDOW).any()]
-    stepping = {number for number, _ in tables} - {number for number, _ in by_time}
-    lacking = [number for number in numbers if number not in stepping]
-    if steps.first is not None or steps.last is not None:
-        return notes + _none_in_range(view, lacking, steps)
+    by_time = {number: table for number, table in tables if (table["window"] == TIME_WINDOW).any()}
+    stepping = {number for number, _ in tables} - by_time.keys()
+    stepless = [number for number in numbers if number not in stepping]
+    if steps.first is None and steps.last is None:
+        return notes + _without_steps(view, stepless, by_time)
+    if stepless:
+        every = view.steps.get("steps", {}).get("step", np.zeros(0, np.int64))
+        known = (int(every.min()), int(every.max())) if len(every) else None
+        ranks = [name_of(view, number) for number in stepless]
+        notes.append(texts.none_in_range(ranks, steps.first, steps.last, known))
+    return notes
+
+
+def _without_steps(view: JobView, stepless: Sequence[int], by_time: Mapping[int, Table]) -> list[str]:
+    """Why ranks have no step at all, and of which there are windows of time (by_time) instead."""
     reasons: dict[str, list[str]] = {}
-    for number in lacking:
+    for number in stepless:
         reasons.setdefault(_why_none(view, number), []).append(name_of(view, number))
-    notes += [texts.no_steps_of(ranks, why) for why, ranks in reasons.items()]
+    notes = [texts.no_steps_of(ranks, why) for why, ranks in reasons.items()]
     if by_time:
-        longest = max(int((table["end_ns"] - table["begin_ns"]).max()) for _, table in by_time)
-        ranks = [name_of(view, number) for number, _ in by_time]
+        longest = max(int((table["end_ns"] - table["begin_ns"]).max()) for table in by_time.values())
+        ranks = [name_of(view, number) for number in by_time]
         notes.append(texts.windows_of_time(ranks, longest / 1e9))
     return notes
 
@@ -63,30 +73,20 @@ def _short_steps(view: JobView, tables: Sequence[tuple[int, Table]]) -> list[str
 
 
 def _unknown_collectives(view: JobView, tables: Sequence[tuple[int, Table]]) -> list[str]:
+    """Steps in which collectives are absent though the rank has some elsewhere."""
     ranks, steps, unknown = [], 0, 0
     for number, table in tables:
-        lacking = max(int(_unknown(table, family).sum()) for family in FAMILIES)
-        if lacking:
+        most = 0
+        for family in FAMILIES:
+            counts = [table[f"{name}.count"] for name in names_of(table, family)]
+            absent = [count == ABSENT for count in counts if (count != ABSENT).any()]
+            if absent:
+                most = max(most, int(np.all(absent, axis=0).sum()))
+        if most:
             ranks.append(name_of(view, number))
             steps += len(table["step"])
-            unknown += lacking
+            unknown += most
     return [texts.collectives_of_some(ranks, steps - unknown, steps)] if ranks else []
-
-
-def _unknown(table: Table, family: str) -> Bools:
-    """Steps whose collectives are absent though the rank has some elsewhere."""
-    counts = [table[f"{name}.count"] for name in names_of(table, family)]
-    some = [count for count in counts if (count != ABSENT).any()]
-    return np.all([count == ABSENT for count in some], axis=0) if some else np.zeros(len(table["step"]), bool)
-
-
-def _none_in_range(view: JobView, lacking: Sequence[int], steps: Steps) -> list[str]:
-    if not lacking:
-        return []
-    every = view.steps.get("steps", {}).get("step", np.zeros(0, np.int64))
-    known = (int(every.min()), int(every.max())) if len(every) else None
-    ranks = [name_of(view, number) for number in lacking]
-    return [texts.none_in_range(ranks, steps.first, steps.last, known)]
 
 
 def _why_none(view: JobView, number: int) -> str:

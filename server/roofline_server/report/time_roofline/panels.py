@@ -24,6 +24,11 @@ WEAKER = [
     Provenance.ANALYTIC,
     Provenance.UNSPECIFIED,
 ]
+# Why something has no place in the plane, in the order of the notes.
+FLOPS_UNKNOWN, FLOPS_NEGATIVE = "FLOPs are not known", "FLOPs are below zero"
+BYTES_UNKNOWN, BYTES_ZERO, BYTES_NEGATIVE = "bytes are not known", "bytes are zero", "bytes are below zero"
+TIME_ZERO = "time is zero"
+NO_PLACE = (FLOPS_UNKNOWN, FLOPS_NEGATIVE, BYTES_UNKNOWN, BYTES_ZERO, BYTES_NEGATIVE, TIME_ZERO)
 MORE_THAN_ONE = 1.5  # launches a step from which on a step's box is another than that of one launch
 
 
@@ -54,7 +59,6 @@ def panel(
 
     launches: by job and role, how many a step of one rank has on the device.
     """
-    host, device = limits.host, limits.device
     ordered = _ordered(drawn)
     notes = _no_place(limits, ordered, points)
     drawable = [d for d in ordered if d.found.is_drawable]
@@ -62,38 +66,62 @@ def panel(
     if rest:
         share = sum(d.found.seconds for d in rest) / sum(d.found.seconds for d in drawable)
         notes.append(texts.points_left_out(len(rest), share))
-    nothing = [d for d in drawn if d.found.flops == 0]
-    if not shown:
-        if nothing:
-            started = sum(d.found.launches for d in nothing)
-            seconds = sum(d.found.seconds for d in nothing)
-            notes.append(texts.only_without_flops(host, device, started, seconds))
-        return None, notes
+    without_flops = [d for d in drawn if d.found.flops == 0]
+    if shown:
+        made, more = _panel_of(limits, drawn, shown, without_flops, points, launches)
+        return made, notes + more
+    if without_flops:
+        started = sum(d.found.launches for d in without_flops)
+        seconds = sum(d.found.seconds for d in without_flops)
+        notes.append(texts.only_without_flops(limits.host, limits.device, started, seconds))
+    return None, notes
 
-    peaks, lacks = _peaks(limits)
-    if lacks:
-        notes.append(lacks)
+
+def _panel_of(
+    limits: Limits,
+    drawn: Sequence[Drawn],
+    shown: Sequence[Drawn],
+    without_flops: Sequence[Drawn],
+    points: str,
+    launches: Mapping[tuple[str, str], float],
+) -> tuple[TimePanel, list[str]]:
+    """drawn: all that was found on the device; shown: what becomes a point."""
+    host, device, memory = limits.host, limits.device, limits.bandwidth()
+    notes = []
+    peaks, no_peaks = _peaks(limits)
+    if no_peaks:
+        notes.append(no_peaks)
     if peaks and not limits.launch:
         notes.append(texts.no_launch_overhead(host, device))
     sharing = _sharing(drawn)
     most = max(sharing.values(), default=0)
     if most > 1:
         notes.append(texts.shared_peaks(most, host, device))
-    # Kernels of a GPU run one after another, each on all of it.
-    alone = points == "kernel" and bool(device)
-    made = [_point(d, peaks, lacks, points, 1 if alone else sharing[d.job]) for d in shown]
+    if points == "kernel" and device:
+        # Kernels of a GPU run one after another, each on all of it.
+        sharing = dict.fromkeys(sharing, 1)
+    made = [_point(d, peaks, no_peaks, points, sharing[d.job]) for d in shown]
     boxes = _boxes(peaks, launches)
     if not device and any(box.launches > 1 for box in boxes):
         notes.append(texts.RECORDED_ALONE)
-    no_flop_launches, no_flop_time = _without_flops(nothing, points)
+
+    origins = [c.provenance for c in (limits.compute, memory) if c is not None]
+    # The balance is as weak as the weaker of its two peaks.
+    weaker = max(origins, key=WEAKER.index, default=Provenance.UNSPECIFIED)
+    balance = peaks.balance if peaks else None
+    overhead = Value(None, "s", reason=texts.no_launch_overhead(host, device))
+    if limits.launch is not None:
+        launch = limits.launch
+        overhead = value(launch.value, "s", launch.provenance, Scope.NODE, reason=launch.method)
+    no_flop_launches, no_flop_time = _launches_and_time(without_flops, points)
     found = TimePanel(
         host,
         device,
         limits.precision,
         limits.compute or NO_CEILING,
-        limits.bandwidth() or NO_CEILING,
-        _balance(limits, peaks, lacks),
-        _overhead(limits),
+        memory or NO_CEILING,
+        value(balance, "FLOP/byte", weaker, Scope.NODE, missing=no_peaks),
+        overhead,
         made,
         no_flop_launches,
         no_flop_time,
@@ -104,37 +132,53 @@ def panel(
 
 
 def _ordered(drawn: Sequence[Drawn]) -> list[Drawn]:
-    """Worth most time first; what a sweep line joins together, along the line."""
+    """What took most time first; what a sweep line joins together, along the line."""
+
+    def line(d: Drawn) -> tuple[str, ...]:
+        return (d.found.label, d.found.role) if d.at else (d.found.label, d.found.role, d.found.rank, d.job)
+
     most: dict[tuple[str, ...], float] = {}
     for d in drawn:
-        most[_line(d)] = max(d.found.seconds, most.get(_line(d), 0.0))
-    return sorted(drawn, key=lambda d: (-most[_line(d)], _line(d)))
-
-
-def _line(d: Drawn) -> tuple[str, ...]:
-    return (d.found.label, d.found.role) if d.at else (d.found.label, d.found.role, d.found.rank, d.job)
+        most[line(d)] = max(d.found.seconds, most.get(line(d), 0.0))
+    return sorted(drawn, key=lambda d: (-most[line(d)], line(d)))
 
 
 def _no_place(limits: Limits, drawn: Sequence[Drawn], points: str) -> list[str]:
     """Notes on what computes but cannot be placed, and why; by how much time it took."""
+    by_reason: dict[str, list[PointWork]] = {why: [] for why in NO_PLACE}
+    for d in drawn:
+        for why in _why_no_place(d.found):
+            by_reason[why].append(d.found)
     notes = []
-    for why, chosen in (
-        ("FLOPs are not known", [d for d in drawn if d.found.flops is None]),
-        ("FLOPs are below zero", [d for d in drawn if (d.found.flops or 0) < 0]),
-        ("bytes are not known", [d for d in drawn if d.found.flops and d.found.bytes is None]),
-        ("bytes are zero", [d for d in drawn if d.found.flops and d.found.bytes == 0]),
-        ("bytes are below zero", [d for d in drawn if d.found.flops and (d.found.bytes or 0) < 0]),
-        ("time is zero", [d for d in drawn if d.found.flops and d.found.bytes and d.found.seconds <= 0]),
-    ):
-        if chosen:
-            seconds = sum(d.found.seconds for d in chosen)
-            names = list(dict.fromkeys(d.found.name for d in chosen))
+    for why, found in by_reason.items():
+        if found:
+            seconds = sum(f.seconds for f in found)
+            names = list(dict.fromkeys(f.name for f in found))
             notes.append(texts.no_place(limits.host, limits.device, points, why, names, seconds))
     return notes
 
 
+def _why_no_place(found: PointWork) -> list[str]:
+    if found.flops is None:
+        return [FLOPS_UNKNOWN]
+    if found.flops == 0:
+        return []  # what only moves data is reported apart
+    reasons = []
+    if found.flops < 0:
+        reasons.append(FLOPS_NEGATIVE)
+    if found.bytes is None:
+        reasons.append(BYTES_UNKNOWN)
+    elif found.bytes == 0:
+        reasons.append(BYTES_ZERO)
+    elif found.bytes < 0:
+        reasons.append(BYTES_NEGATIVE)
+    if found.bytes and found.seconds <= 0:
+        reasons.append(TIME_ZERO)
+    return reasons
+
+
 def _peaks(limits: Limits) -> tuple[Peaks | None, str]:
-    """Peaks and launch overhead; or None, and which ceilings lack."""
+    """Peaks and launch overhead; or None, and which ceilings are missing."""
     memory = limits.bandwidth()
     if not limits.precision:
         return None, texts.no_precision(limits.host)
@@ -161,16 +205,16 @@ def _sharing(drawn: Sequence[Drawn]) -> dict[str, int]:
 # -- points -------------------------------------------------------------------------------------------------
 
 
-def _point(d: Drawn, peaks: Peaks | None, lacks: str, points: str, parts: int) -> TimePoint:
+def _point(d: Drawn, peaks: Peaks | None, no_peaks: str, points: str, parts: int) -> TimePoint:
+    """no_peaks: why there are none; parts: ranks that share the peaks."""
     f = d.found
     work = Work(f.flops or 0.0, f.bytes or 0.0, f.seconds, f.launches)
-    placed = plane.place(work, peaks) if peaks is not None else None
     scope = Scope.PROCESS if f.rank else Scope.ROLE
 
-    def derived(number: float | None) -> Value:
-        return value(number, "s", Provenance.ESTIMATED, scope, reason=f.per, missing=lacks)
+    def estimated(number: float | None) -> Value:
+        return value(number, "s", Provenance.ESTIMATED, scope, reason=f.per, missing=no_peaks)
 
-    return TimePoint(
+    made = TimePoint(
         label=f.label,
         kind=points,
         role=f.role,
@@ -181,15 +225,26 @@ def _point(d: Drawn, peaks: Peaks | None, lacks: str, points: str, parts: int) -
         bytes=value(f.bytes, "byte", f.bytes_origin, scope, reason=f.per),
         time=value(f.seconds, "s", Provenance.MEASURED, scope, reason=f.per),
         launches=round(f.launches) or (1 if f.launches else 0),
-        bandwidth_time=derived(placed.bandwidth_time if placed else None),
-        compute_time=derived(placed.compute_time if placed else None),
-        time_bytes=placed.bytes if placed else 0.0,
-        time_flops=placed.flops if placed else 0.0,
-        bound=placed.bound if placed else "",
+        bandwidth_time=estimated(None),
+        compute_time=estimated(None),
+        time_bytes=0.0,
+        time_flops=0.0,
+        bound="",
         time_spread=f.spread,
         incomplete=f.incomplete,
-        words=_words(f, work, peaks, points, parts) if peaks else lacks,
+        words=no_peaks,
         level=f.level,
+    )
+    if peaks is None:
+        return made
+    placed = plane.place(work, peaks)
+    return made._replace(
+        bandwidth_time=estimated(placed.bandwidth_time),
+        compute_time=estimated(placed.compute_time),
+        time_bytes=placed.bytes,
+        time_flops=placed.flops,
+        bound=placed.bound,
+        words=_words(f, work, peaks, points, parts),
     )
 
 
@@ -208,7 +263,7 @@ def _words(f: PointWork, work: Work, peaks: Peaks, points: str, parts: int) -> s
 # -- kernels without FLOPs ----------------------------------------------------------------------------------
 
 
-def _without_flops(nothing: Sequence[Drawn], points: str) -> tuple[Value, Value]:
+def _launches_and_time(nothing: Sequence[Drawn], points: str) -> tuple[Value, Value]:
     """Launches and time of the kernels that only move data."""
     if points != "kernel":
         why = texts.FOR_KERNELS_ONLY
@@ -225,20 +280,6 @@ def _without_flops(nothing: Sequence[Drawn], points: str) -> tuple[Value, Value]
 
 
 # -- what is drawn beside -----------------------------------------------------------------------------------
-
-
-def _balance(limits: Limits, peaks: Peaks | None, lacks: str) -> Value:
-    origins = [c.provenance for c in (limits.compute, limits.bandwidth()) if c is not None]
-    # What one peak is only reported to be cannot be measured by the other.
-    weaker = max(origins, key=WEAKER.index, default=Provenance.UNSPECIFIED)
-    return value(peaks.balance if peaks else None, "FLOP/byte", weaker, Scope.NODE, missing=lacks)
-
-
-def _overhead(limits: Limits) -> Value:
-    if limits.launch is None:
-        return Value(None, "s", reason=texts.no_launch_overhead(limits.host, limits.device))
-    launch = limits.launch
-    return value(launch.value, "s", launch.provenance, Scope.NODE, reason=launch.method)
 
 
 def _boxes(peaks: Peaks | None, launches: Mapping[tuple[str, str], float]) -> list[OverheadBox]:

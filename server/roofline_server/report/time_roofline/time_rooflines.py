@@ -138,49 +138,50 @@ def _panels(jobs: Sequence[_WorkOfJob], points: str) -> tuple[list[TimePanel], l
     notes: list[str] = []
     values = [d.at for drawn in grouped.values() for d in drawn if d.at]
     order = {text: n for n, same in enumerate(in_order(values)) for text in same}
-    views = {job.view.job: job.view for job in jobs}
+    by_name = {job.view.job: job for job in jobs}
     found = []
     for (host, device, precision), drawn in grouped.items():
         drawn.sort(key=lambda d: order.get(d.at, len(order)))
-        view = views[drawn[-1].job]
         if device is None:
             notes.append(drawn[0].found.place.note)
             continue
-        limits = on_device(view, host, device, precision)
         names = list(dict.fromkeys(d.job for d in drawn))
-        others = (on_device(views[name], host, device, precision) for name in names)
+        view = by_name[drawn[-1].job].view
+        limits = on_device(view, host, device, precision)
+        others = (on_device(by_name[name].view, host, device, precision) for name in names)
         if any((other.compute, other.slopes) != (limits.compute, limits.slopes) for other in others):
             notes.append(texts.ceilings_changed(host, view.job))
-        started = {}
-        for job in jobs:
-            for (at_host, at_device, role), count in job.launches.items():
-                if job.view.job in names and (at_host, at_device) == (host, device):
-                    started[job.view.job, role] = count
-        made, more = panel(limits, drawn, points, started)
+        made, more = panel(limits, drawn, points, _launches_on(host, device, [by_name[n] for n in names]))
         if made is not None:
             found.append(made)
         notes += more
     return sorted(found, key=lambda p: -sum(point.time.value or 0.0 for point in p.points)), notes
 
 
+def _launches_on(host: str, device: str, jobs: Sequence[_WorkOfJob]) -> dict[tuple[str, str], float]:
+    """By job and role."""
+    return {
+        (job.view.job, role): count
+        for job in jobs
+        for (at_host, at_device, role), count in job.launches.items()
+        if (at_host, at_device) == (host, device)
+    }
+
+
 def _grouped(jobs: Sequence[_WorkOfJob]) -> dict[tuple[str, str | None, str], list[Drawn]]:
     """By host, device and precision."""
     grouped: dict[tuple[str, str | None, str], list[Drawn]] = {}
     for job in jobs:
-        main = _precision_of([f for f in job.found if f.flops])
+        # Kernels without FLOPs belong to no precision: they go with what is most of the device's time.
+        spent: dict[tuple[str, str | None], dict[str, float]] = {}
         for one in job.found:
-            place = one.place
-            # Kernels without FLOPs belong to no precision: they go with what is most of the device's time.
-            precision = one.precision if one.flops else main.get((place.host, place.device), one.precision)
-            key = place.host, place.device, precision
-            grouped.setdefault(key, []).append(Drawn(one, job.view.job, job.at.get(one.role, "")))
+            if one.flops:
+                seconds = spent.setdefault((one.place.host, one.place.device), {})
+                seconds[one.precision] = seconds.get(one.precision, 0.0) + one.seconds
+        main = {where: max(seconds, key=seconds.__getitem__) for where, seconds in spent.items()}
+        for one in job.found:
+            host, device = one.place.host, one.place.device
+            precision = one.precision if one.flops else main.get((host, device), one.precision)
+            drawn = Drawn(one, job.view.job, job.at.get(one.role, ""))
+            grouped.setdefault((host, device, precision), []).append(drawn)
     return grouped
-
-
-def _precision_of(found: Sequence[PointWork]) -> dict[tuple[str, str | None], str]:
-    """host, device -> precision in which most time was spent on FLOPs."""
-    spent: dict[tuple[str, str | None], dict[str, float]] = {}
-    for one in found:
-        by = spent.setdefault((one.place.host, one.place.device), {})
-        by[one.precision] = by.get(one.precision, 0.0) + one.seconds
-    return {key: max(by, key=lambda precision: by[precision]) for key, by in spent.items()}

@@ -95,6 +95,10 @@ def _kernel(
             shares.append(number / scale / steps.get(total.rank, 1))
         return float(sum(shares)) / len(ranks)
 
+    # Spreads of several ranks: the mean of their quantiles, by how many calls each is of.
+    weights = [t.time.count for t in totals]
+    quantiles = np.average([t.time[:5] for t in totals], axis=0, weights=weights)
+    p5, p25, p50, p75, p95 = quantiles.tolist()
     return PointWork(
         place,
         kind.precision,
@@ -107,7 +111,7 @@ def _kernel(
         level=level,
         seconds=mean([t.time_ns for t in totals], NS) or 0.0,
         launches=mean([t.calls for t in totals]) or 0.0,
-        spread=_pooled([t.time for t in totals]),
+        spread=Spread(p5, p25, p50, p75, p95, sum(weights)),
         flops_origin=Provenance.MEASURED if on_gpu else Provenance.ANALYTIC,
         bytes_origin=Provenance.MEASURED if profiled else Provenance.ANALYTIC,
         per=mean_over(len(ranks), sum(steps.get(number, 0) for number in ranks)),
@@ -125,14 +129,6 @@ def name_of(kind: KernelKind) -> str:
     return " ".join(filter(None, (kind.operation, kind.variant))) or kind.library or "unknown"
 
 
-def _pooled(spreads: Sequence[Spread]) -> Spread:
-    """Of one its own; of several the mean of their quantiles, by how many each is of."""
-    weights = [spread.count for spread in spreads]
-    quantiles = np.average([spread[:5] for spread in spreads], axis=0, weights=weights)
-    p5, p25, p50, p75, p95 = quantiles.tolist()
-    return Spread(p5, p25, p50, p75, p95, sum(weights))
-
-
 # -- steps --------------------------------------------------------------------------------------------------
 
 
@@ -140,13 +136,13 @@ def steps(view: JobView, ranks: Mapping[int, RankEvidence]) -> list[PointWork]:
     """The mean step of each rank that has steps and FLOPs: of numbers that are divided the means."""
     found = []
     for number, rank in ranks.items():
-        one = _of_kernels(view, number, rank) or _of_counters(view, number, rank)
+        one = _step_by_kernels(view, number, rank) or _step_by_counters(view, number, rank)
         if one is not None:
             found.append(one)
     return found
 
 
-def _of_kernels(view: JobView, number: int, rank: RankEvidence) -> PointWork | None:
+def _step_by_kernels(view: JobView, number: int, rank: RankEvidence) -> PointWork | None:
     k = rank.kernels
     if k is None or not k.has_flops or not len(rank.steps.step) or not k.complete.any():
         return None
@@ -191,7 +187,7 @@ def _traffic(rank: RankEvidence, k: KernelEvidence, place: Place) -> tuple[float
     return float(np.mean(k.bytes[k.complete])) if k.has_bytes else None, MINIMUM, Provenance.ANALYTIC
 
 
-def _of_counters(view: JobView, number: int, rank: RankEvidence) -> PointWork | None:
+def _step_by_counters(view: JobView, number: int, rank: RankEvidence) -> PointWork | None:
     counted = rank.counted_flops
     if counted is None or not len(rank.steps.step) or not counted.counter.windows:
         return None

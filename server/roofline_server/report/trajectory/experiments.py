@@ -57,10 +57,12 @@ def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
 
 def pooled(notes: Iterable[JobNote]) -> list[str]:
     """Notes of the same text of several jobs as one, at the place of the first."""
-    whose: dict[tuple[str, bool], dict[str, None]] = {}
+    jobs_with: dict[tuple[str, bool], dict[str, None]] = {}
     for note in notes:
-        whose.setdefault((note.text, bool(note.of)), {})[note.of] = None
-    return [texts.of_jobs(list(names), text) if of_job else text for (text, of_job), names in whose.items()]
+        jobs_with.setdefault((note.text, bool(note.of)), {})[note.of] = None
+    return [
+        texts.of_jobs(list(names), text) if of_job else text for (text, of_job), names in jobs_with.items()
+    ]
 
 
 def slim(view: JobView) -> JobView:
@@ -74,9 +76,9 @@ def check_parameter(over: str, tags: Collection[Mapping[str, str]]) -> None:
     known = sorted({name for each in tags for name in each if name != EXPERIMENT})
     if over in QUANTITIES or any(over in each for each in tags):
         return
-    theirs = f"their tags are {', '.join(known)}" if known else "they have no tags that differ"
+    tagged = f"their tags are {', '.join(known)}" if known else "they have no tags that differ"
     asked = f"{over!r} is no tag of these jobs" if over else "over what? say what the jobs differ in"
-    raise BadRequest(f"{asked}; {theirs}; every job has {', '.join(QUANTITIES)}")
+    raise BadRequest(f"{asked}; {tagged}; every job has {', '.join(QUANTITIES)}")
 
 
 def parameter(view: JobView, evidence: Mapping[int, RankEvidence], role: str, over: str) -> Parameter:
@@ -102,6 +104,7 @@ def tag_against_count(view: JobView, evidence: Mapping[int, RankEvidence], role:
 
 
 def _counted(view: JobView, evidence: Mapping[int, RankEvidence], role: str, over: str) -> Parameter:
+    # One case for each of QUANTITIES: a table of functions would only hide how short they are.
     mine = [number for number, key in view.ranks.items() if key.role == role]
     if over == "nodes":
         return _count(len({host_of(view, number) for number in view.ranks} - {""}), texts.NO_HOSTS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from roofline.answers.roofline import RoofPoint
-from roofline.answers.trajectory import Trajectory
+from roofline.answers.trajectory import Path, Trajectory
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ...errors import UnknownRank
@@ -74,34 +74,31 @@ def trajectory(store: Store, asked: TrajectoryQuery) -> Trajectory:
     for role in asked.roles:
         if role not in known:
             raise UnknownRank(f"no rank of these jobs is a {role!r}; roles are {', '.join(sorted(known))}")
+
     jobs = [job for job in (_job(store, name, asked) for name in names) if job is not None]
-    roles = sorted({role for job in jobs for role in job.readings}, key=role_order)
-    readings = {role: [j.readings[role] for j in jobs if role in j.readings] for role in roles}
-    paths = [path(role, asked.over, readings[role]) for role in roles]
+    readings: dict[str, list[Reading]] = {}  # by role
+    for job in jobs:
+        for role, reading in job.readings.items():
+            readings.setdefault(role, []).append(reading)
+    readings = {role: readings[role] for role in sorted(readings, key=role_order)}
+    paths = [path(role, asked.over, mine) for role, mine in readings.items()]
     precisions = {stop.point.precision for found in paths for stop in found.stops}
     below, other_roofs = drawn(((job.view, job.places) for job in jobs), precisions)
 
-    notes = _mixed_notes(asked.over, tags)
-    for role in roles:
-        notes += _comparison_notes(role, readings[role])
-    pooled = {tuple(stop.jobs): stop.at for found in paths for stop in found.stops if len(stop.jobs) > 1}
-    for some, at in pooled.items():
-        notes += _pooled_notes(asked.over, at, some, tags)
-    for role in roles:
-        notes += _unlike(role, asked.over, readings[role])
-    every = [note for job in jobs for note in job.notes]
-    every += [JobNote(note) for note in notes]
+    notes = [note for job in jobs for note in job.notes]
+    notes += [JobNote(text) for text in _notes_on_paths(asked.over, tags, readings, paths)]
     captions = about([job.view for job in jobs], asked.experiment)
-    return Trajectory(captions, asked.over, paths, below, pooled_notes([*every, *other_roofs]))
+    return Trajectory(captions, asked.over, paths, below, pooled_notes([*notes, *other_roofs]))
 
 
 def _job(store: Store, name: str, asked: TrajectoryQuery) -> _JobOnPath | None:
+    # Long, but one loop: each role is left out, with a note, at the first thing that it does not have.
     view = store.view(name, NEEDED)
     if view is None:
         return None
     gathered = gather(view, asked.steps)
     evidence = gathered.evidence
-    throughput = _throughput([r for r in evidence.values() if r.role != EVALUATOR], gathered.mode)
+    throughput = _job_throughput([r for r in evidence.values() if r.role != EVALUATOR], gathered.mode)
     notes = [*view.machine_notes, *(note for tag, note in tag_notes(view) if tag == asked.over)]
     if is_running(view, store.now_ns()):
         notes.append(texts.STILL_RUNS)
@@ -172,7 +169,7 @@ def _reading(
     )
 
 
-def _throughput(ranks: Sequence[RankEvidence], mode: str) -> Value:
+def _job_throughput(ranks: Sequence[RankEvidence], mode: str) -> Value:
     """Of the whole job: examples/s; steps/s where nobody reports how many examples a step has."""
     known = summarize(ranks, [], Scope.ROLE).values["examples_per_second"]
     working = [r.steps for r in ranks if not r.serving and len(r.steps.step)]
@@ -188,11 +185,22 @@ def _throughput(ranks: Sequence[RankEvidence], mode: str) -> Value:
 # -- what compares ------------------------------------------------------------------------------------------
 
 
-def _mixed_notes(over: str, tags: Tags) -> list[str]:
-    without = [name for name, mine in tags.items() if over not in mine]
-    if over not in QUANTITIES or not 0 < len(without) < len(tags):
-        return []
-    return [texts.tag_of_some(over, without)]
+def _notes_on_paths(
+    over: str, tags: Tags, readings: Mapping[str, Sequence[Reading]], paths: Sequence[Path]
+) -> list[str]:
+    """What speaks against comparing the stops of these paths. readings: by role."""
+    notes = []
+    untagged = [name for name, mine in tags.items() if over not in mine]
+    if over in QUANTITIES and 0 < len(untagged) < len(tags):
+        notes.append(texts.tag_of_some(over, untagged))
+    for role, mine in readings.items():
+        notes += _mixed_points(role, mine)
+    pooled = {tuple(stop.jobs): stop.at for found in paths for stop in found.stops if len(stop.jobs) > 1}
+    for jobs, at in pooled.items():
+        notes += _pooled_notes(over, at, jobs, tags)
+    for role, mine in readings.items():
+        notes += _mixed_stops(role, over, mine)
+    return notes
 
 
 def _pooled_notes(over: str, at: str, jobs: Sequence[str], tags: Tags) -> list[str]:
@@ -205,8 +213,8 @@ def _pooled_notes(over: str, at: str, jobs: Sequence[str], tags: Tags) -> list[s
     return [texts.pooled(over, at, jobs, differ)] if differ else []
 
 
-def _comparison_notes(role: str, readings: Sequence[Reading]) -> list[str]:
-    """Where the points of a path are not of one making."""
+def _mixed_points(role: str, readings: Sequence[Reading]) -> list[str]:
+    """Where the points of a path differ in the level of their bytes, or in how they were counted."""
     notes = []
     if level_of(readings) == MINIMUM and any(set(r.points) - {MINIMUM} for r in readings):
         notes.append(texts.over_tensor_bytes(role))
@@ -216,9 +224,10 @@ def _comparison_notes(role: str, readings: Sequence[Reading]) -> list[str]:
     return notes
 
 
-def _unlike(role: str, over: str, readings: Sequence[Reading]) -> list[str]:
+def _mixed_stops(role: str, over: str, readings: Sequence[Reading]) -> list[str]:
     """Stops of which jobs are pooled that cannot be: of other precisions, or of a single step."""
     notes = []
+    # One pass over the stops: both notes are on the same readings.
     for same in in_order(r.at for r in readings):
         mine = [r for r in readings if r.at in same and r.points]
         if len(mine) < 2:

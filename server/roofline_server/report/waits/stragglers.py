@@ -54,6 +54,12 @@ def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
     unknown = ""
     if not barriers.kind and mode != "asynchronous":
         unknown = barriers.why_not or reasons.NO_STEPS_SEEN
+    shown = []
+    for found in causes:
+        cost = Value(found.cost, "s", Provenance.MEASURED, Scope.PROCESS)
+        share = Value(found.share, "1", Provenance.MEASURED, Scope.PROCESS)
+        counts = (found.steps, found.of_steps)
+        shown.append(Cause(found.rank, found.host, found.kind, cost, share, *counts, found.evidence))
     ranks = []
     for column, (rank, mine) in enumerate(zip(training, times, strict=True)):
         ranks.append(RankWaits(rank.key, rank.role, rank.host, _values(rank, mine, late[:, column])))
@@ -62,7 +68,7 @@ def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
         mode=mode,
         verdict=model.verdict(causes, unknown, barrier.waits(barriers.held), step),
         barrier=texts.SEEN_BY.get(barriers.kind, ""),
-        causes=[_cause(cause) for cause in causes],
+        causes=shown,
         ranks=ranks,
         imbalance=_imbalance(barriers, [rank.key for rank in training]),
         servers=[load_of(view, number, mine) for number, mine in servers.items()],
@@ -72,7 +78,7 @@ def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
 
 def _rank_times(rank: RankEvidence, mine: Mapping[str, Table]) -> RankTimes:
     duration = durations(rank.steps)
-    cpu, cpu_wait = (_counted(mine, rank.steps, name) for name in ("cpu_ns", "cpu_wait_ns"))
+    cpu, cpu_wait = (_counter_of_steps(mine, rank.steps, name) for name in ("cpu_ns", "cpu_wait_ns"))
     first = rank.columns.get("kernels.first_ns")
     lead = None
     if first is not None:
@@ -91,7 +97,7 @@ def _rank_times(rank: RankEvidence, mine: Mapping[str, Table]) -> RankTimes:
     )
 
 
-def _counted(mine: Mapping[str, Table], steps: StepEvidence, name: str) -> Floats | None:
+def _counter_of_steps(mine: Mapping[str, Table], steps: StepEvidence, name: str) -> Floats | None:
     """What a counter of ns grew in each step, seconds."""
     table = mine.get("steps_process", {})
     if not rows(table) or f"{name}.end" not in table:
@@ -112,19 +118,6 @@ def _causes(
     found += [finding for finding in model.starved_of_input(times) if finding.rank not in named]
     found += slow_servers(servers, step)
     return sorted(found, key=lambda finding: -finding.cost)
-
-
-def _cause(cause: Finding) -> Cause:
-    return Cause(
-        cause.rank,
-        cause.host,
-        cause.kind,
-        Value(cause.cost, "s", Provenance.MEASURED, Scope.PROCESS),
-        Value(cause.share, "1", Provenance.MEASURED, Scope.PROCESS),
-        cause.steps,
-        cause.of_steps,
-        cause.evidence,
-    )
 
 
 def _values(rank: RankEvidence, times: RankTimes, late: Floats) -> dict[str, Value]:
