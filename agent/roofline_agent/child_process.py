@@ -40,7 +40,7 @@ except OSError as error:
 
 _PASSED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "PERF_EXEC_PATH")
 _CLOSE_S = 10.0  # a process in the middle of a driver's call dies only after it
-_STDERR_BYTES = 4000  # of its end, which tells why
+_STDERR_BYTES = 4000  # of its end, which gives the reason
 
 
 def bare_environment(prefix: str = "", **others: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ class CounterSet(NamedTuple):
 class Rank(NamedTuple):
     """One incarnation of one training process; pid 0: another rank speaks for it from afar.
 
-    start_ns counts from boot and tells incarnations apart; it is no node time.
+    start_ns counts from boot and distinguishes incarnations; it is no node time.
     """
 
     job: str
@@ -140,7 +140,7 @@ class KernelShape(NamedTuple):
 
 
 class KernelCall(NamedTuple):
-    """One call, as its line tells it. `start_ns` (epoch) is None where the line gives no usable time."""
+    """One call, as its line shows it. `start_ns` (epoch) is None where the line gives no usable time."""
 
     shape: KernelShape
     start_ns: int | None

@@ -18,7 +18,7 @@ from roofline_step._layout import layout
 from roofline_step._packets import FACT, MARK, MAX_FACT, MAX_SPANS
 from roofline_step._sender import MAX_FACTS, Sender, socket_paths, trusted
 
-from tests.fakes import FakeAgent, clean_environ, decode_mark, decode_spans
+from tests.fakes import FakeAgent, clean_environ, decode_mark, decode_spans, wait_for
 
 AGENT_FOLDER = Path(roofline_step.__file__).parents[1]
 BEGIN, END, BORDER, PHASE_BEGIN, PHASE_END = range(1, 6)
@@ -133,8 +133,7 @@ def test_an_absent_agent_is_looked_for_once_a_second_only(path: Path) -> None:
     assert sender.off()
     with FakeAgent(path):
         assert sender.off()  # the next look is due in a second
-        sender._retry_ns = 0
-        assert not sender.off()
+        wait_for(lambda: not sender.off(), "the next look")
     assert sender._socket is not None
     sender._socket.close()
 
@@ -464,8 +463,17 @@ def test_facts_are_sent_again_to_the_next_agent(sender: Sender, path: Path) -> N
 def test_facts_are_bounded(sender: Sender, agent: FakeAgent) -> None:
     for number in range(MAX_FACTS + 10):
         roofline_step.send_fact(f"a.{number}", "x" * 10_000)
-    assert len(sender._facts) == MAX_FACTS
     assert len(packets(agent, 1)[0]) <= len(FACT) + MAX_FACT
+
+
+def test_only_so_many_facts_are_kept_for_the_next_agent(sender: Sender, path: Path) -> None:
+    for number in range(MAX_FACTS + 10):
+        roofline_step.send_fact(f"a.{number}", "x")
+    with FakeAgent(path) as agent:
+        roofline_step.mark(1)
+        received = packets(agent, MAX_FACTS + 1)
+        assert received[-2:-1] == [FACT + b"a.%d=x" % (MAX_FACTS - 1)]
+        assert received[-1][:1] == b"M"
 
 
 def test_spans_do_not_hide_how_many_marks_were_dropped(sender: Sender, agent: FakeAgent) -> None:

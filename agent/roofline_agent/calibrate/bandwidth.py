@@ -96,7 +96,7 @@ def measure_memory(
 ) -> Iterator[Measurement]:
     """The sweep, then each level, on all CPUs; on one CPU too with `plan.everything`.
 
-    A measurement raises CalibrationError where a level cannot be told from the others.
+    A measurement raises CalibrationError where a level cannot be distinguished from the others.
     """
     all_cpus = bench.hardware.cpus
     for cpus in [all_cpus, all_cpus[:1]] if plan.everything and len(all_cpus) > 1 else [all_cpus]:

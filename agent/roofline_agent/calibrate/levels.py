@@ -104,7 +104,7 @@ def dips(curve: Sequence[SweepPoint]) -> list[int]:
 def of_dram(
     points: Sequence[SweepPoint], operation: str, level: CacheLevel, all_levels: Sequence[CacheLevel]
 ) -> float | None:
-    """The rate at the end of the sweep, for the last level of cache to be told from; None for the others.
+    """The rate at the end of the sweep, which the last level of cache must differ from; None for the others.
 
     None too where the sweep ends within the caches.
     """

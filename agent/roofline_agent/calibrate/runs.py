@@ -141,7 +141,7 @@ def run_seconds(plan: RunPlan, cpus: Sequence[int]) -> float:
 def units_for(target_s: float, first_units: int, seconds: Callable[[int], float]) -> int:
     """How many units take about `target_s`; finding out is the warm-up.
 
-    Grows until a run lasts at least half as long: a shorter one tells little, and the clock of a CPU that
+    Grows until a run lasts at least half as long: a shorter one shows little, and the clock of a CPU that
     idled needs some time to rise.
     """
     units = first_units

@@ -90,7 +90,7 @@ def identify(hardware: Hardware) -> CoreDesign | None:
 
 
 def _skylake_server(name: str) -> CoreDesign | None:
-    """By the part's name, which tells whether its second 512-bit unit is switched on."""
+    """By the part's name, which shows whether its second 512-bit unit is switched on."""
     if not _BRAND.search(name) or not re.search(r"\d{4}|Platinum", name):
         return None
     if _UNSURE.search(name):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Cpu(NamedTuple):
-    """What tells CPU families apart; -1 where cpuinfo does not have it."""
+    """What distinguishes CPU families; -1 where cpuinfo does not have it."""
 
     vendor: str = ""
     family: int = -1
@@ -69,7 +69,7 @@ def family_of(cpu: Cpu) -> str:
     if cpu.vendor == "GenuineIntel" and cpu.family == 6:
         return _listed(INTEL, cpu.model) or ("intel_avx512" if "avx512f" in cpu.flags else "generic")
     if cpu.vendor == "AuthenticAMD":
-        # Linux tells Zen generations apart by the same ranges (arch/x86/kernel/cpu/amd.c).
+        # Linux distinguishes Zen generations by the same ranges (arch/x86/kernel/cpu/amd.c).
         if cpu.family == 0x17:
             return "amd_zen2"
         if cpu.family == 0x19:

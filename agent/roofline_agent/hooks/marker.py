@@ -129,7 +129,7 @@ class Marker:
         # MKL's verbose lines carry no time; between two notes the wrapper knows their step all the same.
         if self._stdout and self._noting[0]:
             try:
-                # Whether the output still goes to the wrapper: a flag of the open file tells it soonest.
+                # Whether the output still goes to the wrapper: a flag of the open file shows it soonest.
                 ours = fcntl is not None and fcntl(1, F_GETSIG) == STREAM_SIGNAL
                 if not ours:
                     status = os.fstat(1)

@@ -26,7 +26,7 @@ HEADER_BYTES = 160  # of the first event, which has the time when the file was b
 KEPT_BYTES = BLOCK  # at the beginning, never freed
 CLOCK_STEP_NS = 1_000_000_000  # the wall clock may be set back by this much meanwhile
 TIMELINE, MARK_CYCLES, DYNAMIC = "HOROVOD_TIMELINE", "HOROVOD_TIMELINE_MARK_CYCLES", "DYNAMIC"
-READ = "ROOFLINE_HOROVOD_TIMELINE_READ"  # tells the hooks in the rank that rank 0's requests come from here
+READ = "ROOFLINE_HOROVOD_TIMELINE_READ"  # informs the hooks in the rank that rank 0's requests come from here
 # Horovod's own first, then its launchers', then MPI's.
 _RANKS = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 

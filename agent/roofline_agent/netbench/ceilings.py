@@ -9,7 +9,7 @@ from roofline_agent.calibrate.records import Ceiling
 
 from .messages import NetResult
 
-# Ceiling -> what it is the best of; the first of them that was measured tells which a latency is.
+# Ceiling -> the results it is the best of, by the beginning of their names; a latency is of one result.
 BANDWIDTHS = {"net.tcp": "tcp.bandwidth", "net.grpc": "grpc.bandwidth"}
 LATENCIES = {"net.tcp.latency": "tcp.latency", "net.grpc.latency": "grpc.latency.uniform.small"}
 

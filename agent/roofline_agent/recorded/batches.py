@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class Target(NamedTuple):
-    """As whose data a recording is sent."""
+    """The job and rank that a recording is sent for."""
 
     job: str
     role: str

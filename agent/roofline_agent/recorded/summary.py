@@ -25,8 +25,8 @@ def summarise(found: Collector, name: str) -> Iterator[str]:
     if found.throughput:
         speed = found.throughput
         rate = f"{speed.examples_per_s:g}" if speed.examples_per_s is not None else "-"
-        whose = f" ({speed.speaks_for})" if speed.speaks_for else ""
-        yield f"  {rate} {speed.unit}/s{whose}, {speed.step_lines} step lines"
+        speaker = f" ({speed.speaks_for})" if speed.speaks_for else ""
+        yield f"  {rate} {speed.unit}/s{speaker}, {speed.step_lines} step lines"
     for ceiling in found.ceilings:
         yield f"  ceiling {ceiling.name}: {_scaled(ceiling.value)}{ceiling.unit}"
     for one in found.warnings:

@@ -64,7 +64,7 @@ class AgentLink:
         return len(self._packets)
 
     def introduce(self) -> None:
-        """Let the agent find out whose kernels these are, while that rank is alive; claims nothing."""
+        """Let the agent find the rank of these kernels, while it is alive; claims nothing."""
         self.claim_nothing_before(time.monotonic_ns())
         self.send_calls([], self._covered_ns)
 

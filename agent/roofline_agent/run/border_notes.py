@@ -1,4 +1,4 @@
-"""Tells the hooks in a rank whether to print notes of step borders into the rank's output.
+"""Informs the hooks in a rank whether to print notes of step borders into the rank's output.
 
 MKL's verbose lines carry no time; a note at each border lets the wrapper place them. A rank in which MKL
 prints nothing is spared the notes: each takes a microsecond there, and has to be read here.

@@ -68,7 +68,7 @@ class OutputStream:
 
     @property
     def identity(self) -> str:
-        """Tells the hooks in the rank whether its fd 1 still is this stream."""
+        """Informs the hooks in the rank whether its fd 1 still is this stream."""
         status = os.fstat(self.child_end)
         return f"{status.st_dev}:{status.st_ino}"
 

@@ -55,7 +55,7 @@ class CgroupLevel(NamedTuple):
 
     @property
     def is_root(self) -> bool:
-        # Of v2 only the root lacks this file; of v1 a container's own "/" cannot be told from the root.
+        # Of v2 only the root lacks this file; of v1 a container's own "/" cannot be distinguished from it.
         return self.path == "/" and not os.path.exists(f"{self.directory}/cgroup.type")
 
     def read(self, name: str) -> bytes | None:

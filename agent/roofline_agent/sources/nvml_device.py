@@ -16,7 +16,7 @@ SM_CLOCK, MEMORY_CLOCK, GPU_TEMPERATURE = 1, 2, 0
 ALL_LINKS = 0xFFFFFFFF
 KIB = 1024
 # Counters that one call fetches: metric -> (field id or (id, scope), factor to the base unit). The call for
-# PCIe throughput is not used: it blocks for 20 ms and tells a rate.
+# PCIe throughput is not used: it blocks for 20 ms and gives a rate.
 FIELDS: dict[str, tuple[Any, float]] = {
     "power_watts": (186, 1e-3),  # POWER_INSTANT; PowerUsage is a mean over a second on many GPUs
     "energy_joules": (83, 1e-3),

@@ -146,7 +146,7 @@ class Peers:
         self._clusters = {key: one for key, one in self._clusters.items() if id(one) in used}
 
     def set_owners(self, owners: Mapping[tuple[Endpoint, Endpoint], Rank]) -> None:
-        """Whose sockets there are on this node: (own address, far address) -> rank."""
+        """Set which rank owns each connection of this node: (own address, far address) -> rank."""
         self._owners = dict(owners)
 
     def name(self, rank: Rank, local: Endpoint, remote: Endpoint) -> str:

@@ -34,7 +34,9 @@ _ATTRIBUTE = struct.Struct("=HH")
 _BYTES = struct.Struct("=QQ")
 _DIAG_SIZE, _INODE_AT = 72, 68
 _ENDS_AT, _ENDS_END = 4, 40  # of struct inet_diag_sockid: two ports, two addresses of up to 16 bytes
-_ID_END = 52  # of it all: behind them an interface and what tells a socket from a later one with these ends
+_ID_END = (
+    52  # of it all: behind them an interface and what distinguishes a socket from a later one with these ends
+)
 _STATE_AT = 1
 _BYTES_ACKED_AT = 120  # in struct tcp_info; bytes_received follows
 _BUSY_AT = 168  # in microseconds; rwnd_limited follows; both from Linux 4.10 on

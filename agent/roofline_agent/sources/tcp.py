@@ -2,12 +2,12 @@
 
 The kernel keeps `tcpi_bytes_acked` and `tcpi_bytes_received` for every connection: payload without
 retransmissions, loopback included; who opens or closes a connection is credited one byte each. Netlink's
-sock_diag(7) lists them (sock_diag.py), /proc/PID/fd says whose they are. Bytes of a connection that opened
-and closed between two samples are not seen, nor is RDMA or shared memory. peers.py says how a peer is named;
-what a closed connection has moved stays with its peer.
+sock_diag(7) lists them (sock_diag.py), /proc/PID/fd shows which process owns them. Bytes of a connection that
+opened and closed between two samples are not seen, nor is RDMA or shared memory. peers.py says how a peer is
+named; what a closed connection has moved stays with its peer.
 
 Who waits for whom: bytes that have come and are not read yet are those of a rank that does not keep up (it is
-stopped, or busy with something else). When data were last sent and received tells less than it seems: gRPC's
+stopped, or busy with something else). When data were last sent and received shows less than it seems: gRPC's
 acknowledgements of pings and window updates follow each message, and both directions are in use at once.
 """
 
@@ -162,7 +162,7 @@ class TcpSource:
         live = self._lists.connections(places, None if look else owned)
 
         now = self._clock()
-        # To find out whose a connection is costs most: done when a new one showed up, and now and
+        # Finding the owner of a connection costs most: done when a new one showed up, and now and
         # then in case one changed hands.
         look = look or not live.keys() <= self._known
         self._known = set(live)
@@ -204,7 +204,7 @@ class TcpSource:
                         traffic.inodes.add(int(target[8:-1]))
 
     def _name_anew(self, seen: Sequence[tuple[Rank, RankTraffic]], live: dict[int, Connection]) -> None:
-        """Forget the names of all peers, and learn whose the connections of this node are."""
+        """Forget the names of all peers, and learn which ranks own the connections of this node."""
         owners = {}
         for rank, traffic in seen:
             traffic.names.clear()

@@ -1,4 +1,4 @@
-"""Tells verbose lines apart that run together in one, as happens where threads print at once."""
+"""Separates verbose lines that run together in one, as happens where threads print at once."""
 
 from __future__ import annotations
 

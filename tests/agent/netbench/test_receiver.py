@@ -101,7 +101,7 @@ def test_the_key_opens_what_it_names_and_nothing_else(listener: TcpReceiver) -> 
     assert raw(listener, b'{"key": "secret", "for": "echo", "size": 2}\nabcde') == ok + b"abcd"
 
 
-def test_sinks_are_counted_and_the_end_of_control_is_the_end(listener: TcpReceiver, ended: Ended) -> None:
+def test_sinks_are_counted_for_one_sending_end(listener: TcpReceiver, ended: Ended) -> None:
     peer = tcp.ReceivingEnd("127.0.0.1", listener.port, KEY)
     assert peer.is_here and listener.controlled.wait(60)
     before, at = peer.count()
@@ -113,7 +113,13 @@ def test_sinks_are_counted_and_the_end_of_control_is_the_end(listener: TcpReceiv
     with handshake.connect("127.0.0.1", listener.port, KEY, 5, **{"for": "control"}) as second:
         assert second.recv(1) == b""
     assert not ended.times
-    peer._control.close()
+    peer.bye()
+    assert ended.happened.wait(60) and ended.times == 1
+
+
+def test_end_of_the_control_connection_is_the_end(listener: TcpReceiver, ended: Ended) -> None:
+    with handshake.connect("127.0.0.1", listener.port, KEY, 5, **{"for": "control"}):
+        assert listener.controlled.wait(60) and not ended.times
     assert ended.happened.wait(60) and ended.times == 1
 
 

@@ -147,11 +147,18 @@ def test_listing_twice_a_second_is_enough(source: TcpSource) -> None:
     assert source.sample(me) == []
 
 
-def test_rank_that_left_is_forgotten(source: TcpSource) -> None:
-    sample(source, [Rank("j", "ps", 0, os.getpid(), 1)])
-    assert source._traffic
+def test_rank_that_left_is_forgotten(source: TcpSource, listener: socket.socket) -> None:
+    me = [Rank("j", "ps", 0, os.getpid(), 1)]
+    with socket.create_connection(listener.getsockname()) as link:
+        accepted, _ = listener.accept()
+        with accepted:
+            link.sendall(bytes(1000))
+            (before,) = sample(source, me)
+    (closed,) = sample(source, me)
+    assert before[0] >= closed[0] >= 1000, "what a closed connection moved still counts"
     sample(source, [])
-    assert source._traffic == {}
+    (anew,) = sample(source, me)
+    assert anew[0] < 1000
 
 
 def test_lists_connections_of_both_families() -> None:

@@ -70,7 +70,7 @@ def tile_kernel() -> PeakKernel:
     )
 
 
-# All are VEX.128.0F38.W0; pp tells apart those that share an opcode.
+# All are VEX.128.0F38.W0; pp distinguishes those that share an opcode.
 _LOAD, _STORE = 3, 2  # TILELOADD: F2 4B, TILESTORED: F3 4B
 _RELEASE = bytes((0xC4, 0xE2, 0x78, 0x49, 0xC0))  # TILERELEASE: NP 49 C0
 

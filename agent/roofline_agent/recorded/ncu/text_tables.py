@@ -49,7 +49,7 @@ class NcuTextTables:
         """Name, unit and value of a row.
 
         Where the longest name meets the longest unit one blank stands between them ("Memory Throughput
-        Gbyte/second"): only the rule over the table tells them apart.
+        Gbyte/second"): only the rule over the table separates them.
         """
         names, units = self._widths
         name, unit, value = text[:names], text[names + 1 : names + 1 + units], text[names + 2 + units :]

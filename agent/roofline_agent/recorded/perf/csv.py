@@ -55,7 +55,7 @@ def separator(line: str) -> str:
         found = row(line, sep) if sep in line else None
         if found is None:
             continue
-        # The first line of its kind must be perf's without doubt, not a source's like `0, self.seconds`.
+        # The first line of its kind must certainly be perf's, not a source's like `0, self.seconds`.
         if found.runtime_ns is not None or found.t_s is not None or is_mark(found.text):
             return sep
         if is_surely_event(found.event) or (len(found.text) > 2 and f"{sep} " not in line):

@@ -52,7 +52,7 @@ class _Kind(NamedTuple):
     flops: int
 
 
-_ZEN = ("add", "multiply", "divide", "fma")  # the first told them apart by precision too
+_ZEN = ("add", "multiply", "divide", "fma")  # the first separated them by precision too
 # One bit for each kind of operation; the first eight are the umask of Intel's event 0xC7.
 _KINDS = {
     0x01: _Kind("f64", "scalar", 1), 0x02: _Kind("f32", "scalar", 1),

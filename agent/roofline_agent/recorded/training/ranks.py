@@ -1,4 +1,4 @@
-"""Tells which rank wrote a line of a log that several of them share."""
+"""Finds which rank wrote a line of a log that several of them share."""
 
 from __future__ import annotations
 
