@@ -77,6 +77,7 @@ class Steps:
         examples: None if unknown from the call; then those taken in Python count, if from one iterator.
         since_ns: when the step began at the latest, in case nothing earlier is known of it.
         """
+        # The call is the leader's, another's in its turn, or that of a new leader.
         leader = self._leader()
         if leader is key:
             self._others = 0
@@ -88,6 +89,7 @@ class Steps:
             return
         else:
             self._leader, self._others = weakref.ref(key), 0
+        # A step begins where the last one ended; the first one, with the input taken before its call.
         first = begin_ns if since_ns is None else since_ns
         if self._ended_ns is not None:
             first = self._ended_ns
@@ -111,6 +113,7 @@ class Steps:
         self, marker: Marker, begin_ns: int, end_ns: int, examples: Optional[int], phase: str
     ) -> bool:
         """Send a step by a layout, if it follows another one and all its input came before its call."""
+        # Left by the guards are steps with their moments in a known order, as a layout needs them.
         phases, first = self._phases, self._ended_ns
         if first is None or begin_ns < first or len(phases) > MOST_ALIKE or end_ns <= begin_ns:
             return False

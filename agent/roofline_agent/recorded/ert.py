@@ -40,6 +40,7 @@ def sniff(head: str) -> int:
         inside = '"empirical"' in head and ('"gbytes"' in head or '"gflops"' in head)
         return 95 if inside else 0
     lines = head.split("\n")[:_HEAD_LINES]
+    # A few lines that only ERT prints, or many that others print too.
     is_evident = any(line.startswith("ERT_VERSION") or _WEIGHT.match(line) for line in lines)
     results = sum(bool(_LINE.match(line)) for line in lines)
     best_values = sum(bool(_MAX.match(line)) for line in lines)

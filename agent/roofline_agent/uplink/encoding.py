@@ -75,6 +75,7 @@ def _little_endian(column: array[Any]) -> bytes:
 
 def encode(batch: Batch, sequence: int) -> bytes:
     """One AgentMessage with this batch, as it goes into the spool and over the wire."""
+    # One statement for each field of the message; rows first, for they number what they name.
     ranks, sets, kernels, instances = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     for rank in batch.ranks:
         ranks(rank)

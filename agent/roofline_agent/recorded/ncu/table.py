@@ -118,6 +118,7 @@ def _columns(row: list[str]) -> _Columns | None:
 
 def _rows(text: Text, found: Collector, others: OtherLines) -> Iterator[tuple[list[str], int]]:
     """Rows of tables, each with the number of its first line; an empty row: one that is cut short."""
+    # One loop over the lines: where a row ends depends on the lines before and on the header.
     pending: list[str] = []
     first = commas = 0  # of an unquoted header: its rows have no fewer
     for line in text.lines():

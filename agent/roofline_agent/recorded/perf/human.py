@@ -114,7 +114,12 @@ def _name(text: str, inside: bool) -> tuple[str, str, str] | None:
         unit, words = words[0], words[1:]  # a unit that is not listed
     if len(words) > 1 and re.fullmatch(r"\[\w+\]", words[1]):
         words = [f"{words[0]} {words[1]}", *words[2:]]
-    if not 1 <= len(words) <= 2 or not (is_event(words[0]) or (inside and may_be_event(words[0]))):
+    if len(words) not in (1, 2):
         return None
-    cgroup = words[1] if len(words) == 2 else ""
-    return (unit, words[0], cgroup) if not cgroup or inside or "/" in cgroup else None
+    event = words[0]
+    if not is_event(event) and not (inside and may_be_event(event)):
+        return None
+    if len(words) == 1:
+        return unit, event, ""
+    # Outside of perf's table a second word may be any text; a cgroup's name is a path.
+    return (unit, event, words[1]) if inside or "/" in words[1] else None

@@ -33,6 +33,7 @@ _CACHED = 10_000
 
 def sniff(head: str) -> int:
     """100 for a row in JSON, 90 below perf's own header, less for rows that stand alone."""
+    # One branch for each way in which perf writes: JSON, its own header and rows, fields with a separator.
     best, inside, has_separator, before = 0, False, False, ""
     for line in head.split("\n")[:_HEAD_LINES]:
         if len(line) > MAX_ROW:

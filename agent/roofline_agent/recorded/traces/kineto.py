@@ -197,7 +197,17 @@ class _Profile:
             )
         if steps := len(self._found.steps):
             self._found.throughput = Throughput("examples", None, None, steps, None, "this rank")
+        self._add_facts()
 
+        # UNIX time of the zero of all start times, which is the first event of the file.
+        base_ns = number(self._trace.values.get("baseTimeNanoseconds"))
+        if self._zero_us is not None and (base_ns is not None or self._zero_us >= UNIX_US):
+            whole_us = int(self._zero_us)  # a float of today's nanoseconds has no digits left for them
+            fraction_ns = round((self._zero_us - whole_us) * 1000)
+            self._found.started_ns = int(base_ns or 0) + whole_us * 1000 + fraction_ns
+
+    def _add_facts(self) -> None:
+        # Each only where the trace has it, in the type that the profiler writes.
         values = self._trace.values
         facts: dict[str, float | int | str] = {"events": self._trace.count}
         if self._kernels:
@@ -216,13 +226,6 @@ class _Profile:
             self._found.duration_s = (self._last_us - self._first_us) * MICROSECOND
             facts["span_s"] = self._found.duration_s
         self._found.facts.update(facts)
-
-        # UNIX time of the zero of all start times, which is the first event of the file.
-        base_ns = number(values.get("baseTimeNanoseconds"))
-        if self._zero_us is not None and (base_ns is not None or self._zero_us >= UNIX_US):
-            whole_us = int(self._zero_us)  # a float of today's nanoseconds has no digits left for them
-            fraction_ns = round((self._zero_us - whole_us) * 1000)
-            self._found.started_ns = int(base_ns or 0) + whole_us * 1000 + fraction_ns
 
 
 def _kind(event: dict[str, Any]) -> str:

@@ -111,6 +111,7 @@ class TfCnnLog:
     def _add_fact(self, line: str) -> bool:
         per_device = _DEVICE.search(line) if "per device" in line else None
         fact = _FACT.search(line) if any(name in line for name in _NAMES) else None
+        # One branch for each fact that is not taken as it is printed.
         facts = self._found.facts
         name = fact.group(1) if fact else ""
         if fact and name == "TensorFlow":
