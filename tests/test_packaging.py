@@ -115,6 +115,7 @@ def test_wheel_holds_every_file_of_the_packages(wheel: Any) -> None:
     assert packed == sources()
 
 
+@pytest.mark.slow
 def test_wheel_holds_what_is_not_imported(wheel: Any) -> None:
     """Found by path at run time: without them the agent works, and sees less."""
     events = [name for name in wheel if name.startswith("roofline_agent/events/") and name.endswith(".toml")]

@@ -84,6 +84,7 @@ def test_sources_before_calibrate_are_no_wrong_configuration(place: Place) -> No
     assert done.returncode == 6, "it refuses to measure beside a training, and nothing else"
 
 
+@pytest.mark.slow
 def test_doctor_for_people_and_for_programs(place: Place) -> None:
     text = place.run("--server", "127.0.0.1:1", "doctor")
     assert text.returncode == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -15,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import grpc
 import pytest
@@ -27,6 +24,7 @@ from roofline_client import Refused, cli
 from roofline_client.step_range import parse_steps
 
 from ..fakes import wait_for
+from ..in_process import run_here
 from .chunks import introductions, message, slices, steps
 from .fake_server import Asked, answer, chunks, never_answering, refuse, serving
 
@@ -35,21 +33,7 @@ PLAIN = {k: v for k, v in os.environ.items() if not k.startswith("ROOFLINE_") an
 
 
 def run(*arguments: Any, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The command in this process: starting Python for each would take ten times as long."""
-    command = ["roofline-client", *map(str, arguments)]
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        mock.patch.dict(os.environ, {**PLAIN, **environ}, clear=True),
-        mock.patch.object(sys, "argv", command),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
+    return run_here(cli.main, "roofline-client", *map(str, arguments), environ={**PLAIN, **environ})
 
 
 def run_process(*arguments: Any, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -270,6 +254,7 @@ def test_reader_that_goes_away_is_no_error_to_talk_of(talkative: Asked, server: 
         assert into_closed_pipe(asked.address, form)[1] == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "csv", "json"])
 def test_reader_that_goes_away_is_no_failure(talkative: Asked, form: str) -> None:
     assert into_closed_pipe(talkative.address, form)[0] == 0

@@ -32,6 +32,7 @@ def test_file_gives_its_number(oracle: Oracle) -> None:
     assert meets(oracle, value(oracle.quantity, read_once(corpus(oracle.file))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", corpus_files("kineto"), ids=lambda path: path.name)
 def test_every_file_gives_its_kernels(path: Path) -> None:
     """Against a plain reading of the whole file, which is small here."""

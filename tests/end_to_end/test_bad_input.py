@@ -46,6 +46,7 @@ def test_no_server_at_the_address(site: Site) -> None:
     one_line(site.ask("jobs", "--server", "nonsense"), 2, "HOST:PORT")
 
 
+@pytest.mark.slow
 def test_port_in_use(served: Site, tmp_path: Path) -> None:
     other = run(served, "roofline-server", "-q", "--listen", served.address, "--data", tmp_path / "other")
     one_line(other, 6, served.address, "in use")
@@ -59,10 +60,12 @@ def test_data_directory_that_cannot_be_written(site: Site) -> None:
     one_line(done, 6, "data directory", "--data")
 
 
+@pytest.mark.slow
 def test_address_others_can_reach_needs_a_word(site: Site) -> None:
     one_line(run(site, "roofline-server", "-q", "--listen", "0.0.0.0:7999"), 3, "--insecure")
 
 
+@pytest.mark.slow
 def test_malformed_agent_configuration(site: Site) -> None:
     config = site.folder / "agent.toml"
     config.write_text("interval = = 3")

@@ -179,6 +179,7 @@ def test_what_is_no_recording_gets_one_clear_line_and_stops_no_other(site: Site,
     assert json.loads(done.stdout)["kernels"]
 
 
+@pytest.mark.slow
 def test_missing_file_and_directory(site: Site) -> None:
     assert "no such file" in run(site, "--dry-run", site.folder / "nothing").stderr
     assert "is a directory" in run(site, "--dry-run", site.folder).stderr

@@ -18,8 +18,10 @@ import grpc
 import pytest
 from roofline.v1 import query_pb2, query_pb2_grpc
 from roofline_server import __version__
+from roofline_server.cli import main
 
 from tests.fakes import wait_for
+from tests.in_process import run_here
 
 from .builders import S, rank, training
 from .services import Agent
@@ -76,6 +78,11 @@ def run(*options: str, **environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def run_quickly(*options: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """For what ends before anything is served."""
+    return run_here(main, "roofline-server", *options, environ={**os.environ, **environ})
+
+
 def refused(done: subprocess.CompletedProcess[str], code: int, *says: str) -> None:
     assert done.returncode == code, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if " INFO " not in line]
@@ -113,27 +120,28 @@ def test_version() -> None:
 
 
 def test_help_says_what_and_how() -> None:
-    done = run("--help", COLUMNS="200")
+    done = run_quickly("--help", COLUMNS="200")
     assert done.returncode == 0
     for word in ("--listen", "--data", "--insecure", "Examples:", "Exit codes:"):
         assert word in done.stdout
 
 
 def test_unknown_option_is_a_usage_error() -> None:
-    assert run("--nonsense").returncode == 2
+    assert run_quickly("--nonsense").returncode == 2
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:1", "192.0.2.7:7642", "[::]:0", "node1:7642"])
 def test_address_others_can_reach_needs_insecure(tmp_path: Path, listen: str) -> None:
-    refused(run("--listen", listen, "--data", str(tmp_path / "d")), 3, listen, "--insecure")
+    refused(run_quickly("--listen", listen, "--data", str(tmp_path / "d")), 3, listen, "--insecure")
     assert not (tmp_path / "d").exists()
 
 
 @pytest.mark.parametrize("listen", ["7642", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ":7642", ""])
 def test_malformed_address_is_a_wrong_configuration(tmp_path: Path, listen: str) -> None:
-    refused(run("--listen", listen, "--data", str(tmp_path)), 3, "HOST:PORT")
+    refused(run_quickly("--listen", listen, "--data", str(tmp_path)), 3, "HOST:PORT")
 
 
+@pytest.mark.slow
 def test_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -142,10 +150,13 @@ def test_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
         refused(run("--listen", address, "--data", str(tmp_path)), 6, address, "in use")
 
 
+@pytest.mark.slow
 def test_file_in_place_of_the_data_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file")), 6, "file", "--data")
-    refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file/below")), 6, "below", "--data")
+    refused(
+        run_quickly("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file/below")), 6, "below", "--data"
+    )
 
 
 @pytest.mark.slow
@@ -153,11 +164,13 @@ def test_data_directory_that_cannot_be_written() -> None:
     refused(run("--listen", "127.0.0.1:0", "--data", "/proc/roofline"), 6, "/proc/roofline", "--data")
 
 
+@pytest.mark.slow
 def test_data_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "catalog.db").write_bytes(b"no database at all" * 500)
     refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path)), 6, "not a database")
 
 
+@pytest.mark.slow
 def test_catalog_without_its_driver_is_one_clear_line(tmp_path: Path) -> None:
     url = "postgresql+psycopg2://nowhere/db"
     done = run("--listen", "127.0.0.1:0", "--data", str(tmp_path), "--catalog", url)
@@ -165,11 +178,13 @@ def test_catalog_without_its_driver_is_one_clear_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_second_server_on_the_same_data_is_refused(tmp_path: Path, start: Callable[..., Process]) -> None:
     start()
     refused(run("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")), 6, "another roofline-server")
 
 
+@pytest.mark.slow
 def test_data_goes_to_the_state_directory_when_nobody_says(tmp_path: Path) -> None:
     (tmp_path / "roofline").write_text("in the way")
     done = run("--listen", "127.0.0.1:0", XDG_STATE_HOME=str(tmp_path), ROOFLINE_DATA="")
@@ -188,6 +203,7 @@ def test_signal_ends_the_server_with_all_it_took(start: Callable[..., Process], 
     assert deliver(again.address) == len(SENT)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_in_the_inbox_after_a_signal(tmp_path: Path, start: Callable[..., Process]) -> None:
     server = start()
     deliver(server.address)
@@ -197,6 +213,7 @@ def test_nothing_is_left_in_the_inbox_after_a_signal(tmp_path: Path, start: Call
     inbox.close()
 
 
+@pytest.mark.slow
 def test_signal_ends_a_server_with_open_streams(start: Callable[..., Process]) -> None:
     server = start()
 
@@ -238,6 +255,7 @@ def test_killed_servers_lose_and_double_no_step(start: Callable[..., Process], s
         server = start()
 
 
+@pytest.mark.slow
 def test_quiet_server_says_nothing_when_all_is_well(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -88,6 +88,7 @@ def test_values_are_finite_and_positive(measured: tuple[Calibration, list[Ceilin
             assert 0 < ceiling.median <= ceiling.value
 
 
+@pytest.mark.slow
 def test_each_ceiling_says_how_it_was_measured(measured: tuple[Calibration, list[Ceiling]]) -> None:
     calibration, _ = measured
     of_cpus = [c for c in calibration.ceilings if c.provenance == Provenance.MEASURED]

@@ -134,6 +134,7 @@ def test_stop_ends_both(bench: Bench) -> None:
     wait_for(bench.closed)
 
 
+@pytest.mark.slow
 def test_workers_pull_and_push_until_one_is_lost() -> None:
     server, port = rpc.serve(KEY)
     workers = Workers("127.0.0.1", port, KEY, 2)

@@ -307,6 +307,7 @@ def test_help_names_the_kinds() -> None:
         assert f"  roofline-client {command} --" in run(command, "--help").stdout
 
 
+@pytest.mark.slow
 def test_picture_appears_whole_or_not_at_all(site: Asked, tmp_path: Path) -> None:
     """What stands there stays until the new one is finished."""
     file = tmp_path / "x.png"

@@ -102,6 +102,7 @@ def _contains(markup: str, words: str) -> bool:
     return all(word in markup for word in words.split())
 
 
+@pytest.mark.slow
 def test_fonts_are_embedded(tmp_path: Path) -> None:
     plots.draw("roofline", plain("roofline"), tmp_path / "x.pdf")
     assert b"/Type0" in (tmp_path / "x.pdf").read_bytes()  # TrueType, never Type 3

@@ -51,6 +51,7 @@ def test_no_two_kernels_have_one_name() -> None:
     assert len(set(kernels.names(labels).values())) == 3
 
 
+@pytest.mark.slow
 def test_descriptors_stand_in_no_caption() -> None:
     record = models.roofline(
         [models.point(CONVOLUTION, role="worker", kind="kernel")],
@@ -66,12 +67,14 @@ def test_descriptors_stand_in_no_caption() -> None:
     assert seen_text(texts, "2 gemm 1024×32×768 TN (90")
 
 
+@pytest.mark.slow
 def test_kernels_without_a_sign_are_named() -> None:
     points = [time_point(f"kernel {n}", 1e12 * 1.5**n, 1e10, 0.1 / (n + 1)) for n in range(15)]
     _, texts = drawn(time_roofline(v100(points)), "time")
     assert seen_text(texts, "Drawn without a name: kernel 12 (7.69 ms), kernel 13 (7.14 ms) and 1 more.")
 
 
+@pytest.mark.slow
 def test_bars_of_steps_are_of_steps() -> None:
     for kind, what in (("kernel", "launches"), ("step", "steps")):
         _, texts = drawn(time_roofline(v100([time_point(kind=kind)])), "time")

@@ -55,6 +55,7 @@ def test_decades_are_equal(kind: str) -> None:
     assert up == pytest.approx(across, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_incomplete_counts_are_hollow_and_named() -> None:
     figure, texts = drawn(
         roofline(
@@ -68,6 +69,7 @@ def test_incomplete_counts_are_hollow_and_named() -> None:
     )
 
 
+@pytest.mark.slow
 def test_theory_is_dashed_and_what_was_measured_is_not() -> None:
     figure, _ = drawn(PLANES["roofline"])
     lines = [line for line in figure.axes[0].lines if line.get_marker() in (None, "None", "")]
@@ -85,6 +87,7 @@ def test_what_has_no_place_on_the_axes_is_named(number: float | None) -> None:
     assert seen_text(texts, "ps:0: not drawn (" + ("no FLOP/s: no PMU" if number is None else f"{number:g}"))
 
 
+@pytest.mark.slow
 def test_headroom_of_few_points() -> None:
     _, texts = drawn(roofline([point("worker:0", 4.2, 1e11)], [xeon_roof()]))
     assert "5.4×" in texts and "headroom to the roof" in texts
@@ -114,6 +117,7 @@ def test_measured_label_keeps_off_the_theoretical_line_just_above() -> None:
     assert measured < low < high < theory
 
 
+@pytest.mark.slow
 def test_level_whose_ceiling_lies_on_another_is_named() -> None:
     roof = xeon_roof()
     near = models.line("l3.read", "L3 read 140.0 GB/s", "memory", 140e9, models.PEAK_512 * 0.93)
@@ -124,6 +128,7 @@ def test_level_whose_ceiling_lies_on_another_is_named() -> None:
     assert not seen_text(drawn(roofline([point()], [roof]))[1], "would lie on others")
 
 
+@pytest.mark.slow
 def test_many_ranks_have_the_names_of_the_slowest_and_fastest() -> None:
     ranks = [point(f"worker:{n}", 2 * 1.15**n, 1e10 * 1.16**n, flops_spread=None) for n in range(32)]
     _, texts = drawn(roofline(ranks, [xeon_roof()]))
@@ -143,6 +148,7 @@ def test_names_of_ranks() -> None:
     assert names_of(["alone"]) == "alone"
 
 
+@pytest.mark.slow
 def test_steps_of_a_rank_are_a_cloud_with_one_name() -> None:
     steps = [
         point(f"worker:0 step {n}", 4 + 0.01 * n, 3e11 * (1 + 0.002 * (n % 40)), kind="step", rank="worker:0")
@@ -153,12 +159,14 @@ def test_steps_of_a_rank_are_a_cloud_with_one_name() -> None:
     assert not any("step 1" in text for text in texts)
 
 
+@pytest.mark.slow
 def test_long_names_are_numbers_with_a_key() -> None:
     long = "convolution backward_weights jit:avx512_core 64x56x56x64"
     _, texts = drawn(roofline([point(long, role="worker", kind="kernel")], [xeon_roof()]))
     assert "1" in texts and seen_text(texts, f"1 {long}.")
 
 
+@pytest.mark.slow
 def test_names_are_cleaned_and_no_mathematics() -> None:
     name = "$\\x$\x1b[31m_{"
     record = roofline([point(name, role="worker", host=name)], [xeon_roof(name)], notes=["a\nb $x$"])
@@ -166,6 +174,7 @@ def test_names_are_cleaned_and_no_mathematics() -> None:
     assert seen_text(texts, "$\\x$?[31m_{") and seen_text(texts, "a?b $x$")
 
 
+@pytest.mark.slow
 def test_nodes_have_panels_and_a_scale_together() -> None:
     hosts = ("a.org", "b.org", "c.org")
     roofs = [xeon_roof(host, 0.1 + n) for n, host in enumerate(hosts)]
@@ -175,6 +184,7 @@ def test_nodes_have_panels_and_a_scale_together() -> None:
     assert [bool(axis.get_ylabel()) for axis in figure.axes] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_many_nodes_of_one_machine_share_a_panel_under_the_lowest_roof() -> None:
     hosts = [f"n{n}" for n in range(9)]
     roofs = [xeon_roof(host, 1 + 0.01 * n) for n, host in enumerate(hosts)]
@@ -190,6 +200,7 @@ def test_node_without_a_roof_says_so() -> None:
     assert seen_text(texts, "b: no roof, no ceilings were measured there.")
 
 
+@pytest.mark.slow
 def test_device_without_points_beside_one_with_points_is_left_out() -> None:
     gpu = xeon_roof()._replace(device="gpu 0")
     figure, _ = drawn(roofline([point()], [xeon_roof(), gpu]))
@@ -223,6 +234,7 @@ def test_levels_of_one_thing_are_joined() -> None:
     assert len({line.get_marker() for line in markers(figure.axes[0])}) == 3
 
 
+@pytest.mark.slow
 def test_levels_nobody_counted_are_named() -> None:
     record = roofline([point(level="minimum")], [xeon_roof(hierarchical=True)], "hierarchical")
     _, texts = drawn(record, "hierarchical")
@@ -234,6 +246,7 @@ def test_levels_nobody_counted_are_named() -> None:
 # -- network ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_batch_that_hides_the_network_is_whole_examples() -> None:
     found = point(level="network", intensity=190.0)
     for at, expected in ((102.01, "at batch 103"), (188.0000000001, "at batch 188")):

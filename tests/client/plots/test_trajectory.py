@@ -21,6 +21,7 @@ def drawn(record: Trajectory) -> tuple[Figure, set[str]]:
     return drawn_as(record, "trajectory")
 
 
+@pytest.mark.slow
 def test_trajectory_has_an_arrow_from_stop_to_stop() -> None:
     figure, _ = drawn(models.vgg16())
     plane = figure.axes[0]
@@ -56,6 +57,7 @@ def _ratio(axis: Axes) -> float:
     return right / left
 
 
+@pytest.mark.slow
 def test_stops_apart_or_on_one_spot_need_no_inset() -> None:
     assert not drawn(short("1", "2", factor=20))[0].axes[0].child_axes
     assert not drawn(short("1", "2", factor=1))[0].axes[0].child_axes
@@ -85,6 +87,7 @@ def test_stop_without_flops_is_named() -> None:
     assert list(throughput.get_ydata()) == [100.0, 190.0]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_where_efficiency_has_no_meaning_speedup_is_drawn_and_the_reason_given() -> None:
     why = absent("1", "a larger batch is no more of the machine")
     stops = [models.stop(f"{n}", point(), 120.0 * n, None)._replace(efficiency=why) for n in (1, 4)]

@@ -110,17 +110,19 @@ def planes(figure: Figure) -> list[Axes]:
 def crossed(figure: Figure, axis: Axes) -> list[str]:
     """Labels in the axes with a line through them, or a marker on them; what lies faintly behind is none."""
     labels = [t for t in axis.texts if t.get_visible() and t.get_text().strip()]
-    lines = [line for line in axis.lines if line.get_visible() and line.get_zorder() >= 2]
-    return [
-        f"{text.get_text()!r} is crossed by {what}"
-        for text in labels
-        for line in lines
-        for what in _hits(figure, corners(figure, text), line)
-    ]
+    shapes = [(text.get_text(), corners(figure, text)) for text in labels]
+    found = []
+    for line in axis.lines:
+        if line.get_visible() and line.get_zorder() >= 2:
+            ends = [(float(x), float(y)) for x, y in line.get_transform().transform(line.get_xydata())]
+            for text, shape in shapes:
+                found += [f"{text!r} is crossed by {what}" for what in _hits(figure, shape, line, ends)]
+    return found
 
 
-def _hits(figure: Figure, shape: list[tuple[float, float]], line: Line2D) -> Iterator[str]:
-    ends = [(float(x), float(y)) for x, y in line.get_transform().transform(line.get_xydata())]
+def _hits(
+    figure: Figure, shape: list[tuple[float, float]], line: Line2D, ends: list[tuple[float, float]]
+) -> Iterator[str]:
     drawn = line.get_linestyle() not in ("None", "", " ")
     if drawn and any(_passes(begin, end, shape) for begin, end in pairwise(ends)):
         yield f"a line of {line.get_color()}"

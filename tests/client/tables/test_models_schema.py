@@ -156,6 +156,7 @@ def test_real_answers_validate(site: Site, name: str) -> None:
     assert faults(json.loads(done.stdout)) == []
 
 
+@pytest.mark.slow
 def test_real_numbers_are_in_the_units_of_their_columns(site: Site) -> None:
     with connect(site.address) as client:
         job = client.job("42")

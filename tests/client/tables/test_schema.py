@@ -93,6 +93,7 @@ def test_report_with_ceilings(with_ceilings: Any) -> None:
     assert worker["bound"] and worker["values"]["roof_share"]["value"] > 0
 
 
+@pytest.mark.slow
 def test_report_with_server_and_without_ceilings(without_ceilings: Any) -> None:
     assert faults(without_ceilings) == []
     assert [r["role"] for r in without_ceilings["roles"]] == ["ps", "worker"]
@@ -106,6 +107,7 @@ def made_up() -> Any:
     return json.loads(reports.as_json(one))
 
 
+@pytest.mark.slow
 def test_made_up_reports_are_like_real_ones(with_ceilings: Any) -> None:
     """The other tests of the client stand on them."""
     assert faults(made_up()) == []

@@ -370,6 +370,7 @@ def seal_each(store: Store, sent: list[pb.Batch]) -> None:
         store.seal()
 
 
+@pytest.mark.slow
 def test_files_stay_for_whoever_reads_them_and_go_when_he_is_done(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
