@@ -44,28 +44,30 @@ def breakdown(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
 
     found = {f"{name}_time_per_step": mean([phase(r, name) for r in ranks], missing) for name in PHASES}
     wait = mean([r.wait for r in ranks], reason_of(ranks, "wait", texts.WAITS_UNKNOWN), how, origin)
-    unseen = _why_communication_lacks(ranks)
-    if unseen:
-        communicate = Value(None, "s", reason=unseen)
+    unknown = _why_no_communication(ranks)
+    if unknown:
+        communicate = Value(None, "s", reason=unknown)
     elif wait.value is None:
-        communicate = mean([_blocked(r) for r in ranks], missing, texts.WITH_WAITS)
+        communicate = mean([_communicating(r) for r in ranks], missing, texts.WITH_WAITS)
     else:
-        communicate = mean([_moving(r) for r in ranks], missing, how, origin)
+        communicate = mean([_communicating_without_waits(r) for r in ranks], missing, how, origin)
     found["communicate_time_per_step"] = communicate
+    # A rank that waits at a join has ended its part of the step: that wait is outside its step.
+    inside = [*found.values()] if _join(ranks) else [*found.values(), wait]
     found["wait_time_per_step"] = wait
-
-    # Who waits at a join has ended its part of the step: that wait is not in its window.
-    inside = [v for name, v in found.items() if name != "wait_time_per_step" or not _join(ranks)]
-    named = [v.value for v in inside if v.value is not None]
-    step = mean([durations(r.steps) for r in ranks], missing) if named else None
-    if step is None or step.value is None:
-        other = Value(None, "s", reason=missing)
-    else:
-        other = step._replace(value=max(0.0, step.value - sum(named)), reason=texts.OTHER)
-        if any(v.provenance == Provenance.ESTIMATED for v in found.values()):
-            other = other._replace(provenance=Provenance.ESTIMATED)
-    found["other_time_per_step"] = other
+    step = mean([durations(r.steps) for r in ranks], missing)
+    estimated = any(v.provenance == Provenance.ESTIMATED for v in found.values())
+    found["other_time_per_step"] = _other(step, inside, estimated, missing)
     return found
+
+
+def _other(step: Value, inside: Sequence[Value], estimated: bool, missing: str) -> Value:
+    """What is left of a step. inside: the times that are part of it; estimated: some time is."""
+    named = [v.value for v in inside if v.value is not None]
+    if not named or step.value is None:
+        return Value(None, "s", reason=missing)
+    left = step._replace(value=max(0.0, step.value - sum(named)), reason=texts.OTHER)
+    return left._replace(provenance=Provenance.ESTIMATED) if estimated else left
 
 
 def why_phases_lack(ranks: Sequence[RankEvidence]) -> str:
@@ -96,7 +98,8 @@ def seconds(rank: RankEvidence, name: str) -> Floats | None:
     return np.where(column == ABSENT, np.nan, column / NS)
 
 
-def _why_communication_lacks(ranks: Sequence[RankEvidence]) -> str:
+def _why_no_communication(ranks: Sequence[RankEvidence]) -> str:
+    """Why time in communication is not known; "": it is."""
     if _join(ranks):
         return texts.NO_COMMUNICATION_IN_JOIN
     by_kernels = [r for r in ranks if r.barrier == "kernels"]
@@ -119,12 +122,11 @@ def _communicates(rank: RankEvidence) -> bool:
     return any((rank.columns[name] > 0).any() for name in names)
 
 
-def _blocked(rank: RankEvidence) -> Floats | None:
+def _communicating(rank: RankEvidence) -> Floats | None:
     """Seconds of each step in communication, waits among them."""
     return rank.held if rank.held is not None else phase(rank, COMMUNICATE)
 
 
-def _moving(rank: RankEvidence) -> Floats | None:
-    """Seconds of each step in communication without waits for other ranks."""
-    blocked = _blocked(rank)
-    return None if blocked is None or rank.wait is None else blocked - rank.wait
+def _communicating_without_waits(rank: RankEvidence) -> Floats | None:
+    held = _communicating(rank)
+    return None if held is None or rank.wait is None else held - rank.wait

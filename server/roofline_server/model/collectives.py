@@ -59,7 +59,14 @@ def moved_by(
     """
     everyone = CollectiveGroup(world if world > 1 else 0, max(1, mates))
     for family in FAMILIES:
-        columns = [_columns(rank, family) for rank in ranks]
+        columns = []  # of each rank: kind of a collective, with its group -> its bytes in each step
+        for rank in ranks:
+            mine = {}
+            for column, numbers in rank.columns.items():
+                name = column.removesuffix(".bytes")
+                if name != column and name.startswith(f"{family}.") and name not in NO_COLLECTIVES:
+                    mine[name.removeprefix(f"{family}.")] = numbers
+            columns.append(mine)
         busier = 0.0
         for other_way in (RECEIVED, SENT):
             each = [_mean_bytes(mine, everyone, apart, other_way) for mine in columns]
@@ -67,15 +74,8 @@ def moved_by(
             if known:
                 busier = max(busier, float(np.mean(known)))
         if busier > 0:
-            return Moved(busier, _how(sorted({kind for mine in columns for kind in mine}), everyone))
+            return Moved(busier, _in_words(sorted({kind for mine in columns for kind in mine}), everyone))
     return None
-
-
-def _columns(rank: RankEvidence, family: str) -> dict[str, Ints]:
-    """Kind of a collective, with its group -> its bytes in each step."""
-    names = (name.removesuffix(".bytes") for name in rank.columns if name.endswith(".bytes"))
-    mine = [name for name in names if name.startswith(f"{family}.") and name not in NO_COLLECTIVES]
-    return {name.removeprefix(f"{family}."): rank.columns[f"{name}.bytes"] for name in mine}
 
 
 def _mean_bytes(
@@ -115,7 +115,7 @@ def _group(name: str) -> CollectiveGroup | None:
     return CollectiveGroup(int(found[1]), int(found[2] or 1)) if found else None
 
 
-def _how(kinds: Sequence[str], everyone: CollectiveGroup) -> str:
+def _in_words(kinds: Sequence[str], everyone: CollectiveGroup) -> str:
     """As what the bytes of these kinds were taken, in words."""
     parted = [kind.partition(".") for kind in kinds]
     if all(bare in (SENT, RECEIVED) for bare, _, _ in parted):

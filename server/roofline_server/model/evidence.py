@@ -18,7 +18,7 @@ class StepEvidence(NamedTuple):
     step: Ints
     begin_ns: Ints
     end_ns: Ints
-    examples: Ints  # ABSENT where not said
+    examples: Ints  # ABSENT where not reported
 
 
 class KernelEvidence(NamedTuple):
@@ -38,7 +38,7 @@ class KernelEvidence(NamedTuple):
     step: Ints | None = None  # number of the window's step; None: not known
     levels: Mapping[str, Ints] = {}  # as `dram`, of levels that a profiler counted somewhere: "l1", "l2"
     calls: Ints | None = None  # how many kernels; None: not known
-    unsized_flops: Ints | None = None  # of `flops` those of calls whose bytes nobody knows; None: none
+    unsized_flops: Ints | None = None  # of `flops` those of calls whose bytes are not known; None: none
     idle_bytes: Ints | None = None  # of `bytes` those of calls without FLOPs that anybody counts; None: none
     profiled: bool = False  # of runs that a profiler drew out: `duration_ns` is that of the other steps
 
@@ -57,7 +57,7 @@ class CounterEvidence(NamedTuple):
     seconds: float  # length of that stretch
     windows: int  # windows that have a reading at both borders
     per_window: float  # mean over those windows; NaN: none
-    coverage: float | None = None  # share of their time in which it was counted; None: nobody said
+    coverage: float | None = None  # share of their time in which it was counted; None: not reported
 
 
 class CountedFlops(NamedTuple):

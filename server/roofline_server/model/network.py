@@ -79,7 +79,7 @@ def communicated(
     values: of `summarize` for these ranks. local: what the network between nodes did not carry.
     """
     unit = "step" if any(len(r.steps.step) for r in ranks) else "second"
-    tcp = _tcp(values[f"sent_bytes_per_{unit}"], values[f"received_bytes_per_{unit}"], local)
+    tcp = _tcp_bytes(values[f"sent_bytes_per_{unit}"], values[f"received_bytes_per_{unit}"], local)
     # On one node nothing crosses: what is compared with TCP's bytes is all that is moved.
     moved = moved_by(ranks, layout.world, layout.mates, apart=layout.alone)
     least = LEAST_SHARE
@@ -96,7 +96,7 @@ def communicated(
     return value(moved.bytes, "byte", Provenance.ESTIMATED, scope, reason=reason)
 
 
-def _tcp(sent: Value, received: Value, local: LocalShare) -> Value:
+def _tcp_bytes(sent: Value, received: Value, local: LocalShare) -> Value:
     """TCP bytes of the busier direction, without those that stayed inside the node."""
     moved = busier(sent, received, local)
     if moved is None:
@@ -140,7 +140,7 @@ def intensity(
 
 def ridge(limits: Sequence[Limits]) -> float | None:
     """FLOP per byte at which a node computes as long as it communicates: the peaks of all its devices that
-    the job used, over the one network that they share. limits: of one host; None: a ceiling lacks."""
+    the job used, over the one network that they share. limits: of one host; None: a ceiling is missing."""
     peaks = [limit.compute.value for limit in limits if limit.compute is not None]
     network = limits[0].bandwidth(NETWORK) if limits else None
     if network is None or len(peaks) < len(limits):
@@ -160,7 +160,7 @@ def crossing(
 
     ranks: what it is of; intensity: FLOP per byte communicated; balance: the ridge of its node, None: `why`.
     """
-    batch = _batch(ranks)
+    batch = _median_batch(ranks)
     ridge = value(balance, "FLOP/byte", Provenance.ESTIMATED, Scope.NODE, missing=why)
     reason = "" if balance else why
     for known in (intensity, batch):
@@ -176,7 +176,7 @@ def crossing(
     return Crossing(label, role, batch, examples, words, ridge)
 
 
-def _batch(ranks: Sequence[RankEvidence]) -> Value:
+def _median_batch(ranks: Sequence[RankEvidence]) -> Value:
     """Examples of a step of one rank, the median."""
     known = [r.steps.examples[r.steps.examples != ABSENT] for r in ranks]
     pooled = np.concatenate(known) if known else np.zeros(0, np.int64)

@@ -55,12 +55,14 @@ def load(
     share = found.bytes / ceiling.value
     way = "from" if ceiling.operation == REVERSE else "to"
     named = texts.ceiling(ceiling.name, ceiling.value, way, ceiling.peer, ceiling.peer == limits.host)
-    words = texts.load(rate, share, named, _verdict(share, ranks), sharing if sharing > len(ranks) else 0)
+    words = texts.load(
+        rate, share, named, _what_it_holds_up(share, ranks), sharing if sharing > len(ranks) else 0
+    )
     how = texts.load_of_what(found.direction)
     return Load(words, value(1 / share, "1", Provenance.ESTIMATED, Scope.NODE, reason=how))
 
 
-def _verdict(share: float, ranks: Sequence[RankEvidence]) -> str:
+def _what_it_holds_up(share: float, ranks: Sequence[RankEvidence]) -> str:
     serving = any(rank.serving or rank.role == PS for rank in ranks)
     if share < LITTLE:
         return texts.HOLDS_NOBODY

@@ -53,7 +53,7 @@ def against(intensity: Value, reached: Value, level: str, limits: Sequence[Limit
     attainable = sum(limit.attainable(x, level) or 0.0 for limit in together)
     binding = [limit.binding(x, level) for limit in together]
     names = dict.fromkeys(ceiling.name for ceiling in binding if ceiling is not None)
-    notes = {_of_what(limits, level): None}
+    notes = {_what_the_roof_is_of(limits, level): None}
     for limit in limits:
         notes[limit.note] = None
         if level == NETWORK:
@@ -97,7 +97,7 @@ def _why_not(intensity: Value, reached: Value, level: str, limits: Sequence[Limi
     return joined(*dict.fromkeys(limit.lacks(level) for limit in limits))
 
 
-def _of_what(limits: Sequence[Limits], level: str) -> str:
+def _what_the_roof_is_of(limits: Sequence[Limits], level: str) -> str:
     """Of how much of the machines the roof is."""
     if any(limit.device for limit in limits):
         gpus = texts.WHOLE_GPU if len(limits) == 1 else texts.of_gpus(len(limits))
@@ -225,6 +225,10 @@ def point(
     """
     held = against(level.intensity, reached, level.name, limits)
     share = 1 / max(1, len(limits))
+    intensities, rates = spreads
+    if rates is not None:
+        p5, p25, p50, p75, p95 = (quantile * share for quantile in rates[:5])
+        rates = Spread(p5, p25, p50, p75, p95, rates.count)
     first = limits[0] if limits else None
     if flops_per_joule is None:
         flops_per_joule = Value(None, "FLOP/J", reason=reasons.NO_ENERGY_OF_PARTS)
@@ -235,8 +239,8 @@ def point(
         precision=first.precision if first else "",
         intensity=level.intensity,
         flops_per_second=_scaled(reached, share),
-        intensity_spread=spreads[0],
-        flops_spread=_scaled_spread(spreads[1], share),
+        intensity_spread=intensities,
+        flops_spread=rates,
         time=time,
         bound=held.bound,
         attainable=_scaled(held.attainable, share),
@@ -282,10 +286,3 @@ def plain(
 
 def _scaled(found: Value, by: float) -> Value:
     return found if found.value is None else found._replace(value=found.value * by)
-
-
-def _scaled_spread(found: Spread | None, by: float) -> Spread | None:
-    if found is None:
-        return None
-    p5, p25, p50, p75, p95 = (quantile * by for quantile in found[:5])
-    return Spread(p5, p25, p50, p75, p95, found[5])

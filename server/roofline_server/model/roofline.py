@@ -53,7 +53,7 @@ class Limits(NamedTuple):
         return self.slopes.get(main_memory(self.device) if level == MINIMUM else level)
 
     def attainable(self, intensity: float, level: str = MINIMUM) -> float | None:
-        """FLOP/s that can be reached with so many FLOP per byte of this level; None: a ceiling lacks."""
+        """FLOP/s that can be reached with so many FLOP per byte of this level; None: a ceiling is missing."""
         slope = self.bandwidth(level)
         if self.compute is None or slope is None:
             return None
@@ -72,7 +72,7 @@ class Limits(NamedTuple):
         return self.bandwidth(level) if intensity < ridge else self.compute
 
     def lacks(self, level: str = MINIMUM) -> str:
-        """Which ceilings there are none of, and what to do about it; "": nothing lacks."""
+        """Which ceilings there are none of, and what to do about it; "": none is missing."""
         if self.nowhere:
             return self.nowhere
         slope = self.bandwidth(level)
@@ -158,11 +158,12 @@ def lines(
     highest of every precision, none of them part of a roof. binding: levels whose lines are part. Of the
     bandwidths of a level (read, copy, triad) the highest is drawn, of a precision's theoretical peaks too.
     """
+    # Slopes are cut at the highest flat line, flat lines begin at the steepest slope: both are needed first.
     some = of_node(ceilings)
     theory = is_theory_alone(some)
     can_bind = {id(c) for c in some if theory or counts(c)}
     slopes = _highest((c.level, c.provenance == Provenance.ANALYTIC, c) for c in some if _slope(c))
-    flats = _flats([c for c in some if c.kind == "compute"], precisions, can_bind)
+    flats = _compute_to_draw([c for c in some if c.kind == "compute"], precisions, can_bind)
     top = _top(flats, can_bind)
     steepest = _top(slopes, can_bind)
     roof = set()
@@ -186,11 +187,12 @@ def _top(ceilings: Sequence[Ceiling], can_bind: Collection[int]) -> float | None
     return max((c.value for c in binding or ceilings), default=None)
 
 
-def _flats(
+def _compute_to_draw(
     compute: Sequence[Ceiling], precisions: Collection[str], can_bind: Collection[int]
 ) -> list[Ceiling]:
     """Compute ceilings to be drawn: of each precision one per width, the highest also without FMA, and one
     theoretical. can_bind: ids."""
+    # From the same ceilings three choices, drawn in this order; each needs the one before.
     if not precisions:
         return _highest((c.precision, "", c) for c in compute if id(c) in can_bind)
     mine = [c for c in compute if c.precision in precisions]
@@ -228,11 +230,11 @@ def label(c: Ceiling) -> str:
     if c.kind == "memory":
         found = texts.memory_ceiling(c.level, c.operation or c.name.partition(".")[2], c.value)
     else:
-        found = texts.compute_ceiling(c.precision, _how(c), c.value)
+        found = texts.compute_ceiling(c.precision, _width_and_operation(c), c.value)
     return texts.theoretical(found) if c.provenance == Provenance.ANALYTIC else found
 
 
-def _how(c: Ceiling) -> list[str]:
+def _width_and_operation(c: Ceiling) -> list[str]:
     """Vector width, or unit, and operation of a compute ceiling."""
     if c.device or not c.width:
         return [] if c.operation in ("", "fma") else [c.operation]

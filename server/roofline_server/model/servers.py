@@ -39,7 +39,7 @@ def slow_servers(servers: Sequence[ServerTimes], step_s: float) -> list[Finding]
     for server in servers:
         others = [other for other in servers if other is not server]
         evidence, excess = [], 0.0
-        for sign in (_behind(server, others), _slow_to_reach(server, others)):
+        for sign in (_more_behind(server, others), _slow_to_reach(server, others)):
             if sign is not None:
                 excess = max(excess, sign[0])
                 evidence.append(sign[1])
@@ -65,7 +65,7 @@ def uneven_servers(servers: Sequence[ServerTimes], of: ServerTimes | None = None
     return found
 
 
-def _behind(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, str] | None:
+def _more_behind(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, str] | None:
     """How much more of the time than the others it had not taken what was sent to it; None: not clearly."""
     known = [other for other in others if other.behind is not None]
     own = server.behind

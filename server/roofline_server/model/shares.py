@@ -45,10 +45,16 @@ class Over(NamedTuple):
 def of_nodes(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
     """Values made of counters that speak for sockets: each rank's part of them, by CPU time. values: of
     `work` and `counted_flops` for these ranks."""
-    return _dram(ranks, scope, values) | _energy(ranks, scope, values) | _profiled(ranks, scope)
+    return (
+        _dram_values(ranks, scope, values)
+        | _energy_values(ranks, scope, values)
+        | _profiled_dram_values(ranks, scope)
+    )
 
 
-def _dram(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
+def _dram_values(
+    ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]
+) -> dict[str, Value]:
     counters = [r.dram for r in ranks if r.dram is not None]
     seen = counted_of(counters, ranks)
     missing = reason_of(ranks, "dram", reasons.NO_DRAM_COUNTER)
@@ -68,7 +74,9 @@ def _dram(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Valu
     }
 
 
-def _energy(ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]) -> dict[str, Value]:
+def _energy_values(
+    ranks: Sequence[RankEvidence], scope: Scope, values: Mapping[str, Value]
+) -> dict[str, Value]:
     counters: list[CounterEvidence] = []
     origin_of: dict[str, None] = {}
     for rank in ranks:
@@ -112,7 +120,7 @@ def over(ranks: Sequence[RankEvidence], values: Mapping[str, Value], counter: Co
     flops = counted = 0.0
     both, some = 0, 0
     for rank in ranks:
-        done, found = _flops(rank, recorded), counter(rank)
+        done, found = _flops_per_step(rank, recorded), counter(rank)
         used = None if found is None else per_window([found], [rank], 1)
         if done is not None or used is not None:
             some += 1
@@ -125,7 +133,7 @@ def over(ranks: Sequence[RankEvidence], values: Mapping[str, Value], counter: Co
     return Over(ratio(flops, counted) if both else None, which, no_work)
 
 
-def _flops(rank: RankEvidence, recorded: bool) -> float | None:
+def _flops_per_step(rank: RankEvidence, recorded: bool) -> float | None:
     """FLOPs of a step of a rank, the mean: of recorded kernels, or by counters."""
     if not recorded:
         return per_window([rank.counted_flops.counter], [rank], 1) if rank.counted_flops else None
@@ -158,7 +166,7 @@ def is_bound(ranks: Sequence[RankEvidence]) -> bool:
     return any(r.dram_is_bound for r in ranks) and not _in_full(ranks)
 
 
-def _profiled(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+def _profiled_dram_values(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     """DRAM traffic where a profiler counted it, kernel by kernel, on every rank; else nothing."""
     full = _in_full(ranks)
     if not full:

@@ -79,7 +79,7 @@ def late_ranks(ranks: Sequence[RankTimes], late: Floats) -> list[Finding]:
     late = late[1:] if len(late) > LEAST_STEPS else late  # the first step is unlike the others everywhere
     step = float(np.median(np.concatenate([r.duration for r in ranks])))
     costs = late - medians_of_others(late)
-    last = _last(late)
+    last = _last_to_come(late)
     found = []
     for column, rank in enumerate(ranks):
         cost, error = mean_and_error(costs[:, column])
@@ -94,7 +94,7 @@ def late_ranks(ranks: Sequence[RankTimes], late: Floats) -> list[Finding]:
     return sorted(found, key=lambda f: -f.cost)
 
 
-def _last(late: Floats) -> Ints:
+def _last_to_come(late: Floats) -> Ints:
     """Per step the column of the rank that came last; -1 where all came at once or none is known."""
     some = np.where(np.isnan(late), 0.0, late)
     return np.where(some.max(axis=1, initial=0.0) > 0, np.argmax(some, axis=1) if some.size else -1, -1)
@@ -217,7 +217,7 @@ def mean_and_error(values: Floats) -> tuple[float | None, float]:
 
 
 def verdict(causes: Sequence[Finding], why_unknown: str, waits: Floats, step: float) -> str:
-    """One sentence. why_unknown: why nobody can tell, "" if somebody can. waits: (steps, ranks), seconds."""
+    """One sentence. why_unknown: why late ranks are not known, else "". waits: (steps, ranks), seconds."""
     if causes:
         worst = causes[0]
         return texts.straggler(worst.rank, worst.kind, worst.cost, worst.share)

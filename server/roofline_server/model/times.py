@@ -77,7 +77,11 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
     if not working:
         serves = any(r.serving for r in ranks)
         return Value(None, "examples/s", reason=reasons.SERVES if serves else missing)
-    known = [_with_examples(r.steps) for r in working]
+    # Only over the steps of which examples were reported, and the time of these.
+    known = []
+    for rank in working:
+        reported = rank.steps.examples != ABSENT
+        known.append(StepEvidence(*(column[reported] for column in rank.steps)))
     examples = sum(float(steps.examples.sum()) for steps in known)
     counted = sum(len(steps.step) for steps in known)
     if not counted:
@@ -86,8 +90,3 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
     seconds = union_seconds([stretch for steps in known for stretch in runs(steps)])
     share = counted / sum(len(r.steps.step) for r in working)
     return value(examples / seconds if seconds else None, "examples/s", _REPORTED, scope, coverage=share)
-
-
-def _with_examples(steps: StepEvidence) -> StepEvidence:
-    known = steps.examples != ABSENT
-    return steps if known.all() else StepEvidence(*(column[known] for column in steps))

@@ -87,8 +87,14 @@ def path(role: str, over: str, readings: Sequence[Reading]) -> Path:
     for same in in_order(r.at for r in readings):
         mine = sorted((r for r in readings if r.at in same), key=lambda r: _natural(r.job))
         stops.append(_stop(same[0], mine, level))
-    stops = [_compared(stop, stops[0], over, role) for stop in stops]
-    return Path(role, stops, _words(over, stops))
+    # Named for parameter servers, an efficiency would be read as how well more of them are used.
+    resource = PS if role == PS else over
+    compared = []
+    for stop in stops:
+        speedup = _speedup(stop.throughput, stops[0].throughput)
+        efficiency = _efficiency(speedup, stop.at, stops[0].at, resource)
+        compared.append(stop._replace(speedup=speedup, efficiency=efficiency))
+    return Path(role, compared, _words(over, compared))
 
 
 def level_of(readings: Sequence[Reading]) -> str:
@@ -177,13 +183,6 @@ def _pooled(values: Sequence[Value]) -> Value:
 # -- against the first --------------------------------------------------------------------------------------
 
 
-def _compared(stop: Stop, first: Stop, over: str, role: str) -> Stop:
-    speedup = _speedup(stop.throughput, first.throughput)
-    # Named for the role, it would be read as how well more of the role are used.
-    resource = PS if role == PS else over
-    return stop._replace(speedup=speedup, efficiency=_efficiency(speedup, stop.at, first.at, resource))
-
-
 def _speedup(now: Value, first: Value) -> Value:
     if now.value is None:
         return Value(None, "1", reason=now.reason)
@@ -218,7 +217,7 @@ def _words(over: str, stops: Sequence[Stop]) -> str:
     placed = [s for s in stops if s.point.flops_per_second.value and s.point.intensity.value]
     if not placed:
         return texts.NO_POINT  # throughput is the whole job's: it stands with its training role
-    points = texts.one_point(placed[0].at) if len(placed) == 1 else _points_in_words(over, placed)
+    points = texts.one_point(placed[0].at) if len(placed) == 1 else _change_of_points(over, placed)
     first, last = stops[0], stops[-1]
     if last.speedup.value is None:
         return points
@@ -231,10 +230,11 @@ def _words(over: str, stops: Sequence[Stop]) -> str:
     return joined(points, throughput)
 
 
-def _points_in_words(over: str, stops: Sequence[Stop]) -> str:
+def _change_of_points(over: str, stops: Sequence[Stop]) -> str:
     first, last = stops[0], stops[-1]
     reached = _change([(s.at, s.point.flops_per_second.value or 0.0) for s in stops])
     intensity = _change([(s.at, s.point.intensity.value or 0.0) for s in stops])
+    # How FLOP/s and intensity move together says what changed; other pairs have no one meaning.
     meaning = ""
     if reached.trend == 0 and intensity.trend == 0:
         meaning = texts.STAYS

@@ -37,17 +37,17 @@ def sentence(
     """limits: of the place that is taken to hold it back. sharing: how many ranks compute there."""
     parts = max(1.0, sharing / max(1, len(ranks)))
     below = headroom > AT_ROOF * parts
-    lost = _starved(ranks) if below else 0.0
+    lost = _share_starved(ranks) if below else 0.0
     lacks_cpus = texts.lacks_cpus(lost) if lost >= STARVED else ""
     fill = filled(ranks)
     if below and fill is not None and fill < FILLED:
         reached = parts / headroom / fill
         well = reached >= FILLED / 2
-        first = texts.hardly_computing(reached, fill, parts, well, lacks_cpus or _aside(values))
+        first = texts.hardly_computing(reached, fill, parts, well, lacks_cpus or _largest_other_time(values))
         lacks_cpus = ""
     else:
         first = of_work(headroom, intensity, level, limits, parts)
-        first += _narrow(ranks, intensity, level, limits, headroom / parts)
+        first += _narrow_vectors(ranks, intensity, level, limits, headroom / parts)
     mixed = ""
     share = precision_share(ranks, limits.precision)
     if share is not None and share < PURE:
@@ -103,7 +103,7 @@ def filled(ranks: Sequence[RankEvidence]) -> float | None:
     return ran / lasted if 0 < ran <= lasted else None
 
 
-def _starved(ranks: Sequence[RankEvidence]) -> float:
+def _share_starved(ranks: Sequence[RankEvidence]) -> float:
     """Share of their steps in which their threads could run and did not, see `stragglers.starved`; of the
     ranks of which it is known."""
     shares = []
@@ -120,7 +120,7 @@ def _starved(ranks: Sequence[RankEvidence]) -> float:
     return sum(shares) / len(shares) if shares else 0.0
 
 
-def _aside(values: Mapping[str, Value]) -> str:
+def _largest_other_time(values: Mapping[str, Value]) -> str:
     """The largest of what else a step does; forward and backward without kernels count as other."""
 
     def spent(name: str) -> float:
@@ -136,7 +136,7 @@ def _aside(values: Mapping[str, Value]) -> str:
     return texts.by_last_kernels(what) if estimated else what
 
 
-def _narrow(
+def _narrow_vectors(
     ranks: Sequence[RankEvidence], intensity: float, level: str, limits: Limits, headroom: float
 ) -> str:
     """Where compute binds and vectors were counted: how many of the FLOPs are narrower than the ceiling's."""
@@ -179,7 +179,9 @@ def precision_share(ranks: Sequence[RankEvidence], precision: str) -> float | No
 
 def incomplete(ranks: Sequence[RankEvidence], values: Mapping[str, Value], level: str) -> str:
     """What the counts behind a point lack; "": nothing that is known of."""
-    return joined(*_of_kernels(ranks), *_of_counters(ranks, values), *_of_bytes(ranks, level))
+    return joined(
+        *_incomplete_kernels(ranks), *_incomplete_counters(ranks, values), *_incomplete_bytes(ranks, level)
+    )
 
 
 def one_step_only(ranks: Sequence[RankEvidence]) -> list[str]:
@@ -198,7 +200,7 @@ def one_step_only(ranks: Sequence[RankEvidence]) -> list[str]:
     return found
 
 
-def _of_kernels(ranks: Sequence[RankEvidence]) -> list[str]:
+def _incomplete_kernels(ranks: Sequence[RankEvidence]) -> list[str]:
     known = [r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops]
     found = []
     unmodelled = sum(int(k.unmodelled.sum()) for k in known)
@@ -216,7 +218,7 @@ def _of_kernels(ranks: Sequence[RankEvidence]) -> list[str]:
     return found
 
 
-def _of_counters(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> list[str]:
+def _incomplete_counters(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> list[str]:
     """Where FLOPs are those that hardware counted."""
     if values["flops_per_second"].value is not None:
         return []
@@ -230,7 +232,7 @@ def _of_counters(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> 
     return found
 
 
-def _of_bytes(ranks: Sequence[RankEvidence], level: str) -> list[str]:
+def _incomplete_bytes(ranks: Sequence[RankEvidence], level: str) -> list[str]:
     found = []
     if level == "dram":
         if is_bound(ranks):

@@ -34,7 +34,8 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     kernels = [(r, r.kernels) for r in ranks if r.kernels is not None]
     counted = [k for _, k in kernels if k.has_flops]
     stepping = [k for r, k in kernels if len(r.steps.step) or k.profiled]
-    missing = _missing(ranks, [k for _, k in kernels], bool(stepping))
+    missing = _why_missing(ranks, [k for _, k in kernels], bool(stepping))
+    # All five share their kernels, coverage and origin: apart, each would gather them again.
     share = watched(kernels)
     origin = _MEASURED if any(k.on_gpu for k in counted) else _ANALYTIC
 
@@ -44,20 +45,19 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     note = origins.UNMODELLED if sum(total_of(k.unmodelled) for k in counted) else ""
     counting = [r for r, k in kernels if k.has_flops]
     per_second = known(rate(counting, "flops"), "FLOP/s", joined(note, apart(counting)), missing.flops)
-    if per_second.value is not None and any(k.profiled for k in counted):
-        # A profiler drew out the steps whose FLOPs are known: the time is that of the others.
-        how = joined(origins.PROFILED_FLOPS, per_second.reason)
-        per_second = per_second._replace(provenance=Provenance.ESTIMATED, reason=how)
+    if any(k.profiled for k in counted):
+        per_second = _over_time_of_others(per_second)
 
-    tensors = _tensor_bytes(counted)
+    tensors = _what_tensor_bytes_are(counted)
     over_tensors = origins.over_bytes(tensors)
     unsized = without_bytes(counted)
     if unsized:
         over_tensors = joined(over_tensors, origins.left_out(no_bytes_of(unsized)))
-    sized, moved = total_of(_done(counted, "sized_flops")), total_of(_done(_with_bytes(counted), "bytes"))
-    flops_per_step = median(_done([k for k in stepping if k.has_flops], "flops"))
-    bytes_per_step = median(_done(_with_bytes(stepping), "bytes"))
-    kernel_time = mean(_done(stepping, "kernel_ns"), NS)
+    sized = total_of(_in_watched_windows(counted, "sized_flops"))
+    moved = total_of(_in_watched_windows([k for k in counted if k.has_bytes], "bytes"))
+    flops_per_step = median(_in_watched_windows([k for k in stepping if k.has_flops], "flops"))
+    bytes_per_step = median(_in_watched_windows([k for k in stepping if k.has_bytes], "bytes"))
+    kernel_time = mean(_in_watched_windows(stepping, "kernel_ns"), NS)
     timed = origins.KERNEL_TIMES
     return {
         "flops_per_step": known(flops_per_step, "FLOP", note, missing.flops_per_step),
@@ -70,22 +70,28 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     }
 
 
-def _done(kernels: Sequence[KernelEvidence], field: str) -> Ints:
+def _over_time_of_others(per_second: Value) -> Value:
+    """A profiler slowed down the steps whose FLOPs are known: the time is that of the others."""
+    if per_second.value is None:
+        return per_second
+    how = joined(origins.PROFILED_FLOPS, per_second.reason)
+    return per_second._replace(provenance=Provenance.ESTIMATED, reason=how)
+
+
+def _in_watched_windows(kernels: Sequence[KernelEvidence], field: str) -> Ints:
     """A column of all windows that were watched from begin to end."""
     return pool([getattr(k, field)[k.complete] for k in kernels])
 
 
-def _with_bytes(kernels: Sequence[KernelEvidence]) -> list[KernelEvidence]:
-    return [k for k in kernels if k.has_bytes]
-
-
-def _missing(ranks: Sequence[RankEvidence], recorded: Sequence[KernelEvidence], stepping: bool) -> _Missing:
+def _why_missing(
+    ranks: Sequence[RankEvidence], recorded: Sequence[KernelEvidence], stepping: bool
+) -> _Missing:
     windows = sum(len(k.flops) for k in recorded)
     complete = sum(int(k.complete.sum()) for k in recorded)
     if windows and not complete:
         why = reasons.NOT_WATCHED
         return _Missing(why, why, why, why)
-    has_flops = len(_done([k for k in recorded if k.has_flops], "flops")) > 0
+    has_flops = len(_in_watched_windows([k for k in recorded if k.has_flops], "flops")) > 0
     flops = reason_of(ranks, "flops", reasons.NO_KERNELS)
     if windows and not has_flops:
         flops = reasons.FLOPS_UNKNOWN
@@ -95,8 +101,10 @@ def _missing(ranks: Sequence[RankEvidence], recorded: Sequence[KernelEvidence], 
         per_step = reason_of(ranks, "steps", reasons.NO_STEP_MARKS)
     if not has_flops:
         return _Missing(flops, per_step, traffic=flops, traffic_per_step=per_step)
-    lacks = reasons.TRAFFIC_UNKNOWN
-    return _Missing(flops, per_step, traffic=lacks, traffic_per_step=lacks if stepping else per_step)
+    no_traffic = reasons.TRAFFIC_UNKNOWN
+    return _Missing(
+        flops, per_step, traffic=no_traffic, traffic_per_step=no_traffic if stepping else per_step
+    )
 
 
 def mean_flops(ranks: Sequence[RankEvidence], values: Mapping[str, Value]) -> Value:
@@ -117,6 +125,7 @@ def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Valu
     known = [r.counted_flops for r in ranks if r.counted_flops is not None]
     counters = [k.counter for k in known]
     missing = reason_of(ranks, "perf", reasons.NO_FLOPS_COUNTER)
+    # Two values of one measurement: their origin, coverage and notes are found together.
     share = coverage_of(counters, ranks)
     shares = [k.coverage for k in known if k.coverage is not None]
     notes = [origins.AMX_NOT_COUNTED] if any(k.amx_busy for k in known) else []
@@ -139,7 +148,7 @@ def counted_flops(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Valu
     }
 
 
-def _tensor_bytes(counted: Sequence[KernelEvidence]) -> str:
+def _what_tensor_bytes_are(counted: Sequence[KernelEvidence]) -> str:
     """What tensor bytes are, and how many of them no FLOPs go with, where that is much."""
     idle = sum(total_of(k.idle_bytes[k.complete]) for k in counted if k.idle_bytes is not None)
     moved = sum(total_of(k.bytes[k.complete]) for k in counted)
@@ -160,6 +169,7 @@ def dominant_precision(ranks: Sequence[RankEvidence]) -> str:
 
     Of kernels where any were recorded, else of what the CPU's counters counted.
     """
+    # Both sources give the same sums, so that the choice at the end is made once.
     kernels = [r.kernels for r in ranks if r.kernels is not None and r.kernels.has_flops]
     found: dict[str, float] = {}
     for k in kernels:

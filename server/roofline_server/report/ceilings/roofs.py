@@ -34,6 +34,7 @@ def roofs(view: JobView, *precisions: str, kind: str = "classic") -> list[Roof]:
 
 
 def _roof(view: JobView, host: str, device: str, precisions: Sequence[str], kind: str) -> Roof:
+    # Each kind draws other ceilings of the same host and lets other levels bind.
     known = ceilings(view, host)
     mine = [c for c in known if c.device == device]
     drawn = [c for c in mine if c.kind != "network"]

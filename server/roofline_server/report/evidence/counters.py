@@ -54,7 +54,7 @@ def _between_restarts(table: Table, name: str) -> list[Table]:
 
 
 def added(table: Table, names: Sequence[str]) -> Table:
-    """The table with the readings of several counters added up as `added`; if one lacks there is no sum."""
+    """The table with the readings of several counters added up as `added`; none if one is missing."""
     if not names or any(f"{name}.end" not in table for name in names):
         return {}
     both = dict(table)

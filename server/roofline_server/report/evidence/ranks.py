@@ -111,7 +111,7 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
 
 
 def aligned(steps: StepEvidence, table: Table, name: str) -> Ints:
-    """A column of one of the rank's step tables, per step; ABSENT for steps that the table lacks."""
+    """A column of one of the rank's step tables, per step; ABSENT for steps that are not in the table."""
     if np.array_equal(table["end_ns"], steps.end_ns):  # nearly always
         found: Ints = table[name].astype(np.int64)
         return found
@@ -133,7 +133,7 @@ def _step_evidence(table: Table) -> StepEvidence:
 
 
 def _kernel_evidence(table: Table) -> KernelEvidence | None:
-    # A rank whose libraries executed nothing has no FLOPs that anybody counted: absent, not zero.
+    # A rank whose libraries executed nothing has no counted FLOPs: absent, not zero.
     if not rows(table) or not table["calls"].any():
         return None
 
@@ -170,6 +170,7 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
 
 def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | None:
     """All `flops.*` counters of a rank together; absent where one of them is."""
+    # Names are narrowed twice: to counters with both borders, then to those that were ever read.
     names = [name.removesuffix(".begin") for name in table if name.startswith("flops.")]
     names = [name for name in names if f"{name}.end" in table and not np.isnan(table[f"{name}.end"]).all()]
     counted = counter(added(table, names), "added")

@@ -79,6 +79,7 @@ def _place_without_counters(view: JobView, number: int, host: str, known: Sequen
 def _alike(view: JobView, host: str, known: Sequence[str]) -> bool:
     """Whether what several of these GPUs were measured for differs little, and each was for some of it. Where
     one was not measured at all their theoretical ceilings are compared."""
+    # The comparison is by sets of devices: what one GPU alone was measured for says nothing.
     some = [c for c in ceilings(view, host) if c.device in known and c.kind in ROOFING]
     compared = [c for c in some if counts(c) and c.provenance != Provenance.REPORTED]
     if {c.device for c in compared} != set(known):

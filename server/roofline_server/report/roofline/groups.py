@@ -1,4 +1,4 @@
-"""Whose points a roofline has: ranks, or what is of one role on one host."""
+"""The ranks that make one point of a roofline: a single rank, or those of one role on one host."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class KernelSum(NamedTuple):
     on_gpu: bool
     spread: Spread | None  # of a call's time, s; None: of several kinds or ranks
     unknown: int = 0  # calls whose FLOPs are not known, of kernels that were left out of the sums
-    more: float = 0.0  # FLOPs of kernels whose bytes nobody knows, beside `flops`
+    more: float = 0.0  # FLOPs of kernels whose bytes are not known, beside `flops`
     unsized: int = 0  # calls of these
 
 
@@ -63,6 +63,7 @@ def points_of(
     there are no FLOPs. sharing: how many like it compute in these places at once."""
     if not found.flops:
         return []
+    # Each kind of roofline wants other levels of the same sum; without any there is one point that says why.
     incomplete = joined(
         verdicts.not_modelled_calls(found.unknown) if found.unknown else "",
         verdicts.no_bytes_of_calls(found.unsized) if found.unsized else "",

@@ -36,6 +36,7 @@ def of_phases(
     contention: Contention,
 ) -> tuple[list[RoofPoint], list[str]]:
     """A point for each phase of a rank, and notes. contention: of the whole job."""
+    # A replayed step has no time of its own, so no phase of it has a rate.
     replayed = [n for n, r in evidence.items() if r.kernels is not None and r.kernels.profiled]
     notes = [texts.replayed_phases([evidence[n].key for n in replayed])] if replayed else []
     evidence = {n: rank for n, rank in evidence.items() if n not in replayed}

@@ -75,11 +75,11 @@ def _points_of_steps(
                 more=more,
                 sharing=mates,
             )
-            lacks = joined(
+            missing = joined(
                 not_modelled(int(k.unmodelled[row])) if k.unmodelled[row] else "",
                 no_bytes_of_some(more / int(k.flops[row])) if more else "",
             )
-            found.append(made._replace(incomplete=lacks))
+            found.append(made._replace(incomplete=missing))
     return found
 
 

@@ -70,7 +70,7 @@ def columns_of(view: JobView, number: int, table: Table, mode: str) -> list[Colu
 
 
 def _window_of(view: JobView, table: Table, mode: str) -> NDArray[np.object_]:
-    """Whose step it is; empty: the rank's own, or that of all workers together."""
+    """The rank that the step is of; empty: the rank's own, or that of all workers together."""
     by_time = bool((table["window"] == TIME_WINDOW).any())
     if not by_time and (mode == "synchronous" or not (table["window"] != OWN).any()):
         return np.full(rows(table), "", object)
@@ -104,13 +104,13 @@ def _flop_columns(table: Table, duration: Ints, metrics: Sequence[Metric]) -> li
         estimated = any(m.name in names and m.provenance == Provenance.ESTIMATED for m in metrics)
         origin = Provenance.ESTIMATED if estimated else _MEASURED
         found.append(Column("flops.measured", counted, "FLOP", origin, origins.INTERPOLATED))
-    # A rank whose libraries executed nothing has no FLOPs that anybody counted: absent, not zero.
+    # A rank whose libraries executed nothing has no counted FLOPs: absent, not zero.
     if "calls" not in table or not (table["calls"] > 0).any():
         return found
     own = (table["complete"] > 0) & ((table["window"] == OWN) | (table["window"] == TIME_WINDOW))
     flops = _of_kernels(table, "flops", "flop_calls", own)
     traffic = _of_kernels(table, "bytes", "byte_calls", own)
-    # FLOPs of kernels whose bytes nobody knows are none of the intensity.
+    # FLOPs of kernels without known bytes are left out of the intensity.
     unsized = table.get("unsized_flops", np.zeros(rows(table), np.int64))
     unsized = np.where(unsized == ABSENT, 0, unsized)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -21,6 +21,7 @@ def write_notes(
     view: JobView, numbers: Sequence[int], tables: Sequence[tuple[int, Table]], steps: Steps, mode: str
 ) -> list[str]:
     """numbers: the ranks asked for; tables: of those that have steps, as `steps.rank_tables` gives them."""
+    # In the order in which a reader needs them: rows that are blurred, then ranks without rows.
     notes = _short_steps(view, tables)
     serving = [name_of(view, number) for number, table in tables if (table["window"] >= 0).any()]
     if serving and mode == "synchronous":

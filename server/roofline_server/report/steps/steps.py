@@ -27,7 +27,7 @@ NEEDED: Mapping[str, Sequence[str] | None] = {
 }
 KEYS = ("window", "step", "begin_ns", "end_ns")
 NOT_COUNTED = frozenset((*KEYS, "rank", "start_ns", "samples"))
-COUNTED = ("steps_process", "steps_tcp", "steps_perf")  # tables whose rows tell how many samples lay inside
+COUNTED = ("steps_process", "steps_tcp", "steps_perf")  # tables with a column of how many samples lay inside
 
 
 def steps_table(view: JobView, ranks: Sequence[str], steps: Steps, mode: str) -> Iterator[Chunk]:

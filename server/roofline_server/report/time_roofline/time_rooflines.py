@@ -147,6 +147,7 @@ def _panels(jobs: Sequence[_WorkOfJob], points: str) -> tuple[list[TimePanel], l
             continue
         names = list(dict.fromkeys(d.job for d in drawn))
         view = by_name[drawn[-1].job].view
+        # Of several jobs the ceilings of the last count; where those of another differ a note says so.
         limits = on_device(view, host, device, precision)
         others = (on_device(by_name[name].view, host, device, precision) for name in names)
         if any((other.compute, other.slopes) != (limits.compute, limits.slopes) for other in others):

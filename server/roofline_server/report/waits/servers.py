@@ -24,6 +24,7 @@ def server_times(view: JobView, number: int, mine: Mapping[str, Table]) -> Serve
     """mine: the server's rows of each step table."""
     name = name_of(view, number)
     workers = {n for n, k in view.ranks.items() if k.role == "worker"}
+    # One pass over the parts: its own connections show what it has not read, the workers' what is on its way.
     behind, samples, sending = [], [], []
     for part in view.parts:
         metric = part.metric.name

@@ -43,6 +43,7 @@ def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
         _rank_times(rank, tables.get(number, {}))
         for number, rank in zip(barriers.ranks, training, strict=True)
     ]
+    # The median step of all ranks: what servers cost is measured by it.
     step = float(np.median(np.concatenate([rank.duration for rank in times]))) if times else 0.0
     late = barrier.lateness(barriers.held)
     servers = {
