@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .calibrate import store
+from .calibrate.calibration import Ceiling
 from .calibrate.errors import CalibrationError
-from .calibrate.records import Ceiling
 from .machine import Machine
 from .netbench import kept
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import __version__
-from .calibrate.records import Ceiling
+from .calibrate.calibration import Ceiling
 from .ceilings import Ceilings
 from .config import Config
 from .errors import Unavailable

@@ -9,13 +9,13 @@ import signal
 import sys
 from pathlib import Path
 
+from roofline_agent.calibrate.calibration import ceiling_to_json
 from roofline_agent.calibrate.compiled.compiler import CompiledLibrary
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.hardware import this_hardware
 from roofline_agent.calibrate.kernel_sets import kernel_set
 from roofline_agent.calibrate.measure import PARTS, Callbacks, measure
 from roofline_agent.calibrate.probe import Bench
-from roofline_agent.calibrate.records import ceiling_to_json
 from roofline_agent.calibrate.runs import PLANS
 
 

@@ -11,12 +11,12 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
 from roofline_agent.calibrate import levels
+from roofline_agent.calibrate.calibration import Ceiling, SweepPoint
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.kernels import OPERATIONS, StreamKernel, constants
 from roofline_agent.calibrate.levels import CacheLevel, WorkingSet
 from roofline_agent.calibrate.memory import Buffer
 from roofline_agent.calibrate.probe import Bench
-from roofline_agent.calibrate.records import Ceiling, SweepPoint
 from roofline_agent.calibrate.runs import Job, Rate, RunPlan, describe_effort, measure_rate
 from roofline_agent.calibrate.team import run_together
 

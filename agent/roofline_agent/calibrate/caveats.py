@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from roofline_agent.calibrate.records import Ceiling
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.records import Provenance
 
 _LEVELS = ("l1", "l2", "l3", "dram")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from roofline_agent.calibrate.calibration import Ceiling, SweepPoint, ceiling_from_json, point_from_json
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.priority import prefer
-from roofline_agent.calibrate.records import Ceiling, SweepPoint, ceiling_from_json, point_from_json
 from roofline_agent.child_process import ChildProcess, Exit
 
 _HINTS = {

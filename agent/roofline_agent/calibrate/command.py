@@ -11,13 +11,13 @@ from typing import IO, NamedTuple
 
 from roofline_agent.calibrate import caveats, store, text
 from roofline_agent.calibrate.busy import Busy, named, refuse_beside, running_ranks
+from roofline_agent.calibrate.calibration import Calibration, Ceiling, to_json
 from roofline_agent.calibrate.compare import files, table, tools
 from roofline_agent.calibrate.compare.table import Theirs
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.hardware import this_hardware
 from roofline_agent.calibrate.interference import cpu_times, disturbance
 from roofline_agent.calibrate.node import calibrate
-from roofline_agent.calibrate.records import Calibration, Ceiling, to_json
 from roofline_agent.records import Rank
 
 TOOLS = "tools"

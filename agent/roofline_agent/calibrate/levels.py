@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from roofline_agent.calibrate.calibration import SweepPoint
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.hardware import Cache, Hardware
-from roofline_agent.calibrate.records import SweepPoint
 from roofline_agent.calibrate.runs import RunPlan
 
 MIB = 1 << 20

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from roofline_agent.calibrate.bandwidth import measure_memory
+from roofline_agent.calibrate.calibration import Ceiling, SweepPoint
 from roofline_agent.calibrate.caveats import too_low
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.peak import measure_half_peaks, measure_peaks
 from roofline_agent.calibrate.probe import Bench
-from roofline_agent.calibrate.records import Ceiling, SweepPoint
 from roofline_agent.calibrate.runs import RunPlan
 
 Measurement = Callable[[], Ceiling]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from roofline_agent.calibrate.calibration import Calibration, Ceiling
 from roofline_agent.calibrate.caveats import also, doubted
 from roofline_agent.calibrate.child import PartResult, run_child
 from roofline_agent.calibrate.errors import CalibrationError
@@ -19,7 +20,6 @@ from roofline_agent.calibrate.hardware import Hardware, this_hardware
 from roofline_agent.calibrate.interference import cpu_times, disturbance, taken_by_others
 from roofline_agent.calibrate.kernel_sets import library_for
 from roofline_agent.calibrate.measure import PARTS
-from roofline_agent.calibrate.records import Calibration, Ceiling
 from roofline_agent.calibrate.theory import theoretical
 
 # Ten times what two CPUs take: first touching the buffers grows with the caches of larger machines.

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.calibrate.kernels import BLOCK_BYTES, Form, PeakKernel
 from roofline_agent.calibrate.memory import Buffer
 from roofline_agent.calibrate.probe import Bench
-from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.calibrate.runs import Job, RunPlan, describe_effort, measure_rate
 
 _FIRST_ITERATIONS = 1_000  # well under a millisecond

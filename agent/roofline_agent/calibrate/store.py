@@ -7,8 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from roofline_agent.calibrate.calibration import Calibration, from_json, to_json
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Calibration, from_json, to_json
 
 
 def save(calibration: Calibration, path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from roofline_agent.calibrate.calibration import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.levels import size_text
-from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 from roofline_agent.records import Provenance
 
 _UNITS = {"FLOP/s": (1e9, "GFLOP/s"), "byte/s": (1e9, "GB/s"), "s": (1e-6, "us")}

@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.calibrate.hardware import Hardware
-from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.records import Provenance
 
 _AMX_BF16_PER_CYCLE = 1024  # Intel: 2048 operations on int8, half of that on bf16

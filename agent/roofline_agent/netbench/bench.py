@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from roofline_agent.calibrate.records import Ceiling
+from roofline_agent.calibrate.calibration import Ceiling
 
 from .child import BenchmarkProcess
 from .messages import BenchReport, MeasureOrder, ServeOrder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from roofline_agent.calibrate.records import Ceiling
+from roofline_agent.calibrate.calibration import Ceiling
 
 from .messages import NetResult
 

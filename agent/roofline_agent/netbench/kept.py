@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roofline_agent.calibrate import store
+from roofline_agent.calibrate.calibration import Calibration, Ceiling
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Calibration, Ceiling
 from roofline_agent.machine import Machine
 
 from .ceilings import merged

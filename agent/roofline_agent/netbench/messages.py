@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from roofline_agent.calibrate.records import Ceiling, ceiling_from_json
+from roofline_agent.calibrate.calibration import Ceiling, ceiling_from_json
 
 
 class ServeOrder(NamedTuple):

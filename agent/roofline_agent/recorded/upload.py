@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import __version__
-from ..calibrate.records import Ceiling
+from ..calibrate.calibration import Ceiling
 from ..errors import Unreachable
 from ..machine import Machine
 from ..records import Provenance, SourceStatus

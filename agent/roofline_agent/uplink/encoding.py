@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import machine_pb2
 
-from ..calibrate.records import Ceiling
+from ..calibrate.calibration import Ceiling
 from ..machine import Machine
 from ..records import (
     ABSENT_INT,

@@ -16,6 +16,7 @@ import pytest
 from roofline_agent.calibrate import node as package
 from roofline_agent.calibrate.assembled import peaks, tiles
 from roofline_agent.calibrate.assembled.kernel_set import AssembledKernels
+from roofline_agent.calibrate.calibration import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.child import PartResult
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.hardware import Hardware, this_hardware
@@ -23,7 +24,6 @@ from roofline_agent.calibrate.kernels import Form
 from roofline_agent.calibrate.measure import PARTS, Callbacks, measure
 from roofline_agent.calibrate.node import calibrate
 from roofline_agent.calibrate.probe import Bench
-from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.runs import NORMAL, QUICK, RunPlan
 from roofline_agent.records import Provenance
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.calibrate.caveats import also, doubted, too_low
-from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.records import Provenance
 
 ANALYTIC = int(Provenance.ANALYTIC)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.calibrate import child as child_module
+from roofline_agent.calibrate.calibration import Ceiling, SweepPoint
 from roofline_agent.calibrate.child import PartResult, explain_exit, run_child
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Ceiling, SweepPoint
 from roofline_agent.child_process import Exit
 
 PEAK = Ceiling("peak.f32.256", "compute", "", "f32", 256, 2e11, "FLOP/s", 0.03, "FMA", 17)

@@ -15,12 +15,12 @@ import pytest
 from roofline_agent.calibrate import command, store
 from roofline_agent.calibrate import gpu as gpu_package
 from roofline_agent.calibrate.busy import Busy
+from roofline_agent.calibrate.calibration import Calibration, Ceiling, from_json
 from roofline_agent.calibrate.command import CalibrateOptions, run
 from roofline_agent.calibrate.compare.table import ComparisonRow
 from roofline_agent.calibrate.compare.tools import Compared
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.hardware import Hardware, this_hardware
-from roofline_agent.calibrate.records import Calibration, Ceiling, from_json
 from roofline_agent.records import Rank
 
 PEAK = Ceiling("peak.f32.512", "compute", "", "f32", 512, 4e11, "FLOP/s", 0.03, "AVX-512", 7)

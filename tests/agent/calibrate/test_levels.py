@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline_agent.calibrate.calibration import SweepPoint
 from roofline_agent.calibrate.errors import CalibrationError
 from roofline_agent.calibrate.hardware import Cache, Hardware
 from roofline_agent.calibrate.levels import beyond_caches, cache_levels, dips, of_dram, seen_end, sweep_sizes
-from roofline_agent.calibrate.records import SweepPoint
 from roofline_agent.calibrate.runs import NORMAL, QUICK
 
 KIB, MIB = 1 << 10, 1 << 20

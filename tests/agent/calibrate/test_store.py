@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from roofline_agent.calibrate import store
+from roofline_agent.calibrate.calibration import Calibration, Ceiling, SweepPoint, to_json
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint, to_json
 
 PEAK = Ceiling(
     "peak.f32.512", "compute", "", "f32", 512, 4.1e11, "FLOP/s", 0.03, "AVX-512", 1_700_000_000_000_000_001

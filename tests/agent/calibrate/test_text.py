@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
+from roofline_agent.calibrate.calibration import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.text import HEADER, note_lines, row, sweep_lines, theory_lines
 
 PEAK = Ceiling(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.calibrate.hardware import Hardware
-from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.calibrate.theory import identify, theoretical
 from roofline_agent.records import Provenance
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.calibrate import store
-from roofline_agent.calibrate.records import Calibration, Ceiling
+from roofline_agent.calibrate.calibration import Calibration, Ceiling
 from roofline_agent.commands.findings import Finding, examine
 from roofline_agent.config import Config
 from roofline_agent.errors import ConfigError

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.machine import Machine
 from roofline_agent.netbench import kept
 from roofline_agent.netbench.ceilings import ceilings, disturbed, merged

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from roofline_agent.calibrate.records import Ceiling
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.child_process import Exit
 from roofline_agent.netbench import rpc
 from roofline_agent.netbench.bench import NetBench

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import ingest_pb2_grpc
-from roofline_agent.calibrate.records import Ceiling
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.machine import Machine
 from roofline_agent.records import Batch, SourceStatus
 from roofline_agent.uplink.encoding import Greeting, encode

@@ -25,7 +25,7 @@ from roofline.answers.report import (
 )
 from roofline.answers.roofline import Roof, RoofLine
 from roofline.answers.values import Value
-from roofline_agent.calibrate.records import Calibration, Ceiling
+from roofline_agent.calibrate.calibration import Calibration, Ceiling
 from roofline_agent.calibrate.store import save
 from roofline_client.tables import reports
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from roofline_agent.calibrate.calibration import Calibration, from_json
 from roofline_agent.calibrate.compare.table import Theirs
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Calibration, from_json
 from roofline_agent.recorded.errors import RecordedError
 from roofline_agent.recorded.reader import read
 from roofline_agent.records import Provenance

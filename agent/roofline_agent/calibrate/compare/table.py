@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from roofline_agent.calibrate.records import Calibration, Ceiling
+from roofline_agent.calibrate.calibration import Calibration, Ceiling
 
 _LIKE_THEIRS = 0.1
 _AS_GOOD = 0.97  # two best-of-rounds of the same code differ by so much

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..records import Ceiling
+from ..calibration import Ceiling
 from .child import BenchResult, run_bench
 from .pythons import choose
 from .reported import by_ncu

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...child_process import ChildProcess
+from ..calibration import Ceiling, ceiling_from_json
 from ..child import explain_exit
-from ..records import Ceiling, ceiling_from_json
 
 
 class BenchResult(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 from ...ncu.session import Unusable
 from ...ncu.sustained import Sustained, ask
 from ...records import Provenance
-from ..records import Ceiling
+from ..calibration import Ceiling
 
 DEVICE = "gpu 0"  # an empty kernel of ours runs on the first
 # A level of which something was measured needs nobody's word; and so does a precision.

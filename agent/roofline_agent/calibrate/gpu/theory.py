@@ -14,7 +14,7 @@ from typing import Any
 
 from ...records import Provenance
 from ...sources.nvml_device import CORES_PER_SM
-from ..records import Ceiling
+from ..calibration import Ceiling
 
 # Capability -> precision -> multiply-adds an SM and clock, dense; the more of plain and of tensor cores.
 LANES: Mapping[tuple[int, int], Mapping[str, int]] = {

@@ -38,7 +38,7 @@ def sniff(head: str) -> int:
     return max(best, 75 if rows > 1 else 0)
 
 
-def read(text: Text, found: Collector) -> None:
+def read(text: Text, found: Collector) -> None:  # noqa: C901  # a branch for each kind of line, in one loop
     """Counters of every thread; a kernel for each region, or for the whole run."""
     found.tool = "likwid"
     tables = LikwidTables(found)

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from roofline_agent.calibrate.calibration import Calibration, Ceiling, to_json
 from roofline_agent.calibrate.compare.files import read_theirs
 from roofline_agent.calibrate.errors import CalibrationError
-from roofline_agent.calibrate.records import Calibration, Ceiling, to_json
 
 PEAK = Ceiling("peak.f32.512", "compute", "", "f32", 512, 4.1e11, "FLOP/s", 0.03, "AVX-512", 7)
 CALIBRATION = Calibration("node7", "its CPU", 2, 8, (PEAK, PEAK._replace(name="x.theory", provenance=3)))

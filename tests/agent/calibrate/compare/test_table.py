@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from roofline_agent.calibrate.calibration import Calibration, Ceiling, SweepPoint
 from roofline_agent.calibrate.compare.table import ComparisonRow, Theirs, compare, lines
-from roofline_agent.calibrate.records import Calibration, Ceiling, SweepPoint
 
 
 def ceiling(name: str, value: float) -> Ceiling:

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 from roofline_agent.calibrate.assembled.kernel_set import AssembledKernels
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.calibrate.compiled.compiler import compile_library
 from roofline_agent.calibrate.compiled.kernel_set import CompiledKernels
 from roofline_agent.calibrate.hardware import Hardware, this_hardware
@@ -17,7 +18,6 @@ from roofline_agent.calibrate.measure import PARTS, Callbacks, measure
 from roofline_agent.calibrate.memory import Buffer
 from roofline_agent.calibrate.node import calibrate
 from roofline_agent.calibrate.probe import Bench
-from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.calibrate.runs import RunPlan
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")

@@ -9,8 +9,8 @@ import textwrap
 import time
 from pathlib import Path
 
+from roofline_agent.calibrate.calibration import Ceiling, ceiling_to_json
 from roofline_agent.calibrate.gpu.child import BenchResult, run_bench
-from roofline_agent.calibrate.records import Ceiling, ceiling_to_json
 
 from tests.fakes import wait_for
 

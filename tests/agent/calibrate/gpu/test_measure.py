@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.calibrate import gpu
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.calibrate.gpu import measure_gpus
 from roofline_agent.calibrate.gpu.bench.libraries import array_bytes, sizes
 from roofline_agent.calibrate.gpu.bench.run import INSTALL
 from roofline_agent.calibrate.gpu.bench.timing import FULL
-from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.records import Provenance
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from roofline_agent.calibrate.calibration import Ceiling
 from roofline_agent.calibrate.gpu.reported import by_ncu
-from roofline_agent.calibrate.records import Ceiling
 from roofline_agent.records import Provenance
 
 from ...ncu.fake_ncu import install

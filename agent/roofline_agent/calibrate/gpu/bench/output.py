@@ -1,7 +1,7 @@
 """Lines of JSON that the agent reads: a ceiling, a note, the facts of a GPU.
 
-A ceiling is an object with the fields of `calibrate.records.Ceiling`, which is not imported: this may be an
-older Python than the agent's.
+A ceiling is an object with the fields of `calibrate.calibration.Ceiling`, which is not imported: this may be
+an older Python than the agent's.
 """
 
 from __future__ import annotations
