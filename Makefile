@@ -19,7 +19,7 @@ pictures: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## run real trai
 	@$(VENV)/bin/python examples/pictures.py --tensorflow-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 test: $(VENV)/.ready ## run the quick tests (no training framework needed, under four minutes of CPU time)
-	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadgroup
+	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 
 # One after the other: some of them measure this machine.
 test-slow: $(VENV)/.ready ## run the slow tests, and those of laws with many examples

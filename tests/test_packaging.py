@@ -124,6 +124,7 @@ def test_wheel_holds_what_is_not_imported(wheel: Any) -> None:
     assert "roofline_step/py.typed" in wheel
 
 
+@pytest.mark.slow
 def test_wheel_brings_the_commands_and_the_licence(wheel: Any) -> None:
     text = next(data for name, data in wheel.items() if name.endswith("entry_points.txt")).decode()
     assert text.splitlines() == ["[console_scripts]", *(f"{k} = {v}" for k, v in sorted(COMMANDS.items()))]

@@ -65,6 +65,7 @@ def test_columns_of_ranks_are_kept_and_their_sum_is_not_added() -> None:
     assert found.run.time_s == 0.3975
 
 
+@pytest.mark.slow
 def test_old_time_line_goes_metric_by_metric_over_its_cores() -> None:
     found = read_file(likwid.read, corpus("likwid/snb_nas_bt_timeline_oldformat.log"))
     assert found.facts["rows"] == 334

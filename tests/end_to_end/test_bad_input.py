@@ -37,6 +37,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         made.stop()
 
 
+@pytest.mark.slow
 def test_unknown_job(served: Site) -> None:
     one_line(served.ask("report", "--job", "nope"), 5, "nope", "roofline-client jobs")
 

@@ -191,6 +191,7 @@ def test_data_goes_to_the_state_directory_when_nobody_says(tmp_path: Path) -> No
     refused(done, 6, str(tmp_path / "roofline/server"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_the_server_with_all_it_took(start: Callable[..., Process], number: int) -> None:
     server = start()

@@ -103,6 +103,7 @@ def test_each_ceiling_says_how_it_was_measured(measured: tuple[Calibration, list
     assert {c.operation for c in memory} == {"read", "copy", "triad"}
 
 
+@pytest.mark.slow
 def test_clock_is_recorded_where_time_stamps_are_constant(
     machine: Hardware, measured: tuple[Calibration, list[Ceiling]]
 ) -> None:

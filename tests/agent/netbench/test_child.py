@@ -27,6 +27,8 @@ from roofline_agent.netbench.workers import Workers
 
 from tests.fakes import wait_for
 
+pytestmark = pytest.mark.slow  # they measure the link of this machine to itself
+
 KEY = "secret"
 PATIENCE_S = 60.0
 

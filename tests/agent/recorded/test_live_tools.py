@@ -64,6 +64,7 @@ def test_perf_intervals_stand_in_their_order(options: tuple[str, ...], tmp_path:
     assert {one.kind for one in found.counters if one.t_s is not None} == {"delta"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("likwid-bench") is None, reason="likwid-bench is not installed")
 @pytest.mark.parametrize(("test", "ceiling"), [("load", "l1.read"), ("peakflops", "peak.f64.scalar.mul_add")])
 def test_likwid_bench_gives_a_ceiling(test: str, ceiling: str, tmp_path: Path) -> None:

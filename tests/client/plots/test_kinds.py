@@ -136,6 +136,7 @@ def test_many_ranks_have_the_names_of_the_slowest_and_fastest() -> None:
     assert any(text.startswith("worker (32 ranks): ") for text in texts)
 
 
+@pytest.mark.slow
 def test_ranks_on_one_spot_have_one_name() -> None:
     same = [point(f"worker:{n}", flops=3e11 * (1 + 0.003 * n)) for n in range(8) if n != 4]
     assert "worker:0-3,5-7" in drawn(roofline(same, [xeon_roof()]))[1]
@@ -254,6 +255,7 @@ def test_batch_that_hides_the_network_is_whole_examples() -> None:
         assert expected in drawn(record, "network")[1]
 
 
+@pytest.mark.slow
 def test_sentences_on_crossings_name_their_ranks() -> None:
     crossings = [
         models.crossing(f"worker:{n}")._replace(words=words)

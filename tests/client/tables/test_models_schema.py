@@ -149,6 +149,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         made.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_real_answers_validate(site: Site, name: str) -> None:
     done = site.ask(*QUESTIONS[name], "--format", "json")

@@ -346,6 +346,7 @@ def test_crash_while_merging_loses_and_doubles_nothing(
     again.close()
 
 
+@pytest.mark.slow
 def test_sealing_goes_on_where_nothing_can_be_merged(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "FEWEST", 2)
 
