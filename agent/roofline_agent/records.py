@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 ABSENT_INT = -(2**63)  # what an int64 column holds where nobody measured a value
@@ -82,9 +83,7 @@ class Sample(NamedTuple):
     instance: str = ""
 
 
-class SampleBlock(NamedTuple):
-    counter_set: CounterSet
-    rows: list[Sample]
+Samples = Mapping[CounterSet, Sequence[Sample]]  # the rows of each counter set
 
 
 class MarkKind(IntEnum):
@@ -189,7 +188,7 @@ class Batch(NamedTuple):
 
     begin_ns: int
     end_ns: int
-    samples: Sequence[SampleBlock] = ()
+    samples: Samples = MappingProxyType({})
     marks: Sequence[Mark] = ()
     calls: Sequence[Call] = ()
     events: Sequence[Event] = ()

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .records import CounterSet, Event, EventKind, Rank, Sample, SampleBlock, Source, SourceStatus
+from .records import CounterSet, Event, EventKind, Rank, Sample, Samples, Source, SourceStatus
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class _Answer(NamedTuple):
     """What one source answered: rows, a status, or an error."""
 
     source: Source
-    block: SampleBlock | None = None
+    rows: Sequence[Sample] = ()
     status: SourceStatus | None = None
     error: Exception | None = None
 
@@ -143,32 +143,29 @@ class Sampler:
         """Begin one round over all sources; its rows are there with a later `take`."""
         self._drop_hanging(self._hangs_ns)
 
-        def rows(source: Source) -> _Answer:
-            block = SampleBlock(source.counter_set, source.sample(ranks))
-            expected = len(block.counter_set.metrics)
-            for row in block.rows:
+        def rows_of(source: Source) -> _Answer:
+            rows = source.sample(ranks)
+            expected = len(source.counter_set.metrics)
+            for row in rows:
                 if len(row.values) != expected:  # it would cost the whole batch later on
                     raise ValueError(f"a row has {len(row.values)} values for {expected} metrics")
-            return _Answer(source, block)
+            return _Answer(source, rows)
 
         for lane in self._lanes:
-            lane.ask(rows)
+            lane.ask(rows_of)
 
     def wait(self, seconds: float) -> None:
         """Until the round under way has ended, at most so long."""
         self._wait(seconds, self._hangs_ns)
 
-    def take(self) -> tuple[list[SampleBlock], list[Event]]:
-        """The rows that have come since the last call, one block per counter set, and an event for each
-        source that failed anew.
-        """
+    def take(self) -> tuple[Samples, list[Event]]:
+        """The rows since the last call, and an event for each source that failed anew."""
         self._collect()
-        blocks = [SampleBlock(counter_set, rows) for counter_set, rows in self._rows.items()]
-        events = self._events
+        rows, events = self._rows, self._events
         self._rows, self._events = {}, []
-        return blocks, events
+        return rows, events
 
-    def sample(self, ranks: Sequence[Rank]) -> tuple[list[SampleBlock], list[Event]]:
+    def sample(self, ranks: Sequence[Rank]) -> tuple[Samples, list[Event]]:
         """One round, waited for as long as the sources answer."""
         self.wait(PATIENCE_S)
         self.ask(ranks)
@@ -216,15 +213,15 @@ class Sampler:
     def _collect(self) -> None:
         """Sort the answers that have come into rows, statuses and failures."""
         while not self._answers.empty():
-            source, block, status, error = self._answers.get()
+            source, rows, status, error = self._answers.get()
             if error is not None:
                 self._count_failure(source, error)
             elif status is not None:
                 self._statuses[source.name] = status
             else:
                 self._failures[source.name] = 0
-                if block is not None and block.rows:
-                    self._rows.setdefault(block.counter_set, []).extend(block.rows)
+                if rows:
+                    self._rows.setdefault(source.counter_set, []).extend(rows)
 
     def _count_failure(self, source: Source, error: Exception) -> None:
         name = source.name

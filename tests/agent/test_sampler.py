@@ -13,7 +13,7 @@ from roofline_agent.records import (
     MetricKind,
     Rank,
     Sample,
-    SampleBlock,
+    Samples,
     SourceSettings,
 )
 from roofline_agent.records import SourceStatus as Status
@@ -50,14 +50,14 @@ class Made:
         self.closed = True
 
 
-def names(blocks: list[SampleBlock]) -> list[str]:
-    return [block.counter_set.name for block in blocks]
+def names(samples: Samples) -> list[str]:
+    return [counter_set.name for counter_set in samples]
 
 
 def test_failing_source_is_reported_once_and_comes_back() -> None:
     sampler = Sampler({"bad": Made("bad", fails=2), "good": Made("good")})
-    blocks, events = sampler.sample([RANK])
-    assert names(blocks) == ["good"]
+    samples, events = sampler.sample([RANK])
+    assert names(samples) == ["good"]
     assert [(e.kind, e.text) for e in events] == [(EventKind.SOURCE_FAILED, "bad: no such thing")]
     assert sampler.sample([RANK])[1] == []
     assert names(sampler.sample([RANK])[0]) == ["bad", "good"]
@@ -68,22 +68,22 @@ def test_rows_that_do_not_fit_their_metrics_cost_their_own_source_only() -> None
         def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
             return [Sample(rank, 5, (1, 2)) for rank in ranks]
 
-    blocks, events = Sampler({"wide": Wide("wide"), "good": Made("good")}).sample([RANK])
-    assert names(blocks) == ["good"]
+    samples, events = Sampler({"wide": Wide("wide"), "good": Made("good")}).sample([RANK])
+    assert names(samples) == ["good"]
     assert [event.kind for event in events] == [EventKind.SOURCE_FAILED]
 
 
 def test_source_that_is_off_is_named_and_never_asked() -> None:
     sampler = Sampler({"off": Made("off", works=False, fails=9), "bad": Made("bad", probe_fails=True)})
-    assert sampler.sample([RANK]) == ([], [])
+    assert sampler.sample([RANK]) == ({}, [])
     assert [(s.name, s.works, s.reason) for s in sampler.statuses] == [
         ("off", False, "no reason"),
         ("bad", False, "its own check failed: broken"),
     ]
 
 
-def test_without_rows_there_is_no_block() -> None:
-    assert Sampler({"good": Made("good")}).sample([]) == ([], [])
+def test_without_rows_a_counter_set_is_left_out() -> None:
+    assert Sampler({"good": Made("good")}).sample([]) == ({}, [])
 
 
 class Hanging(Made):
@@ -122,8 +122,8 @@ def test_source_that_hangs_is_dropped_with_its_reason_and_the_others_go_on() -> 
         sampler = Sampler({"stuck": stuck, "good": Made("good")}, hangs_ns=50_000_000)
         sampler.ask([RANK])
         assert stuck.entered.wait(10)
-        blocks, events = wait_for(lambda: (taken := sampler.sample([RANK]))[0] and taken)
-        assert names(blocks) == ["good"]
+        samples, events = wait_for(lambda: (taken := sampler.sample([RANK]))[0] and taken)
+        assert names(samples) == ["good"]
         assert [e.kind for e in events] == [EventKind.SOURCE_FAILED]
         status = sampler.statuses[0]
         assert (status.name, status.works) == ("stuck", False)
@@ -191,20 +191,20 @@ def test_example_to_copy_works() -> None:
     source = ExampleSource(SourceSettings())
     sampler = Sampler({"example": source})
     sampler.sample([RANK])
-    ((block,), events) = sampler.sample([RANK])
+    samples, events = sampler.sample([RANK])
     assert events == []
-    assert [row.values for row in block.rows] == [(2,)]
+    assert [row.values for row in samples[source.counter_set]] == [(2,)]
     sampler.close()
 
 
-def test_rounds_between_two_takes_make_one_block_a_counter_set_in_order() -> None:
+def test_rounds_between_two_takes_keep_the_rows_of_a_counter_set_in_order() -> None:
     source = ExampleSource(SourceSettings())
     sampler = Sampler({"example": source, "good": Made("good")})
     for _ in range(3):
         sampler.ask([RANK])
         sampler.wait(10)
-    blocks, _ = sampler.take()
-    assert {block.counter_set.name: len(block.rows) for block in blocks} == {"example": 3, "good": 3}
-    assert [row.values for row in blocks[0].rows] == [(1,), (2,), (3,)]
-    assert sampler.take() == ([], [])
+    samples, _ = sampler.take()
+    assert {counter_set.name: len(rows) for counter_set, rows in samples.items()} == {"example": 3, "good": 3}
+    assert [row.values for row in next(iter(samples.values()))] == [(1,), (2,), (3,)]
+    assert sampler.take() == ({}, [])
     sampler.close()

@@ -56,14 +56,21 @@ def run_child(
             prefer(child.pid)
         try:
             for line in child.lines(total_s=timeout_s):
-                message = _parse(line)
-                if message.ceiling:
-                    ceilings.append(message.ceiling)
-                    progress(message.ceiling)
-                notes += message.notes
-                sweep += message.sweep
-                error = message.error or error
-                ended = ended or message.end
+                try:
+                    message = json.loads(line)
+                    if "ceiling" in message:
+                        ceilings.append(ceiling_from_json(message["ceiling"]))
+                    if "note" in message:
+                        notes.append(str(message["note"]))
+                    sweep += [point_from_json(point) for point in message.get("sweep", [])]
+                    error = str(message.get("error", error))
+                    ended = ended or bool(message.get("end"))
+                except (ValueError, TypeError, KeyError, AttributeError) as wrong:
+                    raise CalibrationError(
+                        f"the measuring process wrote an unexpected line: {line[:200]!r}"
+                    ) from wrong
+                if "ceiling" in message:
+                    progress(ceilings[-1])
         except TimeoutError:
             error = (
                 f"the calibration was stopped, as it took longer than {timeout_s:g} s{_after(ceilings)}; "
@@ -73,30 +80,6 @@ def run_child(
             is_complete = ended and child.exit.status == 0
             error = "" if is_complete else error or explain_exit(child.exit, ceilings)
     return PartResult(tuple(ceilings), tuple(notes), tuple(sweep), error)
-
-
-class _Message(NamedTuple):
-    """A line of the child."""
-
-    ceiling: Ceiling | None
-    notes: list[str]
-    sweep: list[SweepPoint]
-    error: str
-    end: bool
-
-
-def _parse(line: str) -> _Message:
-    try:
-        fields = json.loads(line)
-        return _Message(
-            ceiling_from_json(fields["ceiling"]) if "ceiling" in fields else None,
-            [str(fields["note"])] if "note" in fields else [],
-            [point_from_json(point) for point in fields.get("sweep", [])],
-            str(fields.get("error", "")),
-            bool(fields.get("end")),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CalibrationError(f"the measuring process wrote an unexpected line: {line[:200]!r}") from error
 
 
 def explain_exit(ended: Exit, ceilings: Sequence[Ceiling]) -> str:

@@ -20,7 +20,7 @@ from ..records import (
     MetricKind,
     Rank,
     Sample,
-    SampleBlock,
+    Samples,
     Scope,
 )
 from .collector import Collector
@@ -93,8 +93,8 @@ def batches(found: Collector, target: Target) -> Iterator[Batch]:
         ended.append(Event(EventKind.KERNELS_COVERED, begin, end, rank))
     # The first batch covers the whole time; the others hold more of the same time.
     yield Batch(begin, end, events=[started], ranks=[rank])
-    for block in _rows(found, rank, begin, end):
-        yield Batch(end, end, samples=[block], ranks=[rank])
+    for samples in _rows(found, rank, begin, end):
+        yield Batch(end, end, samples=samples, ranks=[rank])
     for calls in _groups(_calls(found, rank, begin)):
         yield Batch(end, end, calls=calls, ranks=[rank])
     for marks in _groups(_marks(found, rank, begin)):
@@ -110,8 +110,8 @@ def _groups(things: Iterator[T]) -> Iterator[list[T]]:
 # -- counters ----------------------------------------------------------------------------------------
 
 
-def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[SampleBlock]:
-    """Blocks of rows: those of the rank, then those of parts of its node."""
+def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[Samples]:
+    """The rows of the rank, then those of parts of its node, some at a time."""
     # One set for each of process and node, cumulative values and gauges.
     extra = _phase_counters(found)
     for process in (True, False):
@@ -129,7 +129,7 @@ def _rows(found: Collector, rank: Rank, begin: int, end: int) -> Iterator[Sample
             name = set_name(found.tool, process, gauges)
             for rows in _of_one_scope(series.rows(chosen), VALUES_PER_BATCH // len(mine)):
                 made = counter_set(name, mine, Scope.PROCESS if process else scope_of(rows[0].instance))
-                yield SampleBlock(made, rows)
+                yield {made: rows}
 
 
 def _phase_counters(found: Collector) -> list[Counter]:

@@ -25,7 +25,7 @@ from ..records import (
     EventKind,
     Mark,
     Rank,
-    SampleBlock,
+    Sample,
     SourceStatus,
     Span,
 )
@@ -82,8 +82,8 @@ def encode(batch: Batch, sequence: int) -> bytes:
     whole = pb.AgentMessage()
     message = whole.batch
     message.sequence, message.begin_ns, message.end_ns = sequence, batch.begin_ns, batch.end_ns
-    for block in batch.samples:
-        message.samples.append(_samples(block, sets(block.counter_set), ranks, instances))
+    for counter_set, rows in batch.samples.items():
+        message.samples.append(_samples(rows, counter_set, sets(counter_set), ranks, instances))
     if batch.marks:
         message.marks.CopyFrom(_marks(batch.marks, ranks))
     if batch.calls:
@@ -119,21 +119,22 @@ def encode_within(batch: Batch, sequence: int, limit: int = MAX_BATCH) -> bytes:
     if len(data) <= limit:
         return data
     # Everything else is bounded already (bounds.py).
-    count = sum(len(block.rows) for block in batch.samples)
+    count = sum(len(rows) for rows in batch.samples.values())
     what = "samples (more than a batch holds)"
     lost = Event(EventKind.LOST, batch.begin_ns, batch.end_ns, None, count, what)
-    return encode(batch._replace(samples=(), events=[*batch.events, lost]), sequence)
+    return encode(batch._replace(samples={}, events=[*batch.events, lost]), sequence)
 
 
-def _samples(block: SampleBlock, number: int, ranks: _Numbering, instances: _Numbering) -> pb.Samples:
+def _samples(
+    rows: Sequence[Sample], counter_set: CounterSet, number: int, ranks: _Numbering, instances: _Numbering
+) -> pb.Samples:
     """The rows of one counter set as columns: one per metric, in its order."""
-    rows = block.rows
     message = pb.Samples(
         counter_set=number,
         rank=ints(-1 if row.rank is None else ranks(row.rank) for row in rows),
         time_ns=ints(row.time_ns for row in rows),
     )
-    for at, metric in enumerate(block.counter_set.metrics):
+    for at, metric in enumerate(counter_set.metrics):
         column: list[Any] = [row.values[at] for row in rows]
         message.columns.append(doubles(column) if metric.is_double else ints(column))
     if any(row.instance for row in rows):

@@ -30,13 +30,13 @@ class Link:
         self.host: str = hello.machine.host
         self.busy_with = ""
         self._send = send
-        self._name_ids = itertools.count(1)
+        self._numbers = itertools.count(1)
         self._asked: dict[int, OnAnswer] = {}
         self._open = True
 
     def command(self, on_answer: OnAnswer | None = None, **kind: Any) -> int:
         """Give a command, as `command(on_answer, serve_net=pb.ServeNet(...))`; returns its number."""
-        number = next(self._name_ids)
+        number = next(self._numbers)
         if on_answer is not None:
             self._asked[number] = on_answer
         if self._open:

@@ -39,7 +39,7 @@ class Ranks:
         self.keys = [key for key, _ in described]
         self.incarnations = [who for _, who in described]
         self.present: list[Incarnation] = []  # without those that only a coordinator reported on
-        self.name_ids: frozenset[int] = frozenset()
+        self.ids: frozenset[int] = frozenset()
         self._starts = np.array([who.start_ns for who in self.incarnations] + [0], np.int64)
         self._jobs = np.array([key.job for key in self.keys] + [NODE_JOB], object)
         self._only_job = self.keys[0].job if len({key.job for key in self.keys}) == 1 else None

@@ -86,7 +86,7 @@ def test_steps_with_times_are_marks_and_those_without_are_warned_of() -> None:
 def test_totals_without_a_length_are_warned_of() -> None:
     found = collected()
     found.counters.append(Counter("cycles", "cycles", 5.0, "1"))
-    assert not [block for batch in made(found) for block in batch.samples]
+    assert not [counter_set for batch in made(found) for counter_set in batch.samples]
     assert any("how long it ran" in w.text for w in found.warnings)
 
 

@@ -20,7 +20,6 @@ from roofline_agent.records import (
     Provenance,
     Rank,
     Sample,
-    SampleBlock,
     Scope,
 )
 from roofline_agent.uplink.encoding import doubles, encode, encode_within, ints
@@ -68,7 +67,7 @@ def test_empty_batch() -> None:
 
 def test_samples_and_their_schema() -> None:
     rows = [Sample(TWO, 1, (10, 1.0)), Sample(ONE, 2, (None, None)), Sample(TWO, 3, (0, 0.0))]
-    batch = decode(Batch(0, 9, [SampleBlock(COUNTERS, rows)], ranks=[ONE, TWO]))
+    batch = decode(Batch(0, 9, {COUNTERS: rows}, ranks=[ONE, TWO]))
     (samples,) = batch.samples
     assert [batch.ranks[n].index for n in whole(samples.rank)] == [1, 0, 1]
     assert whole(samples.time_ns) == [1, 2, 3]
@@ -86,7 +85,7 @@ def test_samples_and_their_schema() -> None:
 def test_batch_is_never_larger_than_the_server_takes() -> None:
     rows = [Sample(ONE, time_ns, (1, 1.0)) for time_ns in range(1000)]
     mark = Mark(ONE, ONE, 3, 1, None, 5)
-    batch = Batch(1, 2, [SampleBlock(COUNTERS, rows)], [mark], ranks=[ONE])
+    batch = Batch(1, 2, {COUNTERS: rows}, [mark], ranks=[ONE])
     assert encode_within(batch, 1) == encode(batch, 1)
     sent = pb.AgentMessage.FromString(encode_within(batch, 1, 10_000)).batch
     assert (len(sent.samples), len(whole(sent.marks.time_ns))) == (0, 1)
@@ -95,8 +94,8 @@ def test_batch_is_never_larger_than_the_server_takes() -> None:
 
 def test_two_counter_sets_keep_their_numbers() -> None:
     other = CounterSet("tcp", (Metric("sent", MetricKind.CUMULATIVE, "byte"),))
-    blocks = [SampleBlock(other, [Sample(ONE, 1, (3,))]), SampleBlock(COUNTERS, [Sample(ONE, 1, (4, 1.0))])]
-    batch = decode(Batch(0, 9, blocks))
+    samples = {other: [Sample(ONE, 1, (3,))], COUNTERS: [Sample(ONE, 1, (4, 1.0))]}
+    batch = decode(Batch(0, 9, samples))
     assert [batch.counter_sets[s.counter_set].name for s in batch.samples] == ["tcp", "perf"]
 
 
@@ -160,7 +159,7 @@ def test_events() -> None:
 
 def test_each_rank_is_described_once_and_wholly() -> None:
     marks = [Mark(ONE, ONE, 3, k, None, k) for k in range(5)]
-    batch = decode(Batch(0, 9, [SampleBlock(COUNTERS, [Sample(ONE, 1, (1, 1.0))])], marks, ranks=[ONE]))
+    batch = decode(Batch(0, 9, {COUNTERS: [Sample(ONE, 1, (1, 1.0))]}, marks, ranks=[ONE]))
     (rank,) = batch.ranks
     assert (rank.job, rank.role, rank.index, rank.pid, rank.start_ns) == ("j", "worker", 0, 11, 100)
     assert (rank.name, rank.world, rank.framework) == ("left", 2, "tf_config")
