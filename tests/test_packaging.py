@@ -62,6 +62,7 @@ def test_one_version() -> None:
     assert versions == {PROJECT["project"]["version"]}
 
 
+@pytest.mark.slow
 def test_command_says_the_version() -> None:
     for command in COMMANDS:
         done = subprocess.run(
@@ -131,5 +132,6 @@ def test_wheel_brings_the_commands_and_the_licence(wheel: Any) -> None:
     assert any(name.endswith("/LICENSE") for name in wheel)
 
 
+@pytest.mark.slow
 def test_public_packages_are_typed(wheel: Any) -> None:
     assert "roofline_client/py.typed" in wheel

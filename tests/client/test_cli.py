@@ -392,6 +392,7 @@ def test_rank_that_is_none_gets_no_advice_on_jobs() -> None:
     assert done.stderr == "roofline-client: job 42 has no rank 'worker:9'; it has worker:0\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "csv", "json"])
 def test_steps_may_be_cut_off(form: str) -> None:
     many = [message("steps", steps(f"worker:{i}", 200)) for i in range(20)]

@@ -167,6 +167,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_recording_gets_one_clear_line_and_stops_no_other(site: Site, name: str) -> None:
     content, says = BAD[name]
@@ -229,6 +230,7 @@ def test_output_that_cannot_be_written_is_one_line(site: Site) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "option",
     [

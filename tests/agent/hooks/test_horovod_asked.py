@@ -24,6 +24,7 @@ def rank(): return 2
 """
 
 
+@pytest.mark.slow
 def test_requests_are_counted_with_their_bytes(horovod: Site) -> None:
     said = run(
         horovod,
@@ -48,6 +49,7 @@ def test_requests_are_counted_with_their_bytes(horovod: Site) -> None:
     assert said.facts["gradient.bytes"] == "240" and said.facts["gradient.tensors"] == "3"
 
 
+@pytest.mark.slow
 def test_bytes_are_those_of_the_whole(horovod: Site) -> None:
     horovod.module("horovod.torch.mpi_ops", HOROVOD_MPI_OPS + PIECES)
     said = run(
@@ -110,6 +112,7 @@ def test_name_has_the_number_of_ranks_of_a_process_set(horovod: Site) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_one_step_alone_reduces_is_no_gradient(horovod: Site) -> None:
     said = run(
         horovod,
@@ -125,6 +128,7 @@ def test_what_one_step_alone_reduces_is_no_gradient(horovod: Site) -> None:
     assert said.facts["gradient.bytes"] == "40"
 
 
+@pytest.mark.slow
 def test_forked_child_that_trains_sends_its_own_steps_only(horovod: Site) -> None:
     said = run(
         horovod,
@@ -145,6 +149,7 @@ def test_forked_child_that_trains_sends_its_own_steps_only(horovod: Site) -> Non
     assert steps(said.marks) == [(BORDER, k) for k in (0, 1, 0, 1, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rank", "told"), [(0, 0), (1, 2)])
 def test_rank_whose_timeline_is_read_leaves_its_requests_to_that(horovod: Site, rank: int, told: int) -> None:
     horovod.module(
@@ -163,6 +168,7 @@ def test_rank_whose_timeline_is_read_leaves_its_requests_to_that(horovod: Site, 
     assert said.facts["gradient.bytes"] == "40"
 
 
+@pytest.mark.slow
 def test_request_of_unknown_shape_is_made_all_the_same(horovod: Site) -> None:
     said = run(
         horovod,

@@ -7,6 +7,7 @@ import pytest
 from .site import HOROVOD, Site, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environ", "words"),
     [

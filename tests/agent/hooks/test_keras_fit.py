@@ -42,6 +42,7 @@ def test_several_steps_in_one_call_have_all_their_examples(keras_2: Site) -> Non
     assert [m.examples for m in marks] == [160, 160]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["(None, 8)", "()", "'x'"])
 def test_batch_size_that_is_not_static_is_unknown(keras_2: Site, shape: str) -> None:
     marks, _ = keras_2.run(f"""
@@ -171,6 +172,7 @@ def test_what_happens_between_calls_is_in_the_step_of_the_rank_that_does_it(kera
     assert [name for name, _, _ in said.phases] == ["phase.call"] * 4
 
 
+@pytest.mark.slow
 def test_evaluation_between_batches_is_in_no_step(keras_2: Site) -> None:
     marks, _ = keras_2.run(f"""
         import time
@@ -184,6 +186,7 @@ def test_evaluation_between_batches_is_in_no_step(keras_2: Site) -> None:
     assert first[1] == second[0] and second[1] < third[0]
 
 
+@pytest.mark.slow
 def test_two_models_in_turn_step_together(keras_2: Site) -> None:
     marks, _ = keras_2.run(f"""
         from {KERAS_2} import Model

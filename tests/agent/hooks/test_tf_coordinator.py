@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .site import COORDINATOR, FUNCTION, IMPORT, TAPE, Site, steps, windows
 
 
@@ -26,6 +28,7 @@ def test_coordinator_marks_for_each_worker(coordinator: Site) -> None:
         assert [m.time_ns for m in own] == sorted(m.time_ns for m in own)
 
 
+@pytest.mark.slow
 def test_closure_put_back_is_no_step(coordinator: Site) -> None:
     marks, out = coordinator.run(f"""
         {IMPORT}
@@ -50,6 +53,7 @@ def test_evaluation_is_no_step(coordinator: Site) -> None:
     assert [m.examples for m in marks] == [None, None, 4, 4], "steps_per_execution is not known here"
 
 
+@pytest.mark.slow
 def test_closure_of_unknown_shape_still_runs(coordinator: Site) -> None:
     marks, out = coordinator.run(f"""
         {IMPORT}
@@ -63,6 +67,7 @@ def test_closure_of_unknown_shape_still_runs(coordinator: Site) -> None:
     assert (marks, out) == ([], "ran\n2\n")
 
 
+@pytest.mark.slow
 def test_closure_that_raises_out_of_the_worker_is_no_step(coordinator: Site) -> None:
     marks, out = coordinator.run(f"""
         {IMPORT}
@@ -91,6 +96,7 @@ def test_joins_make_rounds_of_closures(coordinator: Site) -> None:
     assert [m.examples for m in marks[::2]] == [16, 8] * 3
 
 
+@pytest.mark.slow
 def test_marks_held_back_are_sent_when_the_process_ends(coordinator: Site) -> None:
     marks, _ = coordinator.run(f"""
         {IMPORT}
@@ -101,6 +107,7 @@ def test_marks_held_back_are_sent_when_the_process_ends(coordinator: Site) -> No
     assert [(m.index, m.step, m.asynchronous) for m in marks[::2]] == [(0, 0, False), (1, 0, False)]
 
 
+@pytest.mark.slow
 def test_wait_that_timed_out_is_no_round(coordinator: Site) -> None:
     marks, _ = coordinator.run(f"""
         {IMPORT}
@@ -112,6 +119,7 @@ def test_wait_that_timed_out_is_no_round(coordinator: Site) -> None:
     assert {m.asynchronous for m in marks} == {True}
 
 
+@pytest.mark.slow
 def test_join_that_raises_ends_a_round_all_the_same(coordinator: Site) -> None:
     marks, out = coordinator.run(f"""
         import sys
@@ -129,6 +137,7 @@ def test_join_that_raises_ends_a_round_all_the_same(coordinator: Site) -> None:
     assert (steps(marks), out) == (windows(0, 1, 2), "closure\n" * 3)
 
 
+@pytest.mark.slow
 def test_preparation_of_a_worker_is_no_closure_of_a_round(coordinator: Site) -> None:
     marks, _ = coordinator.run(f"""
         {IMPORT}
@@ -140,6 +149,7 @@ def test_preparation_of_a_worker_is_no_closure_of_a_round(coordinator: Site) -> 
     assert (steps(marks), {m.asynchronous for m in marks}) == (windows(0, 1), {False})
 
 
+@pytest.mark.slow
 def test_function_without_a_gradient_is_no_step_once_one_was_seen(coordinator: Site, eager: Site) -> None:
     marks, _ = coordinator.run(f"""
         from {FUNCTION} import Function

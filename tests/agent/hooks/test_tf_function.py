@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from itertools import pairwise
 
+import pytest
+
 from .site import FUNCTION, ITERATOR, KERAS_2, TAPE, Site, run, steps, stretches, windows
 
 LOOP = f"""
@@ -45,6 +47,7 @@ def test_gradients_of_one_function_are_added_up(eager: Site) -> None:
     assert "gradient.bytes" not in run(eager, horovod + textwrap.dedent(code)).facts
 
 
+@pytest.mark.slow
 def test_outermost_function_is_the_step(eager: Site) -> None:
     marks, _ = eager.run(f"""{LOOP}
         inner = Function(train)
@@ -54,6 +57,7 @@ def test_outermost_function_is_the_step(eager: Site) -> None:
     assert steps(marks) == windows(0, 1, 2)
 
 
+@pytest.mark.slow
 def test_function_traced_beforehand_is_the_step(eager: Site) -> None:
     marks, _ = eager.run(f"""{LOOP}
         step = Function(train)
@@ -63,6 +67,7 @@ def test_function_traced_beforehand_is_the_step(eager: Site) -> None:
     assert steps(marks) == windows(0, 1)
 
 
+@pytest.mark.slow
 def test_gradient_taken_in_a_replicas_thread_is_its_functions(eager: Site) -> None:
     marks, _ = eager.run(f"""{LOOP}
         import threading
@@ -75,6 +80,7 @@ def test_gradient_taken_in_a_replicas_thread_is_its_functions(eager: Site) -> No
     assert steps(marks) == windows(0, 1)
 
 
+@pytest.mark.slow
 def test_gradient_with_respect_to_an_input_trains_nothing(eager: Site) -> None:
     marks, _ = eager.run(f"""{LOOP}
         attack = Function(lambda x: train(of=x))
@@ -83,6 +89,7 @@ def test_gradient_with_respect_to_an_input_trains_nothing(eager: Site) -> None:
     assert marks == []
 
 
+@pytest.mark.slow
 def test_eager_gradients_end_steps(eager: Site) -> None:
     said = run(
         eager,
@@ -107,6 +114,7 @@ def test_eager_gradients_end_steps(eager: Site) -> None:
     assert one[0] == said.phases[0][1], "a first step begins with its input"
 
 
+@pytest.mark.slow
 def test_eager_step_without_input_begins_with_its_tape(eager: Site) -> None:
     said = run(
         eager,
@@ -120,6 +128,7 @@ def test_eager_step_without_input_begins_with_its_tape(eager: Site) -> None:
     assert end - begin > 20_000_000
 
 
+@pytest.mark.slow
 def test_batches_taken_in_python_are_input(eager: Site) -> None:
     said = run(
         eager,
@@ -139,6 +148,7 @@ def test_batches_taken_in_python_are_input(eager: Site) -> None:
         assert begin <= end <= after[1]
 
 
+@pytest.mark.slow
 def test_batch_taken_while_tracing_or_in_another_thread_is_no_input(eager: Site) -> None:
     said = run(
         eager,
@@ -156,6 +166,7 @@ def test_batch_taken_while_tracing_or_in_another_thread_is_no_input(eager: Site)
     assert {name for name, _, _ in said.phases} == {"phase.call"}
 
 
+@pytest.mark.slow
 def test_function_that_raises_is_no_step_and_raises_as_ever(eager: Site) -> None:
     marks, out = eager.run(f"""{LOOP}
         def once(x):
@@ -173,6 +184,7 @@ def test_function_that_raises_is_no_step_and_raises_as_ever(eager: Site) -> None
     assert first[1] < second[0]
 
 
+@pytest.mark.slow
 def test_keras_train_function_is_marked_once(eager: Site, keras_2: Site) -> None:
     marks, _ = keras_2.run(f"""{LOOP}
         from {KERAS_2} import Model
@@ -187,6 +199,7 @@ def test_keras_train_function_is_marked_once(eager: Site, keras_2: Site) -> None
     assert steps(marks) == windows(0, 1)
 
 
+@pytest.mark.slow
 def test_arguments_of_unknown_shape_raise_nothing(eager: Site) -> None:
     marks, out = eager.run(f"""{LOOP}
         class Odd:

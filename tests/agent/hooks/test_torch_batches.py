@@ -97,6 +97,7 @@ def test_without_a_loader_the_wrapped_modules_argument_counts() -> None:
     assert use(batches) == 8, "not both"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ask", [Batches.first_ns, Batches.waiting, Batches.take], ids=lambda ask: ask.__name__
 )

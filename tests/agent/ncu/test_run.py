@@ -120,6 +120,7 @@ def test_kernels_of_the_steps_asked_for_reach_the_agent(
     assert shape[9] == 4096
 
 
+@pytest.mark.slow
 def test_rank_is_introduced_while_it_lives_but_no_kernels_are_claimed(
     environ: dict[str, str], agent: FakeAgent
 ) -> None:
@@ -143,6 +144,7 @@ def test_exit_status_is_the_commands(environ: dict[str, str], script: str, statu
     assert run(environ, "sh", "-c", script).returncode == status
 
 
+@pytest.mark.slow
 def test_output_and_input_are_the_commands_own(environ: dict[str, str]) -> None:
     done = subprocess.run(
         [*RUN, "--ncu", "5", "--", "sh", "-c", "cat; echo problem >&2"],
@@ -155,6 +157,7 @@ def test_output_and_input_are_the_commands_own(environ: dict[str, str]) -> None:
     assert b"problem\n" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_command_and_profiler(environ: dict[str, str], number: int) -> None:
     environ = {**environ, "FAKE_NCU": "deaf"}
@@ -217,6 +220,7 @@ def test_killed_wrapper_takes_everything_along(environ: dict[str, str]) -> None:
         assert not psutil.wait_procs(below, 10)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "says"),
     [
@@ -237,6 +241,7 @@ def test_command_runs_without_ncu_when_that_cannot_be_used(
     assert not (tmp_path / "cuda").exists(), "no range is opened"
 
 
+@pytest.mark.slow
 def test_command_runs_without_an_ncu_that_is_not_there(environ: dict[str, str], tmp_path: Path) -> None:
     done = run(
         {**environ, "ROOFLINE_NCU": str(tmp_path / "none")}, "sh", "-c", "echo $ONEDNN_VERBOSE; exit 4"
@@ -250,12 +255,14 @@ def test_training_outlives_its_profiler(environ: dict[str, str]) -> None:
     assert (done.returncode, done.stdout) == (6, "fine\n")
 
 
+@pytest.mark.slow
 def test_refusal_in_the_middle_is_one_notice(environ: dict[str, str], cuda: Path) -> None:
     done = train({**environ, "FAKE_NCU": "late", "FAKE_NCU_ROWS": "0"}, cuda)
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert done.stderr.count("ERR_NVGPUCTRPERM") == 1
 
 
+@pytest.mark.slow
 def test_command_that_ncu_ended_is_not_passed_off_as_its_own_failure(
     environ: dict[str, str], cuda: Path
 ) -> None:
@@ -264,6 +271,7 @@ def test_command_that_ncu_ended_is_not_passed_off_as_its_own_failure(
     assert "ncu ended the command" in done.stderr and "ERR_NVGPUCTRPERM" in done.stderr
 
 
+@pytest.mark.slow
 def test_command_that_does_not_exist_fails_as_without_ncu(environ: dict[str, str]) -> None:
     done = run(environ, "/nonexistent/program")
     assert (done.returncode, done.stderr) == (
@@ -272,6 +280,7 @@ def test_command_that_does_not_exist_fails_as_without_ncu(environ: dict[str, str
     )
 
 
+@pytest.mark.slow
 def test_steps_that_are_none_are_a_usage_error(environ: dict[str, str]) -> None:
     done = run(environ, "true", steps="0")
     assert done.returncode == 2

@@ -25,7 +25,7 @@ from .traces import found_in, read
 
 RECORDINGS = [path for path in ours() if path not in NOTHING]
 READ = {one.name: one.read for one in READERS}
-CUTS = 12  # places where each file is cut, beside those near its end
+CUTS = 8  # places where each file is cut, beside those near its end
 every_file = pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")
 
 
@@ -139,7 +139,7 @@ DAMAGE = st.tuples(
 
 
 @every_file
-@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 8, suppress_health_check=[HealthCheck.too_slow])
 @given(DAMAGE)
 @example((0.5, 0, b"\xff\xfe\x80"))  # bytes that are no text
 @example((0.5, 0, b"\x1b[31m"))

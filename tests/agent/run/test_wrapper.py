@@ -126,6 +126,7 @@ def test_prompt_without_newline_is_shown_while_the_command_waits(environ: dict[s
         assert wrapper.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_arguments_reach_the_command_untouched(environ: dict[str, str]) -> None:
     code = "import sys, json; print(json.dumps(sys.argv[1:]))"
     words = ["--help", "--job", "x", "--", "-q", "", "a b"]
@@ -400,6 +401,7 @@ def test_import_error_in_users_sitecustomize_is_shown(environ: dict[str, str], t
     assert b"nonexistent_module" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["-S", "-I", "-E", "-s", "-B"])
 def test_python_starts_with_any_flag(environ: dict[str, str], flag: str) -> None:
     done = run(environ, PYTHON, flag, "-W", "error", "-c", "print('runs')")

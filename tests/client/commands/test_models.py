@@ -227,6 +227,7 @@ def test_picture_of_each_kind(site: Asked, tmp_path: Path, kind: str) -> None:
     assert file.read_text().startswith("<?xml") and os.listdir(tmp_path) == ["x.svg"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "begin"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("PNG", b"\x89PNG")])
 def test_ending_says_the_format(site: Asked, tmp_path: Path, ending: str, begin: bytes) -> None:
     file = tmp_path / f"x.{ending}"

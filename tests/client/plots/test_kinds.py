@@ -77,6 +77,7 @@ def test_theory_is_dashed_and_what_was_measured_is_not() -> None:
     assert [float(line.get_ydata()[0]) for line in dashed] == [pytest.approx(1305.6e9)]  # type: ignore[index]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0.0, math.nan, math.inf, -1.0, None])
 def test_what_has_no_place_on_the_axes_is_named(number: float | None) -> None:
     gone = point("ps:0")._replace(
@@ -95,6 +96,7 @@ def test_headroom_of_few_points() -> None:
     assert "headroom to the roof" not in drawn(roofline(many, [xeon_roof()]))[1]
 
 
+@pytest.mark.slow
 def test_headroom_of_several_points_names_each_point() -> None:
     long = "convolution backward_weights of 64x56x56x64"
     points = [point("worker:0", 4.2, 1e11), point("chief:0", 4.4, 3e10), point(long, 4.0, 1e10, role="ddp")]

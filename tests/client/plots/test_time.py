@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -43,6 +44,7 @@ def test_complexity_is_closed_and_time_is_open() -> None:
     assert (opened.get_xdata()[0], opened.get_ydata()[0]) == (one.time_bytes, one.time_flops)  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_sweep_is_joined_in_order_of_its_parameter() -> None:
     points = [time_point("step", 1e11 * n, 1e9 * n, 0.01 * n, at=str(n)) for n in (10, 9, 1)]
     figure, texts = drawn(time_roofline(v100(points)))
@@ -50,6 +52,7 @@ def test_sweep_is_joined_in_order_of_its_parameter() -> None:
     assert "step 10" in texts
 
 
+@pytest.mark.slow
 def test_title_and_key_name_the_parameter() -> None:
     points = swept("convolution backward_data of a long name")
     _, texts = drawn(time_roofline(v100(points), over="batch"))
@@ -78,6 +81,7 @@ def test_frame_holds_the_bars() -> None:
     assert axis.get_xlim()[1] > 100 * one.time_bytes and axis.get_ylim()[1] > 100 * one.time_flops
 
 
+@pytest.mark.slow
 def test_without_ceilings_no_open_symbol_is_explained() -> None:
     _, texts = drawn(time_roofline(v100([without_ceilings(time_point())], boxes=[], isocurves=[])))
     assert "complexity: bytes and FLOPs" in texts

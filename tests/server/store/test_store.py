@@ -225,6 +225,7 @@ CRASHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 ONLY_A_CRASH = ("after the catalog", "before old deltas are removed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "rebuilding"])
 @pytest.mark.parametrize("moment", CRASHES)
 def test_crash_while_sealing_loses_and_doubles_nothing(
@@ -255,6 +256,7 @@ def test_crash_while_sealing_loses_and_doubles_nothing(
     again.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [m for m in CRASHES if m not in ONLY_A_CRASH])
 def test_sealing_that_failed_is_done_again_by_the_same_process(
     store: Store, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -630,7 +632,9 @@ def test_values_at_the_edge_of_their_type_survive(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_views_are_whole_while_batches_come_and_are_sealed(store: Store) -> None:  # noqa: C901  # readers and the writer, side by side
+def test_views_are_whole_while_batches_come_and_are_sealed(
+    store: Store,
+) -> None:  # readers and the writer, side by side
     greet(store)
     of_a = training(WORKERS, stepping=(0, 1), batches=60, batch_ns=400 * MS, sample_ns=200 * MS)
     of_b = training(OTHERS, first_ns=23 * S, batches=60, batch_ns=400 * MS, sample_ns=200 * MS)

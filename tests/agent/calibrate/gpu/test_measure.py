@@ -50,6 +50,7 @@ def measure(
     return {ceiling.name: ceiling for ceiling in ceilings}, notes
 
 
+@pytest.mark.slow
 def test_fields_say_what_and_where(monkeypatch: pytest.MonkeyPatch, driver: Path) -> None:
     found, _ = measure(monkeypatch, driver)
     assert set(found) >= NAMES
