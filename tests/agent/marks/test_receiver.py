@@ -551,7 +551,7 @@ def test_what_is_wrong_in_a_packet_costs_itself_and_what_follows(site: Site) -> 
 
 def encoded(site: Site) -> bytes:
     marks, calls, events = site.take()
-    return encode(Batch(1, 2, (), marks, calls, events, (), site.spans), 1)
+    return encode(Batch(1, 2, {}, marks, calls, events, (), site.spans), 1)
 
 
 def lost(events: list[Event]) -> dict[str, int]:
@@ -644,7 +644,7 @@ def test_rows_of_a_batch_are_bounded_and_the_rest_is_counted(site: Site, packet:
     kept = len(marks) + len(calls) + len(spans)
     assert kept >= 60_000
     assert lost(events) == {f"{what} (more than a batch holds)": 150_000 - kept}
-    assert len(encode(Batch(1, 2, (), marks, calls, events, (), spans), 1)) < bounds.ROWS_BYTES + (1 << 20)
+    assert len(encode(Batch(1, 2, {}, marks, calls, events, (), spans), 1)) < bounds.ROWS_BYTES + (1 << 20)
     flood(site, link, packet, 1)
     assert lost(site.take()[2]) == {}, "the next batch has room again"
 
