@@ -632,9 +632,7 @@ def test_values_at_the_edge_of_their_type_survive(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_views_are_whole_while_batches_come_and_are_sealed(
-    store: Store,
-) -> None:  # readers and the writer, side by side
+def test_views_are_whole_while_batches_come_and_are_sealed(store: Store) -> None:
     greet(store)
     of_a = training(WORKERS, stepping=(0, 1), batches=60, batch_ns=400 * MS, sample_ns=200 * MS)
     of_b = training(OTHERS, first_ns=23 * S, batches=60, batch_ns=400 * MS, sample_ns=200 * MS)
