@@ -1,4 +1,4 @@
-"""The answers whose messages have another shape than their records: reports and pieces of tables."""
+"""Pieces of tables from their messages: columns travel as bytes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,10 @@ import sys
 from array import array
 from typing import Any
 
-from roofline.answers.report import Report, Source
 from roofline.answers.tables import TableChunk, TableColumn
 from roofline.convert import from_message
 
 ABSENT = -(2**63)  # of whole numbers
-
-
-def report(message: Any) -> Report:
-    """On the wire the sources of a node stand together."""
-    sources = [
-        from_message(Source, source, host=node.host) for node in message.sources for source in node.sources
-    ]
-    return from_message(Report, message, sources=sources)
 
 
 def chunk(message: Any) -> TableChunk:

@@ -60,7 +60,7 @@ class Connection:
         Raises NotFound for a job the server does not know, Unreachable, Refused.
         """
         request = _request(query_pb2.GetReportRequest, job=job, first_step=first_step, last_step=last_step)
-        return answers.report(self._ask(self._query.GetReport, request))
+        return from_message(Report, self._ask(self._query.GetReport, request))
 
     def stragglers(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Stragglers:
         """Which rank the others wait for, over all steps or from first_step to last_step; times in s.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.answers.machines import Ceiling
+from roofline.answers.machines import Ceiling, SourceStatus
 from roofline.answers.report import (
     Alignment,
     Fact,
@@ -15,7 +15,7 @@ from roofline.answers.report import (
     RankReport,
     Report,
     RoleReport,
-    Source,
+    SourceReport,
     Summary,
 )
 from roofline.answers.roofline import Roof, RoofLine
@@ -213,8 +213,13 @@ def report(
         gaps=[Gap("node1", "", BEGIN + SECOND, BEGIN + 2 * SECOND, "the agent was started again")],
         notes=["gap: node1 was not watched for 1.0 s"],
         sources=[
-            Source("node1", "perf", False, "no PMU here", "none", "counted FLOPs"),
-            Source("node1", "tcp", True, "", "", "bytes"),
+            SourceReport(
+                "node1",
+                [
+                    SourceStatus("perf", False, "no PMU here", "none", "counted FLOPs"),
+                    SourceStatus("tcp", True, "", "", "bytes"),
+                ],
+            ),
         ],
         parts=[part()],
         facts=[Fact("setting.OMP_NUM_THREADS", "4", ["worker:0"])],

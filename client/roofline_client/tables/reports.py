@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.text import Text
-from roofline.answers.report import Fact, Gap, PartReport, Report, Source, Summary
+from roofline.answers.report import Fact, Gap, PartReport, Report, Summary
 from roofline.answers.values import Provenance
 
 from . import about, flat, rooflines, units, wording
@@ -236,9 +236,24 @@ def _without_unit(metric: str) -> str:
     return head if unit in ("ns", "bytes", "joules", "hz", "watts", "celsius") and head else name
 
 
+class Source(NamedTuple):
+    """A source of a node, as a row of its own."""
+
+    host: str
+    name: str
+    works: bool
+    reason: str
+    advice: str
+    fills: str
+
+
+def _sources(report: Report) -> list[Source]:
+    return [Source(node.host, *source) for node in report.sources for source in node.sources]
+
+
 def as_json(report: Report) -> str:
     """JSON (docs/report.schema.json). Raises ClientError for a number that JSON cannot hold."""
-    return document(**report._asdict())
+    return document(**{**report._asdict(), "sources": _sources(report)})
 
 
 def rows(report: Report) -> Iterator[tuple[Any, ...]]:
@@ -276,5 +291,5 @@ def tables(report: Report) -> dict[str, flat.Table]:
         "roofs": rooflines.vertices(report.roofs),
         "facts": flat.table(Fact, report.facts),
         "gaps": flat.table(Gap, report.gaps),
-        "sources": flat.table(Source, report.sources),
+        "sources": flat.table(Source, _sources(report)),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .machines import SourceStatus
 from .roofline import Roof
 from .values import Provenance, Value
 
@@ -63,15 +64,11 @@ class Alignment(NamedTuple):
     error: Value
 
 
-class Source(NamedTuple):
-    """What one source of a node could measure, or why not and what to do."""
+class SourceReport(NamedTuple):
+    """The sources of a node's agent, also those that do not work."""
 
     host: str
-    name: str
-    works: bool
-    reason: str
-    advice: str
-    fills: str
+    sources: list[SourceStatus]
 
 
 class PartReport(NamedTuple):
@@ -107,7 +104,7 @@ class Report(NamedTuple):
     alignment: list[Alignment]
     gaps: list[Gap]
     notes: list[str]  # most important first
-    sources: list[Source]
+    sources: list[SourceReport]
     parts: list[PartReport]
     facts: list[Fact]
     tags: dict[str, str]

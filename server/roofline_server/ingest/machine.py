@@ -14,21 +14,13 @@ from .columns import printable
 
 def decode_machine(hello: Any) -> Machine:
     """What a Hello reports of its node."""
-    m = hello.machine
-    ceilings = tuple(decode_ceiling(c) for c in m.ceilings)
-    sources = tuple(from_message(SourceStatus, s) for s in hello.sources)
-    host = printable(m.host, "host")
-    return Machine(
-        host,
-        m.cpu_model,
-        m.sockets,
-        m.cores,
-        m.cpus,
-        m.memory_bytes,
-        m.kernel,
-        ceilings,
-        sources,
-        hello.interval_ns,
+    return from_message(
+        Machine,
+        hello.machine,
+        host=printable(hello.machine.host, "host"),
+        ceilings=tuple(decode_ceiling(ceiling) for ceiling in hello.machine.ceilings),
+        sources=tuple(from_message(SourceStatus, source) for source in hello.sources),
+        interval_ns=hello.interval_ns,
     )
 
 

@@ -75,9 +75,8 @@ class Answers:
         return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])
 
     def report(self, request: Any) -> Any:
-        return messages.report(
-            build(self._view(request.job, evidence.NEEDED), _range(request), self._store.now_ns())
-        )
+        view = self._view(request.job, evidence.NEEDED)
+        return to_message(query_pb2.Report(), build(view, _range(request), self._store.now_ns()))
 
     def stragglers(self, request: Any) -> Any:
         view = self._view(request.job, stragglers.NEEDED)

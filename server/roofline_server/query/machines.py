@@ -19,17 +19,8 @@ def machine_versions(store: Store, host: str, history: bool) -> list[machines.Ma
     for version in known:
         if (host and version.machine.host != host) or (version.until_ns and not history):
             continue
-        machine = version.machine
-        # Sources and interval, which an agent reports too, are no property of its machine.
-        hardware = machines.Machine(
-            machine.host,
-            machine.cpu_model,
-            machine.sockets,
-            machine.cores,
-            machine.cpus,
-            machine.memory_bytes,
-            machine.kernel,
-            list(machine.ceilings),
-        )
+        # An agent also reports sources and interval, which are no property of its machine.
+        reported = version.machine._asdict()
+        hardware = machines.Machine(**{name: reported[name] for name in machines.Machine._fields})
         found.append(machines.MachineVersion(**{**version._asdict(), "machine": hardware}))
     return found

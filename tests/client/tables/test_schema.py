@@ -20,7 +20,6 @@ from roofline.answers.report import (
     Point,
     RankReport,
     RoleReport,
-    Source,
     Summary,
 )
 from roofline.answers.roofline import Roof, RoofLine
@@ -148,7 +147,7 @@ def test_every_field_is_described() -> None:
         ("point", Point),
         ("alignment", Alignment),
         ("gap", Gap),
-        ("source", Source),
+        ("source", reports.Source),
         ("part", PartReport),
         ("fact", Fact),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from roofline.answers.report import Fact, Point, RankReport, Report, RoleReport, Source
+from roofline.answers.report import Fact, Point, RankReport, Report, RoleReport, SourceReport
 from roofline.answers.values import Scope
 
 from ...model.evidence import RankEvidence
@@ -56,7 +56,7 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         facts=_facts(view),
         tags=dict(view.tags),
         verdicts=[f"{p.label}: {p.words}" for p in of_roles(view, evidence) if p.words],
-        sources=[Source(machine.host, *source) for machine in machines for source in machine.sources],
+        sources=[SourceReport(machine.host, list(machine.sources)) for machine in machines],
     )
     notes = [
         *replay_notes(view, evidence),

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import models_pb2, query_pb2
-from roofline_server.ingest.commands import Agents
-from roofline_server.query import messages
-from roofline_server.query.service import QueryService
+from roofline_server.query.answers import Answers
 from roofline_server.records import ABSENT, Table, rows
 from roofline_server.store import export
 from roofline_server.store.catalog.catalog import Catalog
@@ -236,25 +234,25 @@ def sealed(root: Path, monkeypatch: pytest.MonkeyPatch, fewest: int) -> Store:
 
 def answers(store: Store) -> dict[str, list[bytes]]:
     """What clients are told, byte for byte."""
-    service = QueryService(store, Agents())
+    service = Answers(store)
     subject = models_pb2.Subject(job=JOB)
 
     def told(message: Any) -> bytes:
         return bytes(message.SerializeToString(deterministic=True))
 
     def chunks(found: Iterator[Any]) -> list[bytes]:
-        return [told(messages.chunk(chunk)) for chunk in found]
+        return [told(chunk) for chunk in found]
 
     return {
-        "report": [told(service._report(query_pb2.GetReportRequest(job=JOB)))],
-        "steps": chunks(service._steps(query_pb2.GetStepsRequest(job=JOB))),
-        "timeline": chunks(service._timeline(query_pb2.GetStepsRequest(job=JOB, kernels=True))),
+        "report": [told(service.report(query_pb2.GetReportRequest(job=JOB)))],
+        "steps": chunks(service.steps(query_pb2.GetStepsRequest(job=JOB))),
+        "timeline": chunks(service.timeline(query_pb2.GetStepsRequest(job=JOB, kernels=True))),
         "roofline": [
-            told(service._roofline(models_pb2.GetRooflineRequest(subject=subject, kind="classic", points=p)))
+            told(service.roofline(models_pb2.GetRooflineRequest(subject=subject, kind="classic", points=p)))
             for p in ("step", "kernel")
         ],
-        "breakdown": [told(service._breakdown(models_pb2.GetBreakdownRequest(subject=subject, by="rank")))],
-        "stragglers": [told(service._stragglers(query_pb2.GetStragglersRequest(job=JOB)))],
+        "breakdown": [told(service.breakdown(models_pb2.GetBreakdownRequest(subject=subject, by="rank")))],
+        "stragglers": [told(service.stragglers(query_pb2.GetStragglersRequest(job=JOB)))],
     }
 
 
