@@ -181,8 +181,13 @@ def test_spans_are_cut_at_the_windows(finished: Finished, rank: str) -> None:
     agree(table["input_time"], overlap(mine, own) / 1e9)
     engine = spans[(spans["rank"] == rank) & (spans["name"] == "engine.allreduce")]
     agree(table["engine.allreduce.time"], overlap(engine, own) / 1e9)
-    assert table["engine_count"].sum() == engine["count"].sum() == STEPS - 1
-    assert table["engine_bytes"].sum() == engine["bytes"].sum() == (STEPS - 1) * 4096
+    assert engine["count"].sum() == STEPS - 1
+    assert engine["bytes"].sum() == (STEPS - 1) * 4096
+    # A span counts in the step that holds its middle; on a busy machine that can lie between two steps.
+    middle = (engine["begin_ns"] + engine["end_ns"]) // 2
+    windows = list(zip(own["begin_ns"], own["end_ns"], strict=True))
+    for column, of in (("engine_count", "count"), ("engine_bytes", "bytes")):
+        assert table[column].tolist() == [engine[of][middle.between(b, e)].sum() for b, e in windows]
 
 
 def overlap(spans: pd.DataFrame, steps: pd.DataFrame) -> pd.Series:
