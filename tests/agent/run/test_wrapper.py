@@ -259,6 +259,7 @@ def test_terminal_output_is_translated_once(environ: dict[str, str], tmp_path: P
 def test_terminal_that_closes_ends_the_command(environ: dict[str, str]) -> None:
     pid, master = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
         os.execvpe(RUN[0], [*RUN, "--", "sh", "-c", "echo $$ pid; exec sleep 60"], environ)
     output = b""
     while b" pid" not in output:
@@ -266,7 +267,7 @@ def test_terminal_that_closes_ends_the_command(environ: dict[str, str]) -> None:
     command = psutil.Process(int(output.split(b" pid")[0].split()[-1]))
     os.close(master)
     try:
-        wait_for(lambda: is_over(command), seconds=3)
+        wait_for(lambda: is_over(command), seconds=20)
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
