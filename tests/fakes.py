@@ -42,10 +42,12 @@ class MarkPacket(NamedTuple):
     phase: str
     asynchronous: bool
     dropped: int
+    like: int
 
 
 def decode_mark(pid: int, data: bytes) -> MarkPacket:
-    _, kind, flags, role_size, phase_size, dropped, index, step, examples, time_ns = MARK.unpack_from(data)
+    _, kind, flags, role_size, phase_size, like, *rest = MARK.unpack_from(data)
+    dropped, index, step, examples, time_ns = rest
     text = data[MARK.size :]
     assert len(text) == role_size + phase_size
     return MarkPacket(
@@ -59,6 +61,7 @@ def decode_mark(pid: int, data: bytes) -> MarkPacket:
         text[role_size:].decode(),
         bool(flags & 1),
         dropped,
+        like,
     )
 
 

@@ -103,6 +103,7 @@ class Mark(NamedTuple):
     time_ns: int
     phase: str = ""
     asynchronous: bool = False
+    like: int = 0  # steps of a rank with the same number did the same work; 0: not known
 
 
 class Span(NamedTuple):

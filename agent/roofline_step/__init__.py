@@ -30,6 +30,7 @@ END = 2
 BORDER = 3
 _PHASE_BEGIN = 4
 _PHASE_END = 5
+HAS_LIKE = True  # hooks of a newer agent may meet an older version of this module, which has not
 
 _agent = Sender()
 _send = _agent.send
@@ -132,13 +133,14 @@ def send_spans(spans: Sequence[Span]) -> None:
 
 def send_step(marks: Sequence[Mark], spans: Sequence[Span]) -> None:
     """Send a whole step in one packet: its marks, (kind, step, examples, time_ns, of, asynchronous) each as
-    `send_mark` takes them, and the spans before them."""
+    `send_mark` takes them, and the spans before them. A seventh value of a mark is its `like`: steps of this
+    process with the same number, 1 to 65535, did the same work."""
     _agent.send_step(marks, spans)
 
 
-def step_layout(kinds: Sequence[int], names: Sequence[str], places: Sequence[int]) -> Layout:
+def step_layout(kinds: Sequence[int], names: Sequence[str], places: Sequence[int], like: int = 0) -> Layout:
     """For steps that differ in numbers only: `send_step` in a quarter of its time (see _layout.py)."""
-    return layout(_agent, kinds, names, places)
+    return layout(_agent, kinds, names, places, like)
 
 
 def send_fact(name: str, value: object) -> None:

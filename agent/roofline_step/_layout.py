@@ -13,7 +13,9 @@ Layout = Callable[[int, Optional[int], Sequence[int]], bool]
 _MARK_HEAD = 16  # bytes of a mark before its step
 
 
-def layout(sender: Sender, kinds: Sequence[int], names: Sequence[str], places: Sequence[int]) -> Layout:
+def layout(
+    sender: Sender, kinds: Sequence[int], names: Sequence[str], places: Sequence[int], like: int = 0
+) -> Layout:
     """send(step, examples, times) for steps that differ in numbers only. It returns False when it sent
     nothing; the step must be sent in another way then.
 
@@ -22,7 +24,7 @@ def layout(sender: Sender, kinds: Sequence[int], names: Sequence[str], places: S
     what differs by a function made for it: a loop over the values would take longer than sending them.
     """
     marks, spans = len(kinds), len(names)
-    constant = [MARK.pack(b"M", kind, 0, 0, 0, 0, -1, 0, 0, 0)[:_MARK_HEAD] for kind in kinds]
+    constant = [MARK.pack(b"M", kind, 0, 0, 0, like, 0, -1, 0, 0, 0)[:_MARK_HEAD] for kind in kinds]
     if names:
         # What stands before the times of the first span, between those of two spans, and after the last.
         numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}

@@ -2,9 +2,10 @@
 
 A packet is one record, or several marks and spans behind one another. All numbers are little-endian.
 
-Mark: b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8, 3 bytes of padding,
-marks dropped since the last packet u32, index i32 (-1: the sender itself), step i64, examples i64 (-2^63:
-unknown), time i64 (CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
+Mark: b"M", kind u8, flags u8 (bit 0: asynchronous), role length u8, phase length u8, a byte of padding,
+like u16 (steps of a process with the same number did the same work; 0: not known), marks dropped since the
+last packet u32, index i32 (-1: the sender itself), step i64, examples i64 (-2^63: unknown), time i64
+(CLOCK_MONOTONIC, ns), then role and phase in UTF-8.
 Spans (of the sender): b"S", 3 bytes of padding, bytes of names u32, rows u32, the names in UTF-8 with a NUL
 between them, then per row name, begin, end, bytes, count as i64.
 Fact: b"F", 3 bytes of padding, then "name=value" in UTF-8.
@@ -13,9 +14,9 @@ Fact: b"F", 3 bytes of padding, then "name=value" in UTF-8.
 from __future__ import annotations
 
 import struct
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple, Union
 
-MARK = struct.Struct("<sBBBB3xIiqqq")
+MARK = struct.Struct("<sBBBBxHIiqqq")
 SPANS = struct.Struct("<s3xII")
 SPAN_VALUES = 5
 MAX_SPANS = 1024  # in one packet
@@ -25,8 +26,12 @@ MAX_PHASE = 64  # bytes of a phase's name
 ABSENT = -(2**63)
 
 Span = Tuple[str, int, int, Optional[int], int]  # name, begin and end (monotonic ns), bytes, count
-# kind, step, examples, time (monotonic ns), of which rank, asynchronous
-Mark = Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]
+# kind, step, examples, time (monotonic ns), of which rank, asynchronous, and perhaps `like`
+Mark = Union[
+    Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool],
+    Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool, int],
+]
+MAX_LIKE = 2**16 - 1
 
 # What the records of spans with the same names have in common: steps resemble each other.
 _heads: Dict[Tuple[str, ...], Tuple[bytes, List[int], struct.Struct]] = {}
@@ -42,6 +47,7 @@ def pack_mark(
     asynchronous: bool = False,
     phase: str = "",
     dropped: int = 0,
+    like: int = 0,
 ) -> bytes:
     """The record of one mark. Raises any exception for values that do not fit."""
     role, index = (of[0].encode(), of[1]) if of is not None else (b"", -1)
@@ -49,7 +55,7 @@ def pack_mark(
     name = phase.encode()[:MAX_PHASE].decode(errors="ignore").encode() if phase else b""
     count = ABSENT if examples is None else examples
     flags = 1 if asynchronous else 0
-    head = (b"M", kind, flags, len(role), len(name), dropped & 0xFFFFFFFF, index, step, count, time_ns)
+    head = (b"M", kind, flags, len(role), len(name), like, dropped & 0xFFFFFFFF, index, step, count, time_ns)
     return MARK.pack(*head) + role + name
 
 

@@ -140,8 +140,10 @@ class Sender:
             return
         try:
             packet, dropped = b"", self.dropped
-            for kind, step, examples, time_ns, of, asynchronous in marks:
-                packet += pack_mark(kind, step, examples, time_ns, of, asynchronous, "", dropped)
+            for mark in marks:
+                packet += pack_mark(
+                    *mark[:6], phase="", dropped=dropped, like=mark[6] if len(mark) > 6 else 0
+                )
                 dropped = 0
             rest = spans[MAX_SPANS:] if len(spans) > MAX_SPANS else ()
             packet = packet + pack_spans(spans[:MAX_SPANS]) if spans else packet

@@ -549,6 +549,13 @@ def test_layout_sends_the_same_packet_as_send_step(
     assert said[:4] == said[4:]
 
 
+def test_like_travels_with_marks_and_layouts(sender: Sender, agent: FakeAgent) -> None:
+    assert not sender.off()
+    sender.send_step([(roofline_step.BORDER, 5, None, 12, None, False, 65535)], ())
+    assert layout(sender, (roofline_step.BORDER,), (), (0,), 65535)(6, None, [13])
+    assert [decode_mark(0, packet).like for packet in packets(agent, 2)] == [65535, 65535]
+
+
 def test_layout_leaves_losses_and_what_it_cannot_pack_to_others(sender: Sender, path: Path) -> None:
     say = layout(sender, (roofline_step.BORDER,), (), (0,))
     assert not say(1, None, [5]), "nobody has connected yet"

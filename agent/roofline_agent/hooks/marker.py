@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Dict, Hashable, Optional, Sequence, Tuple
 
 try:
     from fcntl import fcntl
@@ -19,6 +19,7 @@ NOTES = "ROOFLINE_NOTES"  # names a file whose first byte is 0 while the wrapper
 
 Span = Tuple[str, int, int, Optional[int], int]
 MAX_HELD = 1000  # spans that wait for a mark
+MAX_LIKE = 2**16 - 1  # what a mark can carry
 
 
 class Marker:
@@ -32,6 +33,8 @@ class Marker:
         self._send_step = getattr(step, "send_step", None)
         self._send_spans = getattr(step, "send_spans", None)
         self._send_fact = getattr(step, "send_fact", None)
+        self._has_like = getattr(step, "HAS_LIKE", False)
+        self._likes: Dict[Hashable, int] = {}
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
         self._noting = _mapped_byte(environ.get(NOTES)) if self._stdout else b"\0"
         # Where steps are read from the log (`run --step-regex`) marks would count each of them twice.
@@ -42,12 +45,36 @@ class Marker:
     def _reset(self) -> None:
         self._held: Sequence[Span] = ()  # spans that go with the next mark
 
-    def border(self, number: int, examples: Optional[int] = None, time_ns: Optional[int] = None) -> None:
-        """This rank's step `number` ended, and the next began, at time_ns (monotonic; default now)."""
+    def like(self, signature: Hashable) -> int:
+        """The number of all steps with this signature: they do the same work, as far as can be known (shapes,
+        order of phases, examples). 0, which says nothing, once there are too many."""
+        found = self._likes.get(signature)
+        if found is None:
+            found = len(self._likes) + 1 if len(self._likes) < MAX_LIKE else 0
+            if found:
+                self._likes[signature] = found
+        return found
+
+    def border(
+        self,
+        number: int,
+        examples: Optional[int] = None,
+        time_ns: Optional[int] = None,
+        like: int = 0,
+        begin_ns: Optional[int] = None,
+    ) -> None:
+        """This rank's step `number` ended, and the next began, at time_ns (monotonic; default now).
+
+        begin_ns: when it began, if something that was no part of it lay between it and the step before.
+        """
         if not self._from_log and not self._training_marks():
             self.note()
             now = time.monotonic_ns() if time_ns is None else time_ns
-            self._send(((self._step.BORDER, number, examples, now, None, False),))
+            border = (self._step.BORDER, number, examples, now, None, False, like)
+            if begin_ns is None:
+                self._send((border,))
+            else:
+                self._send(((self._step.BEGIN, number, None, begin_ns, None, False, like), border))
             if self._profiler is not None:
                 self._profiler.ended(number, now)
 
@@ -59,6 +86,7 @@ class Marker:
         examples: Optional[int] = None,
         of: Optional[Tuple[str, int]] = None,
         asynchronous: bool = False,
+        like: int = 0,
     ) -> None:
         """Step `number` of this rank, or of the rank `of`, went from begin_ns to end_ns (monotonic)."""
         if self._from_log or self._training_marks():
@@ -66,18 +94,20 @@ class Marker:
         if of is None:
             self.note()
         step = self._step
-        begin = (step.BEGIN, number, examples, begin_ns, of, asynchronous)
-        self._send((begin, (step.END, number, examples, end_ns, of, asynchronous)))
+        begin = (step.BEGIN, number, examples, begin_ns, of, asynchronous, like)
+        self._send((begin, (step.END, number, examples, end_ns, of, asynchronous, like)))
         if of is None and self._profiler is not None:
             self._profiler.ended(number, end_ns)
 
-    def layout(self, marks: int, names: Sequence[str], places: Sequence[int]) -> Any:
-        """For `send_layout`: one mark (a border) or two (a window) and spans of these names, each of one
-        thing without bytes; places: where in `times` stand the marks' times, then begin and end of each span.
-        None where the training's own roofline_step is too old for it."""
+    def layout(self, marks: int, names: Sequence[str], places: Sequence[int], like: int = 0) -> Any:
+        """For `send_layout`, of steps with this `like`: one mark (a border) or two (a window) and spans of
+        these names, each of one thing without bytes; places: where in `times` stand the marks' times, then
+        begin and end of each span. None where the training's own roofline_step is too old for it."""
         make, step = getattr(self._step, "step_layout", None), self._step
         kinds = (step.BORDER,) if marks == 1 else (step.BEGIN, step.END)
-        return None if make is None else make(kinds, names, places)
+        if make is None:
+            return None
+        return make(kinds, names, places, like) if self._has_like else make(kinds, names, places)
 
     def send_layout(self, layout: Any, number: int, examples: Optional[int], times: Sequence[int]) -> bool:
         """The same as spans() and border() or window(), for steps that differ in numbers only; False: nothing
@@ -93,14 +123,16 @@ class Marker:
         return True
 
     def _send(
-        self, marks: Sequence[Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool]]
+        self, marks: Sequence[Tuple[int, int, Optional[int], int, Optional[Tuple[str, int]], bool, int]]
     ) -> None:
         held, self._held = self._held, ()
+        if not self._has_like:
+            marks = [mark[:6] for mark in marks]  # type: ignore[misc]
         if self._send_step is not None:
             self._send_step(marks, held)
             return
         for mark in marks:
-            self._step.send_mark(*mark)
+            self._step.send_mark(*mark[:6])
         if held and self._send_spans is not None:
             self._send_spans(held)
 

@@ -38,6 +38,7 @@ class ParsedMark(NamedTuple):
     phase: str
     asynchronous: bool
     in_range: bool  # step, examples and time can be true
+    like: int  # steps of a process with the same number did the same work; 0: not known
 
 
 class ParsedSpans(NamedTuple):
@@ -60,7 +61,8 @@ class ParsedCalls(NamedTuple):
 
 def parse_mark(data: bytes) -> ParsedMark:
     """The mark that `data` begins with. Raises ValueError or struct.error when it is malformed."""
-    _, kind, flags, role_size, phase_size, dropped, index, step, examples, time_ns = MARK.unpack_from(data)
+    _, kind, flags, role_size, phase_size, like, *rest = MARK.unpack_from(data)
+    dropped, index, step, examples, time_ns = rest
     text = data[MARK.size :]
     role = text[:role_size].decode()
     phase = printable(text[role_size : role_size + phase_size].decode())
@@ -70,7 +72,9 @@ def parse_mark(data: bytes) -> ParsedMark:
     in_range = is_time(time_ns, step) and examples <= MAX_BYTES
     known = None if examples < 0 else examples  # ABSENT, as any other number below zero
     asynchronous = bool(flags & 1)
-    return ParsedMark(size, kind, dropped, role, index, step, known, time_ns, phase, asynchronous, in_range)
+    return ParsedMark(
+        size, kind, dropped, role, index, step, known, time_ns, phase, asynchronous, in_range, like
+    )
 
 
 def parse_spans(data: bytes) -> ParsedSpans:

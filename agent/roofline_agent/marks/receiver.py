@@ -177,6 +177,7 @@ class MarkReceiver:
                     time_ns=time_ns,
                     phase=parsed.phase,
                     asynchronous=parsed.asynchronous,
+                    like=parsed.like,
                 )
             )
         return parsed.size

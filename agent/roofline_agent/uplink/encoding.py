@@ -153,6 +153,7 @@ def _marks(marks: Sequence[Mark], ranks: _Numbering) -> pb.Marks:
         time_ns=ints(m.time_ns for m in marks),
         phase=ints(phases(m.phase) if m.phase else -1 for m in marks),
         flags=ints(int(m.asynchronous) for m in marks),
+        like=ints(m.like for m in marks),
     )
     message.phases.extend(phases.numbers)
     return message

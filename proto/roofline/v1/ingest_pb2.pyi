@@ -198,7 +198,7 @@ class Samples(_message.Message):
     def __init__(self, counter_set: _Optional[int] = ..., rank: _Optional[bytes] = ..., time_ns: _Optional[bytes] = ..., columns: _Optional[_Iterable[bytes]] = ..., instance: _Optional[bytes] = ...) -> None: ...
 
 class Marks(_message.Message):
-    __slots__ = ("rank", "sender", "kind", "step", "examples", "time_ns", "phase", "flags", "phases")
+    __slots__ = ("rank", "sender", "kind", "step", "examples", "time_ns", "phase", "flags", "phases", "like")
     RANK_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -208,6 +208,7 @@ class Marks(_message.Message):
     PHASE_FIELD_NUMBER: _ClassVar[int]
     FLAGS_FIELD_NUMBER: _ClassVar[int]
     PHASES_FIELD_NUMBER: _ClassVar[int]
+    LIKE_FIELD_NUMBER: _ClassVar[int]
     rank: bytes
     sender: bytes
     kind: bytes
@@ -217,7 +218,8 @@ class Marks(_message.Message):
     phase: bytes
     flags: bytes
     phases: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, rank: _Optional[bytes] = ..., sender: _Optional[bytes] = ..., kind: _Optional[bytes] = ..., step: _Optional[bytes] = ..., examples: _Optional[bytes] = ..., time_ns: _Optional[bytes] = ..., phase: _Optional[bytes] = ..., flags: _Optional[bytes] = ..., phases: _Optional[_Iterable[str]] = ...) -> None: ...
+    like: bytes
+    def __init__(self, rank: _Optional[bytes] = ..., sender: _Optional[bytes] = ..., kind: _Optional[bytes] = ..., step: _Optional[bytes] = ..., examples: _Optional[bytes] = ..., time_ns: _Optional[bytes] = ..., phase: _Optional[bytes] = ..., flags: _Optional[bytes] = ..., phases: _Optional[_Iterable[str]] = ..., like: _Optional[bytes] = ...) -> None: ...
 
 class Spans(_message.Message):
     __slots__ = ("rank", "name", "begin_ns", "end_ns", "bytes", "count", "names")

@@ -15,6 +15,7 @@ from .ranks import Ranks
 
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")  # becomes a part of names of columns
 MAX_SPAN_NAMES, MAX_SPAN_NAME = 256, 64
+MAX_LIKE = 2**16 - 1
 
 
 def marks_of(batch: Any, ranks: Ranks) -> Table | None:
@@ -24,6 +25,8 @@ def marks_of(batch: Any, ranks: Ranks) -> Table | None:
     flags, phase = ints(marks.flags, "marks.flags"), ints(marks.phase, "marks.phase")
     if len(phase) and phase.max() >= len(marks.phases):
         raise BadBatch("marks.phase points outside the phases of the batch")
+    # An older agent does not send it.
+    like = ints(marks.like, "marks.like") if marks.like else np.zeros(len(flags), np.int64)
     # The last, which -1 picks, is no phase.
     phases = np.array([*(printable(name, "phase", empty=True) for name in marks.phases), ""], object)
     table: Table = {
@@ -35,8 +38,11 @@ def marks_of(batch: Any, ranks: Ranks) -> Table | None:
         "time_ns": times(ints(marks.time_ns, "marks.time_ns"), "marks.time_ns"),
         "asynchronous": (flags & 1).astype(np.int64),
         "phase": phases[np.maximum(phase, -1)],
+        "like": like,
     }
     same_length(table, "marks")
+    if len(like) and not 0 <= like.min() <= like.max() <= MAX_LIKE:
+        raise BadBatch("marks.like holds numbers out of range")
     return table if len(flags) else None
 
 

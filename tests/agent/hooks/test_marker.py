@@ -20,6 +20,28 @@ def test_marker_sends_a_border_of_an_earlier_time() -> None:
     assert sent == [(3, -1, None, 77, None, False)]
 
 
+def test_border_of_a_step_that_began_later_says_when_and_what_it_is_like() -> None:
+    sent: list[Any] = []
+    step = SimpleNamespace(
+        BEGIN=1,
+        BORDER=3,
+        HAS_LIKE=True,
+        said_by_training=lambda: False,
+        send_step=lambda marks, spans: sent.append(marks),
+    )
+    Marker(step, environ={}).border(5, 32, 90, like=7, begin_ns=80)
+    assert [tuple(marks) for marks in sent] == [
+        ((1, 5, None, 80, None, False, 7), (3, 5, 32, 90, None, False, 7))
+    ]
+
+
+def test_same_signature_has_the_same_number() -> None:
+    marker = Marker(SimpleNamespace(said_by_training=lambda: False), environ={})
+    first, other = marker.like(("order", (32, 3))), marker.like(("order", (16, 3)))
+    assert first == marker.like(("order", (32, 3))) != other
+    assert min(first, other) > 0
+
+
 def test_forked_child_does_not_send_the_spans_of_its_parent() -> None:
     sent: list[Any] = []
     step = SimpleNamespace(

@@ -90,7 +90,7 @@ def mark(
     phase: bytes = b"",
 ) -> bytes:
     sizes = len(of[0]), len(phase)
-    return MARK.pack(b"M", kind, 0, *sizes, dropped, of[1], step, examples, time_ns) + of[0] + phase
+    return MARK.pack(b"M", kind, 0, *sizes, 0, dropped, of[1], step, examples, time_ns) + of[0] + phase
 
 
 def test_mark_of_a_rank(site: Site) -> None:
