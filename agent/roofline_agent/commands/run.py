@@ -33,6 +33,12 @@ is a lower-case letter followed by up to 63 of a-z 0-9 _ . - and has one value o
 characters. The options override ROOFLINE_TAGS="nodes=4,batch=32" and ROOFLINE_EXPERIMENT. Ranks inherit
 tags.
 
+--kernels sampled, the default, records the oneDNN and MKL kernels of some steps only: of the first steady
+ones, then of 1 in N, because each line that MKL prints costs some 50 us. N follows the measured cost, so
+that agent, hooks and lines together stay below --overhead. The work of the other steps is known from steps
+like them. PyTorch can be switched so; under other frameworks, for programs without hooks and with
+--step-regex all kernels are recorded, as with --kernels all.
+
 --step-regex is for programs without a hook. It is a Python regular expression, searched in each line of
 stdout and stderr (lines end with \\n or \\r; only the first 4096 bytes count; stderr then passes through
 the wrapper too). Its group `step` is the number of the step that has ended when the line is printed; an
@@ -67,7 +73,16 @@ TagOption = Annotated[
     typer.Option("--tag", metavar="NAME=VALUE", help="a tag of the job; can be repeated"),
 ]
 ExperimentOption = Annotated[str | None, typer.Option(help="the experiment the job belongs to")]
-KernelsOption = Annotated[bool, typer.Option(help="record oneDNN and MKL kernels from verbose lines")]
+KernelsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="all|sampled|none", help="record oneDNN and MKL kernels of all steps, of a sample, or none"
+    ),
+]
+NoKernelsOption = Annotated[bool, typer.Option("--no-kernels", help="the same as --kernels none")]
+OverheadOption = Annotated[
+    str, typer.Option(metavar="PERCENT", help="share of the training's time that all of this may take")
+]
 StepsOption = Annotated[bool, typer.Option(help="mark steps by hooks in the training's Python")]
 StepRegexOption = Annotated[
     str | None,
@@ -94,7 +109,9 @@ def run(
     name: NameOption = None,
     tag: TagOption = None,
     experiment: ExperimentOption = None,
-    kernels: KernelsOption = True,
+    kernels: KernelsOption = "sampled",
+    no_kernels: NoKernelsOption = False,
+    overhead: OverheadOption = "0.5%",
     steps: StepsOption = True,
     step_regex: StepRegexOption = None,
     ncu: NcuOption = None,
@@ -102,7 +119,7 @@ def run(
 ) -> None:
     """Start one rank as HELP says."""
     from ..run import launch, wrapper
-    from ..run.rank_environment import Naming
+    from ..run.rank_environment import Naming, RecordedKernels
     from ..run.step_log import PatternError, compile_pattern
 
     settings = context.obj.flags
@@ -122,15 +139,34 @@ def run(
         timeline = watch(os.environ, horovod_timeline, _notify)
         if timeline is not None:
             watchers.append(timeline)
+    recorded = RecordedKernels("none" if no_kernels else _choice(kernels), _share(overhead))
     naming = Naming(job or settings["job"], role, rank, name)
     try:
         status = wrapper.run(
-            command, naming, environ, _notify, kernels, steps, profiled, watchers, step_pattern
+            command, naming, environ, _notify, recorded, steps, profiled, watchers, step_pattern
         )
     except launch.StartError as error:
         _notify(f"roofline-agent run: {error}")
         raise typer.Exit(error.status) from None
     raise typer.Exit(launch.end_like(status))
+
+
+def _choice(kernels: str) -> str:
+    if kernels not in ("all", "sampled", "none"):
+        raise typer.BadParameter(f"{kernels!r} is none of all, sampled, none", param_hint="--kernels")
+    return kernels
+
+
+def _share(text: str) -> float:
+    """A share of the time, as "0.5%" or "0.005"."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 1e-5 <= share <= 1:
+        message = f"{text!r} is no share between 0.001% and 100%, as 0.5% is"
+        raise typer.BadParameter(message, param_hint="--overhead")
+    return share
 
 
 def _notify(text: str) -> None:

@@ -13,7 +13,7 @@ import importlib.util
 import os
 import sys
 import time
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 from .marker import NOTES, STREAM_SIGNAL, Marker
 
@@ -57,8 +57,10 @@ def install(package_root: str) -> _ImportWatcher:
         from .profiler_range import ProfilerRange
 
         profiler = ProfilerRange(steps, windows)
-        _follow_marks(step, profiler)
-    watcher = _ImportWatcher(Marker(step, profiler=profiler))
+        _follow_marks(step, lambda *mark: _profile(step, profiler, *mark))
+    marker = Marker(step, profiler=profiler)
+    _follow_kernels(step, marker)
+    watcher = _ImportWatcher(marker)
     sys.meta_path.insert(0, watcher)
     return watcher
 
@@ -79,8 +81,25 @@ def _find_step(package_root: str) -> Any:
         return module
 
 
-def _follow_marks(step: Any, profiler: Any) -> None:
-    """Let the profiler's range follow the steps that the training program marks itself."""
+def _profile(step: Any, profiler: Any, kind: int, number: int, now: int) -> None:
+    if kind == step.BEGIN:
+        profiler.begins(number, now)
+    else:
+        profiler.ended(number, now, next_begins=kind == step.BORDER)
+
+
+def _follow_kernels(step: Any, marker: Marker) -> None:
+    """Have kernels sampled by the steps that the training program marks itself, too."""
+
+    def switch(kind: int, number: int, now: int) -> None:
+        if marker.samples_kernels and kind != step.BEGIN:
+            marker.switch_kernels(number, now)
+
+    _follow_marks(step, switch)
+
+
+def _follow_marks(step: Any, follow: Callable[[int, int, int], None]) -> None:
+    """Have follow(kind, number, now) called for the steps that the training program marks itself."""
     mark = step.mark
 
     def followed(
@@ -94,10 +113,8 @@ def _follow_marks(step: Any, profiler: Any) -> None:
         now = time.monotonic_ns() if time_ns is None else time_ns
         mark(number, examples, kind, of, asynchronous, now)
         try:
-            if of is None and kind == step.BEGIN:
-                profiler.begins(number, now)
-            elif of is None:
-                profiler.ended(number, now, next_begins=kind == step.BORDER)
+            if of is None:
+                follow(kind, number, now)
         except Exception:
             return
 
@@ -112,6 +129,8 @@ class _ImportWatcher:
         self._busy = set()  # type: Any
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name == "torch":
+            self._marker.sample_kernels()
         if name not in HOOKS or name in self._busy:
             return None
         self._busy.add(name)

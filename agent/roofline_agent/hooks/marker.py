@@ -1,10 +1,13 @@
-"""Sends what hooks find to the agent, and prints notes of borders where MKL's verbose lines need them."""
+"""Sends what hooks find to the agent, has kernels recorded in a sample of the steps (kernel_switch.py), and
+prints notes of borders where MKL's verbose lines need them."""
 
 from __future__ import annotations
 
 import os
 import time
 from typing import Any, Dict, Hashable, Optional, Sequence, Tuple
+
+from . import kernel_switch
 
 try:
     from fcntl import fcntl
@@ -36,7 +39,10 @@ class Marker:
         self._has_like = getattr(step, "HAS_LIKE", False)
         self._likes: Dict[Hashable, int] = {}
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
-        self._noting = _mapped_byte(environ.get(NOTES)) if self._stdout else b"\0"
+        self._noting = _mapped_page(environ.get(NOTES)) if self._stdout else b"\0"
+        self._environ = environ
+        self.samples_kernels = False
+        self._switch: Optional[kernel_switch.KernelSwitch] = None
         # Where steps are read from the log (`run --step-regex`) marks would count each of them twice.
         self._from_log = environ.get("ROOFLINE_STEPS") == "log"
         self._reset()
@@ -75,6 +81,8 @@ class Marker:
                 self._send((border,))
             else:
                 self._send(((self._step.BEGIN, number, None, begin_ns, None, False, like), border))
+            if self.samples_kernels:
+                self.switch_kernels(number, now)
             if self._profiler is not None:
                 self._profiler.ended(number, now)
 
@@ -96,6 +104,8 @@ class Marker:
         step = self._step
         begin = (step.BEGIN, number, examples, begin_ns, of, asynchronous, like)
         self._send((begin, (step.END, number, examples, end_ns, of, asynchronous, like)))
+        if of is None and self.samples_kernels:
+            self.switch_kernels(number, end_ns)
         if of is None and self._profiler is not None:
             self._profiler.ended(number, end_ns)
 
@@ -116,7 +126,9 @@ class Marker:
             return False
         if not layout(number, examples, times):
             return False
-        if self._noting[0]:
+        if self.samples_kernels:
+            self.switch_kernels(number, times[-1])
+        elif self._noting[0]:
             self.note()
         if self._profiler is not None:
             self._profiler.ended(number, times[-1])
@@ -156,30 +168,57 @@ class Marker:
         if self._send_fact is not None:
             self._send_fact(name, value)
 
+    def sample_kernels(self) -> None:
+        """A framework is about to be loaded whose libraries can be switched: from now on kernels are recorded
+        in a sample of the steps, if the wrapper wants that."""
+        if kernel_switch.switchable(self._environ) and not self.samples_kernels:
+            self.samples_kernels = True
+            # From here on only stretches of which a note says so are recorded.
+            self._print(b"roofline_verbose,kernels,%d,sampled,0,0\n" % os.getpid())
+
+    def switch_kernels(self, number: int, end_ns: int) -> None:
+        """Step `number` ended at end_ns: its kernels, or those of the next, may be in the sample."""
+        try:
+            if self._switch is None:
+                overhead = float(self._environ.get(kernel_switch.OVERHEAD, "0.005"))
+                found = kernel_switch.switches()
+                self._switch = kernel_switch.KernelSwitch(
+                    found, self._print, self.fact, overhead, self._noting
+                )
+            self._switch.border(number, end_ns)
+        except Exception:
+            self.samples_kernels = False
+
     def note(self) -> None:
         """Print that a step may begin or end here, if the wrapper wants such notes in the output."""
         # MKL's verbose lines carry no time; between two notes the wrapper knows their step all the same.
-        if self._stdout and self._noting[0]:
-            try:
-                # Whether the output still goes to the wrapper: a flag of the open file shows it soonest.
-                ours = fcntl is not None and fcntl(1, F_GETSIG) == STREAM_SIGNAL
-                if not ours:
-                    status = os.fstat(1)
-                    ours = "%d:%d" % (status.st_dev, status.st_ino) == self._stdout
-                if ours:
-                    os.write(1, b"roofline_verbose,mark,%d\n" % time.time_ns())
-            except OSError:
-                self._stdout = ""
+        if self._stdout and self._noting[0] and not self.samples_kernels:
+            self._print(b"roofline_verbose,mark,%d\n" % time.time_ns())
+
+    def _print(self, line: bytes) -> bool:
+        """Write a line to the output, if that still goes to the wrapper; False: it was not written."""
+        try:
+            # A flag of the open file shows it soonest.
+            ours = fcntl is not None and fcntl(1, F_GETSIG) == STREAM_SIGNAL
+            if not ours and self._stdout:
+                status = os.fstat(1)
+                ours = "%d:%d" % (status.st_dev, status.st_ino) == self._stdout
+            if ours:
+                os.write(1, line)
+            return ours
+        except OSError:
+            self._stdout = ""
+            return False
 
 
-def _mapped_byte(path: Optional[str]) -> Any:
-    """The first byte of the file at `path`, as it is whenever it is looked at; 1 where there is none."""
+def _mapped_page(path: Optional[str]) -> Any:
+    """The bytes of the file at `path`, as they are whenever they are looked at; 1 where there is none."""
     try:
         import mmap
 
         file = os.open(path or "", os.O_RDONLY)
         try:
-            return mmap.mmap(file, 1, prot=mmap.PROT_READ)
+            return mmap.mmap(file, 0, prot=mmap.PROT_READ)
         finally:
             os.close(file)
     except Exception:

@@ -19,7 +19,7 @@ from roofline_step._sender import trusted
 
 from ..marks.packets import CALLS, KERNEL, WRAPPED
 from ..records import KernelShape, MarkKind
-from ..verbose import TimedCall
+from ..verbose import KernelStretch, TimedCall
 
 RECONNECT_S = 1.0
 CALLS_PER_PACKET = 2000
@@ -27,6 +27,7 @@ MAX_WAITING = 200_000
 MAX_PACKETS = 20_000  # marks and spans that wait for an agent which does not read
 DROPPED = "wrapper.dropped"  # the fact with the number of those that did not reach one
 DRAIN_S, DRAIN_EVERY_S = 5.0, 0.005
+_CREDENTIALS = struct.Struct("3i")  # of the peer: pid, uid, gid
 
 
 class Border(NamedTuple):
@@ -57,6 +58,17 @@ class AgentLink:
     @property
     def connected(self) -> bool:
         return self._socket is not None
+
+    @property
+    def agent(self) -> int:
+        """The process of the agent; 0: none, or it is not known here."""
+        if self._socket is None:
+            return 0
+        try:
+            credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        except OSError:
+            return 0
+        return int(_CREDENTIALS.unpack(credentials)[0])
 
     @property
     def waiting_packets(self) -> int:
@@ -94,6 +106,14 @@ class AgentLink:
             self.close()
         except (struct.error, OverflowError):  # times that cannot be
             self.claim_nothing_before(through_ns)
+
+    def send_stretches(self, stretches: Sequence[KernelStretch]) -> None:
+        """Send the calls of stretches of which every kernel is known; of the time between them nothing is."""
+        for stretch in stretches:
+            if self._waiting:  # the agent does not read: what waits is no longer whole
+                self.claim_nothing_before(stretch.begin_ns)
+            self._covered_ns = stretch.begin_ns
+            self.send_calls(stretch.calls, stretch.end_ns)
 
     def claim_nothing_before(self, node_ns: int) -> None:
         """Kernels before this moment were missed: drop those that wait, and claim only what follows."""

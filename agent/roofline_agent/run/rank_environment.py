@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-ONEDNN_SWITCHES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
+from ..hooks.kernel_switch import OVERHEAD, SAMPLED, SWITCHES
+
+ONEDNN_SWITCHES = SWITCHES[1:]
 TIMESTAMP_SWITCHES = ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP")
 
 
@@ -20,8 +22,20 @@ class Naming(NamedTuple):
     name: str | None = None
 
 
+class RecordedKernels(NamedTuple):
+    """Which oneDNN and MKL kernels are recorded."""
+
+    which: str  # "all"; "sampled": of a sample of the steps, where the libraries can be switched; "none"
+    overhead: float = 0.005  # share of the training's time that a sample and all else of ours may take
+
+
 def rank_environment(
-    environ: Mapping[str, str], naming: Naming, hooks: Path, stdout_id: str, kernels: bool, steps: bool
+    environ: Mapping[str, str],
+    naming: Naming,
+    hooks: Path,
+    stdout_id: str,
+    kernels: RecordedKernels,
+    steps: bool,
 ) -> dict[str, str]:
     """The environment of the wrapped command: the caller's, plus what makes steps and kernels visible."""
     env = dict(environ)
@@ -31,14 +45,18 @@ def rank_environment(
             env[f"ROOFLINE_{key.upper()}"] = str(value)
     if steps:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hooks), environ.get("PYTHONPATH", "")]))
-    if kernels and steps:
+    if kernels.which == "none":
+        return env
+    if steps:
         env["ROOFLINE_STDOUT"] = stdout_id  # where MKL's lines go, and notes of borders with them
-    if kernels:
-        # A user who set a switch wants just that; then the lines also stay in the output (`kept`).
-        if not any(name in environ for name in ONEDNN_SWITCHES):
-            env.update(dict.fromkeys(ONEDNN_SWITCHES, "1"))
-            env.update(dict.fromkeys(TIMESTAMP_SWITCHES, "1"))
-        env.setdefault("MKL_VERBOSE", "1")
+        if kernels.which == "sampled" and not any(name in environ for name in SWITCHES):
+            # Hooks take the switches below out again before they load a library that they can switch.
+            env[SAMPLED], env[OVERHEAD] = "sampled", f"{kernels.overhead:g}"
+    # A user who set a switch wants just that; then the lines also stay in the output (`kept`).
+    if not any(name in environ for name in ONEDNN_SWITCHES):
+        env.update(dict.fromkeys(ONEDNN_SWITCHES, "1"))
+        env.update(dict.fromkeys(TIMESTAMP_SWITCHES, "1"))
+    env.setdefault("MKL_VERBOSE", "1")
     return env
 
 

@@ -26,10 +26,11 @@ from ..ranks import tags
 from ..verbose import VerboseFilter
 from . import launch, step_log
 from .agent_link import AgentLink
-from .border_notes import BorderNotes
 from .output import OutputStream, same_file
 from .output_loop import TURN_S, forward_output
-from .rank_environment import Naming, kept, rank_environment, records_everything
+from .own_cost import OwnCost
+from .rank_environment import Naming, RecordedKernels, kept, rank_environment, records_everything
+from .rank_page import RankPage
 from .step_log import StepLog
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def run(
     naming: Naming,
     environ: Mapping[str, str],
     notify: Callable[[str], None],
-    kernels: bool = True,
+    kernels: RecordedKernels = RecordedKernels("sampled"),  # noqa: B008 - never written to
     steps: bool = True,
     profiled: tuple[tuple[int, int], ...] = (),
     watchers: Sequence[Watcher] = (),
@@ -139,22 +140,26 @@ class _WrappedCommand:
         self._mask = launch.hold_signals()
         self._session: Session | None = None
         self._recording = False
-        self._notes = BorderNotes()
+        self._page = RankPage()
+        self._cost = OwnCost()
         self._outputs: list[OutputStream] = []
         self._failures: set[str] = set()  # of which the user has been notified
         self.ending = threading.Event()  # a key or a signal has asked the command to end
 
-    def start(self, kernels: bool, steps: bool, session: Session | None) -> None:
+    def start(self, kernels: RecordedKernels, steps: bool, session: Session | None) -> None:
         """Raises StartError."""
         stdout, stderr = self._make_outputs()
         hooks = Path(__file__).parents[1] / "hooks" / "inject"
         # Kernels of the libraries and of the GPU would each be claimed to be all there were of a step.
-        kernels = kernels and session is None
+        if session is not None:
+            kernels = RecordedKernels("none")
+        elif self._log is not None and kernels.which == "sampled":
+            kernels = RecordedKernels("all")  # steps of a log come too late to switch at
         env = rank_environment(self._environ, self._naming, hooks, stdout.identity, kernels, steps)
         if self._log is not None:
             # Lines that wait in a buffer of the command's would all seem to be written at one moment.
             env.update({"PYTHONUNBUFFERED": "1", **env, **step_log.ENVIRON})
-        env.update(self._notes.environ)
+        env.update(self._page.environ)
         for watcher in self._watchers:
             env.update(watcher.environ)
         words = self._command
@@ -162,7 +167,7 @@ class _WrappedCommand:
             env.update(session.environ)
             words = session.command(self._command)
         self._session = session
-        self._recording = kernels and records_everything(env)
+        self._recording = kernels.which != "none" and records_everything(env)
         self.child = launch.start(words, env, stdout.child_end, stderr, self._mask)
         for output in self._outputs:
             os.close(output.child_end)
@@ -215,7 +220,7 @@ class _WrappedCommand:
         """Send what is left, for the command has ended."""
         if self._log is not None:
             self._try(self._log.finish, self._send_steps)
-        self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._notes.close)
+        self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._page.close)
 
     def resize(self) -> None:
         for output in self._outputs:
@@ -243,13 +248,19 @@ class _WrappedCommand:
     def _send_kernels(self) -> None:
         """Send the kernels seen so far: all that ended before now, unless some were not understood."""
         stdout = self._outputs[0]
-        calls, missed = self._stdout.take(), stdout.missed()
-        if self._recording:
+        stretches, calls, missed = self._stdout.take_stretches(), self._stdout.take(), stdout.missed()
+        if self._recording and self._stdout.sampled:
+            self.link.send_stretches(stretches)
+        elif self._recording:
             self.link.send_calls(calls, time.monotonic_ns() if stdout.ended else stdout.through_ns)
             if missed:
                 self.link.claim_nothing_before(time.monotonic_ns())
-        if not self._notes.update(self._stdout.notes_alone):
+        if not self._page.want_notes(self._stdout.notes_alone):
             self._stdout.forget_time()
+        now = time.monotonic_ns()
+        if self._cost.is_due(now):
+            self._page.show_cost(self._cost.share(now, self.link.agent))
+            self.link.send_fact("cost.wrapper_cpu_ns", str(time.process_time_ns()))
 
     def _send_steps(self) -> None:
         if self._log is not None and (borders := self._log.take()):

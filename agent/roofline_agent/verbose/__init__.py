@@ -6,6 +6,6 @@ Everything here is a pure function of text, or of a byte stream; nothing reads a
 from __future__ import annotations
 
 from ..records import KernelCall, KernelShape, TimedCall
-from .stream import VerboseFilter
+from .stream import KernelStretch, VerboseFilter
 
-__all__ = ["KernelCall", "KernelShape", "TimedCall", "VerboseFilter"]
+__all__ = ["KernelCall", "KernelShape", "KernelStretch", "TimedCall", "VerboseFilter"]

@@ -8,6 +8,7 @@ Where two run together in a line, both are read.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from ..records import TimedCall
 from . import mkl, onednn
@@ -23,13 +24,28 @@ _TOKEN = re.compile(_TOKEN_PATTERN)
 _LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]{0,%d}\n" % _MAX_BODY)
 _LAST_LINE = re.compile(_TOKEN_PATTERN + rb"[^\n]*")
 _MARK = re.compile(rb"roofline_verbose,mark,([0-9]{1,19})\s*")
+# process, what, moment (monotonic ns), the same moment on the clock of oneDNN's lines (epoch ns)
+_SAMPLE = re.compile(
+    rb"roofline_verbose,kernels,([0-9]{1,10}),(sampled|on|through|off),([0-9]{1,19}),([0-9]{1,19})\s*"
+)
 
 _BEHIND_TOKEN = 11  # past the first one, where a search for a second can begin
 _MAX_CALLS = 262144  # calls kept until they are taken; taken once a second, this is never reached
 
 
+class KernelStretch(NamedTuple):
+    """The calls of a stretch of time in which every kernel was reported."""
+
+    begin_ns: int  # node time
+    end_ns: int
+    calls: list[TimedCall]
+
+
 class VerboseFilter:
     """Filters one stream. Feed it what arrives, pass on what it returns, and take the calls now and then.
+
+    Where hooks sample the steps, `sampled` is true and calls come in whole stretches (`take_stretches`), with
+    nothing known of the time between them; else they come as they arrive (`take`).
 
     `keep_onednn` and `keep_mkl` leave that library's lines in the output, for users who asked for them.
 
@@ -50,6 +66,11 @@ class VerboseFilter:
         self.lines_seen = 0
         self.lines_unparsed = 0
         self.calls_dropped = 0
+        self.sampled = False
+        self._sampler = 0  # the process whose kernels are on; 0: none's
+        self._on_ns = 0  # since when
+        self._trouble = 0  # lines that were not understood, until then
+        self._stretches: list[KernelStretch] = []
         self.notes_alone = 0  # notes of borders since the last line of MKL's, which need them
 
     def feed(self, chunk: bytes, arrival_ns: int) -> bytes:
@@ -91,9 +112,17 @@ class VerboseFilter:
         return passed
 
     def take(self) -> list[TimedCall]:
-        """The calls since the last time, in the stream's order."""
+        """The calls since the last time, in the stream's order; where steps are sampled, none."""
+        return [] if self.sampled else self._take_all()
+
+    def _take_all(self) -> list[TimedCall]:
         calls, self._calls = self._calls, []
         return calls
+
+    def take_stretches(self) -> list[KernelStretch]:
+        """The sampled stretches that have ended since the last time."""
+        stretches, self._stretches = self._stretches, []
+        return stretches
 
     def _take_line(self, match: re.Match[bytes]) -> bool:
         """Account for a whole line; returns whether the user gets to see it."""
@@ -102,6 +131,8 @@ class VerboseFilter:
             if mark:
                 self._clock_ns = int(mark[1])
                 self.notes_alone += 1
+            elif sample := _SAMPLE.fullmatch(match.group()):
+                self._take_sample_note(int(sample[1]), sample[2], int(sample[3]), int(sample[4]))
             return False
         line = match.group().decode("latin-1")
         if line.find("_verbose,", _BEHIND_TOKEN) < 0 and line.find("_VERBOSE ", _BEHIND_TOKEN) < 0:
@@ -133,6 +164,23 @@ class VerboseFilter:
             self.calls_dropped += 1
         else:
             self._calls.append(TimedCall(call.shape, start_ns, call.duration_ns))
+
+    def _take_sample_note(self, process: int, what: bytes, moment_ns: int, epoch_ns: int) -> None:
+        """A note of hooks: kernels are on, still on, or off from here."""
+        calls = self._take_all()
+        if what == b"sampled":
+            self.sampled = True
+            return
+        trouble = self.lines_unparsed + self.calls_dropped
+        mine = process == self._sampler and trouble == self._trouble and moment_ns >= self._on_ns
+        if what == b"on":
+            # Two processes that print at once cannot be told apart: neither's stretch is claimed.
+            self._sampler = 0 if self._sampler and process != self._sampler else process
+        elif mine:
+            self._stretches.append(KernelStretch(self._on_ns, moment_ns, calls))
+        if what == b"off":
+            self._sampler = 0
+        self._on_ns, self._trouble, self._clock_ns = moment_ns, trouble, epoch_ns
 
     def _is_kept(self, match: re.Match[bytes]) -> bool:
         if match.lastindex is None:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from roofline_agent.marks.packets import parse_calls
 from roofline_agent.records import KernelShape
 from roofline_agent.run import agent_link
 from roofline_agent.run.agent_link import DROPPED, AgentLink, Border
-from roofline_agent.verbose import TimedCall
+from roofline_agent.verbose import KernelStretch, TimedCall
 
 from tests.fakes import FakeAgent
 
@@ -72,3 +73,14 @@ def test_times_that_cannot_be_cost_only_themselves(link: AgentLink, path: Path) 
         link.send_calls([TimedCall(shape, 10**30, 1)], 10)
         link.send_calls([TimedCall(shape, 1, 1)], 20)
         assert sum(data[:1] == b"C" for _, data in agent.poll(0.2)) == 1
+
+
+def test_only_the_time_of_stretches_is_claimed(link: AgentLink, path: Path) -> None:
+    shape = KernelShape("mkl", "gemm", "", "f32", "sgemm", "2,2,2", 16, 48, "")
+    call = TimedCall(shape, 1_700_000_000_000_000_000, 10)
+    with FakeAgent(path) as agent:
+        assert connect(link)
+        assert link.agent == os.getpid()
+        link.send_stretches([KernelStretch(100, 200, [call, call]), KernelStretch(500, 600, [call])])
+        calls = [parse_calls(data) for _, data in agent.poll(0.2) if data[:1] == b"C"]
+    assert [(c.begin, c.through, len(c.kernels)) for c in calls] == [(100, 200, 2), (500, 600, 1)]

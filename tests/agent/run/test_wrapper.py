@@ -19,7 +19,13 @@ from pathlib import Path
 import psutil
 import pytest
 from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
-from roofline_agent.run.rank_environment import ONEDNN_SWITCHES, Naming, kept, rank_environment
+from roofline_agent.run.rank_environment import (
+    ONEDNN_SWITCHES,
+    Naming,
+    RecordedKernels,
+    kept,
+    rank_environment,
+)
 from roofline_agent.run.wrapper import NO_AGENT
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
@@ -327,14 +333,18 @@ def test_names_given_reach_the_command(environ: dict[str, str]) -> None:
 
 
 def test_switches_are_set_for_the_command() -> None:
-    environ = rank_environment({"A": "b"}, Naming(), Path("/hooks"), "1:2", kernels=True, steps=True)
+    environ = rank_environment(
+        {"A": "b"}, Naming(), Path("/hooks"), "1:2", kernels=RecordedKernels("all"), steps=True
+    )
     assert all(environ[name] == "1" for name in (*ONEDNN_SWITCHES, "MKL_VERBOSE", "ONEDNN_VERBOSE_TIMESTAMP"))
     assert (environ["PYTHONPATH"], environ["ROOFLINE_STDOUT"], environ["A"]) == ("/hooks", "1:2", "b")
     assert not {"ROOFLINE_JOB", "ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_NAME"} & environ.keys()
 
 
 def test_nothing_is_switched_on_that_was_not_asked_for() -> None:
-    environ = rank_environment({}, Naming(), Path("/hooks"), "1:2", kernels=False, steps=False)
+    environ = rank_environment(
+        {}, Naming(), Path("/hooks"), "1:2", kernels=RecordedKernels("none"), steps=False
+    )
     assert environ == {"ROOFLINE_WRAPPED": "1"}
 
 
@@ -342,7 +352,9 @@ def test_nothing_is_switched_on_that_was_not_asked_for() -> None:
 @pytest.mark.parametrize("value", ["0", "2"])
 def test_users_own_switch_stays_alone(name: str, value: str) -> None:
     user = {name: value}
-    environ = rank_environment(user, Naming(), Path("/hooks"), "1:2", kernels=True, steps=True)
+    environ = rank_environment(
+        user, Naming(), Path("/hooks"), "1:2", kernels=RecordedKernels("all"), steps=True
+    )
     assert {n: environ[n] for n in ONEDNN_SWITCHES if n in environ} == user
     assert kept(user) == (True, False)
     assert kept({"MKL_VERBOSE": "1"}) == (False, True)
@@ -436,7 +448,7 @@ def test_hooks_that_cannot_load_are_not_noticed(environ: dict[str, str], tmp_pat
 WATCHED = """
 import os, sys
 from roofline_agent.run import wrapper
-from roofline_agent.run.rank_environment import Naming
+from roofline_agent.run.rank_environment import RecordedKernels, Naming
 
 class Good:
     environ = {"WATCHED": "here"}

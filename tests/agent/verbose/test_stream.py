@@ -211,3 +211,43 @@ def test_without_notes_a_line_of_mkls_is_placed_by_its_arrival() -> None:
     filtered.forget_time()
     filtered.feed(b"MKL_VERBOSE SGEMM(N,N,4,4,4,0x1,0x2,4,0x3,4,0x4,0x5,4) 1.00us CNR:OFF\n", 5000)
     assert [call.start_ns for call in filtered.take()] == [5000]
+
+
+def note(what: str, moment: int, process: int = 5) -> bytes:
+    return b"roofline_verbose,kernels,%d,%s,%d,%d\n" % (process, what.encode(), moment, moment + EPOCH)
+
+
+EPOCH = 1_700_000_000_000_000_000
+PRODUCT = b"MKL_VERBOSE SGEMM(T,N,2,3,4,0x1,0x2,4,0x3,4,0x4,0x5,2) 1.00us CNR:OFF Dyn:1\n"
+
+
+def test_calls_come_in_the_stretches_that_hooks_have_sampled() -> None:
+    filtered = VerboseFilter()
+    stream = [note("sampled", 0), PRODUCT, note("on", 10), PRODUCT, b"loss 1\n", PRODUCT, note("through", 20)]
+    stream += [PRODUCT, note("off", 30), PRODUCT]
+    passed = b""
+    for part in stream:
+        passed += filtered.feed(part, 0)
+        assert filtered.take() == [] or not filtered.sampled
+    assert passed == b"loss 1\n"
+    assert filtered.sampled
+    stretches = filtered.take_stretches()
+    assert [(s.begin_ns, s.end_ns, len(s.calls)) for s in stretches] == [(10, 20, 2), (20, 30, 1)]
+    assert [call.start_ns for call in stretches[0].calls] == [EPOCH + 10, EPOCH + 1010]
+    assert filtered.take_stretches() == []
+
+
+def test_stretch_with_a_line_that_was_not_understood_is_not_claimed() -> None:
+    filtered = VerboseFilter()
+    garbled = b"MKL_VERBOSE SGEMM(T,N,2,3\n"
+    stream = [note("sampled", 0), note("on", 10), garbled, note("through", 20), PRODUCT, note("off", 30)]
+    filtered.feed(b"".join(stream), 0)
+    assert [(s.begin_ns, s.end_ns) for s in filtered.take_stretches()] == [(20, 30)]
+
+
+def test_stretches_of_two_processes_at_once_are_not_claimed() -> None:
+    filtered = VerboseFilter()
+    stream = [note("sampled", 0), note("on", 10, 1), PRODUCT, note("on", 15, 2), PRODUCT, note("off", 20, 1)]
+    stream += [note("off", 30, 2), note("on", 40, 2), PRODUCT, note("off", 50, 2)]
+    filtered.feed(b"".join(stream), 0)
+    assert [(s.begin_ns, s.end_ns, len(s.calls)) for s in filtered.take_stretches()] == [(40, 50, 1)]

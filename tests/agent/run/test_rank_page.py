@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from roofline_agent.hooks import NOTES, Marker
-from roofline_agent.run.border_notes import ENOUGH, BorderNotes
 from roofline_agent.run.output import OutputStream
+from roofline_agent.run.rank_page import ENOUGH, RankPage
 from roofline_agent.verbose import VerboseFilter
 
 from tests.fakes import AGENT, FakeAgent, clean_environ
@@ -46,12 +46,12 @@ def noted(output: OutputStream, environ: dict[str, str], stdout: int, before: An
 
 
 def test_notes_are_written_until_they_are_not_wanted(output: OutputStream) -> None:
-    notes = BorderNotes()
+    notes = RankPage()
     assert noted(output, notes.environ, output.child_end).startswith(b"roofline_verbose,mark,")
-    assert notes.update(ENOUGH - 1)
+    assert notes.want_notes(ENOUGH - 1)
     assert noted(output, notes.environ, output.child_end)
-    assert noted(output, notes.environ, output.child_end, lambda: notes.update(ENOUGH)) == b""
-    assert noted(output, notes.environ, output.child_end, lambda: notes.update(0))
+    assert noted(output, notes.environ, output.child_end, lambda: notes.want_notes(ENOUGH)) == b""
+    assert noted(output, notes.environ, output.child_end, lambda: notes.want_notes(0))
     notes.close()
 
 

@@ -1,0 +1,51 @@
+"""A page of memory that a wrapped rank's hooks read: whether they shall print notes of step borders, and what
+the wrapper and the agent cost, so that the hooks keep the whole within the budget.
+
+MKL's verbose lines carry no time; a note at each border lets the wrapper place them. A rank in which MKL
+prints nothing is spared the notes: each takes a microsecond there, and has to be read here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+
+from ..hooks import NOTES
+from ..hooks.kernel_switch import OTHERS, OTHERS_AT
+
+ENOUGH = 1000  # notes without a line of MKL's between them
+
+
+class RankPage:
+    """Written here, read by the hooks. Notes are wanted until they prove useless."""
+
+    def __init__(self) -> None:
+        self.environ: dict[str, str] = {}  # variables for the rank; without them its hooks always print notes
+        self._page: mmap.mmap | None = None
+        self._file = -1
+        with contextlib.suppress(OSError):
+            self._file = os.memfd_create("roofline-rank")
+            os.ftruncate(self._file, mmap.PAGESIZE)
+            self._page = mmap.mmap(self._file, mmap.PAGESIZE)
+            self._page[0] = True
+            self.environ = {NOTES: f"/proc/{os.getpid()}/fd/{self._file}"}
+
+    def want_notes(self, unused: int) -> bool:
+        """Switch notes off after many `unused` ones, printed since MKL's last line; whether they are on."""
+        wanted = self._page is None or unused < ENOUGH
+        if self._page is not None:
+            self._page[0] = wanted
+        return wanted
+
+    def show_cost(self, share: float) -> None:
+        """The share of the time that the wrapper and the agent take."""
+        if self._page is not None:
+            OTHERS.pack_into(self._page, OTHERS_AT, min(round(1e6 * share), 10**6))
+
+    def close(self) -> None:
+        """The rank has ended."""
+        if self._page is not None:
+            self._page.close()
+            os.close(self._file)
+            self._page = None
