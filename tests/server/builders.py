@@ -84,8 +84,12 @@ def samples(
     )
 
 
-def marks(found: Sequence[tuple[int, int, int, int, int]], asynchronous: bool = False) -> pb.Marks:
-    """found: (rank, kind, step, examples, time_ns)."""
+def marks(
+    found: Sequence[tuple[int, int, int, int, int]],
+    asynchronous: bool = False,
+    likes: Mapping[int, int] | None = None,
+) -> pb.Marks:
+    """found: (rank, kind, step, examples, time_ns). likes: of a step, of all ranks; 0 where it has none."""
     n = len(found)
     return pb.Marks(
         rank=packed(m[0] for m in found),
@@ -96,6 +100,7 @@ def marks(found: Sequence[tuple[int, int, int, int, int]], asynchronous: bool = 
         time_ns=packed(m[4] for m in found),
         phase=packed([-1] * n),
         flags=packed([int(asynchronous)] * n),
+        like=packed(likes.get(m[2], 0) for m in found) if likes else b"",
     )
 
 
@@ -292,10 +297,12 @@ def training(
     stepping: Sequence[int] = (0,),
     step_ns: int = STEP_NS,
     first_sequence: int = 1,
+    bordered: Sequence[int] = (),
 ) -> list[pb.Batch]:
     """Batches of one node: every rank sampled, those in `stepping` mark steps and call one kernel in each.
 
-    Step k begins at first_ns + k * step_ns of node time and takes nine tenths of that.
+    Step k begins at first_ns + k * step_ns of node time and takes nine tenths of that. bordered: of the
+    stepping ranks those that report a step when it is done, by a border and its begin before that.
     """
     made = []
     for number in range(batches):
@@ -310,8 +317,12 @@ def training(
             for k in range((begin - first_ns) // step_ns, (end - first_ns) // step_ns + 1):
                 start = first_ns + k * step_ns
                 finish = start + step_ns * 9 // 10
-                said += [(r, BEGIN, k, ABSENT, start)] if begin <= start < end else []
-                said += [(r, END, k, 32, finish)] if begin <= finish < end else []
+                if r in bordered:
+                    done = [(r, BEGIN, k, ABSENT, start), (r, BORDER, k, 32, finish)]
+                    said += done if begin <= finish < end else []
+                else:
+                    said += [(r, BEGIN, k, ABSENT, start)] if begin <= start < end else []
+                    said += [(r, END, k, 32, finish)] if begin <= finish < end else []
                 called += [(r, 0, start + step_ns // 3, 1000)] if begin <= start + step_ns // 3 < end else []
         made.append(
             batch(
@@ -321,7 +332,7 @@ def training(
                 ranks=ranks,
                 counter_sets=[counter_set("process", PROCESS), counter_set("tcp", TCP)],
                 samples=[samples(0, seen, PROCESS), samples(1, sent, TCP)],
-                marks=marks(said),
+                marks=marks(said, likes={k: k % 3 for _, _, k, _, _ in said}),
                 kernels=[kernel()],
                 calls=calls(called),
                 events=covered,

@@ -1,7 +1,9 @@
 """Step windows from marks.
 
 A step of a rank is [BEGIN, END] of the same number, or from one BORDER to the next when their numbers follow
-each other; a number that jumps means that marks were lost, and no window is made across the hole.
+each other; a number that jumps means that marks were lost, and no window is made across the hole. Where a
+BEGIN of its number comes right before a BORDER, the step lasts from there: what lies between it and the
+border before (an evaluation, a checkpoint) is no part of a step.
 """
 
 from __future__ import annotations
@@ -12,35 +14,36 @@ import numpy as np
 
 from ..records import Bools, Ints, MarkKind, Table, concatenate, rows, take
 
-EMPTY: Table = {
-    name: np.zeros(0, np.int64) for name in ("rank", "step", "begin_ns", "end_ns", "examples", "asynchronous")
-}
+COLUMNS = ("rank", "step", "begin_ns", "end_ns", "examples", "asynchronous", "like", "apart")
+EMPTY: Table = {name: np.zeros(0, np.int64) for name in COLUMNS}
 
 
 def build(marks: Table) -> Table:
-    """Windows, sorted by (rank, end), from marks: rank, kind, step, examples, time_ns, asynchronous.
+    """Windows, sorted by (rank, end), from marks: rank, kind, step, examples, time_ns, asynchronous, like.
 
-    The result has rank, step, begin_ns, end_ns, examples (ABSENT where not reported), asynchronous.
+    The result has rank, step, begin_ns, end_ns, examples (ABSENT where not reported), asynchronous, like (0:
+    not known), and apart: 1 where the step did not begin at the border that ended the one before.
     """
     if not rows(marks):
         return EMPTY
     found: list[Table] = []
     pairs = _begins_and_ends(marks)
-    if rows(pairs) > 1:
-        opens, closes = pairs["kind"][:-1] == MarkKind.BEGIN, pairs["kind"][1:] == MarkKind.END
-        same_rank = pairs["rank"][:-1] == pairs["rank"][1:]
-        same_step = pairs["step"][:-1] == pairs["step"][1:]
-        at = np.flatnonzero(opens & closes & same_rank & same_step)
+    closed = _closed_by_end(pairs)
+    if closed.any():
+        at = np.flatnonzero(closed)
         found.append(_windows(pairs, at, at + 1))
-    borders = _borders(marks)
+    borders = _borders(marks, take(pairs, _open(pairs, closed)))
     if rows(borders) > 1:
-        follows = borders["rank"][:-1] == borders["rank"][1:]
-        follows &= borders["step"][1:] == borders["step"][:-1] + 1
-        if "start_ns" in borders:
-            # Numbers that go on after a restart do not make a step of the time in between.
-            follows &= borders["start_ns"][:-1] == borders["start_ns"][1:]
-        at = np.flatnonzero(follows)
-        found.append(_windows(borders, at, at + 1))
+        begun = _begun_apart(borders)
+        # Each border ends what began last of it and the border before.
+        ends = np.flatnonzero(borders["kind"] == MarkKind.BORDER)
+        begins = np.append(-1, ends)[: len(ends)]
+        apart = np.append(False, begun)[ends]
+        begins[apart] = ends[apart] - 1
+        follows = apart | _follow(borders, begins, ends)
+        found.append(
+            {**_windows(borders, begins[follows], ends[follows]), "apart": apart[follows].astype(np.int64)}
+        )
     windows = concatenate(found)
     if not rows(windows):
         return EMPTY
@@ -53,23 +56,65 @@ def _begins_and_ends(marks: Table) -> Table:
     return take(some, np.lexsort((some["kind"], some["time_ns"], some["step"], some["rank"])))
 
 
-def _borders(marks: Table) -> Table:
+def _closed_by_end(pairs: Table) -> Bools:
+    """Which of `_begins_and_ends` are a BEGIN whose END is the next row."""
+    closed = np.zeros(rows(pairs), np.bool_)
+    if rows(pairs) > 1:
+        opens, closes = pairs["kind"][:-1] == MarkKind.BEGIN, pairs["kind"][1:] == MarkKind.END
+        same = (pairs["rank"][:-1] == pairs["rank"][1:]) & (pairs["step"][:-1] == pairs["step"][1:])
+        closed[:-1] = opens & closes & same
+    return closed
+
+
+def _open(pairs: Table, closed: Bools) -> Bools:
+    """Which of `_begins_and_ends` are a BEGIN without an END."""
+    found: Bools = (pairs["kind"] == MarkKind.BEGIN) & ~closed
+    return found
+
+
+def _borders(marks: Table, begins: Table) -> Table:
+    """The BORDERs of each rank in order of time, among them these BEGINs."""
     some = take(marks, marks["kind"] == MarkKind.BORDER)
-    return take(some, np.lexsort((some["time_ns"], some["rank"])))
+    if rows(begins):
+        some = concatenate([some, begins])
+    # Where a step begins in the moment in which the one before ends, that one comes first.
+    return take(some, np.lexsort((some["kind"], some["step"], some["time_ns"], some["rank"])))
+
+
+def _begun_apart(borders: Table) -> Bools:
+    """Of each of `_borders` but the first, whether it ends a step that the row before it began."""
+    begun = (borders["kind"][:-1] == MarkKind.BEGIN) & (borders["kind"][1:] == MarkKind.BORDER)
+    for name in ("rank", "step", "start_ns"):
+        if name in borders:
+            begun &= borders[name][:-1] == borders[name][1:]
+    return begun
+
+
+def _follow(borders: Table, before: Ints, after: Ints) -> Bools:
+    """Which of these borders end the step that begins at the one before. before: -1 for the first."""
+    follows: Bools = before >= 0
+    follows &= borders["rank"][before] == borders["rank"][after]
+    follows &= borders["step"][after] == borders["step"][before] + 1
+    if "start_ns" in borders:
+        # Numbers that go on after a restart do not make a step of the time in between.
+        follows &= borders["start_ns"][before] == borders["start_ns"][after]
+    return follows
 
 
 def _windows(marks: Table, begin: Ints, end: Ints) -> Table:
-    # Either mark may know the number of examples; the later one knows better.
-    examples = np.where(marks["examples"][end] >= 0, marks["examples"][end], marks["examples"][begin])
-    if len(begin) and marks["kind"][begin[0]] == MarkKind.BORDER:
-        examples = marks["examples"][end]
+    # Either mark may know the number of examples; the later one knows better. A border knows those of the
+    # step that it ends.
+    own = (marks["kind"][end] == MarkKind.BORDER) | (marks["examples"][end] >= 0)
+    like = marks.get("like", np.zeros(rows(marks), np.int64))
     windows = {
         "rank": marks["rank"][end],
         "step": marks["step"][end],
         "begin_ns": marks["time_ns"][begin],
         "end_ns": marks["time_ns"][end],
-        "examples": examples,
+        "examples": np.where(own, marks["examples"][end], marks["examples"][begin]),
         "asynchronous": marks["asynchronous"][end],
+        "like": np.maximum(0, like[end]),  # marks of an older server have none
+        "apart": np.zeros(len(end), np.int64),
     }
     if "node_ns" in marks:
         windows |= {"node": marks["node"][end], "node_ns": marks["node_ns"][end]}
@@ -203,12 +248,15 @@ def last_needed(marks: Table, windows: Table, through_ns: int) -> int:
     earliest = int(later.min()) if len(later) else through_ns
     if not rows(marks):
         return min(earliest, through_ns)
-    # The newest BEGIN of each (rank, step) that has no END yet.
+    # The newest BEGIN of each (rank, step) that neither an END nor a BORDER has closed yet.
     pairs = _begins_and_ends(marks)
-    last = np.append((np.diff(pairs["rank"]) != 0) | (np.diff(pairs["step"]) != 0), True)
-    begins = pairs["time_ns"][last[: rows(pairs)] & (pairs["kind"] == MarkKind.BEGIN)]
+    last = np.append((np.diff(pairs["rank"]) != 0) | (np.diff(pairs["step"]) != 0), True)[: rows(pairs)]
+    begins = take(pairs, last & (pairs["kind"] == MarkKind.BEGIN))
+    borders = _borders(marks, begins)
+    is_border = borders["kind"] == MarkKind.BORDER
+    still_open = ~is_border & ~np.append(_begun_apart(borders), False)[: rows(borders)]
     # Each rank's newest BORDER: the next step begins there.
-    borders = _borders(marks)
-    last = np.append(np.diff(borders["rank"]) != 0, True)
-    opened = np.concatenate((begins, borders["time_ns"][last[: rows(borders)]]))
+    ends = take(borders, is_border)
+    newest = np.append(np.diff(ends["rank"]) != 0, True)[: rows(ends)]
+    opened = np.concatenate((borders["time_ns"][still_open], ends["time_ns"][newest]))
     return min(earliest, through_ns, int(opened.min()) if len(opened) else through_ns)

@@ -19,7 +19,10 @@ JOB = "job"
 A, B = Node("a", UNIX), Node("b", UNIX + 77 * S + 123)
 WORKERS = [rank(index=0), rank(index=1, pid=101)]
 OTHERS = [rank(index=2, pid=200), rank(role="ps", pid=201)]
-OF_A, OF_B = training(WORKERS, stepping=(0, 1)), training(OTHERS, first_ns=23 * S, stepping=(0,))
+OF_A, OF_B = (
+    training(WORKERS, stepping=(0, 1), bordered=(1,)),
+    training(OTHERS, first_ns=23 * S, stepping=(0,)),
+)
 ALL = [(A, one) for one in OF_A] + [(B, one) for one in OF_B]
 
 

@@ -214,6 +214,7 @@ def test_raw_data_has_names_and_the_servers_time(store: Store, seal: bool) -> No
         "step": 0,
         "examples": 32,
         "asynchronous": 0,
+        "like": 0,
         "start_ns": 5,
     }
     span = next(row for row in found["spans"] if row["name"] == "engine.allreduce")
