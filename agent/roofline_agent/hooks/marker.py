@@ -175,6 +175,7 @@ class Marker:
             self.samples_kernels = True
             # From here on only stretches of which a note says so are recorded.
             self._print(b"roofline_verbose,kernels,%d,sampled,0,0\n" % os.getpid())
+            self.fact("cost.kernels", "1/%d" % kernel_switch.UNTIL_KNOWN)
 
     def switch_kernels(self, number: int, end_ns: int) -> None:
         """Step `number` ended at end_ns: its kernels, or those of the next, may be in the sample."""

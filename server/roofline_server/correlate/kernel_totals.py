@@ -40,14 +40,15 @@ class KernelTotal(NamedTuple):
     which may be in another phase than that which launched them.
     time_ns: of all calls together. flops, bytes (minimum), dram, l1, l2: sums over all calls, FLOP and bytes;
     None unless they are known of every call. 0 FLOP is a kernel that computes nothing, None one whose FLOPs
-    are not known. time: of one call, s.
+    are not known. time: of one call, s; its count is that of the calls that were recorded. Where calls have
+    weights, sums and numbers of calls are of all that they stand for.
     """
 
     rank: int
     kind: KernelKind
     phase: str
-    calls: int
-    time_ns: int
+    calls: float
+    time_ns: float
     flops: float | None
     bytes: float | None
     dram: float | None
@@ -80,12 +81,21 @@ class Within:
             begin, end = whole if stretches[rank] is None else (self._of(place, b) for b in merged[rank])
             begins.append(begin)
             ends.append(end)
+        self._counts = [len(begin) for begin in begins]
         self._begin, self._end = (np.concatenate(s) if s else np.zeros(0, np.int64) for s in (begins, ends))
 
     def _of(self, place: int | Ints, moments: Ints) -> Ints:
         within = np.clip((moments - self._origin) >> self._shift, 0, self._span - 1)
         found: Ints = place * self._span + within
         return found
+
+    def spread(self, numbers: Mapping[int, Floats]) -> Floats:
+        """One number per stretch, given of each rank in order of time; 1 for ranks without any.
+
+        Stretches of a rank that has numbers must lie apart.
+        """
+        each = zip(self._ranks.tolist(), self._counts, strict=True)
+        return np.concatenate([numbers.get(rank, np.ones(count)) for rank, count in each])
 
     def know(self, rank: Ints) -> Bools:
         """Which of these are ranks that stretches were given of."""
@@ -138,11 +148,15 @@ class Phases:
 class Adder:
     """Adds up pieces of calls.
 
-    stretches: whose calls count, and when; a call belongs to the stretch that holds its middle.
+    stretches: whose calls count, and when; a call belongs to the stretch that holds its middle. weights: for
+    how many such stretches each of a rank's stands, see `Within.spread`.
     """
 
-    def __init__(self, stretches: Stretches, phases: Phases | None = None) -> None:
+    def __init__(
+        self, stretches: Stretches, phases: Phases | None = None, weights: Mapping[int, Floats] | None = None
+    ) -> None:
         self._within, self._phases = Within(stretches), phases
+        self._weights = self._within.spread(weights) if weights else None
         self._names = phases.names if phases is not None else [""]
         self._sums: list[Table] = []
         self._bins: list[Table] = []
@@ -154,16 +168,16 @@ class Adder:
         on_gpu; server time."""
         rank = calls["rank"].astype(np.int64)
         middle = calls["time_ns"] + calls["duration_ns"] // 2
-        _, inside = self._within.find(rank, middle)
+        at, inside = self._within.find(rank, middle)
         if not inside.all():
             self.outside += int((self._within.know(rank) & ~inside).sum())
             added = {name: calls[name] for name in ADDED if name in calls}
-            calls, rank, middle = take(added, inside), rank[inside], middle[inside]
+            calls, rank, middle, at = take(added, inside), rank[inside], middle[inside], at[inside]
         if not rows(calls):
             return
         phase = 0 if self._phases is None else self._phases.of(rank, middle)
         group = (rank * len(self._names) + phase) << KIND_BITS | calls["kernel"].astype(np.int64)
-        sums, bins = _added(group, calls)
+        sums, bins = _added(group, calls, None if self._weights is None else self._weights[at])
         self._sums.append(sums)
         self._bins.append(bins)
         self._kept += rows(sums) + rows(bins)
@@ -202,48 +216,60 @@ class Adder:
                     plain["time_ns"][at],
                     **known,
                     on_gpu=plain["on_gpu"][at] > 0,
-                    time=Spread(p5, p25, p50, p75, p95, calls),
+                    time=Spread(p5, p25, p50, p75, p95, plain["recorded"][at]),
                 )
             )
         return sorted(found, key=lambda total: (total.rank, -total.time_ns))
 
 
-def _added(group: Ints, calls: Table) -> tuple[Table, Table]:
-    """Sums by group, and calls by group and bin (key: group x BINS + bin)."""
+def _added(group: Ints, calls: Table, weight: Floats | None) -> tuple[Table, Table]:
+    """Sums by group, and calls by group and bin (key: group x BINS + bin). weight: of each call; None: 1."""
     duration = calls["duration_ns"].astype(np.int64)
     key = group * BINS + _bin_of(duration)
     order = np.argsort(key)
     key = key[order]
     first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    bins: Table = {"key": key[first], "calls": _lengths(first, len(key))}
+    weight = None if weight is None else weight[order]
+    bins: Table = {"key": key[first], "calls": _count(weight, first, len(key))}
     groups = key[first] // BINS
     at = first[np.append(True, groups[1:] != groups[:-1])]
     ordered = duration[order]
     sums: Table = {
         "key": key[at] // BINS,
-        "calls": _lengths(at, len(key)),
+        "calls": _count(weight, at, len(key)),
+        "recorded": _lengths(at, len(key)),
         # Sums of a long job's FLOPs leave int64.
-        "time_ns": np.add.reduceat(ordered, at),
+        "time_ns": np.add.reduceat(ordered if weight is None else ordered * weight, at),
         "shortest": np.minimum.reduceat(ordered, at),
         "longest": np.maximum.reduceat(ordered, at),
     }
     for name in (*SUMMED, "on_gpu"):
-        sums[name], sums[f"{name}_calls"] = _sum_of(calls.get(name), order, at)
+        sums[name], sums[f"{name}_calls"] = _sum_of(calls.get(name), order, at, weight)
     return sums, bins
 
 
-def _sum_of(column: Ints | None, order: Ints, at: Ints) -> tuple[Floats, Ints]:
-    """Sums of what is known, and of how many calls it is."""
+def _sum_of(
+    column: Ints | None, order: Ints, at: Ints, weight: Floats | None
+) -> tuple[Floats, Ints | Floats]:
+    """Sums of what is known, and of how many calls it is. weight: in the order `order`."""
     if column is None:
         return np.zeros(len(at)), np.zeros(len(at), np.int64)
     ordered = column[order]
     known = ordered != ABSENT
+    if weight is not None:
+        numbers = np.where(known, ordered, 0) * weight
+        return np.add.reduceat(numbers, at), np.add.reduceat(np.where(known, weight, 0.0), at)
     if known.all():
         return np.add.reduceat(ordered.astype(np.float64), at), _lengths(at, len(ordered))
     return (
         np.add.reduceat(np.where(known, ordered, 0).astype(np.float64), at),
         np.add.reduceat(known.astype(np.int64), at),
     )
+
+
+def _count(weight: Floats | None, first: Ints, count: int) -> Ints | Floats:
+    """How many each group is, of `count` in order; weight: how many each of them is, None: 1."""
+    return _lengths(first, count) if weight is None else np.add.reduceat(weight, first)
 
 
 def _lengths(first: Ints, count: int) -> Ints:

@@ -83,7 +83,7 @@ def _borders(marks: Table, begins: Table) -> Table:
 
 def _begun_apart(borders: Table) -> Bools:
     """Of each of `_borders` but the first, whether it ends a step that the row before it began."""
-    begun = (borders["kind"][:-1] == MarkKind.BEGIN) & (borders["kind"][1:] == MarkKind.BORDER)
+    begun: Bools = (borders["kind"][:-1] == MarkKind.BEGIN) & (borders["kind"][1:] == MarkKind.BORDER)
     for name in ("rank", "step", "start_ns"):
         if name in borders:
             begun &= borders[name][:-1] == borders[name][1:]

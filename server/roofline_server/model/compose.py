@@ -13,11 +13,13 @@ from roofline.answers.values import Provenance, Scope, Value, value
 
 from ..records import ABSENT, Ints
 from ..sentences import breakdowns as texts
+from ..sentences.origins import from_sampled
 from .breakdown import COMMUNICATE, PHASES, breakdown
 from .evidence import CounterEvidence, KernelEvidence, RankEvidence
 from .rates import per_window, total_of
 
 TIMES = (*PHASES, COMMUNICATE, "wait", "other")
+FEW = 0.01  # of the steps that may be estimates without making the whole one
 Column = Callable[[KernelEvidence], Ints | None]
 
 
@@ -92,9 +94,22 @@ def profiled(ranks: Sequence[RankEvidence], scope: Scope, column: Column, missin
 
 
 def watched(kernels: Sequence[tuple[RankEvidence, KernelEvidence]]) -> float | None:
-    """Share of the windows that were watched from begin to end."""
+    """Share of the windows whose kernels were recorded from begin to end."""
     windows = sum(len(k.complete) for _, k in kernels)
-    return sum(int(k.complete.sum()) for _, k in kernels) / windows if windows else None
+    return sum(k.seen for _, k in kernels) / windows if windows else None
+
+
+def sampled(kernels: Sequence[KernelEvidence]) -> tuple[Provenance, str]:
+    """What numbers of kernels are that nothing but shapes tell, and a note where only some of the steps were
+    recorded: estimates where more than one step in a hundred is one."""
+    some = [k for k in kernels if k.is_sampled]
+    if not some:
+        return Provenance.ANALYTIC, ""
+    estimated = sum(int(k.estimated.sum()) for k in some if k.estimated is not None)
+    steps = sum(int(k.complete.sum()) for k in kernels)
+    seen = sum(k.seen for k in kernels)
+    origin = Provenance.ESTIMATED if estimated > FEW * steps else Provenance.ANALYTIC
+    return origin, from_sampled(seen, steps - seen - estimated, estimated)
 
 
 def of_counters(counters: Sequence[CounterEvidence], ranks: Sequence[RankEvidence]) -> float | None:

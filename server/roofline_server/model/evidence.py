@@ -19,16 +19,24 @@ class StepEvidence(NamedTuple):
     begin_ns: Ints
     end_ns: Ints
     examples: Ints  # ABSENT where not reported
+    like: Ints | None = None  # steps with the same number did the same work; 0, or None: not known
+    apart: Ints | None = None  # 1 where it did not begin when the one before ended; None: of none
+
+    def some(self, which: Bools) -> StepEvidence:
+        """Those of the steps."""
+        step, begin_ns, end_ns, examples = (column[which] for column in self[:4])
+        like, apart = (None if column is None else column[which] for column in self[4:])
+        return StepEvidence(step, begin_ns, end_ns, examples, like, apart)
 
 
 class KernelEvidence(NamedTuple):
-    """Kernel sums per window of a rank; only windows of which every kernel was recorded count."""
+    """Kernel sums per window of a rank; only windows of which the kernels are known count."""
 
     flops: Ints
     bytes: Ints
     duration_ns: Ints  # of the window
     kernel_ns: Ints
-    complete: Bools
+    complete: Bools  # every kernel of the window was recorded, or is known by its like, or estimated
     unmodelled: Ints
     dram: Ints  # bytes that a profiler counted; ABSENT where it did not count every call
     by_precision: Mapping[str, Ints]  # FLOPs of each precision that any has
@@ -41,6 +49,18 @@ class KernelEvidence(NamedTuple):
     unsized_flops: Ints | None = None  # of `flops` those of calls whose bytes are not known; None: none
     idle_bytes: Ints | None = None  # of `bytes` those of calls without FLOPs that anybody counts; None: none
     profiled: bool = False  # of runs that a profiler drew out: `duration_ns` is that of the other steps
+    recorded: Bools | None = None  # of `complete` those whose kernels were recorded; None: all
+    estimated: Bools | None = None  # of `complete` those that are like no recorded one; None: none
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether some windows have the kernels of others."""
+        return self.recorded is not None
+
+    @property
+    def seen(self) -> int:
+        """How many windows are known because their kernels were recorded."""
+        return int(self.complete.sum() if self.recorded is None else self.recorded.sum())
 
     @property
     def sized_flops(self) -> Ints:

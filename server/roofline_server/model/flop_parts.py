@@ -12,7 +12,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from ..sentences import breakdowns as texts
 from ..sentences.breakdowns import NOT_TOLD
 from ..sentences.reasons import NO_KERNELS_NO_COUNTER, NOT_WATCHED
-from .compose import Column, Part, absent, of_counters, parted, per_step, watched
+from .compose import Column, Part, absent, of_counters, parted, per_step, sampled, watched
 from .evidence import RankEvidence, reason_of
 from .rates import coverage_of
 
@@ -72,9 +72,11 @@ def by_precision(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
     rest = whole - sum(flops.values())
     if abs(rest) > 1e-9 * abs(whole):
         flops[NOT_TOLD] = rest
-    origin = Provenance.MEASURED if any(k.on_gpu for _, k in kernels) else Provenance.ANALYTIC
+    origin, how = sampled([k for _, k in kernels])
+    if any(k.on_gpu for _, k in kernels):
+        origin = Provenance.MEASURED
     share = watched(kernels)
-    found = {name: value(count, "FLOP", origin, scope, share) for name, count in flops.items() if count}
+    found = {name: value(count, "FLOP", origin, scope, share, how) for name, count in flops.items() if count}
     return parted(found) if found else [absent("all", "FLOP", texts.NO_FLOPS)]
 
 

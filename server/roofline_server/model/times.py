@@ -15,10 +15,14 @@ _MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
 
 
 def runs(steps: StepEvidence) -> list[tuple[int, int]]:
-    """Stretches [begin, end] of consecutive step numbers: time in which no step is missing."""
+    """Stretches [begin, end] of consecutive step numbers: time in which no step is missing, and nothing that
+    is no part of a step lies between two."""
     if not len(steps.step):
         return []
-    breaks = np.flatnonzero(steps.step[1:] != steps.step[:-1] + 1) + 1
+    new = steps.step[1:] != steps.step[:-1] + 1
+    if steps.apart is not None:
+        new = new | (steps.apart[1:] > 0)
+    breaks = np.flatnonzero(new) + 1
     firsts = np.concatenate(([0], breaks))
     lasts = np.concatenate((breaks - 1, [len(steps.step) - 1]))
     return [(int(steps.begin_ns[a]), int(steps.end_ns[b])) for a, b in zip(firsts, lasts, strict=True)]
@@ -78,10 +82,7 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
         serves = any(r.serving for r in ranks)
         return Value(None, "examples/s", reason=reasons.SERVES if serves else missing)
     # Only over the steps of which examples were reported, and the time of these.
-    known = []
-    for rank in working:
-        reported = rank.steps.examples != ABSENT
-        known.append(StepEvidence(*(column[reported] for column in rank.steps)))
+    known = [rank.steps.some(rank.steps.examples != ABSENT) for rank in working]
     examples = sum(float(steps.examples.sum()) for steps in known)
     counted = sum(len(steps.step) for steps in known)
     if not counted:

@@ -10,7 +10,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from ..sentences import breakdowns as texts
 from ..sentences import reasons
 from ..sentences.origins import TENSOR_BYTES
-from .compose import Column, Part, apart, of_counters, per_step, profiled, watched
+from .compose import Column, Part, apart, of_counters, per_step, profiled, sampled, watched
 from .evidence import KernelEvidence, RankEvidence, reason_of
 from .rates import coverage_of
 from .shares import is_bound, on_gpu
@@ -71,7 +71,8 @@ def least(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
     kernels = [(r, r.kernels) for r in ranks if r.kernels is not None and r.kernels.has_bytes]
     number, share = per_step(kernels, lambda k: k.bytes), watched(kernels)
     missing = reason_of(ranks, "flops", reasons.NO_KERNELS)
-    return value(number, "byte", Provenance.ANALYTIC, scope, share, missing=missing)
+    origin, how = sampled([k for _, k in kernels])
+    return value(number, "byte", origin, scope, share, how, missing)
 
 
 # -- FLOPs against accesses -------------------------------------------------------------------------------
@@ -100,9 +101,10 @@ def work_and_memory(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
 
 def _flops(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
     """FLOPs a step: of recorded kernels, else those that hardware counted."""
-    kernels = _with_flops(ranks)
+    kernels, how = _with_flops(ranks), ""
     if kernels:
-        origin = Provenance.MEASURED if any(k.on_gpu for _, k in kernels) else Provenance.ANALYTIC
+        origin, how = sampled([k for _, k in kernels])
+        origin = Provenance.MEASURED if any(k.on_gpu for _, k in kernels) else origin
         number, share = per_step(kernels, lambda k: k.flops), watched(kernels)
     else:
         counted = [r.counted_flops for r in ranks if r.counted_flops is not None]
@@ -110,7 +112,7 @@ def _flops(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
         counters = [k.counter for k in counted]
         number, share = of_counters(counters, ranks), coverage_of(counters, ranks)
     missing = reason_of(ranks, "flops", reasons.NO_KERNELS_NO_COUNTER)
-    return value(number, "FLOP", origin, scope, share, missing=missing)
+    return value(number, "FLOP", origin, scope, share, how, missing)
 
 
 def _moved(ranks: Sequence[RankEvidence], scope: Scope) -> _Moved:

@@ -192,7 +192,7 @@ def one_step_only(ranks: Sequence[RankEvidence]) -> list[str]:
         if not len(rank.steps.step):
             continue
         if k is not None and k.has_flops:
-            steps = int(k.complete.sum())
+            steps = k.seen
         else:
             steps = rank.counted_flops.counter.windows if rank.counted_flops is not None else 0
         if steps == 1:

@@ -11,13 +11,13 @@ from ..records import Ints
 from ..sentences import origins, reasons
 from ..sentences.verdicts import no_bytes_of
 from ..sentences.wording import joined
-from .compose import watched
+from .compose import sampled, watched
 from .evidence import NS, KernelEvidence, RankEvidence, reason_of
 from .rates import apart, counter_rate, coverage_of, mean, median, per_window, pool, rate, ratio, total_of
 
 MUCH = 0.1  # of tensor bytes, worth a word
 ALL_COUNTED = 0.995  # share of the time in which a counter counted that is as good as all
-_MEASURED, _ANALYTIC = Provenance.MEASURED, Provenance.ANALYTIC
+_MEASURED = Provenance.MEASURED
 
 
 class _Missing(NamedTuple):
@@ -37,18 +37,19 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     missing = _why_missing(ranks, [k for _, k in kernels], bool(stepping))
     # All five share their kernels, coverage and origin: apart, each would gather them again.
     share = watched(kernels)
-    origin = _MEASURED if any(k.on_gpu for k in counted) else _ANALYTIC
+    how_known, of_sample = sampled([k for _, k in kernels])
+    origin = _MEASURED if any(k.on_gpu for k in counted) else how_known
 
     def known(number: float | None, unit: str, how: str, why_not: str) -> Value:
         return value(number, unit, origin, scope, share, how, why_not)
 
-    note = origins.UNMODELLED if sum(total_of(k.unmodelled) for k in counted) else ""
+    note = joined(of_sample, origins.UNMODELLED if sum(total_of(k.unmodelled) for k in counted) else "")
     counting = [r for r, k in kernels if k.has_flops]
     per_second = known(rate(counting, "flops"), "FLOP/s", joined(note, apart(counting)), missing.flops)
     if any(k.profiled for k in counted):
         per_second = _over_time_of_others(per_second)
 
-    tensors = _what_tensor_bytes_are(counted)
+    tensors = joined(of_sample, _what_tensor_bytes_are(counted))
     over_tensors = origins.over_bytes(tensors)
     unsized = without_bytes(counted)
     if unsized:
@@ -58,7 +59,7 @@ def work(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
     flops_per_step = median(_in_watched_windows([k for k in stepping if k.has_flops], "flops"))
     bytes_per_step = median(_in_watched_windows([k for k in stepping if k.has_bytes], "bytes"))
     kernel_time = mean(_in_watched_windows(stepping, "kernel_ns"), NS)
-    timed = origins.KERNEL_TIMES
+    timed = joined(of_sample, origins.KERNEL_TIMES)
     return {
         "flops_per_step": known(flops_per_step, "FLOP", note, missing.flops_per_step),
         "flops_per_second": per_second,

@@ -80,6 +80,11 @@ def accesses(of_what: str, line: int, intensity: float | None) -> str:
 WHOLE_RUNS = "no rank has steps: numbers are of whole runs"
 
 
+def kernels_of_sample(how: str) -> str:
+    """how: of `origins.from_sampled`."""
+    return f"kernels are {how}"
+
+
 def outside_steps(kernels: int) -> str:
     return f"{kernels:,} kernels lie in no step, or in one that was not watched in full"
 

@@ -15,6 +15,16 @@ LARGEST_OF_RANKS = "largest of the ranks"
 # Of a rate of ranks.
 APART = "its ranks worked at different times: a mean over the time in which any of them did"
 
+
+def from_sampled(recorded: int, like: int, estimated: int) -> str:
+    """Steps, by how their kernels are known."""
+    steps = recorded + like + estimated
+    text = f"from sampled steps: kernels of {recorded:,} of {steps:,} steps were recorded"
+    if like:
+        text += f", {like:,} did the same work as one of these"
+    return f"{text}, {estimated:,} are estimated" if estimated else text
+
+
 # -- shares of a node ---------------------------------------------------------------------------------------
 
 BY_CPU = "the node's, shared out by CPU time"
@@ -30,6 +40,7 @@ SERVER_TIME = "server's UNIX time"
 INTERPOLATED = "read at both borders by interpolation between samples"
 ENGINE_TIME = "time in which it executed any collective"
 OVERLAP = "time in which the engine worked and the rank was not blocked by it"
+OF_LIKE = "of a step whose kernels were not recorded those of the steps that it is like"
 OVER_TENSOR_BYTES = f"over {TENSOR_BYTES}"
 
 

@@ -91,6 +91,8 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
         for kind, of_kind in made.items():
             parts += [BreakdownPart(kind, one.name, one.role, *part) for part in of_kind]
     notes = late_notes(view, USED)
+    if totals.of_sample:
+        notes.append(texts.kernels_of_sample(totals.of_sample))
     if totals.outside:
         notes.append(texts.outside_steps(totals.outside))
     if not any(len(rank.steps.step) for rank in known.values()):

@@ -12,24 +12,29 @@ import numpy as np
 
 from ...correlate.kernel_totals import KernelTotal
 from ...records import Ints, Table, rows, take
+from ...sentences.origins import from_sampled
 from ...store.steps import kernel_totals as stored
 from ...store.store import Store
 from ...store.view import JobView
 from ..evidence.gathering import mode_of
+from ..evidence.sampled import NEEDED as SAMPLE
+from ..evidence.sampled import samples_of
 from ..evidence.tables import by_rank, unite, within
 from ..questions import ALL_STEPS, Steps
 
 # What it reads of the step tables.
-NEEDED = {"steps": ["asynchronous"], "steps_kernels": ["complete"]}
+NEEDED = {"steps": ["asynchronous", *SAMPLE], "steps_kernels": ["complete", "flops", "bytes"]}
 
 
 class Kernels(NamedTuple):
     """totals: by rank, then most time first. steps: rank -> steps these are of; a rank without steps is not
-    in it, its totals are of its whole life. outside: calls of the ranks that lie in none of the steps."""
+    in it, its totals are of its whole life. outside: calls of the ranks that lie in none of the steps.
+    of_sample: how many steps were recorded and how the others are known; "": all were."""
 
     totals: list[KernelTotal]
     steps: dict[int, int]
     outside: int
+    of_sample: str = ""
 
 
 def kernel_totals(
@@ -42,7 +47,8 @@ def kernel_totals(
     """Totals of the calls whose middle lies in the steps asked for, of these ranks (numbers; None: all).
 
     Of a rank some of whose steps were watched from begin to end only these count, so that totals over
-    `steps` are what a step has. Of ranks without any step all calls count, if no range was asked for.
+    `steps` are what a step has. Of a rank that recorded a sample of its steps each of these counts as many
+    times as there are steps like it. Of ranks without any step all calls count, if no range was asked for.
     by_phase: one total for each phase (forward, backward, ...) that a kind was called in, too.
     """
     windows = within(view.steps.get("steps", {}), steps)
@@ -53,7 +59,12 @@ def kernel_totals(
     stepping = set(by_rank({"steps": view.steps.get("steps", {})}))
     stretches: dict[int, tuple[Ints, Ints] | None] = {}
     counts: dict[int, int] = {}
-    for rank in view.ranks if ranks is None else ranks:
+    numbers = list(view.ranks if ranks is None else ranks)
+    samples = {n: sample for n, sample in samples_of(view, mine, steps).items() if n in numbers}
+    for rank in numbers:
+        if rank in samples:
+            stretches[rank], counts[rank] = samples[rank].stretches, sum(samples[rank].steps)
+            continue
         found = _watched(mine.get(rank, {}).get("steps", {}), mine.get(rank, {}).get("steps_kernels", {}))
         if rows(found):
             stretches[rank] = (found["begin_ns"], found["end_ns"])
@@ -63,8 +74,14 @@ def kernel_totals(
     raw = store.raw(view.job)
     if raw is None or not stretches:
         return Kernels([], counts, 0)
-    totals, outside = stored.totals(raw, stretches, by_phase)
-    return Kernels(totals, counts, outside)
+    weights = {rank: sample.weights for rank, sample in samples.items()}
+    totals, outside = stored.totals(raw, stretches, by_phase, weights)
+    of_sample = ""
+    if samples:
+        whole = sum(count for rank, count in counts.items() if rank not in samples)
+        recorded, like, estimated = map(sum, zip(*(sample.steps for sample in samples.values()), strict=True))
+        of_sample = from_sampled(recorded + whole, like, estimated)
+    return Kernels(totals, counts, outside, of_sample)
 
 
 def _watched(windows: Table, kernels: Table) -> Table:

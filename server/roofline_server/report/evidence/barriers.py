@@ -86,9 +86,18 @@ def _kind_of_barrier(ranks: Sequence[RankEvidence], mode: str, has_servers: bool
         return "communicate", ""
     if has_servers:
         return "join", ""
-    if all(_mostly_known(seconds(rank, "kernels.last_ns")) for rank in ranks):
+    if all(_last_kernels_known(rank) for rank in ranks):
         return "kernels", ""
     return "", texts.NOT_SEEN
+
+
+def _last_kernels_known(rank: RankEvidence) -> bool:
+    """Of its steps, or of those of its sample: all ranks of a job record the same ones."""
+    column = seconds(rank, "kernels.last_ns")
+    if column is None or rank.kernels is None or not rank.kernels.is_sampled:
+        return _mostly_known(column)
+    seen = rank.kernels.seen
+    return seen > 0 and int((~np.isnan(column)).sum()) >= KNOWN_SHARE * seen
 
 
 def _mostly_known(column: Floats | None) -> bool:

@@ -20,6 +20,7 @@ from .energy import with_gpus
 from .ranks import evidence_of
 from .reasons import KINDS
 from .replays import marked, without_replays
+from .sampled import with_filled
 from .tables import by_rank, unite, where, within
 
 
@@ -55,7 +56,8 @@ def gather(view: JobView, steps: Steps = ALL_STEPS) -> Gathered:
     tables = {name: within(table, steps) for name, table in view.steps.items()}
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
-    mine, lifetimes = without_replays(view, by_rank(tables), mode), by_rank(view.time_windows)
+    mine = without_replays(view, with_filled(view, by_rank(tables), steps), mode)
+    lifetimes = by_rank(view.time_windows)
     evidence = {
         number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
         for number in view.ranks

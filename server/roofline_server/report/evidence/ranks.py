@@ -8,6 +8,7 @@ import numpy as np
 from roofline.answers.values import Provenance
 
 from ...correlate.kernels import LEVELS
+from ...correlate.sampling import ESTIMATED, LIKE
 from ...correlate.steps import OWN
 from ...model.breakdown import COMMUNICATE, PHASES
 from ...model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
@@ -17,6 +18,7 @@ from ..ranks.members import host_of
 from .counters import added, counter, coverage_of
 from .node_counters import BUSY, DRAM, ENERGY
 from .reasons import reasons_of
+from .sampled import ORIGIN
 
 WIDTHS = ("scalar", "128", "256", "512", "all")
 FLOPS = [f"flops.{precision}.{width}" for precision in ("f16", "f32", "f64") for width in WIDTHS]
@@ -32,7 +34,7 @@ def _borders(*counters: str) -> list[str]:
 
 # What a report reads of the step tables; a report's cost is that of reading it.
 NEEDED = {
-    "steps": ["examples", "asynchronous"],
+    "steps": ["examples", "asynchronous", "like", "apart"],
     "steps_kernels": [
         *("flops", "bytes", "kernel_ns", "unmodelled", "calls", "complete", *OF_PRECISIONS),
         *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls", "first_ns", "last_ns"),
@@ -126,7 +128,7 @@ def _step_evidence(table: Table) -> StepEvidence:
     if not rows(table):
         none: Ints = np.zeros(0, np.int64)
         return StepEvidence(none, none, none, none)
-    columns = {name: table[name].astype(np.int64, copy=False) for name in StepEvidence._fields}
+    columns = {n: table[n].astype(np.int64, copy=False) for n in StepEvidence._fields if n in table}
     if np.any(np.diff(columns["end_ns"]) < 0):
         columns = take(columns, np.argsort(columns["end_ns"], kind="stable"))
     return StepEvidence(**columns)
@@ -147,13 +149,14 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
         """Bytes of a level of the memory; ABSENT where they were not counted of every call."""
         return np.where(column(f"{name}_calls") == column("calls"), column(name), ABSENT)
 
+    complete, origin = column("complete") > 0, table.get(ORIGIN)
     by_precision = {name.removeprefix("flops_"): column(name) for name in OF_PRECISIONS if name in table}
     return KernelEvidence(
         flops=column("flops"),
         bytes=column("bytes"),
         duration_ns=column("end_ns") - column("begin_ns"),
         kernel_ns=column("kernel_ns"),
-        complete=column("complete") > 0,
+        complete=complete,
         unmodelled=column("unmodelled"),
         on_gpu=bool((column("gpu_calls") > 0).any()),
         has_flops="flop_calls" not in table or bool((table["flop_calls"] != 0).any()),
@@ -165,6 +168,8 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
         calls=column("calls"),
         unsized_flops=column("unsized_flops"),
         idle_bytes=column("idle_bytes"),
+        recorded=None if origin is None else complete & (origin != LIKE) & (origin != ESTIMATED),
+        estimated=None if origin is None else origin == ESTIMATED,
     )
 
 

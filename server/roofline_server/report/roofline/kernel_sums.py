@@ -20,15 +20,15 @@ from ...sentences.wording import joined
 class KernelSum(NamedTuple):
     """Calls that make one point. None: not known of every call."""
 
-    time_ns: int
-    calls: int
+    time_ns: float
+    calls: float
     flops: float | None
     bytes: Mapping[str, float | None]  # by level
     on_gpu: bool
     spread: Spread | None  # of a call's time, s; None: of several kinds or ranks
-    unknown: int = 0  # calls whose FLOPs are not known, of kernels that were left out of the sums
+    unknown: float = 0  # calls whose FLOPs are not known, of kernels that were left out of the sums
     more: float = 0.0  # FLOPs of kernels whose bytes are not known, beside `flops`
-    unsized: int = 0  # calls of these
+    unsized: float = 0  # calls of these
 
 
 def summed(totals: Sequence[KernelTotal]) -> KernelSum:
@@ -65,8 +65,8 @@ def points_of(
         return []
     # Each kind of roofline wants other levels of the same sum; without any there is one point that says why.
     incomplete = joined(
-        verdicts.not_modelled_calls(found.unknown) if found.unknown else "",
-        verdicts.no_bytes_of_calls(found.unsized) if found.unsized else "",
+        verdicts.not_modelled_calls(round(found.unknown)) if found.unknown else "",
+        verdicts.no_bytes_of_calls(round(found.unsized)) if found.unsized else "",
     )
     seconds = found.time_ns / NS
     known = {level: moved for level, moved in found.bytes.items() if moved is not None}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from roofline.answers.roofline import RoofPoint
+from roofline.answers.values import Provenance
 
 from ...model.evidence import NS, KernelEvidence, RankEvidence
 from ...model.points import Named, plain, step_rates
@@ -79,6 +80,9 @@ def _points_of_steps(
                 not_modelled(int(k.unmodelled[row])) if k.unmodelled[row] else "",
                 no_bytes_of_some(more / int(k.flops[row])) if more else "",
             )
+            if k.estimated is not None and k.estimated[row]:
+                rate = made.flops_per_second._replace(provenance=Provenance.ESTIMATED)
+                made = made._replace(flops_per_second=rate)
             found.append(made._replace(incomplete=missing))
     return found
 

@@ -9,23 +9,28 @@ from numpy.typing import NDArray
 from roofline.answers.values import Provenance
 
 from ...chunks import Column
+from ...correlate.sampling import ESTIMATED, LIKE
 from ...correlate.spans import BUSY, EXPOSED
 from ...correlate.steps import OWN, TIME_WINDOW
 from ...model.evidence import NS
 from ...records import ABSENT, Bools, Floats, Ints, Metric, Table, rows
 from ...sentences import origins
+from ...sentences.wording import joined
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of
+from ..evidence.sampled import ORIGIN
 from ..ranks.members import name_of
 
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
 # The order of the columns; those of single kinds of collectives follow, by name.
 ORDER = (
     *("rank", "window_of", "step", "begin_ns", "duration_ns", "examples", "samples", "cpu_time"),
-    *("sent_bytes", "received_bytes", "flops", "flops_per_second", "flops.measured"),
+    *("sent_bytes", "received_bytes", "kernels", "flops", "flops_per_second", "flops.measured"),
     *("bytes.minimum", "intensity.minimum", *(f"{phase}_time" for phase in PHASES)),
     *("asked_count", "asked_bytes", "engine_count", "engine_bytes", "engine_time", "overlap_time"),
 )
+# How a step's kernels are known, where only some steps were recorded.
+HOW_KNOWN = np.array(["", "recorded", "like", "estimated"], object)
 BY_TIME = "time"  # in the column window_of: no step, but a window of time
 
 _MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
@@ -119,6 +124,11 @@ def _flop_columns(table: Table, duration: Ints, metrics: Sequence[Metric]) -> li
     on_gpu = "gpu_calls" in table and bool((table["gpu_calls"] > 0).any())
     origin = _MEASURED if on_gpu else Provenance.ANALYTIC
     how = origins.UNMODELLED if (table["unmodelled"] > 0).any() else ""
+    if ORIGIN in table:
+        found.append(Column("kernels", HOW_KNOWN[np.maximum(0, table[ORIGIN])]))
+        how = joined(origins.OF_LIKE, how)
+        if not (table[ORIGIN] == LIKE).any() and (table[ORIGIN] == ESTIMATED).any():
+            origin = Provenance.ESTIMATED
     found += [
         Column("flops", flops, "FLOP", origin, how),
         Column("flops_per_second", rate, "FLOP/s", origin, how),

@@ -12,6 +12,7 @@ from ...store.view import JobView
 from ..evidence.collectives import without_unknown
 from ..evidence.gathering import check
 from ..evidence.ranks import NEEDED as OF_REPORT
+from ..evidence.sampled import with_filled
 from ..evidence.tables import by_rank, unite, within
 from ..questions import Steps
 from ..ranks.members import chosen
@@ -59,7 +60,8 @@ def steps_table(view: JobView, ranks: Sequence[str], steps: Steps, mode: str) ->
 def rank_tables(view: JobView, numbers: Sequence[int], steps: Steps, mode: str) -> list[tuple[int, Table]]:
     """(rank, its steps as one wide table in order of time) of those of these ranks that have any."""
     check(steps)
-    mine = by_rank({name: within(table, steps) for name, table in view.steps.items() if name in NEEDED})
+    tables = {name: within(table, steps) for name, table in view.steps.items() if name in NEEDED}
+    mine = with_filled(view, by_rank(tables), steps)
     stepping = [number for number in numbers if rows(mine.get(number, {}).get("steps", {}))]
     return [(number, _wide(mine[number], mode == "synchronous")) for number in stepping]
 

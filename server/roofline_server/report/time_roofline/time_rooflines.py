@@ -10,6 +10,7 @@ from roofline.answers.time_roofline import TimePanel, TimeRoofline
 from ...errors import BadRequest, unknown_job
 from ...model.trajectory import in_order
 from ...sentences import time_rooflines as texts
+from ...sentences.breakdowns import kernels_of_sample
 from ...store.store import Needed, Store
 from ...store.view import JobView
 from ..about import about
@@ -100,6 +101,8 @@ def _job(store: Store, name: str, asked: TimeRooflineQuery, points: str) -> _Wor
     if points == "kernel":
         totals = kernel_totals(store, view, subject.steps, chosen(view, subject.ranks))
         found = kernels(view, totals)
+        if totals.of_sample:
+            notes.append(JobNote(kernels_of_sample(totals.of_sample), name))
         if totals.outside:
             notes.append(JobNote(texts.kernels_outside(totals.outside), name))
     else:

@@ -9,6 +9,7 @@ import numpy as np
 from roofline.answers.values import Provenance, Spread
 
 from ...correlate.kernel_totals import KernelTotal
+from ...model.compose import sampled
 from ...model.evidence import NS, KernelEvidence, RankEvidence
 from ...model.points import spread
 from ...model.roofline import MINIMUM, main_memory
@@ -151,6 +152,9 @@ def _step_by_kernels(view: JobView, number: int, rank: RankEvidence) -> PointWor
     over_tensors = level == MINIMUM and k.has_bytes
     flops = k.sized_flops if over_tensors else k.flops
     unsized = without_bytes([k]) if over_tensors and flops is not k.flops else 0.0
+    how_known, of_sample = sampled([k])
+    if origin == Provenance.ANALYTIC:
+        origin = how_known
     seconds = k.duration_ns[k.complete] / NS
     per = texts.mean_of_steps(len(seconds)) if len(seconds) > 1 else texts.ONE_STEP
     return PointWork(
@@ -166,9 +170,9 @@ def _step_by_kernels(view: JobView, number: int, rank: RankEvidence) -> PointWor
         seconds=float(np.mean(seconds)),
         launches=float(np.mean(k.calls[k.complete])) if k.calls is not None else 0.0,
         spread=spread(seconds),
-        flops_origin=Provenance.MEASURED if k.on_gpu else Provenance.ANALYTIC,
+        flops_origin=Provenance.MEASURED if k.on_gpu else how_known,
         bytes_origin=origin,
-        per=texts.replayed(per) if k.profiled else per,
+        per=joined(texts.replayed(per) if k.profiled else per, of_sample),
         incomplete=joined(
             texts.UNCOUNTED_KERNELS if k.unmodelled[k.complete].any() else "",
             left_out(no_bytes_of(unsized)) if unsized else "",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from ...correlate import spans
 from ...correlate.kernel_totals import Adder, KernelTotal, Phases, Stretches
-from ...records import Table, concatenate, rows, take
+from ...records import Floats, Table, concatenate, rows, take
 from ..raw_data import RawData
 from ..segments.files import ROWS_PER_GROUP
 from ..segments.frames import by_dataset
@@ -24,8 +24,16 @@ MARKS = frozenset(("rank", "node", "kind", "time_ns", "phase"))
 SLACK_NS = 60_000_000_000  # a call of a segment may last beyond its end; clocks are known better later
 
 
-def totals(raw: RawData, stretches: Stretches, by_phase: bool = False) -> tuple[list[KernelTotal], int]:
-    """Totals of the calls in these stretches, and how many calls of these ranks lie in none."""
+def totals(
+    raw: RawData,
+    stretches: Stretches,
+    by_phase: bool = False,
+    weights: Mapping[int, Floats] | None = None,
+) -> tuple[list[KernelTotal], int]:
+    """Totals of the calls in these stretches, and how many calls of these ranks lie in none.
+
+    weights: see `Adder`.
+    """
     extent = _extent(stretches)
     phases = None
     if by_phase:
@@ -36,7 +44,7 @@ def totals(raw: RawData, stretches: Stretches, by_phase: bool = False) -> tuple[
             some = [take(piece, np.isin(piece["rank"], sorted(stretches))) for piece in pieces]
             own[dataset] = on_server_clock(concatenate(some), raw.clocks)
         phases = Phases(concatenate([own["spans"], spans.of_marks(own["marks"])]))
-    adder = Adder(stretches, phases)
+    adder = Adder(stretches, phases, weights)
     for piece in _pieces(raw, "calls", COLUMNS, extent):
         adder.add(on_server_clock(piece, raw.clocks))
     return adder.totals(raw.kernels), adder.outside

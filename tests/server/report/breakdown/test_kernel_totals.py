@@ -60,7 +60,7 @@ def test_step_that_was_not_watched_does_not_count(tmp_path: Path) -> None:
 
 
 def test_steps_that_are_not_there_have_no_kernels(store: Store) -> None:
-    assert of(store, Steps(1000)) == ([], {}, 0)
+    assert of(store, Steps(1000)) == Kernels([], {}, 0)
 
 
 def test_rank_without_steps_has_all_its_calls_and_none_of_a_range(tmp_path: Path) -> None:
