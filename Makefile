@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 TF_VENV := .venv-tensorflow
 TORCH_VENV := .venv-torch
+JAX_VENV := .venv-jax
+RAY_VENV := .venv-ray
 PROTO_VENV := .venv-proto
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
@@ -29,8 +31,9 @@ coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
 	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework'
 	@$(VENV)/bin/python -m coverage report
 
-test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run the tests on real TensorFlow, PyTorch and Horovod
+test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX_VENV)/.ready $(RAY_VENV)/.ready ## run the tests on real TensorFlow, PyTorch, Horovod, JAX and Ray
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
+		ROOFLINE_JAX_PYTHON=$(abspath $(JAX_VENV))/bin/python ROOFLINE_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m framework
 
 fmt: $(VENV)/.ready ## format the code
@@ -52,7 +55,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(PROTO_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(PROTO_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml
 	@echo "installing roofline into $(VENV) (about a minute, once)"
@@ -70,6 +73,18 @@ $(TORCH_VENV)/.ready: examples/torch_requirements.txt
 	@echo "installing PyTorch into $(TORCH_VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(TORCH_VENV)
 	@$(TORCH_VENV)/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+$(JAX_VENV)/.ready: tests/frameworks/jax_requirements.txt
+	@echo "installing JAX into $(JAX_VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(JAX_VENV)
+	@$(JAX_VENV)/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+$(RAY_VENV)/.ready: tests/frameworks/ray_requirements.txt
+	@echo "installing Ray into $(RAY_VENV) (about two minutes, once)"
+	@$(PYTHON) -m venv $(RAY_VENV)
+	@$(RAY_VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 # Without its build tools Horovod is left out, and its tests say so.

@@ -146,3 +146,26 @@ def step_layout(kinds: Sequence[int], names: Sequence[str], places: Sequence[int
 def send_fact(name: str, value: object) -> None:
     """Send a setting or a size that holds for this process; the newest value of a name counts."""
     _agent.send_fact(name, value)
+
+
+def describe_kernel(
+    library: str,
+    operation: str,
+    variant: str = "",
+    precision: str = "",
+    implementation: str = "",
+    problem: str = "",
+    flops: Optional[int] = None,
+    bytes: Optional[int] = None,
+    note: str = "",
+) -> Optional[int]:
+    """The number by which `send_calls` names a kernel of this process; None: it cannot have one."""
+    return _agent.describe_kernel(
+        (library, operation, variant, precision, implementation, problem, flops, bytes, note)
+    )
+
+
+def send_calls(calls: Sequence[Tuple[int, int, int]], begin_ns: int, through_ns: int) -> None:
+    """Send kernels that this process executed, (number, begin, duration in ns) each; no others ran between
+    begin_ns and through_ns (time.monotonic_ns())."""
+    _agent.send_calls(calls, begin_ns, through_ns)

@@ -9,10 +9,15 @@ last packet u32, index i32 (-1: the sender itself), step i64, examples i64 (-2^6
 Spans (of the sender): b"S", 3 bytes of padding, bytes of names u32, rows u32, the names in UTF-8 with a NUL
 between them, then per row name, begin, end, bytes, count as i64.
 Fact: b"F", 3 bytes of padding, then "name=value" in UTF-8.
+Kernel: b"K", 3 bytes of padding, the number it gets u32, then its description as a JSON list (fields of the
+agent's KernelShape).
+Calls: b"C", 3 bytes of padding, number of calls u32, begin and end i64 of a time in which no other kernels
+ran, then kernel numbers, begins, durations as i64.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import Dict, List, Optional, Sequence, Tuple, Union
 
@@ -24,6 +29,9 @@ FACT = b"F\0\0\0"
 MAX_FACT = 4096  # bytes of one fact
 MAX_PHASE = 64  # bytes of a phase's name
 ABSENT = -(2**63)
+KERNEL = struct.Struct("<s3xI")
+CALLS = struct.Struct("<s3xIqq")
+CALLS_IN_PACKET = 2000
 
 Span = Tuple[str, int, int, Optional[int], int]  # name, begin and end (monotonic ns), bytes, count
 # kind, step, examples, time (monotonic ns), of which rank, asynchronous, and perhaps `like`
@@ -75,6 +83,18 @@ def pack_spans(spans: Sequence[Span]) -> bytes:
     for number, (_, begin, end, size, count) in zip(which, spans):  # noqa: B905 - Python 3.8
         values += (number, begin, end, ABSENT if size is None else size, count)
     return head + rows.pack(*values)
+
+
+def pack_kernel(number: int, description: Sequence[object]) -> bytes:
+    """The packet that describes a kernel. Raises any exception for values that do not fit."""
+    return KERNEL.pack(b"K", number) + json.dumps(description).encode()
+
+
+def pack_calls(calls: Sequence[Tuple[int, int, int]], begin_ns: int, through_ns: int) -> bytes:
+    """The packet of executed kernels: (number, begin, duration) each. Raises struct.error."""
+    columns = [call[at] for at in range(3) for call in calls]
+    head = CALLS.pack(b"C", len(calls), begin_ns, through_ns)
+    return head + struct.pack("<%dq" % len(columns), *columns)
 
 
 def pack_fact(name: str, value: str) -> bytes:

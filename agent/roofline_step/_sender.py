@@ -8,9 +8,20 @@ import threading
 import time
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ._packets import MAX_SPANS, Mark, Span, pack_fact, pack_mark, pack_spans
+from ._packets import (
+    CALLS_IN_PACKET,
+    MAX_SPANS,
+    Mark,
+    Span,
+    pack_calls,
+    pack_fact,
+    pack_kernel,
+    pack_mark,
+    pack_spans,
+)
 
 MAX_FACTS = 256  # of one process
+MAX_KERNELS = 4096  # likewise
 RETRY_NS = 1000000000
 CONNECT_WAIT_S = 0.05  # at most so long a thread waits while another one connects
 DROPPED_SPANS = "spans.dropped"  # the fact with their number
@@ -46,6 +57,7 @@ class Sender:
         self._paths = paths
         self._socket: Optional[socket.socket] = None
         self._facts: Dict[str, str] = {}
+        self._kernels: Dict[Tuple[object, ...], int] = {}
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
 
@@ -111,6 +123,8 @@ class Sender:
             self._was_connected = True
             for name, value in list(self._facts.items()):
                 self._put(pack_fact(name, value), 0, 0)
+            for description, number in list(self._kernels.items()):
+                self._put(pack_kernel(number, description), 0, 0)
             return True
         return False
 
@@ -183,6 +197,34 @@ class Sender:
                 self._put(pack_fact(name, self._facts[name]), 0, 0)
         except Exception:
             return  # nothing that was measured is lost with it
+
+    def describe_kernel(self, description: Tuple[object, ...]) -> Optional[int]:
+        """The number of a kernel in `send_calls`; None where it has none. Described to every agent that comes
+        later, too."""
+        try:
+            number = self._kernels.get(description)
+            if number is None and len(self._kernels) < MAX_KERNELS:
+                packet = pack_kernel(len(self._kernels), description)
+                number = self._kernels[description] = len(self._kernels)
+                connected = self._socket is not None
+                if not self.off(0) and connected:
+                    self._put(packet, 0, 0)
+            return number
+        except Exception:
+            return None
+
+    def send_calls(self, calls: Sequence[Tuple[int, int, int]], begin_ns: int, through_ns: int) -> None:
+        """Send executed kernels; time for which that fails is not claimed."""
+        try:
+            for at in range(0, len(calls), CALLS_IN_PACKET):
+                some = calls[at : at + CALLS_IN_PACKET]
+                last = at + len(some) == len(calls)
+                if self.off(0) or not self._put(
+                    pack_calls(some, begin_ns, through_ns if last else begin_ns), 0, 0
+                ):
+                    return
+        except Exception:
+            return  # so it is not claimed
 
     def _put(self, packet: bytes, marks: int, spans: int) -> bool:
         """Send a packet; marks, spans: how many are dropped when that fails."""

@@ -34,5 +34,15 @@ def tensorflow_python() -> str:
 
 
 @pytest.fixture
+def jax_python() -> str:
+    return interpreter("ROOFLINE_JAX_PYTHON")
+
+
+@pytest.fixture
+def ray_python() -> str:
+    return interpreter("ROOFLINE_RAY_PYTHON")
+
+
+@pytest.fixture
 def torch_python() -> str:
     return interpreter("ROOFLINE_TORCH_PYTHON")

@@ -39,6 +39,7 @@ HOOKS = {
     "torch.nn.parallel.distributed": "torch_ddp",
     "torch.optim.optimizer": "torch_optimizer",
     "torch.utils.data.dataloader": "torch_data",
+    "jax": "jax_calls",
     "horovod.tensorflow": "horovod_tensorflow",
     "horovod.torch.mpi_ops": "horovod_asked",
     "horovod.torch.optimizer": "horovod_torch",

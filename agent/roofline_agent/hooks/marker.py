@@ -190,6 +190,21 @@ class Marker:
         except Exception:
             self.samples_kernels = False
 
+    def kernel(self, **shape: object) -> Optional[int]:
+        """The number by which `calls` names what a library executes; None where it cannot be sent.
+
+        shape: library, operation, precision, implementation, problem, flops, bytes (None: not known), note.
+        """
+        describe = getattr(self._step, "describe_kernel", None)
+        return None if describe is None else describe(**shape)
+
+    def calls(self, calls: Sequence[Tuple[int, int, int]], begin_ns: int, through_ns: int) -> None:
+        """Executed kernels of this rank: (number, begin, duration in ns) each; there were no others between
+        begin_ns and through_ns."""
+        send = getattr(self._step, "send_calls", None)
+        if send is not None:
+            send(calls, begin_ns, through_ns)
+
     def note(self) -> None:
         """Print that a step may begin or end here, if the wrapper wants such notes in the output."""
         # MKL's verbose lines carry no time; between two notes the wrapper knows their step all the same.

@@ -1,7 +1,7 @@
 """Parses and checks the packets of training processes and wrappers. No I/O.
 
-Marks, spans and facts come from roofline_step (formats in `roofline_step/_packets.py`). The wrapper
-(`run/agent_link.py`) also sends which process it wraps, descriptions of kernels, and executed kernels.
+Marks, spans, facts, descriptions of kernels and executed kernels have the formats of
+`roofline_step/_packets.py`. The wrapper (`run/agent_link.py`) also sends which process it wraps.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ import re
 import struct
 from typing import NamedTuple
 
-from roofline_step._packets import MARK, SPAN_VALUES, SPANS
+from roofline_step._packets import CALLS, MARK, SPAN_VALUES, SPANS
 
 from ..records import KernelShape, MarkKind
 from ..uplink.bounds import MAX_BYTES, MAX_COUNT, MAX_TIME_NS, is_time, printable
 
 WRAPPED = struct.Struct("<sxxxi")  # b"W", pid of the wrapped command
-KERNEL = struct.Struct("<sxxxI")  # b"K", number of the kernel; then its KernelShape as a JSON list
-# b"C", number of calls, begin and end of the time covered; then kernel numbers, starts and durations as i64.
-CALLS = struct.Struct("<sxxxIqq")
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")
 COUNTS = ("flops", "bytes", "dram_bytes", "l1_bytes", "l2_bytes")
 

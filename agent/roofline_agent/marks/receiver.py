@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from roofline_step._packets import FACT, MAX_FACT
+from roofline_step._packets import FACT, KERNEL, MAX_FACT
 
 from ..ranks.discovery import Discovery
 from ..records import Call, Event, EventKind, KernelShape, Mark, Rank, Span
 from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, BatchRoom, printable
 from .listener import MarkListener, PeerProcess
-from .packets import KERNEL, WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans
+from .packets import WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
@@ -72,6 +72,7 @@ class MarkReceiver:
         self._connections: dict[socket.socket, _Connection] = {}
         self._received = Received([], [], [], [])
         self._covered: dict[Rank, tuple[int, int]] = {}
+        self._own_kernels: set[Rank] = set()  # ranks that send their kernels themselves
         self._refused: dict[str, int] = {}
 
     def accept(self) -> None:
@@ -223,9 +224,16 @@ class MarkReceiver:
         connection.facts = []
 
     def _add_calls(self, connection: _Connection, peer: PeerProcess, data: bytes) -> None:
-        rank = self._wrapped_rank(connection, peer)
-        if rank is None:
-            return
+        if connection.wrapped_pid:
+            rank = self._wrapped_rank(connection, peer)
+            # What a rank sends itself is all it does: lines of a library in its output are a part of that.
+            if rank is None or rank in self._own_kernels:
+                return
+        else:
+            rank = self._own_rank(connection, peer)
+            if rank is None:
+                return
+            self._own_kernels.add(rank)
         parsed = parse_calls(data)
         shapes = [connection.shapes[kernel] for kernel in parsed.kernels]
         new = set(shapes) - self._shapes

@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from roofline_step._packets import FACT, MAX_SPANS, Span, pack_fact, pack_mark, pack_spans
+from roofline_step._packets import CALLS, FACT, KERNEL, MAX_SPANS, Span, pack_fact, pack_mark, pack_spans
 from roofline_step._sender import trusted
 
-from ..marks.packets import CALLS, KERNEL, WRAPPED
+from ..marks.packets import WRAPPED
 from ..records import KernelShape, MarkKind
 from ..verbose import KernelStretch, TimedCall
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from roofline_agent.errors import Unavailable
 from roofline_agent.marks.listener import MarkListener
-from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
+from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.marks.receiver import (
     LOOK_AGAIN_NS,
     MAX_FACTS,
@@ -31,7 +31,7 @@ from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest import columns, service
 from roofline_server.ingest import marks as server_marks
-from roofline_step._packets import ABSENT, FACT, MARK, MAX_FACT, SPANS, pack_fact, pack_spans
+from roofline_step._packets import ABSENT, CALLS, FACT, KERNEL, MARK, MAX_FACT, SPANS, pack_fact, pack_spans
 from roofline_step._sender import Sender
 
 from tests.fakes import add_process, ended, wait_for

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
+from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.run.wrapper import NO_AGENT
-from roofline_step._packets import FACT
+from roofline_step._packets import CALLS, FACT, KERNEL
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, decode_mark, ended, wait_for
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.marks.packets import CALLS, KERNEL, WRAPPED
+from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.run.rank_environment import (
     ONEDNN_SWITCHES,
     Naming,
@@ -27,6 +27,7 @@ from roofline_agent.run.rank_environment import (
     rank_environment,
 )
 from roofline_agent.run.wrapper import NO_AGENT
+from roofline_step._packets import CALLS, KERNEL
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # The first part of each name in hooks.HOOKS, and what training code imports to mark steps itself.
-AWAITED = ("tensorflow", "keras", "torch", "horovod", "roofline_step")
+AWAITED = ("tensorflow", "keras", "torch", "jax", "horovod", "roofline_step")
 
 
 class _RooflineWaiting:

@@ -1,0 +1,233 @@
+"""Steps of JAX: calls that are only queued end when their results are seen to be there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from roofline_agent.hooks.jax_steps import PATIENCE, CalledFunction, JaxCall, JaxProgram, JaxSteps
+
+
+class Result:
+    """An array that may not be there yet."""
+
+    def __init__(self, ready: bool = True) -> None:
+        self.ready = ready
+
+    def is_ready(self) -> bool:
+        return self.ready
+
+
+class Deleted:
+    """An array that was given away."""
+
+    def is_ready(self) -> bool:
+        raise RuntimeError("deleted")
+
+
+class Marker:
+    """A marker that remembers."""
+
+    def __init__(self) -> None:
+        self.borders: list[tuple[int, int, int | None]] = []  # number, end, begin if it is another
+        self.examples: list[int | None] = []
+        self.spans_sent: list[tuple[str, int, int]] = []
+        self.executed: list[tuple[int, int, int]] = []
+        self.covered: list[tuple[int, int]] = []
+        self.facts: dict[str, object] = {}
+
+    def layout(self, *_: Any) -> None:
+        """Every step is sent by itself."""
+
+    def border(
+        self, number: int, examples: int | None, time_ns: int, like: int = 0, begin_ns: int | None = None
+    ) -> None:
+        self.borders.append((number, time_ns, begin_ns))
+        self.examples.append(examples)
+
+    def spans(self, spans: Any) -> None:
+        self.spans_sent += [span[:3] for span in spans]
+
+    def calls(self, calls: Any, begin_ns: int, through_ns: int) -> None:
+        self.executed += calls
+        self.covered.append((begin_ns, through_ns))
+
+    def fact(self, name: str, value: object) -> None:
+        self.facts[name] = value
+
+
+class Training:
+    """Calls of compiled functions, at times of our own."""
+
+    def __init__(self) -> None:
+        self.marker = Marker()
+        self.steps = JaxSteps(self.marker)  # type: ignore[arg-type]
+        self.train = self.program("train", 100, feeds_back=True)
+
+    def program(self, name: str, flops: int | None, feeds_back: bool = False) -> JaxProgram:
+        function = CalledFunction(name)
+        function.feeds_back = feeds_back
+        return JaxProgram(function, flops, None, 8)
+
+    def call(
+        self, program: JaxProgram, begin: int, returned: int, result: Any, compiled: bool = False
+    ) -> None:
+        self.steps.begins(begin)
+        self.steps.called(JaxCall(program, begin, returned if compiled else begin, result), returned)
+
+    def ends(self) -> list[int]:
+        return [end for _, end, _ in self.marker.borders]
+
+
+@pytest.fixture
+def training() -> Training:
+    return Training()
+
+
+def test_step_ends_when_its_result_is_read(training: Training) -> None:
+    for begin in (100, 200, 300, 400):
+        training.call(training.train, begin, begin + 1, Result())
+        training.steps.read(begin + 50)
+    assert training.marker.borders == [
+        (-1, 100, None),
+        (0, 150, None),
+        (1, 250, None),
+        (2, 350, None),
+        (3, 450, None),
+    ]
+    assert training.marker.examples == [None, 8, 8, 8, 8]
+    assert training.marker.spans_sent[-1] == ("phase.call", 400, 450)
+
+
+def test_without_a_reader_steps_go_from_call_to_call(training: Training) -> None:
+    for begin in (100, 200, 300, 400):
+        training.call(training.train, begin, begin + 1, Result())
+    training.steps.finish(470)
+    assert training.ends() == [100, 200, 300, 400, 470]
+
+
+def test_queued_calls_share_the_time_until_the_last_has_ended(training: Training) -> None:
+    results = [Result(False) for _ in range(4)]
+    for at, result in enumerate(results):
+        training.call(training.train, 100 + at, 101 + at, result)
+    assert training.ends() == []
+    for result in results:
+        result.ready = True
+    training.steps.read(500)
+    assert training.ends() == [100, 200, 300, 400, 500]
+
+
+def test_larger_calls_have_more_of_the_time(training: Training) -> None:
+    small = JaxProgram(training.train.function, 50, None, 4)
+    results = [Result(False) for _ in range(3)]
+    for program, result in zip((training.train, small, training.train), results, strict=True):
+        training.call(program, 0, 0, result)
+    results[-1].ready = results[0].ready = results[1].ready = True
+    training.steps.read(250)
+    assert training.ends() == [0, 100, 150, 250]
+
+
+def test_compilation_is_of_the_first_step_alone(training: Training) -> None:
+    results = [Result(False) for _ in range(4)]
+    training.call(training.train, 0, 1000, results[0], compiled=True)
+    for result in results[1:]:
+        training.call(training.train, 1000, 1000, result)
+    for result in results:
+        result.ready = True
+    training.steps.read(1400)
+    assert training.ends() == [0, 1100, 1200, 1300, 1400]
+
+
+def test_call_that_was_held_back_shows_when_another_ended(training: Training) -> None:
+    results = [Result(False) for _ in range(5)]
+    for at in range(4):
+        training.call(training.train, at, at, results[at])
+    training.steps.begins(10)
+    results[0].ready = True  # while the next call is being made
+    training.steps.called(JaxCall(training.train, 10, 10, results[4]), 100)
+    results[1].ready = True  # not seen: nobody asks now
+    training.steps.begins(150)
+    assert len(training.steps.queue) == 4
+    for result in results:
+        result.ready = True
+    training.steps.read(500)
+    assert training.ends() == [0, 100, 200, 300, 400, 500]
+
+
+def test_result_given_away_is_no_obstacle(training: Training) -> None:
+    for begin in (100, 200, 300, 400):
+        training.call(training.train, begin, begin + 1, Deleted())
+    assert training.ends() == [100, 200, 300, 400]
+
+
+def test_function_that_trains_and_does_most_work_makes_the_steps(training: Training) -> None:
+    init = training.program("init", 10_000)
+    augment, average = training.program("augment", 5), training.program("average", 10, feeds_back=True)
+    training.call(init, 0, 1, Result())
+    for at in range(100, 500, 100):
+        training.call(augment, at, at + 1, Result())
+        training.call(training.train, at + 10, at + 11, Result())
+        training.call(average, at + 60, at + 61, Result())
+    training.steps.finish(600)
+    assert [number for number, _, _ in training.marker.borders] == [-1, 0, 1, 2, 3]
+    assert training.ends() == [110, 160, 260, 360, 460]
+    assert training.marker.facts == {"steps.of": "train"}
+
+
+def test_nothing_that_does_not_train_makes_steps(training: Training) -> None:
+    evaluate = training.program("evaluate", 1000)
+    for at in range(100):
+        training.call(evaluate, at, at, Result())
+    training.steps.finish(200)
+    assert training.marker.borders == []
+
+
+def test_evaluation_now_and_then_is_of_no_step(training: Training) -> None:
+    evaluate, metrics = training.program("evaluate", 30), training.program("metrics", 1)
+    for at in range(0, 500, 100):
+        training.call(training.train, at, at + 1, Result())
+        training.steps.read(at + 50)
+    for at in (510, 530, 550):
+        training.call(evaluate, at, at + 1, Result())
+        training.steps.read(at + 15)
+    training.call(metrics, 570, 571, Result())
+    training.call(training.train, 600, 601, Result())
+    training.steps.read(650)
+    assert training.marker.borders[-2:] == [(4, 450, None), (5, 650, 565)]
+    assert ("between.evaluation", 510, 565) in training.marker.spans_sent
+
+
+def test_what_runs_at_every_step_is_a_part_of_it(training: Training) -> None:
+    second = training.program("second_half", 90)
+    for at in range(0, 500, 100):
+        training.call(training.train, at, at + 1, Result())
+        training.call(second, at + 50, at + 51, Result())
+    training.steps.finish(500)
+    assert [begin for _, _, begin in training.marker.borders] == [None] * 6
+
+
+def test_another_training_in_the_same_process_goes_on_counting(training: Training) -> None:
+    for at in range(0, 300, 100):
+        training.call(training.train, at, at + 1, Result())
+        training.steps.read(at + 50)
+    other = training.program("other", 1, feeds_back=True)
+    for at in range(1000, 1000 + 100 * PATIENCE, 100):
+        training.call(other, at, at + 1, Result())
+        training.steps.read(at + 50)
+    numbers = [number for number, _, _ in training.marker.borders]
+    assert numbers == list(range(-1, 3 + PATIENCE))
+    assert training.marker.borders[4] == (3, 1050, 1000)
+    assert ("between.other", 250, 1000) in training.marker.spans_sent
+
+
+def test_executed_programs_cover_the_time_without_gaps(training: Training) -> None:
+    training.train.kernel = 7
+    for at in range(0, 500, 100):
+        training.call(training.train, at, at + 1, Result())
+        training.steps.read(at + 50)
+    training.steps.finish(500)
+    marker = training.marker
+    assert marker.executed == [(7, at, 50) for at in range(0, 500, 100)]
+    assert marker.covered[0][0] == 0
+    assert all(a[1] == b[0] for a, b in zip(marker.covered, marker.covered[1:], strict=False))
+    assert marker.covered[-1][1] == 450
