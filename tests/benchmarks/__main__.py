@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from . import agent, hooks, models, recordings, server, slowdown
 from .site import REPOSITORY, Result
@@ -14,7 +14,16 @@ from .site import REPOSITORY, Result
 TORCH = REPOSITORY / ".venv-torch" / "bin" / "python"  # what `make` sets up
 
 
-def benchmarks(tensorflow: str, torch: str, pairs: int) -> dict[str, Callable[[], Result]]:
+def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | Iterator[Result]]]:
+    rounds = slowdown.QUICK if options.quick else slowdown.ROUNDS
+
+    def slowed(training: slowdown.Training, python: str) -> Callable[[], Iterator[Result]]:
+        return lambda: slowdown.slowdown(training, python, rounds, options.against, options.interval)
+
+    torch = {f"slowdown-{name}": slowed(one, options.torch_python) for name, one in slowdown.TORCH.items()}
+    tensorflow = {
+        f"slowdown-{name}": slowed(one, options.training_python) for name, one in slowdown.TENSORFLOW.items()
+    }
     return {
         "mark": agent.mark_cost,
         "hooks-torch": hooks.torch_hooks,
@@ -22,8 +31,8 @@ def benchmarks(tensorflow: str, torch: str, pairs: int) -> dict[str, Callable[[]
         "hooks-keras": hooks.keras_hooks,
         "agent-1hz": lambda: agent.agent_cost(1.0, 0.003),
         "agent-10hz": lambda: agent.agent_cost(0.1, 0.02),
-        "slowdown-torch": lambda: slowdown.slowdown(slowdown.TORCH, torch, pairs),
-        "slowdown-tensorflow": lambda: slowdown.slowdown(slowdown.TENSORFLOW, tensorflow, pairs),
+        **torch,
+        **tensorflow,
         "ingest": server.durable_ingest,
         "streams": server.many_streams,
         "visible": agent.visible_after,
@@ -38,17 +47,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--training-python", default=sys.executable, help="interpreter that has TensorFlow")
     parser.add_argument("--torch-python", default=str(TORCH), help="interpreter that has PyTorch")
-    parser.add_argument("--quick", action="store_true", help="fewer pairs of turns for the slowdown")
+    parser.add_argument("--quick", action="store_true", help="one pair of processes for each slowdown")
     parser.add_argument("--only", nargs="*", help="names of benchmarks to run")
+    setups = ", ".join(slowdown.SETUPS)
+    parser.add_argument(
+        "--against", nargs="*", default=["default"], metavar="SETUP", help=f"slowdown of what: {setups}"
+    )
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=slowdown.INTERVAL_S,
+        help="seconds between samples, for the slowdown",
+    )
     options = parser.parse_args()
-    pairs = slowdown.QUICK if options.quick else slowdown.PAIRS
-    known = benchmarks(options.training_python, options.torch_python, pairs)
+    known = benchmarks(options)
     chosen = options.only or list(known)
     print(
         f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, {agent.load()}\n"
     )
     for name in chosen:
-        print_line(known[name]())
+        found = known[name]()
+        for result in [found] if isinstance(found, Result) else found:
+            print_line(result)
     return 0
 
 

@@ -1,92 +1,160 @@
-"""Whether `roofline-agent run` slows a training down by less than one percent, on a machine that is noisy.
+"""By how much profiling slows a training down, on a machine that is noisy.
 
-Runs that follow one another differ by more than that here. So the bare and the wrapped training are started
-together and take turns: all processes of one are stopped (SIGSTOP) while the other runs, for two seconds.
-Each turn of the wrapped one is held against the bare turns before and after it, so that a drift of the
-machine cancels; what is said is the median of these ratios with its bootstrap interval. The agent (10 Hz) is
-stopped with the wrapped training: what it costs counts too.
+Runs that follow one another differ by more than the cost that is looked for. So the bare training and the
+profiled ones are started together and take turns of a second: all processes of the others are stopped
+(SIGSTOP) meanwhile, and a bare turn lies between any two. Each turn of a profiled training is held against
+the bare turns before and after it, so that a drift of the machine cancels; what is said is the median of
+these ratios with its bootstrap interval. Each profiled training has an agent and a server of its own on this
+machine, which take their turns with it: what they cost counts too. A turn in which other programs or the
+hypervisor took CPU is repeated.
+
+Two processes of one program differ by some percent for as long as they live, as their pages lie in the
+caches. So several pairs are started one after the other, and all have large pages where glibc can be asked
+for them.
 """
 
 from __future__ import annotations
 
-import json
-import random
-import re
+import itertools
+import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
-from .site import COMMANDS, REPOSITORY, Node, Result, node
+from . import quiet
+from .site import COMMANDS, REPOSITORY, Node, Result, node, wait_until
+from .trainings.step_clock import read_clock
+from .turns import Interval, Steps, Turn, against_neighbours, interval, steps_of, verdict
 
-TURN_S = 2.0
-PAIRS, QUICK = 30, 8
-WARM_S = 15.0
-TRIAL = 100  # steps of a run that finds out how long one takes
-AFTER_RESUME = 1  # chunks of steps that are left out: caches are cold
-RESAMPLES, CONFIDENCE = 4000, 0.95
-LIMIT = 0.01
+TRAININGS = Path(__file__).parent / "trainings"
+TURN_S, LEAST_STEPS = 1.0, 20  # a turn has so many steps at least
+LEAD_S = 0.03  # what agent and server have to catch up with after a stop is done before the training goes on
+PAIRS = 15  # of turns, of each pair of processes
+ROUNDS, QUICK = 4, 1  # pairs of processes
+LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+WARM_S, WARM_STEPS = 4.0, 100
+MOST_REPEATS = 3  # of so many turns as there are: then the machine is not quiet enough
+INTERVAL_S = 1.0  # the agent's own default
 
 
 class Training(NamedTuple):
-    """A training that tells at its end how long its steps took by its own clock."""
+    """A training with a step clock. command: python, words before a rank's command, arguments."""
 
     what: str
-    command: Callable[[str, str, int], list[str]]  # python, wrapper, steps -> command
-    chunks: Callable[[str], list[float]]  # its output -> seconds of each step, or of so many
-    steps: float  # of each rank in such a chunk
-    tells_at_end: bool  # and not before: it must be let end
+    step_ms: float
+    limit: float
+    command: Callable[[str, str, Sequence[str]], list[str]]
 
 
-def torch_command(python: str, wrapper: str, steps: int) -> list[str]:
-    train = REPOSITORY / "examples" / "torch_ddp" / "train.py"
-    run = [*(wrapper or "").split(), python, str(train), "--steps", str(steps), "--epoch", str(steps)]
-    bare = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    return [*bare, *run, "--batch", "128"]
+def one_process(script: str) -> Callable[[str, str, Sequence[str]], list[str]]:
+    return lambda python, prefix, words: [*prefix.split(), python, str(TRAININGS / script), *words]
 
 
-def torch_chunks(printed: str) -> list[float]:
-    said = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-    return next(list(map(float, one["seconds"])) for one in said if one["rank"] == 0)
+def torchrun(python: str, prefix: str, words: Sequence[str]) -> list[str]:
+    launcher = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    return [*launcher, *prefix.split(), python, str(TRAININGS / "torch_cnn.py"), *words]
 
 
-EVERY, IMAGES = 2, 32  # steps of both workers between two lines, images of one
+def parameter_servers(python: str, prefix: str, words: Sequence[str]) -> list[str]:
+    return [python, str(TRAININGS / "tensorflow_ps.py"), f"--prefix={prefix}", *words]
 
 
-def tensorflow_command(python: str, wrapper: str, steps: int) -> list[str]:
-    launch = REPOSITORY / "examples" / "tensorflow_ps" / "launch.py"
-    command = [sys.executable, str(launch), "--python", python, "--steps", str(steps), "--log-every"]
-    return [*command, str(EVERY), "--prefix", wrapper]
+TORCH = {
+    "torch-5ms": Training("PyTorch", 5, 0.01, one_process("torch_cnn.py")),
+    "torch-10ms": Training("PyTorch", 10, 0.01, one_process("torch_cnn.py")),
+    "torch-50ms": Training("PyTorch", 50, 0.005, one_process("torch_cnn.py")),
+    "torch-ddp": Training("PyTorch DDP, 2 ranks", 10, 0.01, torchrun),
+}
+TENSORFLOW = {
+    "keras": Training("Keras fit", 5, 0.01, one_process("keras_fit.py")),
+    "tensorflow-ps": Training("TensorFlow PS, 2 workers", 10, 0.01, parameter_servers),
+}
+
+RUN = f"{COMMANDS / 'roofline-agent'} run --job 1"
 
 
-def tensorflow_chunks(printed: str) -> list[float]:
-    rates = re.findall(r"^step: .* images/sec: ([0-9.]+)", printed, re.MULTILINE)
-    return [EVERY * IMAGES / float(rate) for rate in rates]
+class Setup(NamedTuple):
+    """What surrounds a training: words before a rank's command and variables."""
+
+    prefix: str = ""
+    environ: dict[str, str] = {}  # noqa: RUF012 - never changed
 
 
-TORCH = Training("PyTorch DDP, 2 ranks", torch_command, torch_chunks, 1, True)
-TENSORFLOW = Training("TensorFlow PS, 2 workers", tensorflow_command, tensorflow_chunks, EVERY / 2, False)
+SETUPS = {
+    "nothing": Setup(),  # what the measurement itself shows where there is no difference
+    "default": Setup(f"{RUN} --"),
+    "no-kernels": Setup(f"{RUN} --no-kernels --"),
+    "hooks": Setup(environ={"PYTHONPATH": str(REPOSITORY / "agent/roofline_agent/hooks/inject")}),
+    "wrapper": Setup(f"{RUN} --no-kernels --no-steps --"),
+    # Found by the agent and sampled, but without any code of ours in or around it.
+    "agent": Setup(environ={"ROOFLINE_JOB": "1", "ROOFLINE_ROLE": "worker", "ROOFLINE_RANK": "0"}),
+}
 
 
-class Side(NamedTuple):
-    """One of the two, while it runs."""
+class Side:
+    """One of the trainings, and what belongs to it."""
 
-    process: subprocess.Popen[bytes]
-    printed: Path
+    def __init__(self, clock: Path, command: Sequence[str], environ: dict[str, str], log: Path) -> None:
+        self.clock = str(clock)
+        with open(log, "ab") as file:
+            self._process = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
+        self.training: list[psutil.Process] = []
+        self.beside: list[psutil.Process] = []
 
-    def tree(self) -> list[psutil.Process]:
+    @property
+    def processes(self) -> list[psutil.Process]:
+        return [*self.beside, *self.training]
+
+    def find(self, beside: Sequence[psutil.Process]) -> None:
+        """Sort the processes into the training and what stands beside it."""
+        mine = psutil.Process(self._process.pid)
+        tree = [mine, *mine.children(recursive=True)]
+        wrappers = [one for one in tree if one.cmdline()[1:2] == [RUN.split()[0]]]
+        self.training = [one for one in tree if one not in wrappers]
+        self.beside = [*beside, *wrappers]
+
+    def wait_until_warm(self) -> None:
+        """Until it has made some steps, and for some seconds more."""
+
+        def is_warm() -> bool:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the training ended with status {self._process.returncode}")
+            return len(read_clock(self.clock)) >= WARM_STEPS
+
+        wait_until(is_warm, 180)
+        time.sleep(WARM_S)
+
+    def run(self, seconds: float, number: int) -> Turn:
+        """Let it run for one turn."""
+        send(self.beside, signal.SIGCONT)
+        time.sleep(LEAD_S)
+        before = [sum_cpu_ns(self.training), sum_cpu_ns(self.beside)]
+        begin_ns = time.monotonic_ns()
+        send(self.training, signal.SIGCONT)
+        time.sleep(seconds)
+        end_ns = time.monotonic_ns()
+        self.stop()
+        after = [sum_cpu_ns(self.training), sum_cpu_ns(self.beside)]
+        return Turn(number, begin_ns, end_ns, after[0] - before[0], after[1] - before[1])
+
+    def stop(self) -> None:
+        send(self.training, signal.SIGSTOP)
+        send(self.beside, signal.SIGSTOP)
+
+    def kill(self) -> None:
         with suppress(psutil.NoSuchProcess):
-            mine = psutil.Process(self.process.pid)
-            return [mine, *mine.children(recursive=True)]
-        return []
+            mine = psutil.Process(self._process.pid)
+            send([*mine.children(recursive=True)[::-1], mine], signal.SIGKILL)
+        self._process.wait(timeout=60)
 
 
 def send(processes: Sequence[psutil.Process], number: int) -> None:
@@ -95,131 +163,164 @@ def send(processes: Sequence[psutil.Process], number: int) -> None:
             process.send_signal(number)
 
 
-def cpu_ns(processes: Sequence[psutil.Process]) -> int:
-    """CPU time of all of them, to the nanosecond."""
+def sum_cpu_ns(processes: Sequence[psutil.Process]) -> int:
     total = 0
     for process in processes:
         with suppress(OSError):
-            total += time.clock_gettime_ns((~process.pid << 3) | 2)  # the kernel's number of its CPU clock
+            total += quiet.cpu_ns(process.pid)
     return total
 
 
-def slowdown(training: Training, python: str, pairs: int = PAIRS, options: str = "") -> Result:
-    """Wrapped against bare; options: of `roofline-agent run`."""
-    wrapper = f"{COMMANDS / 'roofline-agent'} run --job 1 {options}--"
+class Round(NamedTuple):
+    """The turns of one pair of processes (or more, with several setups), and the steps in them."""
+
+    turns: list[Turn]
+    steps: list[Steps | None]
+    repeated: int  # turns
+
+    def ratios(self, number: int, field: str) -> list[float]:
+        """What this side takes more than the bare one."""
+        values = [None if one is None else float(getattr(one, field)) for one in self.steps]
+        return against_neighbours([turn.side for turn in self.turns], values).get(number, [])
+
+
+def slowdown(
+    training: Training,
+    python: str,
+    rounds: int = ROUNDS,
+    setups: Sequence[str] = ("default",),
+    interval_s: float = INTERVAL_S,
+) -> Iterator[Result]:
+    """Profiled against bare, a line for each setup."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing is left behind stopped
-    with node() as here, here.server(), here.agent(0.1) as agent:
-        steps = _steps_needed(here, training, python, pairs)
-        sides = [_started(here, training.command(python, prefix, steps)) for prefix in ("", wrapper)]
+    with node() as here:
+        words = [f"--batch={_found_batch(here, training, python)}"]
+    done = [_round(training, python, words, setups, interval_s) for _ in range(rounds)]
+    for number, name in enumerate(setups, 1):
+        yield _result(training, name, number, done)
+
+
+def _round(
+    training: Training, python: str, words: Sequence[str], setups: Sequence[str], interval_s: float
+) -> Round:
+    with ExitStack() as ends:
+        sides = [ends.enter_context(_bare_side(training, python, words))]
+        for name in setups:
+            start = _bare_side if name == "nothing" else _profiled_side
+            sides.append(ends.enter_context(start(training, python, words, SETUPS[name], interval_s)))
+        bare_s = _seconds_of_a_step(sides[0])
+        turns, repeated = _take_turns(sides, PAIRS, max(TURN_S, LEAST_STEPS * bare_s))
+        ends_ns = [read_clock(side.clock) for side in sides]
+    return Round(turns, [steps_of(turn, ends_ns[turn.side]) for turn in turns], repeated)
+
+
+def _found_batch(here: Node, training: Training, python: str) -> int:
+    command = training.command(python, "", [f"--find={training.step_ms}"])
+    log = here.folder / "trial"
+    with open(log, "wb") as file:
+        found = subprocess.run(command, env=here.environ, stdout=subprocess.PIPE, stderr=file, timeout=180)
+    if found.returncode:
+        raise RuntimeError(f"the trial failed: {log.read_text()[-2000:]}")
+    return int(found.stdout.split()[-1])
+
+
+@contextmanager
+def _bare_side(
+    training: Training, python: str, words: Sequence[str], setup: Setup = SETUPS["nothing"], _: float = 0
+) -> Iterator[Side]:
+    # Agents leave processes with another agent's socket alone.
+    with node() as here, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nobody:
+        nobody.bind(here.environ["ROOFLINE_SOCKET"])
+        with _started(here, training, python, words, setup) as side:
+            side.find([])
+            side.stop()
+            yield side
+
+
+@contextmanager
+def _profiled_side(
+    training: Training, python: str, words: Sequence[str], setup: Setup, interval_s: float
+) -> Iterator[Side]:
+    with node() as here, here.server() as server, here.agent(interval_s) as agent:
         try:
-            spent = _take_turns(sides, [[], [agent]], pairs)
-            agent.resume()
-            for side in sides if training.tells_at_end else ():
-                send(side.tree(), signal.SIGCONT)
-                side.process.wait(timeout=600)
+            with _started(here, training, python, words, setup) as side:
+                side.find([agent, server])
+                side.stop()
+                yield side
         finally:
-            agent.resume()
-            for side in sides:
-                send(side.tree()[::-1], signal.SIGKILL)
-                side.process.wait(timeout=60)
-        told = [turns(training.chunks(side.printed.read_text()), TURN_S) for side in sides]
-    return _result(training, told, spent, pairs)
+            send([agent, server], signal.SIGCONT)
 
 
-def _steps_needed(here: Node, training: Training, python: str, pairs: int) -> int:
-    """More than a training does in its warming up and its turns."""
-    trial = _started(here, training.command(python, "", TRIAL))
-    trial.process.wait(timeout=300)
-    each = statistics.mean(training.chunks(trial.printed.read_text())) / training.steps
-    return int((1.5 if training.tells_at_end else 4) * (WARM_S + pairs * TURN_S) / each)
+@contextmanager
+def _started(
+    here: Node, training: Training, python: str, words: Sequence[str], setup: Setup
+) -> Iterator[Side]:
+    clock = here.folder / "clock"
+    command = training.command(python, setup.prefix, [*words, f"--clock={clock}"])
+    side = Side(clock, command, {**here.environ, **LARGE_PAGES, **setup.environ}, here.folder / "log")
+    try:
+        try:
+            side.wait_until_warm()
+        except (RuntimeError, TimeoutError):
+            print((here.folder / "log").read_text()[-2000:], file=sys.stderr)
+            raise
+        yield side
+    finally:
+        side.kill()
 
 
-def _started(here: Node, command: Sequence[str]) -> Side:
-    number, printed = tempfile.mkstemp(dir=here.folder)
-    with open(number, "wb") as file, open(here.folder / "log", "ab") as log:
-        return Side(subprocess.Popen(command, env=here.environ, stdout=file, stderr=log), Path(printed))
+def _seconds_of_a_step(side: Side) -> float:
+    ends = read_clock(side.clock)[WARM_STEPS // 2 :]
+    return statistics.median(b - a for a, b in itertools.pairwise(ends)) / 1e9
 
 
-def _take_turns(sides: Sequence[Side], others: Sequence[list[psutil.Process]], pairs: int) -> list[list[int]]:
-    """CPU time (ns) of each side, and of what belongs to it, in its turns; at the end both are stopped."""
-    trees: list[list[psutil.Process]] = [[], []]
-    send(sides[1].tree(), signal.SIGSTOP)
-    for which, side in enumerate(sides):  # imports and first steps, one after the other
-        send(side.tree(), signal.SIGCONT)
-        time.sleep(WARM_S)
-        trees[which] = [*side.tree(), *others[which]]
-        send(trees[which], signal.SIGSTOP)
-    spent: list[list[int]] = [[], []]
-    for turn in range(2 * pairs + 1):
-        which = turn % 2
-        before = cpu_ns(trees[which])
-        send(trees[which], signal.SIGCONT)
-        time.sleep(TURN_S)
-        send(trees[which], signal.SIGSTOP)
-        spent[which].append(cpu_ns(trees[which]) - before)
-    return spent
-
-
-def turns(chunks: Sequence[float], turn_s: float) -> list[list[float]]:
-    """Chunks of steps by turns: one that is nearly as long as a turn has a stop in it, and is left out."""
-    found: list[list[float]] = [[]]
-    for chunk in chunks:
-        if chunk > 0.7 * turn_s:
-            found.append([])
+def _take_turns(sides: Sequence[Side], pairs: int, turn_s: float) -> tuple[list[Turn], int]:
+    """All turns on a quiet machine, and how many were repeated."""
+    profiled = range(1, len(sides))
+    order = [0] + [number for _ in range(pairs) for one in profiled for number in (one, 0)]
+    turns: list[Turn] = []
+    repeated, cpus = 0, os.cpu_count() or 1
+    while len(turns) < len(order):
+        number = order[len(turns)]
+        if not quiet.wait_until_quiet():
+            raise RuntimeError("other programs use this machine's CPUs: nothing can be measured")
+        before = quiet.usage()
+        turn = sides[number].run(turn_s, number)
+        ours = {os.getpid(), *(process.pid for process in sides[number].processes)}
+        if quiet.noise(before, quiet.usage(), ours, cpus).is_quiet:
+            turns.append(turn)
         else:
-            found[-1].append(chunk)
-    return found
+            repeated += 1
+            if repeated > MOST_REPEATS * len(order):
+                raise RuntimeError(
+                    f"{repeated} turns were disturbed by other programs: nothing can be measured"
+                )
+    return turns, repeated
 
 
-def last(stretches: Sequence[list[float]], count: int) -> list[list[float]]:
-    """The last `count` of them: turns, before which it warmed up; one that began late lacks some."""
-    return [*([[]] * (count - len(stretches))), *stretches[-count:]]
+def _result(training: Training, setup: str, number: int, rounds: Sequence[Round]) -> Result:
+    turns = [turn for one in rounds for turn in one.turns]
+    mine = [turn for turn in turns if turn.side == number]
 
+    def compared(field: str) -> Interval:
+        groups = [one.ratios(number, field) for one in rounds]
+        if 2 * sum(map(len, groups)) < len(mine):
+            raise RuntimeError(f"{sum(map(len, groups))} of {len(mine)} pairs of turns have enough steps")
+        return interval(groups)
 
-def interval(ratios: Sequence[float], seed: int = 1) -> tuple[float, float, float]:
-    """Median of the ratios, and its percentile bootstrap interval (Efron and Tibshirani 1993, chapter 13)."""
-    draw = random.Random(seed)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
-    tail = int((1 - CONFIDENCE) / 2 * RESAMPLES)
-    return statistics.median(ratios), medians[tail], medians[-1 - tail]
-
-
-def verdict(low: float, median: float, high: float) -> str:
-    if high < LIMIT:
-        return f"settled under {LIMIT:.0%}"
-    if low > LIMIT:
-        return f"settled over {LIMIT:.0%}: {median:+.1%}"
-    return "not settled"
-
-
-def _against_neighbours(bare: Sequence[float], wrapped: Sequence[float], at: int) -> float:
-    return wrapped[at] / statistics.mean(bare[at : at + 2]) - 1
-
-
-def _result(
-    training: Training, told: Sequence[list[list[float]]], spent: Sequence[list[int]], pairs: int
-) -> Result:
-    """Compare turn by turn; the first stretch of each side is its warming up."""
-    ended = [side[:-1] if training.tells_at_end else side for side in told]  # the last went on to its end
-    bare, wrapped = last(ended[0], pairs + 1), last(ended[1], pairs)
-    known = [at for at in range(pairs) if min(map(len, (*bare[at : at + 2], wrapped[at]))) > 1 + AFTER_RESUME]
-    if 2 * len(known) < pairs:
-        raise RuntimeError(
-            f"{len(known)} of {pairs} pairs can be told apart: the machine is too busy for this"
-        )
-    walls = [
-        [statistics.mean(turn[AFTER_RESUME:]) if turn else 0.0 for turn in side] for side in (bare, wrapped)
+    mean, median, cpu = compared("mean"), compared("median"), compared("cpu")
+    bare = [
+        steps.median
+        for one in rounds
+        for turn, steps in zip(one.turns, one.steps, strict=True)
+        if steps and not turn.side
     ]
-    cpus = [
-        [ns / (len(turn) + 1) for ns, turn in zip(side_ns, side, strict=False)]
-        for side_ns, side in zip(spent, (bare, wrapped), strict=True)
-    ]
-    wall, cpu = ([_against_neighbours(*sides, at) for at in known] for sides in (walls, cpus))
-    median, low, high = interval(wall)
-    cpu_median, cpu_low, cpu_high = interval(cpu)
-    measured = f"{verdict(low, median, high)}, {median:+.2%} ({low:+.2%} to {high:+.2%})"
-    beside = (
-        f"CPU time of a step with agent and wrapper: {cpu_median:+.2%} ({cpu_low:+.2%} to {cpu_high:+.2%}); "
-        f"{len(known)} pairs of {TURN_S:g} s in turn, intervals of 95 %"
+    beside = sum(turn.beside_ns for turn in mine) / sum(turn.end_ns - turn.begin_ns for turn in mine)
+    what = f"slowdown, {training.what}, {1e3 * statistics.median(bare):.1f} ms, {setup}"
+    measured = f"{verdict(mean, training.limit)}: {mean}"
+    noted = (
+        f"median step {median}; CPU of a step {cpu}; wrapper, agent and server {beside:.2%} of a core; "
+        f"{len(mine)} pairs of turns of {len(rounds)} pairs of processes, "
+        f"{sum(one.repeated for one in rounds)} turns repeated; intervals of 95 %"
     )
-    return Result(f"slowdown, 10 Hz, {training.what}", "1 %", measured, high < LIMIT, beside)
+    return Result(what, f"{training.limit:.1%}", measured, mean.high < training.limit, noted)

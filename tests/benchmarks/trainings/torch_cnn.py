@@ -1,0 +1,90 @@
+"""Trains a small CNN on made-up images until it is ended; with DistributedDataParallel under torchrun."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from step_clock import TRIALS, StepClock, batch_for, options
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
+
+WARM, TIMED = 30, 60  # steps of a trial
+
+
+class Batches(IterableDataset):
+    """The same batch again and again."""
+
+    def __init__(self, size: int) -> None:
+        self.batch = torch.randn(size, 3, 32, 32), torch.randint(10, (size,))
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        while True:
+            yield self.batch
+
+
+def network() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 4, stride=4),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(1024, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    )
+
+
+class Trainer:
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+
+    def steps(self, batch: int) -> Iterator[float]:
+        """Train for ever; yields how long each step took."""
+        begin = time.perf_counter()
+        for images, labels in DataLoader(Batches(batch), batch_size=None):
+            loss = nn.functional.cross_entropy(self.model(images), labels)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            end = time.perf_counter()
+            yield end - begin
+            begin = end
+
+
+def main() -> None:
+    asked = options(__doc__).parse_args()
+    torch.manual_seed(0)
+    model, rank = network(), int(os.environ.get("RANK", "0"))
+    if "RANK" in os.environ:
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo")
+        model = nn.parallel.DistributedDataParallel(model)
+    trainer = Trainer(model)
+    if asked.find:
+        trials = {}
+        for batch in TRIALS:
+            steps = trainer.steps(batch)
+            times = [next(steps) for _ in range(WARM + TIMED)]
+            trials[batch] = statistics.median(times[WARM:])
+        if rank == 0:
+            print(batch_for(asked.find, trials))
+        sys.exit()
+    clock = StepClock(asked.clock) if rank == 0 else None
+    for _ in trainer.steps(asked.batch):
+        if clock:
+            clock.tick()
+
+
+if __name__ == "__main__":
+    main()
