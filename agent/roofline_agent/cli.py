@@ -1,10 +1,6 @@
-"""Command line of the agent: the table of commands, and errors as exit codes."""
+"""Command line of the agent: the table of commands."""
 
 from __future__ import annotations
-
-import errno
-import os
-import sys
 
 import typer
 
@@ -15,7 +11,6 @@ from .commands.daemon import daemon
 from .commands.doctor import doctor
 from .commands.hooks import hooks
 from .commands.import_files import import_files
-from .errors import AgentError
 
 app = typer.Typer(
     name="roofline-agent",
@@ -48,21 +43,3 @@ app.command()(hooks)
 app.command("import")(import_files)
 app.command()(calibrate)
 app.command()(doctor)
-
-
-def main() -> None:
-    """Run the command line; every known error is one line and its own exit code."""
-    try:
-        app()
-    except AgentError as error:
-        print(f"roofline-agent: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EPIPE):
-            raise
-        print(f"roofline-agent: the output cannot be written ({error.strerror})", file=sys.stderr)
-        # What is still buffered goes nowhere; Python would write it at its exit and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +9,7 @@ import typer
 
 from .. import __version__
 from .options import GivenSettings, load_config, silence_grpc
+from .serve import restart
 
 ServerOption = Annotated[
     str | None, typer.Option("--server", help="HOST:PORT of roofline-server [127.0.0.1:7642]")
@@ -50,14 +49,5 @@ def daemon(
     if context.invoked_subcommand is not None:
         return
 
-    logging.basicConfig(
-        level=logging.WARNING if quiet else logging.INFO,
-        format="%(asctime)s roofline-agent %(levelname)s %(message)s",
-    )
     silence_grpc()
-    from ..daemon import Daemon
-
-    agent = Daemon(load_config(context))
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: agent.stop())
-    agent.run()
+    restart(load_config(context), quiet)

@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from itertools import repeat
 from typing import NamedTuple
 
 from roofline_step._packets import FACT, KERNEL, MAX_FACT
@@ -186,17 +187,18 @@ class MarkReceiver:
     def _add_spans(self, rank: Rank, data: bytes) -> int:
         """Add the spans that `data` begins with, all or none; returns the size of their record."""
         parsed = parse_spans(data)
+        count = len(parsed.which)
+        names = map(parsed.names.__getitem__, parsed.which)
+        columns = repeat(rank), names, parsed.begins, parsed.ends, parsed.bytes, parsed.counts
+        spans = list(map(Span, *columns))
         known = [self._room.take_span_name(name) for name in parsed.names]
-        spans = [
-            Span(rank, parsed.names[name], begin, end, moved, count)
-            for name, begin, end, moved, count in parsed.spans
-            if known[name]
-        ]
-        lost = len(parsed.spans) - len(spans)
+        if not all(known):
+            spans = [span for which, span in zip(parsed.which, spans, strict=True) if known[which]]
+        lost = count - len(spans)
         if self._room.take_rows(SPAN_BYTES * len(spans)):
             self._received.spans.extend(spans)
         else:
-            lost = len(parsed.spans)
+            lost = count
         if lost:
             self._room.count_loss(rank, "spans", lost)
         return parsed.size

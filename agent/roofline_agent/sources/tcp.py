@@ -102,14 +102,16 @@ class RankTraffic:
 
     def total(self) -> Values:
         """Over all peers."""
-        columns = list(zip(*(traffic.values() for traffic in self.peers.values()), strict=True)) or [()] * 6
+        if not self.peers:
+            return (0,) * 6
+        columns = zip(*(traffic.values() for traffic in self.peers.values()), strict=True)
         sent, received, connections, unread, busy, limited = columns
         return (sum(sent), sum(received), sum(connections), sum(unread), _sum(busy), _sum(limited))
 
 
 def _sum(column: Sequence[int | None]) -> int | None:
     known = [value for value in column if value is not None]
-    return sum(known) if known or not column else None
+    return sum(known) if known else None
 
 
 class TcpSource:

@@ -20,6 +20,7 @@ from ..machine import Machine
 from ..records import (
     ABSENT_INT,
     Batch,
+    Call,
     CounterSet,
     Event,
     EventKind,
@@ -56,10 +57,24 @@ class _Numbering:
     def __call__(self, thing: Any) -> int:
         return self.numbers.setdefault(thing, len(self.numbers))
 
+    def column(self, things: Sequence[Any]) -> bytes:
+        """The numbers of all these as a column, -1 for None and ""."""
+        # By identity first: rows share few things, and to hash a rank for each of them takes long.
+        ids = list(map(id, things))
+        alike = dict(zip(ids, things, strict=True))
+        numbers = {one: self(thing) if thing else -1 for one, thing in alike.items()}
+        return ints(map(numbers.__getitem__, ids))
+
 
 def ints(values: Iterable[int | None]) -> bytes:
     """Little-endian int64 column; None becomes the absent value."""
-    return _little_endian(array("q", [ABSENT_INT if v is None else int(v) for v in values]))
+    numbers = list(values)
+    absent = numbers.count(None)
+    if absent == len(numbers):
+        return _little_endian(array("q", [ABSENT_INT]) * absent)
+    if absent:
+        numbers = [ABSENT_INT if number is None else number for number in numbers]
+    return _little_endian(array("q", map(int, numbers)))  # type: ignore[arg-type]
 
 
 def doubles(values: Iterable[float | None]) -> bytes:
@@ -83,14 +98,12 @@ def encode(batch: Batch, sequence: int) -> bytes:
     message = whole.batch
     message.sequence, message.begin_ns, message.end_ns = sequence, batch.begin_ns, batch.end_ns
     for counter_set, rows in batch.samples.items():
-        message.samples.append(_samples(rows, counter_set, sets(counter_set), ranks, instances))
+        if rows:
+            message.samples.append(_samples(rows, counter_set, sets(counter_set), ranks, instances))
     if batch.marks:
         message.marks.CopyFrom(_marks(batch.marks, ranks))
     if batch.calls:
-        message.calls.rank = ints(ranks(call.rank) for call in batch.calls)
-        message.calls.kernel = ints(kernels(call.shape) for call in batch.calls)
-        message.calls.start_ns = ints(call.start_ns for call in batch.calls)
-        message.calls.duration_ns = ints(call.duration_ns for call in batch.calls)
+        message.calls.CopyFrom(_calls(batch.calls, ranks, kernels))
     if batch.spans:
         message.spans.CopyFrom(_spans(batch.spans, ranks))
     for event in batch.events:
@@ -129,31 +142,32 @@ def _samples(
     rows: Sequence[Sample], counter_set: CounterSet, number: int, ranks: _Numbering, instances: _Numbering
 ) -> pb.Samples:
     """The rows of one counter set as columns: one per metric, in its order."""
+    rank, time_ns, values, instance = zip(*rows, strict=True)
     message = pb.Samples(
         counter_set=number,
-        rank=ints(-1 if row.rank is None else ranks(row.rank) for row in rows),
-        time_ns=ints(row.time_ns for row in rows),
+        rank=ranks.column(rank),
+        time_ns=ints(time_ns),
     )
-    for at, metric in enumerate(counter_set.metrics):
-        column: list[Any] = [row.values[at] for row in rows]
+    for metric, column in zip(counter_set.metrics, zip(*values, strict=True), strict=True):
         message.columns.append(doubles(column) if metric.is_double else ints(column))
-    if any(row.instance for row in rows):
-        message.instance = ints(instances(row.instance) if row.instance else -1 for row in rows)
+    if any(instance):
+        message.instance = instances.column(instance)
     return message
 
 
 def _marks(marks: Sequence[Mark], ranks: _Numbering) -> pb.Marks:
     phases = _Numbering()
+    rank, sender, kind, step, examples, time_ns, phase, flags, like = zip(*marks, strict=True)
     message = pb.Marks(
-        rank=ints(ranks(m.rank) for m in marks),
-        sender=ints(ranks(m.sender) for m in marks),
-        kind=ints(m.kind for m in marks),
-        step=ints(m.step for m in marks),
-        examples=ints(m.examples for m in marks),
-        time_ns=ints(m.time_ns for m in marks),
-        phase=ints(phases(m.phase) if m.phase else -1 for m in marks),
-        flags=ints(int(m.asynchronous) for m in marks),
-        like=ints(m.like for m in marks),
+        rank=ranks.column(rank),
+        sender=ranks.column(sender),
+        kind=ints(kind),
+        step=ints(step),
+        examples=ints(examples),
+        time_ns=ints(time_ns),
+        phase=phases.column(phase),
+        flags=ints(flags),
+        like=ints(like),
     )
     message.phases.extend(phases.numbers)
     return message
@@ -161,16 +175,27 @@ def _marks(marks: Sequence[Mark], ranks: _Numbering) -> pb.Marks:
 
 def _spans(spans: Sequence[Span], ranks: _Numbering) -> pb.Spans:
     names = _Numbering()
+    rank, name, begin_ns, end_ns, moved, count = zip(*spans, strict=True)
     message = pb.Spans(
-        rank=ints(ranks(s.rank) for s in spans),
-        name=ints(names(s.name) for s in spans),
-        begin_ns=ints(s.begin_ns for s in spans),
-        end_ns=ints(s.end_ns for s in spans),
-        bytes=ints(s.bytes for s in spans),
-        count=ints(s.count for s in spans),
+        rank=ranks.column(rank),
+        name=names.column(name),
+        begin_ns=ints(begin_ns),
+        end_ns=ints(end_ns),
+        bytes=ints(moved),
+        count=ints(count),
     )
     message.names.extend(names.numbers)
     return message
+
+
+def _calls(calls: Sequence[Call], ranks: _Numbering, kernels: _Numbering) -> pb.Calls:
+    rank, shape, start_ns, duration_ns = zip(*calls, strict=True)
+    return pb.Calls(
+        rank=ranks.column(rank),
+        kernel=kernels.column(shape),
+        start_ns=ints(start_ns),
+        duration_ns=ints(duration_ns),
+    )
 
 
 @lru_cache(maxsize=64)  # every batch describes its sets
