@@ -72,6 +72,7 @@ PHASE_COLUMNS: Titled = (
     ("optimizer", "optimizer_time_per_step"),
     ("other", "other_time_per_step"),
 )
+BETWEEN_KINDS = (("evaluations", "evaluation"), ("checkpoints", "checkpoint"), ("other", "other"))
 RESOURCE_COLUMNS: Titled = (
     ("CPU/step", "cpu_time_per_step"),
     ("cores", "cpu_utilization"),
@@ -89,6 +90,9 @@ def as_text(report: Report) -> Group:
     parts += ["", _table(wording.STEP_TABLE, TIME_COLUMNS, report)]
     if phases := _known(PHASE_COLUMNS, report):
         parts += ["", _table(wording.STEP_TIME, phases, report)]
+
+    if between := _between(report):
+        parts += ["", _table(wording.BETWEEN_STEPS, between, report)]
 
     # What hardware counted gets columns of its own where there is any.
     columns = (*_known(COUNTED_COLUMNS, report), *ROOFLINE_COLUMNS, *_known(DRAM_COLUMNS, report))
@@ -140,6 +144,14 @@ def _known(columns: Titled, report: Report) -> Titled:
             if value is not None and value.value is not None:
                 return columns
     return ()
+
+
+def _between(report: Report) -> Titled:
+    """Of each kind that any rank has how often and how long, and the share of the time."""
+    found: Titled = ()
+    for title, kind in BETWEEN_KINDS:
+        found += _known(((title, f"between.{kind}.count"), ("each", f"between.{kind}.time")), report)
+    return (*found, ("of the time", "between.share")) if found else ()
 
 
 def _table(title: str, columns: Titled, report: Report, with_roof: bool = False) -> Columns:

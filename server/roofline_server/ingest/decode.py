@@ -15,7 +15,7 @@ from ..records import MAX_TIME_NS, DecodedBatch, EventKind, Table
 from ..store.catalog.name_ids import NameIds
 from .columns import times
 from .kernels import calls_of, with_kernels
-from .marks import bound_names, marks_of, spans_of
+from .marks import bound_names, by_place, marks_of, spans_of
 from .ranks import Ranks, ranks_of
 from .samples import instances_of, samples_of, schema_of
 
@@ -52,7 +52,8 @@ def decode(batch: Any, node: int, name_ids: NameIds) -> DecodedBatch:
     if marks is not None:
         frames += ranks.split("marks", marks)
     if spans is not None:
-        frames += ranks.split("spans", spans)
+        for dataset, table in by_place(spans).items():
+            frames += ranks.split(dataset, table)
     if calls is not None:
         frames += ranks.split("calls", with_kernels(calls, batch.kernels, name_ids))
     for frame in frames:

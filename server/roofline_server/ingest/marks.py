@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadBatch
-from ..records import ABSENT, Frame, Table
+from ..records import ABSENT, Frame, Table, rows, take
 from ..store.catalog.name_ids import NameIds
 from .columns import ints, printable, same_length, times
 from .ranks import Ranks
 
 SPAN_NAME = re.compile(r"[a-z]+(\.[a-z0-9_-]+)+")  # becomes a part of names of columns
 MAX_SPAN_NAMES, MAX_SPAN_NAME = 256, 64
+BETWEEN = "between."  # how the names of spans begin that lie between two steps
 MAX_LIKE = 2**16 - 1
 
 
@@ -76,9 +77,17 @@ def spans_of(batch: Any, ranks: Ranks) -> Table | None:
     return table if len(at) else None
 
 
+def by_place(spans: Table) -> dict[str, Table]:
+    """Spans of steps, and those of what lay between two steps, which is no part of any."""
+    names, at = np.unique(spans["name"].astype(str), return_inverse=True)
+    between = np.array([name.startswith(BETWEEN) for name in names.tolist()])[at.reshape(-1)]
+    parts = {"spans": take(spans, ~between), "between": take(spans, between)}
+    return {dataset: part for dataset, part in parts.items() if rows(part)}
+
+
 def bound_names(frame: Frame, name_ids: NameIds) -> None:
     """Names of phases and spans that are too many for one job become "other"."""
-    column = {"marks": "phase", "spans": "name"}.get(frame.dataset)
+    column = {"marks": "phase", "spans": "name", "between": "name"}.get(frame.dataset)
     if column is None:
         return
     names = frame.base[column]

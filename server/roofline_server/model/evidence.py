@@ -118,6 +118,7 @@ class RankEvidence(NamedTuple):
     barrier: str = ""
     energy_of: str = ""  # what `energy` is of where it is not the node's shared out
     has_gpu_energy: bool = False  # that of the GPUs it alone used is in `energy`
+    between: Mapping[str, Floats] = {}  # what lay between its steps: kind -> seconds of each stretch
     cpu_wait: CounterEvidence | None = None  # ns that its threads waited for a CPU, summed over them
 
 

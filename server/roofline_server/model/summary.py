@@ -13,6 +13,7 @@ from roofline.answers.values import Scope, Value
 
 from ..sentences import origins
 from ..sentences.wording import joined
+from .between import between
 from .breakdown import breakdown
 from .evidence import RankEvidence
 from .points import against
@@ -30,6 +31,7 @@ def summarize(ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Sc
     values = {
         **times(ranks, scope),
         **breakdown(ranks, scope),
+        **between(ranks, scope),
         **work(ranks, scope),
         **resources(ranks, scope),
         **counted_flops(ranks, scope),

@@ -31,6 +31,7 @@ class JobView(NamedTuple):
     facts: Mapping[int, Mapping[str, str]] = {}  # rank -> settings and sizes it reported, by name
     settled: Mapping[int, float] = {}  # node -> how far wrong its times in stored step windows can be, ns
     tags: Mapping[str, str] = {}
+    between: Table = {}  # noqa: RUF012 - never written to; spans of ranks that are no part of any step
     machine_notes: Sequence[str] = ()  # what the user must know about `machines`
 
 

@@ -118,6 +118,7 @@ class ViewBuilder:
                 snapshot = Snapshot(segments, Progress(), snapshot.frames)
             steps = self._steps(job, snapshot, fresh, clocks, needed)
             events = on_server_clock(self._all("events", snapshot.segments, fresh.get("events", {})), clocks)
+            between = self._all("between", snapshot.segments, fresh.get("between", {}))
             node_events = self._all("events", of_nodes.segments, unsealed(of_nodes.frames, "events"))
             watched = {}
             if rows(node_events):
@@ -140,6 +141,7 @@ class ViewBuilder:
                 facts=facts_of(events),
                 settled=self._clocks.settled(job),
                 tags=self._tags.of(job),
+                between=on_server_clock(between, clocks),
                 machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
             )
 

@@ -74,6 +74,7 @@ def evidence(**known: Any) -> RankEvidence:
         "reasons": {},
         "columns": {},
         "barrier": "",
+        "between": {},
     }
     return RankEvidence(**{**nothing, **plain, **known})
 

@@ -16,6 +16,7 @@ from ...store.view import JobView
 from ..questions import ALL_STEPS, Steps
 from ..ranks.members import in_order
 from .barriers import Barriers, barriers, with_waits
+from .between import between_steps
 from .energy import with_gpus
 from .ranks import evidence_of
 from .reasons import KINDS
@@ -58,10 +59,11 @@ def gather(view: JobView, steps: Steps = ALL_STEPS) -> Gathered:
         tables = {name: unite(table) for name, table in tables.items()}
     mine = without_replays(view, with_filled(view, by_rank(tables), steps), mode)
     lifetimes = by_rank(view.time_windows)
-    evidence = {
-        number: evidence_of(view, number, mine.get(number, {}), lifetimes.get(number, {}))
-        for number in view.ranks
-    }
+    between, evidence = by_rank({"between": view.between}), {}
+    for number in view.ranks:
+        tables_of, apart = mine.get(number, {}), between.get(number, {}).get("between", {})
+        lay_between = between_steps(apart, tables_of.get("steps", {}), steps)
+        evidence[number] = evidence_of(view, number, tables_of, lifetimes.get(number, {}), lay_between)
     evidence = marked(view, evidence)
     every = view.steps.get("steps", {})
     if rows(every) and not rows(tables["steps"]):

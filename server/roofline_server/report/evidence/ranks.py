@@ -12,7 +12,7 @@ from ...correlate.sampling import ESTIMATED, LIKE
 from ...correlate.steps import OWN
 from ...model.breakdown import COMMUNICATE, PHASES
 from ...model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
-from ...records import ABSENT, PRECISIONS, Ints, Metric, Table, rows, take
+from ...records import ABSENT, PRECISIONS, Floats, Ints, Metric, Table, rows, take
 from ...store.view import JobView
 from ..ranks.members import host_of
 from .counters import added, counter, coverage_of
@@ -55,9 +55,14 @@ NEEDED = {
 
 
 def evidence_of(
-    view: JobView, number: int, mine: Mapping[str, Table], lifetimes: Mapping[str, Table]
+    view: JobView,
+    number: int,
+    mine: Mapping[str, Table],
+    lifetimes: Mapping[str, Table],
+    between: Mapping[str, Floats],
 ) -> RankEvidence:
-    """mine: the rank's rows of each step table; lifetimes: the same over its life, for want of steps."""
+    """mine: the rank's rows of each step table; lifetimes: the same over its life, for want of steps;
+    between: as of RankEvidence."""
     key = view.ranks[number]
     counters = {**lifetimes, **mine}
     steps = _step_evidence(mine.get("steps", {}))
@@ -87,6 +92,7 @@ def evidence_of(
         serving=serving,
         columns={} if serving else columns_of(steps, mine),
         reasons=reasons_of(view, number),
+        between=between,
         cpu_wait=counter(process, "cpu_wait_ns"),
     )
 

@@ -69,8 +69,9 @@ def timeline(
     gaps = find_gaps(view)
     for number in numbers:
         yield from split(_unwatched(view, number, gaps, limits[number]))
-    for number, spans in _held(raw, "spans", numbers, limits):
-        yield from _spans_of(view, number, spans)
+    for dataset in ("spans", "between") if raw_data.count(raw, "between") else ("spans",):
+        for number, spans in _held(raw, dataset, numbers, limits):
+            yield from _spans_of(view, number, spans)
     if calls:
         for number, some in _held(raw, "calls", numbers, limits):
             yield from split(

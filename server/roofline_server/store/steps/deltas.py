@@ -155,12 +155,13 @@ class Deltas:
 def _earliest(raw: Mapping[str, Table], clocks: Mapping[int, NodeClock]) -> int:
     """Server time of the oldest end of a step, call or sample: what a stored step delta may lack.
 
-    Spans are reported with the end of their step and may lie long before it; so may the step's begin.
+    Spans are reported with the end of their step and may lie long before it; so may the step's begin, and
+    what lay between two steps.
     """
     moments = []
     for name, table in raw.items():
         if name == "marks":
             table = take(table, table["kind"] != MarkKind.BEGIN)
-        if name not in ("events", "spans") and rows(table):
+        if name not in ("events", "spans", "between") and rows(table):
             moments.append(int(on_server_clock(table, clocks)["time_ns"].min()))
     return min(moments, default=time.time_ns())
