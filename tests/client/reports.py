@@ -12,6 +12,7 @@ from roofline.answers.report import (
     Gap,
     PartReport,
     Point,
+    ProfilerCost,
     RankReport,
     Report,
     RoleReport,
@@ -225,5 +226,6 @@ def report(
         facts=[Fact("setting.OMP_NUM_THREADS", "4", ["worker:0"])],
         tags={"nodes": "1"},
         verdicts=["of all workers: 16x below their roof"],
+        cost=ProfilerCost("The profiler itself: 0.2 %", {"cost.share": seen(0.002, "1", scope="node")}),
     )
     return made._replace(**more)

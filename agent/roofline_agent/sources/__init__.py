@@ -12,6 +12,7 @@ from .likwid import LikwidSource
 from .network import NetworkSource
 from .node import NodeSource
 from .nvml import NvmlSource
+from .own import AgentSource
 from .perf import PerfSource
 from .perf_system import PerfSystemSource
 from .process import ProcessSource
@@ -32,6 +33,7 @@ SOURCES: dict[str, Callable[[SourceSettings], Source]] = {
     "resctrl": ResctrlSource,
     "gpu": NvmlSource,
     "dcgm": DcgmSource,
+    "agent": AgentSource,
 }
 
 

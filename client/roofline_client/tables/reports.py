@@ -102,6 +102,8 @@ def as_text(report: Report) -> Group:
     if report.parts:
         parts += ["", _parts(report.parts)]
     parts += ["", _ceilings(report)]
+    if report.cost.words:
+        parts += ["", Text(clean(report.cost.words))]
     parts += about.section(wording.FACTS, _facts(report.facts))
     parts += about.notes(report.notes)
     values = (named for rank in report.ranks for named in rank.summary.values.items())
@@ -269,13 +271,16 @@ def as_json(report: Report) -> str:
 
 
 def rows(report: Report) -> Iterator[tuple[Any, ...]]:
-    """One row per role, rank or part and metric, in the order of CSV_COLUMNS; an absent value is None."""
+    """One row per metric of each role, rank and part and of the profiler's cost, in the order of CSV_COLUMNS;
+    an absent value is None."""
     for role in report.roles:
         for metric, value in role.summary.values.items():
             yield (report.job, "role", role.role, "", ", ".join(role.hosts), metric, *value, "", "")
     for rank in report.ranks:
         for metric, value in rank.summary.values.items():
             yield (report.job, "rank", rank.role, rank.rank, rank.host, metric, *value, "", "")
+    for metric, value in report.cost.values.items():
+        yield (report.job, "profiler", "", "", "", metric, *value, "", "")
     for part in report.parts:
         role_name = part.rank.rpartition(":")[0]
         for metric, value in part.values.items():

@@ -89,6 +89,13 @@ class Fact(NamedTuple):
     ranks: list[str]
 
 
+class ProfilerCost(NamedTuple):
+    """What the profiler itself cost a training; names of values: docs/metrics.md."""
+
+    words: str  # one line; "": nothing is known
+    values: dict[str, Value]
+
+
 class Report(NamedTuple):
     job: str
     begin_ns: int
@@ -109,3 +116,4 @@ class Report(NamedTuple):
     facts: list[Fact]
     tags: dict[str, str]
     verdicts: list[str]  # a sentence a role, then who waits
+    cost: ProfilerCost

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 from roofline.answers.jobs import Job
-from roofline.answers.report import Summary
+from roofline.answers.report import ProfilerCost, Summary
 from roofline_client import ClientError
 from roofline_client.results.jobs import ReportResult
 from roofline_client.tables import jobs, reports
@@ -233,7 +233,8 @@ def test_csv_is_the_rows() -> None:
 
 def test_every_role_and_rank_has_every_value_once() -> None:
     lines = [dict(zip(reports.CSV_COLUMNS, line, strict=True)) for line in reports.rows(full())]
-    assert sum(x["subject"] != "part" for x in lines) == (2 + 3) * len(UNITS)
+    assert sum(x["subject"] in ("role", "rank") for x in lines) == (2 + 3) * len(UNITS)
+    assert sum(x["subject"] == "profiler" for x in lines) == 1
     assert len({(x["subject"], x["role"], x["rank"], x["metric"]) for x in lines}) == len(lines)
     for line in lines:
         assert line["value"] is not None or line["reason"]
@@ -301,3 +302,23 @@ def test_pandas_and_matplotlib_are_loaded_by_those_who_need_them() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
     )
     assert done.stdout.strip() == "set()"
+
+
+def test_what_the_profiler_cost_is_a_line_where_it_is_known(piped: Any) -> None:
+    assert "The profiler itself: 0.2 %\n" in piped(reports.as_text(report()))
+    assert "profiler itself" not in piped(reports.as_text(report(cost=ProfilerCost("", {}))))
+
+
+def test_what_lay_between_steps_has_a_table_of_the_kinds_that_were_seen(piped: Any) -> None:
+    between = {
+        "between.evaluation.count": seen(12, "1"),
+        "between.evaluation.time": seen(0.8, "s"),
+        "between.share": seen(0.14, "1"),
+    }
+    what = Summary({**summary().values, **between}, "", "")
+    text = piped(reports.as_text(report([rank(what=what)])))
+    (head,) = [line for line in text.splitlines() if "evaluations" in line]
+    assert "checkpoints" not in head and "of the time" in head
+    (row,) = [line for line in text.splitlines() if "800 ms" in line and "worker:0" in line]
+    assert "12" in row
+    assert "evaluations" not in piped(reports.as_text(report()))

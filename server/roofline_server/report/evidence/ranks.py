@@ -99,8 +99,9 @@ def evidence_of(
 
 def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints]:
     """Per step of a rank, by name: sums of its spans ("phase.input.ns"), and of its kernels when the first
-    began and the last had ended ("kernels.first_ns", "kernels.last_ns"), and whether all were recorded
-    ("kernels.complete"); ABSENT where it is not known."""
+    began and the last had ended ("kernels.first_ns", "kernels.last_ns"), whether all are known
+    ("kernels.complete") and, of a rank that recorded some steps only, how ("kernels.origin"); ABSENT where it
+    is not known."""
     spans, kernels = mine.get("steps_spans", {}), mine.get("steps_kernels", {})
     found = {n: aligned(steps, spans, n) for n in spans if n.endswith((".ns", ".count", ".bytes"))}
     # A rank that is ever in a phase is not in it in a step without; of a step of which no span was reported
@@ -112,7 +113,7 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
     for name, column in found.items():
         if not name.endswith(".bytes") and (column != ABSENT).any():
             found[name] = np.where(reported, np.where(column == ABSENT, 0, column), ABSENT)
-    for name in ("first_ns", "last_ns", "kernel_ns", "complete"):
+    for name in ("first_ns", "last_ns", "kernel_ns", "complete", ORIGIN):
         if name in kernels:
             found[f"kernels.{name}"] = aligned(steps, kernels, name)
     return found

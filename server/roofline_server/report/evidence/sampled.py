@@ -5,14 +5,17 @@ All that is made of kernels goes through here, so that every answer fills the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ...correlate.sampling import ESTIMATED, LIKE, RECORDED, SampledSteps
 from ...correlate.steps import OWN
+from ...model.compose import sampled
+from ...model.evidence import RankEvidence
 from ...records import ABSENT, Floats, Ints, Table, rows
+from ...sentences.breakdowns import kernels_of_sample
 from ...store.view import JobView
 from ..questions import ALL_STEPS, Steps
 from .tables import by_rank, within
@@ -56,35 +59,41 @@ def are_sampled(view: JobView) -> list[int]:
     return [number for number in view.ranks if one_in(view, number) > 1]
 
 
+def notes(evidence: Iterable[RankEvidence]) -> list[str]:
+    """How many steps of these ranks were recorded, and how the kernels of the others are known."""
+    _, how = sampled([rank.kernels for rank in evidence if rank.kernels is not None])
+    return [kernels_of_sample(how)] if how else []
+
+
 def with_filled(
     view: JobView, mine: Mapping[int, Mapping[str, Table]], steps: Steps
 ) -> dict[int, dict[str, Table]]:
     """mine: rank -> its step tables of the steps asked for. The same with kernels in all steps of the ranks
     that recorded some: those asked for have those of their like among all steps of the job."""
     found = {number: dict(tables) for number, tables in mine.items()}
-    for number, sampled in _of_ranks(view, mine, steps).items():
+    for number, known in _of_ranks(view, mine, steps).items():
         tables = found.get(number, {})
         if rows(tables.get(KERNELS, {})):
-            tables[KERNELS] = within(_filled(sampled), steps)
+            tables[KERNELS] = within(_filled(known), steps)
     return found
 
 
 def samples_of(view: JobView, mine: Mapping[int, Mapping[str, Table]], steps: Steps) -> dict[int, Sample]:
     """Of the ranks that recorded some of their steps; mine: as for `with_filled`."""
     found = {}
-    for number, sampled in _of_ranks(view, mine, steps).items():
-        asked = {**sampled.table, "at": np.arange(rows(sampled.table))}
-        wanted = np.zeros(rows(sampled.table), bool)
+    for number, known in _of_ranks(view, mine, steps).items():
+        asked = {**known.table, "at": np.arange(rows(known.table))}
+        wanted = np.zeros(rows(known.table), bool)
         wanted[within(asked, steps)["at"]] = True
-        weight = sampled.steps.weights(wanted)
-        begin, end = (sampled.table[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
+        weight = known.steps.weights(wanted)
+        begin, end = (known.table[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
         order = np.argsort(begin, kind="stable")
         order = order[weight[order] > 0]
         begin, end = begin[order], end[order]
         # Neighbours that touch must not become one stretch: each ends a moment before the next begins.
         end[:-1] = np.minimum(end[:-1], begin[1:])
         some = end > begin + 1
-        counts = [int((sampled.steps.origin[wanted] == how).sum()) for how in (RECORDED, LIKE, ESTIMATED)]
+        counts = [int((known.steps.origin[wanted] == how).sum()) for how in (RECORDED, LIKE, ESTIMATED)]
         found[number] = Sample((begin[some], end[some] - 1), weight[order][some], counts)
     return found
 

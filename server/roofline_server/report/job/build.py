@@ -17,9 +17,11 @@ from ..ceilings.limits import of_ranks
 from ..ceilings.roofs import roofs
 from ..evidence.gathering import gather
 from ..evidence.replays import notes as replay_notes
+from ..evidence.sampled import notes as sample_notes
 from ..questions import ALL_STEPS, Steps
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
+from .cost import cost_of
 from .gaps import alignment_of, find_gaps
 from .heavy_steps import heavy_step_notes
 from .notes import TAG, write_notes
@@ -57,9 +59,11 @@ def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) ->
         tags=dict(view.tags),
         verdicts=[f"{p.label}: {p.words}" for p in of_roles(view, evidence) if p.words],
         sources=[SourceReport(machine.host, list(machine.sources)) for machine in machines],
+        cost=cost_of(view, evidence),
     )
     notes = [
         *replay_notes(view, evidence),
+        *sample_notes(evidence.values()),
         *heavy_step_notes(evidence.values()),
         *caveats(report.roofs),
         *write_notes(view, report),

@@ -25,6 +25,7 @@ from ..ceilings.roofs import roofs
 from ..evidence.gathering import check_seen, gather
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.replays import notes as replay_notes
+from ..evidence.sampled import notes as sample_notes
 from ..questions import Subject
 from ..ranks.contention import contention
 from ..ranks.members import chosen
@@ -70,6 +71,7 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
         *ceiling_notes(view, kind, found),
         *notes,
         *replay_notes(view, evidence),
+        *sample_notes(evidence.values()),
     ]
     return Roofline(
         about=about([view]),

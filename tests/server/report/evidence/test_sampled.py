@@ -309,3 +309,19 @@ def test_table_of_steps_says_how_the_kernels_of_each_are_known(tmp_path: Path, s
     wanted = ["recorded" if is_sampled(row["step"], ONE_IN_8) else "like" for row in sampled]
     assert [row["kernels"] for row in sampled] == wanted
     assert "kernels" not in whole[0]
+
+
+def test_report_says_what_the_profiler_cost(tmp_path: Path) -> None:
+    facts = ("cost.hooks_ns=6000", "cost.wrapper_cpu_ns=100000000", "cost.hooks_ns=8000")
+    found = reported(store_of(tmp_path, Training(one_in=ONE_IN_8, slower=0.5, facts=facts))).cost
+    assert "hooks 8 us a step" in found.words and "kernels of 1 step in 8, +49.4% each" in found.words
+    slower = found.values["cost.kernels.slower"].value
+    assert slower == pytest.approx(0.5, abs=0.05)
+    # 0.1 s of CPU of each of two wrappers on a node of 48 CPUs.
+    seconds = (
+        STEPS * 0.02 * (1 + 0.5 * sum(is_sampled(step, ONE_IN_8) for step in range(1, STEPS + 1)) / STEPS)
+    )
+    assert found.values["cost.wrapper.share"].value == pytest.approx(0.2 / seconds / 48, rel=0.05)
+    assert found.values["cost.agent.share"].value is None
+    nothing = reported(store_of(tmp_path / "nothing", Training())).cost
+    assert nothing.words == "" and nothing.values["cost.share"].value is None

@@ -1,0 +1,52 @@
+"""Gathers what the profiler itself cost a job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from operator import attrgetter
+
+from roofline.answers.report import ProfilerCost
+
+from ...model import cost as model
+from ...model.evidence import NS, RankEvidence
+from ...store.view import JobView
+from ..evidence.sampled import are_sampled, one_in
+from ..ranks.members import nodes_of
+
+AGENT, AGENT_CPU = "agent", "agent_cpu_ns"
+HOOKS, WRAPPER = "cost.hooks_ns", "cost.wrapper_cpu_ns"  # facts: mean ns a step; CPU ns so far
+
+
+def cost_of(view: JobView, evidence: Mapping[int, RankEvidence]) -> ProfilerCost:
+    agents: dict[int, float] = {}
+    for part in view.parts:
+        is_cpu = (part.metric.counter_set, part.metric.name) == (AGENT, AGENT_CPU)
+        if is_cpu and part.grown is not None and part.seconds > 0:
+            agents[part.node] = part.grown / NS / part.seconds
+    # Of a rank that was started again the fact is that of its last wrapper.
+    newest = {who.rank: who for who in sorted(view.process_lifetimes, key=attrgetter("start_ns"))}
+    wrappers: dict[int, float] = {}
+    for who in newest.values():
+        life = view.process_lifetimes[who]
+        spent, lasted = _number(view, who.rank, WRAPPER), (life.last_ns - life.first_ns) / NS
+        if spent is not None and lasted > 0:
+            wrappers[who.node] = wrappers.get(who.node, 0.0) + spent / NS / lasted
+    nodes = sorted(nodes_of(view) - view.recordings)
+    hooks = [_number(view, number, HOOKS) for number in evidence]
+    sampled = Counter(one_in(view, number) for number in are_sampled(view))
+    values = model.cost(
+        list(evidence.values()),
+        model.Reported(
+            [(agents.get(node), wrappers.get(node), view.machines[node].cpus) for node in nodes],
+            [None if ns is None else ns / NS for ns in hooks],
+            sampled.most_common(1)[0][0] if sampled else None,
+        ),
+    )
+    return ProfilerCost(model.sentence(values), values)
+
+
+def _number(view: JobView, rank: int, fact: str) -> float | None:
+    """A fact that is a number; None: there is none, or it is no number."""
+    text = view.facts.get(rank, {}).get(fact, "")
+    return float(text) if text.isdecimal() and len(text) < 19 else None
