@@ -97,7 +97,7 @@ def joined(steps: int) -> list[int]:
 
 
 def gan(steps: int) -> list[int]:
-    """Two optimizers that take turns; the first counts."""
+    """Two optimizers that take turns are one step."""
     judge, painter, made = network(), network(), []
     first = torch.optim.SGD(judge.parameters(), 0.01)
     second = torch.optim.SGD(painter.parameters(), 0.01)
@@ -114,19 +114,18 @@ def gan(steps: int) -> list[int]:
 
 
 def scaler(steps: int) -> list[int]:
-    """Mixed precision; a step whose gradients overflow is skipped and is none."""
+    """Mixed precision; the update of gradients that overflow is left out, of a step all the same."""
     model, made = network(), []
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     scaled = torch.amp.GradScaler("cpu", init_scale=2.0)
-    for number, batch in enumerate(data((steps + 1) * 8, 8)):
+    for number, batch in enumerate(data(steps * 8, 8)):
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = loss_of(model, batch)
         scaled.scale(loss * (float("inf") if number == 1 else 1.0)).backward()
         scaled.step(optimizer)
         scaled.update()
-        if number != 1:
-            made.append(8 if number != 2 else 16)
+        made.append(8)
     return made
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from ..end_to_end.conftest import COMMANDS, REPOSITORY
 from ..fakes import FakeAgent, MarkPacket, SpanPacket, clean_environ, decode_mark, decode_spans
 
+BEGIN, BORDER = 1, 3
 LOOPS = Path(__file__).with_name("torch_loops.py")
 DDP = REPOSITORY / "examples" / "torch_ddp" / "train.py"
 
@@ -26,13 +27,22 @@ class Heard:
     facts: dict[str, str] = field(default_factory=dict)
 
     @property
+    def borders(self) -> list[MarkPacket]:
+        return [mark for mark in self.marks if mark.kind == BORDER]
+
+    @property
     def steps(self) -> list[int]:
-        return [mark.step for mark in self.marks]
+        return [mark.step for mark in self.borders]
 
     @property
     def examples(self) -> list[int]:
         """Of each step but the border before step 0; 0 where unknown."""
-        return [mark.examples or 0 for mark in self.marks[1:]]
+        return [mark.examples or 0 for mark in self.borders[1:]]
+
+    @property
+    def likes(self) -> list[int]:
+        """Of each step but the border before step 0."""
+        return [mark.like for mark in self.borders[1:]]
 
     def named(self, name: str, step: int | None = None) -> list[SpanPacket]:
         """Spans of a name, of all steps or of one."""
@@ -40,8 +50,13 @@ class Heard:
         return [span for span in self.spans if span.name == name and begin <= span.begin < end]
 
     def window(self, step: int) -> tuple[int, int]:
-        times = {mark.step: mark.time_ns for mark in self.marks}
-        return times[step - 1], times[step]
+        times = {mark.step: mark.time_ns for mark in self.borders}
+        begins = {mark.step: mark.time_ns for mark in self.marks if mark.kind == BEGIN}
+        return begins.get(step, times[step - 1]), times[step]
+
+    def between(self, kind: str = "") -> list[tuple[int, int]]:
+        """Stretches between two steps, of one kind or of all."""
+        return [(s.begin, s.end) for s in self.spans if s.name.startswith("between." + kind)]
 
     def phases_overlap(self) -> bool:
         phases = sorted((s.begin, s.end) for s in self.spans if s.name.startswith("phase."))

@@ -29,7 +29,11 @@ HOOKS = {
     "keras.engine.training": "keras_fit",  # Keras 2 up to 2.12
     "keras.src.engine.training": "keras_fit",  # Keras 2 from 2.13
     "keras.src.backend.tensorflow.trainer": "keras_fit",  # Keras 3
+    "torch.amp.grad_scaler": "torch_scaler",
     "torch.autograd": "torch_autograd",
+    "torch.autograd.grad_mode": "torch_grad_mode",
+    "torch.cuda.graphs": "torch_graphs",
+    "torch.distributed.checkpoint.state_dict_saver": "torch_apart",
     "torch.distributed.distributed_c10d": "torch_collectives",
     "torch.distributed.fsdp._fully_shard._fsdp_state": "torch_fsdp",
     "torch.distributed.fsdp.fully_sharded_data_parallel": "torch_fsdp",
@@ -38,7 +42,16 @@ HOOKS = {
     "torch._dynamo.eval_frame": "torch_module",
     "torch.nn.parallel.distributed": "torch_ddp",
     "torch.optim.optimizer": "torch_optimizer",
+    "torch.serialization": "torch_apart",
     "torch.utils.data.dataloader": "torch_data",
+    "safetensors.torch": "torch_apart",
+    "accelerate.accelerator": "torch_apart",
+    "deepspeed.runtime.engine": "torch_deepspeed",
+    "lightning.pytorch.loops.evaluation_loop": "torch_apart",
+    "lightning.pytorch.trainer.trainer": "torch_apart",
+    "pytorch_lightning.loops.evaluation_loop": "torch_apart",
+    "pytorch_lightning.trainer.trainer": "torch_apart",
+    "transformers.trainer": "torch_apart",
     "jax": "jax_calls",
     "horovod.tensorflow": "horovod_tensorflow",
     "horovod.torch.mpi_ops": "horovod_asked",

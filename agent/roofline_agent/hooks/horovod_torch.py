@@ -62,12 +62,16 @@ def _patch_step(owner: Any, record: Recorder) -> None:
     def marked_step(self: Any, *args: Any, **kwargs: Any) -> Any:
         record.by_horovod = True  # one that was copied or unpickled was not made here
         try:
+            record.updating(id(self))
+        except Exception:
+            pass
+        try:
             result = step(self, *args, **kwargs)
         except BaseException:
             record.abandon()
             raise
         try:
-            record.stepped(_now())
+            record.updated(id(self), _now())
         except Exception:
             pass
         return result

@@ -16,6 +16,8 @@ from . import Marker
 from .torch_phases import BACKWARDS, FORWARDS, LEAVES
 from .torch_recorder import MOST_EVENTS, Recorder, recorder
 
+IN_BACKWARD = -1  # the key (Recorder.updated) of all optimizers that step inside a backward
+
 _now, _thread = time.monotonic_ns, threading.get_ident
 
 
@@ -32,7 +34,7 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             return run(*args, **kwargs)
         finally:
-            end()
+            end(args[0] if args else kwargs.get("tensors"))
 
     module.backward = backward
 
@@ -53,37 +55,52 @@ class _BackwardPasses:
         if self._running or (record.started and _thread() != record.thread):
             return False
         now = _now()
-        self._running = True
+        self._running = record.in_backward = True
         try:
             if not record.started:
                 record.begun(now)
                 _report_settings(record, sys.modules.get("torch"))
+            elif record.between.since is not None:
+                record.trains_again()
+            if record.by_hand is not None:
+                record.by_hand.begins()
             record.batches.backward()
             record.event(BACKWARDS)
             record.at(now)
             if len(record.times) > MOST_EVENTS:
                 record.settle()
         except Exception:
-            self._running = False
+            self._running = record.in_backward = False
             return False
         if record.waits:
             self._hook_first_node(args, kwargs)
+        if record.sampled:
+            record.spent += _now() - now
         return True
 
-    def end(self) -> None:
+    def end(self, roots: Any = None) -> None:
+        record = self._record
         try:
             if self._hooks:
                 for hook in self._hooks:
                     hook.remove()
                 self._hooks = []
-            now, record = _now(), self._record
+            now = _now()
             record.event(LEAVES)
             record.at(now)
             if record.batches.waiting():  # fetched ahead: the next forward follows at once
                 record.note(FORWARDS, now)
+            if record.updated_in_backward:
+                record.updated_in_backward = False
+                record.updating(IN_BACKWARD)
+                record.updated(IN_BACKWARD, now)
+            elif record.by_hand is not None:
+                record.by_hand.ended(now, roots)
+            if record.sampled:
+                record.spent += _now() - now
         except Exception:
-            self._record.abandon()
-        self._running = False
+            record.abandon()
+        self._running = record.in_backward = False
 
     def _hook_first_node(self, args: Any, kwargs: Any) -> None:
         try:

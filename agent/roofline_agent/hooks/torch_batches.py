@@ -1,4 +1,5 @@
-"""PyTorch: how many examples a step worked on, from what DataLoaders yielded. Imports no torch.
+"""PyTorch: how many examples a step worked on, and of which shapes, from what DataLoaders yielded. Imports no
+torch.
 
 Each iterator is a queue: a backward uses up the oldest batch of each. So one that fetches ahead (accelerate
 does, by one) still gives each step its own batch. What is fetched and never trained on is no step's.
@@ -9,16 +10,17 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Deque, Dict, Optional, Tuple
+from typing import Any, Deque, Dict, Hashable, List, Optional, Tuple
 
 MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
+MOST_SHAPES = 64  # of one batch
 
 
 class _Queue:
     __slots__ = ("ahead", "first_ns", "sizes", "used")
 
     def __init__(self, first_ns: int) -> None:
-        self.sizes: Deque[Optional[int]] = deque(maxlen=MOST_READY)
+        self.sizes: Deque[Tuple[Optional[int], Hashable]] = deque(maxlen=MOST_READY)  # examples, shapes
         self.first_ns = first_ns
         self.used = False  # a backward has used a batch of it
         self.ahead: Optional[int] = None  # batches that lie ready at the end of a step
@@ -35,17 +37,20 @@ class Batches:
         self._all: Tuple[_Queue, ...] = ()
         self._examples: Optional[int] = None
         self._unknown = False
-        self._passed: Optional[int] = None
+        self._passed: Optional[Tuple[Optional[int], Hashable]] = None
+        self._shapes: Hashable = None
+        # Of the batches of the step that take() was called for: its shapes; None if not all are known.
+        self.shapes: Hashable = None
 
-    def fetched(self, iterator: Any, size: Optional[int], now: int) -> None:
-        """`iterator` yielded a batch of `size` examples (None: unknown)."""
+    def fetched(self, iterator: Any, size: Optional[int], now: int, shapes: Hashable = None) -> None:
+        """`iterator` yielded a batch of `size` examples with tensors of these shapes (None: unknown)."""
         key = id(iterator)
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue(now)
             self._all = tuple(self._queues.values())
             weakref.finalize(iterator, self._forget, key, queue).atexit = False
-        queue.sizes.append(size)
+        queue.sizes.append((size, shapes))
 
     def ended(self, iterator: Any) -> Optional[int]:
         """`iterator` has no more. If nothing of it was trained on, drop its batches and return the time of
@@ -62,9 +67,19 @@ class Batches:
             del self._queues[key]
             self._all = tuple(self._queues.values())
 
-    def passed(self, size: Optional[int]) -> None:
+    def passed(self, size: Optional[int], shapes: Hashable = None) -> None:
         """A wrapped module was called with `size` examples: counts where there is no DataLoader."""
-        self._passed = size
+        self._passed = size, shapes
+
+    def training(self, iterator: Any) -> bool:
+        """Whether a backward has used a batch of this iterator."""
+        queue = self._queues.get(id(iterator))
+        return queue is not None and queue.used
+
+    def newest_ns(self) -> Optional[int]:
+        """When the first batch was fetched from the newest iterator of which none was used yet."""
+        fetched = [q.first_ns for q in self._all if q.sizes and not q.used]
+        return max(fetched) if fetched else None
 
     def first_ns(self) -> Optional[int]:
         """When the first of the batches that wait to be trained on was fetched."""
@@ -100,15 +115,20 @@ class Batches:
                 for _ in range(ready - queue.ahead):
                     self._count(queue.sizes.popleft())
         examples, self._examples = self._examples, None
+        self.shapes, self._shapes = self._shapes, None
         if self._unknown:
-            self._unknown, examples = False, None
+            self._unknown, examples, self.shapes = False, None, None
         return examples
 
-    def _count(self, size: Optional[int]) -> None:
+    def _count(self, batch: Tuple[Optional[int], Hashable]) -> None:
+        size, shapes = batch
         if size is None:
             self._unknown = True
+        elif self._examples is None:
+            self._examples, self._shapes = size, shapes
         else:
-            self._examples = size + (self._examples or 0)
+            self._examples += size
+            self._shapes = None if self._shapes is None or shapes is None else (self._shapes, shapes)
 
 
 def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
@@ -132,3 +152,33 @@ def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
         if size is not None:
             return size
     return None
+
+
+def shapes_in(batch: Any) -> Optional[int]:
+    """A number for the shapes of all tensors in a batch, in order; None if it holds anything else that may
+    differ in size."""
+    try:
+        kind = type(batch)
+        if kind is list or kind is tuple:  # as most are
+            return hash(tuple([tensor.shape for tensor in batch]))
+        if kind is dict:
+            return hash(tuple([tensor.shape for tensor in batch.values()]))
+    except Exception:
+        pass  # not of tensors alone: looked through below
+    found: List[Hashable] = []
+    return hash(tuple(found)) if _all_shapes(batch, found, 4) else None
+
+
+def _all_shapes(part: Any, found: List[Hashable], depth: int) -> bool:
+    shape = getattr(part, "shape", None)
+    if shape is not None:
+        found.append(tuple(shape))
+        return len(found) <= MOST_SHAPES
+    if part is None or isinstance(part, (int, float, str)):
+        return True
+    if isinstance(part, Mapping):
+        part = list(part.values())
+    if not isinstance(part, (list, tuple)) or depth == 0 or len(part) > MOST_SHAPES:
+        return False
+    found.append(len(part))
+    return all(_all_shapes(one, found, depth - 1) for one in part)

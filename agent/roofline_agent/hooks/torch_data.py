@@ -1,7 +1,7 @@
 """PyTorch: the training thread waits for input inside a DataLoader iterator's `__next__`.
 
-A fetch with gradients disabled is validation and counts nowhere; nor do those of an iterator that was read to
-its end without a backward.
+A fetch with gradients disabled is evaluation, and so are those of an iterator that was read to its end
+without a backward.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 from typing import Any
 
 from . import Marker
-from .torch_batches import examples_in
+from .torch_batches import examples_in, shapes_in
+from .torch_between import EVALUATION
 from .torch_phases import FETCHED, INPUT, INPUTS
 from .torch_recorder import MOST_EVENTS, Recorder, recorder
 
@@ -25,13 +26,18 @@ def patch(module: Any, marker: Marker) -> None:
 
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
-        if not module.torch.is_grad_enabled():
-            return fetch(self)
         begin = clock()
+        if not module.torch.is_grad_enabled():
+            try:
+                return fetch(self)
+            finally:
+                record.apart(EVALUATION, begin, clock())
         here = thread() == record.thread
         if here:
             event(INPUTS)
             at(begin)
+        if record.sampled:
+            record.spent += clock() - begin
         try:
             batch = fetch(self)
         except BaseException as error:
@@ -39,7 +45,7 @@ def patch(module: Any, marker: Marker) -> None:
             raise
         end = clock()
         try:
-            batches.fetched(self, examples_in(batch), begin)
+            batches.fetched(self, examples_in(batch), begin, shapes_in(batch))
             if here:
                 event(FETCHED)
                 at(end)
@@ -47,6 +53,10 @@ def patch(module: Any, marker: Marker) -> None:
                     record.settle()
             if not record.started:
                 record.seen("fetch", begin)
+            elif record.between.since is not None and here and batches.training(self):
+                record.evaluated(begin)
+            if record.sampled:
+                record.spent += clock() - end
         except Exception:
             pass
         return batch
@@ -61,6 +71,7 @@ def _fetch_failed(record: Recorder, iterator: Any, here: bool, at_its_end: bool)
         since = record.batches.ended(iterator) if at_its_end else None
         if since is not None:
             record.forget(INPUT, since)
+            record.apart(EVALUATION, since, time.monotonic_ns())
         elif at_its_end and here and record.batches.waiting():
             record.forward(time.monotonic_ns())
     except Exception:

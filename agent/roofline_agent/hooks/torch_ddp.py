@@ -13,7 +13,7 @@ import weakref
 from typing import Any, Mapping, Optional, Tuple
 
 from . import Marker
-from .torch_batches import examples_in
+from .torch_batches import examples_in, shapes_in
 from .torch_recorder import Recorder, recorder
 
 SHARE = 500  # asking DDP for its times (some 25 us) may take one part in so many of the time between
@@ -93,7 +93,7 @@ def _wrap_forward(owner: Any, record: Recorder, torch: Any) -> None:
                 now = clock()
                 record.seen("wrapped", now)
                 record.forward(now)
-                record.batches.passed(examples_in(inputs) or examples_in(kwargs))
+                record.batches.passed(examples_in(inputs) or examples_in(kwargs), shapes_in([inputs, kwargs]))
                 if model.require_backward_grad_sync:
                     record.waits += 1
         except Exception:

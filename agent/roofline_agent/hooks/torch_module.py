@@ -1,5 +1,6 @@
-"""PyTorch: when the first module was called with gradients on. Without a DataLoader, step 0 begins there.
+"""PyTorch: when the first module was called with gradients on, and when models go into eval mode and back.
 
+Without a DataLoader, step 0 begins with that call. Between two steps `model.eval()` begins an evaluation.
 The hook on all modules is removed then. torch.compile warns of such hooks, so it removes ours before, and the
 first code that dynamo compiles is taken instead.
 """
@@ -11,7 +12,7 @@ import time
 from typing import Any
 
 from . import Marker
-from .torch_recorder import recorder
+from .torch_recorder import Recorder, recorder
 
 CALLS = 2000  # without gradients: a process that evaluates only
 
@@ -22,6 +23,7 @@ def patch(module: Any, marker: Marker) -> None:
     """module: torch.nn.modules.module, torch._dynamo.eval_frame or torch._dynamo.convert_frame."""
     if hasattr(module, "register_module_forward_pre_hook"):
         _wait_for_call(module, marker)
+        _follow_modes(module.Module, recorder(marker))
     elif hasattr(module, "CatchErrorsWrapper"):
         _wait_for_compiler(module, marker)
     else:
@@ -69,3 +71,34 @@ def _wait_for_compiler(module: Any, marker: Marker) -> None:
         return compiling(self, *args, **kwargs)
 
     owner.__call__ = __call__
+
+
+def _follow_modes(owner: Any, record: Recorder) -> None:
+    train, inside = owner.train, [False]
+
+    @functools.wraps(train)
+    def followed(self: Any, mode: bool = True) -> Any:
+        if inside[0]:  # it calls itself for each part of the model
+            return train(self, mode)
+        inside[0] = True
+        try:
+            return train(self, mode)
+        finally:
+            inside[0] = False
+            _mode_changed(record, mode)
+
+    owner.train = followed
+
+
+def _mode_changed(record: Recorder, mode: bool) -> None:
+    try:
+        between = record.between
+        if not record.in_training_thread():
+            return
+        if mode:
+            if between.since is not None:
+                record.evaluated(time.monotonic_ns())
+        elif between.since is None and record.in_head():
+            between.since = time.monotonic_ns()
+    except Exception:
+        return

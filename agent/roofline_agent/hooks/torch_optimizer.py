@@ -1,64 +1,132 @@
-"""PyTorch: every optimizer calls the global step hooks; a step of the training is one of the first optimizer.
+"""PyTorch: every optimizer calls the global step hooks; the outermost call is an update, which ends a step of
+the training, or a part of one where several optimizers take turns (torch_turns.py).
 
-With several optimizers the first one seen keeps the count. Horovod's optimizer fires these hooks twice a
-step, so once there is one its own hook says when a step is over; both go on with the same count. Before it is
-made `broadcast_optimizer_state` steps a plain one, to have a state to send: no backward was before that step.
+Optimizers that step inside a backward, one for each parameter, are one update together, when the backward is
+over. An update that is captured in a CUDA graph is none. Horovod's optimizer fires these hooks twice a step,
+so once there is one its own hook says when a step is over; both go on with the same count. Before it is made
+`broadcast_optimizer_state` steps a plain one, to have a state to send: no backward was before that step.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import time
-import weakref
 from typing import Any
 
 from . import Marker
 from .torch_phases import LEAVES, OPTIMIZES
 from .torch_recorder import Recorder, recorder
 
+MOST_PARTS = 4  # updates by one optimizer inside that of another
+
 _now, _thread = time.monotonic_ns, threading.get_ident
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: torch.optim.optimizer."""
-    steps = _OptimizerSteps(recorder(marker))
-    module.register_optimizer_step_pre_hook(steps.begin)
-    module.register_optimizer_step_post_hook(steps.end)
+    record = recorder(marker)
+    updates = Updates(record)
+    record.updates = updates
+    module.register_optimizer_step_pre_hook(updates.begin)
+    module.register_optimizer_step_post_hook(updates.end)
+    init = module.Optimizer.__init__
 
-
-class _OptimizerSteps:
-    def __init__(self, record: Recorder) -> None:
-        self._record = record
-        self._first: Any = lambda: None  # the optimizer whose steps count, weakly
-        self._inside: Any = []
-
-    def begin(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    @functools.wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
         try:
-            if self._first() is None:
-                self._first = weakref.ref(optimizer)
-            record = self._record
-            if _thread() != record.thread:
-                return
-            if self._inside and id(optimizer) in self._inside and not record.by_horovod:
-                self._inside = []  # its last step raised
-                record.abandon()
-            self._inside.append(id(optimizer))
-            record.event(OPTIMIZES)
-            record.at(_now())
+            record.optimizer_made(self)
         except Exception:
             return
 
-    def end(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    module.Optimizer.__init__ = __init__
+
+
+class Updates:
+    """Outermost updates of the training thread."""
+
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self._inside: Any = []
+        self._parts: Any = []  # updates inside the one that goes on
+        self._wrapped = False  # it is sure to end
+        self.count = 0  # updates of any optimizer so far
+
+    def begin(self, optimizer: Any, args: Any = (), kwargs: Any = None) -> None:
+        try:
+            record, key = self._record, id(optimizer)
+            now = _now()
+            self.count += 1
+            if record.by_hand is not None:
+                record.leave_to_optimizers()
+            if record.in_backward:
+                record.updated_in_backward = True
+                return
+            if _thread() != record.thread:
+                return
+            if self._inside and not record.by_horovod:
+                self._check_inside(optimizer)
+            if not self._inside and not record.by_horovod:
+                record.updating(key)
+            self._inside.append(key)
+            record.event(OPTIMIZES)
+            record.at(now)
+            if record.sampled:
+                record.spent += _now() - now
+        except Exception:
+            return
+
+    def end(self, optimizer: Any, args: Any = (), kwargs: Any = None) -> None:
         try:
             record, now = self._record, _now()
+            if record.in_backward:
+                return
             if self._inside and _thread() == record.thread:
                 self._inside.pop()
                 record.event(LEAVES)
                 record.at(now)
-            if record.by_horovod or (not record.started and "horovod.torch" in sys.modules):
+                if self._inside and not record.by_horovod:
+                    return
+                if self._parts or self._wrapped:
+                    self._wrapped, self._parts = False, []
+            if record.capturing is not None:
+                record.captured()
+            elif record.by_horovod or (not record.started and "horovod.torch" in sys.modules):
                 record.flush()
-            elif self._first() is optimizer:
-                record.stepped(now)
+            else:
+                record.updated(id(optimizer), now)
+            if record.sampled:
+                record.spent += _now() - now
         except Exception:
             return
+
+    def begin_wrapped(self, optimizer: Any) -> None:
+        """begin() of an update for which either end() or failed() is sure to follow, whatever is in it."""
+        self.begin(optimizer)
+        self._wrapped = self._inside[:1] == [id(optimizer)]
+
+    def _check_inside(self, optimizer: Any) -> None:
+        self._record.turns.part(optimizer)
+        # An update that raised has no end. Its optimizer steps again, or another one does, again and again.
+        if self._wrapped:
+            return
+        key = id(optimizer)
+        self._parts.append(key)
+        if key in self._inside or self._parts.count(key) > MOST_PARTS:
+            self.failed()
+
+    def failed(self) -> None:
+        """An update raised."""
+        self._inside, self._parts, self._wrapped = [], [], False
+        self._record.abandon()
+
+    def skipped(self, optimizer: Any, now: int) -> None:
+        """An optimizer was to make its update, which was left out: the step is over all the same."""
+        record = self._record
+        if record.started and not self._inside and not record.by_horovod:
+            record.updating(id(optimizer))
+            record.updated(id(optimizer), now)
+            record.skipped += 1
+            record.fact("steps.skipped", record.skipped)

@@ -16,8 +16,8 @@ INPUT, FORWARD, BACKWARD = "phase.input", "phase.forward", "phase.backward"
 COMMUNICATE, OPTIMIZER = "phase.communicate", "phase.optimizer"
 
 # Events, each a byte of a step's order. Up to COMMUNICATES: that phase begins. FETCHED: the input is over,
-# and a forward may begin.
-LEAVES, INPUTS, BACKWARDS, OPTIMIZES, COMMUNICATES, FORWARDS, GRADIENTS_READY, FETCHED = range(8)
+# and a forward may begin. WORKS: something of a step begins of which no phase is known.
+LEAVES, INPUTS, BACKWARDS, OPTIMIZES, COMMUNICATES, FORWARDS, GRADIENTS_READY, FETCHED, WORKS = range(9)
 PHASES = {INPUT: INPUTS, BACKWARD: BACKWARDS, OPTIMIZER: OPTIMIZES, COMMUNICATE: COMMUNICATES}
 _NAMES = ("", INPUT, BACKWARD, OPTIMIZER, COMMUNICATE)
 MOST_KEPT = 4096
@@ -66,7 +66,7 @@ class Phases:
                     top = self._stack[-1]
                     self._cut(top, now)
                     top.name, top.since = COMMUNICATE, now
-            else:
+            elif event != WORKS:
                 self._enter(_NAMES[event], now)
 
     def _enter(self, name: str, now: int) -> None:
@@ -119,13 +119,14 @@ class Phases:
         self._kept.clear()
         self._instead.clear()
 
-    def drop_forward(self) -> None:
-        """The forward that has begun was none: no backward follows."""
-        self._forward = None
+    def drop_forward(self) -> bool:
+        """The forward that has begun was none: no backward follows. Whether one had begun."""
+        begun, self._forward = self._forward is not None, None
         if self._kept or self._instead:
             self.spans.extend(self._instead)
             self._kept.clear()
             self._instead.clear()
+        return begun
 
     def abandon(self) -> None:
         """An exception has left the phases that are open."""

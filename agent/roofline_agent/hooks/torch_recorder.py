@@ -7,16 +7,22 @@ reads no clock: the caller passes the time.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import weakref
-from typing import Any, Callable, Dict, List, Optional
+from bisect import bisect_left, bisect_right
+from typing import Any, Callable, Dict, Hashable, List, NamedTuple, Optional
 
 from . import Marker
 from .torch_batches import Batches
+from .torch_between import EVALUATION, Between
+from .torch_by_hand import ByHand
 from .torch_phases import (
     BACKWARD,
+    BACKWARDS,
     COMMUNICATE,
+    FETCHED,
     FORWARD,
     FORWARDS,
     GRADIENTS_READY,
@@ -24,12 +30,15 @@ from .torch_phases import (
     LEAVES,
     MAX_SPANS,
     OPTIMIZER,
+    OPTIMIZES,
     PHASES,
+    WORKS,
     Phases,
     Span,
     plan,
     thinned,
 )
+from .torch_turns import Turns
 
 __all__ = [
     "BACKWARD",
@@ -46,9 +55,30 @@ __all__ = [
 MOST_SPANS = 4096  # that are kept; a process may fetch and communicate without ever stepping
 MOST_EVENTS = 2048  # likewise
 JOIN_NS = 50000  # collectives that follow each other so closely become one span
-MOST_LAYOUTS, LONGEST = 128, 64  # orders of steps that are known, and events of one
+MOST_KINDS, LONGEST = 1024, 64  # of steps that are known, and events of one
+SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all the time
+SAMPLED, EARLIEST = 63, 8  # one step in 64 (a mask of its number) measures what the hooks cost, from this on
+COST_EVERY_NS, MOST_COSTS = 5000000000, 15
 
 _identity = threading.get_ident
+
+
+class _StepKind:
+    """Steps of one order and shapes: their number, and the layout that sends them (None: seen once so far;
+    False: they cannot have one)."""
+
+    __slots__ = ("layout", "like")
+
+    def __init__(self, like: int) -> None:
+        self.like = like
+        self.layout: Any = None
+
+
+class _HeldBorder(NamedTuple):
+    events: int  # how many of them are before it
+    time_ns: int
+    examples: Optional[int]
+    shapes: Hashable
 
 
 class Recorder:
@@ -56,16 +86,19 @@ class Recorder:
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
-        self.batches = Batches()
+        self.batches, self.between, self.turns = Batches(), Between(), Turns()
         self._at_border: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps
+        self.updates: Any = None  # of torch_optimizer
+        self.graphs: Any = weakref.WeakSet()  # CUDA graphs that make an update
         # What happened since the last border (events of torch_phases), and when. Only ever these two objects:
         # the hooks that run in every step append to both, the event first, and settle() when they are long.
         self._events, self.times = bytearray(), []  # type: bytearray, List[int]
         self.event, self.at = self._events.append, self.times.append
-        self._layouts: Dict[bytes, Any] = {}
+        self._kinds: Dict[Hashable, _StepKind] = {}
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
+        atexit.register(_try, self._at_exit)
 
     def _reset(self) -> None:
         # A forked child that trains has steps of its own; one that loads data has none.
@@ -77,8 +110,20 @@ class Recorder:
         self._joined: Dict[str, Span] = {}
         self._phases = Phases()
         self._fresh = True  # nothing was open at the last border
+        self._border_ns = 0  # when it was
+        self._held: List[_HeldBorder] = []
+        self.in_backward = self.updated_in_backward = False
+        self.by_hand: Any = None  # follows updates without an optimizer (torch_by_hand)
+        self.capturing: Any = None  # a CUDA graph
+        self.skipped = 0  # updates that were left out
+        self.sampled = False  # this step measures what the hooks cost
+        self.spent = 0  # by them in this step, ns
+        self._costs: List[int] = []
+        self._cost_sent_ns = 0
         self._drop_events()
         self.batches.clear()
+        self.between = Between()
+        self.turns.reset()
 
     def in_training_thread(self) -> bool:
         """Whether the caller runs in the thread that trains."""
@@ -111,6 +156,36 @@ class Recorder:
         self._events.clear()
         self.times.clear()
 
+    def in_head(self) -> bool:
+        """Whether no training was seen since the border, so that this may lie between two steps."""
+        since = self._held[-1].events if self._held else 0
+        return self.started and self._events.find(BACKWARDS, since) < 0
+
+    def forward_begun(self) -> bool:
+        """Whether a batch was fetched since the border, or a forward begun: that of a wrapped model may turn
+        gradients off for its own ends."""
+        since = self._held[-1].events if self._held else 0
+        return self._events.find(FETCHED, since) >= 0 or self._events.find(FORWARDS, since) >= 0
+
+    def apart(self, kind: str, begin: int, end: int, certain: bool = True) -> None:
+        """The training did something of this kind (of torch_between) that is no step, if no step goes on."""
+        if self.in_head() and self.in_training_thread():
+            self.between.add(kind, begin, end, certain)
+            self._marker.note()
+
+    def evaluated(self, now: int) -> None:
+        """The evaluation that began when the model went into eval mode is over."""
+        since, self.between.since = self.between.since, None
+        if since is not None:
+            self.apart(EVALUATION, since, now, certain=False)
+
+    def trains_again(self) -> None:
+        """A backward begins, and the model did not leave its eval mode: was there an evaluation?"""
+        since, fetched = self.between.since, self.batches.newest_ns()
+        if since is not None and fetched is not None and fetched > since:
+            self.evaluated(fetched)
+        self.between.since = None
+
     def settle(self) -> None:
         """Make spans of the events so far."""
         phases = self._phases
@@ -120,6 +195,7 @@ class Recorder:
             phases.abandon()
         self._drop_events()
         self._fresh = False
+        self._held = [border._replace(events=0) for border in self._held]
         if len(phases.spans) > MOST_SPANS:
             self.flush()
 
@@ -173,52 +249,189 @@ class Recorder:
         fetch = self.batches.first_ns()
         begin = fetch if fetch is not None else self._first.get("wrapped", self._first.get("module", now))
         self._marker.border(-1, None, begin)
+        self._border_ns = begin
+        if not self.turns.any_made():
+            self.by_hand = ByHand(self)
         # What was there before is of no step.
         self.settle()
         phases = self._phases
         phases.spans = [span for span in phases.spans if span[2] > begin]
         self._joined = {name: span for name, span in self._joined.items() if span[2] > begin}
 
+    def updating(self, key: int) -> None:
+        """The update of an optimizer begins; key: of the optimizer."""
+        if self._held and self.turns.again(key):
+            self.commit()
+
+    def updated(self, key: int, now: int) -> None:
+        """It is over: the border between two steps, unless another optimizer has its turn in the step."""
+        if self.turns.ended(key):
+            if self._held:
+                self._hold(now)  # for its examples
+                self.commit()
+            else:
+                self.stepped(now)
+        else:
+            self._hold(now)
+
+    def captured(self) -> None:
+        """An update became part of the CUDA graph that is captured."""
+        self.graphs.add(self.capturing)
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        """An optimizer was made; perhaps it will step."""
+        self.turns.made(optimizer)
+        if self._held and self.by_hand is not None:
+            self.leave_to_optimizers()
+        elif self._held:
+            self.commit()  # something new begins
+
+    def leave_to_optimizers(self) -> None:
+        """There is one, so what looked like updates by hand was none; those that were sent stay."""
+        self.by_hand, self._held = None, []
+        if self.steps:
+            self.fact(SEEN_BY, "optimizer")
+
+    def updated_by_hand(self, begin: int, end: int) -> None:
+        """What was done meanwhile was the work of an optimizer."""
+        if not self.times or self.times[-1] <= begin:
+            self.enter(OPTIMIZER, begin)
+            self.leave(end)
+
+    def border_by_hand(self, now: int, sure: bool) -> None:
+        """An update was made without an optimizer. If that is not sure yet, the border is held."""
+        examples = self.batches.take()
+        self._held.append(_HeldBorder(bisect_right(self.times, now), now, examples, self.batches.shapes))
+        if sure:
+            if len(self._held) > 1:
+                self.fact(SEEN_BY, "backward")
+            self.commit()
+
+    def _hold(self, now: int) -> None:
+        """A border may be here; of several the last one is."""
+        examples, shapes = self.batches.take(), self.batches.shapes
+        if self._held:
+            before = self._held[-1]
+            if examples is None:
+                examples, shapes = before.examples, before.shapes
+            elif before.examples is not None:
+                known = before.shapes is not None and shapes is not None
+                examples, shapes = examples + before.examples, (before.shapes, shapes) if known else None
+        self._held = [_HeldBorder(len(self._events), now, examples, shapes)]
+        self._marker.note()
+
+    def _at_exit(self) -> None:
+        if self.by_hand is not None:
+            self.by_hand.finish()
+        else:
+            self.commit()
+
+    def commit(self) -> None:
+        """The borders that are held are borders."""
+        held, self._held, done = self._held, [], 0
+        for border in held:
+            at = max(0, border.events - done)
+            events, times = self._events[at:], self.times[at:]
+            del self._events[at:], self.times[at:]
+            self._close(border.time_ns, border.examples, border.shapes)
+            self._events.extend(events)
+            self.times.extend(times)
+            done = border.events
+
     def stepped(self, now: int) -> None:
-        """An optimizer step is over: the border between two steps."""
+        """The border between two steps is here."""
+        try:
+            examples, shapes = self.batches.take(), self.batches.shapes
+        except Exception:
+            examples = shapes = None
+        self._close(now, examples, shapes)
+
+    def _close(self, now: int, examples: Optional[int], shapes: Hashable) -> None:
+        """Send the step that ended then, of the events so far."""
         if self._at_border:
             for call in self._at_border:
                 _try(call, now)
-        try:
-            examples = self.batches.take()
-        except Exception:
-            examples = None
+        begin = self._begin(now) if self.between.stretches else None
         events, times = bytes(self._events), self.times
-        layout = self._layouts.get(events)
-        # Of a known order, with nothing in it but its phases?
-        alike = layout and self._fresh and not (self._joined or self._phases.spans)
+        kind = self._kinds.get((events, shapes))
         times.append(now)
-        if alike and self._marker.send_layout(layout, self.steps, examples, times):
+        # Of a known order, with nothing in it but its phases?
+        if (
+            kind is not None
+            and kind.layout
+            and self._fresh
+            and begin is None
+            and not (self._joined or self._phases.spans)
+            and self._marker.send_layout(kind.layout, self.steps, examples, times)
+        ):
             self._events.clear()
             times.clear()
         else:
             times.pop()
-            learn = layout is None and self._fresh and len(events) <= LONGEST
+            whole = self._fresh and len(events) <= LONGEST
             _try(self.flush)
-            self._marker.border(self.steps, examples, now)
             self._fresh = self._phases.clean()
-            if learn and self._fresh:
-                _try(self._learn, events)
+            like = self._like(kind, events, shapes) if whole and self._fresh else 0
+            self._marker.border(self.steps, examples, now, like, begin)
+        if self.sampled:
+            self._report_cost(now)
+        elif self.steps & SAMPLED == EARLIEST:
+            self.sampled = True
+        self._border_ns = now
         self.steps += 1
         self.waits = 0
+        self.turns.over()
 
-    def _learn(self, events: bytes) -> None:
-        """The second step of one order makes its layout. None: seen once. False: it cannot have one."""
-        if events not in self._layouts:
-            if len(self._layouts) >= MOST_LAYOUTS:
-                self._layouts.clear()
-            self._layouts[events] = None
-            return
-        self._layouts[events] = False
+    def _like(self, kind: Optional[_StepKind], events: bytes, shapes: Hashable) -> int:
+        """The number of steps of this kind, 0 if not all is known of them. The second makes its layout."""
+        if kind is None:
+            like = 0 if shapes is None else self._marker.like(hash((events, shapes)))
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds.clear()
+            self._kinds[(events, shapes)] = _StepKind(like)
+            return like
+        if kind.layout is None:
+            kind.layout = False
+            _try(self._learn, kind, events)
+        return kind.like
+
+    def _learn(self, kind: _StepKind, events: bytes) -> None:
         found = plan(events)
         if found is not None and found.names:
             places = (len(events), *found.places)  # the border's own time stands behind the events'
-            self._layouts[events] = self._marker.layout(1, found.names, places) or False
+            kind.layout = self._marker.layout(1, found.names, places, kind.like) or False
+
+    def _begin(self, now: int) -> Optional[int]:
+        """When the step that ends now began; None: with the border before it, as most do. What lies between
+        the two is made into spans, and its events go."""
+        events, times, phases = self._events, self.times, self._phases
+        starts = [at for at in map(events.find, (BACKWARDS, OPTIMIZES, WORKS)) if at >= 0]
+        limit = times[min(starts)] if starts and len(events) == len(times) else now
+        found = self.between.before(self.steps, self._border_ns, limit, now)
+        if not found:
+            return None
+        begin = found[-1][2]
+        cut = bisect_left(times, begin)
+        phases.process(events[:cut], times[:cut])
+        forward = phases.drop_forward()
+        phases.abandon()
+        del events[:cut], times[:cut]
+        self._fresh = True
+        if forward:  # the batch was fetched before
+            events.insert(0, FORWARDS)
+            times.insert(0, begin)
+        phases.spans = [one for one in phases.spans if not (one[0].startswith("phase.") and one[1] < begin)]
+        phases.spans += [(kind, since, until, None, 1) for kind, since, until in found]
+        return begin
+
+    def _report_cost(self, now: int) -> None:
+        self.sampled = False
+        self._costs = [*self._costs[1 - MOST_COSTS :], self.spent]
+        self.spent = 0
+        if now - self._cost_sent_ns > COST_EVERY_NS:
+            # The median: a thread may lose its CPU anywhere, also in a hook.
+            self._cost_sent_ns = now
+            self._marker.fact("cost.hooks_ns", sorted(self._costs)[len(self._costs) // 2])
 
     def flush(self) -> None:
         """Hand the spans of the step that is over to the marker, which sends them with its border."""

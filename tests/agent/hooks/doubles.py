@@ -17,12 +17,28 @@ class RecordingMarker:
         self.steps: list[list[tuple[str, int, int, int | None, int]]] = []
         self.facts: dict[str, object] = {}
         self.notes = 0
+        self.likes: list[int] = []
+        self.begins: dict[int, int] = {}  # of steps that did not begin with the border before them
+        self._signatures: dict[Any, int] = {}
+
+    def like(self, signature: Any) -> int:
+        return self._signatures.setdefault(signature, len(self._signatures) + 1)
 
     def layout(self, *_: Any) -> None:
         """Every step is told by itself."""
 
-    def border(self, number: int, examples: int | None = None, time_ns: int | None = None) -> None:
+    def border(
+        self,
+        number: int,
+        examples: int | None = None,
+        time_ns: int | None = None,
+        like: int = 0,
+        begin_ns: int | None = None,
+    ) -> None:
         self.borders.append((number, examples, time_ns))
+        self.likes.append(like)
+        if begin_ns is not None:
+            self.begins[number] = begin_ns
 
     def spans(self, spans: Any) -> None:
         self.steps.append(sorted(spans, key=lambda span: span[1]))

@@ -150,12 +150,12 @@ class LayoutMarker(RecordingMarker):
 
     layouts_sent = 0
 
-    def layout(self, marks: int, names: Any, places: Any) -> Any:  # type: ignore[override]
+    def layout(self, marks: int, names: Any, places: Any, like: int = 0) -> Any:  # type: ignore[override]
         def say(number: int, examples: int | None, times: list[int]) -> bool:
             at, *of_spans = (times[place] for place in places)
             pairs = zip(of_spans[::2], of_spans[1::2], strict=True)
             self.spans([(name, *pair, None, 1) for name, pair in zip(names, pairs, strict=True)])
-            self.border(number, examples, at)
+            self.border(number, examples, at, like)
             return True
 
         assert marks == 1

@@ -16,7 +16,20 @@ if TYPE_CHECKING:
     from typing import Any
 
 # The first part of each name in hooks.HOOKS, and what training code imports to mark steps itself.
-AWAITED = ("tensorflow", "keras", "torch", "jax", "horovod", "roofline_step")
+AWAITED = (
+    "tensorflow",
+    "keras",
+    "torch",
+    "jax",
+    "horovod",
+    "accelerate",
+    "deepspeed",
+    "lightning",
+    "pytorch_lightning",
+    "safetensors",
+    "transformers",
+    "roofline_step",
+)
 
 
 class _RooflineWaiting:
