@@ -31,6 +31,7 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
         "hooks-keras": hooks.keras_hooks,
         "agent-1hz": lambda: agent.agent_cost(1.0, 0.003),
         "agent-10hz": lambda: agent.agent_cost(0.1, 0.02),
+        "agent-64-ranks": lambda: agent.agent_cost(0.1, 0.015, 64),
         **torch,
         **tensorflow,
         "ingest": server.durable_ingest,

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import NamedTuple
 
-LIMIT = 0.01  # of the machine's CPUs
+LIMIT = 0.02  # of the machine's CPUs
 BEFORE_S, PATIENCE_S = 0.03, 120.0
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 

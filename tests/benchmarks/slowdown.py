@@ -4,9 +4,9 @@ Runs that follow one another differ by more than the cost that is looked for. So
 profiled ones are started together and take turns of a second: all processes of the others are stopped
 (SIGSTOP) meanwhile, and a bare turn lies between any two. Each turn of a profiled training is held against
 the bare turns before and after it, so that a drift of the machine cancels; what is said is the median of
-these ratios with its bootstrap interval. Each profiled training has an agent and a server of its own on this
-machine, which take their turns with it: what they cost counts too. A turn in which other programs or the
-hypervisor took CPU is repeated.
+these ratios with its bootstrap interval. Each profiled training has an agent of its own, which takes its
+turns with it: what it costs counts too. Its server, which stands on another machine in any cluster, gets its
+time between the turns. A turn in which other programs or the hypervisor took CPU is repeated.
 
 Two processes of one program differ by some percent for as long as they live, as their pages lie in the
 caches. So several pairs are started one after the other, and all have large pages where glibc can be asked
@@ -37,7 +37,7 @@ from .turns import Interval, Steps, Turn, against_neighbours, interval, steps_of
 
 TRAININGS = Path(__file__).parent / "trainings"
 TURN_S, LEAST_STEPS = 1.0, 20  # a turn has so many steps at least
-LEAD_S = 0.03  # what agent and server have to catch up with after a stop is done before the training goes on
+LEAD_S = 0.06  # before each turn: what an agent has to catch up with after its stop does not count
 PAIRS = 15  # of turns, of each pair of processes
 ROUNDS, QUICK = 4, 1  # pairs of processes
 LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
@@ -87,11 +87,14 @@ class Setup(NamedTuple):
 
     prefix: str = ""
     environ: dict[str, str] = {}  # noqa: RUF012 - never changed
+    server: bool = False  # on the machine of the training, too
 
 
 SETUPS = {
     "nothing": Setup(),  # what the measurement itself shows where there is no difference
     "default": Setup(f"{RUN} --"),
+    "all-kernels": Setup(f"{RUN} --kernels all --"),
+    "server": Setup(f"{RUN} --", server=True),
     "no-kernels": Setup(f"{RUN} --no-kernels --"),
     "hooks": Setup(environ={"PYTHONPATH": str(REPOSITORY / "agent/roofline_agent/hooks/inject")}),
     "wrapper": Setup(f"{RUN} --no-kernels --no-steps --"),
@@ -109,18 +112,19 @@ class Side:
             self._process = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
         self.training: list[psutil.Process] = []
         self.beside: list[psutil.Process] = []
+        self.elsewhere: list[psutil.Process] = []
 
     @property
     def processes(self) -> list[psutil.Process]:
-        return [*self.beside, *self.training]
+        return [*self.elsewhere, *self.beside, *self.training]
 
-    def find(self, beside: Sequence[psutil.Process]) -> None:
-        """Sort the processes into the training and what stands beside it."""
+    def find(self, beside: Sequence[psutil.Process], elsewhere: Sequence[psutil.Process] = ()) -> None:
+        """Sort the processes into the training, what stands beside it and what would be elsewhere."""
         mine = psutil.Process(self._process.pid)
         tree = [mine, *mine.children(recursive=True)]
         wrappers = [one for one in tree if one.cmdline()[1:2] == [RUN.split()[0]]]
         self.training = [one for one in tree if one not in wrappers]
-        self.beside = [*beside, *wrappers]
+        self.beside, self.elsewhere = [*beside, *wrappers], list(elsewhere)
 
     def wait_until_warm(self) -> None:
         """Until it has made some steps, and for some seconds more."""
@@ -135,8 +139,9 @@ class Side:
 
     def run(self, seconds: float, number: int) -> Turn:
         """Let it run for one turn."""
-        send(self.beside, signal.SIGCONT)
+        send([*self.elsewhere, *self.beside], signal.SIGCONT)
         time.sleep(LEAD_S)
+        send(self.elsewhere, signal.SIGSTOP)
         before = [sum_cpu_ns(self.training), sum_cpu_ns(self.beside)]
         begin_ns = time.monotonic_ns()
         send(self.training, signal.SIGCONT)
@@ -147,8 +152,7 @@ class Side:
         return Turn(number, begin_ns, end_ns, after[0] - before[0], after[1] - before[1])
 
     def stop(self) -> None:
-        send(self.training, signal.SIGSTOP)
-        send(self.beside, signal.SIGSTOP)
+        send([*self.training, *self.beside, *self.elsewhere], signal.SIGSTOP)
 
     def kill(self) -> None:
         with suppress(psutil.NoSuchProcess):
@@ -244,7 +248,7 @@ def _profiled_side(
     with node() as here, here.server() as server, here.agent(interval_s) as agent:
         try:
             with _started(here, training, python, words, setup) as side:
-                side.find([agent, server])
+                side.find(*(([agent, server], []) if setup.server else ([agent], [server])))
                 side.stop()
                 yield side
         finally:
@@ -319,7 +323,7 @@ def _result(training: Training, setup: str, number: int, rounds: Sequence[Round]
     what = f"slowdown, {training.what}, {1e3 * statistics.median(bare):.1f} ms, {setup}"
     measured = f"{verdict(mean, training.limit)}: {mean}"
     noted = (
-        f"median step {median}; CPU of a step {cpu}; wrapper, agent and server {beside:.2%} of a core; "
+        f"median step {median}; CPU of a step {cpu}; wrapper, agent {beside:.2%} of a core; "
         f"{len(mine)} pairs of turns of {len(rounds)} pairs of processes, "
         f"{sum(one.repeated for one in rounds)} turns repeated; intervals of 95 %"
     )

@@ -3,7 +3,8 @@ have been opened.
 
 A walk costs what the table's size does, which follows the machine's memory: about 1 ms of CPU for 256 Ki
 entries, however few are in use. The kernel counts in /proc/net/snmp what it opens (RFC 4022); while that
-stands still there is no connection that is not known, and those of the ranks are asked for one by one.
+stands still there is no connection that is not known, and those of the ranks are asked for one by one. Where
+other programs open connections all the time, a walk waits as long as no rank has opened a file.
 """
 
 from __future__ import annotations
@@ -39,20 +40,30 @@ class Listing:
         self._answers = True  # to questions for one connection; else there are walks alone
         self._opened: int | None = None  # before the last walk
         self._settled = False  # the last walk has shown all that was opened before it
+        self._again = True  # a rank may have a connection that the last walk has not shown
         self._known: dict[int, Connection] = {}
 
-    def connections(self, owned: Collection[int] | None) -> dict[int, Connection]:
-        """By inode. owned: those whose counts must be of now; None: all."""
+    def connections(
+        self, owned: Collection[int] | None, same_files: Callable[[], bool] = lambda: False
+    ) -> dict[int, Connection]:
+        """By inode. owned: those whose counts must be of now; None: all.
+
+        same_files: whether no rank has opened a file since it was last called.
+        """
         opened = parse_opened(self._snmp.read())
+        nothing_new = self._settled and opened is not None and opened == self._opened
+        same = nothing_new or same_files()
         wanted: list[Connection] = []
-        if owned is not None and self._settled and opened is not None and opened == self._opened:
+        if owned is not None and (nothing_new or (same and not self._again)):
             wanted = [self._known[inode] for inode in owned if inode in self._known]
             if self._update(wanted):
                 return self._known
 
         found = self._walk()
         # What was counted just before may have been put into the table just after.
-        self._settled = opened == self._opened and not any(map(_is_opening, found))
+        opening = any(map(_is_opening, found))
+        self._settled = opened == self._opened and not opening
+        self._again = not same or opening
         self._opened = opened
         self._known = by_inode(found)
         if wanted and all(one.inode in self._known for one in wanted):

@@ -52,10 +52,13 @@ class Lists:
         self.listed: set[int] = set()  # the namespaces of the last answer
 
     def connections(
-        self, places: Mapping[int, int], owned: Collection[int] | None = None
+        self,
+        places: Mapping[int, int],
+        owned: Collection[int] | None = None,
+        same_files: Callable[[], bool] = lambda: False,
     ) -> dict[int, Connection]:
         """By inode, which no two sockets of a machine share. places: namespace -> a process in it. owned: the
-        inodes whose counts must be of now; None: of all.
+        inodes whose counts must be of now; None: of all. same_files: as of Listing.
 
         Raises OSError when our own cannot be listed.
         """
@@ -67,14 +70,17 @@ class Lists:
         # Our own comes last and wins: the owner of another namespace may make up what it lists.
         for namespace, pid in sorted(places.items(), key=lambda place: place[0] == self._own):
             ours = namespace == self._own
-            listed = self._ours.connections(owned) if ours else self._elsewhere(namespace, pid, owned)
+            if ours:
+                listed: dict[int, Connection] | None = self._ours.connections(owned, same_files)
+            else:
+                listed = self._elsewhere(namespace, pid, owned, same_files)
             if listed is not None:
                 self.listed.add(namespace)
                 found.update(listed)
         return found
 
     def _elsewhere(
-        self, namespace: int, pid: int, owned: Collection[int] | None
+        self, namespace: int, pid: int, owned: Collection[int] | None, same_files: Callable[[], bool]
     ) -> dict[int, Connection] | None:
         if self._clock() < self._again_ns.get(namespace, 0):
             return None
@@ -83,7 +89,7 @@ class Lists:
                 diag = Diag(f"{self._proc}/{pid}/ns/net")
                 listing = Listing(f"{self._proc}/{pid}/net/snmp", diag.connections, diag.ask)
                 self._diags[namespace] = diag, listing
-            return self._diags[namespace][1].connections(owned)
+            return self._diags[namespace][1].connections(owned, same_files)
         except OSError:
             self._drop(namespace)
             self._again_ns[namespace] = self._clock() + _AGAIN_NS

@@ -76,6 +76,7 @@ class RankTraffic:
     def __init__(self) -> None:
         self.namespace = 0  # 0: not known yet
         self.inodes: set[int] = set()
+        self.files = 0  # how many it has open; 0: not known
         self.looked_ns = 0  # when its files were listed
         self.seen = False  # and whether they could be
         self.names: dict[bytes, str] = {}  # ends of a connection -> peer
@@ -112,6 +113,14 @@ class RankTraffic:
 def _sum(column: Sequence[int | None]) -> int | None:
     known = [value for value in column if value is not None]
     return sum(known) if known else None
+
+
+def _open_files(proc: str, pid: int) -> int:
+    """How many files a process has open; 0: it has gone, or the kernel does not tell (before Linux 6.2)."""
+    try:
+        return os.stat(f"{proc}/{pid}/fd").st_size
+    except OSError:
+        return 0
 
 
 class TcpSource:
@@ -161,7 +170,7 @@ class TcpSource:
         places = {traffic.namespace: pid for (pid, _), traffic in self._traffic.items() if traffic.namespace}
         look = any(began - traffic.looked_ns > _OWNERS_EVERY_NS for traffic in self._traffic.values())
         owned = set().union(*(traffic.inodes for traffic in self._traffic.values()))
-        live = self._lists.connections(places, None if look else owned)
+        live = self._lists.connections(places, None if look else owned, self._same_files)
 
         now = self._clock()
         # Finding the owner of a connection costs most: done when a new one showed up, and now and
@@ -185,6 +194,14 @@ class TcpSource:
             rows.append(Sample(rank, now, traffic.total()))
             rows.extend(Sample(rank, now, one.values(), peer) for peer, one in traffic.peers.items())
         return rows
+
+    def _same_files(self) -> bool:
+        """Whether each rank has as many files open as at the last call; a rank that is new has not."""
+        same = True
+        for (pid, _), traffic in self._traffic.items():
+            before, traffic.files = traffic.files, _open_files(self._proc, pid)
+            same = same and traffic.files == before > 0
+        return same
 
     def _find_sockets(self, ranks: Sequence[Rank], now: int) -> None:
         """List the files of all ranks anew."""

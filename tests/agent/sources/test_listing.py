@@ -193,3 +193,54 @@ def test_kernel_that_refuses_a_question_tells_nothing(monkeypatch: pytest.Monkey
         monkeypatch.setattr(sock_diag, "_BY_FAMILY", 99)
         assert diag.ask([known, known]) is None, "and no such question"
         assert diag.connections() is not None, "the next answer is the next question's"
+
+
+def yes() -> bool:
+    return True
+
+
+def no() -> bool:
+    return False
+
+
+def test_connections_of_others_cost_no_walk(kernel: Kernel, listing: Listing) -> None:
+    kernel.table = {1: made(1, sent=4)}
+    kernel.opens(1)
+    listing.connections((1,), yes)
+    kernel.walks = 0
+    for count in range(2, 6):  # some other program's
+        kernel.opens(count)
+        kernel.table[1] = made(1, sent=count)
+        assert listing.connections((1,), yes)[1].sent == count
+    assert kernel.walks == 0
+    kernel.opens(6)
+    kernel.table[7] = made(7)
+    assert listing.connections(None, yes).keys() == {1, 7}, "all are known when all are asked for"
+
+
+def test_file_that_a_rank_has_opened_is_looked_for_twice(kernel: Kernel, listing: Listing) -> None:
+    settled(kernel, listing)
+    kernel.opens(1)
+    assert listing.connections((), no) == {}, "counted, and not in the table yet"
+    kernel.opens(2)
+    kernel.table = {5: made(5)}
+    assert listing.connections((), yes).keys() == {5}
+
+
+def test_connection_under_way_is_looked_for_until_it_stands(kernel: Kernel, listing: Listing) -> None:
+    settled(kernel, listing)
+    kernel.opens(1)
+    kernel.table = {5: made(5, state=SYN_SENT)}
+    for _ in range(3):
+        assert listing.connections((), yes) == {}
+    kernel.table = {5: made(5)}
+    assert listing.connections((), yes).keys() == {5}
+
+
+def test_connection_in_place_of_another_is_found(kernel: Kernel, listing: Listing) -> None:
+    kernel.table = {1: made(1)}
+    kernel.opens(1)
+    listing.connections((1,), yes)
+    kernel.opens(2)
+    kernel.table = {2: made(2)}
+    assert listing.connections((1,), yes).keys() == {2}
