@@ -26,6 +26,15 @@ HOOKS = {
     "tensorflow.python.eager.polymorphic_function.polymorphic_function": "tf_function",
     "tensorflow.python.data.ops.iterator_ops": "tf_input",
     "tensorflow.python.distribute.input_lib": "tf_input",
+    "tensorflow.python.checkpoint.checkpoint": "tf_between",
+    "tensorflow.python.checkpoint.checkpoint_management": "tf_between",
+    "tensorflow.python.saved_model.save": "tf_between",
+    "keras.src.models.model": "tf_between",  # Keras 3
+    "keras.optimizers.optimizer": "tf_updates",  # Keras 2 up to 2.12
+    "keras.optimizers.legacy.optimizer_v2": "tf_updates",
+    "keras.src.optimizers.optimizer": "tf_updates",  # Keras 2 from 2.13
+    "keras.src.optimizers.legacy.optimizer_v2": "tf_updates",
+    "keras.src.optimizers.base_optimizer": "tf_updates",  # Keras 3
     "keras.engine.training": "keras_fit",  # Keras 2 up to 2.12
     "keras.src.engine.training": "keras_fit",  # Keras 2 from 2.13
     "keras.src.backend.tensorflow.trainer": "keras_fit",  # Keras 3

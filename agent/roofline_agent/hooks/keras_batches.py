@@ -6,7 +6,8 @@ knows it. Keras 2 keeps it in a data handler, Keras 3 in an epoch iterator, both
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+import weakref
+from typing import Any, NamedTuple, Optional, Tuple
 
 
 class BatchCut(NamedTuple):
@@ -61,6 +62,46 @@ def batch_size(thing: Any) -> Optional[int]:
         if spec is not None:
             return _first_dimension(spec)
     return None
+
+
+class Yields:
+    """What the iterator that is used now yields: looked up once."""
+
+    def __init__(self) -> None:
+        self._of: Any = lambda: None  # weakly
+        self._known: Tuple[Optional[int], bool] = (None, False)
+
+    def by(self, iterator: Any) -> Tuple[Optional[int], bool]:
+        """(examples at once, as `yielded_by`; whether their shapes stay the same, as `alike`)."""
+        if self._of() is not iterator or iterator is None:
+            self._known = yielded_by(iterator), alike(iterator)
+            try:
+                self._of = weakref.ref(iterator)
+            except TypeError:
+                self._of = lambda: None
+        return self._known
+
+
+def alike(iterator: Any) -> bool:
+    """Whether all that it yields has the same shapes, but for the number of examples."""
+    own = getattr(iterator, "_iterators", None)
+    for one in own if isinstance(own, (list, tuple)) else (iterator,):
+        spec = getattr(one, "_element_spec", None)
+        spec = getattr(one, "element_spec", None) if spec is None else spec
+        if spec is None or not _is_fixed(spec):
+            return False
+    return True
+
+
+def _is_fixed(spec: Any) -> bool:
+    if isinstance(spec, dict):
+        spec = list(spec.values())
+    if isinstance(spec, (tuple, list)):
+        return all(_is_fixed(one) for one in spec)
+    try:
+        return None not in list(spec.shape)[1:]
+    except Exception:
+        return False
 
 
 def _first_dimension(spec: Any) -> Optional[int]:

@@ -1,45 +1,56 @@
-"""Keras `fit`: the object `make_train_function` makes is called once per step (or per `steps_per_execution`).
+"""Keras `fit` and `train_on_batch`: the object `make_train_function` makes is called once per step, or per
+`steps_per_execution` steps.
 
 Step k goes from the end of step k-1 to the end of its call, so callbacks are in it; the first of an epoch
-begins with its own call, which leaves validation out. Under a parameter-server strategy the call only
-enqueues; the coordinator's hook marks there.
+begins with its own call, and what lies before it is between the steps. Under a parameter-server strategy the
+call only enqueues; the coordinator's hook marks there.
 """
 
 from __future__ import annotations
 
 import functools
 import time
+from itertools import count
 from typing import Any, Callable, Optional
 
-from . import Marker
-from .keras_batches import BatchCut, cut_of, yielded_by
-from .tf_steps import steps
+from . import Marker, tf_between
+from .keras_batches import BatchCut, Yields, cut_of
+from .tf_steps import TrainingCall, steps
+from .tf_trained import describe
+from .tf_updates import UpdateCounter, Updates, counters
+
+_numbers = count()
+_now = time.monotonic_ns
 
 
 def patch(module: Any, marker: Marker) -> None:
     """module: the one that defines Model (Keras 2) or TensorFlowTrainer (Keras 3)."""
     owner = getattr(module, "Model", None) or module.TensorFlowTrainer
-    make, fits = owner.make_train_function, _Fits()
+    make, fits = owner.make_train_function, _Fits(marker)
 
     def make_train_function(self: Any, *args: Any, **kwargs: Any) -> Any:
         made = make(self, *args, **kwargs)
         function = self.train_function if made is None else made
         if function is None or isinstance(function, _MarkedFunction):
             return made
-        marked = _MarkedFunction(function, self, marker, fits)
+        marked = _MarkedFunction(function, self, fits)
         self.train_function = marked
         return None if made is None else marked
 
     owner.make_train_function = make_train_function
     _patch_borders(owner, fits)
+    _patch_batch(owner, fits)
     _patch_data(module, fits)
+    for name in tf_between.EVALUATES:
+        tf_between.apart(owner, name, "evaluation", marker)
+    tf_between.patch(module, marker)
 
 
 def _patch_borders(owner: Any, fits: _Fits) -> None:
-    """Where the chain of steps breaks: at the begin of `fit` and of its epochs, and after an evaluation."""
+    """Where the chain of steps breaks: at the begin of `fit` and of its epochs."""
 
     def before_fit(model: Any) -> None:
-        fits.begins()
+        fits.begins(model)
         steps.lead(model)
 
     def after_fit(_: Any) -> None:
@@ -48,12 +59,31 @@ def _patch_borders(owner: Any, fits: _Fits) -> None:
 
     def before_reset(_: Any) -> None:
         # `fit` does this once an epoch, `train_on_batch` before every step.
-        if fits.depth:
+        if fits.depth and not steps.away:
+            fits.epoch()
             steps.broken()
 
     _around(owner, "fit", before_fit, after_fit)
-    _around(owner, "evaluate", _nothing, lambda _: steps.broken())
-    _around(owner, "reset_metrics", before_reset, _nothing)
+    _around(owner, "reset_metrics", before_reset, lambda _: None)
+
+
+def _patch_batch(owner: Any, fits: _Fits) -> None:
+    """A step of `train_on_batch` is over when that returns, with its loss."""
+    train = getattr(owner, "train_on_batch", None)
+    if train is None:
+        return
+
+    @functools.wraps(train)
+    def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin, fits.held, fits.holding = _now(), None, True
+        try:
+            return train(self, *args, **kwargs)
+        finally:
+            fits.holding = False
+            if fits.held is not None:
+                fits.release(self, begin, (*args, *kwargs.values()))
+
+    owner.train_on_batch = train_on_batch
 
 
 def _patch_data(module: Any, fits: _Fits) -> None:
@@ -65,7 +95,7 @@ def _patch_data(module: Any, fits: _Fits) -> None:
         @functools.wraps(make)
         def get_data_handler(*args: Any, **kwargs: Any) -> Any:
             handler = make(*args, **kwargs)
-            fits.data(getattr(handler, "_adapter", None))
+            fits.data(handler, getattr(handler, "_adapter", None))
             return handler
 
         keras_2.get_data_handler = get_data_handler
@@ -73,9 +103,10 @@ def _patch_data(module: Any, fits: _Fits) -> None:
         epochs = module.TFEpochIterator
         create = epochs.__init__
 
+        @functools.wraps(create)
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
             create(self, *args, **kwargs)
-            fits.data(getattr(self, "data_adapter", None))
+            fits.data(self, getattr(self, "data_adapter", None))
 
         epochs.__init__ = __init__
 
@@ -83,29 +114,100 @@ def _patch_data(module: Any, fits: _Fits) -> None:
 class _Fits:
     """The `fit` that is running, and how it cuts its data into batches."""
 
-    def __init__(self) -> None:
+    def __init__(self, marker: Marker) -> None:
         self.depth = 0
+        self.holding = False  # in train_on_batch
+        self.held: Optional[TrainingCall] = None  # the call made there
+        self._marker = marker
         self._cut: Optional[BatchCut] = None
-        self._known = False
+        self._source: Any = None  # of its batches
         self._batches = 0  # taken in this fit
+        self._epoch = 0  # of them, before this epoch
+        self._counter: Optional[UpdateCounter] = None
+        self._before = 0  # updates counted before this fit
+        self._updates: Optional[Updates] = None
 
-    def begins(self) -> None:
+    def begins(self, model: Any) -> None:
         self.depth += 1
-        self._cut, self._known, self._batches = None, False, 0
+        self._cut = self._source = self._counter = self._updates = None
+        self._batches = self._epoch = 0
+        try:
+            # Only where the data may end inside a call is it worth to wait for the counter.
+            if _steps_per_execution(model) > 1:
+                self._counter = counters.of(getattr(model, "optimizer", None))
+                self._before = (self._counter.read() or 0) if self._counter is not None else 0
+        except Exception:
+            return
 
     def ends(self) -> None:
         self.depth -= 1
-        self._cut = None
+        self._cut = self._source = self._counter = self._updates = None
 
-    def data(self, adapter: Any) -> None:
-        if self.depth and not self._known:
-            self._cut, self._known = cut_of(adapter), True
+    def epoch(self) -> None:
+        """The next one begins."""
+        self._epoch = self._batches
 
-    def examples(self, batches: int, workers: int) -> Optional[int]:
-        """Of the next call, which takes so many batches; each worker has an equal part of them."""
-        first, self._batches = self._batches, self._batches + batches
-        total = self._cut.examples(first, batches) if self._cut is not None else None
+    def data(self, source: Any, adapter: Any) -> None:
+        """Keras 2's data handler or Keras 3's epoch iterator was made."""
+        if self.depth and self._source is None:
+            self._source, self._cut = source, cut_of(adapter)
+
+    def updates(self, model: Any, call_ns: int) -> int:
+        """That the call made which has just ended."""
+        if self.holding:
+            return 1
+        each = getattr(self._source, "_step_increment", None)  # of Keras 2, for this very call
+        if each is not None:
+            return int(each) + 1
+        each = _steps_per_execution(model)
+        if each == 1:
+            return each
+        left = getattr(self._source, "num_batches", None)
+        if left is not None:
+            return max(1, min(each, int(left) - (self._batches - self._epoch)))
+        if self._updates is None:
+            self._updates = Updates(self._counter, self._before, each, True)
+        return self._updates.made(call_ns)
+
+    def examples(self, updates: int, size: Optional[int], workers: int) -> Optional[int]:
+        """Of the call, which took so many batches of `size` examples (None: not known); else each worker has
+        an equal part of what was cut."""
+        first, self._batches = self._batches, self._batches + updates
+        if size is not None:
+            return size * updates
+        total = self._cut.examples(first, updates) if self._cut is not None else None
         return total // workers if total is not None and total % workers == 0 else None
+
+    def called(self, model: Any, call: TrainingCall) -> None:
+        if self.holding:
+            self.held = call
+        else:
+            steps.ended(self._marker, model, call)
+            steps.measure(self._marker, call.end_ns)
+
+    def release(self, model: Any, begin_ns: int, arguments: Any) -> None:
+        """train_on_batch is over, which began then, with these arguments."""
+        held, self.held, end = self.held, None, _now()
+        if held is None:
+            return
+        try:
+            size, key = describe(arguments)
+            known = held.examples if held.examples is not None else size
+            call = TrainingCall(begin_ns, end, known, signature=("batch", self._number_of(model), key))
+            steps.ended(self._marker, model, call)
+            steps.measure(self._marker, end)
+        except Exception:
+            return
+
+    def _number_of(self, model: Any) -> Any:
+        return getattr(getattr(model, "train_function", None), "_number", None)
+
+
+def _steps_per_execution(model: Any) -> int:
+    each: Any = getattr(model, "_steps_per_execution", None)
+    if each is None:
+        each = getattr(model, "steps_per_execution", 1)
+    return int(each.numpy() if hasattr(each, "numpy") else each)
 
 
 def _around(owner: Any, name: str, before: Callable[[Any], None], after: Callable[[Any], None]) -> None:
@@ -124,45 +226,38 @@ def _around(owner: Any, name: str, before: Callable[[Any], None], after: Callabl
     setattr(owner, name, called)
 
 
-def _nothing(_: Any) -> None:
-    return
-
-
 class _MarkedFunction:
     """The train function, with a mark around every call; in all else the function itself."""
 
-    def __init__(self, function: Any, model: Any, marker: Marker, fits: _Fits) -> None:
+    def __init__(self, function: Any, model: Any, fits: _Fits) -> None:
         self._function = function
         self._model = model
-        self._marker = marker
         self._fits = fits
+        self._number = next(_numbers)
+        self._yields = Yields()
 
     def __call__(self, iterator: Any, *args: Any, **kwargs: Any) -> Any:
-        begin = time.monotonic_ns()
+        begin = _now()
         steps.quiet += 1
         try:
             result = self._function(iterator, *args, **kwargs)
         finally:
             steps.quiet -= 1
-        end = time.monotonic_ns()
+        end = _now()
         try:
-            if getattr(self._model, "_cluster_coordinator", None) is None:
-                steps.ended(self._marker, self._model, begin, end, self._examples(iterator))
+            model, fits = self._model, self._fits
+            if getattr(model, "_cluster_coordinator", None) is not None or steps.away:
+                return result
+            updates = fits.updates(model, end - begin)
+            extended = getattr(getattr(model, "distribute_strategy", None), "extended", None)
+            workers = int(getattr(extended, "_num_workers", 1) or 1)
+            size, fixed = self._yields.by(iterator)
+            examples = fits.examples(updates, size, workers)
+            signature = (self._number, size) if fixed else None
+            fits.called(model, TrainingCall(begin, end, examples, updates=updates, signature=signature))
         except Exception:
-            pass
+            return result
         return result
-
-    def _examples(self, iterator: Any) -> Optional[int]:
-        model = self._model
-        batches: Any = getattr(model, "_steps_per_execution", None)
-        if batches is None:
-            batches = getattr(model, "steps_per_execution", 1)
-        batches = int(batches.numpy() if hasattr(batches, "numpy") else batches)
-        extended = getattr(getattr(model, "distribute_strategy", None), "extended", None)
-        workers = int(getattr(extended, "_num_workers", 1) or 1)
-        cut = self._fits.examples(batches, workers)
-        size = yielded_by(iterator)
-        return cut if size is None else size * batches
 
     def __getattr__(self, name: str) -> Any:
         if name == "_function":  # a copy in the making has none yet

@@ -15,6 +15,7 @@ from typing import Any, List, Optional, Set
 
 from . import Marker, tf_payload
 from .keras_batches import batch_size
+from .tf_between import at_coordinator
 from .tf_function import gradients, trains
 from .tf_rounds import Closure, Rounds, Step
 from .tf_steps import steps
@@ -27,6 +28,7 @@ def patch(module: Any, marker: Marker) -> None:
     chief = _Chief(marker)
     _patch_queue(module._CoordinatedClosureQueue, chief)
     _patch_worker(module.Worker, chief)
+    at_coordinator.append(chief.broken)
     atexit.register(chief.ends)
 
 
@@ -121,6 +123,10 @@ class _Chief:
             self._send("waited", time.monotonic_ns())
         except Exception:
             return
+
+    def broken(self) -> None:
+        """An evaluation or a checkpoint is over, which was part of no round."""
+        self._rounds.broken()
 
     def ends(self) -> None:
         """The process ends."""

@@ -2,9 +2,9 @@
 step.
 
 A gradient with respect to a variable, taken while a function is traced, makes that function a training step:
-this call of it and all later ones are marked. A gradient taken with no function around (eager training) ends
-a step itself. Evaluation takes no gradient and so is no step. The hooks of Keras
-and of the coordinator mark their own steps.
+this call of it and all later ones are marked, with as many steps as it makes updates (tf_trained). A gradient
+taken with no function around (eager training) ends a step itself. Evaluation takes no gradient and so is no
+step. The hooks of Keras and of the coordinator mark their own steps.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ import time
 from typing import Any, Callable, Iterator, Optional
 
 from . import Marker
-from .keras_batches import yielded_by
-from .tf_steps import steps
+from .tf_eager import BACKWARD, eager_loop
+from .tf_steps import TrainingCall, steps
+from .tf_traced import Traced, outermost, traced_in
+from .tf_trained import Trained
+from .tf_updates import counters
 
 
 class _Thread(threading.local):
@@ -26,6 +29,7 @@ class _Thread(threading.local):
 
 class _Gradients:
     taken = 0  # with respect to variables, inside functions
+    graph: Any = None  # of the outermost function that the newest was taken in, until that is learned
 
 
 thread = _Thread()
@@ -48,23 +52,25 @@ def _patch_function(function: Any, marker: Marker) -> None:
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if thread.inside or steps.quiet:
             return call(self, *args, **kwargs)
+        if not hasattr(self, "_roofline_trained"):
+            _meet(self)
         thread.inside, taken, begin = True, gradients.taken, _now()
         try:
             result = call(self, *args, **kwargs)
         except BaseException:
-            if hasattr(self, "_roofline_trains"):
-                steps.broken()
+            _failed(self)
             raise
         finally:
             thread.inside = False
+        end = _now()
         if gradients.taken != taken:
-            self._roofline_trains = True
-        if hasattr(self, "_roofline_trains"):
-            end = _now()
+            _learn(self)
+        trained = self._roofline_trained
+        if trained is not None and not (steps.coordinated or steps.away):
             try:
-                if not steps.coordinated:
-                    arguments = (*args, *kwargs.values()) if kwargs else args
-                    steps.ended(marker, self, begin, end, examples_of(arguments))
+                arguments = (*args, *kwargs.values()) if kwargs else args
+                steps.ended(marker, self, trained.call(begin, end, arguments))
+                steps.measure(marker, end)
             except Exception:
                 return result
         return result
@@ -72,16 +78,48 @@ def _patch_function(function: Any, marker: Marker) -> None:
     def get_concrete_function(self: Any, *args: Any, **kwargs: Any) -> Any:
         if thread.inside or steps.quiet:
             return concrete(self, *args, **kwargs)
-        thread.inside, taken = True, gradients.taken
-        try:
-            return concrete(self, *args, **kwargs)
-        finally:
-            thread.inside = False
-            if gradients.taken != taken:
-                self._roofline_trains = True
+        return _traced_beforehand(self, concrete, args, kwargs)
 
     function.__call__ = __call__
     function.get_concrete_function = get_concrete_function
+
+
+def _traced_beforehand(self: Any, concrete: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    if not hasattr(self, "_roofline_trained"):
+        _meet(self)
+    thread.inside, taken = True, gradients.taken
+    try:
+        return concrete(self, *args, **kwargs)
+    finally:
+        thread.inside = False
+        if gradients.taken != taken:
+            _learn(self)
+
+
+def _failed(function: Any) -> None:
+    if getattr(function, "_roofline_trained", None) is not None:
+        steps.broken()
+
+
+def _meet(function: Any) -> None:
+    """It is about to be called for the first time."""
+    function._roofline_trained = None  # before all that may fail
+    try:
+        function._roofline_before = counters.values()
+    except Exception:
+        function._roofline_before = {}
+
+
+def _learn(function: Any) -> None:
+    """A gradient was taken while it was traced."""
+    try:
+        trained = function._roofline_trained
+        if trained is None:
+            trained = function._roofline_trained = Trained(function.__dict__.pop("_roofline_before", {}))
+        trained.learn(gradients.graph)
+        gradients.graph = None
+    except Exception:
+        return
 
 
 def _patch_tape(module: Any, marker: Marker) -> None:
@@ -101,7 +139,8 @@ def _patch_tape(module: Any, marker: Marker) -> None:
         thread.tape_ns = _now()
         return enter(self)
 
-    taken.__name__, taken.__doc__ = gradient.__name__, gradient.__doc__
+    # By its module AutoGraph knows that there is nothing in it to convert.
+    taken.__name__, taken.__doc__, taken.__module__ = gradient.__name__, gradient.__doc__, gradient.__module__
     tape.gradient = taken
     tape.__enter__ = entered
 
@@ -115,21 +154,25 @@ def _gradient_taken(
     if thread.inside or not eager:
         gradients.taken += 1
     if not eager:
-        # The graph of the outermost function: each graph knows the one that it is traced in.
-        graph = default_graph()
-        while hasattr(getattr(graph, "outer_graph", None), "outer_graph"):
-            graph = graph.outer_graph
-        graph._roofline_trains = True
+        inner = default_graph()
+        graph, repeated = outermost(inner)
+        traced = traced_in(graph)
+        traced.gradient(first, repeated, inner)
+        gradients.graph = graph
         # Other hooks know the size better: of the placed variables, of what Horovod reduces.
         if not steps.coordinated and "horovod.tensorflow" not in sys.modules:
             # Of all gradients together that one call of this function takes.
-            sizes = graph.__dict__.setdefault("_roofline_gradients", {})
             for variable in _variables(sources):
-                sizes[id(variable)] = int(variable.shape.num_elements()) * int(variable.dtype.size)
-            marker.fact("gradient.bytes", sum(sizes.values()))
-            marker.fact("gradient.tensors", len(sizes))
-    elif not thread.inside and not steps.quiet and not steps.coordinated:
-        steps.ended(marker, first, begin, _now(), None, "phase.backward", thread.tape_ns)
+                size = int(variable.shape.num_elements()) * int(variable.dtype.size)
+                traced.sizes[id(variable)] = size
+            marker.fact("gradient.bytes", sum(traced.sizes.values()))
+            marker.fact("gradient.tensors", len(traced.sizes))
+    elif not (thread.inside or steps.quiet or steps.coordinated or steps.away):
+        end = _now()
+        call = TrainingCall(begin, end, None, BACKWARD, thread.tape_ns, signature=("by hand", id(first)))
+        eager_loop.gradient(marker, first, call, bool(counters.alive()))
+        if steps.measuring:
+            steps.spent(end)
 
 
 def _variables(sources: Any) -> Iterator[Any]:
@@ -144,49 +187,5 @@ def _variables(sources: Any) -> Iterator[Any]:
 
 def trains(concrete_function: Any) -> bool:
     """Whether a gradient was taken while this was traced."""
-    return hasattr(getattr(concrete_function, "graph", None), "_roofline_trains")
-
-
-EAGER = "EagerTensor"
-
-
-def examples_of(arguments: Any) -> Optional[int]:
-    """First dimension of the first tensor that has one, or what an iterator among the arguments yields."""
-    try:
-        for argument in arguments:
-            if type(argument).__name__ != EAGER:
-                break
-            shape = argument._shape_tuple()  # private, and twenty times as fast as `shape`
-            if shape:
-                return int(shape[0])
-    except Exception:
-        pass  # this TensorFlow has no such method, or another one: the slower way finds the same
-    try:
-        return _first_size(arguments)
-    except Exception:
-        return None  # unknown then, which a report shows; the training must not notice
-
-
-def _first_size(arguments: Any) -> Optional[int]:
-    for argument in arguments:
-        size = _size(argument)
-        if size is not None:
-            return size
-    return None
-
-
-def _size(argument: Any) -> Optional[int]:
-    if isinstance(argument, dict):
-        return _first_size(argument.values())
-    if isinstance(argument, (list, tuple)):
-        return _first_size(argument)
-    if hasattr(argument, "__next__"):
-        return yielded_by(argument)
-    if hasattr(argument, "trainable"):  # a variable or a layer
-        return None
-    values = getattr(argument, "_values", None)  # a value per replica of this process
-    if isinstance(values, (list, tuple)):
-        sizes = [_size(value) for value in values]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
-    shape = getattr(argument, "shape", None)
-    return int(shape[0]) if shape else None
+    traced = getattr(getattr(concrete_function, "graph", None), "_roofline_trains", None)
+    return isinstance(traced, Traced) and traced.gradients > 0

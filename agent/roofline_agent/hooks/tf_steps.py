@@ -2,24 +2,53 @@
 call.
 
 So what a rank does between two calls (waiting for input, a callback, a sleep) is in the step of the rank that
-does it, and the steps of a training loop add up to its time. After a break (an epoch's end, an evaluation, a
-failed call) the next step begins with its own input or call. One object for all hooks of a process: the
-numbers go on, whatever is trained.
+does it, and the steps of a training loop add up to its time. An evaluation, a checkpoint and the end of an
+epoch lie between two steps; the next one begins after them. A call that makes several updates has as many
+steps, each an equal part of its time: when one update ended and the next began, nobody sees. One object for
+all hooks of a process: the numbers go on, whatever is trained.
 """
 
 from __future__ import annotations
 
+import time
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
 
 from . import Marker
+from .tf_parts import Phase, borders, cut, share, uncovered
 
 PATIENCE = 8  # calls of others after which the first thing trained counts as no longer trained
 MAX_SPANS, ROOM = 128, 32  # kept of one step, and where the last is something else
 MOST_ALIKE, MOST_LAYOUTS = 8, 64  # phases of a step, and kinds of steps, that have a layout
+MOST_PAUSES = 64  # stretches between two steps that are kept
 INPUT = "phase.input"
+COST_EVERY, COST_FROM = 32, 32  # of the steps, after the first ones, the time in these hooks is measured
 
-Phase = Tuple[str, int, int, Optional[int], int]
+_now = time.monotonic_ns
+
+
+class TrainingCall(NamedTuple):
+    """A call that trains something ended."""
+
+    begin_ns: int
+    end_ns: int
+    examples: Optional[int] = None  # None: unknown from the call
+    phase: str = "phase.call"
+    since_ns: Optional[int] = None  # when the step began at the latest, if nothing earlier is known of it
+    updates: int = 1  # that the call made; 0: its time belongs to the step of a later call
+    signature: Hashable = None  # what is the same for calls that do the same work; None: not known
+
+
+class _Taken:
+    """What was taken from one iterator since the last step."""
+
+    __slots__ = ("batches", "begin_ns", "end_ns", "examples", "shapes")
+
+    def __init__(self, begin_ns: int) -> None:
+        self.examples: Optional[int] = 0
+        self.shapes: Hashable = ()  # of all batches; None: not known
+        self.batches = 0
+        self.begin_ns = self.end_ns = begin_ns
 
 
 class Steps:
@@ -27,14 +56,22 @@ class Steps:
 
     def __init__(self) -> None:
         self.quiet = 0  # above 0 while another hook marks what runs now
+        self.away = 0  # above 0 while it evaluates or writes a checkpoint
         self.coordinated = False  # a chief: its workers' steps are marked where their closures end
+        self.measuring = False  # the time that the hooks take in this step
         self._number = -1
-        self._ended_ns: Optional[int] = None
+        self._ended_ns: Optional[int] = None  # of the last step
+        self._detached = True  # the next step begins with its own input or call
+        self._pauses: List[Tuple[str, int, int]] = []  # kind, begin and end of what lay there since
         self._phases: List[Phase] = []
-        self._batches: Dict[int, Optional[int]] = {}  # iterator -> examples taken from it since the last step
+        self._taken: Dict[int, _Taken] = {}  # by iterator, since the last step
+        self._usual: FrozenSet[int] = frozenset()  # iterators that the last step took from
         self._leader: Any = lambda: None  # what the steps are of, weakly
         self._others = 0
-        self._layouts: Dict[Tuple[str, ...], Any] = {}  # names of the phases of steps that are alike
+        self._layouts: Dict[Hashable, Any] = {}  # by names of phases and `like`, of steps that are alike
+        self._carried: List[Optional[int]] = []  # examples of the calls of this step that made no update
+        self._each = 1  # updates of a call, as last reported
+        self._spent_ns, self._measured = 0, 0
 
     def note(self, name: str, begin_ns: int, end_ns: int) -> None:
         """This process was at phase `name` since its last step."""
@@ -46,98 +83,184 @@ class Steps:
         last, begun, ended, _, count = self._phases[-1]
         self._phases[-1] = (last, begun, ended + end_ns - begin_ns, None, count + 1)
 
-    def took(self, iterator: Any, size: Optional[int], begin_ns: int, end_ns: int) -> None:
-        """A batch of `size` examples (None: not known) was taken from an iterator."""
-        before = self._batches.get(id(iterator), 0)
-        self._batches[id(iterator)] = None if before is None or size is None else before + size
+    def took(
+        self, iterator: Any, size: Optional[int], begin_ns: int, end_ns: int, shapes: Hashable = None
+    ) -> None:
+        """A batch of `size` examples (None: not known) and these shapes was taken from an iterator."""
+        if self.away:
+            return
+        taken = self._taken.get(id(iterator))
+        if taken is None:
+            taken = self._taken[id(iterator)] = _Taken(begin_ns)
+        taken.examples = None if taken.examples is None or size is None else taken.examples + size
+        taken.shapes = (taken.shapes, shapes) if taken.batches else shapes
+        taken.batches += 1
+        taken.end_ns = end_ns
         self.note(INPUT, begin_ns, end_ns)
 
+    def exhausted(self, iterator: Any, now: int) -> None:
+        """An iterator has no more. What was taken from it and trained nothing was an evaluation."""
+        taken = None if self.away else self._taken.get(id(iterator))
+        if taken is not None and self._ended_ns is not None:
+            self.between("evaluation", taken.begin_ns, now)
+            self._taken.clear()
+        self.broken()
+
+    def between(self, kind: str, begin_ns: int, end_ns: int) -> None:
+        """An evaluation or a checkpoint, which belongs to no step."""
+        if self._ended_ns is not None and len(self._pauses) < MOST_PAUSES:
+            self._pauses.append((kind, begin_ns, end_ns))
+
     def broken(self) -> None:
-        """An epoch or an evaluation ended, or a call failed: the time since the last step is in no step."""
-        self._ended_ns = None
-        self._phases, self._batches = [], {}
+        """An epoch or an evaluation ended, or a call failed: the next step begins with its own input or
+        call."""
+        if not self.away:
+            self._detached = True
+            self._phases, self._taken, self._carried = [], {}, []
 
     def lead(self, key: Any) -> None:
         """From now on a step is what `key` (a model, a function, a variable) does."""
         self._leader, self._others = weakref.ref(key), 0
         self.broken()
 
-    def ended(
-        self,
-        marker: Marker,
-        key: Any,
-        begin_ns: int,
-        end_ns: int,
-        examples: Optional[int] = None,
-        phase: str = "phase.call",
-        since_ns: Optional[int] = None,
-    ) -> None:
-        """A call that trains `key` ended. Of several that take turns, as in a GAN, the first makes the steps.
-
-        examples: None if unknown from the call; then those taken in Python count, if from one iterator.
-        since_ns: when the step began at the latest, in case nothing earlier is known of it.
-        """
+    def ended(self, marker: Marker, key: Any, call: TrainingCall) -> None:
+        """A call that trains `key` ended. Of several that take turns, as in a GAN, the first makes the
+        steps."""
         # The call is the leader's, another's in its turn, or that of a new leader.
         leader = self._leader()
         if leader is key:
             self._others = 0
-            if self._send_alike(marker, begin_ns, end_ns, examples, phase):
+            if self._send_alike(marker, call):
                 return
         elif leader is not None and self._others < PATIENCE:
             self._others += 1
-            self._note_call(phase, begin_ns, end_ns)
+            self._note_call(call.phase, call.begin_ns, call.end_ns)
             return
         else:
             self._leader, self._others = weakref.ref(key), 0
-        # A step begins where the last one ended; the first one, with the input taken before its call.
-        first = begin_ns if since_ns is None else since_ns
-        if self._ended_ns is not None:
-            first = self._ended_ns
+        if call.updates < 1:
+            if self._detached:
+                self._begin(marker, call)
+            self._note_call(call.phase, call.begin_ns, call.end_ns)
+            self._carried.append(call.examples)
+            return
+        first = self._begin(marker, call)
+        self._note_call(call.phase, call.begin_ns, call.end_ns)
+        examples = self._examples(call.examples)
+        like = self._like(marker, call, examples)
+        phases = [one for one in self._phases if one[1] >= first]
+        self._over(call.end_ns)
+        if call.updates != self._each:
+            self._each = call.updates
+            marker.fact("updates.per_call", call.updates)
+        if call.updates == 1:
+            self._number += 1
+            marker.spans(phases)
+            marker.window(self._number, first, call.end_ns, examples, like=like)
         else:
-            inputs = [one[1] for one in self._phases if one[0] == INPUT and one[1] < begin_ns]
+            self._send_parts(marker, borders(first, call.end_ns, call.updates), phases, examples, like)
+
+    def _begin(self, marker: Marker, call: TrainingCall) -> int:
+        """When the step that the call is part of began: where the last one ended, after what lay between, or
+        with the input taken before its call."""
+        self._find_evaluation()
+        begin = call.begin_ns if call.since_ns is None else call.since_ns
+        if self._ended_ns is not None and not self._detached:
+            begin = self._ended_ns
+        else:
+            inputs = [one[1] for one in self._phases if one[0] == INPUT and one[1] < call.begin_ns]
             if inputs:
-                first = min(first, inputs[-1])
-        self._note_call(phase, begin_ns, end_ns)
-        self._number += 1
-        phases, examples = self._phases, self._examples(examples)
-        self._phases, self._batches, self._ended_ns = [], {}, end_ns
-        marker.spans([one for one in phases if one[1] >= first])
-        marker.window(self._number, first, end_ns, examples)
+                begin = min(begin, inputs[-1])
+        if self._pauses:
+            begin = min(max(begin, self._pauses[-1][2]), call.begin_ns)
+        if self._ended_ns is not None:
+            pauses = [("between." + kind, first, last, None, 1) for kind, first, last in self._pauses]
+            rest = uncovered(self._ended_ns, begin, self._pauses)
+            marker.spans([*pauses, *(("between.other", first, last, None, 1) for first, last in rest)])
+        self._pauses, self._detached, self._ended_ns = [], False, begin
+        return begin
+
+    def _find_evaluation(self) -> None:
+        # A loop of evaluation that stops before its data do: batches of another source, before our own.
+        others = [taken for key, taken in self._taken.items() if key not in self._usual]
+        own = [taken.begin_ns for key, taken in self._taken.items() if key in self._usual]
+        if own and others and self._ended_ns is not None:
+            begin, end = min(own), max(taken.end_ns for taken in others)
+            if end <= begin and sum(taken.batches for taken in others) > 1:
+                self.between("evaluation", min(taken.begin_ns for taken in others), begin)
+                self._taken = {key: taken for key, taken in self._taken.items() if key in self._usual}
 
     def _examples(self, known: Optional[int]) -> Optional[int]:
-        if known is None and len(self._batches) == 1:
-            (known,) = self._batches.values()
-        return known
+        if known is None and len(self._taken) == 1:
+            (taken,) = self._taken.values()
+            return taken.examples
+        if known is None or None in self._carried:
+            return None
+        return known + sum(size for size in self._carried if size is not None)
 
-    def _send_alike(
-        self, marker: Marker, begin_ns: int, end_ns: int, examples: Optional[int], phase: str
-    ) -> bool:
+    def _like(self, marker: Marker, call: TrainingCall, examples: Optional[int]) -> int:
+        if call.signature is None or examples is None:
+            return 0
+        if not self._taken:
+            return marker.like((call.signature, examples, call.updates, len(self._carried)))
+        shapes = [taken.shapes for taken in self._taken.values()]
+        # A batch nested in what cannot be looked through is as unknown as none.
+        return (
+            0
+            if None in shapes
+            else marker.like((call.signature, examples, call.updates, len(self._carried), *shapes))
+        )
+
+    def _over(self, end_ns: int) -> None:
+        """A step is over."""
+        if self._taken:
+            self._usual = frozenset(self._taken)
+        self._phases, self._taken, self._carried, self._ended_ns = [], {}, [], end_ns
+
+    def _send_parts(
+        self, marker: Marker, at: List[int], phases: List[Phase], examples: Optional[int], like: int
+    ) -> None:
+        count = len(at) - 1
+        pieces = cut(phases, at)
+        for part in range(count):
+            self._number += 1
+            marker.spans(pieces[part])
+            marker.window(self._number, at[part], at[part + 1], share(examples, count, part), like=like)
+
+    def _send_alike(self, marker: Marker, call: TrainingCall) -> bool:
         """Send a step by a layout, if it follows another one and all its input came before its call."""
         # Left by the guards are steps with their moments in a known order, as a layout needs them.
-        phases, first = self._phases, self._ended_ns
+        phases, first, begin_ns, end_ns = self._phases, self._ended_ns, call.begin_ns, call.end_ns
+        if call.updates != 1 or self._each != 1 or self._pauses or self._detached or self._carried:
+            return False
         if first is None or begin_ns < first or len(phases) > MOST_ALIKE or end_ns <= begin_ns:
             return False
-        if phases and (phases[0][1] < first or phases[-1][2] > begin_ns):
+        if len(self._taken) > 1 or (phases and (phases[0][1] < first or phases[-1][2] > begin_ns)):
             return False
         names, times = [], [first]
         for name, began, ended, _, _ in phases:
             names.append(name)
             times += (began, ended)
         times += (begin_ns, end_ns)
-        key = (*names, phase)
+        examples = self._examples(call.examples)
+        like = self._like(marker, call, examples)
+        names.append(call.phase)
+        key = (*names, like)
         layout = self._layouts.get(key)
         if layout is None:
             if len(self._layouts) >= MOST_LAYOUTS:
                 self._layouts.clear()
-            last = 2 * len(key)
-            layout = self._layouts[key] = marker.layout(2, key, (0, last, *range(1, last + 1))) or False
-        number, examples = self._number + 1, self._examples(examples)
-        if not layout or not marker.send_layout(layout, number, examples, times):
+            last = 2 * len(names)
+            places = (0, last, *range(1, last + 1))
+            layout = self._layouts[key] = marker.layout(2, names, places, like) or False
+        if not layout or not marker.send_layout(layout, self._number + 1, examples, times):
             return False
-        self._number = number
+        self._number += 1
+        if self._taken:
+            self._usual = frozenset(self._taken)
+            self._taken.clear()
         self._ended_ns = end_ns
         phases.clear()
-        self._batches.clear()
         return True
 
     def _note_call(self, phase: str, begin_ns: int, end_ns: int) -> None:
@@ -149,6 +272,19 @@ class Steps:
             begin_ns = max(begin_ns, one[2])
         if end_ns > begin_ns:
             self.note(phase, begin_ns, end_ns)
+
+    def spent(self, since_ns: int) -> None:
+        """A hook has run since then, in a step that is measured."""
+        self._spent_ns += _now() - since_ns
+
+    def measure(self, marker: Marker, since_ns: int) -> None:
+        """The hook of a call that made a step ran since then; report the mean time in hooks now and then."""
+        if self.measuring:
+            self.spent(since_ns)
+            self._measured += 1
+            if not self._measured & (self._measured - 1):  # 1, 2, 4, 8, ...
+                marker.fact("cost.hooks_ns", self._spent_ns // self._measured)
+        self.measuring = self._number >= COST_FROM and self._number % COST_EVERY == 0
 
 
 steps = Steps()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import pairwise
 
 import pytest
 
@@ -32,14 +33,24 @@ def test_second_fit_goes_on_and_marks_once(keras_2: Site) -> None:
     assert steps(marks) == windows(0, 1, 2, 3)
 
 
-def test_several_steps_in_one_call_have_all_their_examples(keras_2: Site) -> None:
-    marks, _ = keras_2.run(f"""
+def test_call_of_several_steps_is_so_many_equal_ones(keras_2: Site) -> None:
+    said = run(
+        keras_2,
+        f"""
         from {KERAS_2} import Model
         class Variable:
             def numpy(self): return 5
         Model(Variable()).fit(1)
-        """)
-    assert [m.examples for m in marks] == [160, 160]
+        """,
+    )
+    assert steps(said.marks) == windows(*range(5))
+    assert [m.examples for m in said.marks] == [32] * 10
+    parts = stretches(said.marks)
+    assert all(before[1] == after[0] for before, after in pairwise(parts))
+    lengths = [end - begin for begin, end in parts]
+    assert max(lengths) - min(lengths) <= 1
+    assert sum(end - begin for _, begin, end in said.phases) == sum(lengths)
+    assert said.facts["updates.per_call"] == "5"
 
 
 @pytest.mark.slow
@@ -118,7 +129,7 @@ def test_keras_3_keeps_its_function_itself(site: Site) -> None:
         trainer = TensorFlowTrainer()
         print(trainer.fit(2), trainer.fit(1))
         """)
-    assert (steps(marks), out) == (windows(0, 1, 2), "[7, 7] [7]\n")
+    assert (steps(marks), out) == (windows(*range(6)), "[7, 7] [7]\n"), "two steps in each call"
 
 
 ARRAYS = """
@@ -152,7 +163,9 @@ def test_arrays_cut_into_batches_are_counted(keras_2: Site) -> None:
         one._num_workers = 4
         one.fit(2, Unknown())
         """)
-    assert [m.examples for m in marks[::2]] == [16, 16, 16, 15] * 2 + [48, 15 + 32, 12, None]
+    assert [m.examples for m in marks[::2]] == [16, 16, 16, 15] * 2 + [16] * 3 + [15, 16, 16] + [4] * 3 + [
+        None
+    ] * 3
 
 
 def test_what_happens_between_calls_is_in_the_step_of_the_rank_that_does_it(keras_2: Site) -> None:
@@ -169,7 +182,56 @@ def test_what_happens_between_calls_is_in_the_step_of_the_rank_that_does_it(kera
     assert second[0] == end and second[1] - second[0] > 20_000_000
     assert third > second[1], "an epoch begins with its own call: what lies before is no step"
     assert fourth[1] - fourth[0] > 20_000_000
-    assert [name for name, _, _ in said.phases] == ["phase.call"] * 4
+    assert [span[1:3] for span in said.of("between.other")] == [(second[1], third)]
+    assert len(said.of("phase.call")) == 4
+
+
+def test_evaluation_and_checkpoint_lie_between_steps(keras_2: Site) -> None:
+    said = run(
+        keras_2,
+        f"""
+        import time
+        from {KERAS_2} import Model
+        model = Model()
+        def between():
+            model.evaluate(); time.sleep(0.02); model.save()
+        model.fit(3, between=between)
+        """,
+    )
+    assert steps(said.marks) == windows(0, 1, 2)
+    first, second, third = stretches(said.marks)
+    evaluations, checkpoints, others = (
+        [span[1:3] for span in said.of("between." + kind)] for kind in ("evaluation", "checkpoint", "other")
+    )
+    assert (len(evaluations), len(checkpoints)) == (2, 2), "a call inside another is a part of it"
+    for before, after, evaluation, saved in zip(
+        (first, second), (second, third), evaluations, checkpoints, strict=True
+    ):
+        assert before[1] <= evaluation[0] < evaluation[1] < saved[0] < saved[1] <= after[0]
+    assert sum(end - begin for begin, end in others) > 40_000_000
+
+
+def test_step_of_one_batch_ends_when_keras_returns(keras_2: Site) -> None:
+    path = keras_2.root / "keras" / "src" / "engine" / "training.py"
+    whole = path.read_text()
+    path.write_text(
+        whole.replace(
+            "return self.train_function(Iterator())", "return self.late(self.train_function(Iterator()))"
+        )
+        + "    def late(self, logs):\n        import time; time.sleep(0.01); return logs\n"
+    )
+    said = run(
+        keras_2,
+        f"""
+        from {KERAS_2} import Model, Spec
+        model = Model()
+        for _ in range(3): model.train_on_batch(Spec(8, 3))
+        """,
+    )
+    parts = stretches(said.marks)
+    assert len(parts) == 3 and all(end - begin > 10_000_000 for begin, end in parts)
+    assert [m.examples for m in said.marks[::2]] == [32] * 3
+    assert {m.like for m in said.marks} == {1}
 
 
 @pytest.mark.slow

@@ -7,21 +7,35 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.hooks.tf_steps import PATIENCE, Steps
+from roofline_agent.hooks.tf_steps import PATIENCE, Steps, TrainingCall
 
 
 class WindowMarker:
     """A marker that remembers."""
 
-    def __init__(self) -> None:
-        self.windows: list[tuple[int, int, int, int | None]] = []
-        self.phases: list[tuple[str, int, int]] = []
-
     def layout(self, *_: Any) -> None:
         """Every step is told by itself."""
 
-    def window(self, number: int, begin_ns: int, end_ns: int, examples: int | None = None) -> None:
+    def __init__(self) -> None:
+        self.windows: list[tuple[int, int, int, int | None]] = []
+        self.likes: list[int] = []
+        self.phases: list[tuple[str, int, int]] = []
+        self.facts: dict[str, object] = {}
+        self.signatures: list[Any] = []
+
+    def like(self, signature: Any) -> int:
+        if signature not in self.signatures:
+            self.signatures.append(signature)
+        return self.signatures.index(signature) + 1
+
+    def fact(self, name: str, value: object) -> None:
+        self.facts[name] = value
+
+    def window(
+        self, number: int, begin_ns: int, end_ns: int, examples: int | None = None, like: int = 0
+    ) -> None:
         self.windows.append((number, begin_ns, end_ns, examples))
+        self.likes.append(like)
 
     def spans(self, spans: list[tuple[str, int, int, int | None, int]]) -> None:
         self.phases += [span[:3] for span in spans]
@@ -31,6 +45,12 @@ class Key:
     """Something trained."""
 
 
+def ended(
+    chain: Steps, marker: Any, key: Any, begin: int, end: int, examples: int | None = None, **more: Any
+) -> None:
+    chain.ended(marker, key, TrainingCall(begin, end, examples, **more))
+
+
 @pytest.fixture
 def marker() -> WindowMarker:
     return WindowMarker()
@@ -38,9 +58,9 @@ def marker() -> WindowMarker:
 
 def test_step_goes_from_the_end_of_the_last_to_the_end_of_its_call(marker: Any) -> None:
     chain, key = Steps(), Key()
-    chain.ended(marker, key, 10, 15, 4)
+    ended(chain, marker, key, 10, 15, 4)
     chain.took("it", 4, 40, 50)
-    chain.ended(marker, key, 52, 60, None)
+    ended(chain, marker, key, 52, 60, None)
     assert marker.windows == [(0, 10, 15, 4), (1, 15, 60, 4)]
     assert marker.phases == [("phase.call", 10, 15), ("phase.input", 40, 50), ("phase.call", 52, 60)]
 
@@ -50,15 +70,15 @@ class LayoutMarker(WindowMarker):
 
     layouts_sent = 0
 
-    def layout(self, marks: int, names: Any, places: Any) -> Any:  # type: ignore[override]
+    def layout(self, marks: int, names: Any, places: Any, like: int) -> Any:  # type: ignore[override]
         assert marks == 2
-        return names, places
+        return names, places, like
 
     def send_layout(self, layout: Any, number: int, examples: int | None, times: list[int]) -> bool:
-        names, places = layout
+        names, places, like = layout
         first, last, *of_spans = (times[place] for place in places)
         self.phases += zip(names, of_spans[::2], of_spans[1::2], strict=True)
-        self.window(number, first, last, examples)
+        self.window(number, first, last, examples, like)
         self.layouts_sent += 1
         return True
 
@@ -77,7 +97,7 @@ def test_steps_sent_by_a_layout_equal_those_sent_without(acts: list[tuple[str, i
             else:
                 if act == "inside":
                     chain.took("it", after, now + 1, now + 2)
-                chain.ended(marker, other if act == "other" else key, now, now + 5)  # type: ignore[arg-type]
+                ended(chain, marker, other if act == "other" else key, now, now + 5)
             now += 5
         told.append((marker.windows, marker.phases))
     assert told[0] == told[1]
@@ -87,7 +107,7 @@ def test_step_with_its_input_before_it_is_sent_by_a_layout() -> None:
     marker, chain, key = LayoutMarker(), Steps(), Key()
     for at in range(0, 300, 100):
         chain.took("it", 4, at + 1, at + 9)
-        chain.ended(marker, key, at + 10, at + 90)  # type: ignore[arg-type]
+        ended(chain, marker, key, at + 10, at + 90)
     assert marker.layouts_sent == 2, "the first begins with its own input"
     assert marker.windows == [(0, 1, 90, 4), (1, 90, 190, 4), (2, 190, 290, 4)]
 
@@ -96,12 +116,12 @@ def test_after_a_break_a_step_begins_with_its_own_input(marker: Any) -> None:
     chain, key = Steps(), Key()
     chain.took("it", 4, 1, 2)
     chain.took("it", 4, 8, 9)
-    chain.ended(marker, key, 10, 15)
+    ended(chain, marker, key, 10, 15)
     chain.broken()
     chain.took("it", 4, 100, 109)
-    chain.ended(marker, key, 110, 120)
+    ended(chain, marker, key, 110, 120)
     chain.broken()
-    chain.ended(marker, key, 130, 140)
+    ended(chain, marker, key, 130, 140)
     assert [window[:3] for window in marker.windows] == [(0, 8, 15), (1, 100, 120), (2, 130, 140)]
     assert ("phase.input", 1, 2) not in marker.phases
 
@@ -110,20 +130,20 @@ def test_examples_of_two_iterators_are_not_added(marker: Any) -> None:
     chain, key, real, noise = Steps(), Key(), [1], [2]
     chain.took(real, 4, 1, 2)
     chain.took(real, 4, 2, 3)
-    chain.ended(marker, key, 3, 4)
+    ended(chain, marker, key, 3, 4)
     chain.took(real, 4, 5, 6)
     chain.took(noise, 4, 6, 7)
-    chain.ended(marker, key, 7, 8)
+    ended(chain, marker, key, 7, 8)
     chain.took(real, None, 8, 9)
-    chain.ended(marker, key, 9, 10)
+    ended(chain, marker, key, 9, 10)
     assert [window[3] for window in marker.windows] == [8, None, None]
 
 
 def test_of_two_that_take_turns_the_first_makes_the_steps(marker: Any) -> None:
     chain, one, two = Steps(), Key(), Key()
     for at in range(0, 100, 20):
-        chain.ended(marker, one, at, at + 5)
-        chain.ended(marker, two, at + 6, at + 10)
+        ended(chain, marker, one, at, at + 5)
+        ended(chain, marker, two, at + 6, at + 10)
     assert [window[:3] for window in marker.windows] == [
         (0, 0, 5), (1, 5, 25), (2, 25, 45), (3, 45, 65), (4, 65, 85)
     ]  # fmt: skip
@@ -132,13 +152,13 @@ def test_of_two_that_take_turns_the_first_makes_the_steps(marker: Any) -> None:
 
 def test_what_is_no_longer_trained_is_followed_by_the_next(marker: Any) -> None:
     chain, one, two = Steps(), Key(), Key()
-    chain.ended(marker, one, 0, 1)
+    ended(chain, marker, one, 0, 1)
     for at in range(2, 2 * PATIENCE + 4, 2):
-        chain.ended(marker, two, at, at + 1)
+        ended(chain, marker, two, at, at + 1)
     assert len(marker.windows) == 2
     del two
     three = Key()
-    chain.ended(marker, three, 50, 51)
+    ended(chain, marker, three, 50, 51)
     assert [window[0] for window in marker.windows] == [0, 1, 2], "what is gone is waited for no longer"
 
 
@@ -147,7 +167,7 @@ def test_phases_do_not_overlap(marker: Any) -> None:
     chain, key = Steps(), Key()
     chain.took("it", 4, 12, 14)
     chain.took("it", 4, 15, 16)
-    chain.ended(marker, key, 10, 20)
+    ended(chain, marker, key, 10, 20)
     assert sorted(marker.phases, key=lambda span: span[1]) == [
         ("phase.call", 10, 12),
         ("phase.input", 12, 14),
@@ -159,10 +179,10 @@ def test_phases_do_not_overlap(marker: Any) -> None:
 
 def test_phases_of_a_step_are_bounded_and_keep_their_time(marker: Any) -> None:
     chain, key = Steps(), Key()
-    chain.ended(marker, key, 0, 1)
+    ended(chain, marker, key, 0, 1)
     for at in range(10, 4010, 4):
         chain.took("it", 4, at, at + 1)
-    chain.ended(marker, key, 5000, 5001)
+    ended(chain, marker, key, 5000, 5001)
     inputs = [end - begin for name, begin, end in marker.phases if name == "phase.input"]
     assert len(marker.phases) < 200
     assert sum(inputs) == 1000

@@ -1,0 +1,143 @@
+"""Real TensorFlow and Keras loops: steps, examples and what lies between, against their own clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import pytest
+from roofline_step import BEGIN, END
+
+from .conftest import interpreter
+from .torch_runs import Heard, listened, wrapping
+
+pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
+
+LOOPS = Path(__file__).with_name("tf_loops.py")
+KINDS = (
+    *(
+        "function",
+        "eager",
+        "loop_in_python",
+        "loop_in_graph",
+        "loop_of_one_batch",
+        "strategy_loop",
+        "by_hand",
+    ),
+    *("accumulate", "gan", "fit", "fit_several", "fit_with_breaks", "fit_custom", "fit_eagerly"),
+    *("train_on_batch", "breaks"),
+)
+CLOSE_NS = 5_000_000  # between an event by the training's clock and by ours
+PYTHONS = ("ROOFLINE_TF_PYTHON", "ROOFLINE_KERAS3_PYTHON")
+
+
+class Window(NamedTuple):
+    """A step as marked."""
+
+    begin_ns: int
+    end_ns: int
+    examples: int | None
+    like: int
+
+
+class Training(NamedTuple):
+    """What one said of itself, and what was marked."""
+
+    calls: list[tuple[int, int, int]]  # end, updates, examples
+    between: list[tuple[str, int, int]]
+    windows: list[Window]
+    heard: Heard
+
+
+@pytest.fixture(scope="module", params=PYTHONS)
+def trainings(request: pytest.FixtureRequest) -> Iterator[dict[str, Training]]:
+    """All kinds, in one process after another."""
+    python = interpreter(request.param)
+    yield {kind: train(python, kind) for kind in KINDS}
+
+
+def train(python: str, kind: str) -> Training:
+    own, heard = listened([str(part) for part in [*wrapping(), python, LOOPS, kind]])
+    (line,), mine = own[0], heard[0]
+    begun = {mark.step: mark for mark in mine.marks if mark.kind == BEGIN}
+    windows = [
+        Window(begun[mark.step].time_ns, mark.time_ns, mark.examples, mark.like)
+        for mark in mine.marks
+        if mark.kind == END
+    ]
+    assert [mark.step for mark in mine.marks if mark.kind == END] == list(range(len(windows)))
+    return Training(
+        [tuple(call) for call in line["calls"]],  # type: ignore[misc]
+        [tuple(stretch) for stretch in line["between"]],  # type: ignore[misc]
+        windows,
+        mine,
+    )
+
+
+def own_durations(one: Training) -> list[float]:
+    """Of each update but those of the first call: an equal part of its call and of what came before it."""
+    found: list[float] = []
+    for (before, _, _), (end, updates, _) in pairwise(one.calls):
+        away = sum(
+            last - first for _, first, last in one.between if before <= first + CLOSE_NS and last <= end
+        )
+        found += [(end - before - away) / updates] * updates
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_update_and_example_is_counted(trainings: dict[str, Training], kind: str) -> None:
+    one = trainings[kind]
+    assert len(one.windows) == sum(updates for _, updates, _ in one.calls)
+    assert sum(window.examples or 0 for window in one.windows) == sum(size for _, _, size in one.calls)
+    assert not {k: v for k, v in one.heard.facts.items() if k.startswith("hook.") and v != "installed"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_last_as_long_as_by_the_trainings_clock(trainings: dict[str, Training], kind: str) -> None:
+    one = trainings[kind]
+    later = [window for window in one.windows if window.begin_ns > one.calls[0][0] - CLOSE_NS]
+    ours = [window.end_ns - window.begin_ns for window in later]
+    # Keras calls its callbacks after the step: of single steps that moves a border by a little.
+    assert median(ours) == pytest.approx(median(own_durations(one)), rel=0.02, abs=100_000)
+    if kind.startswith("fit"):
+        return  # what Keras does between its epochs is in no step of ours
+    assert sum(ours) == pytest.approx(sum(own_durations(one)), rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["fit_with_breaks", "breaks"])
+def test_evaluations_and_checkpoints_are_in_no_step(trainings: dict[str, Training], kind: str) -> None:
+    one = trainings[kind]
+    spans = [span for span in one.heard.spans if span.name in ("between.evaluation", "between.checkpoint")]
+    last = one.windows[-1].end_ns
+    told = [stretch for stretch in one.between if stretch[1] < last - CLOSE_NS]
+    assert [span.name for span in spans] == [f"between.{name}" for name, _, _ in told]
+    for span, (_, begin, end) in zip(spans, told, strict=True):
+        assert begin - 100 * CLOSE_NS < span.begin <= begin + CLOSE_NS
+        assert span.end >= end - CLOSE_NS
+        assert all(window.end_ns <= span.begin or span.end <= window.begin_ns for window in one.windows)
+    ordinary = median(window.end_ns - window.begin_ns for window in one.windows)
+    after = [next(w for w in one.windows if w.begin_ns >= span.end) for span in spans]
+    assert median(window.end_ns - window.begin_ns for window in after) < 2 * ordinary
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_that_are_alike_have_one_number(trainings: dict[str, Training], kind: str) -> None:
+    one = trainings[kind]
+    numbers = [window.like for window in one.windows[2:]]
+    assert all(numbers), "known for every step"
+    for number in set(numbers):
+        sizes = {w.examples for w in one.windows if w.like == number}
+        assert len(sizes) == 1 or kind == "fit_several"
+    assert len(set(numbers)) <= 4
+
+
+def test_hooks_report_their_cost(trainings: dict[str, Training]) -> None:
+    cost = int(trainings["fit"].heard.facts["cost.hooks_ns"])
+    assert 0 < cost < 1_000_000
+    if os.environ.get("ROOFLINE_SHOW"):
+        print({kind: one.heard.facts.get("cost.hooks_ns") for kind, one in trainings.items()})
