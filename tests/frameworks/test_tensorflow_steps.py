@@ -99,14 +99,15 @@ def test_every_update_and_example_is_counted(trainings: dict[str, Training], kin
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_last_as_long_as_by_the_trainings_clock(trainings: dict[str, Training], kind: str) -> None:
-    one = trainings[kind]
-    later = [window for window in one.windows if window.begin_ns > one.calls[0][0] - CLOSE_NS]
-    ours = [window.end_ns - window.begin_ns for window in later]
-    # Keras calls its callbacks after the step: of single steps that moves a border by a little.
-    assert median(ours) == pytest.approx(median(own_durations(one)), rel=0.02, abs=100_000)
+    one, own = trainings[kind], own_durations(trainings[kind])
+    ours = [window.end_ns - window.begin_ns for window in one.windows[-len(own) :]]
+    # Step by step: other programs on the machine make neighbours differ by more than what is allowed.
+    apart = [mine - its for mine, its in zip(ours, own, strict=True)]
+    assert abs(median(apart)) <= 0.02 * median(own)
     if kind.startswith("fit"):
         return  # what Keras does between its epochs is in no step of ours
-    assert sum(ours) == pytest.approx(sum(own_durations(one)), rel=0.01)
+    others = [span.end - span.begin for span in one.heard.spans if span.name == "between.other"]
+    assert sum(ours) + sum(others) == pytest.approx(sum(own), rel=0.01)
 
 
 @pytest.mark.parametrize("kind", ["fit_with_breaks", "breaks"])
