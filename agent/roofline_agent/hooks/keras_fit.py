@@ -17,7 +17,7 @@ from . import Marker, tf_between
 from .keras_batches import BatchCut, Yields, cut_of
 from .tf_steps import TrainingCall, steps
 from .tf_trained import describe
-from .tf_updates import UpdateCounter, Updates, counters
+from .tf_updates import UpdateCounter, UpdatesOfCalls, counters
 
 _numbers = count()
 _now = time.monotonic_ns
@@ -125,7 +125,7 @@ class _Fits:
         self._epoch = 0  # of them, before this epoch
         self._counter: Optional[UpdateCounter] = None
         self._before = 0  # updates counted before this fit
-        self._updates: Optional[Updates] = None
+        self._updates: Optional[UpdatesOfCalls] = None
 
     def begins(self, model: Any) -> None:
         self.depth += 1
@@ -166,7 +166,7 @@ class _Fits:
         if left is not None:
             return max(1, min(each, int(left) - (self._batches - self._epoch)))
         if self._updates is None:
-            self._updates = Updates(self._counter, self._before, each, True)
+            self._updates = UpdatesOfCalls(self._counter, self._before, each, True)
         return self._updates.made(call_ns)
 
     def examples(self, updates: int, size: Optional[int], workers: int) -> Optional[int]:

@@ -11,7 +11,7 @@ from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, T
 from .keras_batches import Yields
 from .tf_steps import TrainingCall
 from .tf_traced import Traced, traced_in
-from .tf_updates import Updates, counters
+from .tf_updates import UpdatesOfCalls, counters
 
 EAGER = "EagerTensor"
 PLAIN = (int, bool, str, bytes, type(None))
@@ -37,7 +37,7 @@ class Trained:
         self._newest = Traced()
         self._traced: Dict[Hashable, Traced] = {}  # by the arguments of the calls that run it
         self._kinds: Dict[Hashable, _KindOfCall] = {}
-        self._updates: Optional[Updates] = None
+        self._updates: Optional[UpdatesOfCalls] = None
 
     def learn(self, graph: Any) -> None:
         """It was traced, perhaps again."""
@@ -45,7 +45,7 @@ class Trained:
         if self._updates is None:
             self._updates = self._counting(graph)
 
-    def _counting(self, graph: Any) -> Updates:
+    def _counting(self, graph: Any) -> UpdatesOfCalls:
         traced, chosen = self._newest, None
         # The counters that have moved; of several optimizers, as in a GAN, the one with the fewest updates.
         for one in counters.captured(graph):
@@ -55,8 +55,10 @@ class Trained:
             if chosen is None or key < chosen[0]:
                 chosen = (key, one, before)
         if chosen is None:
-            return Updates(None, 0, 1 if traced.repeated else max(1, traced.gradients), traced.repeated)
-        return Updates(chosen[1], chosen[2], max(1, traced.gradients), traced.repeated)
+            return UpdatesOfCalls(
+                None, 0, 1 if traced.repeated else max(1, traced.gradients), traced.repeated
+            )
+        return UpdatesOfCalls(chosen[1], chosen[2], max(1, traced.gradients), traced.repeated)
 
     def call(self, begin_ns: int, end_ns: int, arguments: Any) -> TrainingCall:
         """A call with these arguments ended."""

@@ -100,7 +100,7 @@ def patch(module: Any, marker: Marker) -> None:
     patch_update(owner, marker)
 
 
-class Updates:
+class UpdatesOfCalls:
     """Of one function."""
 
     def __init__(self, counter: Optional[UpdateCounter], before: int, static: int, varies: bool) -> None:

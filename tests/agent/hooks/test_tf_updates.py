@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roofline_agent.hooks.tf_updates import UpdateCounter, Updates, _Counters
+from roofline_agent.hooks.tf_updates import UpdateCounter, UpdatesOfCalls, _Counters
 
 
 class Optimizer:
@@ -34,7 +34,7 @@ def optimizer() -> Optimizer:
 def made(optimizer: Optimizer, calls: list[int], **options: Any) -> list[int]:
     """What is taken for the updates of calls that make so many."""
     asked = {"before": 0, "static": 1, "varies": True, **options}
-    updates, found = Updates(UpdateCounter(optimizer), **asked), []
+    updates, found = UpdatesOfCalls(UpdateCounter(optimizer), **asked), []
     for count in calls:
         optimizer._iterations.value += count
         found.append(updates.made(10**10))
@@ -59,7 +59,7 @@ def test_number_that_changes_is_found(optimizer: Optimizer) -> None:
 @given(st.lists(st.sampled_from([0, 1, 1, 1, 5]), min_size=1, max_size=60), st.integers(10, 10**10))
 def test_updates_add_up_to_the_counter_at_each_reading(calls: list[int], call_ns: int) -> None:
     optimizer = Optimizer()
-    updates, total, read = Updates(UpdateCounter(optimizer), 0, 1, True), 0, 0
+    updates, total, read = UpdatesOfCalls(UpdateCounter(optimizer), 0, 1, True), 0, 0
     for count in calls:
         optimizer._iterations.value += count
         total += updates.made(call_ns)
@@ -75,7 +75,7 @@ def test_gradients_that_are_added_up_make_one_update(optimizer: Optimizer) -> No
 
 
 def test_reading_that_waits_long_is_rare(optimizer: Optimizer) -> None:
-    updates = Updates(UpdateCounter(optimizer), 0, 1, True)
+    updates = UpdatesOfCalls(UpdateCounter(optimizer), 0, 1, True)
     for _ in range(5000):
         optimizer._iterations.value += 2
         assert updates.made(1) == 2
@@ -89,7 +89,7 @@ def test_counter_that_was_restored_counts_from_there(optimizer: Optimizer) -> No
 
 def test_updates_of_another_function_are_not_counted(optimizer: Optimizer) -> None:
     counter = UpdateCounter(optimizer)
-    one, two = Updates(counter, 0, 1, True), Updates(counter, 0, 1, True)
+    one, two = UpdatesOfCalls(counter, 0, 1, True), UpdatesOfCalls(counter, 0, 1, True)
     found = []
     for turn in range(30):
         function, count = (one, 5) if turn % 3 else (two, 2)
@@ -100,11 +100,11 @@ def test_updates_of_another_function_are_not_counted(optimizer: Optimizer) -> No
 
 
 def test_without_a_counter_the_graph_decides() -> None:
-    assert [Updates(None, 0, 4, False).made(1) for _ in range(3)] == [4] * 3
+    assert [UpdatesOfCalls(None, 0, 4, False).made(1) for _ in range(3)] == [4] * 3
 
 
 def test_counter_that_cannot_be_read_any_more_leaves_the_graph(optimizer: Optimizer) -> None:
-    updates = Updates(UpdateCounter(optimizer), 0, 1, True)
+    updates = UpdatesOfCalls(UpdateCounter(optimizer), 0, 1, True)
     optimizer._iterations = None
     assert [updates.made(1) for _ in range(3)] == [1] * 3
 
