@@ -189,11 +189,33 @@ def switches() -> List[Switch]:
     return found
 
 
-def _function(path: str, name: str) -> Optional[Switch]:
+def warm_up(found: List[Switch]) -> None:
+    """Have MKL print its first line, of a sum of one number.
+
+    Before it does, it measures the clock of the processor, which takes up to a second: in step 0, which is
+    slow anyway, and in all ranks at once.
+    """
+    for path in _loaded_libraries(("libtorch_cpu.", "libmkl_rt.")):
+        axpy = _function(path, "saxpy_")
+        if axpy is not None:
+            # As MKL's integers may have 4 bytes or 8.
+            one, number = ctypes.c_int64(1), ctypes.c_float(0)
+            n, x = ctypes.byref(one), ctypes.byref(number)
+            axpy.argtypes, axpy.restype = None, None
+            for switch in found:
+                switch(1)
+            try:
+                axpy(n, x, x, n, x, n)
+            finally:
+                for switch in found:
+                    switch(0)
+
+
+def _function(path: str, name: str) -> Any:
     try:
         function = getattr(ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), name)
         function.argtypes, function.restype = [ctypes.c_int], ctypes.c_int
-        return function  # type: ignore[no-any-return]
+        return function
     except Exception:
         return None
 

@@ -183,6 +183,8 @@ class Marker:
             if self._switch is None:
                 overhead = float(self._environ.get(kernel_switch.OVERHEAD, "0.005"))
                 found = kernel_switch.switches()
+                if self._print(b""):
+                    kernel_switch.warm_up(found)
                 self._switch = kernel_switch.KernelSwitch(
                     found, self._print, self.fact, overhead, self._noting
                 )

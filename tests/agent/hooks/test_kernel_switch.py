@@ -190,3 +190,15 @@ def test_only_what_the_wrapper_has_set_is_taken_out() -> None:
     users = {"MKL_VERBOSE": "2"}
     assert not kernel_switch.switchable(users)
     assert users == {"MKL_VERBOSE": "2"}
+
+
+def test_mkl_is_warmed_up_with_its_lines_on_and_left_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[Any] = []
+
+    def axpy(*arguments: Any) -> None:
+        happened.append(len(arguments))
+
+    monkeypatch.setattr(kernel_switch, "_loaded_libraries", lambda prefixes: ["libtorch_cpu.so"])
+    monkeypatch.setattr(kernel_switch, "_function", lambda path, name: axpy if name == "saxpy_" else None)
+    kernel_switch.warm_up([happened.append])
+    assert happened == [1, 6, 0]
