@@ -45,6 +45,9 @@ NO_BYTES = "it moved no bytes that anybody counted"
 TOOK_NO_TIME = "it took no time"
 LIBRARIES_IDLE = "its oneDNN and MKL executed nothing"
 NOT_WRAPPED = "not started by `roofline-agent run`: no kernels"
+NO_SAMPLED_STEP = (
+    "kernels are recorded in a sample of steps, and no such step was seen; `run --kernels all` records all"
+)
 
 
 def ran_backwards(amount: float, unit: str) -> str:

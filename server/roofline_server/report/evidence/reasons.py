@@ -15,6 +15,7 @@ from .node_counters import DRAM, ENERGY
 
 # Of evidence whose absence has a reason.
 KINDS = ("steps", "phases", "wait", "examples", "flops", "perf", "cpu", "tcp", "dram", "energy")
+SAMPLED = "cost.kernels"  # the fact of a rank whose kernels are recorded in a sample of its steps
 HOOK = "hook."  # how the names of facts begin that are states of hooks
 
 
@@ -34,12 +35,15 @@ def reasons_of(view: JobView, number: int) -> dict[str, str]:
     wrapped = rows(events) > 0 and bool(
         np.any((events["rank"] == number) & (events["kind"] == EventKind.KERNELS_COVERED))
     )
-    return steps | _of_sources(sources, wrapped)
+    flops = texts.LIBRARIES_IDLE if wrapped else texts.NOT_WRAPPED
+    if not wrapped and SAMPLED in facts:
+        flops = texts.NO_SAMPLED_STEP
+    return steps | _of_sources(sources, flops)
 
 
-def _of_sources(sources: Mapping[str, SourceStatus], wrapped: bool) -> dict[str, str]:
+def _of_sources(sources: Mapping[str, SourceStatus], flops: str) -> dict[str, str]:
     reasons = {
-        "flops": texts.LIBRARIES_IDLE if wrapped else texts.NOT_WRAPPED,
+        "flops": flops,
         "dram": _why_no(DRAM, sources, "DRAM traffic"),
         "energy": _why_no(ENERGY, sources, "energy"),
     }

@@ -1,0 +1,37 @@
+"""Why a rank has no FLOPs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from roofline.v1 import ingest_pb2 as pb
+from roofline_server.report.evidence.reasons import reasons_of
+from roofline_server.sentences import reasons as texts
+
+from ...builders import BORDER, S, batch, marks, open_store, rank
+from ..work import CPU, FIRST, Host
+
+COVERED = pb.Event(kind=pb.EVENT_KIND_KERNELS_COVERED, rank=0, begin_ns=FIRST, end_ns=FIRST + S)
+SAMPLED = pb.Event(kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=FIRST, end_ns=FIRST, text="cost.kernels=1/64")
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ([], texts.NOT_WRAPPED),
+        ([COVERED], texts.LIBRARIES_IDLE),
+        ([SAMPLED], texts.NO_SAMPLED_STEP),
+        ([SAMPLED, COVERED], texts.LIBRARIES_IDLE),
+    ],
+    ids=["bare", "all", "sampled", "idle"],
+)
+def test_rank_without_kernels_says_why(tmp_path: Path, events: list[pb.Event], reason: str) -> None:
+    store, host = open_store(tmp_path), Host("a", CPU)
+    host.greet(store)
+    found = marks([(0, BORDER, k, 8, FIRST + k * S) for k in range(3)])
+    host.put(store, batch(1, FIRST, FIRST + 3 * S, ranks=[rank()], marks=found, events=events))
+    view = store.view("job")
+    assert view is not None
+    (number,) = view.ranks
+    assert reasons_of(view, number)["flops"] == reason
