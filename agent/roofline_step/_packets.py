@@ -26,6 +26,7 @@ SPANS = struct.Struct("<s3xII")
 SPAN_VALUES = 5
 MAX_SPANS = 1024  # in one packet
 FACT = b"F\0\0\0"
+VARIABLES = "rank.variables"  # the fact with variables, as JSON, by which a process says which rank it is
 MAX_FACT = 4096  # bytes of one fact
 MAX_PHASE = 64  # bytes of a phase's name
 ABSENT = -(2**63)

@@ -115,8 +115,8 @@ def alone(kind: str, environ: dict[str, str] = ON_CPU, steps: int = STEPS) -> tu
 
 
 def check(own: Own, heard: Heard, first: int = 0) -> None:
-    """Steps agree within 2 % in the median, sums within 1 %: from the second stretch on, for the first has the
-    compilation."""
+    """Steps agree within 2 % in the median, sums within 1 %: from the second stretch on, for the first has
+    the compilation."""
     steps, times = own["steps"], own["times"]
     every = steps // len(times)
     assert list(heard.ends) == sorted(heard.ends)

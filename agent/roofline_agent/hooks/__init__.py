@@ -62,6 +62,7 @@ HOOKS = {
     "pytorch_lightning.trainer.trainer": "torch_apart",
     "transformers.trainer": "torch_apart",
     "jax": "jax_calls",
+    "jax._src.distributed": "jax_distributed",
     "horovod.tensorflow": "horovod_tensorflow",
     "horovod.torch.mpi_ops": "horovod_asked",
     "horovod.torch.optimizer": "horovod_torch",

@@ -3,6 +3,7 @@ prints notes of borders where MKL's verbose lines need them."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from typing import Any, Dict, Hashable, Optional, Sequence, Tuple
@@ -191,6 +192,11 @@ class Marker:
             self._switch.border(number, end_ns)
         except Exception:
             self.samples_kernels = False
+
+    def variables(self, **variables: object) -> None:
+        """Which rank this process is, in the words of a launcher (RANK=3, WORLD_SIZE=8, ...): the agent sees
+        its environment only as it was at the start."""
+        self.fact("rank.variables", json.dumps({name: str(value) for name, value in variables.items()}))
 
     def kernel(self, **shape: object) -> Optional[int]:
         """The number by which `calls` names what a library executes; None where it cannot be sent.

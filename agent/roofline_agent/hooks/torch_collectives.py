@@ -9,10 +9,11 @@ contains how many ("asked.allreduce.16-2", torch_groups.py). Collectives of C++ 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import time
 import weakref
-from typing import Any, Mapping, MutableMapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, MutableMapping, Optional, Sequence, Tuple
 
 from . import Marker
 from .torch_groups import Groups, position_of
@@ -68,11 +69,20 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             calls.record.fact("setting.backend", module.get_backend())
             calls.record.fact("setting.world_size", module.get_world_size())
+            marker.variables(**_variables(module))
         except Exception:
             pass
         return result
 
     module.init_process_group = init_process_group
+
+
+def _variables(module: Any) -> Dict[str, object]:
+    """Which rank of its group this process is, as torchrun would say it."""
+    found: Dict[str, object] = {"RANK": module.get_rank(), "WORLD_SIZE": module.get_world_size()}
+    for name in ("LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        found[name] = os.environ.get(name, "")
+    return found
 
 
 class _Collectives:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from roofline_step._packets import CALLS, MARK, SPAN_VALUES, SPANS
 
+from ..ranks.identity import REPORTABLE
 from ..records import KernelShape, MarkKind
 from ..uplink.bounds import MAX_BYTES, MAX_COUNT, MAX_TIME_NS, is_time, printable
 
@@ -118,6 +119,17 @@ def parse_calls(data: bytes) -> ParsedCalls:
     if not is_time(begin, through, *starts) or any(not 0 <= d < MAX_TIME_NS // 2 for d in durations):
         raise ValueError("kernels out of time")
     return ParsedCalls(begin, through, kernels, starts, durations)
+
+
+def parse_variables(text: str) -> dict[str, str]:
+    """The variables by which a process says which rank it is. Raises ValueError for anything else."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or not found.keys() <= REPORTABLE:
+        raise ValueError("not the variables of a rank")
+    for value in found.values():
+        if not isinstance(value, str) or not value.isprintable():
+            raise ValueError("a variable that is no text")
+    return found
 
 
 def parse_shape(data: bytes) -> KernelShape:

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import NamedTuple
 
-from roofline_step._packets import FACT, KERNEL, MAX_FACT
+from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES
 
 from ..ranks.discovery import Discovery
 from ..records import Call, Event, EventKind, KernelShape, Mark, Rank, Span
 from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, BatchRoom, printable
 from .listener import MarkListener, PeerProcess
-from .packets import WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans
+from .packets import WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans, parse_variables
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
@@ -54,6 +54,7 @@ class _Connection:
         self.rank: Rank | None = None
         self.wrapped_pid = 0
         self.facts: list[str] = []  # received before the rank was known
+        self.all_facts: dict[str, str] = {}  # by name: sent again if the process turns out to be another rank
         self.shapes: dict[int, KernelShape] = {}
         self.described = 0  # bytes of them
         self.look_ns = 0  # when to look for the wrapped rank again
@@ -209,12 +210,27 @@ class MarkReceiver:
             connection.rank = self._wrapped_rank(connection, peer)
         elif connection.rank is None and peer.pid > 0:
             connection.rank = self._discovery.look_at(peer.pid)
-        if len(connection.facts) < MAX_FACTS:
+        name = text.partition("=")[0]
+        if name == VARIABLES:
+            self._take_variables(connection, peer, text[len(VARIABLES) + 1 :])
+        elif len(connection.facts) < MAX_FACTS:
             connection.facts.append(printable(text))
+            if name in connection.all_facts or len(connection.all_facts) < MAX_FACTS:
+                connection.all_facts[name] = printable(text)
         else:
             self._room.count_loss(None, "facts")
         if connection.rank is not None:
             self._add_waiting_facts(connection, connection.rank)
+
+    def _take_variables(self, connection: _Connection, peer: PeerProcess, text: str) -> None:
+        """A process has reported which rank it is: it alone, of itself alone."""
+        if connection.wrapped_pid or peer.pid <= 0:
+            raise ValueError("variables of another process")
+        self._discovery.report(peer.pid, parse_variables(text))
+        rank = self._discovery.look_at(peer.pid)
+        if rank != connection.rank:
+            connection.rank = rank
+            connection.facts = list(connection.all_facts.values())
 
     def _add_waiting_facts(self, connection: _Connection, rank: Rank) -> None:
         now = self._clock()

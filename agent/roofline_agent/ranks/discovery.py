@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ..records import Rank
-from .identity import Identity, identify, may_name_a_rank
+from .claims import Claim, moved_apart
+from .identity import NO_JOB, Identity, identify, identify_from_inside, may_name_a_rank
 from .launchers import is_launcher
 from .processes import Processes, parse_environ
 
@@ -21,6 +22,8 @@ from .processes import Processes, parse_environ
 YOUNG_SCANS = 4
 # A shell may set the variables itself and then become the training: all are looked at again now and then.
 LOOK_AGAIN_SCANS = 16
+# A rank that is started again may overlap with the process before for so long.
+SHARED_SCANS = 4
 LIST_AGAIN_SCANS = 8  # though no new process seems to have begun
 
 
@@ -33,19 +36,47 @@ class Candidate(NamedTuple):
     uid: int
     launcher: bool
     identity: Identity
+    # As its environment has it, which a process inherits; the identity is another if it reported one itself.
+    outside: Identity | None = None
+    reported: bool = False
+
+    @property
+    def claim(self) -> Claim:
+        """Which process says that it is which rank."""
+        return Claim(self.start_ticks, self.pid, *self.identity[:4])
+
+    def belongs_to(self, above: Candidate) -> bool:
+        """Whether it has its identity from this process above it."""
+        if self.reported:
+            return False
+        if above.identity == self.identity or (above.reported and above.outside == self.outside):
+            return True
+        # A process that has written its title over its environment (Ray's do) has lost a part of it.
+        return self.identity.job == NO_JOB and self.identity[1:3] == above.identity[1:3]
 
 
-def choose(candidates: Mapping[int, Candidate]) -> list[Candidate]:
-    """The ranks among the candidates: no launchers, no children of a rank with the same identity."""
+def choose(candidates: Mapping[int, Candidate], starters: Collection[int] = ()) -> list[Candidate]:
+    """The ranks among the candidates: no launchers, no children of a rank with the same identity, no
+    `starters` of other ranks (pids)."""
     ranks = []
     for candidate in candidates.values():
         above = candidates.get(candidate.parent)
-        while above is not None and above.launcher and above.identity == candidate.identity:
+        while above is not None and above.launcher and candidate.belongs_to(above):
             above = candidates.get(above.parent)
-        is_child = above is not None and above.identity == candidate.identity
-        if not candidate.launcher and not is_child:
+        is_child = above is not None and candidate.belongs_to(above)
+        if not candidate.launcher and not is_child and candidate.pid not in starters:
             ranks.append(candidate)
     return ranks
+
+
+def starters_among(candidates: Mapping[int, Candidate]) -> Iterator[int]:
+    """Processes that have started others which report that they are ranks."""
+    for candidate in candidates.values():
+        above = candidates.get(candidate.parent) if candidate.reported else None
+        while above is not None:
+            if not above.reported and above.identity == candidate.outside:
+                yield above.pid
+            above = candidates.get(above.parent)
 
 
 class Discovery:
@@ -62,6 +93,13 @@ class Discovery:
         self._settled: set[int] = set()  # looked at often enough
         self._of_kernel: set[int] = set()
         self._candidates: dict[int, Candidate] = {}
+        self._inside: dict[
+            int, tuple[int, Mapping[str, str]]
+        ] = {}  # pid -> start, what it reported of itself
+        self._claimed: dict[Claim, int] = {}  # since which scan
+        self._moved: dict[Claim, int] = {}  # of several processes that claim one rank
+        self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
+        self._no_ranks: list[Rank] = []  # of them, what they were taken for before
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._ranks: dict[int, Rank] = {}
         self._reported: dict[int, Rank] = {}
@@ -129,6 +167,8 @@ class Discovery:
             self._settled.discard(pid)
             self._of_kernel.discard(pid)
             self._candidates.pop(pid, None)
+            self._inside.pop(pid, None)
+            self._starters.discard(pid)
 
     def _settle(self, pid: int) -> None:
         self._young.pop(pid, None)
@@ -176,18 +216,49 @@ class Discovery:
         self._update()
         return self._ranks.get(pid)
 
+    def report(self, pid: int, variables: Mapping[str, str]) -> None:
+        """A process has reported which rank it is, in variables that its environment does not show."""
+        status = self.processes.status(pid)
+        if status is not None:
+            self._inside[pid] = status.start_ticks, variables
+            for one in self.processes.ancestry(pid):
+                self._look(one)
+            self._settle(pid)
+            self._update()
+
+    def take_starters(self) -> list[Rank]:
+        """Those that have since the last call turned out to be no ranks but to have started ranks."""
+        found, self._no_ranks = self._no_ranks, []
+        return found
+
+    def claims(self) -> list[list[Rank]]:
+        """Of each rank that several processes say they are: what those are, the one that has it first."""
+        found: dict[tuple[str, str, int], list[Rank]] = {}
+        for pid, rank in self._ranks.items():
+            found.setdefault(self._candidates[pid].identity[:3], []).append(rank)
+        ordered = [sorted(ranks, key=lambda rank: (rank.start_ns, rank.pid)) for ranks in found.values()]
+        return [ranks for ranks in ordered if len({rank.index for rank in ranks}) > 1]
+
     def _start_ns(self, start_ticks: int) -> int:
         # Since boot, as the kernel has it: on another clock it would differ after an agent's restart.
         return start_ticks * 1_000_000_000 // self._ticks
 
     def _update(self) -> None:
-        self._ranks = {}
-        for chosen in choose(self._candidates):
+        before, self._ranks = self._ranks, {}
+        new = set(starters_among(self._candidates)) - self._starters
+        self._starters |= new
+        self._no_ranks += [before[pid] for pid in new if pid in before]
+        found = choose(self._candidates, self._starters)
+        claims = [one.claim for one in found]
+        self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}
+        due = [one for one, since in self._claimed.items() if self._scans - since >= SHARED_SCANS]
+        self._moved = moved_apart(claims, self._moved, due)
+        for chosen in found:
             identity = chosen.identity
             self._ranks[chosen.pid] = Rank(
                 job=identity.job,
                 role=identity.role,
-                index=identity.index,
+                index=self._moved.get(chosen.claim, identity.index),
                 pid=chosen.pid,
                 start_ns=self._start_ns(chosen.start_ticks),
                 name=identity.name,
@@ -208,17 +279,36 @@ class Discovery:
         # Another user's process cannot be read and is simply not ours to profile.
         try:
             data = self.processes.environ(pid)
-            if not may_name_a_rank(data):
+            start, variables = self._inside.get(pid, (0, {}))
+            if not variables and not may_name_a_rank(data):
                 return None
             environ = parse_environ(data)
             identity, status = identify(environ, self._default_job), self.processes.status(pid)
-            if identity is None or status is None or self._is_of_other_agent(environ):
+            if status is None or self._is_of_other_agent(environ):
+                return None
+            outside, reported = identity, bool(variables) and start == status.start_ticks
+            if reported:
+                inherited = self._is_inherited(outside, status.parent)
+                identity = identify_from_inside(environ, variables, self._default_job, inherited)
+                reported = identity != outside
+            if identity is None:
                 return None
             launcher = is_launcher(self.processes.arguments(pid))
             owner = self.processes.owner(pid)
         except OSError:
             return None
-        return Candidate(pid, status.parent, status.start_ticks, owner, launcher, identity)
+        if reported:
+            launcher = False
+        return Candidate(pid, status.parent, status.start_ticks, owner, launcher, identity, outside, reported)
+
+    def _is_inherited(self, outside: Identity | None, parent: int) -> bool:
+        """Whether a process above, which is no launcher, has the same identity by its environment."""
+        above = self._candidates.get(parent)
+        while above is not None:
+            if not above.launcher and above.outside == outside:
+                return True
+            above = self._candidates.get(above.parent)
+        return False
 
     def _is_of_other_agent(self, environ: Mapping[str, str]) -> bool:
         """Whether a process has the socket of another agent on this machine. A path that is no socket here

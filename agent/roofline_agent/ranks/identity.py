@@ -1,4 +1,5 @@
-"""Which rank of which job a process is, from the variables that its launcher has set. No I/O."""
+"""Which rank of which job a process is, from the variables that its launcher has set, or that it has itself
+reported from inside (what it gave to torch.distributed or jax.distributed). No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +11,25 @@ from typing import NamedTuple
 MAX_NAME = 128
 MAX_INDEX = 2**31 - 1
 SLURM_FIRST_SPECIAL_STEP = 0xFFFFFFF0  # batch, extern and interactive steps lie above it
+NO_JOB = "default"
+_OF_ONE_RANK = ("ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_NAME")
 _BY_USER = ("ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_WRAPPED")
+# What a process may report of itself.
+REPORTABLE = frozenset(
+    [
+        "TF_CONFIG",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "JAX_PROCESS_ID",
+        "JAX_NUM_PROCESSES",
+        "JAX_COORDINATOR_ADDRESS",
+        "HOROVOD_RANK",
+        "HOROVOD_SIZE",
+    ]
+)
 # Without one of these an environment names no rank.
 _NAMING = tuple(
     f"{name}=".encode()
@@ -20,7 +39,10 @@ _NAMING = tuple(
         "OMPI_COMM_WORLD_RANK",
         "MASTER_ADDR",
         "PMIX_RANK",
+        "PMI_RANK",
+        "MV2_COMM_WORLD_RANK",
         "SLURM_PROCID",
+        "JAX_PROCESS_ID",
         *_BY_USER,
     )
 )
@@ -47,14 +69,40 @@ def identify(environ: Mapping[str, str], default_job: str = "") -> Identity | No
 
     What the user says about a rank (ROOFLINE_ROLE, ROOFLINE_JOB, ...) goes before what a launcher says.
     """
-    found: Identity | None = None
-    for read in (_from_tf_config, _from_horovod, _from_openmpi, _from_torchrun, _from_pmix, _from_slurm):
-        found = found or read(environ)
+    found = _launched(environ)
     if found is None and not any(name in environ for name in _BY_USER):
         return None
-    base = found or Identity("", "worker", 0, 0, "roofline")
+    return _as_user_says(found or Identity("", "worker", 0, 0, "roofline"), environ, default_job)
+
+
+def identify_from_inside(
+    environ: Mapping[str, str], reported: Mapping[str, str], default_job: str = "", inherited: bool = False
+) -> Identity | None:
+    """The rank of a process that has reported variables which its environment lacks.
+
+    A launcher that says the same keeps its word. inherited: a process above has the same environment, so what
+    the user says there of a rank is said of that one.
+    """
+    inside, outside = _launched(reported), _launched(environ)
+    if inside is None or (outside and (outside.index, outside.world) == (inside.index, inside.world)):
+        return identify(environ, default_job)
+    if inherited:
+        environ = {name: value for name, value in environ.items() if name not in _OF_ONE_RANK}
+    return _as_user_says(inside, environ, default_job)
+
+
+def _launched(environ: Mapping[str, str]) -> Identity | None:
+    """The rank that a launcher's variables describe."""
+    for read in _READERS:
+        found = read(environ)
+        if found is not None:
+            return found
+    return None
+
+
+def _as_user_says(base: Identity, environ: Mapping[str, str], default_job: str) -> Identity:
     index = _number(environ.get("ROOFLINE_RANK"))
-    job = environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job or base.job or "default"
+    job = environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job or base.job or NO_JOB
     return base._replace(
         job=job[:MAX_NAME],
         role=(environ.get("ROOFLINE_ROLE") or base.role)[:MAX_NAME],
@@ -108,6 +156,21 @@ def _from_pmix(environ: Mapping[str, str]) -> Identity | None:
     return _numbered(environ, "PMIX_RANK", "PMIX_SIZE", "horovod", "pmix", "pmix")
 
 
+def _from_mpich(environ: Mapping[str, str]) -> Identity | None:
+    """MPICH, Intel MPI, MVAPICH. Slurm sets the first of these, too."""
+    if environ.get("PMI_RANK") == environ.get("SLURM_PROCID", "-"):
+        return None
+    found = _numbered(environ, "PMI_RANK", "PMI_SIZE", "horovod", "mpich", "mpi")
+    return found or _numbered(
+        environ, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "horovod", "mvapich", "mpi"
+    )
+
+
+def _from_jax(environ: Mapping[str, str]) -> Identity | None:
+    job = f"jax-{environ.get('JAX_COORDINATOR_ADDRESS', '')}"
+    return _numbered(environ, "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "worker", "jax", job)
+
+
 def _from_slurm(environ: Mapping[str, str]) -> Identity | None:
     step = _number(environ.get("SLURM_STEP_ID"))
     if step is None or step >= SLURM_FIRST_SPECIAL_STEP:
@@ -122,6 +185,18 @@ def _numbered(
     if index is None:
         return None
     return Identity(job, role, index, _number(environ.get(size)) or 0, framework)
+
+
+_READERS = (
+    _from_tf_config,
+    _from_horovod,
+    _from_openmpi,
+    _from_torchrun,
+    _from_pmix,
+    _from_mpich,
+    _from_slurm,
+    _from_jax,
+)
 
 
 def _number(text: str | None) -> int | None:

@@ -49,6 +49,26 @@ def relevant_settings(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name][:MAX_VALUE] for name in names[:MAX_SETTINGS]}
 
 
+STARTER = "rank.starts=ranks"  # fact of a process that is no rank itself
+CLAIMED = "rank.claimed"  # fact: the processes that say they are this rank
+
+
+def facts_of_claims(claims: Iterable[list[Rank]], known: dict[str, str], now: int) -> list[Event]:
+    """Facts about ranks that several processes claim, the one that has it first. known: what was reported
+    before, which is updated."""
+    facts = []
+    for ranks in claims:
+        rank = ranks[0]
+        who = "; ".join(
+            f"pid {one.pid}" + (f", here {one.key}" if one.index != rank.index else "") for one in ranks
+        )
+        name = f"{rank.job} {rank.key}"
+        if known.get(name) != who:
+            known[name] = who
+            facts.append(_fact(rank, f"{CLAIMED}={who}", now))
+    return facts
+
+
 class RankFacts:
     """Makes the facts about ranks that are known as soon as they are found."""
 

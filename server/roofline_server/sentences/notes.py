@@ -35,6 +35,26 @@ def restarted(ranks: Sequence[str], times: int) -> str:
     return f"{', '.join(ranks)}: started again {how_often}; the numbers are of all processes"
 
 
+_APART = "give each training its own --job, or each process its own --rank"
+
+
+def claimed_here(rank: str, host: str, who: str) -> str:
+    """who: the processes, and as which ranks they are shown."""
+    return (
+        f"{rank} is what several processes of {host} say they are at the same time ({who}): they are kept "
+        f"apart. Perhaps two trainings have one job id, or nothing tells the processes their ranks; {_APART}"
+    )
+
+
+def claimed_on_nodes(rank: str, who: Sequence[str]) -> str:
+    """who: "pid 10 on node1" of each process."""
+    return (
+        f"{rank} is what {len(who)} processes on different nodes say they are at the same time "
+        f"({', '.join(who)}): their steps and counters are mixed in this report. Perhaps two trainings have "
+        f"one job id, or nothing tells the processes their ranks; {_APART}"
+    )
+
+
 def steps_from(ranks: Sequence[str], origin: str) -> str:
     return f"steps of {', '.join(ranks)} are from {origin}"
 

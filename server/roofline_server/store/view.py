@@ -35,6 +35,30 @@ class JobView(NamedTuple):
     machine_notes: Sequence[str] = ()  # what the user must know about `machines`
 
 
+STARTER = "rank.starts"  # fact of a process that was taken for a rank before it started those that are
+
+
+def without_starters(view: JobView) -> JobView:
+    """The view without processes that only started ranks, as a driver does."""
+    stepping = set(view.steps["steps"]["rank"].tolist()) if rows(view.steps.get("steps", {})) else set()
+    gone = {number for number, facts in view.facts.items() if STARTER in facts} - stepping
+    if not gone:
+        return view
+
+    def kept(table: Table) -> Table:
+        return take(table, ~np.isin(table["rank"], list(gone))) if rows(table) else table
+
+    return view._replace(
+        ranks={number: key for number, key in view.ranks.items() if number not in gone},
+        process_lifetimes={w: life for w, life in view.process_lifetimes.items() if w.rank not in gone},
+        steps={name: kept(table) for name, table in view.steps.items()},
+        time_windows={name: kept(table) for name, table in view.time_windows.items()},
+        events=kept(view.events),
+        parts=[part for part in view.parts if part.rank not in gone],
+        facts={number: facts for number, facts in view.facts.items() if number not in gone},
+    )
+
+
 def facts_of(events: Table) -> dict[int, dict[str, str]]:
     """What ranks reported of themselves, rank -> name -> value; of several values the newest."""
     found: dict[int, dict[str, str]] = {}

@@ -31,7 +31,7 @@ from .segments.frames import by_dataset
 from .segments.leases import Leases
 from .segments.reader import Reader, distinct, grouped_by_rank, on_server_clock
 from .steps.deltas import Deltas
-from .view import JobView, facts_of
+from .view import JobView, facts_of, without_starters
 
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
 STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
@@ -125,7 +125,7 @@ class ViewBuilder:
                 for node in {who.node for who in lifetimes}:
                     watched[node] = take(node_events, node_events["node"] == node)
             used = self._machines.used(lifetimes, clocks)
-            return JobView(
+            view = JobView(
                 job,
                 ranks,
                 process_lifetimes=lifetimes,
@@ -144,6 +144,7 @@ class ViewBuilder:
                 between=on_server_clock(between, clocks),
                 machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
             )
+            return without_starters(view)
 
     def raw(self, job: str) -> RawData | None:
         """Where the raw data of a job lies now; None when the job is not known."""

@@ -31,7 +31,18 @@ from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
 from roofline_server.ingest import columns, service
 from roofline_server.ingest import marks as server_marks
-from roofline_step._packets import ABSENT, CALLS, FACT, KERNEL, MARK, MAX_FACT, SPANS, pack_fact, pack_spans
+from roofline_step._packets import (
+    ABSENT,
+    CALLS,
+    FACT,
+    KERNEL,
+    MARK,
+    MAX_FACT,
+    SPANS,
+    VARIABLES,
+    pack_fact,
+    pack_spans,
+)
 from roofline_step._sender import Sender
 
 from tests.fakes import add_process, ended, wait_for
@@ -721,3 +732,96 @@ def test_proc_is_walked_once_a_second_for_a_wrapper_without_a_rank(
     link.send(mark(step=5))
     assert [m.rank.pid for m in site.take()[0]] == [900]
     assert len(walks) == 2
+
+
+# -- a rank that sends its kernels and says which rank it is -------------------------------------------------
+
+
+def test_rank_sends_its_kernels_itself(site: Site) -> None:
+    sender = Sender([str(site.listener.path)])
+    assert not sender.off()
+    number = sender.describe_kernel(tuple(SHAPE))
+    assert number == 0 == sender.describe_kernel(tuple(SHAPE))
+    sender.send_calls([(0, 5, 10), (0, 20, 7)], 0, 100)
+    _, calls, events = site.take()
+    rank = site.discovery.ranks[os.getpid()]
+    assert calls == [Call(rank, SHAPE, 5, 10), Call(rank, SHAPE, 20, 7)]
+    assert [(e.kind, e.begin_ns, e.end_ns) for e in events] == [(EventKind.KERNELS_COVERED, 0, 100)]
+    assert sender._socket is not None
+    sender._socket.close()
+
+
+def test_kernels_are_described_to_an_agent_that_comes_later(site: Site) -> None:
+    sender = Sender([str(site.listener.path)])
+    sender._kernels[tuple(SHAPE)] = 0
+    sender.send_calls([(0, 5, 10)], 0, 100)
+    assert [call.shape for call in site.take()[1]] == [SHAPE]
+    assert sender._socket is not None
+    sender._socket.close()
+
+
+def test_lines_of_a_library_are_no_kernels_beside_those_the_rank_sends(site: Site) -> None:
+    own, wrapper = site.connect(), wrapped(site)
+    own.send(kernel())
+    own.send(calls_packet((0, 5, 10)))
+    wrapper.send(kernel())
+    wrapper.send(calls_packet((0, 6, 3), begin=0, through=900))
+    _, calls, events = site.take()
+    assert [call.start_ns for call in calls] == [5]
+    assert [(e.begin_ns, e.end_ns) for e in events] == [(0, 100)]
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        pytest.param(calls_packet((3, 5, 10)), id="not-described"),
+        pytest.param(calls_packet((0, 5, -10)), id="backwards"),
+        pytest.param(calls_packet((0, 5, 10))[:-1], id="cut"),
+        pytest.param(calls_packet((0, 5, 10), through=2**62), id="never"),
+    ],
+)
+def test_hostile_calls_of_a_rank_are_refused(site: Site, packet: bytes) -> None:
+    link = site.connect()
+    link.send(kernel())
+    link.send(packet)
+    _, calls, events = site.take()
+    assert (calls, [e.kind for e in events]) == ([], [EventKind.REFUSED])
+
+
+def variables(**values: object) -> bytes:
+    return pack_fact(VARIABLES, json.dumps(values))
+
+
+def test_process_reports_which_rank_it_is(site: Site) -> None:
+    add_process(site.proc, os.getpid(), {"ROOFLINE_WRAPPED": "1", "ROOFLINE_JOB": "j"})
+    link = site.connect()
+    link.send(pack_fact("hook.a", "installed"))
+    link.send(variables(RANK="1", WORLD_SIZE="2", MASTER_ADDR="a", MASTER_PORT="1"))
+    link.send(mark())
+    ((one,), _, events) = site.take()
+    assert (one.rank.job, one.rank.key, one.rank.world) == ("j", "ddp:1", 2)
+    facts = [(e.rank.key, e.text) for e in events if e.kind is EventKind.FACT and e.rank is not None]
+    assert ("ddp:1", "hook.a=installed") in facts, "what was said before is said of the rank it is"
+    assert not [text for _, text in facts if text.startswith(VARIABLES)], "an address does not leave the node"
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        variables(PATH="/bin"),
+        variables(RANK=1),
+        variables(RANK="\n"),
+        pack_fact(VARIABLES, "[]"),
+        pack_fact(VARIABLES, "{"),
+    ],
+    ids=repr,
+)
+def test_other_variables_are_refused(site: Site, packet: bytes) -> None:
+    site.connect().send(packet)
+    assert [e.kind for e in site.take()[2]] == [EventKind.REFUSED]
+
+
+def test_wrapper_cannot_say_which_rank_another_process_is(site: Site) -> None:
+    wrapped(site).send(variables(RANK="1", WORLD_SIZE="2", MASTER_ADDR="a", MASTER_PORT="1"))
+    assert [e.kind for e in site.take()[2]] == [EventKind.REFUSED]
+    assert [rank.key for rank in site.discovery.ranks.values()] == ["chief:0"]

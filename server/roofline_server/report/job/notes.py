@@ -8,15 +8,17 @@ import numpy as np
 from roofline.answers.report import Report
 
 from ...correlate.steps import OWN
-from ...records import EventKind, Table, rows, take
+from ...records import EventKind, Incarnation, Table, rows, take
 from ...sentences import notes as texts
 from ...sentences.rooflines import no_ceilings_of_host
 from ...store.view import JobView
 from ..evidence.tables import by_rank, where
-from ..ranks.members import name_of
+from ..ranks.members import host_of, name_of, on_clock
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
 TAG = "tag."  # how the names of facts begin that are tags
+CLAIMED = "rank.claimed"  # fact: the processes of a node that say they are this rank
+TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
 ORIGIN = "steps.from"  # fact: how steps were seen where it was not by a hook
 
 
@@ -25,7 +27,7 @@ def write_notes(view: JobView, report: Report) -> list[str]:
     for gap in report.gaps:
         clock = time.strftime("%H:%M:%S", time.localtime(gap.begin_ns / 1e9))
         notes.append(texts.gap(gap.host, (gap.end_ns - gap.begin_ns) / 1e9, clock, gap.reason))
-    notes += _restart_notes(view) + _missing_step_notes(view) + _alignment_notes(report)
+    notes += _claim_notes(view) + _restart_notes(view) + _missing_step_notes(view) + _alignment_notes(report)
     notes += [note for _, note in tag_notes(view)]
     notes += view.machine_notes
 
@@ -55,6 +57,31 @@ def tag_notes(view: JobView) -> list[tuple[str, str]]:
         for tag, values in sorted(ranks_of.items())
         if len(values) > 1 and tag in view.tags
     ]
+
+
+def _claim_notes(view: JobView) -> list[str]:
+    """Ranks that several processes say they are, at the same time."""
+    notes = [
+        texts.claimed_here(name_of(view, number), host_of(view, number), facts[CLAIMED])
+        for number, facts in view.facts.items()
+        if CLAIMED in facts
+    ]
+    by_rank: dict[int, list[tuple[int, int, Incarnation]]] = {}
+    for who, life in view.process_lifetimes.items():
+        if who.pid and who.node not in view.recordings:
+            by_rank.setdefault(who.rank, []).append((*on_clock(view, who, life), who))
+    for number, lives in sorted(by_rank.items()):
+        mixed = {
+            who
+            for begin, end, one in lives
+            for other_begin, other_end, other in lives
+            if one.node != other.node and min(end, other_end) - max(begin, other_begin) > TOGETHER_NS
+            for who in (one, other)
+        }
+        if mixed:
+            names = [f"pid {who.pid} on {view.machines[who.node].host}" for who in sorted(mixed)]
+            notes.append(texts.claimed_on_nodes(name_of(view, number), names))
+    return notes
 
 
 def _restart_notes(view: JobView) -> list[str]:

@@ -1,0 +1,45 @@
+"""Several processes of a node that say at the same time that they are one rank are kept apart. No I/O."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+
+class Claim(NamedTuple):
+    """A process says that it is a rank; claims are ordered by its start."""
+
+    start_ticks: int
+    pid: int
+    job: str
+    role: str
+    index: int  # type: ignore[assignment]  # the field's word, though tuples have a method of that name
+    world: int = 0  # ranks of its kind, on all nodes; 0: not known
+
+
+def moved_apart(
+    claims: Iterable[Claim], before: Mapping[Claim, int], due: Collection[Claim]
+) -> dict[Claim, int]:
+    """The index of each process that is not the rank it claims to be.
+
+    Of several the oldest is that rank; each other gets the first index behind the ranks of all nodes that
+    nobody claims, and keeps it. before: the indices that were given. due: claims that are old enough; a
+    younger one may be the successor of a process that is about to end.
+    """
+    groups: dict[tuple[str, str, int], list[Claim]] = {}
+    used: dict[tuple[str, str], set[int]] = {}
+    for claim in sorted(claims):
+        groups.setdefault(claim[2:5], []).append(claim)
+        used.setdefault(claim[2:4], set()).add(claim.index)
+    moved = {claim: before[claim] for group in groups.values() for claim in group if claim in before}
+    for claim, index in moved.items():
+        used[claim[2:4]].add(index)
+    for group in groups.values():
+        for claim in [one for one in group if one not in moved][1:]:
+            if claim in due:
+                taken = used[claim[2:4]]
+                free = itertools.count(claim.world)
+                moved[claim] = next(number for number in free if number not in taken)
+                taken.add(moved[claim])
+    return moved

@@ -1,0 +1,40 @@
+"""Two processes that claim one rank at the same time are two ranks."""
+
+from __future__ import annotations
+
+from roofline_agent.ranks.claims import Claim, moved_apart
+
+
+def claim(pid: int, index: int, job: str = "j", role: str = "worker", world: int = 0) -> Claim:
+    return Claim(100 + pid, pid, job, role, index, world)
+
+
+def test_the_oldest_has_the_rank_and_others_the_next_free_index() -> None:
+    first, second, third = claim(1, 0), claim(2, 0), claim(3, 0)
+    other = claim(4, 1)
+    assert moved_apart([third, other, second, first], {}, [first, second, third, other]) == {
+        second: 2,
+        third: 3,
+    }
+
+
+def test_who_was_moved_stays_where_it_is_when_the_first_has_ended() -> None:
+    first, second = claim(1, 0), claim(2, 0)
+    moved = moved_apart([first, second], {}, [first, second])
+    assert moved_apart([second], moved, [second]) == moved == {second: 1}
+
+
+def test_a_rank_that_overlaps_with_the_one_before_is_not_moved_at_once() -> None:
+    first, second = claim(1, 0), claim(2, 0)
+    assert moved_apart([first, second], {}, [first]) == {}
+    assert moved_apart([second], {}, [second]) == {}
+
+
+def test_ranks_of_other_jobs_and_roles_are_no_rivals() -> None:
+    claims = [claim(1, 0), claim(2, 0, job="k"), claim(3, 0, role="ps"), claim(4, 1)]
+    assert moved_apart(claims, {}, claims) == {}
+
+
+def test_an_index_that_another_node_may_have_is_not_given() -> None:
+    first, second = claim(1, 0, world=8), claim(2, 0, world=8)
+    assert moved_apart([first, second], {}, [first, second]) == {second: 8}

@@ -1,0 +1,152 @@
+"""Ranks by the variables that launchers set, as recorded, and by what processes report of themselves."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from roofline_agent.ranks.discovery import LIST_AGAIN_SCANS, SHARED_SCANS, Discovery
+from roofline_agent.ranks.identity import Identity, identify, identify_from_inside, may_name_a_rank
+
+from tests.fakes import add_process
+
+# -- what launchers set, as recorded ------------------------------------------------------------------------
+
+TORCHRUN = {
+    "LOCAL_RANK": "1",
+    "RANK": "5",
+    "GROUP_RANK": "1",
+    "ROLE_RANK": "5",
+    "ROLE_NAME": "default",
+    "LOCAL_WORLD_SIZE": "4",
+    "WORLD_SIZE": "8",
+    "GROUP_WORLD_SIZE": "2",
+    "ROLE_WORLD_SIZE": "8",
+    "MASTER_ADDR": "node1",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+    "TORCHELASTIC_MAX_RESTARTS": "0",
+    "TORCHELASTIC_RUN_ID": "none",
+}
+DEEPSPEED = {
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "29500",
+    "WORLD_SIZE": "2",
+    "CROSS_RANK": "0",
+    "CROSS_SIZE": "1",
+    "LOCAL_SIZE": "2",
+    "RANK": "1",
+    "LOCAL_RANK": "1",
+}
+ACCELERATE = {**TORCHRUN, "ACCELERATE_MIXED_PRECISION": "no", "ACCELERATE_USE_FSDP": "true"}
+INTEL_MPI = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+MVAPICH = {"MV2_COMM_WORLD_RANK": "2", "MV2_COMM_WORLD_SIZE": "4", "MV2_COMM_WORLD_LOCAL_RANK": "0"}
+SLURM = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0", "SLURM_PROCID": "6", "SLURM_NTASKS": "8"}
+JAX = {"JAX_COORDINATOR_ADDRESS": "node1:1234", "JAX_NUM_PROCESSES": "4", "JAX_PROCESS_ID": "2"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        (TORCHRUN, Identity("ddp-node1-29500", "ddp", 5, 8, "torchrun")),
+        (DEEPSPEED, Identity("ddp-127.0.0.1-29500", "ddp", 1, 2, "torchrun")),
+        (ACCELERATE, Identity("ddp-node1-29500", "ddp", 5, 8, "torchrun")),
+        (INTEL_MPI, Identity("mpi", "horovod", 3, 4, "mpich")),
+        (MVAPICH, Identity("mpi", "horovod", 2, 4, "mvapich")),
+        (SLURM, Identity("77", "worker", 6, 8, "slurm")),
+        ({**SLURM, "PMI_RANK": "6", "PMI_SIZE": "8"}, Identity("77", "worker", 6, 8, "slurm")),
+        ({**SLURM, "SLURM_PROCID": "0", **INTEL_MPI}, Identity("77", "horovod", 3, 4, "mpich")),
+        ({**SLURM, **TORCHRUN}, Identity("77", "ddp", 5, 8, "torchrun")),
+        (JAX, Identity("jax-node1:1234", "worker", 2, 4, "jax")),
+        ({**SLURM, **JAX}, Identity("77", "worker", 6, 8, "slurm")),
+    ],
+)
+def test_launchers(environ: dict[str, str], expected: Identity) -> None:
+    assert may_name_a_rank(b"\0".join(f"{k}={v}".encode() for k, v in environ.items()))
+    assert identify(environ) == expected
+
+
+# -- what a process reports itself --------------------------------------------------------------------------
+
+OF_DRIVER = {"ROOFLINE_WRAPPED": "1", "ROOFLINE_JOB": "5", "ROOFLINE_ROLE": "driver", "ROOFLINE_RANK": "9"}
+
+
+def inside(rank: int) -> dict[str, str]:
+    return {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "", "MASTER_PORT": ""}
+
+
+def test_launcher_that_says_the_same_keeps_its_word() -> None:
+    reported = {"JAX_PROCESS_ID": "6", "JAX_NUM_PROCESSES": "8"}
+    assert identify_from_inside(SLURM, reported) == identify(SLURM)
+    other = identify_from_inside(SLURM, {**reported, "JAX_PROCESS_ID": "3"})
+    assert other == Identity("77", "worker", 3, 8, "jax")
+
+
+def test_user_names_a_rank_but_not_those_that_it_starts() -> None:
+    assert identify_from_inside(OF_DRIVER, inside(1)) == Identity("5", "driver", 9, 2, "torchrun")
+    started = identify_from_inside(OF_DRIVER, inside(1), inherited=True)
+    assert started == Identity("5", "ddp", 1, 2, "torchrun")
+
+
+def test_workers_that_report_themselves_are_ranks_and_their_driver_is_none(tmp_path: Path) -> None:
+    """As in Ray: driver, raylet, two workers, a data loader, a helper that has overwritten its variables."""
+    wrapped = {"ROOFLINE_WRAPPED": "1", "ROOFLINE_JOB": "5"}
+    add_process(tmp_path, 10, wrapped)
+    discovery = Discovery(str(tmp_path))
+    assert [rank.key for rank in discovery.scan()[0]] == ["worker:0"]
+    for pid, parent, environ in (
+        (11, 10, wrapped),
+        (12, 11, wrapped),
+        (13, 11, wrapped),
+        (14, 12, wrapped),
+        (15, 11, {"ROOFLINE_WRAPPED": "1"}),
+    ):
+        add_process(tmp_path, pid, environ, parent=parent)
+    discovery.scan()
+    assert [rank.pid for rank in discovery.ranks.values()] == [10]
+    discovery.report(12, inside(0))
+    discovery.report(13, inside(1))
+    started, gone = discovery.scan()
+    assert sorted((rank.job, rank.key, rank.pid) for rank in started) == [
+        ("5", "ddp:0", 12),
+        ("5", "ddp:1", 13),
+    ]
+    assert [rank.pid for rank in gone] == [10]
+    assert [rank.key for rank in discovery.take_starters()] == ["worker:0"]
+    loader = discovery.look_at(14)
+    assert loader is not None and loader.pid == 12
+    for pid in (12, 13, 14):
+        shutil.rmtree(tmp_path / str(pid))
+    for _ in range(LIST_AGAIN_SCANS):
+        discovery.scan()
+    assert discovery.ranks == {}, "the driver does not become a rank when its workers have ended"
+
+
+def test_two_processes_that_claim_one_rank_are_two(tmp_path: Path) -> None:
+    identity = {"ROOFLINE_JOB": "j", "ROOFLINE_RANK": "0"}
+    add_process(tmp_path, 20, identity, start_ticks=100)
+    add_process(tmp_path, 21, identity, start_ticks=90)
+    discovery = Discovery(str(tmp_path))
+    for _ in range(SHARED_SCANS + 1):
+        discovery.scan()
+    assert {pid: rank.key for pid, rank in discovery.ranks.items()} == {21: "worker:0", 20: "worker:1"}
+    assert [[rank.pid for rank in ranks] for ranks in discovery.claims()] == [[21, 20]]
+    again = Discovery(str(tmp_path))
+    for _ in range(SHARED_SCANS + 1):
+        again.scan()
+    assert again.ranks == discovery.ranks, "an agent that is started again finds the same"
+
+
+def test_restart_that_overlaps_stays_one_rank(tmp_path: Path) -> None:
+    identity = {"ROOFLINE_JOB": "j", "ROOFLINE_RANK": "0"}
+    add_process(tmp_path, 20, identity, start_ticks=100)
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    add_process(tmp_path, 21, identity, start_ticks=500)
+    discovery.scan()
+    shutil.rmtree(tmp_path / "20")
+    for _ in range(2 * SHARED_SCANS):
+        discovery.scan()
+    assert {pid: rank.key for pid, rank in discovery.ranks.items()} == {21: "worker:0"}
+    assert discovery.claims() == []
