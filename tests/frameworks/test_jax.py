@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import statistics
 import struct
 import subprocess
@@ -182,6 +183,43 @@ def test_nothing_is_computed_differently() -> None:
     wrapped = said(finish(command(python, 20, *kinds), environ).stdout)
     bare = said(finish([str(part) for part in (python, TRAINING, 20, *kinds)], environ).stdout)
     assert [line["loss"] for line in wrapped[0]] == [line["loss"] for line in bare[0]]
+
+
+def distributed(python: str) -> list[tuple[list[str], dict[str, str]]]:
+    """Two processes that say to jax.distributed which they are, and nothing in their environment does."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    collectives = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "WHERE": f"127.0.0.1:{port}", "MANY": "2"}
+    words = command(python, STEPS, "sharded", "--distributed")
+    return [(words, {**ON_CPU, **collectives, "WHO": str(rank)}) for rank in (0, 1)]
+
+
+def test_two_processes() -> None:
+    own, heard = listened(distributed(interpreter("ROOFLINE_JAX_PYTHON")))
+    assert sorted(line["rank"] for line in own) == [0, 1]
+    for line in own:
+        of_rank = heard[line["pid"]]
+        assert list(of_rank.ends) == list(range(-1, STEPS))
+        check(line, of_rank)
+        variables = json.loads(of_rank.facts["rank.variables"])
+        assert (variables["JAX_PROCESS_ID"], variables["JAX_NUM_PROCESSES"]) == (str(line["rank"]), "2")
+
+
+def test_two_processes_are_two_ranks(site: Site) -> None:
+    site.server()
+    site.agent()
+    commands = distributed(interpreter("ROOFLINE_JAX_PYTHON"))
+    running = [
+        site.start([*wrapping("--job", 4), *words[3:]], f"rank{at}.log", **environ)
+        for at, (words, environ) in enumerate(commands)
+    ]
+    assert [process.wait(120) for process in running] == [0, 0]
+    for rank in ("worker:0", "worker:1"):
+        wait_until(lambda rank=rank: site.worked(rank, STEPS, "4"), what=f"all steps of {rank} arrive")
+    report = site.report("4")
+    assert [rank["rank"] for rank in report["ranks"]] == ["worker:0", "worker:1"]
+    assert not [note for note in report["notes"] if "say they are" in note]
 
 
 def test_jax_from_end_to_end(site: Site) -> None:
