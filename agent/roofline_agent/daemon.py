@@ -24,7 +24,7 @@ from .marks.listener import MarkListener
 from .marks.receiver import MarkReceiver
 from .netbench.bench import NetBench
 from .ranks.discovery import Discovery
-from .ranks.settings import STARTER, RankFacts, facts_of_claims
+from .ranks.settings import LEFT, RankFacts, facts_of_claims
 from .records import Batch, Event, EventKind, SourceSettings
 from .sampler import Sampler
 from .schedule import Task
@@ -142,8 +142,8 @@ class Daemon:
         for rank in started:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
             self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
-        for rank in self._discovery.take_starters():
-            self._events.append(Event(EventKind.FACT, now, now, rank, text=STARTER))
+        for rank in self._discovery.take_left():
+            self._events.append(Event(EventKind.FACT, now, now, rank, text=LEFT))
         self._events += facts_of_claims(self._discovery.claims(), self._claims, now)
         for rank in gone:
             log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)

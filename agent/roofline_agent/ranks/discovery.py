@@ -99,7 +99,7 @@ class Discovery:
         self._claimed: dict[Claim, int] = {}  # since which scan
         self._moved: dict[Claim, int] = {}  # of several processes that claim one rank
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
-        self._no_ranks: list[Rank] = []  # of them, what they were taken for before
+        self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._ranks: dict[int, Rank] = {}
         self._reported: dict[int, Rank] = {}
@@ -220,15 +220,20 @@ class Discovery:
         """A process has reported which rank it is, in variables that its environment does not show."""
         status = self.processes.status(pid)
         if status is not None:
+            before = self._ranks.get(pid)
             self._inside[pid] = status.start_ticks, variables
             for one in self.processes.ancestry(pid):
                 self._look(one)
             self._settle(pid)
             self._update()
+            after = self._ranks.get(pid)
+            if before is not None and after is not None and before[:3] != after[:3]:
+                self._left.append(before)
 
-    def take_starters(self) -> list[Rank]:
-        """Those that have since the last call turned out to be no ranks but to have started ranks."""
-        found, self._no_ranks = self._no_ranks, []
+    def take_left(self) -> list[Rank]:
+        """What processes were taken for that have since the last call turned out to be another rank, or to be
+        none but to have started ranks."""
+        found, self._left = self._left, []
         return found
 
     def claims(self) -> list[list[Rank]]:
@@ -247,7 +252,7 @@ class Discovery:
         before, self._ranks = self._ranks, {}
         new = set(starters_among(self._candidates)) - self._starters
         self._starters |= new
-        self._no_ranks += [before[pid] for pid in new if pid in before]
+        self._left += [before[pid] for pid in new if pid in before]
         found = choose(self._candidates, self._starters)
         claims = [one.claim for one in found]
         self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}

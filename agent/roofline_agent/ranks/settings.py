@@ -49,7 +49,7 @@ def relevant_settings(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name][:MAX_VALUE] for name in names[:MAX_SETTINGS]}
 
 
-STARTER = "rank.starts=ranks"  # fact of a process that is no rank itself
+LEFT = "rank.left=it is another rank, or has started ranks"  # fact of a process: it is not this rank
 CLAIMED = "rank.claimed"  # fact: the processes that say they are this rank
 
 

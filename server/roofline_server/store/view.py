@@ -35,28 +35,45 @@ class JobView(NamedTuple):
     machine_notes: Sequence[str] = ()  # what the user must know about `machines`
 
 
-STARTER = "rank.starts"  # fact of a process that was taken for a rank before it started those that are
+LEFT = "rank.left="  # fact: the process is not this rank, but another, or started those that are ranks
 
 
-def without_starters(view: JobView) -> JobView:
-    """The view without processes that only started ranks, as a driver does."""
-    stepping = set(view.steps["steps"]["rank"].tolist()) if rows(view.steps.get("steps", {})) else set()
-    gone = {number for number, facts in view.facts.items() if STARTER in facts} - stepping
-    if not gone:
+def as_they_turned_out(view: JobView) -> JobView:
+    """The view without processes that were taken for a rank until they reported which one they are, or until
+    they started ranks. A rank that none is in the end is left out with them, unless it has steps."""
+    left = _that_left(view.events)
+    if not left:
         return view
+    processes = {
+        who: life
+        for who, life in view.process_lifetimes.items()
+        if (who.rank, who.node, who.start_ns) not in left
+    }
+    steps = view.steps.get("steps", {})
+    stepping = set(steps["rank"].tolist()) if rows(steps) else set()
+    gone = {rank for rank, _, _ in left} - {who.rank for who in processes} - stepping
 
     def kept(table: Table) -> Table:
         return take(table, ~np.isin(table["rank"], list(gone))) if rows(table) else table
 
     return view._replace(
         ranks={number: key for number, key in view.ranks.items() if number not in gone},
-        process_lifetimes={w: life for w, life in view.process_lifetimes.items() if w.rank not in gone},
+        process_lifetimes=processes,
         steps={name: kept(table) for name, table in view.steps.items()},
         time_windows={name: kept(table) for name, table in view.time_windows.items()},
         events=kept(view.events),
         parts=[part for part in view.parts if part.rank not in gone],
         facts={number: facts for number, facts in view.facts.items() if number not in gone},
     )
+
+
+def _that_left(events: Table) -> set[tuple[int, int, int]]:
+    """(rank, node, start) of the processes that are not that rank."""
+    if not rows(events):
+        return set()
+    some = take(events, events["kind"] == EventKind.FACT)
+    columns = (some[name].tolist() for name in ("rank", "node", "start_ns", "text"))
+    return {tuple(who) for *who, text in zip(*columns, strict=True) if str(text).startswith(LEFT)}
 
 
 def facts_of(events: Table) -> dict[int, dict[str, str]]:

@@ -31,7 +31,7 @@ from .segments.frames import by_dataset
 from .segments.leases import Leases
 from .segments.reader import Reader, distinct, grouped_by_rank, on_server_clock
 from .steps.deltas import Deltas
-from .view import JobView, facts_of, without_starters
+from .view import JobView, as_they_turned_out, facts_of
 
 # In every step table that has them: who, which step, when, of which incarnation, on how many samples.
 STEP_KEYS = ("rank", "window", "step", "begin_ns", "end_ns", "start_ns", "samples")
@@ -144,7 +144,7 @@ class ViewBuilder:
                 between=on_server_clock(between, clocks),
                 machine_notes=list(dict.fromkeys(use.note for use in used.values() if use.note)),
             )
-            return without_starters(view)
+            return as_they_turned_out(view)
 
     def raw(self, job: str) -> RawData | None:
         """Where the raw data of a job lies now; None when the job is not known."""

@@ -113,7 +113,7 @@ def test_workers_that_report_themselves_are_ranks_and_their_driver_is_none(tmp_p
         ("5", "ddp:1", 13),
     ]
     assert [rank.pid for rank in gone] == [10]
-    assert [rank.key for rank in discovery.take_starters()] == ["worker:0"]
+    assert [rank.key for rank in discovery.take_left()] == ["worker:0"]
     loader = discovery.look_at(14)
     assert loader is not None and loader.pid == 12
     for pid in (12, 13, 14):
@@ -150,3 +150,14 @@ def test_restart_that_overlaps_stays_one_rank(tmp_path: Path) -> None:
         discovery.scan()
     assert {pid: rank.key for pid, rank in discovery.ranks.items()} == {21: "worker:0"}
     assert discovery.claims() == []
+
+
+def test_process_that_turns_out_to_be_another_rank_has_left_the_one_before(tmp_path: Path) -> None:
+    add_process(tmp_path, 10, {"ROOFLINE_WRAPPED": "1", "ROOFLINE_JOB": "5"})
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    discovery.report(10, {"JAX_PROCESS_ID": "0", "JAX_NUM_PROCESSES": "2"})
+    assert discovery.take_left() == []
+    discovery.report(10, {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2"})
+    assert [rank.key for rank in discovery.take_left()] == ["worker:0"]
+    assert [rank.key for rank in discovery.ranks.values()] == ["worker:1"]
