@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 from collections import deque
-from typing import Any, Callable, Deque, List, Optional
+from typing import Any, Callable, Deque, List
 
 SAMPLED = "ROOFLINE_KERNELS"  # "sampled": the wrapper wants kernels of a sample of steps
 OVERHEAD = "ROOFLINE_OVERHEAD"  # share of the time that all of us may take, as "0.005"
