@@ -6,6 +6,7 @@ import numpy as np
 
 from ..records import ABSENT, PRECISIONS, Bools, Ints, Table, concatenate, rows, take
 
+SLACK_NS = 1_000_000  # holes in what is covered that are no longer come from reading the clock twice
 LEVELS = ("l1", "l2")
 ALWAYS = ("f32", "f64")  # precisions whose FLOPs have a column in every row
 
@@ -96,11 +97,20 @@ def _total_of(windows: Table, calls: Table, coverage: Table) -> Table:
     ends = calls["time_ns"] + calls["duration_ns"]
     result["first_ns"] = _extreme(np.minimum, calls["time_ns"], first, behind)
     result["last_ns"] = _extreme(np.maximum, ends, first, behind)
-    cover = merge(
-        coverage["begin_ns"].astype(np.int64), coverage["end_ns"].astype(np.int64), slack_ns=1_000_000
-    )
-    result["complete"] = covered(begin, end, *cover).astype(np.int64)
+    since, until = (coverage[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
+    complete = covered(begin, end, *merge(since, until, SLACK_NS))
+    result["complete"] = (complete & ~_in_hole(begin, end, *merge(since, until))).astype(np.int64)
     return result
+
+
+def _in_hole(begin: Ints, end: Ints, cover_begin: Ints, cover_end: Ints) -> Bools:
+    """Which windows have their middle between two of the sorted, disjoint covered intervals: where steps are
+    shorter than SLACK_NS, a step that was left out is no more than a small hole."""
+    if not len(cover_begin):
+        return np.zeros(len(begin), np.bool_)
+    middle = begin + (end - begin) // 2
+    at = np.searchsorted(cover_begin, middle, side="right") - 1
+    return (at >= 0) & (middle > cover_end[np.maximum(at, 0)]) & (end > begin)
 
 
 def _extreme(of: np.ufunc, values: Ints, first: Ints, behind: Ints) -> Ints:

@@ -37,7 +37,7 @@ class SampledSteps:
         self._count = np.append(np.bincount(self._pool), len(self._at))
         known = np.where(examples > 0, examples, 0).astype(np.float64)
         self._examples = known
-        self._sized = self._sums(known)
+        self._sized = self._sums(known[self._at])
 
         place = np.minimum(np.searchsorted(self._numbers, like), len(self._numbers) - 1)
         alone = len(self._numbers) == 1 and not like.any()
@@ -46,31 +46,36 @@ class SampledSteps:
         alike = own & self._agree(work)[place]
         self.origin: Ints = np.where(recorded, RECORDED, np.where(alike, LIKE, ESTIMATED)).astype(np.int64)
         # An estimate grows with the examples, where both are known.
-        self._scaled = (self.origin == ESTIMATED) & (known > 0) & (self._sized[self._from] > 0)
+        estimated = np.flatnonzero(self.origin == ESTIMATED)
+        sized = (known[estimated] > 0) & (self._sized[self._from[estimated]] > 0)
+        self._scaled, self._plain = estimated[sized], estimated[~sized]
 
     def filled(self, column: Ints, mean: bool = False) -> Ints:
         """A column with the numbers of the steps that were not recorded. mean: of steps that are alike take
         the mean, because it is a time; else the median. What is ABSENT counts as 0."""
-        column = np.where(column == ABSENT, 0, column).astype(np.int64)
-        if not column[self._recorded].any():
-            return np.where(self._recorded, column, 0)
-        numbers = column.astype(np.float64)
+        recorded = column[self._at].astype(np.int64)
+        recorded[recorded == ABSENT] = 0
+        found: Ints = np.zeros(len(column), np.int64)
+        if not recorded.any():
+            return found
+        numbers = recorded.astype(np.float64)
         means = self._sums(numbers) / self._count
-        each = (means if mean else self._medians(numbers))[self._from]
-        estimated = self.origin == ESTIMATED
-        if estimated.any():
-            sized = self._sums(np.where(self._examples > 0, numbers, 0.0))
+        found = np.rint(means if mean else self._medians(numbers)).astype(np.int64)[self._from]
+        found[self._plain] = np.rint(means[self._from[self._plain]])
+        if len(self._scaled):
+            sized = self._sums(np.where(self._examples[self._at] > 0, numbers, 0.0))
             rate = np.divide(sized, self._sized, out=np.zeros_like(sized), where=self._sized > 0)
-            by_examples = rate[self._from] * self._examples
-            each = np.where(estimated, np.where(self._scaled, by_examples, means[self._from]), each)
-        return np.where(self._recorded, column, np.rint(each).astype(np.int64))
+            found[self._scaled] = np.rint(rate[self._from[self._scaled]] * self._examples[self._scaled])
+        found[self._at] = recorded
+        return found
 
     def weights(self, wanted: Bools) -> Floats:
         """Per step, for how many of the wanted steps it stands: what the recorded steps did, each times its
         weight, is what all wanted ones did. 0 for a step that was not recorded."""
         pools = len(self._count)
-        filled = wanted & ~self._recorded
-        scaled, plain = filled & self._scaled, filled & ~self._scaled
+        plain = wanted & ~self._recorded
+        plain[self._scaled] = False
+        scaled = self._scaled[wanted[self._scaled]]
         each = np.bincount(self._from[plain], minlength=pools) / self._count
         examples = np.bincount(self._from[scaled], self._examples[scaled], minlength=pools)
         of_sized = np.divide(examples, self._sized, out=np.zeros(pools), where=self._sized > 0)
@@ -80,23 +85,22 @@ class SampledSteps:
         return found
 
     def _sums(self, numbers: Floats) -> Floats:
-        """Sum of each pool."""
-        some = numbers[self._at]
-        return np.append(np.add.reduceat(some, self._first), some.sum())
+        """Sum of each pool. numbers: of the recorded steps, in the order of `_at`."""
+        return np.append(np.add.reduceat(numbers, self._first), numbers.sum())
 
     def _medians(self, numbers: Floats) -> Floats:
-        """Median of each pool."""
-        some = numbers[self._at]
-        ordered = some[np.lexsort((some, self._pool))]
+        """Median of each pool. numbers: as of `_sums`."""
+        ordered = numbers[np.lexsort((numbers, self._pool))]
         count = self._count[:-1]
         low, high = self._first + (count - 1) // 2, self._first + count // 2
-        return np.append((ordered[low] + ordered[high]) / 2, np.median(some))
+        return np.append((ordered[low] + ordered[high]) / 2, np.median(numbers))
 
     def _agree(self, work: Sequence[Ints]) -> Bools:
         """Whether the steps of each pool but the last did the same work."""
         found = np.ones(len(self._numbers), np.bool_)
         for column in work:
-            some = np.where(column == ABSENT, 0, column)[self._at]
+            some = column[self._at]
+            some = np.where(some == ABSENT, 0, some)
             most = np.maximum.reduceat(some, self._first)
             found &= most - np.minimum.reduceat(some, self._first) <= AGREE * np.abs(most)
         return found

@@ -161,3 +161,10 @@ def test_other_ranks_calls_do_not_count() -> None:
 
 def test_empty_table_has_no_rows() -> None:
     assert rows(table(rank=[])) == 0
+
+
+def test_short_step_that_was_left_out_is_not_taken_for_a_hole_between_two_batches() -> None:
+    """Steps of 0.4 ms, of which every other one was recorded; and a batch that ends within a step."""
+    windows = window_table([(1, k, k * 400_000, (k + 1) * 400_000) for k in range(4)])
+    recorded = coverage((1, 0, 400_000), (1, 800_000, 1_100_000), (1, 1_100_100, 1_200_000))
+    assert total(windows, calls(), recorded)["complete"].tolist() == [1, 0, 1, 0]

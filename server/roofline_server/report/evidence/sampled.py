@@ -18,15 +18,16 @@ from ...records import ABSENT, Floats, Ints, Table, rows
 from ...sentences.breakdowns import kernels_of_sample
 from ...store.view import JobView
 from ..questions import ALL_STEPS, Steps
+from .reasons import SAMPLED
 from .tables import by_rank, within
 
-FACT = "cost.kernels"  # "1/64": kernels of one step in 64 are recorded; "all", or no such fact: of every step
 ORIGIN = "origin"  # column of a filled table: RECORDED, LIKE, ESTIMATED
 KERNELS = "steps_kernels"
 # What is no number of kernels: it stays as it is, or is absent where kernels were not recorded.
 KEYS = frozenset(("rank", "window", "step", "begin_ns", "end_ns", "complete"))
 MOMENTS = ("first_ns", "last_ns")
 TIMES = ("kernel_ns",)
+WORK = ("flops", "bytes")  # what steps that are alike share
 # What is needed of step tables beside the kernels.
 NEEDED = ("examples", "like")
 
@@ -49,8 +50,8 @@ class _Sampled(NamedTuple):
 
 
 def one_in(view: JobView, number: int) -> int:
-    """In how many steps of a rank kernels were recorded once, by what it reported last; 1: in all."""
-    first, _, second = view.facts.get(number, {}).get(FACT, "").partition("/")
+    """In how many steps of a rank kernels were recorded once, by what it reported last, "1/64"; 1: in all."""
+    first, _, second = view.facts.get(number, {}).get(SAMPLED, "").partition("/")
     return max(1, int(second)) if first == "1" and second.isdecimal() and len(second) < 9 else 1
 
 
@@ -115,7 +116,7 @@ def _of_ranks(view: JobView, mine: Mapping[int, Mapping[str, Table]], steps: Ste
         recorded = kernels["complete"] > 0
         if recorded.any() and not recorded.all():
             known = [_aligned(tables["steps"], kernels, name) for name in NEEDED]
-            work = [kernels[name] for name in ("flops", "bytes") if name in kernels]
+            work = [kernels[name] for name in WORK if name in kernels]
             examples, like = known
             found[number] = _Sampled(kernels, SampledSteps(recorded, np.maximum(0, like), examples, work))
     return found

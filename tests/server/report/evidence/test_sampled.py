@@ -325,3 +325,14 @@ def test_report_says_what_the_profiler_cost(tmp_path: Path) -> None:
     assert found.values["cost.agent.share"].value is None
     nothing = reported(store_of(tmp_path / "nothing", Training())).cost
     assert nothing.words == "" and nothing.values["cost.share"].value is None
+
+
+def test_rank_of_whose_sample_no_step_was_seen_is_not_said_to_be_unwrapped(tmp_path: Path) -> None:
+    store, node = open_store(tmp_path), Host("a", CPU)
+    node.greet(store)
+    text = "cost.kernels=1/64"
+    event = pb.Event(kind=pb.EVENT_KIND_FACT, rank=0, begin_ns=FIRST, end_ns=FIRST, text=text)
+    said = marks([(0, BORDER, step, 32, FIRST + step * MS) for step in range(5)])
+    node.put(store, batch(1, FIRST, FIRST + 10 * MS, ranks=[rank()], marks=said, events=[event]))
+    reason = reported(store).ranks[0].summary.values["flops_per_step"].reason
+    assert "sample" in reason and "roofline-agent run" not in reason
