@@ -8,8 +8,8 @@ hardware: their rows never add up.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import io
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
@@ -104,9 +104,14 @@ class DcgmSource:
             where = urlsplit(self._address)
             if where.scheme != "http" or not where.hostname:
                 raise OSError("only http:// addresses can be asked")
-            connection = http.client.HTTPConnection(where.hostname, where.port or 9400, timeout=TIMEOUT_S)
+            connected = socket.create_connection((where.hostname, where.port or 9400), TIMEOUT_S)
         except ValueError as error:
             raise OSError(f"{self._address} is no address: {error}") from None
+        # Only where somebody answers: it takes 2 MB, which other nodes are spared.
+        import http.client
+
+        connection = http.client.HTTPConnection(where.hostname, where.port or 9400, timeout=TIMEOUT_S)
+        connection.sock = connected
         try:
             path = where.path or "/metrics"
             connection.request("GET", f"{path}?{where.query}" if where.query else path)
