@@ -176,6 +176,15 @@ def test_one_training_after_another_goes_on_counting() -> None:
     assert list(heard[own[0]["pid"]].ends) == list(range(-1, 40 * len(kinds)))
 
 
+def test_jit_means_what_it_means_without_us() -> None:
+    python = interpreter("ROOFLINE_JAX_PYTHON")
+    script = Path(__file__).with_name("jax_semantics.py")
+    environ = clean_environ(**ON_CPU)
+    done = finish([str(part) for part in [*wrapping(), python, script]], environ)
+    assert done.stdout == "JittedFunction\n"
+    assert finish([python, str(script)], environ).stdout == "PjitFunction\n"
+
+
 def test_nothing_is_computed_differently() -> None:
     python = interpreter("ROOFLINE_JAX_PYTHON")
     kinds = ["plain", "ahead", "scanned", "split", "compiled"]

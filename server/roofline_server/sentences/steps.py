@@ -14,6 +14,8 @@ NOTHING_SERVED = "it has none of its own, and no worker's steps are known"
 NO_AGENT = "only its coordinator spoke of it, and of no step"
 NOT_MARKED = f"nobody marked any; start it with `roofline-agent run`, or {_MARK}"
 
+NO_HOOK = f"nobody marked any, and no framework with a hook was imported; {_MARK}"
+
 
 def failed_hooks(hooks: Sequence[tuple[str, str]]) -> str:
     """hooks: (name, how it failed)."""

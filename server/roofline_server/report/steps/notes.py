@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...correlate.steps import SERVING_ROLES, TIME_WINDOW
-from ...records import ABSENT, Table
+from ...records import ABSENT, EventKind, Table, rows
 from ...sentences import steps as texts
 from ...store.view import JobView
 from ..evidence.collectives import FAMILIES, names_of
@@ -102,4 +102,7 @@ def _why_none(view: JobView, number: int) -> str:
         return texts.idle_hooks(list(hooks))
     if not any(who.rank == number for who in view.process_lifetimes):
         return texts.NO_AGENT
-    return texts.NOT_MARKED
+    wrapped = rows(view.events) > 0 and bool(
+        np.any((view.events["rank"] == number) & (view.events["kind"] == EventKind.KERNELS_COVERED))
+    )
+    return texts.NO_HOOK if wrapped else texts.NOT_MARKED
