@@ -253,15 +253,15 @@ class MarkReceiver:
                 return
             self._own_kernels.add(rank)
         parsed = parse_calls(data)
-        shapes = [connection.shapes[kernel] for kernel in parsed.kernels]
-        new = set(shapes) - self._shapes
+        count = len(parsed.kernels)
+        new = {connection.shapes[kernel] for kernel in set(parsed.kernels)} - self._shapes
         described = sum(len(json.dumps(shape)) for shape in new)
-        if not self._room.take_rows(EVENT_BYTES + CALL_BYTES * len(shapes) + described):
-            self._room.count_loss(rank, "kernels", len(shapes))
+        if not self._room.take_rows(EVENT_BYTES + CALL_BYTES * count + described):
+            self._room.count_loss(rank, "kernels", count)
             return  # nor is their time claimed
         self._shapes |= new
-        for shape, start, duration in zip(shapes, parsed.starts, parsed.durations, strict=True):
-            self._received.calls.append(Call(rank, shape, start, duration))
+        shapes = map(connection.shapes.__getitem__, parsed.kernels)
+        self._received.calls.extend(map(Call, repeat(rank), shapes, parsed.starts, parsed.durations))
         begin = parsed.begin
         before = self._covered.get(rank)
         if before is not None and before[1] == begin:
