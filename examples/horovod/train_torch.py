@@ -15,7 +15,9 @@ EXAMPLES = 512
 
 
 def main() -> None:
-    asked = options(__doc__).parse_args()
+    parser = options(__doc__)
+    parser.add_argument("--tensors", action="store_true", help="take batches from tensors, without a loader")
+    asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     hvd.init()
     torch.manual_seed(1 + hvd.rank())
@@ -24,7 +26,7 @@ def main() -> None:
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    batches = endless(asked.batch)
+    batches = slices(asked.batch) if asked.tensors else endless(asked.batch)
 
     journal = Journal(hvd.rank(), hvd.size(), asked.batch)
     for k in range(asked.steps):
@@ -56,6 +58,12 @@ def endless(batch: int):
     loader = DataLoader(TensorDataset(images, labels), batch_size=batch, shuffle=True, drop_last=True)
     while True:
         yield from loader
+
+
+def slices(batch: int):
+    images, labels = torch.randn(EXAMPLES, CHANNELS, IMAGE, IMAGE), torch.randint(0, CLASSES, (EXAMPLES,))
+    while True:
+        yield from zip(images.split(batch), labels.split(batch), strict=True)
 
 
 if __name__ == "__main__":

@@ -221,6 +221,13 @@ def test_tensorflow(running: Site, tensorflow: str, loop: str) -> None:
     assert total(rank_0, "engine.cycle.count") > 0
 
 
+def test_loop_of_tensors_has_examples(running: Site, torch: str) -> None:
+    logged = train(running, horovodrun(torch), [], [torch, EXAMPLE / "train_torch.py", "--tensors"])
+    found = all_rows(running)
+    check_steps(found, logged)
+    assert {row["examples"] for steps in found.values() for row in steps} == {BATCH}
+
+
 def test_mpi(running: Site, torch: str) -> None:
     mpirun = shutil.which("mpirun")
     if mpirun is None:

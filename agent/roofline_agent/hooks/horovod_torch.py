@@ -11,6 +11,7 @@ import time
 from typing import Any, Callable, Optional
 
 from . import Marker
+from .horovod_batches import PassedSizes
 from .torch_recorder import Recorder, recorder
 
 _now = time.monotonic_ns
@@ -19,8 +20,9 @@ _now = time.monotonic_ns
 def patch(module: Any, marker: Marker) -> None:
     """module: horovod.torch.optimizer."""
     record = recorder(marker)
-    _patch_init(module._DistributedOptimizer, record)
-    _patch_step(module._DistributedOptimizer, record)
+    sizes = PassedSizes(record)
+    _patch_init(module._DistributedOptimizer, record, sizes)
+    _patch_step(module._DistributedOptimizer, record, sizes)
     synchronize: Optional[Callable[..., Any]] = getattr(module._DistributedOptimizer, "synchronize", None)
     if synchronize is not None:
         wait = synchronize
@@ -38,11 +40,11 @@ def patch(module: Any, marker: Marker) -> None:
         module._DistributedOptimizer.synchronize = timed_synchronize
     adasum = getattr(module, "_DistributedAdasumOptimizer", None)
     if adasum is not None:
-        _patch_init(adasum, record)
-        _patch_step(adasum, record)
+        _patch_init(adasum, record, sizes)
+        _patch_step(adasum, record, sizes)
 
 
-def _patch_init(owner: Any, record: Recorder) -> None:
+def _patch_init(owner: Any, record: Recorder, sizes: PassedSizes) -> None:
     # Imported is not used: only when such an optimizer is made do torch's own hooks leave the steps to it.
     init = vars(owner).get("__init__")
     if init is None:
@@ -52,11 +54,12 @@ def _patch_init(owner: Any, record: Recorder) -> None:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         record.by_horovod = True
+        _try(sizes.next_step)
 
     owner.__init__ = __init__
 
 
-def _patch_step(owner: Any, record: Recorder) -> None:
+def _patch_step(owner: Any, record: Recorder, sizes: PassedSizes) -> None:
     step = owner.step
 
     def marked_step(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -74,6 +77,14 @@ def _patch_step(owner: Any, record: Recorder) -> None:
             record.updated(id(self), _now())
         except Exception:
             pass
+        _try(sizes.next_step)
         return result
 
     owner.step = marked_step
+
+
+def _try(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Exception:
+        return

@@ -22,6 +22,7 @@ MAX_SPANS, ROOM = 128, 32  # kept of one step, and where the last is something e
 MOST_ALIKE, MOST_LAYOUTS = 8, 64  # phases of a step, and kinds of steps, that have a layout
 MOST_PAUSES = 64  # stretches between two steps that are kept
 INPUT = "phase.input"
+FROM_CALLS = "calls of up to %d updates: each is an equal part of its call, its own time is not known"
 COST_EVERY, COST_FROM = 32, 32  # of the steps, after the first ones, the time in these hooks is measured
 
 _now = time.monotonic_ns
@@ -70,7 +71,7 @@ class Steps:
         self._others = 0
         self._layouts: Dict[Hashable, Any] = {}  # by names of phases and `like`, of steps that are alike
         self._carried: List[Optional[int]] = []  # examples of the calls of this step that made no update
-        self._each = 1  # updates of a call, as last reported
+        self._each = 1  # the most updates that a call has made
         self._spent_ns, self._measured = 0, 0
 
     def note(self, name: str, begin_ns: int, end_ns: int) -> None:
@@ -150,9 +151,9 @@ class Steps:
         like = self._like(marker, call, examples)
         phases = [one for one in self._phases if one[1] >= first]
         self._over(call.end_ns)
-        if call.updates != self._each:
+        if call.updates > self._each:
             self._each = call.updates
-            marker.fact("updates.per_call", call.updates)
+            marker.fact("steps.from", FROM_CALLS % call.updates)
         if call.updates == 1:
             self._number += 1
             marker.spans(phases)
@@ -231,7 +232,7 @@ class Steps:
         """Send a step by a layout, if it follows another one and all its input came before its call."""
         # Left by the guards are steps with their moments in a known order, as a layout needs them.
         phases, first, begin_ns, end_ns = self._phases, self._ended_ns, call.begin_ns, call.end_ns
-        if call.updates != 1 or self._each != 1 or self._pauses or self._detached or self._carried:
+        if call.updates != 1 or self._pauses or self._detached or self._carried:
             return False
         if first is None or begin_ns < first or len(phases) > MOST_ALIKE or end_ns <= begin_ns:
             return False

@@ -67,6 +67,10 @@ class Batches:
             del self._queues[key]
             self._all = tuple(self._queues.values())
 
+    def has_loaders(self) -> bool:
+        """Whether batches come from a DataLoader."""
+        return bool(self._queues)
+
     def passed(self, size: Optional[int], shapes: Hashable = None) -> None:
         """A wrapped module was called with `size` examples: counts where there is no DataLoader."""
         self._passed = size, shapes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
-from typing import Any
+from typing import Any, Callable, List
 
 from . import Marker
 from .torch_recorder import Recorder, recorder
@@ -17,6 +17,7 @@ from .torch_recorder import Recorder, recorder
 CALLS = 2000  # without gradients: a process that evaluates only
 
 _waiting: Any = []
+at_compile: List[Callable[[], None]] = []  # called before code is compiled
 
 
 def patch(module: Any, marker: Marker) -> None:
@@ -31,7 +32,7 @@ def patch(module: Any, marker: Marker) -> None:
 
         @functools.wraps(compiling)
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            _stop_waiting()
+            _compiles()
             return compiling(self, *args, **kwargs)
 
         module._TorchDynamoContext.__call__ = __call__
@@ -59,6 +60,12 @@ def _stop_waiting() -> None:
         _waiting.pop().remove()
 
 
+def _compiles() -> None:
+    _stop_waiting()
+    for call in at_compile:
+        call()
+
+
 def _wait_for_compiler(module: Any, marker: Marker) -> None:
     owner, record = module.CatchErrorsWrapper, recorder(marker)
     compiling = owner.__call__
@@ -68,6 +75,8 @@ def _wait_for_compiler(module: Any, marker: Marker) -> None:
         if module.torch.is_grad_enabled():
             record.seen("module", time.monotonic_ns())
             owner.__call__ = compiling
+        for call in at_compile:
+            call()
         return compiling(self, *args, **kwargs)
 
     owner.__call__ = __call__
