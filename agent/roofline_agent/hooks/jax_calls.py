@@ -51,8 +51,8 @@ class JaxWatch:
             return
 
     def read(self) -> None:
-        """A result was read, if this is the thread that trains."""
-        if self.steps.queue and _identity() == self.thread:
+        """A result was read, if this is the thread that trains, or may be."""
+        if self.steps.queue and self.thread in (0, _identity()):
             try:
                 self.steps.read(_now())
             except Exception:
