@@ -365,6 +365,227 @@ def late(clock: Clock) -> None:
         clock.step()
 
 
+# -- trainers ---------------------------------------------------------------------------------------
+
+
+def accelerate(clock: Clock) -> None:
+    """Two micro-batches a step; the whole state is saved after every eighth."""
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+    plain = network()
+    made = accelerator.prepare(plain, torch.optim.AdamW(plain.parameters()), data(2 * STEPS))
+    model, optimizer, batches = made
+    clock.again()
+    for batch in batches:
+        with accelerator.accumulate(model):
+            accelerator.backward(loss_of(model, batch))
+            optimizer.step()
+            optimizer.zero_grad()
+        if accelerator.sync_gradients:
+            clock.step()
+            if len(clock.steps) % 8 == 0:
+                accelerator.save_state(os.path.join(os.environ["TMPDIR"], "state"))
+                clock.did("checkpoint")
+
+
+def trainer(clock: Clock) -> None:
+    """Transformers' Trainer evaluates after every eighth step, and saves."""
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = network()
+
+        def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"loss": nn.functional.mse_loss(self.net(x), labels)}
+
+    class Times(TrainerCallback):
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            clock.step()
+
+        def on_evaluate(self, *_: Any, **__: Any) -> None:
+            clock.did("evaluation")
+
+        def on_save(self, *_: Any, **__: Any) -> None:
+            clock.did("checkpoint")
+
+    rows = [{"x": torch.randn(WIDTH), "labels": torch.randn(1)} for _ in range(BATCH)]
+    asked = TrainingArguments(
+        output_dir=os.environ["TMPDIR"],
+        max_steps=STEPS,
+        per_device_train_batch_size=BATCH // 2,
+        per_device_eval_batch_size=BATCH // 2,
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
+        logging_strategy="no",
+        eval_strategy="steps",
+        save_strategy="steps",
+        eval_steps=8,
+        save_steps=8,
+        save_total_limit=None,
+    )
+    made = Trainer(Model(), asked, train_dataset=rows, eval_dataset=rows, callbacks=[Times()])
+    clock.again()
+    made.train()
+
+
+def lightning(clock: Clock) -> None:
+    """Validation after every eighth batch."""
+    _fit(clock, _Plain, data(), data(6), val_check_interval=8)
+
+
+def lightning_gan(clock: Clock) -> None:
+    """Two optimizers, stepped by hand."""
+    _fit(clock, _Manual, data())
+
+
+def _fit(clock: Clock, make: Any, *loaders: Any, **options: Any) -> None:
+    import logging
+    import warnings
+
+    import lightning as pl
+
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+
+    class Times(pl.Callback):
+        def on_train_batch_end(self, *_: Any) -> None:
+            clock.step()
+
+        def on_validation_end(self, trainer: Any, *_: Any) -> None:
+            if not trainer.sanity_checking:
+                clock.did("evaluation")
+
+        def on_train_start(self, *_: Any) -> None:
+            clock.again()
+
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    made = pl.Trainer(
+        max_epochs=1, accelerator="cpu", enable_model_summary=False, callbacks=[Times()], **quiet, **options
+    )
+    made.fit(make(pl), *loaders)
+
+
+def _Plain(pl: Any) -> Any:
+    class Module(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = network()
+
+        def training_step(self, batch: Any, _: int) -> torch.Tensor:
+            return loss_of(self.model, batch)
+
+        def validation_step(self, batch: Any, _: int) -> None:
+            loss_of(self.model, batch)
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters())
+
+    return Module()
+
+
+def _Manual(pl: Any) -> Any:
+    class Module(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.judge, self.painter = network(), network(WIDTH)
+            self.automatic_optimization = False
+
+        def training_step(self, batch: Any, _: int) -> None:
+            first, second = self.optimizers()
+            first.zero_grad()
+            self.manual_backward((self.judge(batch[0]) - self.judge(self.painter(batch[0]).detach())).mean())
+            first.step()
+            second.zero_grad()
+            self.manual_backward(self.judge(self.painter(batch[0])).mean())
+            second.step()
+
+        def configure_optimizers(self) -> Any:
+            return [torch.optim.AdamW(one.parameters()) for one in (self.judge, self.painter)]
+
+    return Module()
+
+
+# -- several ranks ----------------------------------------------------------------------------------
+
+
+def _zero(stage: int) -> Callable[[Clock], None]:
+    """DeepSpeed: two micro-batches a step."""
+
+    def training(clock: Clock) -> None:
+        os.environ["DS_ACCELERATOR"] = "cpu"
+        import deepspeed
+        from deepspeed.utils import logger
+
+        logger.setLevel("ERROR")
+        deepspeed.init_distributed("gloo")
+        model = network()
+        engine, _, _, _ = deepspeed.initialize(
+            model=model,
+            optimizer=torch.optim.AdamW(model.parameters()),
+            config={
+                "train_micro_batch_size_per_gpu": BATCH,
+                "gradient_accumulation_steps": 2,
+                "zero_optimization": {"stage": stage},
+                "zero_allow_untested_optimizer": True,
+                "zero_force_ds_cpu_optimizer": False,
+            },
+        )
+        batches = iter(data(2 * STEPS))
+        clock.again()
+        for _ in range(STEPS):
+            for _ in range(2):
+                engine.backward(loss_of(engine, next(batches)))
+                engine.step()
+            clock.step()
+
+    return training
+
+
+def _sharded(kind: str) -> Callable[[Clock], None]:
+    """DDP and both kinds of FSDP, an evaluation and a checkpoint after every eighth step."""
+
+    def training(clock: Clock) -> None:
+        dist.init_process_group("gloo")
+        model: nn.Module = network()
+        if kind == "ddp":
+            model = nn.parallel.DistributedDataParallel(model)
+        elif kind == "fsdp":
+            from torch.distributed.fsdp import FullyShardedDataParallel
+
+            model = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+        else:
+            from torch.distributed.fsdp import fully_shard
+
+            model = fully_shard(model)
+        optimizer = torch.optim.AdamW(model.parameters())
+        clock.again()
+        for number, batch in enumerate(data(), 1):
+            loss_of(model, batch).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            clock.step()
+            if number % 8 == 0:
+                _eval_mode(model)
+                clock.did("evaluation")
+                import torch.distributed.checkpoint as saved
+
+                saved.save(
+                    {"model": model.state_dict()} if kind != "fsdp" else {"step": torch.ones(1)},
+                    checkpoint_id=os.path.join(os.environ["TMPDIR"], str(number)),
+                )
+                clock.did("checkpoint")
+
+    return training
+
+
 ALONE: dict[str, Callable[[Clock], None]] = {
     "ordinary": ordinary,
     "acting": acting,
@@ -385,7 +606,22 @@ ALONE: dict[str, Callable[[Clock], None]] = {
     "by_hand_data": by_hand_data,
     "late": late,
 }
-KINDS = dict(ALONE)
+TRAINERS: dict[str, Callable[[Clock], None]] = {
+    "accelerate": accelerate,
+    "trainer": trainer,
+    "lightning": lightning,
+    "lightning_gan": lightning_gan,
+}
+RANKS: dict[str, Callable[[Clock], None]] = {
+    "ddp": _sharded("ddp"),
+    "fsdp": _sharded("fsdp"),
+    "fully_shard": _sharded("fully_shard"),
+    "zero0": _zero(0),
+    "zero1": _zero(1),
+    "zero2": _zero(2),
+    "zero3": _zero(3),
+}
+KINDS = {**ALONE, **TRAINERS, **RANKS}
 
 
 def main() -> None:

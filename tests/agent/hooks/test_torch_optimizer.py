@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from roofline_agent.hooks import horovod_torch, torch_optimizer
-from roofline_agent.hooks.torch_recorder import BACKWARD, OPTIMIZER, Recorder
+from roofline_agent.hooks import (
+    horovod_torch,
+    torch_autograd,
+    torch_graphs,
+    torch_optimizer,
+    torch_scaler,
+)
+from roofline_agent.hooks.torch_recorder import BACKWARD, OPTIMIZER, Recorder, recorder
 
 from .doubles import RecordingMarker, during, optimizer_module
 
@@ -22,16 +29,113 @@ def test_an_optimizers_step_is_a_step(marker: RecordingMarker) -> None:
     assert all([name for name, *_ in step] == [OPTIMIZER] for step in marker.steps)
 
 
-def test_of_two_optimizers_the_first_counts(marker: RecordingMarker) -> None:
+def test_two_optimizers_are_one_step_that_ends_with_the_second(
+    marker: RecordingMarker, record: Recorder
+) -> None:
     module = optimizer_module()
     torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
     one, two = module.Optimizer(), module.Optimizer()
-    for _ in range(3):
+    for at in range(3):
+        during(record, BACKWARD, at, at)
         one.step()
         two.step()
-    del one
-    two.step()
-    assert [number for number, *_ in marker.borders] == [0, 1, 2, 3]
+    assert [number for number, *_ in marker.borders] == [0, 1], "the third may go on"
+    record.commit()
+    assert [number for number, *_ in marker.borders] == [0, 1, 2]
+    assert all([name for name, *_ in step] == [OPTIMIZER, OPTIMIZER] for step in marker.steps)
+    times = [time for _, _, time in marker.borders]
+    assert all(step[-1][2] == time for step, time in zip(marker.steps, times, strict=True)), (
+        "each ends with its own update"
+    )
+
+
+def test_held_border_is_sent_when_a_training_makes_another_optimizer(marker: RecordingMarker) -> None:
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+    kept = [module.Optimizer(), module.Optimizer()]
+    for one in kept:
+        one.step()
+    kept.append(module.Optimizer())
+    assert [number for number, *_ in marker.borders] == [0]
+
+
+def test_optimizers_inside_a_backward_are_one_update(marker: RecordingMarker) -> None:
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+    many = [module.Optimizer() for _ in range(3)]
+
+    def run(tensors: Any) -> None:
+        for one in many:
+            one.step()
+
+    autograd: Any = SimpleNamespace(backward=run)
+    torch_autograd.patch(autograd, marker)
+    for _ in range(30):
+        autograd.backward(None)
+    recorder(marker).commit()  # type: ignore[arg-type]
+    assert [number for number, *_ in marker.borders] == list(range(-1, 30))
+    assert {name for step in marker.steps for name, *_ in step} == {BACKWARD}
+
+
+def test_update_that_a_scaler_leaves_out_ends_a_step(marker: RecordingMarker, record: Recorder) -> None:
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+
+    class GradScaler:
+        def step(self, optimizer: Any, overflow: bool) -> str:
+            if not overflow:
+                optimizer.step()
+            return "result"
+
+    amp: Any = SimpleNamespace(GradScaler=GradScaler)
+    torch_scaler.patch(amp, marker)  # type: ignore[arg-type]
+    one = module.Optimizer()
+    record.begun(0)
+    assert [GradScaler().step(one, overflow) for overflow in (False, True, False)] == ["result"] * 3
+    assert [number for number, *_ in marker.borders] == [-1, 0, 1, 2]
+    assert marker.facts["steps.skipped"] == 1
+
+
+def test_replay_of_a_graph_with_an_update_is_a_step(marker: RecordingMarker) -> None:
+    """A stand-in for CUDA's graphs: there is no GPU here."""
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+
+    class CUDAGraph:
+        def capture_begin(self) -> None: ...
+
+        def capture_end(self) -> None: ...
+
+        def replay(self) -> str:
+            return "result"
+
+    cuda: Any = SimpleNamespace(CUDAGraph=CUDAGraph)
+    torch_graphs.patch(cuda, marker)  # type: ignore[arg-type]
+    one, whole, part = module.Optimizer(), CUDAGraph(), CUDAGraph()
+    recorder(marker).begun(0)  # type: ignore[arg-type]
+    one.step()  # warms up
+    for graph in (whole, part):
+        graph.capture_begin()
+        if graph is whole:
+            one.step()
+        graph.capture_end()
+    assert [number for number, *_ in marker.borders] == [-1, 0], "what is captured is not done"
+    assert [graph.replay() for graph in (part, whole, part, whole)] == ["result"] * 4
+    assert [number for number, *_ in marker.borders] == [-1, 0, 1, 2]
+    part.replay()
+    one.step()
+    assert [number for number, *_ in marker.borders] == [-1, 0, 1, 2, 3], "of a forward alone"
+
+
+def test_optimizer_that_replaces_one_that_raised_is_counted(marker: RecordingMarker) -> None:
+    module = optimizer_module()
+    torch_optimizer.patch(module, marker)  # type: ignore[arg-type]
+    with pytest.raises(ZeroDivisionError):
+        module.Optimizer().step(lambda: 1 / 0)
+    other = module.Optimizer()
+    for _ in range(20):
+        other.step()
+    assert len(marker.borders) >= 15
 
 
 def test_optimizer_inside_another_is_part_of_its_step(marker: RecordingMarker) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_agent.hooks import Marker
+from roofline_agent.hooks.torch_between import EVALUATION
 from roofline_agent.hooks.torch_recorder import (
     BACKWARD,
     COMMUNICATE,
@@ -212,6 +213,55 @@ def test_a_plain_step_is_sent_by_a_layout_from_its_third_time_on() -> None:
         step(record, at)
     assert marker.layouts_sent == 3
     assert marker.steps[4] == [(n, b + 400, e + 400, s, c) for n, b, e, s, c in marker.steps[0]]
+
+
+def loaded_step(record: Recorder, loader: Any, at: int, shapes: int | None, twice: bool = False) -> None:
+    for start in (at, at + 50)[: 1 + twice]:
+        during(record, INPUT, start, start + 10)
+        record.batches.fetched(loader, 8, start, shapes)
+        during(record, BACKWARD, start + 20, start + 30)
+        record.batches.backward()
+    record.stepped(at + 90)
+
+
+def test_steps_of_the_same_order_and_shapes_are_alike(record: Recorder, marker: RecordingMarker) -> None:
+    loader = DataIterator()
+    for number, (shapes, twice) in enumerate([(1, False), (2, False), (1, False), (1, True), (1, True)]):
+        loaded_step(record, loader, number * 100, shapes, twice)
+    one, other, again, accumulated, too = marker.likes
+    assert one == again and accumulated == too
+    assert len({0, one, other, accumulated}) == 4
+
+
+def test_step_with_an_unknown_shape_is_like_none(record: Recorder, marker: RecordingMarker) -> None:
+    loader = DataIterator()
+    loaded_step(record, loader, 0, None)
+    step(record, 100)  # no batch at all
+    assert marker.likes == [0, 0]
+
+
+def test_step_after_an_evaluation_is_like_the_others(record: Recorder, marker: RecordingMarker) -> None:
+    loader = DataIterator()
+    record.begun(0)
+    for at in (0, 100, 200):
+        loaded_step(record, loader, at, 1)
+    record.between.add(EVALUATION, 300, 400, certain=True)
+    loaded_step(record, loader, 400, 1)
+    assert set(marker.likes[2:]) == {1} and marker.begins == {3: 400}
+    assert [span[:3] for span in marker.steps[-1]] == [
+        (EVALUATION, 290, 400),
+        (INPUT, 400, 410),
+        (BACKWARD, 420, 430),
+    ]
+
+
+def test_what_the_hooks_cost_is_measured_now_and_then(record: Recorder, marker: RecordingMarker) -> None:
+    sampled = []
+    for at in range(10**10, 10**10 + 20_000, 100):
+        record.spent += 7000 if record.sampled else 0
+        sampled.append(record.sampled)
+        step(record, at)
+    assert sum(sampled) == 3 and marker.facts["cost.hooks_ns"] == 7000
 
 
 def test_event_cut_short_costs_its_step_and_no_other(record: Recorder, marker: RecordingMarker) -> None:
