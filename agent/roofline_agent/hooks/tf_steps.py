@@ -202,7 +202,7 @@ class Steps:
     def _like(self, marker: Marker, call: TrainingCall, examples: Optional[int]) -> int:
         if call.signature is None or examples is None:
             return 0
-        if not self._taken:
+        if not self._taken or call.examples is not None:  # its own arguments decide what the call does
             return marker.like((call.signature, examples, call.updates, len(self._carried)))
         shapes = [taken.shapes for taken in self._taken.values()]
         # A batch nested in what cannot be looked through is as unknown as none.
