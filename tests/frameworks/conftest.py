@@ -46,3 +46,9 @@ def ray_python() -> str:
 @pytest.fixture
 def torch_python() -> str:
     return interpreter("ROOFLINE_TORCH_PYTHON")
+
+
+@pytest.fixture
+def trainers_python() -> str:
+    """PyTorch with Lightning, Transformers, Accelerate and DeepSpeed."""
+    return interpreter("ROOFLINE_TRAINERS_PYTHON")

@@ -49,6 +49,7 @@ HOOKS = {
     "torch.nn.modules.module": "torch_module",
     "torch._dynamo.convert_frame": "torch_module",
     "torch._dynamo.eval_frame": "torch_module",
+    "torch._dynamo.trace_rules": "torch_module",
     "torch.nn.parallel.distributed": "torch_ddp",
     "torch.optim.optimizer": "torch_optimizer",
     "torch.serialization": "torch_apart",

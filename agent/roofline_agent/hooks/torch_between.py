@@ -13,7 +13,7 @@ from typing import List, NamedTuple, Optional, Tuple
 EVALUATION, CHECKPOINT, OTHER = "between.evaluation", "between.checkpoint", "between.other"
 SHORTEST_NS = 100000  # of what is not certain; it must also last SHARE of its step
 SHARE = 0.2
-USUAL = 3  # times as long as before the last step, and it is none of the usual
+USUAL = 8  # times as long as before the last step, and it is none of the usual
 GAP_NS = 1000000  # what lies beside an evaluation and is shorter counts to it
 
 Piece = Tuple[str, int, int]

@@ -14,6 +14,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from . import Marker
 from .torch_batches import examples_in, shapes_in
+from .torch_module import leave_to_python
 from .torch_recorder import Recorder, recorder
 
 SHARE = 500  # asking DDP for its times (some 25 us) may take one part in so many of the time between
@@ -54,14 +55,6 @@ def patch(module: Any, marker: Marker) -> None:
         return result
 
     owner._sync_buffers = _sync_buffers
-
-
-def leave_to_python(torch: Any, function: Any) -> None:
-    """Have torch.compile run this function's own frame as it is; what it calls is compiled as ever."""
-    try:
-        torch._C._dynamo.eval_frame.skip_code(function.__code__)
-    except Exception:
-        return
 
 
 def report_gradients(record: Recorder, model: Any) -> None:

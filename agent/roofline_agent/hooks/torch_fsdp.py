@@ -11,7 +11,8 @@ from typing import Any
 
 from . import Marker
 from .torch_batches import examples_in, shapes_in
-from .torch_ddp import leave_to_python, report_gradients
+from .torch_ddp import report_gradients
+from .torch_module import leave_to_python
 from .torch_recorder import Recorder, recorder
 
 

@@ -21,10 +21,14 @@ at_compile: List[Callable[[], None]] = []  # called before code is compiled
 
 
 def patch(module: Any, marker: Marker) -> None:
-    """module: torch.nn.modules.module, torch._dynamo.eval_frame or torch._dynamo.convert_frame."""
+    """module: torch.nn.modules.module, or trace_rules, eval_frame or convert_frame of torch._dynamo."""
     if hasattr(module, "register_module_forward_pre_hook"):
         _wait_for_call(module, marker)
-        _follow_modes(module.Module, recorder(marker))
+        _follow_modes(module, recorder(marker))
+    elif hasattr(module, "SKIP_DIRS"):
+        # Hooks that compiled code calls, as an optimizer's, run as they are.
+        for package in (__name__.rpartition(".")[0], "roofline_step"):
+            module.add(package)
     elif hasattr(module, "CatchErrorsWrapper"):
         _wait_for_compiler(module, marker)
     else:
@@ -82,8 +86,9 @@ def _wait_for_compiler(module: Any, marker: Marker) -> None:
     owner.__call__ = __call__
 
 
-def _follow_modes(owner: Any, record: Recorder) -> None:
-    train, inside = owner.train, [False]
+def _follow_modes(module: Any, record: Recorder) -> None:
+    owner, inside = module.Module, [False]
+    train = owner.train
 
     @functools.wraps(train)
     def followed(self: Any, mode: bool = True) -> Any:
@@ -109,5 +114,13 @@ def _mode_changed(record: Recorder, mode: bool) -> None:
                 record.evaluated(time.monotonic_ns())
         elif between.since is None and record.in_head():
             between.since = time.monotonic_ns()
+    except Exception:
+        return
+
+
+def leave_to_python(torch: Any, function: Any) -> None:
+    """Have torch.compile run this function's own frame as it is; what it calls is compiled as ever."""
+    try:
+        torch._C._dynamo.eval_frame.skip_code(function.__code__)
     except Exception:
         return
