@@ -24,6 +24,9 @@ BY_HAND = ("by_hand", "by_hand_data", "late")
 SHARED = ("ddp", "fsdp", "fully_shard")
 ZERO = ("zero0", "zero1", "zero2", "zero3")
 
+# What the loop does after an update belongs to the next step, but to what lies between if that follows.
+AFTER_UPDATE_NS = 2_000_000
+
 Own = dict[str, Any]
 
 
@@ -44,7 +47,8 @@ def check_steps(own: Own, heard: Heard) -> None:
     assert heard.steps == list(range(-1, len(own["steps"])))
     seen = [end - begin for begin, end in map(heard.window, heard.steps[2:])]
     truth = [end - begin for begin, end in own["steps"][1:]]
-    assert sum(seen) == pytest.approx(sum(truth), rel=0.01)
+    after_updates = AFTER_UPDATE_NS * len(own["between"])
+    assert sum(seen) == pytest.approx(sum(truth), abs=0.01 * sum(truth) + after_updates)
     assert statistics.median(seen) == pytest.approx(statistics.median(truth), rel=0.02)
 
 
@@ -57,7 +61,8 @@ def check_between(own: Own, heard: Heard, kinds: set[str]) -> None:
     }
     stretches = heard.between()
     total = sum(end - begin for _, begin, end in truth)
-    assert sum(end - begin for begin, end in stretches) == pytest.approx(total, rel=0.05)
+    slack = 0.05 * total + AFTER_UPDATE_NS * len(truth)
+    assert sum(end - begin for begin, end in stretches) == pytest.approx(total, abs=slack)
     begins = [heard.window(step)[0] for step in heard.steps[1:]]
     ends = [heard.window(step)[1] for step in heard.steps[1:]]
     gaps = sum(after - before for before, after in zip(ends[:-1], begins[1:], strict=True))

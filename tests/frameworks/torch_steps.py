@@ -414,12 +414,12 @@ def trainer(clock: Clock) -> None:
         def on_save(self, *_: Any, **__: Any) -> None:
             clock.did("checkpoint")
 
-    rows = [{"x": torch.randn(WIDTH), "labels": torch.randn(1)} for _ in range(BATCH)]
+    rows = [{"x": torch.randn(WIDTH), "labels": torch.randn(1)} for _ in range(2 * BATCH * STEPS)]
     asked = TrainingArguments(
         output_dir=os.environ["TMPDIR"],
         max_steps=STEPS,
-        per_device_train_batch_size=BATCH // 2,
-        per_device_eval_batch_size=BATCH // 2,
+        per_device_train_batch_size=2 * BATCH,
+        per_device_eval_batch_size=2 * BATCH,
         use_cpu=True,
         report_to=[],
         disable_tqdm=True,
@@ -430,7 +430,7 @@ def trainer(clock: Clock) -> None:
         save_steps=8,
         save_total_limit=None,
     )
-    made = Trainer(Model(), asked, train_dataset=rows, eval_dataset=rows, callbacks=[Times()])
+    made = Trainer(Model(), asked, train_dataset=rows, eval_dataset=rows[: 4 * BATCH], callbacks=[Times()])
     clock.again()
     made.train()
 
