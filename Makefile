@@ -5,6 +5,7 @@ TF_VENV := .venv-tensorflow
 TORCH_VENV := .venv-torch
 JAX_VENV := .venv-jax
 RAY_VENV := .venv-ray
+KERAS3_VENV := .venv-keras3
 TRAINERS_VENV := .venv-frameworks
 PROTO_VENV := .venv-proto
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
@@ -32,10 +33,11 @@ coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
 	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework'
 	@$(VENV)/bin/python -m coverage report
 
-test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX_VENV)/.ready $(RAY_VENV)/.ready $(TRAINERS_VENV)/.ready ## run the tests on real TensorFlow, PyTorch and its trainers, Horovod, JAX and Ray
+test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX_VENV)/.ready $(RAY_VENV)/.ready $(TRAINERS_VENV)/.ready $(KERAS3_VENV)/.ready ## run the tests on real TensorFlow, PyTorch and its trainers, Horovod, JAX and Ray
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		ROOFLINE_JAX_PYTHON=$(abspath $(JAX_VENV))/bin/python ROOFLINE_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python \
 		ROOFLINE_TRAINERS_PYTHON=$(abspath $(TRAINERS_VENV))/bin/python \
+		ROOFLINE_KERAS3_PYTHON=$(abspath $(KERAS3_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m framework
 
 fmt: $(VENV)/.ready ## format the code
@@ -57,7 +59,7 @@ bench: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.ready ## measure what the
 	@$(VENV)/bin/python -m tests.benchmarks --training-python $(TF_VENV)/bin/python --torch-python $(TORCH_VENV)/bin/python
 
 clean: ## remove environments, caches and the demo's data
-	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(PROTO_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml
 	@echo "installing roofline into $(VENV) (about a minute, once)"
@@ -81,6 +83,12 @@ $(JAX_VENV)/.ready: tests/frameworks/jax_requirements.txt
 	@echo "installing JAX into $(JAX_VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(JAX_VENV)
 	@$(JAX_VENV)/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+$(KERAS3_VENV)/.ready: tests/frameworks/keras3_requirements.txt
+	@echo "installing TensorFlow with Keras 3 into $(KERAS3_VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(KERAS3_VENV)
+	@$(KERAS3_VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 $(TRAINERS_VENV)/.ready: tests/frameworks/trainers_requirements.txt
