@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 
-from . import agent, hooks, models, recordings, server, slowdown
+from . import agent, hooks, models, one_process, recordings, server, slowdown
 from .site import REPOSITORY, Result
 
 TORCH = REPOSITORY / ".venv-torch" / "bin" / "python"  # what `make` sets up
@@ -20,7 +20,13 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
     def slowed(training: slowdown.Training, python: str) -> Callable[[], Iterator[Result]]:
         return lambda: slowdown.slowdown(training, python, rounds, options.against, options.interval)
 
-    torch = {f"slowdown-{name}": slowed(one, options.torch_python) for name, one in slowdown.TORCH.items()}
+    def switched(training: slowdown.Training) -> Callable[[], Iterator[Result]]:
+        return lambda: one_process.slowdown(
+            training, options.torch_python, options.quick, options.against[0], options.interval
+        )
+
+    switched_torch = {f"slowdown-{name}": switched(one) for name, one in slowdown.TORCH.items()}
+    torch = {f"pair-{name}": slowed(one, options.torch_python) for name, one in slowdown.TORCH.items()}
     tensorflow = {
         f"slowdown-{name}": slowed(one, options.training_python) for name, one in slowdown.TENSORFLOW.items()
     }
@@ -32,6 +38,7 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
         "agent-1hz": lambda: agent.agent_cost(1.0, 0.003),
         "agent-10hz": lambda: agent.agent_cost(0.1, 0.02),
         "agent-64-ranks": lambda: agent.agent_cost(0.1, 0.015, 64),
+        **switched_torch,
         **torch,
         **tensorflow,
         "ingest": server.durable_ingest,

@@ -198,7 +198,7 @@ def slowdown(
     """Profiled against bare, a line for each setup."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing is left behind stopped
     with node() as here:
-        words = [f"--batch={_found_batch(here, training, python)}"]
+        words = [f"--batch={found_batch(here, training, python)}"]
     done = [_round(training, python, words, setups, interval_s) for _ in range(rounds)]
     for number, name in enumerate(setups, 1):
         yield _result(training, name, number, done)
@@ -218,7 +218,7 @@ def _round(
     return Round(turns, [steps_of(turn, ends_ns[turn.side]) for turn in turns], repeated)
 
 
-def _found_batch(here: Node, training: Training, python: str) -> int:
+def found_batch(here: Node, training: Training, python: str) -> int:
     command = training.command(python, "", [f"--find={training.step_ms}"])
     log = here.folder / "trial"
     with open(log, "wb") as file:
@@ -235,7 +235,7 @@ def _bare_side(
     # Agents leave processes with another agent's socket alone.
     with node() as here, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nobody:
         nobody.bind(here.environ["ROOFLINE_SOCKET"])
-        with _started(here, training, python, words, setup) as side:
+        with started(here, training, python, words, setup) as side:
             side.find([])
             side.stop()
             yield side
@@ -247,7 +247,7 @@ def _profiled_side(
 ) -> Iterator[Side]:
     with node() as here, here.server() as server, here.agent(interval_s) as agent:
         try:
-            with _started(here, training, python, words, setup) as side:
+            with started(here, training, python, words, setup) as side:
                 side.find(*(([agent, server], []) if setup.server else ([agent], [server])))
                 side.stop()
                 yield side
@@ -256,7 +256,7 @@ def _profiled_side(
 
 
 @contextmanager
-def _started(
+def started(
     here: Node, training: Training, python: str, words: Sequence[str], setup: Setup
 ) -> Iterator[Side]:
     clock = here.folder / "clock"

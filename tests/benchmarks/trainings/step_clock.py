@@ -42,6 +42,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
     """What each training takes: where to write its clock, and its batch or the step time to find one for."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--clock", help="file of the step clock; without it, only the batch is looked for")
+    parser.add_argument("--turns", help="file that says in which turns hooks are on (profiled_turns.py)")
     parser.add_argument("--batch", type=int, default=8, help="examples of a step")
     parser.add_argument("--find", type=float, metavar="MS", help="print the batch with steps of so long")
     return parser

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
+from profiled_turns import ProfiledTurns
 from step_clock import TRIALS, StepClock, batch_for, options
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
@@ -81,9 +82,11 @@ def main() -> None:
             print(batch_for(asked.find, trials))
         sys.exit()
     clock = StepClock(asked.clock) if rank == 0 else None
+    turns = ProfiledTurns(asked.turns)
     for _ in trainer.steps(asked.batch):
         if clock:
             clock.tick()
+        turns.follow()
 
 
 if __name__ == "__main__":
