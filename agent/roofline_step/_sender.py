@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
+import sys
 import threading
 import time
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from collections import deque
+from typing import Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ._packets import (
     CALLS_IN_PACKET,
@@ -25,6 +28,9 @@ MAX_KERNELS = 4096  # likewise
 RETRY_NS = 1000000000
 CONNECT_WAIT_S = 0.05  # at most so long a thread waits while another one connects
 DROPPED_SPANS = "spans.dropped"  # the fact with their number
+
+# How to pack it, its number, examples and times, and how many marks and spans are in it.
+HeldStep = Tuple[Callable[..., bytes], int, int, Tuple[int, ...], int, int]
 
 _now = time.monotonic_ns
 
@@ -73,11 +79,15 @@ class Sender:
         self.dropped = 0  # marks since the last one that was sent
         self.dropped_spans = self._reported_spans = 0  # in all, and how many of them the agent knows of
         self._report_ns = 0
+        self.held: Deque[HeldStep] = deque()  # steps that are sent together (_layout.py)
+        self.sent_ns = 0  # when the last of those before had ended
 
     def off(self, marks: int = 1, spans: int = 0) -> bool:
         """True while there is no agent; tries to find one once a second. marks, spans: how many are dropped
         then."""
         if self._socket is not None:
+            if self.held:
+                self.send_held()
             return False
         if _now() >= self._retry_ns:
             # When a signal's handler marks, this thread may be the one that connects: it would wait for ever.
@@ -119,6 +129,8 @@ class Sender:
             except OSError:
                 connection.close()
                 continue
+            if not self._was_connected:
+                self._send_at_exit()
             self._socket = connection
             self._was_connected = True
             for name, value in list(self._facts.items()):
@@ -225,6 +237,32 @@ class Sender:
                     return
         except Exception:
             return  # so it is not claimed
+
+    def send_held(self) -> None:
+        """Send the steps that are held, in one packet."""
+        held, parts, marks, spans = self.held, [], 0, 0
+        while held:
+            try:
+                pack, step, examples, times, some_marks, some_spans = held.popleft()
+            except IndexError:  # another thread was at it
+                break
+            try:
+                parts.append(pack(step, examples, times))
+                marks, spans = marks + some_marks, spans + some_spans
+            except Exception:
+                self._count_dropped(some_marks, some_spans)
+        if parts:
+            self._put(b"".join(parts), marks, spans)
+
+    def _send_at_exit(self) -> None:
+        """Have the steps that are held sent when this process ends, however Python ends it."""
+        atexit.register(self.send_held)
+        multiprocessing = sys.modules.get("multiprocessing.util")
+        if multiprocessing is not None:  # its children skip what atexit does
+            try:
+                multiprocessing.Finalize(None, self.send_held, exitpriority=0)
+            except Exception:
+                return
 
     def _put(self, packet: bytes, marks: int, spans: int) -> bool:
         """Send a packet; marks, spans: how many are dropped when that fails."""

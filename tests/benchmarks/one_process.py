@@ -118,7 +118,7 @@ def _result(training: Training, setup: str, rounds: list[_Round]) -> Result:
     what = f"slowdown, {training.what}, {1e3 * bare[len(bare) // 2]:.1f} ms, {setup}"
     noted = (
         f"median step {median}; CPU of a step {cpu}; wrapper, agent {beside:.2%} of a core; "
-        f"{len(profiled)} profiled turns of {TURN_S:g} s in {len(rounds)} processes, each between two bare ones, "
+        f"{len(profiled)} profiled turns of {TURN_S:g} s in {len(rounds)} processes, each between bare ones, "
         f"{sum(one.repeated for one in rounds)} turns repeated; intervals of 95 %"
     )
     return Result(

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import roofline_step
-from roofline_step._layout import layout
+from roofline_step._layout import HOLD_NS, MOST_HELD, layout
 from roofline_step._packets import FACT, MARK, MAX_FACT, MAX_SPANS
 from roofline_step._sender import MAX_FACTS, Sender, socket_paths, trusted
 
@@ -545,6 +545,7 @@ def test_layout_sends_the_same_packet_as_send_step(
     sender.send_step([(kind, 5, examples, at, None, False) for kind, at in ends], ())
     assert border(5, examples, ITS_TIMES)
     assert window(5, examples, ITS_TIMES)
+    sender.send_held()
     said = packets(agent, 8)
     assert said[:4] == said[4:]
 
@@ -553,7 +554,85 @@ def test_like_travels_with_marks_and_layouts(sender: Sender, agent: FakeAgent) -
     assert not sender.off()
     sender.send_step([(roofline_step.BORDER, 5, None, 12, None, False, 65535)], ())
     assert layout(sender, (roofline_step.BORDER,), (), (0,), 65535)(6, None, [13])
+    sender.send_held()
     assert [decode_mark(0, packet).like for packet in packets(agent, 2)] == [65535, 65535]
+
+
+def step_ends(agent: FakeAgent, count: int) -> list[int]:
+    return [decode_mark(0, packet).step for packet in packets(agent, count)]
+
+
+def test_short_steps_go_together_and_long_ones_at_once(sender: Sender, agent: FakeAgent) -> None:
+    say = layout(sender, (roofline_step.BORDER,), (), (0,))
+    assert not sender.off()
+    assert say(0, None, [HOLD_NS])
+    assert step_ends(agent, 1) == [0]
+    for step in (1, 2, 3):
+        assert say(step, None, [HOLD_NS + step * HOLD_NS // 3])
+        assert bool(sender.held) == (step < 3)
+    assert step_ends(agent, 3) == [1, 2, 3]
+
+
+def test_many_steps_are_not_held(sender: Sender, agent: FakeAgent) -> None:
+    say = layout(sender, (roofline_step.BORDER,), (), (0,))
+    assert not sender.off()
+    for step in range(MOST_HELD):
+        assert say(step, None, [step])
+    assert step_ends(agent, MOST_HELD) == list(range(MOST_HELD))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda sender: sender.send_step([(BORDER, 2, None, 6, None, False)], ()),
+        lambda sender: sender.send(BORDER, 2, None, 6, None, False, ""),
+    ],
+)
+def test_what_is_held_goes_before_what_comes_later(
+    sender: Sender, agent: FakeAgent, other: Callable[[Sender], None]
+) -> None:
+    say = layout(sender, (roofline_step.BORDER,), (), (0,))
+    assert not sender.off()
+    assert say(1, None, [5])
+    other(sender)
+    assert step_ends(agent, 2) == [1, 2]
+
+
+@pytest.mark.parametrize("how", ["import sys; sys.exit(3)", "raise KeyboardInterrupt", "pass"])
+@pytest.mark.parametrize("where", ["main", "fork", "spawn"])
+def test_steps_that_are_held_are_sent_at_the_end(agent: FakeAgent, path: Path, how: str, where: str) -> None:
+    program = f"""
+import multiprocessing, roofline_step
+from roofline_step import _agent
+def train():
+    layout = roofline_step.step_layout((3,), (), (0,))
+    assert not _agent.off()
+    assert layout(7, None, [5])
+    {how}
+if __name__ == "__main__":
+    if "{where}" == "main":
+        train()
+    else:
+        child = multiprocessing.get_context("{where}").Process(target=train)
+        child.start()
+        child.join()
+"""
+    script = path.with_name("program.py")
+    script.write_text(program)
+    environ = clean_environ(ROOFLINE_SOCKET=str(path), PYTHONPATH=str(AGENT_FOLDER))
+    subprocess.run([sys.executable, script], env=environ, capture_output=True, timeout=60)
+    assert step_ends(agent, 1) == [7]
+
+
+def test_forked_child_does_not_send_the_steps_of_its_parent(sender: Sender, agent: FakeAgent) -> None:
+    say = layout(sender, (roofline_step.BORDER,), (), (0,))
+    assert not sender.off()
+    assert say(1, None, [5])
+    child = os.fork()
+    if child == 0:
+        os._exit(len(sender.held))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(sender.held) == 1
 
 
 def test_layout_leaves_losses_and_what_it_cannot_pack_to_others(sender: Sender, path: Path) -> None:
@@ -562,9 +641,9 @@ def test_layout_leaves_losses_and_what_it_cannot_pack_to_others(sender: Sender, 
     with FakeAgent(path):
         assert not sender.off()
         assert say(2, None, [5])
-        assert not say("2", None, [5])  # type: ignore[arg-type]
-        assert not say(2, None, [])
-        sender.dropped = 1
+        assert say("2", None, [5])  # type: ignore[arg-type]
+        sender.send_held()
+        assert sender.dropped == 1, "that one cannot be packed; the other is sent"
         assert not say(2, None, [5]), "the next mark tells of it"
 
 
@@ -574,4 +653,4 @@ def test_layout_counts_what_a_full_socket_does_not_take(sender: Sender, agent: F
     said = 0
     while say(said, None, [5]):
         said += 1
-    assert (sender.dropped, sender.dropped_spans) == (1, 1)
+    assert sender.dropped == sender.dropped_spans == MOST_HELD

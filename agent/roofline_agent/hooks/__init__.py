@@ -117,8 +117,8 @@ def _follow_kernels(step: Any, marker: Marker) -> None:
     """Have kernels sampled by the steps that the training program marks itself, too."""
 
     def switch(kind: int, number: int, now: int) -> None:
-        if marker.samples_kernels and kind != step.BEGIN:
-            marker.switch_kernels(number, now)
+        if kind in (step.BORDER, step.END):
+            marker.training_marked(now)
 
     _follow_marks(step, switch)
 

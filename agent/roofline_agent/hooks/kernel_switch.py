@@ -24,61 +24,49 @@ SWITCHES = ("MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 
 FIRST, BEHIND_FIRST = 1, 5  # steps that are always in the sample
 LEAST, MOST, UNTIL_KNOWN = 8, 1024, 64  # one step in so many; powers of two
-JUDGED, AT_LEAST, COMPARED = (
-    16,
-    4,
-    15,
-)  # sampled steps that tell the cost, and others that they are held against
+JUDGED, AT_LEAST = 16, 4  # sampled steps that tell the cost
+COMPARED, FEWEST = 15, 3  # steps before a sampled one that it is held against
 LATE_NS = 200000  # a border that was known so much later: kernels of its next step may have run already
 OURS = 0.25  # of the budget, that the lines may take when all else has used it up
 OTHERS = struct.Struct("<I")  # in the page of the wrapper, at OTHERS_AT: what agent and wrapper take, 1e-6
 OTHERS_AT = 4
+NEVER = 1 << 62
 
 Switch = Callable[[int], Any]
 
 
 class Sampling:
-    """Which steps are in the sample: pure, for steps that are told one after the other."""
+    """Which steps are in the sample. Pure."""
 
     def __init__(self, budget: float) -> None:
         """budget: share of the time that the lines may cost."""
         self.budget = budget
         self.period = UNTIL_KNOWN
         self._excess: Deque[float] = deque(maxlen=JUDGED)
-        self._others: Deque[int] = deque(maxlen=COMPARED)
-        self._seen = 0  # steps that have ended
 
-    def ended(self) -> None:
-        """A step has ended, however long it took."""
-        self._seen += 1
+    def next(self, number: int) -> int:
+        """The first step behind step `number` that is in the sample."""
+        if number < BEHIND_FIRST - 1:
+            return max(number + 1, FIRST)
+        lot = (number + 1) // self.period
+        found = self._step_of(lot)
+        return found if found > number else self._step_of(lot + 1)
 
-    def wants(self, number: int) -> bool:
-        """Whether step `number`, which comes next, is one of the sample."""
-        if FIRST <= self._seen < BEHIND_FIRST:
-            return True
-        # One in each `period` neighbours, at a place that differs from lot to lot (Owen scrambling): a sample
-        # of 1 in 128 is a part of that of 1 in 64, and no rhythm of the training falls in with it.
-        bit = 1
-        while bit < self.period:
-            above = number // (2 * bit)
-            if bool(number & bit) != bool(above * 2654435761 + bit * 40503 & 0x8000):
-                return False
-            bit *= 2
-        return True
+    def _step_of(self, lot: int) -> int:
+        """Of so many neighbours as the period has, the one in the sample. Its place differs from lot to lot
+        (Owen scrambling): a sample of 1 in 128 is a part of that of 1 in 64, and no rhythm of the training
+        falls in with it."""
+        number, bit = lot, self.period
+        while bit > 1:
+            bit //= 2
+            number = 2 * number + bool(number * 2654435761 + bit * 40503 & 0x8000)
+        return number
 
-    def took(self, duration_ns: int, sampled: bool) -> bool:
-        """Learn from a step that has ended; whether the period has changed."""
-        if not sampled:
-            self._others.append(duration_ns)
-            return False
-        if self._seen <= BEHIND_FIRST or len(self._others) < COMPARED:
-            return False  # still warming up, or nothing to hold it against
-        self._excess.append(duration_ns / statistics.median(self._others) - 1)
+    def judge(self, sampled_ns: int, other_ns: float) -> bool:
+        """Learn what a sampled step took, and what others before it; whether the period has changed."""
+        self._excess.append(sampled_ns / other_ns - 1)
         if len(self._excess) < AT_LEAST:
             return False
-        return self._adjust()
-
-    def _adjust(self) -> bool:
         before, needed = self.period, max(0.0, statistics.median(self._excess)) / self.budget
         self.period = LEAST
         while self.period < min(needed, MOST):
@@ -101,8 +89,11 @@ class KernelSwitch:
         with what it and the agent cost."""
         self._switches, self._note, self._fact = switches, note, fact
         self._overhead, self._page = overhead, page
-        self._sampling = Sampling(overhead)
-        self._border_ns = 0  # of the step that goes on; 0: not known
+        self.sampling = Sampling(overhead)
+        self._next = -1  # step of the sample
+        self._since = (0, 0)  # a step before it, and when that ended
+        self._begin_ns = 0  # of the sampled step that goes on
+        self._other_ns = 0.0  # what steps before it took, in the mean; 0: not known
         self._on = False
         self._late = False  # switched on when kernels of this step may have run already
         os.register_at_fork(after_in_child=self._forked)
@@ -110,36 +101,51 @@ class KernelSwitch:
     def _forked(self) -> None:
         if self._on:
             self._set(0)
-        self._on, self._border_ns = False, 0
+        self._on = False
 
-    def border(self, number: int, end_ns: int) -> None:
-        """Step `number` ended at end_ns, and the next goes on."""
+    def border(self, number: int, end_ns: int) -> int:
+        """Step `number` ended at end_ns, and the next goes on.
+
+        Returns the number of the step at whose end this must be called again.
+        """
         if not self._switches:
-            return
-        sampling = self._sampling
-        if number >= 0:
-            sampling.ended()
-        if self._border_ns and not self._late and sampling.took(end_ns - self._border_ns, self._on):
-            self._fact("cost.kernels", "1/%d" % sampling.period)
-        self._border_ns = end_ns
+            return NEVER
         if self._on:
-            self._go_on_or_stop(number, end_ns)
-        elif sampling.wants(number + 1):
+            self._ended(number, end_ns)
+        elif number + 1 == self._next:
             self._start(number, end_ns)
+        elif number + 1 < self._next:
+            self._since = number, end_ns  # from here on the steps are what the sampled one is held against
+            return self._next - 1
+        if self._on:
+            return number + 1
+        self._next = self.sampling.next(number + 1)
+        self._since = number, end_ns
+        return max(number + 1, self._next - 1 - COMPARED)
 
-    def _go_on_or_stop(self, number: int, end_ns: int) -> None:
-        # After a late start the step that follows is the first whole one.
-        stop = not self._late and not self._sampling.wants(number + 1)
-        self._late = False
-        if stop:
+    def _ended(self, number: int, end_ns: int) -> None:
+        """A step ended while the libraries were on."""
+        if self._late:
+            # The step that follows is the first whole one.
+            self._late, again = False, True
+        else:
+            if self._other_ns and self.sampling.judge(end_ns - self._begin_ns, self._other_ns):
+                self._fact("cost.kernels", "1/%d" % self.sampling.period)
+            again = number + 1 < BEHIND_FIRST
+        self._begin_ns, self._other_ns = end_ns, 0.0
+        if not again:
             self._set(0)
             self._on = False
-        if not self._say("off" if stop else "through", end_ns) and not stop:
+        if not self._say("through" if again else "off", end_ns) and again:
             self._set(0)
             self._on = False
 
     def _start(self, number: int, end_ns: int) -> None:
         self._budget()
+        before, since_ns = self._since
+        judged = number - before >= FEWEST and number >= BEHIND_FIRST
+        self._other_ns = (end_ns - since_ns) / (number - before) if judged else 0.0
+        self._begin_ns = end_ns
         now = time.monotonic_ns()
         self._late = now - end_ns > LATE_NS
         # The note stands before the first line.
@@ -152,7 +158,7 @@ class KernelSwitch:
             others = OTHERS.unpack_from(self._page, OTHERS_AT)[0] / 1e6
         except Exception:
             others = 0.0
-        self._sampling.budget = max(self._overhead - others, OURS * self._overhead)
+        self.sampling.budget = max(self._overhead - others, OURS * self._overhead)
 
     def _set(self, level: int) -> None:
         for switch in self._switches:

@@ -44,6 +44,8 @@ class Marker:
         self._environ = environ
         self.samples_kernels = False
         self._switch: Optional[kernel_switch.KernelSwitch] = None
+        self._switch_at = kernel_switch.NEVER  # at the end of which step kernels are next switched on or off
+        self._marked = -1  # steps that the training has marked itself
         # Where steps are read from the log (`run --step-regex`) marks would count each of them twice.
         self._from_log = environ.get("ROOFLINE_STEPS") == "log"
         self._reset()
@@ -82,7 +84,7 @@ class Marker:
                 self._send((border,))
             else:
                 self._send(((self._step.BEGIN, number, None, begin_ns, None, False, like), border))
-            if self.samples_kernels:
+            if number >= self._switch_at:
                 self.switch_kernels(number, now)
             if self._profiler is not None:
                 self._profiler.ended(number, now)
@@ -105,7 +107,7 @@ class Marker:
         step = self._step
         begin = (step.BEGIN, number, examples, begin_ns, of, asynchronous, like)
         self._send((begin, (step.END, number, examples, end_ns, of, asynchronous, like)))
-        if of is None and self.samples_kernels:
+        if of is None and number >= self._switch_at:
             self.switch_kernels(number, end_ns)
         if of is None and self._profiler is not None:
             self._profiler.ended(number, end_ns)
@@ -127,9 +129,9 @@ class Marker:
             return False
         if not layout(number, examples, times):
             return False
-        if self.samples_kernels:
+        if number >= self._switch_at:
             self.switch_kernels(number, times[-1])
-        elif self._noting[0]:
+        elif self._noting[0] and not self.samples_kernels:
             self.note()
         if self._profiler is not None:
             self._profiler.ended(number, times[-1])
@@ -173,10 +175,16 @@ class Marker:
         """A framework is about to be loaded whose libraries can be switched: from now on kernels are recorded
         in a sample of the steps, if the wrapper wants that."""
         if kernel_switch.switchable(self._environ) and not self.samples_kernels:
-            self.samples_kernels = True
+            self.samples_kernels, self._switch_at = True, -1
             # From here on only stretches of which a note says so are recorded.
             self._print(b"roofline_verbose,kernels,%d,sampled,0,0\n" % os.getpid())
             self.fact("cost.kernels", "1/%d" % kernel_switch.UNTIL_KNOWN)
+
+    def training_marked(self, now: int) -> None:
+        """The training program has marked the end of a step itself; its numbers may begin anew."""
+        self._marked += 1
+        if self._marked >= self._switch_at:
+            self.switch_kernels(self._marked, now)
 
     def switch_kernels(self, number: int, end_ns: int) -> None:
         """Step `number` ended at end_ns: its kernels, or those of the next, may be in the sample."""
@@ -189,9 +197,9 @@ class Marker:
                 self._switch = kernel_switch.KernelSwitch(
                     found, self._print, self.fact, overhead, self._noting
                 )
-            self._switch.border(number, end_ns)
+            self._switch_at = self._switch.border(number, end_ns)
         except Exception:
-            self.samples_kernels = False
+            self._switch_at = kernel_switch.NEVER
 
     def variables(self, **variables: object) -> None:
         """Which rank this process is, in the words of a launcher (RANK=3, WORLD_SIZE=8, ...): the agent sees

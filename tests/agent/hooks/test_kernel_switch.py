@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from roofline_agent.hooks import kernel_switch
 from roofline_agent.hooks.kernel_switch import (
     AT_LEAST,
-    BEHIND_FIRST,
-    COMPARED,
     LEAST,
     MOST,
     UNTIL_KNOWN,
@@ -24,63 +22,47 @@ from roofline_agent.hooks.kernel_switch import (
 MS = 1_000_000
 
 
-def warm(budget: float, period: int = UNTIL_KNOWN) -> Sampling:
-    """One that has seen the first steps."""
-    sampling = Sampling(budget)
-    sampling.period = period
-    for _ in range(BEHIND_FIRST + 1):
-        sampling.ended()
-    return sampling
+def sampling(period: int = UNTIL_KNOWN, budget: float = 0.0025) -> Sampling:
+    made = Sampling(budget)
+    made.period = period
+    return made
+
+
+def sample(made: Sampling, first: int, last: int) -> list[int]:
+    """The steps of the sample from first to last."""
+    found = [made.next(first - 1)]
+    while found[-1] <= last:
+        found.append(made.next(found[-1]))
+    return found[:-1]
 
 
 def test_first_steady_steps_are_in_the_sample() -> None:
-    sampling, wanted = Sampling(0.005), []
-    for number in range(20):
-        wanted.append(sampling.wants(number))
-        sampling.ended()
-    assert wanted[:6] == [False, True, True, True, True, False]
+    assert sample(sampling(), 0, 5) == [1, 2, 3, 4]
 
 
-@given(st.sampled_from([8, 64, 1024]), st.integers(0, 10**6))
+@given(st.sampled_from([8, 64, 1024]), st.integers(1, 10**6))
 def test_each_lot_of_neighbours_has_one_step_in_the_sample(period: int, lot: int) -> None:
-    sampling = warm(0.005, period)
-    assert sum(sampling.wants(number) for number in range(lot * period, (lot + 1) * period)) == 1
+    assert len(sample(sampling(period), lot * period, (lot + 1) * period - 1)) == 1
 
 
 def test_places_differ_from_lot_to_lot() -> None:
-    sampling = warm(0.005, 64)
-    places = {next(k for k in range(64) if sampling.wants(64 * lot + k)) for lot in range(100)}
-    assert len(places) > 20
+    assert len({step % 64 for step in sample(sampling(64), 64, 6400)}) > 20
 
 
-@given(st.integers(0, 10**6))
-def test_a_rank_that_samples_less_does_so_in_steps_of_the_others(number: int) -> None:
-    if warm(0.005, 256).wants(number):
-        assert warm(0.005, 32).wants(number)
+def test_a_rank_that_samples_less_does_so_in_steps_of_the_others() -> None:
+    assert set(sample(sampling(256), 5, 20_000)) <= set(sample(sampling(32), 5, 20_000))
 
 
 @pytest.mark.parametrize(
     ("excess", "period"), [(0.0, LEAST), (0.001, LEAST), (0.15, 64), (0.5, 256), (50.0, MOST)]
 )
 def test_period_follows_the_cost(excess: float, period: int) -> None:
-    sampling = warm(0.0025)
-    for _ in range(COMPARED):
-        sampling.took(10 * MS, sampled=False)
-    changed = [sampling.took(round(10 * MS * (1 + excess)), sampled=True) for _ in range(AT_LEAST)]
+    made = sampling()
+    changed = [made.judge(round(10 * MS * (1 + excess)), 10 * MS) for _ in range(AT_LEAST)]
     assert not any(changed[:-1]), "too few to tell"
-    assert sampling.period == period
+    assert made.period == period
     assert excess / period <= 0.0025 or period == MOST
     assert changed[-1] == (period != UNTIL_KNOWN)
-
-
-def test_steps_of_the_warm_up_say_nothing_of_the_cost() -> None:
-    sampling = Sampling(0.0025)
-    for _ in range(COMPARED):
-        sampling.took(10 * MS, sampled=False)
-    for _ in range(BEHIND_FIRST):
-        sampling.ended()
-        assert not sampling.took(1000 * MS, sampled=True)
-    assert sampling.period == UNTIL_KNOWN
 
 
 class Rank:
@@ -88,6 +70,7 @@ class Rank:
 
     def __init__(self, to_wrapper: bool = True, page: bytes = b"") -> None:
         self.level = 0
+        self.due = -1  # the step at whose end the switch wants to be called
         self.printed: list[list[str]] = []
         self.facts: dict[str, object] = {}
         self.to_wrapper = to_wrapper
@@ -105,7 +88,8 @@ class Rank:
 
     def step(self, number: int, known_after_ns: int = 0) -> int:
         """A step that ends now, or ended so long ago; the level in the next."""
-        self.switch.border(number, time.monotonic_ns() - known_after_ns)
+        if number >= self.due:
+            self.due = self.switch.border(number, time.monotonic_ns() - known_after_ns)
         return self.level
 
     @property
@@ -134,13 +118,32 @@ def test_step_whose_begin_was_known_late_is_not_claimed() -> None:
 
 def test_a_late_start_takes_one_step_more() -> None:
     rank = Rank()
-    sampling = rank.switch._sampling
-    for _ in range(BEHIND_FIRST + 1):
-        sampling.ended()
-    wanted = next(number for number in range(10, 1000) if sampling.wants(number))
-    rank.step(wanted - 1, known_after_ns=100 * MS)
+    wanted = sampling().next(10)
+    for number in range(-1, wanted - 1):
+        rank.step(number)
+    assert rank.step(wanted - 1, known_after_ns=100 * MS) == 1
     assert rank.step(wanted) == 1, "the first whole one"
     assert rank.step(wanted + 1) == 0
+
+
+def test_sample_goes_on_and_the_switch_is_called_seldom() -> None:
+    rank, calls, on = Rank(), 0, []
+    for number in range(-1, 220):  # too few in the sample to tell what they cost
+        calls += number >= rank.due
+        if rank.step(number):
+            on.append(number + 1)
+    assert on == [1, 2, 3, 4, *sample(sampling(), 6, 220)]
+    assert calls < 6 + 4 * len(on)
+
+
+def test_cost_is_learnt_from_steps_before_a_sampled_one() -> None:
+    rank, now = Rank(), time.monotonic_ns() + 10**12  # no border is known late
+    rank.switch.sampling.period = 64
+    for number in range(-1, 1000):
+        now += 11 * MS if rank.level else 10 * MS
+        if number >= rank.due:
+            rank.due = rank.switch.border(number, now)
+    assert rank.facts == {"cost.kernels": "1/32"}, "a tenth of one step in 32 is below 0.5 %"
 
 
 def test_nothing_is_switched_on_when_the_output_goes_elsewhere() -> None:
@@ -180,7 +183,7 @@ def test_lines_get_what_agent_and_wrapper_leave_of_the_budget(others: int, budge
     rank = Rank(page=bytes(page))
     rank.step(-1)
     rank.step(0)
-    assert rank.switch._sampling.budget == pytest.approx(budget)
+    assert rank.switch.sampling.budget == pytest.approx(budget)
 
 
 def test_only_what_the_wrapper_has_set_is_taken_out() -> None:

@@ -34,7 +34,7 @@ class ProfiledTurns:
 
 
 def torch_switches() -> list[Callable[[bool], None]]:
-    """One for everything of PyTorch that hooks have replaced or registered with, so far as a step meets it."""
+    """One for everything of PyTorch that hooks have replaced or registered with and that a step meets."""
     import torch
     from torch.optim import optimizer
 
