@@ -104,7 +104,8 @@ def test_loader_without_gradients_is_an_evaluation(
     assert train(record) >= ended
     assert begins(marker, torch.border + 5 * MS, ended)
     assert seen(marker)[EVALUATION] >= 5
-    assert {name for name, *_ in marker.steps[-1]} == {EVALUATION, INPUT, BACKWARD}
+    named = {name for name, *_ in marker.steps[-1]}
+    assert named - {OTHER} == {EVALUATION, INPUT, BACKWARD}, "a busy machine may leave a gap before it"
 
 
 def test_loader_that_is_never_trained_on_is_an_evaluation(
