@@ -36,8 +36,8 @@ tags.
 --kernels sampled, the default, records the oneDNN and MKL kernels of some steps only: of the first steady
 ones, then of 1 in N, because each line that MKL prints costs some 50 us. N follows the measured cost, so
 that agent, hooks and lines together stay below --overhead. The work of the other steps is known from steps
-like them. PyTorch can be switched so; under other frameworks, for programs without hooks and with
---step-regex all kernels are recorded, as with --kernels all.
+like them. PyTorch can be switched so. Other frameworks and programs without hooks print all kernels; where
+they are many, they are read for a part of the time. With --step-regex all are recorded.
 
 --step-regex is for programs without a hook. It is a Python regular expression, searched in each line of
 stdout and stderr (lines end with \\n or \\r; only the first 4096 bytes count; stderr then passes through

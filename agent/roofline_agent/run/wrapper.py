@@ -31,6 +31,7 @@ from .output_loop import TURN_S, forward_output
 from .own_cost import OwnCost
 from .rank_environment import Naming, RecordedKernels, kept, rank_environment, records_everything
 from .rank_page import RankPage
+from .reading import LineReading
 from .step_log import StepLog
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ class _WrappedCommand:
             env.update(session.environ)
             words = session.command(self._command)
         self._session = session
+        self._reading = LineReading(kernels.overhead) if kernels.which == "sampled" else None
         self._recording = kernels.which != "none" and records_everything(env)
         self.child = launch.start(words, env, stdout.child_end, stderr, self._mask)
         for output in self._outputs:
@@ -251,7 +253,7 @@ class _WrappedCommand:
         stretches, calls, missed = self._stdout.take_stretches(), self._stdout.take(), stdout.missed()
         if self._recording and self._stdout.sampled:
             self.link.send_stretches(stretches)
-        elif self._recording:
+        elif self._recording and self._is_read(stdout):
             self.link.send_calls(calls, time.monotonic_ns() if stdout.ended else stdout.through_ns)
             if missed:
                 self.link.claim_nothing_before(time.monotonic_ns())
@@ -261,6 +263,17 @@ class _WrappedCommand:
         if self._cost.is_due(now):
             self._page.show_cost(self._cost.share(now, self.link.agent))
             self.link.send_fact("cost.wrapper_cpu_ns", str(time.process_time_ns()))
+
+    def _is_read(self, stdout: OutputStream) -> bool:
+        """Whether the calls until now were read. Reading begins and ends here, between two reads."""
+        was, lines = self._stdout.reads, self._stdout.lines_seen
+        if self._reading is not None:
+            self._stdout.reads = self._reading.wanted(time.monotonic(), lines)
+            if self._stdout.reads and not was:
+                self.link.claim_nothing_before(stdout.through_ns)
+            if self._reading.period > 1:
+                self.link.send_fact("cost.kernels", f"1/{self._reading.period}")
+        return was
 
     def _send_steps(self) -> None:
         if self._log is not None and (borders := self._log.take()):

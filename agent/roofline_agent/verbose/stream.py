@@ -66,6 +66,7 @@ class VerboseFilter:
         self.lines_seen = 0
         self.lines_unparsed = 0
         self.calls_dropped = 0
+        self.reads = True  # False: lines are taken out unread
         self.sampled = False
         self._sampler = 0  # the process whose kernels are on; 0: none's
         self._on_ns = 0  # since when
@@ -80,7 +81,13 @@ class VerboseFilter:
         passed = []
         position = self._shown
         if b"_verbose," in data or b"MKL_VERBOSE " in data:
-            for match in _LINE.finditer(data, 0, data.rfind(b"\n") + 1):
+            whole = data.rfind(b"\n") + 1
+            if not (self.reads or self._shown or self._keep_onednn or self._keep_mkl) and whole:
+                rest, count = _LINE.subn(b"", data[:whole])
+                self.lines_seen += count
+                passed.append(rest)
+                position = whole
+            for match in _LINE.finditer(data, position if position == whole else 0, whole):
                 passed.append(data[position : match.start()])
                 if self._take_line(match):
                     passed.append(data[max(position, match.start()) : match.end()])
