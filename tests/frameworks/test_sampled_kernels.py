@@ -16,7 +16,7 @@ CPU = ["--device", "cpu", "--threads", 1]
 CONV2D = [KERNELS / "conv2d.py", *CPU, "--batch", 4, "--size", 15, "--channels", 16, "--filters", 32]
 LSTM = [KERNELS / "lstm.py", *CPU, "--batch", 4, "--length", 5, "--hidden", 32]
 CNN = [REPOSITORY / "tests" / "frameworks" / "torch_training.py"]
-STEPS = 200
+STEPS = 120
 WORK = ("flops_per_step", "bytes_per_step.minimum", "intensity.minimum")
 
 

@@ -63,7 +63,10 @@ class Trained:
     def call(self, begin_ns: int, end_ns: int, arguments: Any) -> TrainingCall:
         """A call with these arguments ended."""
         updates = 1 if self._updates is None else self._updates.made(end_ns - begin_ns)
-        size, key = describe(arguments)
+        try:
+            size, key = describe(arguments)
+        except Exception:  # it is a step all the same
+            size, key = None, (UNKNOWN,)
         kind = self._kinds.get((key, updates))
         if kind is None:
             if len(self._kinds) >= MOST_KINDS:

@@ -140,11 +140,11 @@ def test_batches_taken_in_python_are_input(eager: Site) -> None:
         """,
     )
     assert steps(said.marks) == windows(0, 1, 2, 3)
-    names = [name for name, _, _ in said.phases]
-    assert names == ["phase.input", "phase.call"] * 4
+    phases = [one for one in said.phases if one[0].startswith("phase.")]
+    assert [name for name, _, _ in phases] == ["phase.input", "phase.call"] * 4
     one, two, three, _ = stretches(said.marks)
     assert one[1] == two[0] and two[1] < three[0], "evaluation and the end of an epoch are in no step"
-    for (_, begin, end), after in pairwise(said.phases):
+    for (_, begin, end), after in pairwise(phases):
         assert begin <= end <= after[1]
 
 
