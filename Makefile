@@ -33,12 +33,14 @@ coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
 	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework'
 	@$(VENV)/bin/python -m coverage report
 
+# They hold times of steps against the training's own clock, which a busy machine may disturb: what fails is run
+# again, up to twice, and the summary says so.
 test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX_VENV)/.ready $(RAY_VENV)/.ready $(TRAINERS_VENV)/.ready $(KERAS3_VENV)/.ready ## run the tests on real TensorFlow, PyTorch and its trainers, Horovod, JAX and Ray
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		ROOFLINE_JAX_PYTHON=$(abspath $(JAX_VENV))/bin/python ROOFLINE_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python \
 		ROOFLINE_TRAINERS_PYTHON=$(abspath $(TRAINERS_VENV))/bin/python \
 		ROOFLINE_KERAS3_PYTHON=$(abspath $(KERAS3_VENV))/bin/python \
-		$(VENV)/bin/python -m pytest -m framework
+		$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15
 
 fmt: $(VENV)/.ready ## format the code
 	@$(VENV)/bin/ruff format . && $(VENV)/bin/ruff check --fix .
