@@ -1,6 +1,6 @@
 """Sends steps that differ in numbers only: what is the same in their packets is packed once.
 
-Short steps are sent together, some HOLD_NS after the first of them ended: packing and sending a step amidst a
+Short steps are sent together, some 25 ms after the first of them ended: packing and sending a step amidst a
 training takes many times as long as it does while code and data for it lie in the caches.
 """
 
@@ -12,7 +12,6 @@ from typing import Callable, List, Optional, Sequence
 from ._packets import ABSENT, MARK, SPANS
 from ._sender import Sender
 
-HOLD_NS = 25000000
 MOST_HELD = 64
 
 Layout = Callable[[int, Optional[int], Sequence[int]], bool]
@@ -48,7 +47,7 @@ def layout(
             return False  # there is no agent, or drops have to be reported
         held = sender.held
         held.append((pack, step, ABSENT if examples is None else examples, tuple(times), marks, spans))
-        if times[-1] - sender.sent_ns >= HOLD_NS or len(held) >= MOST_HELD:
+        if times[-1] - sender.sent_ns >= sender.hold_ns or len(held) >= MOST_HELD:
             sender.sent_ns = times[-1]
             sender.send_held()
         return True

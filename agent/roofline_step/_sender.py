@@ -26,6 +26,7 @@ from ._packets import (
 MAX_FACTS = 256  # of one process
 MAX_KERNELS = 4096  # likewise
 RETRY_NS = 1000000000
+HOLD_NS = 25000000  # so long short steps are held, to be sent together
 CONNECT_WAIT_S = 0.05  # at most so long a thread waits while another one connects
 DROPPED_SPANS = "spans.dropped"  # the fact with their number
 
@@ -81,6 +82,7 @@ class Sender:
         self._report_ns = 0
         self.held: Deque[HeldStep] = deque()  # steps that are sent together (_layout.py)
         self.sent_ns = 0  # when the last of those before had ended
+        self.hold_ns = HOLD_NS
 
     def off(self, marks: int = 1, spans: int = 0) -> bool:
         """True while there is no agent; tries to find one once a second. marks, spans: how many are dropped
@@ -256,13 +258,17 @@ class Sender:
 
     def _send_at_exit(self) -> None:
         """Have the steps that are held sent when this process ends, however Python ends it."""
-        atexit.register(self.send_held)
+        atexit.register(self._end)
         multiprocessing = sys.modules.get("multiprocessing.util")
         if multiprocessing is not None:  # its children skip what atexit does
             try:
-                multiprocessing.Finalize(None, self.send_held, exitpriority=0)
+                multiprocessing.Finalize(None, self._end, exitpriority=0)
             except Exception:
                 return
+
+    def _end(self) -> None:
+        self.hold_ns = 0  # what hooks send after this goes at once
+        self.send_held()
 
     def _put(self, packet: bytes, marks: int, spans: int) -> bool:
         """Send a packet; marks, spans: how many are dropped when that fails."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 import roofline_step
-from roofline_step._layout import HOLD_NS, MOST_HELD, layout
+from roofline_step._layout import MOST_HELD, layout
 from roofline_step._packets import FACT, MARK, MAX_FACT, MAX_SPANS
-from roofline_step._sender import MAX_FACTS, Sender, socket_paths, trusted
+from roofline_step._sender import HOLD_NS, MAX_FACTS, Sender, socket_paths, trusted
 
 from tests.fakes import FakeAgent, clean_environ, decode_mark, decode_spans, wait_for
 
@@ -622,6 +622,15 @@ if __name__ == "__main__":
     environ = clean_environ(ROOFLINE_SOCKET=str(path), PYTHONPATH=str(AGENT_FOLDER))
     subprocess.run([sys.executable, script], env=environ, capture_output=True, timeout=60)
     assert step_ends(agent, 1) == [7]
+
+
+def test_step_that_a_hook_sends_after_the_end_goes_at_once(sender: Sender, agent: FakeAgent) -> None:
+    say = layout(sender, (roofline_step.BORDER,), (), (0,))
+    assert not sender.off()
+    assert say(1, None, [5])
+    sender._end()
+    assert say(2, None, [6])
+    assert step_ends(agent, 2) == [1, 2]
 
 
 def test_forked_child_does_not_send_the_steps_of_its_parent(sender: Sender, agent: FakeAgent) -> None:

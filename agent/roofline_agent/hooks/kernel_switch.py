@@ -96,9 +96,10 @@ class KernelSwitch:
         self._other_ns = 0.0  # what steps before it took, in the mean; 0: not known
         self._on = False
         self._late = False  # switched on when kernels of this step may have run already
-        os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(after_in_child=self.silence)
 
-    def _forked(self) -> None:
+    def silence(self) -> None:
+        """Switch the libraries off if they are on."""
         if self._on:
             self._set(0)
         self._on = False

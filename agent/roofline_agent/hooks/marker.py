@@ -200,6 +200,8 @@ class Marker:
             self._switch_at = self._switch.border(number, end_ns)
         except Exception:
             self._switch_at = kernel_switch.NEVER
+            if self._switch is not None:
+                self._switch.silence()
 
     def variables(self, **variables: object) -> None:
         """Which rank this process is, in the words of a launcher (RANK=3, WORLD_SIZE=8, ...): the agent sees

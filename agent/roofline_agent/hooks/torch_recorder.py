@@ -58,7 +58,7 @@ JOIN_NS = 50000  # collectives that follow each other so closely become one span
 MOST_KINDS, LONGEST = 1024, 64  # of steps that are known, and events of one
 SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all the time
 SAMPLED, EARLIEST = 63, 8  # one step in 64 (a mask of its number) measures what the hooks cost, from this on
-COST_EVERY_NS, MOST_COSTS = 5000000000, 15
+COST_EVERY_NS, FEWEST_COSTS, MOST_COSTS = 5000000000, 3, 15
 
 _identity = threading.get_ident
 
@@ -428,7 +428,8 @@ class Recorder:
         self.sampled = False
         self._costs = [*self._costs[1 - MOST_COSTS :], self.spent]
         self.spent = 0
-        if now - self._cost_sent_ns > COST_EVERY_NS:
+        # The first finds the code cold, and says little.
+        if len(self._costs) >= FEWEST_COSTS and now - self._cost_sent_ns > COST_EVERY_NS:
             # The median: a thread may lose its CPU anywhere, also in a hook.
             self._cost_sent_ns = now
             self._marker.fact("cost.hooks_ns", sorted(self._costs)[len(self._costs) // 2])
