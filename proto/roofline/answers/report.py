@@ -7,6 +7,7 @@ from typing import NamedTuple
 from .machines import SourceStatus
 from .roofline import Roof
 from .values import Provenance, Value
+from .verdict import Verdict
 
 
 class Summary(NamedTuple):
@@ -117,3 +118,4 @@ class Report(NamedTuple):
     tags: dict[str, str]
     verdicts: list[str]  # a sentence a role, then who waits
     cost: ProfilerCost
+    verdict: Verdict | None = None

@@ -309,7 +309,7 @@ class Alignment(_message.Message):
     def __init__(self, host: _Optional[str] = ..., error: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("job", "begin_ns", "end_ns", "mode", "running", "first_step", "last_step", "roles", "ranks", "roofs", "points", "alignment", "gaps", "notes", "sources", "parts", "facts", "tags", "verdicts", "cost")
+    __slots__ = ("job", "begin_ns", "end_ns", "mode", "running", "first_step", "last_step", "roles", "ranks", "roofs", "points", "alignment", "gaps", "notes", "sources", "parts", "facts", "tags", "verdicts", "cost", "verdict")
     class TagsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -337,6 +337,7 @@ class Report(_message.Message):
     TAGS_FIELD_NUMBER: _ClassVar[int]
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     COST_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
     job: str
     begin_ns: int
     end_ns: int
@@ -357,7 +358,124 @@ class Report(_message.Message):
     tags: _containers.ScalarMap[str, str]
     verdicts: _containers.RepeatedScalarFieldContainer[str]
     cost: ProfilerCost
-    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., mode: _Optional[str] = ..., running: bool = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleReport, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankReport, _Mapping]]] = ..., roofs: _Optional[_Iterable[_Union[_values_pb2.Roof, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[Point, _Mapping]]] = ..., alignment: _Optional[_Iterable[_Union[Alignment, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[_Union[SourceReport, _Mapping]]] = ..., parts: _Optional[_Iterable[_Union[PartReport, _Mapping]]] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ..., tags: _Optional[_Mapping[str, str]] = ..., verdicts: _Optional[_Iterable[str]] = ..., cost: _Optional[_Union[ProfilerCost, _Mapping]] = ...) -> None: ...
+    verdict: Verdict
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., mode: _Optional[str] = ..., running: bool = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleReport, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankReport, _Mapping]]] = ..., roofs: _Optional[_Iterable[_Union[_values_pb2.Roof, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[Point, _Mapping]]] = ..., alignment: _Optional[_Iterable[_Union[Alignment, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[_Union[SourceReport, _Mapping]]] = ..., parts: _Optional[_Iterable[_Union[PartReport, _Mapping]]] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ..., tags: _Optional[_Mapping[str, str]] = ..., verdicts: _Optional[_Iterable[str]] = ..., cost: _Optional[_Union[ProfilerCost, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ...) -> None: ...
+
+class Verdict(_message.Message):
+    __slots__ = ("state", "headline", "kind", "bottleneck", "also", "examples_per_second", "step_median", "step_mean", "step_p95", "left_out", "accounts", "roofline", "quality")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    HEADLINE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    BOTTLENECK_FIELD_NUMBER: _ClassVar[int]
+    ALSO_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    STEP_MEDIAN_FIELD_NUMBER: _ClassVar[int]
+    STEP_MEAN_FIELD_NUMBER: _ClassVar[int]
+    STEP_P95_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    ROOFLINE_FIELD_NUMBER: _ClassVar[int]
+    QUALITY_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    headline: str
+    kind: str
+    bottleneck: Finding
+    also: _containers.RepeatedCompositeFieldContainer[Finding]
+    examples_per_second: _values_pb2.Value
+    step_median: _values_pb2.Value
+    step_mean: _values_pb2.Value
+    step_p95: _values_pb2.Value
+    left_out: _containers.RepeatedCompositeFieldContainer[LeftOut]
+    accounts: _containers.RepeatedCompositeFieldContainer[RankAccount]
+    roofline: _containers.RepeatedScalarFieldContainer[str]
+    quality: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, state: _Optional[str] = ..., headline: _Optional[str] = ..., kind: _Optional[str] = ..., bottleneck: _Optional[_Union[Finding, _Mapping]] = ..., also: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., examples_per_second: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., step_median: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., step_mean: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., step_p95: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ..., accounts: _Optional[_Iterable[_Union[RankAccount, _Mapping]]] = ..., roofline: _Optional[_Iterable[str]] = ..., quality: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Finding(_message.Message):
+    __slots__ = ("kind", "rank", "host", "sentence", "cost", "share", "gain", "rate", "confidence", "why", "evidence", "tries")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    GAIN_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    rank: str
+    host: str
+    sentence: str
+    cost: _values_pb2.Value
+    share: _values_pb2.Value
+    gain: Gain
+    rate: _values_pb2.Value
+    confidence: str
+    why: str
+    evidence: _containers.RepeatedScalarFieldContainer[str]
+    tries: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, kind: _Optional[str] = ..., rank: _Optional[str] = ..., host: _Optional[str] = ..., sentence: _Optional[str] = ..., cost: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., share: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., gain: _Optional[_Union[Gain, _Mapping]] = ..., rate: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., confidence: _Optional[str] = ..., why: _Optional[str] = ..., evidence: _Optional[_Iterable[str]] = ..., tries: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Gain(_message.Message):
+    __slots__ = ("step", "without", "low", "high")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    step: float
+    without: float
+    low: float
+    high: float
+    def __init__(self, step: _Optional[float] = ..., without: _Optional[float] = ..., low: _Optional[float] = ..., high: _Optional[float] = ...) -> None: ...
+
+class RankAccount(_message.Message):
+    __slots__ = ("rank", "role", "host", "steps", "step", "parts", "roof", "cores", "received", "sent", "exit")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    ROOF_FIELD_NUMBER: _ClassVar[int]
+    CORES_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    EXIT_FIELD_NUMBER: _ClassVar[int]
+    rank: str
+    role: str
+    host: str
+    steps: int
+    step: _values_pb2.Value
+    parts: _containers.RepeatedCompositeFieldContainer[AccountPart]
+    roof: _values_pb2.Value
+    cores: _values_pb2.Value
+    received: _values_pb2.Value
+    sent: _values_pb2.Value
+    exit: str
+    def __init__(self, rank: _Optional[str] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., steps: _Optional[int] = ..., step: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., parts: _Optional[_Iterable[_Union[AccountPart, _Mapping]]] = ..., roof: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., cores: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., received: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., sent: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., exit: _Optional[str] = ...) -> None: ...
+
+class AccountPart(_message.Message):
+    __slots__ = ("part", "time", "share")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    part: str
+    time: _values_pb2.Value
+    share: _values_pb2.Value
+    def __init__(self, part: _Optional[str] = ..., time: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., share: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
+
+class LeftOut(_message.Message):
+    __slots__ = ("reason", "steps", "cost")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    steps: int
+    cost: _values_pb2.Value
+    def __init__(self, reason: _Optional[str] = ..., steps: _Optional[int] = ..., cost: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class ProfilerCost(_message.Message):
     __slots__ = ("words", "values")

@@ -1,0 +1,47 @@
+"""What is known of every step of a rank: what its account is made of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..records import Bools, Floats, Ints
+
+
+class RankSignals(NamedTuple):
+    """The steps of one rank that are looked at, in order of time. All columns are (steps,), seconds a step
+    unless said otherwise; NaN where it is not known, None where it is known of no step."""
+
+    rank: str
+    role: str
+    host: str
+    step: Ints  # numbers
+    begin_ns: Ints  # server time
+    end_ns: Ints
+    duration: Floats  # on the clock of the rank's own node
+    cores: float | None = None  # CPUs that the rank may use as its own: its part of the node's
+    input: Floats | None = None  # the training thread waited for its next batch
+    held: Floats | None = None  # it was blocked in collectives
+    kernels: Floats | None = None  # some kernel ran (of sampled steps, else of their like)
+    traced: Bools | None = None  # steps whose kernels were recorded; None: all where `kernels` is known
+    on_gpu: bool = False  # the kernels ran on a GPU
+    roof: Floats | None = None  # what the roof would need for the kernels' FLOPs, bytes and launches
+    flops: Floats | None = None  # FLOP
+    bytes: Floats | None = None  # byte
+    examples: Floats | None = None  # number
+    # The training thread, on a CPU and runnable without one: in the step, in its input, in its collectives.
+    run: Floats | None = None
+    delay: Floats | None = None
+    input_run: Floats | None = None
+    input_delay: Floats | None = None
+    held_run: Floats | None = None
+    held_delay: Floats | None = None
+    gc: Floats | None = None  # CPU time of Python's garbage collection
+    faults: Floats | None = None  # major page faults, number
+    blocks: Floats | None = None  # blocks of 512 bytes that it read from storage, number
+    # All threads of the process, summed.
+    threads_run: Floats | None = None
+    threads_delay: Floats | None = None
+    stopped: Floats | None = None  # by a signal or a debugger
+    throttled: Floats | None = None  # by the limit of its cgroup
+    waits_for_servers: bool = False  # a worker of parameter servers: it waits where nothing runs
+    barrier: str = ""  # how waits are seen: communicate, kernels, join; "": not at all
