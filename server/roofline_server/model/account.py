@@ -1,0 +1,351 @@
+"""Where each step of a rank goes: parts that do not overlap and add up to its duration.
+
+A part takes no more than is left of its step, and what nothing explains is `other`. Signals that cannot tell
+two parts apart give one part with both names, "input|host". CPU time and waits for a CPU are exact, for each
+step; kernel times are often those of a sample of the steps, so CPU time is what they divide up and never the
+other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from roofline.answers.values import Provenance
+
+from ..records import Bools, Floats, Ints
+from .barrier import row_min
+from .signals import RankSignals
+
+# In the order in which they are shown. Merged parts stand where their first name does.
+PARTS = (
+    "input",
+    "compute",
+    "host",
+    "gc",
+    "contention",
+    "stopped",
+    "throttled",
+    "paging",
+    "disk",
+    "transfer",
+    "wait_ranks",
+    "wait_ps",
+    "blocked",
+    "other",
+)
+HELD = "transfer|wait_ranks"  # of one rank alone: what it waits for is seen only beside the others
+NOT_ITS_OWN = ("transfer", "wait_ranks", "wait_ps", HELD)
+
+COMPUTING_ELSEWHERE = 0.5  # of a step: from here on other threads than the main one do the computing
+SMOOTH_S = 1.0  # over which signals that are sampled a few times a second are compared with exact ones
+
+MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
+
+
+class Account(NamedTuple):
+    """Steps of one rank. All columns are (steps,), seconds; no NaN in `parts`."""
+
+    rank: str
+    role: str
+    host: str
+    duration: Floats
+    parts: dict[str, Floats]  # in the order of PARTS
+    provenance: dict[str, Provenance]  # of each part
+    roof: Floats | None  # of compute, what the roof would need; NaN where not known
+
+    @property
+    def own(self) -> Floats:
+        """What the rank itself took, until it waited for others."""
+        return self.duration - _sum([self.parts[p] for p in NOT_ITS_OWN if p in self.parts], self.duration)
+
+
+class _Ledger:
+    """Gives away the time of steps, never more than there is."""
+
+    def __init__(self, duration: Floats) -> None:
+        self.whole: Floats = np.maximum(duration, 0.0)
+        self.left = self.whole
+        self.parts: dict[str, Floats] = {}
+        self.provenance: dict[str, Provenance] = {}
+
+    def take(self, part: str, seconds: Floats, provenance: Provenance = MEASURED) -> Floats:
+        """Give `part` these seconds of what is left; returns what it got."""
+        got = np.minimum(np.maximum(np.nan_to_num(seconds), 0.0), self.left)
+        self.left = self.left - got
+        self._add(part, got, provenance)
+        return got
+
+    def move(self, source: str, part: str, seconds: Floats, provenance: Provenance = MEASURED) -> Floats:
+        """Give `part` what another had; returns how much that was."""
+        if source not in self.parts:
+            return np.zeros_like(self.left)
+        got = np.minimum(np.maximum(np.nan_to_num(seconds), 0.0), self.parts[source])
+        self.parts[source] = self.parts[source] - got
+        self._add(part, got, provenance)
+        return got
+
+    def _add(self, part: str, seconds: Floats, provenance: Provenance) -> None:
+        known = self.parts.get(part)
+        self.parts[part] = seconds if known is None else known + seconds
+        if self.provenance.get(part) != ESTIMATED:
+            self.provenance[part] = provenance
+
+
+def account(signals: RankSignals) -> Account:
+    """The account of one rank; what it was held in collectives is `HELD`, see `with_waits`."""
+    duration = signals.duration
+    if signals.barrier == "join" and signals.held is not None:
+        duration = duration + np.nan_to_num(signals.held)  # a coordinator holds it after its part of the step
+    ledger = _Ledger(np.nan_to_num(duration))
+    if signals.held is not None:
+        ledger.take(HELD, signals.held, ESTIMATED if signals.barrier == "kernels" else MEASURED)
+    if signals.waits_for_servers or signals.run is None or signals.delay is None:
+        _input(ledger, signals, None)
+        _by_threads(ledger, signals)
+    else:
+        _input(ledger, signals, signals.input_delay)
+        _by_main_thread(ledger, signals)
+    _what_else_stopped_it(ledger, signals)
+    if np.any(ledger.left > 0) or not ledger.parts:
+        ledger.take("other", ledger.left.copy())
+    # `input` and `compute` are shown as 0 where they were looked for and took nothing.
+    nothing = 1e-9 * ledger.whole.sum()  # rounding
+    shown = [p for p, values in ledger.parts.items() if values.sum() > nothing or p in ("input", "compute")]
+    parts = {name: ledger.parts[name] for name in sorted(shown, key=_place)}
+    provenance = {name: ledger.provenance[name] for name in parts}
+    return Account(signals.rank, signals.role, signals.host, ledger.whole, parts, provenance, signals.roof)
+
+
+def with_waits(accounts: Sequence[Account], at: Ints) -> list[Account]:
+    """Accounts of ranks that meet at a barrier, with what they were held divided into the communication
+    itself and waiting for others: who was held shortest came last and waited for nobody.
+
+    at: (steps, ranks), which of the rank's steps it is, -1: it took no part; as in `barrier.Grid`. Steps that
+    fewer than two ranks share stay undivided.
+    """
+    held = np.full(at.shape, np.nan)
+    for column, one in enumerate(accounts):
+        if HELD in one.parts:
+            there = at[:, column] >= 0
+            held[there, column] = one.parts[HELD][at[there, column]]
+    transfer = np.where(np.sum(~np.isnan(held), axis=1) >= 2, row_min(held), np.nan)
+    return [_with_transfer(one, at[:, column], transfer) for column, one in enumerate(accounts)]
+
+
+def _with_transfer(one: Account, at: Ints, transfer: Floats) -> Account:
+    if HELD not in one.parts:
+        return one
+    held = one.parts[HELD]
+    own = np.full(len(held), np.nan)
+    own[at[at >= 0]] = transfer[at >= 0]
+    known = ~np.isnan(own)
+    own = np.minimum(np.where(known, own, 0.0), held)
+    parts = {name: values for name, values in one.parts.items() if name != HELD}
+    parts |= {"transfer": own, "wait_ranks": np.where(known, held - own, 0.0)}
+    if not known.all():
+        parts[HELD] = np.where(known, 0.0, held)
+    origin = one.provenance[HELD]
+    provenance = {name: one.provenance.get(name, origin) for name in parts}
+    ordered = {name: parts[name] for name in sorted(parts, key=_place)}
+    return one._replace(parts=ordered, provenance=provenance)
+
+
+# -- the parts ----------------------------------------------------------------------------------------------
+
+
+def _input(ledger: _Ledger, signals: RankSignals, delay: Floats | None) -> None:
+    if signals.input is None:
+        return
+    late = np.zeros_like(ledger.left) if delay is None else np.nan_to_num(delay)
+    ledger.take("input", signals.input - late)
+    if delay is not None:
+        ledger.take("contention", late)
+
+
+def _by_main_thread(ledger: _Ledger, signals: RankSignals) -> None:
+    """What is neither input nor held, by what the main thread and the kernels did."""
+    run = _less(signals.run, signals.input_run, signals.held_run)
+    delay = _less(signals.delay, signals.input_delay, signals.held_delay)
+    unknown = np.isnan(run) | np.isnan(delay)
+    rest = np.where(unknown, 0.0, ledger.left)
+    run = np.minimum(np.nan_to_num(run), rest)
+    delay = np.minimum(np.nan_to_num(delay), rest - run)
+    # Where no hook sees input it is part of what the main thread does.
+    host = "host" if signals.input is not None else "input|host"
+    if signals.kernels is None:
+        run, delay = _elsewhere(signals, rest, run, delay)
+        ledger.take("compute|host" if signals.input is not None else "input|compute|host", run)
+        ledger.take("contention", delay)
+    elif signals.on_gpu:
+        computing = ledger.take("compute", np.where(unknown, np.nan, signals.kernels))
+        idle = rest - computing
+        waited = np.minimum(delay, np.maximum(0.0, idle - run))
+        ledger.take(host, np.minimum(run, idle), ESTIMATED)
+        ledger.take("contention", waited, ESTIMATED)
+    else:
+        lacking = _share(delay, run + delay)
+        inside, clean = _kernels(signals, rest, np.maximum(lacking, _lacking_of_others(signals)))
+        besides = np.maximum(0.0, run + delay - inside)
+        ledger.take("compute", clean, MEASURED if signals.traced is None else ESTIMATED)
+        ledger.take("contention", inside - clean + besides * lacking)
+        ledger.take(host, besides * (1 - lacking))
+    ledger.take(
+        "blocked" if signals.input is not None else "input|blocked", np.where(unknown, 0, ledger.left)
+    )
+    if signals.gc is not None:
+        source = next((name for name in ledger.parts if "host" in name.split("|")), host)
+        ledger.move(source, "gc", signals.gc)
+
+
+def _elsewhere(signals: RankSignals, rest: Floats, run: Floats, delay: Floats) -> tuple[Floats, Floats]:
+    """On a CPU and waiting for one, where other threads compute while the main one is blocked, as in JAX."""
+    if signals.threads_run is None or signals.threads_delay is None:
+        return run, delay
+    others_run = np.nan_to_num(_less(signals.threads_run, signals.run))
+    others_delay = np.nan_to_num(_less(signals.threads_delay, signals.delay))
+    # Threads of communication run too, while the main one is held: only much more than these do computes.
+    if others_run.mean() < COMPUTING_ELSEWHERE * max(rest.mean(), signals.duration.mean() / 2):
+        return run, delay
+    blocked = rest - run - delay
+    active = np.minimum(blocked, others_run + others_delay)
+    lacking = _share(others_delay, others_run + others_delay)
+    return run + active * (1 - lacking), delay + active * lacking
+
+
+def _kernels(signals: RankSignals, rest: Floats, lacking: Floats) -> tuple[Floats, Floats]:
+    """Time in kernels, and of it that on a CPU. lacking: the share of it in which they lacked one.
+
+    The kernels of a sampled step were stretched as CPUs were lacking in that step, not in this one.
+    """
+    kernels = np.nan_to_num(signals.kernels)  # type: ignore[arg-type]
+    traced: Bools = kernels > 0 if signals.traced is None else signals.traced & (kernels > 0)
+    lasting = kernels[traced].sum()
+    clean = kernels * (1 - lacking)
+    if lasting > 0 and not traced.all():
+        usual = float(clean[traced].sum() / lasting)
+        clean = np.where(traced, clean, kernels * usual)
+    inside = np.minimum(rest, clean / (1 - lacking))
+    return inside, np.minimum(clean, inside * (1 - lacking))
+
+
+def _lacking_of_others(signals: RankSignals) -> Floats:
+    """Share of the time in which the other threads that compute lacked a CPU: a kernel is as late as its
+    slowest thread. 0 where the main thread computes alone."""
+    none = np.zeros_like(signals.duration)
+    if signals.threads_run is None or signals.threads_delay is None:
+        return none
+    run = np.nan_to_num(_less(signals.threads_run, signals.run))
+    if signals.kernels is None or run.sum() < COMPUTING_ELSEWHERE * np.nansum(signals.kernels):
+        return none  # what little the others do is communication
+    delay = np.nan_to_num(_less(signals.threads_delay, signals.delay))
+    return _share(delay, run + delay)
+
+
+def _by_threads(ledger: _Ledger, signals: RankSignals) -> None:
+    """The same without a main thread that tells: sums over all threads, and kernels."""
+    rest = ledger.left.copy()
+    idle = "wait_ps" if signals.waits_for_servers else "host|blocked"
+    if signals.input is None:
+        idle = "input|" + idle
+    if signals.threads_run is None or signals.threads_delay is None:
+        if signals.kernels is not None:
+            ledger.take("compute" if signals.on_gpu else "compute|contention", signals.kernels)
+        return
+    known = ~(np.isnan(signals.threads_run) | np.isnan(signals.threads_delay))
+    rest = np.where(known, rest, 0.0)
+    active = np.nan_to_num(signals.threads_run + signals.threads_delay)
+    lacking = _share(np.nan_to_num(signals.threads_delay), active)
+    if signals.kernels is None:
+        busy = np.minimum(rest, active)
+        ledger.take("compute|host", busy * (1 - lacking), ESTIMATED)
+        ledger.take("contention", busy * lacking, ESTIMATED)
+        ledger.take(idle if signals.waits_for_servers else "blocked", rest - busy, ESTIMATED)
+        return
+    if signals.on_gpu:
+        inside = ledger.take("compute", np.where(known, signals.kernels, np.nan))
+        besides = np.minimum(rest - inside, active)
+    else:
+        inside, clean = _kernels(signals, rest, lacking)
+        ledger.take("compute", clean, ESTIMATED)
+        ledger.take("contention", inside - clean, ESTIMATED)
+        # How many threads a kernel keeps busy; what more CPU time there is was outside of kernels.
+        threads = max(1.0, signals.cores or 1.0)
+        besides = np.clip(active - threads * inside, 0.0, rest - inside)
+    ledger.take("contention", besides * lacking, ESTIMATED)
+    ledger.take("host" if signals.waits_for_servers else idle, besides * (1 - lacking), ESTIMATED)
+    ledger.take(idle, np.where(known, ledger.left, 0.0), ESTIMATED)
+
+
+def _what_else_stopped_it(ledger: _Ledger, signals: RankSignals) -> None:
+    """Time that was seen stopped, throttled or reading from a disk, taken from where it must have been
+    counted."""
+    blocked = next((name for name in ledger.parts if "blocked" in name.split("|")), "wait_ps")
+    if signals.throttled is not None:
+        got = _moved_smoothly(ledger, "contention", "throttled", signals.throttled, signals.duration)
+        _moved_smoothly(ledger, blocked, "throttled", signals.throttled - got, signals.duration)
+    if signals.stopped is not None:
+        _moved_smoothly(ledger, blocked, "stopped", signals.stopped, signals.duration)
+    for part, counts in (("paging", signals.faults), ("disk", signals.blocks)):
+        if counts is None or blocked not in ledger.parts or blocked == "wait_ps":
+            continue
+        reading = np.nan_to_num(counts) > 0
+        if reading.any():
+            time = ledger.parts[blocked]
+            usual = float(np.median(time[~reading])) if not reading.all() else 0.0
+            ledger.move(blocked, part, np.where(reading, time - usual, 0.0), ESTIMATED)
+
+
+def _moved_smoothly(ledger: _Ledger, source: str, part: str, seconds: Floats, duration: Floats) -> Floats:
+    """Move what a signal that is read a few times a second says, in proportion to the exact times of the
+    source about that moment."""
+    if source not in ledger.parts or not np.nansum(seconds) > 0:
+        return np.zeros_like(duration)
+    usual = float(np.median(duration)) if len(duration) else 0.0
+    steps = int(np.clip(np.ceil(SMOOTH_S / usual) if usual > 0 else 1, 1, len(duration)))
+    exact = ledger.parts[source]
+    told = np.maximum(np.nan_to_num(seconds), 0.0)
+    got = exact * _share(_smooth(told, steps), _smooth(exact, steps))
+    # Long steps stand in the middle of their own windows, which takes too little from them.
+    scale = float(told.sum() / got.sum()) if got.any() else 0.0
+    return ledger.move(source, part, got * scale, ESTIMATED)
+
+
+# -- arithmetic ---------------------------------------------------------------------------------------------
+
+
+def _less(whole: Floats | None, *parts: Floats | None) -> Floats:
+    """What is left of a time without parts of it."""
+    assert whole is not None
+    left = whole.astype(np.float64)
+    for part in parts:
+        if part is not None:
+            left = left - np.nan_to_num(part)
+    return np.maximum(left, 0.0)
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    """part / whole, at most nearly 1; 0 where there is no whole."""
+    share = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+    return np.clip(share, 0.0, 0.999)
+
+
+def _smooth(values: Floats, steps: int) -> Floats:
+    """Sums over so many steps about each."""
+    whole = np.concatenate(([0.0], np.cumsum(values)))
+    middle = np.arange(len(values))
+    first, last = np.maximum(0, middle - steps // 2), np.minimum(len(values), middle + steps // 2 + 1)
+    found: Floats = np.maximum(whole[last] - whole[first], 0.0)
+    return found
+
+
+def _sum(columns: Sequence[Floats], like: Floats) -> Floats:
+    total: Floats = np.zeros_like(like)
+    for column in columns:
+        total = total + column
+    return total
+
+
+def _place(part: str) -> tuple[int, str]:
+    return PARTS.index(part.partition("|")[0]), part

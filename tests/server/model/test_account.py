@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from roofline.answers.values import Provenance
+from roofline_server.model.account import PARTS, Account, account, with_waits
+from roofline_server.model.signals import RankSignals
+from roofline_server.records import Floats
+
+STEPS = 50
+
+
+def signals(count: int = STEPS, duration: float | Floats = 0.1, **columns: Any) -> RankSignals:
+    """A rank; columns: numbers are the same in every step."""
+    lasting = np.full(count, duration) if isinstance(duration, float) else duration
+    known = {}
+    for name, value in columns.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and name != "cores"
+        known[name] = np.full(len(lasting), float(value)) if number else value
+    number_of = np.arange(len(lasting), dtype=np.int64)
+    end = np.cumsum(lasting * 1e9).astype(np.int64)
+    begin = end - (lasting * 1e9).astype(np.int64)
+    return RankSignals("ddp:0", "ddp", "node", number_of, begin, end, lasting, **known)
+
+
+def means(found: Account) -> dict[str, float]:
+    return {part: round(float(values.mean()), 6) for part, values in found.parts.items()}
+
+
+def main_thread(**columns: Any) -> RankSignals:
+    """A rank of which everything is known: 10 ms input (6 of them blocked), 20 held, 50 in kernels, 12 on a
+    CPU besides, 8 blocked."""
+    usual = {
+        "input": 0.010,
+        "held": 0.020,
+        "kernels": 0.050,
+        "run": 0.067,
+        "delay": 0.0,
+        "input_run": 0.004,
+        "input_delay": 0.0,
+        "held_run": 0.001,
+        "held_delay": 0.0,
+    }
+    return signals(**{**usual, **columns})
+
+
+def test_parts_of_a_rank_of_which_everything_is_known() -> None:
+    assert means(account(main_thread())) == {
+        "input": 0.010,
+        "compute": 0.050,
+        "host": 0.012,
+        "transfer|wait_ranks": 0.020,
+        "blocked": 0.008,
+    }
+
+
+def test_kernels_that_lack_a_cpu_are_contention_and_not_compute() -> None:
+    # 50 ms of kernels take 75 ms, as a third of their time no CPU was free.
+    found = account(main_thread(duration=0.125, kernels=0.075, delay=0.025, run=0.067 - 0.012))
+    assert means(found)["compute"] == pytest.approx(0.050, abs=1e-4)
+    assert means(found)["contention"] == pytest.approx(0.025, abs=1e-4)
+
+
+def test_kernels_of_traced_steps_are_stretched_as_those_steps_were() -> None:
+    # Traced steps lacked a CPU half of the time, the others never: their kernels took half as long.
+    traced = np.arange(STEPS) < 10
+    held_up = np.where(traced, 0.050, 0.0)
+    found = account(
+        main_thread(
+            duration=0.1 + held_up,
+            kernels=0.100,
+            traced=traced,
+            run=0.050 + 0.005,
+            delay=held_up,
+            input_run=0.004,
+        )
+    )
+    assert found.parts["compute"][:10] == pytest.approx(0.050, rel=0.02)
+    assert found.parts["compute"][10:] == pytest.approx(0.050, rel=0.02)
+
+
+def test_wait_for_a_cpu_in_input_is_contention() -> None:
+    found = means(account(main_thread(input_delay=0.005, delay=0.005)))
+    assert found["input"] == pytest.approx(0.005)
+    assert found["contention"] == pytest.approx(0.005)
+
+
+def test_other_threads_that_lack_a_cpu_hold_kernels_up() -> None:
+    found = means(account(main_thread(threads_run=0.107, threads_delay=0.040)))
+    # The other thread ran 40 ms and waited for 40: half of the kernels' time was such a wait.
+    assert found["contention"] == pytest.approx(0.025, abs=1e-3)
+
+
+def test_threads_of_communication_hold_no_kernel_up() -> None:
+    assert "contention" not in means(account(main_thread(threads_run=0.075, threads_delay=0.040)))
+
+
+def test_stop_is_what_blocked_the_rank() -> None:
+    duration = np.full(STEPS, 0.1)
+    duration[::5] += 0.2
+    stopped = np.full(STEPS, 0.04)  # sampled: spread over the steps about it
+    found = account(main_thread(duration=duration, stopped=stopped))
+    assert found.parts["stopped"].mean() == pytest.approx(0.04, rel=0.1)
+    # Where the rank was blocked longest it was stopped longest.
+    assert found.parts["stopped"][0] > 5 * found.parts["stopped"][1]
+
+
+def test_throttled_rank_is_not_in_contention() -> None:
+    found = means(account(main_thread(duration=0.15, delay=0.05, throttled=0.05)))
+    assert found["throttled"] == pytest.approx(0.05, rel=0.05)
+    assert found.get("contention", 0.0) == pytest.approx(0, abs=0.003)
+
+
+@pytest.mark.parametrize(("column", "part"), [("faults", "paging"), ("blocks", "disk")])
+def test_time_blocked_in_steps_that_read_a_disk(column: str, part: str) -> None:
+    reading = np.arange(STEPS) % 2 == 0
+    duration = np.where(reading, 0.13, 0.1)
+    found = account(main_thread(duration=duration, **{column: np.where(reading, 4.0, 0.0)}))
+    assert found.parts[part] == pytest.approx(np.where(reading, 0.03, 0.0))
+    assert found.provenance[part] == Provenance.ESTIMATED
+
+
+def test_garbage_collection_is_apart_from_host() -> None:
+    found = means(account(main_thread(gc=0.004)))
+    assert (found["gc"], found["host"]) == (0.004, 0.008)
+
+
+def test_gpu_works_while_the_main_thread_runs() -> None:
+    found = means(account(main_thread(on_gpu=True, kernels=0.040)))
+    # Of the 70 ms the device idles 30, in which the main thread, 62 ms on a CPU, was running.
+    assert (found["compute"], found["host"]) == (0.040, 0.030)
+
+
+def test_device_that_idles_while_the_host_sleeps() -> None:
+    found = means(account(main_thread(on_gpu=True, kernels=0.020, run=0.025)))
+    assert (found["compute"], found["host"], found["blocked"]) == (0.020, 0.020, 0.030)
+
+
+# -- less is known ---------------------------------------------------------------------------------
+
+
+def test_without_kernels_compute_and_host_are_one_part() -> None:
+    found = means(account(main_thread(kernels=None)))
+    assert found == {"input": 0.010, "compute|host": 0.062, "transfer|wait_ranks": 0.020, "blocked": 0.008}
+
+
+def test_without_an_input_phase_host_may_be_input() -> None:
+    found = means(account(main_thread(input=None, input_run=None, input_delay=None)))
+    assert found["input|host"] == pytest.approx(0.016)
+    assert found["input|blocked"] == pytest.approx(0.014)
+
+
+def test_computing_in_other_threads_is_not_blocked() -> None:
+    found = means(account(signals(input=0.0, run=0.005, delay=0.0, threads_run=0.095, threads_delay=0.0)))
+    assert found == {"input": 0.0, "compute|host": 0.095, "blocked": 0.005}
+
+
+def test_without_a_main_thread_sums_over_threads_tell_contention() -> None:
+    found = means(account(signals(input=0.01, held=0.02, kernels=0.06, threads_run=0.03, threads_delay=0.03)))
+    assert found["compute"] == pytest.approx(0.03)
+    assert found["contention"] == pytest.approx(0.03)
+    assert found["host|blocked"] == pytest.approx(0.01)
+
+
+def test_kernels_alone() -> None:
+    found = means(account(signals(kernels=0.06)))
+    assert found == {"compute|contention": 0.06, "other": 0.04}
+
+
+def test_nothing_known_is_other() -> None:
+    assert means(account(signals())) == {"other": 0.1}
+
+
+def test_step_in_which_signals_lack_is_other() -> None:
+    run = np.full(STEPS, 0.067)
+    run[7] = np.nan
+    found = account(main_thread(run=run))
+    assert found.parts["other"][7] == pytest.approx(0.07)
+    assert np.delete(found.parts["other"], 7) == pytest.approx(0)
+
+
+def test_worker_of_servers_waits_where_nothing_runs() -> None:
+    worker = signals(kernels=0.03, threads_run=0.04, threads_delay=0.0, waits_for_servers=True, cores=1.0)
+    found = means(account(worker._replace(input=np.full(STEPS, 0.01))))
+    assert found == {"input": 0.01, "compute": 0.03, "host": 0.01, "wait_ps": 0.05}
+
+
+def test_worker_held_by_a_join_waits_after_its_step() -> None:
+    found = account(signals(held=0.02, barrier="join"))
+    assert found.duration == pytest.approx(0.12)
+    assert means(found) == {"transfer|wait_ranks": 0.02, "other": 0.1}
+
+
+def test_last_to_come_waits_for_nobody() -> None:
+    early, late = account(signals(held=0.03)), account(signals(held=0.02))
+    at = np.column_stack([np.arange(STEPS), np.arange(STEPS)])
+    first, second = with_waits([early, late], at)
+    assert means(first) == {"transfer": 0.02, "wait_ranks": 0.01, "other": 0.07}
+    assert means(second) == {"transfer": 0.02, "wait_ranks": 0.0, "other": 0.08}
+
+
+def test_step_without_others_stays_undivided() -> None:
+    at = np.column_stack([np.arange(STEPS), np.arange(STEPS)])
+    at[10] = (10, -1)
+    first, _ = with_waits([account(signals(held=0.03)), account(signals(held=0.02))], at)
+    assert first.parts["transfer|wait_ranks"][10] == pytest.approx(0.03)
+    assert sum(v[10] for v in first.parts.values()) == pytest.approx(0.1)
+
+
+# -- laws ------------------------------------------------------------------------------------------
+
+SECONDS = arrays(np.float64, 7, elements=st.floats(0, 0.3) | st.just(np.nan))
+COLUMNS = [
+    "input",
+    "held",
+    "kernels",
+    "run",
+    "delay",
+    "input_run",
+    "input_delay",
+    "held_run",
+    "held_delay",
+    "gc",
+    "threads_run",
+    "threads_delay",
+    "stopped",
+    "throttled",
+    "faults",
+    "blocks",
+]
+
+
+@pytest.mark.law
+@given(
+    arrays(np.float64, 7, elements=st.floats(1e-3, 0.5)),
+    st.dictionaries(st.sampled_from(COLUMNS), SECONDS),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["", "communicate", "join", "kernels"]),
+)
+def test_parts_add_up_whatever_is_known(
+    duration: Floats, columns: dict[str, Floats], on_gpu: bool, servers: bool, barrier: str
+) -> None:
+    rank = signals(duration=duration, on_gpu=on_gpu, waits_for_servers=servers, barrier=barrier, **columns)
+    found = account(rank)
+    assert sum(found.parts.values()) == pytest.approx(found.duration)
+    for part, values in found.parts.items():
+        assert (values >= 0).all(), part
+        assert not np.isnan(values).any(), part
+        assert set(part.split("|")) <= set(PARTS)
+    assert list(found.provenance) == list(found.parts)
+    at = np.column_stack([np.arange(7), np.arange(7)])
+    for one in with_waits([found, account(signals(duration=duration, held=0.001))], at):
+        assert sum(one.parts.values()) == pytest.approx(one.duration)
