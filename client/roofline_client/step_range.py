@@ -8,13 +8,18 @@ Range = tuple[int | None, int | None]
 
 
 def parse_steps(text: str) -> Range:
-    """(first, last), inclusive, of "10:90", "10:", ":90", "10" or "". Raises UsageError."""
+    """(first, last), inclusive, of "10:90", "10:", ":90", "10", "all" or "". Raises UsageError.
+
+    Without a range the server takes the steady steps; "all" is the range from step 0 on.
+    """
+    if text == "all":
+        return 0, None
     first, colon, last = text.partition(":")
     try:
         low = int(first) if first else None
         high = int(last) if last else None if colon else low
     except ValueError:
-        raise UsageError(f"steps {text!r} must be FIRST:LAST, as 10:90, 10: or :90") from None
+        raise UsageError(f"steps {text!r} must be FIRST:LAST, as 10:90, 10: or :90, or all") from None
     return checked(low, high)
 
 

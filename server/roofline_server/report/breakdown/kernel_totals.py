@@ -19,8 +19,9 @@ from ...store.view import JobView
 from ..evidence.gathering import mode_of
 from ..evidence.sampled import NEEDED as SAMPLE
 from ..evidence.sampled import samples_of
+from ..evidence.steady import kept, resolved
 from ..evidence.tables import by_rank, unite, within
-from ..questions import ALL_STEPS, Steps
+from ..questions import STEADY_STEPS, Steps
 
 # What it reads of the step tables.
 NEEDED = {"steps": ["asynchronous", *SAMPLE], "steps_kernels": ["complete", "flops", "bytes"]}
@@ -40,7 +41,7 @@ class Kernels(NamedTuple):
 def kernel_totals(
     store: Store,
     view: JobView,
-    steps: Steps = ALL_STEPS,
+    steps: Steps = STEADY_STEPS,
     ranks: Collection[int] | None = None,
     by_phase: bool = False,
 ) -> Kernels:
@@ -51,11 +52,16 @@ def kernel_totals(
     times as there are steps like it. Of ranks without any step all calls count, if no range was asked for.
     by_phase: one total for each phase (forward, backward, ...) that a kind was called in, too.
     """
+    mode = mode_of(view)
+    steps = resolved(view, steps, mode)
     windows = within(view.steps.get("steps", {}), steps)
-    if mode_of(view) == "synchronous":
+    if mode == "synchronous":
         windows = unite(windows)
     watched = within(view.steps.get("steps_kernels", {}), steps)
-    mine = by_rank({"steps": windows, "steps_kernels": watched})
+    mine = {
+        number: kept(tables, number, steps)
+        for number, tables in by_rank({"steps": windows, "steps_kernels": watched}).items()
+    }
     stepping = set(by_rank({"steps": view.steps.get("steps", {})}))
     stretches: dict[int, tuple[Ints, Ints] | None] = {}
     counts: dict[int, int] = {}
@@ -69,7 +75,7 @@ def kernel_totals(
         if rows(found):
             stretches[rank] = (found["begin_ns"], found["end_ns"])
             counts[rank] = rows(found)
-        elif steps == ALL_STEPS and rank not in stepping:
+        elif not steps.is_bounded and rank not in stepping:
             stretches[rank] = None
     raw = store.raw(view.job)
     if raw is None or not stretches:

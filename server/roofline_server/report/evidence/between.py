@@ -6,7 +6,7 @@ import numpy as np
 
 from ...model.evidence import NS
 from ...records import Floats, Table, rows
-from ..questions import ALL_STEPS, Steps
+from ..questions import Steps
 
 
 def between_steps(spans: Table, windows: Table, steps: Steps) -> dict[str, Floats]:
@@ -15,7 +15,7 @@ def between_steps(spans: Table, windows: Table, steps: Steps) -> dict[str, Float
     if not rows(spans):
         return {}
     wanted = np.ones(rows(spans), bool)
-    if steps != ALL_STEPS:
+    if steps.is_bounded:
         if not rows(windows):
             return {}
         wanted = (spans["time_ns"] >= windows["begin_ns"].min()) & (

@@ -13,7 +13,7 @@ from ...model.evidence import RankEvidence
 from ...records import Table, rows, take
 from ...sentences.reasons import none_in_range
 from ...store.view import JobView
-from ..questions import ALL_STEPS, Steps
+from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import in_order
 from .barriers import Barriers, barriers, with_waits
 from .between import between_steps
@@ -22,6 +22,7 @@ from .ranks import evidence_of
 from .reasons import KINDS
 from .replays import marked, without_replays
 from .sampled import with_filled
+from .steady import kept, resolved
 from .tables import by_rank, unite, where, within
 
 
@@ -50,14 +51,16 @@ def check_seen(view: JobView, steps: Steps) -> None:
         raise UnknownSteps(f"job {view.job}: {why}")
 
 
-def gather(view: JobView, steps: Steps = ALL_STEPS) -> Gathered:
+def gather(view: JobView, steps: Steps = STEADY_STEPS) -> Gathered:
     """What is known of every rank. Raises BadRequest for a range that cannot be."""
     check(steps)
     mode = mode_of(view)
+    steps = resolved(view, steps, mode)
     tables = {name: within(table, steps) for name, table in view.steps.items()}
     if mode == "synchronous":
         tables = {name: unite(table) for name, table in tables.items()}
-    mine = without_replays(view, with_filled(view, by_rank(tables), steps), mode)
+    asked = {number: kept(mine, number, steps) for number, mine in by_rank(tables).items()}
+    mine = without_replays(view, with_filled(view, asked, steps), mode)
     lifetimes = by_rank(view.time_windows)
     between, evidence = by_rank({"between": view.between}), {}
     for number in view.ranks:

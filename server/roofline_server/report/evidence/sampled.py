@@ -17,8 +17,9 @@ from ...model.evidence import RankEvidence
 from ...records import ABSENT, Floats, Ints, Table, rows
 from ...sentences.breakdowns import kernels_of_sample
 from ...store.view import JobView
-from ..questions import ALL_STEPS, Steps
+from ..questions import Steps
 from .reasons import SAMPLED
+from .steady import kept
 from .tables import by_rank, within
 
 ORIGIN = "origin"  # column of a filled table: RECORDED, LIKE, ESTIMATED
@@ -75,7 +76,7 @@ def with_filled(
     for number, known in _of_ranks(view, mine, steps).items():
         tables = found.get(number, {})
         if rows(tables.get(KERNELS, {})):
-            tables[KERNELS] = within(_filled(known), steps)
+            tables[KERNELS] = _asked_for(_filled(known), number, steps)
     return found
 
 
@@ -85,7 +86,7 @@ def samples_of(view: JobView, mine: Mapping[int, Mapping[str, Table]], steps: St
     for number, known in _of_ranks(view, mine, steps).items():
         asked = {**known.table, "at": np.arange(rows(known.table))}
         wanted = np.zeros(rows(known.table), bool)
-        wanted[within(asked, steps)["at"]] = True
+        wanted[_asked_for(asked, number, steps)["at"]] = True
         weight = known.steps.weights(wanted)
         begin, end = (known.table[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
         order = np.argsort(begin, kind="stable")
@@ -105,7 +106,7 @@ def _of_ranks(view: JobView, mine: Mapping[int, Mapping[str, Table]], steps: Ste
     if not numbers:
         return {}
     whole = mine
-    if steps != ALL_STEPS:
+    if steps.is_bounded or steps.left_out:
         whole = by_rank({name: view.steps[name] for name in ("steps", KERNELS) if name in view.steps})
     found = {}
     for number in numbers:
@@ -120,6 +121,10 @@ def _of_ranks(view: JobView, mine: Mapping[int, Mapping[str, Table]], steps: Ste
             examples, like = known
             found[number] = _Sampled(kernels, SampledSteps(recorded, np.maximum(0, like), examples, work))
     return found
+
+
+def _asked_for(table: Table, number: int, steps: Steps) -> Table:
+    return kept({KERNELS: within(table, steps)}, number, steps)[KERNELS]
 
 
 def _aligned(steps: Table, kernels: Table, name: str) -> Ints:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...correlate.steps import OWN, union
 from ...records import Bools, Table, rows, take
-from ..questions import ALL_STEPS, Steps
+from ..questions import Steps
 
 
 def picked(table: Table, wanted: Bools) -> Table:
@@ -36,7 +36,7 @@ def by_rank(tables: Mapping[str, Table]) -> dict[int, dict[str, Table]]:
 
 def within(table: Table, steps: Steps) -> Table:
     """The rows of these steps."""
-    if not rows(table) or steps == ALL_STEPS:
+    if not rows(table) or not steps.is_bounded:
         return table
     wanted = np.ones(rows(table), bool)
     if steps.first is not None:

@@ -18,7 +18,7 @@ from ..ceilings.roofs import roofs
 from ..evidence.gathering import gather
 from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
-from ..questions import ALL_STEPS, Steps
+from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
 from .cost import cost_of
@@ -28,7 +28,7 @@ from .notes import TAG, write_notes
 from .parts import part_reports
 
 
-def build(view: JobView, steps: Steps = ALL_STEPS, now_ns: int | None = None) -> Report:
+def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None) -> Report:
     """The report of a job. Raises BadRequest when the range of steps cannot be."""
     gathered = gather(view, steps)
     evidence = gathered.evidence

@@ -34,7 +34,7 @@ def write_notes(
     by_time = {number: table for number, table in tables if (table["window"] == TIME_WINDOW).any()}
     stepping = {number for number, _ in tables} - by_time.keys()
     stepless = [number for number in numbers if number not in stepping]
-    if steps.first is None and steps.last is None:
+    if not steps.is_bounded:
         return notes + _without_steps(view, stepless, by_time)
     if stepless:
         every = view.steps.get("steps", {}).get("step", np.zeros(0, np.int64))

@@ -39,7 +39,7 @@ def steps_table(view: JobView, ranks: Sequence[str], steps: Steps, mode: str) ->
     """
     numbers = chosen(view, ranks)
     tables = rank_tables(view, numbers, steps, mode)
-    if steps.first is None and steps.last is None:
+    if not steps.is_bounded:
         tables += time_tables(view, numbers)
     found: dict[str, Column] = {}
     for number, table in tables:

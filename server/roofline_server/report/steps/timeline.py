@@ -87,7 +87,7 @@ def _limits(
     view: JobView, numbers: Sequence[int], tables: Sequence[tuple[int, Table]], steps: Steps
 ) -> Stretches:
     """rank -> the stretch of time it is asked for: all, or while it, else anybody, was at these steps."""
-    if steps.first is None and steps.last is None:
+    if not steps.is_bounded:
         return dict.fromkeys(numbers, (-(2**62), 2**62))
     own = {n: (int(t["begin_ns"].min()), int(t["end_ns"].max())) for n, t in tables}
     whole = min((b for b, _ in own.values()), default=0), max((e for _, e in own.values()), default=0)

@@ -27,7 +27,7 @@ from ..ceilings.limits import of_ranks
 from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED
 from ..job.notes import tag_notes
-from ..questions import ALL_STEPS, Steps
+from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import is_running, role_order
 from .experiments import (
     QUANTITIES,
@@ -52,7 +52,7 @@ class TrajectoryQuery(NamedTuple):
     jobs: tuple[str, ...]
     over: str
     roles: tuple[str, ...] = ()
-    steps: Steps = ALL_STEPS
+    steps: Steps = STEADY_STEPS
 
 
 class _JobOnPath(NamedTuple):

@@ -23,7 +23,7 @@ from ..evidence.barriers import Barriers
 from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED as NEEDED_BY_REPORT
 from ..evidence.ranks import aligned
-from ..questions import ALL_STEPS, Steps
+from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import in_order
 from .servers import load_of, server_times, stopped_share
 
@@ -34,7 +34,7 @@ NEEDED = {
 STRETCHES = 20  # into which the job is cut to show imbalance over time
 
 
-def find(view: JobView, steps: Steps = ALL_STEPS) -> Stragglers:
+def find(view: JobView, steps: Steps = STEADY_STEPS) -> Stragglers:
     """Who held whom up in these steps. Raises BadRequest when the range of steps cannot be."""
     gathered = gather(view, steps)
     mode, tables, barriers = gathered.mode, gathered.tables, gathered.barriers

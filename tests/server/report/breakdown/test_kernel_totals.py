@@ -68,7 +68,7 @@ def test_rank_without_steps_has_all_its_calls_and_none_of_a_range(tmp_path: Path
     node.greet(store)
     node.put(store, batch(ranks=[rank()], kernels=[kernel()], calls=calls([(0, 0, 10 * S, 50)] * 3)))
     assert [t.calls for t in of(store).totals] == [3]
-    assert (of(store).steps, of(store, Steps(0)).totals) == ({}, [])
+    assert (of(store).steps, of(store, Steps(1)).totals) == ({}, [])
 
 
 def test_only_the_ranks_asked_for(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def values(report: Report) -> dict[str, float | None]:
 
 @pytest.mark.parametrize("seal", [False, True])
 def test_report_says_how_often_and_how_long(tmp_path: Path, seal: bool) -> None:
-    report = build(view_of(store_of(tmp_path, seal)))
+    report = build(view_of(store_of(tmp_path, seal)), ALL_STEPS)
     found = values(report)
     assert found["between.evaluation.count"] == 3
     assert found["between.evaluation.time"] == pytest.approx(0.8)
@@ -65,7 +65,7 @@ def test_report_says_how_often_and_how_long(tmp_path: Path, seal: bool) -> None:
 
 
 def test_steps_last_as_long_as_without_what_lies_between(tmp_path: Path) -> None:
-    found = values(build(view_of(store_of(tmp_path))))
+    found = values(build(view_of(store_of(tmp_path)), ALL_STEPS))
     assert found["steps"] == 30
     assert found["step_time_p95"] == pytest.approx(0.1)
     assert found["examples_per_second"] == pytest.approx(320)
@@ -80,7 +80,7 @@ def test_range_of_steps_has_what_lay_between_these(tmp_path: Path) -> None:
 
 
 def test_nothing_seen_is_not_reported_as_nothing_done(tmp_path: Path) -> None:
-    found = values(build(view_of(store_of(tmp_path, seen=False))))
+    found = values(build(view_of(store_of(tmp_path, seen=False)), ALL_STEPS))
     assert not any(name.startswith("between") for name in found)
     assert found["step_time_p95"] == pytest.approx(0.1)
 

@@ -290,7 +290,7 @@ def test_without_the_fact_steps_that_were_not_recorded_are_not_known(tmp_path: P
     store = store_of(tmp_path / "none", Training(one_in=ONE_IN_8, facts=("cost.kernels=all",)))
     totals = kernel_totals(store, view_of(store))
     assert totals.of_sample != ""  # of two facts the newest holds; here that of the sample
-    found = kernel_totals(whole, view_of(whole))
+    found = kernel_totals(whole, view_of(whole), ALL_STEPS)
     assert found.of_sample == "" and set(found.steps.values()) == {STEPS}
 
 

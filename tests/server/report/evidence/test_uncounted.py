@@ -80,7 +80,7 @@ def viewed(tmp_path: Path, counters: pb.CounterSet, metric: str, whose: int, sha
 def values(
     tmp_path: Path, counters: pb.CounterSet, metric: str, whose: int, share: float
 ) -> dict[str, Value]:
-    (found,) = build(viewed(tmp_path, counters, metric, whose, share)).ranks
+    (found,) = build(viewed(tmp_path, counters, metric, whose, share), ALL_STEPS).ranks
     return found.summary.values
 
 

@@ -10,7 +10,7 @@ from roofline_server.errors import BadRequest
 from roofline_server.records import ClockSample
 from roofline_server.report.evidence import ranks as evidence
 from roofline_server.report.job.build import build
-from roofline_server.report.questions import Steps
+from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.report.ranks.members import summarize_job
 from roofline_server.sentences import reasons
 from roofline_server.store.store import JobView, Store
@@ -52,7 +52,7 @@ def with_ceilings(view: JobView, *ceilings: Ceiling) -> JobView:
 
 
 def report_of(store: Store, steps: Steps | None = None, now_ns: int = END_NS) -> Report:
-    return build(view_of(store), steps or Steps(), now_ns)
+    return build(view_of(store), steps or ALL_STEPS, now_ns)
 
 
 def by_name(report: Report) -> dict[str, RankReport]:

@@ -1,0 +1,146 @@
+"""What is known of every step of the ranks of a job, cut out of its step tables: see model.signals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...correlate.sampling import RECORDED
+from ...model.breakdown import phase, seconds
+from ...model.evidence import NS, RankEvidence, StepEvidence
+from ...model.roof_time import least_time
+from ...model.shares import on_gpu
+from ...model.signals import RankSignals
+from ...model.times import durations
+from ...model.work import dominant_precision
+from ...records import ABSENT, Floats, Ints, Table, rows
+from ...store.view import JobView
+from ..ceilings.limits import of_rank
+from ..ceilings.nodes import cpus_of
+from ..evidence.gathering import Gathered
+from ..evidence.ranks import aligned
+from ..ranks.contention import contention
+
+THREAD = "thread"  # spans of the training thread: docs/metrics.md
+
+
+def signals_of(view: JobView, gathered: Gathered) -> dict[int, RankSignals]:
+    """Of each rank that has steps of its own."""
+    ranks = gathered.evidence
+    sharing = contention(view, ranks)
+    serves = any(rank.role == "ps" for rank in ranks.values())
+    found = {}
+    for number, rank in ranks.items():
+        if len(rank.steps.step) and not rank.serving:
+            place = (rank.host, "") if not on_gpu(rank) else None
+            parts = sharing.get(place, 1) if place else 1
+            found[number] = _signals(view, number, rank, gathered.tables.get(number, {}), parts, serves)
+    return found
+
+
+def _signals(
+    view: JobView, number: int, rank: RankEvidence, tables: Mapping[str, Table], parts: int, serves: bool
+) -> RankSignals:
+    steps = rank.steps
+    flops, moved, calls = (_kernel_column(tables, steps, name) for name in ("flops", "bytes", "calls"))
+    origin = rank.columns.get("kernels.origin")
+    cpus = cpus_of(view, rank.host)
+    return RankSignals(
+        rank=rank.key,
+        role=rank.role,
+        host=rank.host,
+        step=steps.step,
+        begin_ns=steps.begin_ns,
+        end_ns=steps.end_ns,
+        duration=durations(steps),
+        cores=cpus / parts if cpus else None,
+        input=phase(rank, "input"),
+        held=rank.held if rank.held is not None else phase(rank, "communicate"),
+        kernels=seconds(rank, "kernels.kernel_ns"),
+        traced=None if origin is None else origin == RECORDED,
+        on_gpu=on_gpu(rank),
+        roof=_roof(view, number, rank, (flops, moved, calls), parts),
+        flops=flops,
+        bytes=moved,
+        examples=_known(steps.examples),
+        run=_thread(rank, "run.step"),
+        delay=_thread(rank, "delay.step"),
+        input_run=_thread(rank, "run.input"),
+        input_delay=_thread(rank, "delay.input"),
+        held_run=_thread(rank, "run.communicate"),
+        held_delay=_thread(rank, "delay.communicate"),
+        gc=_thread(rank, "gc"),
+        faults=_known(rank.columns.get(f"{THREAD}.faults.count")),
+        blocks=_known(rank.columns.get(f"{THREAD}.blocks.count")),
+        threads_run=_grown(tables, steps, "process", "cpu_ns"),
+        threads_delay=_grown(tables, steps, "process", "cpu_wait_ns"),
+        stopped=_stopped(tables, steps),
+        throttled=_throttled(tables, steps),
+        waits_for_servers=serves and rank.role in ("worker", "chief"),
+        barrier=rank.barrier,
+    )
+
+
+def _thread(rank: RankEvidence, name: str) -> Floats | None:
+    """Seconds of each step; the amount is what the span counts, in ns."""
+    counted = _known(rank.columns.get(f"{THREAD}.{name}.count"))
+    return None if counted is None else counted / NS
+
+
+def _known(column: Ints | None) -> Floats | None:
+    """NaN where it is absent; None: of no step is it known."""
+    if column is None or not len(column) or (column == ABSENT).all():
+        return None
+    return np.where(column == ABSENT, np.nan, column.astype(np.float64))
+
+
+def _kernel_column(tables: Mapping[str, Table], steps: StepEvidence, name: str) -> Floats | None:
+    """Of the kernels of each step that is known completely."""
+    table = tables.get("steps_kernels", {})
+    if not rows(table) or name not in table or "complete" not in table:
+        return None
+    column = aligned(steps, table, name)
+    return _known(np.where(aligned(steps, table, "complete") > 0, column, ABSENT))
+
+
+def _grown(tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, name: str) -> Floats | None:
+    """What a counter of ns grew in each step, seconds."""
+    table = tables.get(f"steps_{counter_set}", {})
+    if not rows(table) or f"{name}.end" not in table:
+        return None
+    grown = table[f"{name}.end"] - table[f"{name}.begin"]
+    at = aligned(steps, {"end_ns": table["end_ns"], "at": np.arange(rows(table), dtype=np.int64)}, "at")
+    found = np.where(at == ABSENT, np.nan, grown[np.maximum(at, 0)] / NS)
+    return None if np.isnan(found).all() else found
+
+
+def _stopped(tables: Mapping[str, Table], steps: StepEvidence) -> Floats | None:
+    """By the share of its samples in which the process was stopped."""
+    table = tables.get("steps_process", {})
+    if not rows(table) or "stopped" not in table or np.isnan(table["stopped"]).all():
+        return None
+    at = aligned(steps, {"end_ns": table["end_ns"], "at": np.arange(rows(table), dtype=np.int64)}, "at")
+    share = np.where(at == ABSENT, np.nan, table["stopped"][np.maximum(at, 0)])
+    found: Floats = share * durations(steps)
+    return found
+
+
+def _throttled(tables: Mapping[str, Table], steps: StepEvidence) -> Floats | None:
+    """The limit counts the time of all CPUs: no more than the step."""
+    found = _grown(tables, steps, "cgroup", "cgroup_throttled_ns")
+    return None if found is None else np.minimum(found, durations(steps))
+
+
+def _roof(
+    view: JobView,
+    number: int,
+    rank: RankEvidence,
+    work: tuple[Floats | None, Floats | None, Floats | None],
+    parts: int,
+) -> Floats | None:
+    flops, moved, calls = work
+    if flops is None:
+        return None
+    limits = of_rank(view, number, dominant_precision([rank]), on_gpu(rank))
+    return least_time(flops, moved, calls, limits, parts)
