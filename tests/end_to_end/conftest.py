@@ -117,7 +117,7 @@ class Site:
         return subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=60)
 
     def report(self, job: str = "42") -> dict[str, Any]:
-        done = self.ask("report", "--job", job, "--format", "json")
+        done = self.ask("report", "--job", job, "--steps", "all", "--format", "json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -142,7 +142,7 @@ class Site:
         """
         try:
             with connect(self.address, timeout=20) as client:
-                return client.report(job)
+                return client.report(job, steps="all")
         except ClientError:
             return None
 

@@ -29,7 +29,13 @@ RolesOption = Annotated[
 ]
 FromOption = Annotated[int | None, typer.Option("--from", help="first step")]
 ToOption = Annotated[int | None, typer.Option("--to", help="last step, inclusive")]
-StepsOption = Annotated[str, typer.Option("--steps", help="only steps FIRST:LAST; either end can be omitted")]
+StepsOption = Annotated[
+    str,
+    typer.Option(
+        "--steps",
+        help="only steps FIRST:LAST, either end can be omitted; all: every step; default: the steady steps",
+    ),
+]
 FORMATS = ("text", "json", "csv")
 FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
 OVER = "a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"
