@@ -1,0 +1,510 @@
+"""Why a job is slower than it could be: what is mended in its replay, what that gives, and whether it is
+real.
+
+Accounts add up, so what makes a rank late is in the parts that it has more of than the others. A part is
+named when playing the job without the difference is faster by LEAST_GAIN of a step, but for a chance of 1 in
+100 shared by all that was looked at. CPU time decides before what it went to: kernels are often known of few
+steps only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import Floats
+from .account import Account
+from .barrier import Grid
+from .intervals import ENOUGH_STEPS, LEAST_STEPS, Interval, interval, mean_and_error, student
+from .replay import Job, Replay, differences, job_of, median_of_others
+from .signals import RankSignals
+
+LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
+CHANCE = 0.01  # that anything is named of a job that is healthy
+LOOKED_AT = 16  # differences that are played, the largest first
+UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the conclusion unsure
+UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: unclear, not healthy
+REPLAY_ERROR = 0.05  # of a step, of the replay with nothing mended: more makes it unsure
+UNATTRIBUTED = 0.1  # of a step: more makes the account unsure
+MOST_OF = 0.5  # of a difference that one kind must make up to give it its name
+MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
+QUARTERS = 3  # of four quarters of the run in which a cause must be seen
+
+# Parts of which one is mistaken for another are tested together.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "cpu": (
+        "compute",
+        "host",
+        "gc",
+        "compute|host",
+        "input|host",
+        "input|compute|host",
+        "compute|contention",
+    ),
+    "cpus_lacking": ("contention", "throttled"),
+    "input": ("input",),
+    "off": (
+        "stopped",
+        "paging",
+        "disk",
+        "blocked",
+        "input|blocked",
+        "host|blocked",
+        "input|host|blocked",
+        "other",
+    ),
+}
+# Parts that a job could do without on every rank -> the share of a step from which on that is a bottleneck.
+EVERYWHERE = {
+    "contention": 0.1,
+    "throttled": 0.1,
+    "stopped": 0.1,
+    "paging": 0.1,
+    "disk": 0.1,
+    "gc": 0.1,
+    "input": 0.25,
+}
+
+
+class Cause(NamedTuple):
+    """One thing that costs time. All seconds are of a step of the job."""
+
+    kind: str  # more_work, slower, host, gc, contention, contention_own, throttled, stopped, input, disk, ...
+    part: str  # of the account, or the group of parts that was mended
+    ranks: tuple[str, ...]  # (): all
+    host: str  # the node that all of them are on; "": several, or all ranks
+    gain: Interval  # by which steps are shorter with it mended
+    step: float  # mean step with nothing mended
+    more: Mapping[str, float]  # part -> how much more of it they have than the others; of all: how much
+    work: float | None = None  # work of a step against the others', 1: as much; None: not known
+    lasting: bool = True  # seen in most of the run
+
+    @property
+    def share(self) -> float:
+        return self.gain.mean / self.step if self.step > 0 else 0.0
+
+
+class Bound(NamedTuple):
+    """What most of a step goes to, where nothing is wrong."""
+
+    part: str
+    share: float  # of the step
+    of_roof: float | None  # of compute: what the roof would need of it; None: not known
+
+
+class Conclusion(NamedTuple):
+    """kind: bottleneck; healthy: nothing is named; unclear: ranks wait, for no single cause; unknown: too
+    little."""
+
+    kind: str
+    bottleneck: Cause | None
+    also: list[Cause]
+    bound_by: Bound | None
+    steps: int  # that it rests on
+    step: float  # mean, s
+    lost: float  # s a step that ranks wait for each other
+    confidence: str  # high, low
+    why: tuple[str, ...]  # of low: few_steps, replay_differs, unattributed, passing, more_is_lost
+
+
+def conclude(
+    signals: Sequence[RankSignals],
+    accounts: Sequence[Account],
+    grid: Grid | None,
+    foreign: Mapping[str, float] | None = None,
+) -> Conclusion:
+    """What holds a job of ranks up.
+
+    accounts: of the signals, in their order. grid: of ranks that meet at barriers; None: they step
+    independently. foreign: host -> CPUs that processes other than the job's kept busy, mean; not of hosts
+    where that is not known.
+    """
+    job = job_of(signals, accounts, grid) if grid is not None else None
+    if job is not None and len(job.measured) >= LEAST_STEPS:
+        return _of_synchronous(signals, accounts, job, foreign or {})
+    return _of_independent(signals, accounts, foreign or {})
+
+
+# -- ranks that meet at barriers ----------------------------------------------------------------------------
+
+
+def _of_synchronous(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], job: Job, foreign: Mapping[str, float]
+) -> Conclusion:
+    replay = Replay(job)
+    played = job.played()
+    step = float(played.mean())
+    known = {one.rank: one for one in signals}
+    mine = [known[rank] for rank in job.ranks]
+    causes = _of_ranks(replay, mine, foreign) + _of_all(replay, mine, foreign)
+    lost = replay.lost()
+    why = []
+    if len(played) < ENOUGH_STEPS:
+        why.append("few_steps")
+    measured = float(job.measured.mean())
+    if abs(step - measured) > REPLAY_ERROR * measured:
+        why.append("replay_differs")
+    return _conclusion(causes, accounts, len(played), step, lost, why)
+
+
+def _of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str, float]) -> list[Cause]:
+    """Causes that some ranks have and others do not."""
+    job, played = replay.job, replay.job.played()
+    count, step = len(job.ranks), float(played.mean())
+    if count < 2:
+        return []
+    more = {group: differences(job, parts) for group, parts in GROUPS.items()}
+    present = [group for group, parts in GROUPS.items() if any(part in job.parts for part in parts)]
+    chance = CHANCE / max(1, count * len(present))
+    tried: list[tuple[float, str, tuple[int, ...]]] = []
+    for group in present:
+        late = np.flatnonzero(more[group] > LEAST_GAIN / 2 * step)
+        tried += [(float(more[group][rank]), group, (int(rank),)) for rank in late]
+    tried = sorted(tried, key=lambda one: -one[0])[:LOOKED_AT]
+    for group in present:
+        tried += [
+            (0.0, group, some)
+            for some in {*_alike(more[group], step), *_of_nodes(job.hosts, more[group], step)}
+        ]
+    found = []
+    for _, group, ranks in tried:
+        gain = played - replay.like_others(ranks, GROUPS[group])
+        # As many sets of so many ranks could have been the ones.
+        sure = interval(gain, chance * count / comb(count, len(ranks)))
+        if sure.surely > LEAST_GAIN * step:
+            found.append(_cause_of(replay, signals, group, ranks, gain, sure, foreign))
+    return _without_parts_of_sets(found)
+
+
+def _alike(more: Floats, step: float) -> list[tuple[int, ...]]:
+    """Ranks that have about as much more of something, where they are few and the others have far less."""
+    most = float(more.max())
+    late = np.flatnonzero(more > max(LEAST_GAIN * step, most / 2))
+    others = np.delete(more, late)
+    clear = 1 < len(late) <= len(more) // 2 and float(others.max()) < most / 4
+    return [tuple(late.tolist())] if clear else []
+
+
+def _of_nodes(hosts: Sequence[str], more: Floats, step: float) -> list[tuple[int, ...]]:
+    """The ranks of each node that have more of something than the ranks of others."""
+    names = list(dict.fromkeys(hosts))
+    on = [np.array([host == name for host in hosts]) for name in names] if len(names) > 1 else []
+    return [
+        tuple(np.flatnonzero(here).tolist())
+        for here in on
+        if here.sum() > 1 and float(more[here].min()) > LEAST_GAIN / 2 * step
+    ]
+
+
+def _without_parts_of_sets(causes: Sequence[Cause]) -> list[Cause]:
+    """Each rank once for each part: alone, or among others where mending all of them gives clearly more."""
+    kept: list[Cause] = []
+    for one in sorted(causes, key=lambda cause: (-cause.gain.mean, len(cause.ranks))):
+        if not any(one.part == other.part and set(one.ranks) & set(other.ranks) for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _cause_of(
+    replay: Replay,
+    signals: Sequence[RankSignals],
+    group: str,
+    ranks: Sequence[int],
+    gain: Floats,
+    sure: Interval,
+    foreign: Mapping[str, float],
+) -> Cause:
+    job = replay.job
+    own = list(ranks)
+    more = {}
+    for part in GROUPS[group]:
+        if part in job.parts:
+            more[part] = float(differences(job, [part])[own].mean())
+    work = _work(signals, own)
+    names = tuple(job.ranks[rank] for rank in own)
+    hosts = {job.hosts[rank] for rank in own}
+    host = next(iter(hosts)) if len(hosts) == 1 else ""
+    kind = _kind(group, more, work, [signals[rank] for rank in own], signals, foreign)
+    step = float(job.played().mean())
+    return Cause(kind, group, names, host, sure, step, more, work, _lasts(gain, step))
+
+
+def _of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str, float]) -> list[Cause]:
+    """Parts that every rank has and could do without."""
+    job, played = replay.job, replay.job.played()
+    step = float(played.mean())
+    found = []
+    for part, least in EVERYWHERE.items():
+        if part not in job.parts:
+            continue
+        means = job.parts[part].mean(axis=0)
+        if not means.min() > 0:
+            continue
+        # What one rank has more of it than the others is its own cause.
+        gain = played - replay.without([part], means.min() / means)
+        sure = interval(gain, CHANCE / len(EVERYWHERE))
+        if sure.surely > least * step:
+            kind = _who_has_them(signals, float(means.min()), foreign) if part == "contention" else part
+            host = job.hosts[0] if len(set(job.hosts)) == 1 else ""
+            more = {part: float(means.mean())}
+            found.append(Cause(kind, part, (), host, sure, step, more, None, _lasts(gain, step)))
+    return found
+
+
+def _lasts(gain: Floats, step: float) -> bool:
+    """Whether a gain is there in most of the run, and not only in one stretch of it."""
+    least = max(LEAST_GAIN * step, float(gain.mean())) / 2
+    return sum(float(quarter.mean()) > least for quarter in np.array_split(gain, 4)) >= QUARTERS
+
+
+# -- what it is ---------------------------------------------------------------------------------------------
+
+
+def _kind(
+    group: str,
+    more: Mapping[str, float],
+    work: float | None,
+    own: Sequence[RankSignals],
+    signals: Sequence[RankSignals],
+    foreign: Mapping[str, float],
+) -> str:
+    whole = sum(more.values())
+    if group == "cpu":
+        return _kind_of_cpu_time(more, whole, work, own, signals)
+    if group == "cpus_lacking":
+        if more.get("throttled", 0.0) >= MOST_OF * whole:
+            return "throttled"
+        return _who_has_them(own, whole, foreign)
+    if group == "off":
+        most = max(("stopped", "paging", "disk"), key=lambda part: more.get(part, 0.0))
+        return most if more.get(most, 0.0) >= MOST_OF * whole else "blocked"
+    return "disk" if _reads_more(own, signals) else "input"
+
+
+def _kind_of_cpu_time(
+    more: Mapping[str, float],
+    whole: float,
+    work: float | None,
+    own: Sequence[RankSignals],
+    signals: Sequence[RankSignals],
+) -> str:
+    if work is not None and work > 1 + MORE_WORK and _grown(own, signals) > 1:
+        # As much more time as work, or at least a good part of it: what does not grow with it is in both.
+        explained = (work - 1) * _usual_cpu_time(own, signals)
+        if explained >= MOST_OF * whole:
+            return "more_work"
+    if more.get("gc", 0.0) >= MOST_OF * whole:
+        return "gc"
+    return "slower" if more.get("compute", 0.0) >= MOST_OF * whole else "host"
+
+
+def _work(signals: Sequence[RankSignals], own: Sequence[int]) -> float | None:
+    """Work of a step of these ranks over that of the others: FLOPs, else bytes, else examples; what differs
+    most."""
+    ratios = []
+    for name in ("flops", "bytes", "examples"):
+        columns = [getattr(one, name) for one in signals]
+        if any(column is None for column in columns):
+            continue
+        means = np.array([float(np.nanmean(c)) if (~np.isnan(c)).any() else np.nan for c in columns])
+        others = np.delete(means, own)
+        if np.isnan(means).any() or not np.median(others) > 0:
+            continue
+        ratios.append(float(means[list(own)].mean() / np.median(others)))
+    return max(ratios, key=lambda ratio: abs(ratio - 1)) if ratios else None
+
+
+def _cpu_time(one: RankSignals) -> float:
+    """Seconds a step on a CPU, of the training thread or of all; of a GPU its kernels."""
+    column = one.kernels if one.on_gpu else one.run if one.run is not None else one.threads_run
+    column = one.kernels if column is None else column
+    return float(np.nanmean(column)) if column is not None and (~np.isnan(column)).any() else 0.0
+
+
+def _usual_cpu_time(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> float:
+    mine = {one.rank for one in own}
+    return float(np.median([_cpu_time(one) for one in signals if one.rank not in mine] or [0.0]))
+
+
+def _grown(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> float:
+    """CPU time of these ranks over that of the others."""
+    usual = _usual_cpu_time(own, signals)
+    return float(np.mean([_cpu_time(one) for one in own])) / usual if usual > 0 else 0.0
+
+
+def _who_has_them(own: Sequence[RankSignals], lacking: float, foreign: Mapping[str, float]) -> str:
+    """Whether processes that are not the job's have the CPUs that a rank lacks. lacking: seconds a step."""
+    known = [foreign[one.host] for one in own if one.host in foreign]
+    lasting = float(np.mean([one.duration.mean() for one in own]))
+    if not known or lasting <= 0:
+        return "contention"
+    return "contention" if max(known) >= MOST_OF * lacking / lasting else "contention_own"
+
+
+def _reads_more(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> bool:
+    """Whether its main thread reads from a disk in most steps, and more than the others."""
+    if any(one.blocks is None for one in signals):
+        return False
+    mine = {one.rank for one in own}
+    means = {one.rank: float(np.nanmean(one.blocks)) for one in signals if one.blocks is not None}
+    often = [float(np.mean(np.nan_to_num(one.blocks) > 0)) for one in own if one.blocks is not None]
+    others = [reads for rank, reads in means.items() if rank not in mine]
+    return min(often) >= MOST_OF and min(means[r] for r in mine) > 2 * float(np.median(others or [0.0]))
+
+
+# -- ranks that step independently --------------------------------------------------------------------------
+
+
+def _of_independent(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], foreign: Mapping[str, float]
+) -> Conclusion:
+    """Each rank's rate is its own: one that is slower costs the job only its own part."""
+    pairs = [(s, a) for s, a in zip(signals, accounts, strict=True) if len(a.duration) >= LEAST_STEPS]
+    if not pairs:
+        steps = min((len(one.duration) for one in accounts), default=0)
+        step, bound = _mean_step(accounts), _bound(accounts)
+        return Conclusion("unknown", None, [], bound, steps, step, 0.0, "low", ("few_steps",))
+    known, mine = [s for s, _ in pairs], [a for _, a in pairs]
+    lasting = np.array([float(one.duration.mean()) for one in mine])
+    rate = float((1 / lasting).sum())
+    step = len(mine) / rate
+    steps = min(len(one.duration) for one in mine)
+    causes = _of_slower_ranks(known, mine, lasting, foreign)
+    for part, least in EVERYWHERE.items():
+        means = np.array([float(one.parts[part].mean()) if part in one.parts else 0.0 for one in mine])
+        errors = [mean_and_error(one.parts[part])[1] if part in one.parts else 0.0 for one in mine]
+        if not means.min() > 0:
+            continue
+        common = float(means.min())
+        gain = step - len(mine) / float((1 / (lasting - common)).sum())
+        sure = _around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(EVERYWHERE))
+        if sure.surely > least * step:
+            kind = _who_has_them(known, common, foreign) if part == "contention" else part
+            causes.append(Cause(kind, part, (), "", sure, step, {part: common}))
+    return _conclusion(causes, mine, steps, step, 0.0, ["few_steps"] if steps < ENOUGH_STEPS else [])
+
+
+def _of_slower_ranks(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], lasting: Floats, foreign: Mapping[str, float]
+) -> list[Cause]:
+    """Ranks that have more of a part of their own than the others, and by that clearly longer steps."""
+    count = len(accounts)
+    if count < 2:
+        return []
+    step = count / float((1 / lasting).sum())
+    slower = lasting - median_of_others(lasting)
+    chance = CHANCE / (count * len(GROUPS))
+    found = []
+    for group, parts in GROUPS.items():
+        columns = [_column(one, parts) for one in accounts]
+        means = np.array([float(column.mean()) for column in columns])
+        errors = np.array([mean_and_error(column)[1] for column in columns])
+        more = means - median_of_others(means)
+        for rank in np.flatnonzero((more > 0) & (slower > 0)).tolist():
+            saved = min(float(more[rank]), float(slower[rank]))
+            others = np.delete(errors, rank)
+            # Of a median of the others, as if all were alike (Kendall and Stuart, section 10.10).
+            error = float(np.hypot(errors[rank], 1.2533 * np.sqrt((others**2).mean() / len(others))))
+            mended = 1 / (lasting[rank] - saved) - 1 / lasting[rank]
+            gain = step - count / (count / step + float(mended))
+            sure = _around(gain, gain / saved * error, min(len(a.duration) for a in accounts), chance)
+            above = columns[rank] - means[rank] + saved
+            if sure.surely <= LEAST_GAIN * step or not _lasts(above, float(lasting[rank])):
+                continue
+            present = [part for part in parts if any(part in one.parts for one in accounts)]
+            own = {part: _part_more(accounts, part, rank) for part in present}
+            work = _work(signals, [rank])
+            kind = _kind(group, own, work, [signals[rank]], signals, foreign)
+            one = accounts[rank]
+            found.append(Cause(kind, group, (one.rank,), one.host, sure, step, own, work))
+    return found
+
+
+def _column(one: Account, parts: Sequence[str]) -> Floats:
+    total = np.zeros_like(one.duration)
+    for part in parts:
+        if part in one.parts:
+            total = total + one.parts[part]
+    return total
+
+
+def _part_more(accounts: Sequence[Account], part: str, rank: int) -> float:
+    means = np.array([float(one.parts[part].mean()) if part in one.parts else 0.0 for one in accounts])
+    return float((means - median_of_others(means))[rank])
+
+
+def _around(mean: float, error: float, steps: int, chance: float) -> Interval:
+    """Interval of something whose error is known, that of blocks of the root of so many steps."""
+    freedom = max(3, int(np.sqrt(steps)) - 1)
+    half = student(0.975, freedom) * error
+    return Interval(mean, mean - half, mean + half, mean - student(1 - chance, freedom) * error)
+
+
+# -- the conclusion -----------------------------------------------------------------------------------------
+
+
+def _conclusion(
+    causes: Sequence[Cause],
+    accounts: Sequence[Account],
+    steps: int,
+    step: float,
+    lost: float,
+    why: Sequence[str],
+) -> Conclusion:
+    ordered = sorted(causes, key=lambda cause: (not cause.lasting, -cause.gain.mean))
+    shares = _shares(accounts)
+    doubts = list(why)
+    if shares.get("other", 0.0) > UNATTRIBUTED:
+        doubts.append("unattributed")
+    bottleneck = ordered[0] if ordered and ordered[0].lasting else None
+    also = [cause for cause in ordered if cause is not bottleneck]
+    kind = "healthy"
+    if bottleneck is not None:
+        kind = "bottleneck"
+        left = lost - sum(cause.gain.mean for cause in ordered)
+        if left > max(UNCLEAR * step, UNEXPLAINED * lost):
+            doubts.append("more_is_lost")
+    elif also or lost > UNCLEAR * step:
+        kind = "unclear"
+        if also and not also[0].lasting:
+            doubts.append("passing")
+    confidence = "low" if doubts else "high"
+    return Conclusion(kind, bottleneck, also, _bound(accounts), steps, step, lost, confidence, tuple(doubts))
+
+
+def _shares(accounts: Sequence[Account]) -> dict[str, float]:
+    """Part -> share of all steps of all ranks."""
+    whole = sum(float(one.duration.sum()) for one in accounts)
+    found: dict[str, float] = {}
+    for one in accounts:
+        for part, seconds in one.parts.items():
+            found[part] = found.get(part, 0.0) + float(seconds.sum()) / whole if whole > 0 else 0.0
+    return found
+
+
+def _bound(accounts: Sequence[Account]) -> Bound | None:
+    """What most time goes to, but waiting for other ranks, which is what those do."""
+    shares = {part: share for part, share in _shares(accounts).items() if part != "wait_ranks"}
+    if not shares or not max(shares.values()) > 0:
+        return None
+    part = max(shares, key=lambda name: shares[name])
+    return Bound(part, shares[part], _of_roof(accounts) if part == "compute" else None)
+
+
+def _of_roof(accounts: Sequence[Account]) -> float | None:
+    """What the roof would need of the time that kernels took."""
+    needed = took = 0.0
+    for one in accounts:
+        if one.roof is not None and "compute" in one.parts:
+            known = ~np.isnan(one.roof)
+            needed += float(one.roof[known].sum())
+            took += float(one.parts["compute"][known].sum())
+    return needed / took if took > 0 and needed > 0 else None
+
+
+def _mean_step(accounts: Sequence[Account]) -> float:
+    known = [one.duration for one in accounts if len(one.duration)]
+    return float(np.concatenate(known).mean()) if known else 0.0

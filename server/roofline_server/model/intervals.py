@@ -1,0 +1,109 @@
+"""How sure a mean over steps is, though steps next to each other are alike.
+
+The moving-block bootstrap resamples stretches of steps instead of steps (Künsch, 1989). The variance that it
+gives a mean has a closed form, that of the means of all stretches (Lahiri, Resampling Methods for Dependent
+Data, 2003, section 2.5), so nothing is drawn here. A block is at least twice as long as values stay alike;
+Student's quantile for the few blocks there are widens the interval.
+"""
+
+from __future__ import annotations
+
+from math import atan, ceil, cos, pi, sin, sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import Floats
+
+LEAST_BLOCKS = 4
+LEAST_STEPS = 8  # fewer say nothing
+ENOUGH_STEPS = 40  # fewer say little
+SHOWN = 0.95  # of intervals that are shown
+
+
+class Interval(NamedTuple):
+    """A mean, where it lies 95 times in 100, and what it exceeds but for the chance that was asked for."""
+
+    mean: float
+    low: float
+    high: float
+    surely: float
+
+
+def interval(values: Floats, chance: float = 0.01) -> Interval:
+    """Of values in order of time. chance: that the true mean is below `surely`."""
+    mean, error, freedom = mean_and_error(values)
+    if np.isinf(error):
+        return Interval(mean, -np.inf, np.inf, -np.inf)
+    half = student(1 - (1 - SHOWN) / 2, freedom) * error
+    return Interval(mean, mean - half, mean + half, mean - student(1 - chance, freedom) * error)
+
+
+def mean_and_error(values: Floats) -> tuple[float, float, int]:
+    """Mean, its standard error (infinite with too few values), and the degrees of freedom of that."""
+    steps = len(values)
+    if steps < LEAST_STEPS:
+        return float(values.mean()) if steps else 0.0, np.inf, 0
+    mean = float(values.mean())
+    block = block_length(values)
+    sums = np.concatenate(([0.0], np.cumsum(values - mean)))
+    of_blocks = (sums[block:] - sums[:-block]) / block
+    # Stretches of one run vary about its own mean, not about the true one.
+    variance = float(np.var(of_blocks)) / (1 - block / steps)
+    return mean, sqrt(block / steps * variance), steps // block - 1
+
+
+def block_length(values: Floats) -> int:
+    """Steps in a block: at least the root of how many there are, at least twice as long as they stay
+    alike."""
+    steps = len(values)
+    asked = ceil(max(sqrt(steps), 2 * correlation_time(values)))
+    return int(np.clip(asked, 1, max(1, steps // LEAST_BLOCKS)))
+
+
+def correlation_time(values: Floats) -> float:
+    """Steps over which values are alike: 1 + 2 x the sum of autocorrelations, up to where the sum of two
+    neighbours is no longer positive (Geyer, 1992, initial positive sequence)."""
+    steps = len(values)
+    centred = values - values.mean()
+    spread = float(centred @ centred)
+    if steps < 4 or spread <= 0:
+        return 1.0
+    size = 1 << (2 * steps - 1).bit_length()
+    power = np.abs(np.fft.rfft(centred, size)) ** 2
+    alike = np.fft.irfft(power, size)[: steps // 2] / spread
+    pairs = alike[: len(alike) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    ends = np.flatnonzero(pairs <= 0)
+    return max(1.0, float(2 * pairs[: ends[0] if len(ends) else len(pairs)].sum() - 1))
+
+
+def student(probability: float, freedom: int) -> float:
+    """Quantile of Student's distribution. Exact to 1e-9 below 60 degrees of freedom, by bisection of the
+    finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4; else by their expansion 26.7.5."""
+    z = NormalDist().inv_cdf(probability)
+    if freedom >= 60:
+        first = (z**3 + z) / 4
+        second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+        third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+        return z + first / freedom + second / freedom**2 + third / freedom**3
+    low, high = 0.0, 1.0
+    inside = abs(2 * probability - 1)
+    while _within(high, freedom) < inside:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, freedom) < inside else (low, middle)
+    return high if probability >= 0.5 else -high
+
+
+def _within(t: float, freedom: int) -> float:
+    """Chance of a value between -t and t."""
+    angle = atan(t / sqrt(freedom))
+    odd = freedom % 2
+    term = cos(angle) if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for n in range(2 if odd else 1, freedom - 1, 2):
+        term *= cos(angle) ** 2 * n / (n + 1)
+        total += term
+    return 2 / pi * (angle + sin(angle) * total) if odd else sin(angle) * total

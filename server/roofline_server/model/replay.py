@@ -1,0 +1,227 @@
+"""What mending one thing would give: the steps of a synchronous job, played again without it.
+
+From the last arrival at the barrier of one step to that of the next passes D = max over ranks of (transfer +
+own): a rank leaves the barrier some time after the last came (transfer), and then takes its own time to come
+to the next one. This holds for every step, so a job played with nothing mended is the job as it was. One
+thing is mended by putting another rank's times in its place. These are taken from other steps, shifted at
+random: in one step ranks disturb each other, and a maximum over ranks that are made alike in it would be less
+than ranks that are alike have.
+
+The idea is that of Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis (OSDI
+2025), who replay traces of operations with the times of stragglers idealised, and of Liang et al., Lumos:
+Efficient Performance Modeling and Estimation for Large-scale LLM Training (MLSys 2025); here steps are made
+of the parts of accounts instead of operations, which needs no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import Floats, Ints
+from .account import NOT_ITS_OWN, Account
+from .barrier import Grid
+from .intervals import LEAST_STEPS
+from .signals import RankSignals
+
+SHIFTS = 24
+MOST_STEPS = 2000  # that are played, spread evenly over those there are
+MOST_TIMES = 600_000  # of steps x ranks
+GAP_S = 1e-3  # between two steps of a rank: more is something that belongs to neither
+PRESENT = 0.5  # of the steps that a rank must have taken part in
+
+
+class Job(NamedTuple):
+    """Steps of all ranks that meet at barriers, one row for each step that is played."""
+
+    ranks: list[str]  # of the columns
+    hosts: list[str]
+    left: Floats  # (steps, ranks), from the last arrival at the barrier before until the rank left it
+    own: Floats  # (steps, ranks), from then until it came to the next
+    parts: dict[str, Floats]  # (steps, ranks) each, of the rank's own time
+    measured: Floats  # (steps,) durations, means over the ranks
+    aligned: int  # steps that all ranks did together, also those that are not played
+    exact: bool  # rows are from arrival to arrival; else transfer is the least time held in a step
+
+    @property
+    def arrival(self) -> Floats:
+        """When each rank came, since the last arrival before; (steps, ranks)."""
+        return self.left + self.own
+
+    def played(self) -> Floats:
+        """Steps as they were, (steps,)."""
+        longest: Floats = self.arrival.max(axis=1)
+        return longest
+
+
+def job_of(signals: Sequence[RankSignals], accounts: Sequence[Account], grid: Grid) -> Job | None:
+    """What ranks did side by side; None where they share no steps. grid: over the steps of these signals."""
+    if not len(grid.at):
+        return None
+    columns = np.flatnonzero((grid.at >= 0).mean(axis=0) >= PRESENT).tolist()
+    signals, accounts = [signals[c] for c in columns], [accounts[c] for c in columns]
+    if not len(columns) or (len(columns) > 1 and any(one.held is None for one in signals)):
+        return None
+    at = grid.at[:, columns]
+    whole = (at >= 0).all(axis=1)
+    rows, left, own = _from_arrivals(signals, at, _spread(_following(grid.step, at), len(columns)))
+    exact = 2 * len(rows) >= min(int(whole.sum()), _most(len(columns))) and len(rows) >= LEAST_STEPS
+    if not exact:
+        rows, left, own = _from_windows(signals, accounts, at, _spread(np.flatnonzero(whole), len(columns)))
+    names = dict.fromkeys(name for one in accounts for name in one.parts if name not in NOT_ITS_OWN)
+    measured = _placed([one.duration for one in accounts], at[rows]).mean(axis=1)
+    if exact and signals[0].barrier == "join":
+        # What the coordinator does between a join and the next step is in no rank's step.
+        measured = (left + own).max(axis=1)
+    return Job(
+        ranks=[one.rank for one in accounts],
+        hosts=[one.host for one in accounts],
+        left=left,
+        own=own,
+        parts={name: _placed([one.parts.get(name) for one in accounts], at[rows]) for name in names},
+        measured=measured,
+        aligned=int(whole.sum()),
+        exact=exact,
+    )
+
+
+def _following(step: Ints, at: Ints) -> Ints:
+    """Rows that all ranks took part in, after a row that is the step before for all of them."""
+    follows = np.zeros(len(at), np.bool_)
+    together = (at[1:] >= 0).all(axis=1) & (at[:-1] >= 0).all(axis=1)
+    follows[1:] = together & (np.diff(step) == 1) & (np.diff(at, axis=0) == 1).all(axis=1)
+    return np.flatnonzero(follows)
+
+
+def _from_windows(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], at: Ints, rows: Ints
+) -> tuple[Ints, Floats, Floats]:
+    """(rows that are known, left, own), by durations alone: all leave the barrier at once."""
+    held = _placed([_held(one) for one in signals], at[rows])
+    known = ~np.isnan(held).any(axis=1)
+    rows, held = rows[known], held[known]
+    own = _placed([one.duration for one in accounts], at[rows]) - held
+    return rows, np.repeat(held.min(axis=1, keepdims=True, initial=np.inf), own.shape[1], axis=1), own
+
+
+def _held(one: RankSignals) -> Floats:
+    return np.zeros_like(one.duration) if one.held is None else one.held
+
+
+def _from_arrivals(signals: Sequence[RankSignals], at: Ints, rows: Ints) -> tuple[Ints, Floats, Floats]:
+    """(rows that are known, left, own), by the ends of steps on the server's clock."""
+    origin = int(min(one.end_ns[0] for one in signals))
+    ends = [(one.end_ns - origin) / 1e9 for one in signals]
+    begins = [(one.begin_ns - origin) / 1e9 for one in signals]
+    held = [_held(one) for one in signals]
+    # A coordinator's join holds ranks after their part of the step, a collective within it.
+    joined = signals[0].barrier == "join"
+    left_at = [end + h for end, h in zip(ends, held, strict=True)] if joined else ends
+    came_at = [end - h for end, h in zip(left_at, held, strict=True)]
+    came, before = _placed(came_at, at[rows]), _placed(came_at, at[rows - 1])
+    left = _placed(left_at, at[rows - 1])
+    known = ~np.isnan(came + before + left).any(axis=1)
+    if not joined:  # between a join and the next step lies what the coordinator does: a part of all steps
+        known &= (_placed(begins, at[rows]) - left <= GAP_S).all(axis=1)
+    since = before.max(axis=1, keepdims=True, initial=-np.inf)
+    return rows[known], (left - since)[known], (came - left)[known]
+
+
+def _spread(rows: Ints, ranks: int) -> Ints:
+    """At most so many of the rows as are played, evenly spread."""
+    most = _most(ranks)
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+
+
+def _most(ranks: int) -> int:
+    return min(MOST_STEPS, max(200, MOST_TIMES // max(1, ranks)))
+
+
+def _placed(columns: Sequence[Floats | None], at: Ints) -> Floats:
+    """Columns by rank as (steps, ranks); what a rank has no column of is 0 there."""
+    found = np.zeros(at.shape)
+    for rank, column in enumerate(columns):
+        if column is not None and len(at):
+            found[:, rank] = column[at[:, rank]]
+    return found
+
+
+# -- mending ------------------------------------------------------------------------------------------------
+
+
+class Replay:
+    """A job, to be played with things mended. Seeded: the same job gives the same answer."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._arrival = job.arrival
+        self._random = np.random.default_rng(0)
+
+    def like_others(self, ranks: Sequence[int], parts: Sequence[str]) -> Floats:
+        """Steps in which these parts of these ranks last as long as those of the other ranks; (steps,)."""
+        steps, count = self._arrival.shape
+        own = np.asarray(ranks, np.int64)
+        others = np.setdiff1d(np.arange(count), own)
+        if not len(others) or not steps:
+            return self.job.played()
+        part = self.group(parts)
+        rest = self._arrival[:, own] - part[:, own]
+        latest_other = self._arrival[:, others].max(axis=1)
+        total = np.zeros(steps)
+        number = np.arange(steps)
+        for shift in self._random.integers(0, steps, SHIFTS):
+            donors = self._random.choice(others, len(own))
+            latest = (rest + part[(number + shift) % steps][:, donors]).max(axis=1)
+            total += np.maximum(latest_other, latest)
+        return total / SHIFTS
+
+    def without(self, parts: Sequence[str], share: Floats | float = 1.0) -> Floats:
+        """Steps without these parts on any rank, or without a share of them; (steps,). share: by rank."""
+        left: Floats = (self._arrival - share * self.group(parts)).max(axis=1)
+        return left
+
+    def without_transfer(self) -> Floats:
+        """Steps in which nobody waits for the communication itself; (steps,)."""
+        if not len(self.job.own):
+            return self.job.played()
+        # What a rank leaves the barrier after the last arrival is transfer, and how unevenly ranks leave it.
+        longest: Floats = (self._arrival - self.job.left.min(axis=1, keepdims=True).clip(min=0)).max(axis=1)
+        return longest
+
+    def group(self, parts: Sequence[str]) -> Floats:
+        """The sum of parts, (steps, ranks)."""
+        total: Floats = np.zeros_like(self._arrival)
+        for part in parts:
+            if part in self.job.parts:
+                total = total + self.job.parts[part]
+        return total
+
+    def lost(self) -> float:
+        """Seconds a step that ranks wait for each other, the mean over ranks."""
+        return float((self.job.played() - self._arrival.mean(axis=1)).mean()) if len(self._arrival) else 0.0
+
+
+def differences(job: Job, parts: Sequence[str]) -> Floats:
+    """How much longer the sum of parts is on each rank than the median of the others', means; (ranks,)."""
+    means = np.zeros(len(job.ranks))
+    for part in parts:
+        if part in job.parts and len(job.parts[part]):
+            means = means + job.parts[part].mean(axis=0)
+    more: Floats = means - median_of_others(means)
+    return more
+
+
+def median_of_others(values: Floats) -> Floats:
+    """For each value the median of all but it."""
+    count = len(values)
+    if count < 2:
+        return values
+    order = np.argsort(values, kind="stable")
+    place = np.empty(count, np.int64)
+    place[order] = np.arange(count)
+    ordered = values[order]
+    low, high = (count - 2) // 2, (count - 1) // 2
+    middle: Floats = (ordered[low + (low >= place)] + ordered[high + (high >= place)]) / 2
+    return middle

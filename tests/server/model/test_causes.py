@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from roofline_server.model.account import account
+from roofline_server.model.causes import Conclusion, conclude
+from roofline_server.model.signals import RankSignals
+from roofline_server.records import Floats
+
+from .jobs import COMPUTE, HOST, Played, job
+
+STEPS = 200
+
+
+def concluded(played: Played, foreign: dict[str, float] | None = None) -> Conclusion:
+    return conclude(played.signals, played.accounts, played.grid, foreign)
+
+
+def named(found: Conclusion) -> tuple[str, tuple[str, ...]] | None:
+    return (found.bottleneck.kind, found.bottleneck.ranks) if found.bottleneck else None
+
+
+def pulses(every: int, seconds: float, steps: int = STEPS) -> Floats:
+    return np.where(np.arange(steps) % every == 0, seconds, 0.0)
+
+
+# -- golden cases ----------------------------------------------------------------------------------
+
+
+def test_equal_ranks_are_healthy_and_bound_by_computing() -> None:
+    found = concluded(job())
+    assert (found.kind, found.bottleneck, found.also) == ("healthy", None, [])
+    assert found.bound_by is not None
+    assert found.bound_by.part == "compute"
+    assert found.confidence == "high"
+
+
+@pytest.mark.parametrize(
+    ("planted", "kind"),
+    [
+        ("input", "input"),
+        ("kernels", "slower"),
+        ("host", "host"),
+        ("delay", "contention"),
+        ("blocked", "blocked"),
+    ],
+)
+def test_rank_that_is_late_by_one_thing(planted: str, kind: str) -> None:
+    played = job(plant={planted: {1: 0.010}})
+    found = concluded(played)
+    assert named(found) == (kind, ("ddp:1",))
+    assert found.bottleneck is not None
+    truth = float((played.step - job().step)[1:].mean())  # the same draws without it
+    assert found.bottleneck.gain.mean == pytest.approx(truth, rel=0.03)
+    assert found.bottleneck.gain.low < truth < found.bottleneck.gain.high
+    assert (found.also, found.confidence) == ([], "high")
+
+
+def test_rank_with_twice_the_work() -> None:
+    examples = {"examples": {0: 32.0, 1: 64.0}}
+    found = concluded(job(plant={"kernels": {1: COMPUTE}}, columns=examples))
+    assert named(found) == ("more_work", ("ddp:1",))
+    assert found.bottleneck is not None
+    assert found.bottleneck.work == pytest.approx(2.0)
+
+
+def test_work_of_every_kind_may_tell() -> None:
+    columns = {"examples": {0: 32.0, 1: 32.0}, "flops": {0: 1e9, 1: 1.5e9}}  # longer sequences
+    found = concluded(job(plant={"kernels": {1: COMPUTE / 2}}, columns=columns))
+    assert named(found) == ("more_work", ("ddp:1",))
+
+
+def test_little_more_work_is_not_why_a_rank_is_much_slower() -> None:
+    found = concluded(job(plant={"kernels": {1: 0.030}}, columns={"examples": {0: 32.0, 1: 35.0}}))
+    assert named(found) == ("slower", ("ddp:1",))
+
+
+def test_kernels_stretched_by_waits_for_a_cpu_are_contention() -> None:
+    """The same work, its kernels take half as long again."""
+    played = job(plant={"delay": {1: 0.030}}, columns={"examples": {0: 32.0, 1: 32.0}})
+    stretched = played.signals[1]
+    assert stretched.kernels is not None
+    signals = [played.signals[0], stretched._replace(kernels=stretched.kernels + 0.030)]
+    found = concluded(played._replace(signals=signals, accounts=[played.accounts[0], account(signals[1])]))
+    assert named(found) == ("contention", ("ddp:1",))
+
+
+def test_stopped_rank() -> None:
+    stops = pulses(10, 0.1)
+    found = concluded(job(plant={"blocked": {1: stops}}, columns={"stopped": {1: 0.01}}))
+    assert named(found) == ("stopped", ("ddp:1",))
+    assert found.bottleneck is not None
+    assert found.bottleneck.gain.mean == pytest.approx(0.0099, rel=0.1)
+
+
+def test_throttled_rank() -> None:
+    found = concluded(job(plant={"delay": {1: 0.02}}, columns={"throttled": {1: 0.019}}))
+    assert named(found) == ("throttled", ("ddp:1",))
+
+
+@pytest.mark.parametrize(("column", "kind"), [("faults", "paging"), ("blocks", "disk")])
+def test_rank_that_is_blocked_while_it_reads_a_disk(column: str, kind: str) -> None:
+    reads = pulses(2, 8.0)
+    found = concluded(job(plant={"blocked": {1: pulses(2, 0.03)}}, columns={column: {1: reads}}))
+    assert named(found) == (kind, ("ddp:1",))
+
+
+def test_loader_that_reads_a_slow_disk() -> None:
+    found = concluded(job(plant={"input": {1: 0.01}}, columns={"blocks": {1: 512.0}}))
+    assert named(found) == ("disk", ("ddp:1",))
+
+
+def test_pauses_of_garbage_collection() -> None:
+    pauses = pulses(5, 0.04)
+    found = concluded(job(plant={"host": {1: pauses}}, columns={"gc": {1: pauses}}))
+    assert named(found) == ("gc", ("ddp:1",))
+
+
+@pytest.mark.parametrize(("foreign", "kind"), [(0.9, "contention"), (0.01, "contention_own")])
+def test_who_has_the_cpus_that_a_rank_lacks(foreign: float, kind: str) -> None:
+    assert named(concluded(job(plant={"delay": {1: 0.02}}), {"node": foreign})) == (kind, ("ddp:1",))
+
+
+def test_kernels_known_of_few_steps_do_not_turn_python_into_computing() -> None:
+    """Of 4 traced steps the kernels of the late rank seem 6 ms shorter, and those of the other longer."""
+    played = job(plant={"host": {1: 0.012}})
+    traced = pulses(50, 1.0) > 0
+    signals = [
+        one._replace(kernels=np.full(STEPS, COMPUTE + extra), traced=traced)
+        for one, extra in zip(played.signals, (0.003, -0.003), strict=True)
+    ]
+    found = concluded(played._replace(signals=signals, accounts=[account(one) for one in signals]))
+    assert named(found) == ("host", ("ddp:1",))
+    assert found.bottleneck is not None
+    assert found.bottleneck.gain.mean == pytest.approx(0.012, rel=0.1)
+
+
+# -- more than one rank ----------------------------------------------------------------------------
+
+
+def test_ranks_that_are_late_alike_are_named_together() -> None:
+    found = concluded(job(ranks=8, plant={"input": {1: 0.015, 5: 0.015}}))
+    assert named(found) == ("input", ("ddp:1", "ddp:5"))
+
+
+def test_ranks_of_one_node() -> None:
+    hosts = ["a", "a", "b", "b"]
+    found = concluded(job(ranks=4, hosts=hosts, plant={"delay": {2: 0.015, 3: 0.015}}))
+    assert named(found) == ("contention", ("ddp:2", "ddp:3"))
+    assert found.bottleneck is not None
+    assert found.bottleneck.host == "b"
+
+
+def test_input_that_holds_every_rank_up() -> None:
+    found = concluded(job(plant={"input": {0: 0.05, 1: 0.05}}))
+    assert named(found) == ("input", ())
+    assert found.bottleneck is not None
+    assert found.bottleneck.gain.mean == pytest.approx(0.054, rel=0.05)
+
+
+def test_node_with_too_few_cpus_for_its_ranks() -> None:
+    found = concluded(job(plant={"delay": {0: 0.03, 1: 0.03}}), {"node": 0.0})
+    assert named(found) == ("contention_own", ())
+
+
+def test_two_things_are_put_in_order() -> None:
+    found = concluded(job(plant={"input": {1: 0.006}, "host": {1: 0.015}}))
+    assert named(found) == ("host", ("ddp:1",))
+    assert [cause.kind for cause in found.also] == ["input"]
+
+
+def test_ranks_that_are_late_by_turns_have_no_single_cause() -> None:
+    turns = {rank: np.where(np.arange(STEPS) % 4 == rank, 0.05, 0.0) for rank in range(4)}
+    found = concluded(job(ranks=4, plant={"blocked": turns}))
+    assert (found.kind, found.bottleneck) == ("unclear", None)
+    assert found.lost > 0.03
+
+
+def test_what_passes_is_no_bottleneck() -> None:
+    once = np.where(np.arange(STEPS) < 50, 0.05, 0.0)
+    found = concluded(job(plant={"delay": {1: once}}))
+    assert found.bottleneck is None
+
+
+# -- how sure --------------------------------------------------------------------------------------
+
+
+def test_few_steps_are_said() -> None:
+    found = concluded(job(steps=20, plant={"input": {1: 0.05}}))
+    assert named(found) == ("input", ("ddp:1",))
+    assert (found.confidence, found.why) == ("low", ("few_steps",))
+
+
+def test_next_to_no_steps_say_nothing() -> None:
+    found = concluded(job(steps=7, plant={"input": {1: 0.05}}))
+    assert (found.kind, found.bottleneck) == ("unknown", None)
+
+
+def test_account_with_much_that_is_unknown_is_unsure() -> None:
+    played = job(plant={"input": {1: 0.02}})
+    signals = [one._replace(run=None, delay=None, kernels=None) for one in played.signals]
+    found = concluded(played._replace(signals=signals, accounts=[account(one) for one in signals]))
+    assert named(found) == ("input", ("ddp:1",))
+    assert "unattributed" in found.why
+
+
+def test_one_rank_alone_is_bound_by_what_it_does() -> None:
+    found = concluded(job(ranks=1))
+    assert (found.kind, found.lost) == ("healthy", 0.0)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05, 0.15])
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_chance_names_nobody(noise: float, ranks: int) -> None:
+    for seed in range(25):
+        assert concluded(job(steps=60, ranks=ranks, noise=noise, seed=seed)).bottleneck is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_chance_names_at_most_10_of_10000_healthy_jobs() -> None:
+    random = np.random.default_rng(0)
+    wrong = 0
+    for seed in range(10_000):
+        steps, ranks = int(random.choice([40, 100, 300])), int(random.choice([2, 2, 4, 8]))
+        found = concluded(job(steps, ranks, noise=float(random.choice([0.01, 0.05, 0.15])), seed=seed))
+        wrong += found.bottleneck is not None
+    assert wrong <= 10
+
+
+# -- ranks that step independently -----------------------------------------------------------------
+
+
+def workers(*extra: dict[str, float | Floats], steps: int = STEPS) -> list[RankSignals]:
+    """Workers of parameter servers; extra: part -> seconds more."""
+    random = np.random.default_rng(4)
+    found = []
+    for rank, more in enumerate(extra):
+        host = HOST * random.uniform(0.7, 1.3, steps) + more.get("host", 0.0)
+        kernels = COMPUTE * random.uniform(0.9, 1.1, steps) + more.get("kernels", 0.0)
+        waits = random.exponential(0.03, steps) + more.get("wait", 0.0)
+        delay = random.exponential(0.001, steps) + more.get("delay", 0.0)
+        begin = np.zeros(steps, np.int64)
+        number = np.arange(steps, dtype=np.int64)
+        columns: dict[str, Any] = {"kernels": kernels, "threads_run": kernels + host, "threads_delay": delay}
+        found.append(
+            RankSignals(
+                f"worker:{rank}",
+                "worker",
+                "node",
+                number,
+                begin,
+                begin,
+                kernels + host + waits + delay,
+                waits_for_servers=True,
+                cores=1.0,
+                **columns,
+            )
+        )
+    return found
+
+
+def of_workers(*extra: dict[str, float | Floats]) -> Conclusion:
+    signals = workers(*extra)
+    return conclude(signals, [account(one) for one in signals], None)
+
+
+def test_equal_workers_are_healthy() -> None:
+    assert of_workers({}, {}, {}).kind == "healthy"
+
+
+def test_worker_that_computes_longer() -> None:
+    found = of_workers({}, {"kernels": 0.04}, {})
+    assert named(found) == ("slower", ("worker:1",))
+    assert found.bottleneck is not None
+    # It is one of three: their rate rises by less than its own.
+    assert found.bottleneck.share == pytest.approx(0.10, abs=0.03)
+
+
+def test_worker_that_waits_longer_for_servers_is_not_at_fault() -> None:
+    assert of_workers({}, {"wait": 0.04}, {}).bottleneck is None
+
+
+def test_worker_that_lacks_cpus() -> None:
+    assert named(of_workers({}, {"delay": 0.03}, {})) == ("contention", ("worker:1",))

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_server.model.intervals import block_length, correlation_time, interval, mean_and_error, student
+
+
+@pytest.mark.parametrize(
+    ("probability", "freedom", "quantile"),
+    # Abramowitz and Stegun, table 26.10.
+    [
+        (0.95, 1, 6.314),
+        (0.975, 2, 4.303),
+        (0.995, 3, 5.841),
+        (0.9995, 3, 12.924),
+        (0.975, 4, 2.776),
+        (0.995, 10, 3.169),
+        (0.9995, 9, 4.781),
+        (0.975, 60, 2.000),
+        (0.9995, 60, 3.460),
+        (0.9995, 120, 3.373),
+        (0.5, 7, 0.0),
+        (0.025, 4, -2.776),
+    ],
+)
+def test_student_has_the_quantiles_of_the_tables(probability: float, freedom: int, quantile: float) -> None:
+    assert student(probability, freedom) == pytest.approx(quantile, abs=1.1e-3)
+
+
+@pytest.mark.law
+@given(st.floats(0.6, 0.99999), st.integers(3, 200))
+def test_student_is_above_normal_and_falls_with_freedom(probability: float, freedom: int) -> None:
+    assert student(probability, freedom) >= student(probability, freedom + 1) - 1e-6
+
+
+def test_error_of_independent_values_is_that_of_the_textbook() -> None:
+    values = np.random.default_rng(1).normal(5, 2, 4000)
+    mean, error, freedom = mean_and_error(values)
+    assert mean == pytest.approx(5, abs=0.1)
+    assert error == pytest.approx(2 / np.sqrt(4000), rel=0.25)
+    assert freedom == 4000 // 64 - 1
+
+
+def test_values_that_stay_alike_are_less_sure() -> None:
+    draws = np.random.default_rng(2).normal(0, 1, 4000)
+    slow = np.zeros(4000)
+    for at in range(1, 4000):
+        slow[at] = 0.95 * slow[at - 1] + draws[at]
+    assert correlation_time(slow) == pytest.approx((1 + 0.95) / (1 - 0.95), rel=0.4)
+    assert block_length(slow) >= 2 * correlation_time(slow)
+    # The mean of such a series has an error of sd x sqrt(time / n).
+    _, error, _ = mean_and_error(slow)
+    assert error == pytest.approx(float(slow.std()) * np.sqrt(39 / 4000), rel=0.4)
+
+
+@pytest.mark.parametrize(("steps", "outside"), [(40, 40), (200, 30), (1000, 30)])
+def test_nineteen_of_twenty_intervals_hold_the_mean(steps: int, outside: int) -> None:
+    random = np.random.default_rng(3)
+    missed = 0
+    for _ in range(400):
+        found = interval(random.exponential(1.0, steps))
+        missed += not found.low <= 1.0 <= found.high
+    assert missed <= outside
+
+
+def test_too_few_values_say_nothing() -> None:
+    found = interval(np.ones(7))
+    assert found.mean == 1.0
+    assert found.surely == -np.inf
+
+
+def test_constant_values_are_sure() -> None:
+    assert interval(np.full(100, 3.0)) == pytest.approx((3.0, 3.0, 3.0, 3.0))
