@@ -142,8 +142,6 @@ class Daemon:
         for rank in started:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
             self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
-        for rank in self._discovery.take_left():
-            self._events.append(Event(EventKind.FACT, now, now, rank, text=LEFT))
         self._events += facts_of_claims(self._discovery.claims(), self._claims, now)
         for rank in gone:
             log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)
@@ -172,6 +170,9 @@ class Daemon:
         self._sampler.wait(ROWS_S)
         samples, failures = self._sampler.take()
         received = self._receiver.take(end)
+        # In the batch with the first marks of those that they turned out to be.
+        for rank in self._discovery.take_left():
+            self._events.append(Event(EventKind.FACT, end, end, rank, text=LEFT))
         events = [*self._events, *failures, *received.events]
         dropped = self._spool.dropped - self._reported_drops
         if dropped:

@@ -143,6 +143,11 @@ def step_layout(kinds: Sequence[int], names: Sequence[str], places: Sequence[int
     return layout(_agent, kinds, names, places, like)
 
 
+def send_held() -> None:
+    """Send the short steps that wait for others, to be sent together."""
+    _agent.off(0)
+
+
 def send_fact(name: str, value: object) -> None:
     """Send a setting or a size that holds for this process; the newest value of a name counts."""
     _agent.send_fact(name, value)

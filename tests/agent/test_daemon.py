@@ -141,6 +141,40 @@ def test_rank_is_found_sampled_marked_and_missed(place: Place, inbox: Inbox) -> 
     assert len(inbox.events(pb.EVENT_KIND_AGENT_STARTED)) == 1
 
 
+LATE_RANK = """
+import sys, roofline_step
+roofline_step.send_fact("hook.torch", "installed")
+print(flush=True); sys.stdin.readline()
+roofline_step.send_fact("rank.variables", '{"RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "a"}')
+roofline_step.mark(0)
+print(flush=True); sys.stdin.read()
+"""
+
+
+def test_what_a_process_was_taken_for_is_revoked_with_its_first_mark(place: Place, inbox: Inbox) -> None:
+    address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
+    with ended(place.start("--server", address, "--sources", "process")):
+        environ = clean_environ(ROOFLINE_SOCKET=str(place.socket), ROOFLINE_WRAPPED="1", ROOFLINE_JOB="late")
+        rank = subprocess.Popen(
+            [AGENT[0], "-c", LATE_RANK], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        with ended(rank):
+            assert rank.stdin and rank.stdout
+            rank.stdout.readline()
+            wait_for(lambda: inbox.events(pb.EVENT_KIND_RANK_STARTED), "its start as worker:0")
+            rank.stdin.write(b"\n")
+            rank.stdin.flush()
+
+            def marked() -> Any:
+                return next((b for b in inbox.batches if b.marks.rank), None)
+
+            batch = wait_for(marked, "its mark")
+            (left,) = [e for e in batch.events if e.text.startswith("rank.left=")]
+            assert (batch.ranks[left.rank].role, batch.ranks[left.rank].index) == ("worker", 0)
+            (number,) = ints(batch.marks.rank)
+            assert (batch.ranks[number].role, batch.ranks[number].index) == ("ddp", 3)
+
+
 def ints(column: bytes) -> list[int]:
     return [int.from_bytes(column[n : n + 8], "little", signed=True) for n in range(0, len(column), 8)]
 

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
 
 TRAINING = Path(__file__).with_name("ray_training.py")
 STEPS = 30
+LOST_CPU_S = 0.02
 
 
 def test_each_worker_is_a_rank(site: Site) -> None:
@@ -38,4 +39,5 @@ def test_each_worker_is_a_rank(site: Site) -> None:
         mine = [row["duration_ns"] / 1e9 for row in steps if row["rank"] == f"ddp:{rank}"]
         ratios = [one / two for one, two in zip(mine[1:], own["times"][1:], strict=True)]
         assert statistics.median(ratios) == pytest.approx(1, rel=0.02)
-        assert sum(mine[1:]) == pytest.approx(sum(own["times"][1:]), rel=0.01)
+        # Between the hook's reading of the clock and the training's the CPU may have gone elsewhere.
+        assert sum(mine[1:]) == pytest.approx(sum(own["times"][1:]), rel=0.01, abs=LOST_CPU_S)

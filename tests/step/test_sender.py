@@ -624,6 +624,26 @@ if __name__ == "__main__":
     assert step_ends(agent, 1) == [7]
 
 
+def test_steps_that_are_held_can_be_sent_before_an_end_that_python_does_not_see(
+    agent: FakeAgent, path: Path
+) -> None:
+    program = """
+import os, types, roofline_step
+from roofline_agent.hooks.marker import Marker
+layout = roofline_step.step_layout((3,), (), (0,))
+assert not roofline_step._agent.off()
+assert layout(7, None, [5])
+Marker(roofline_step, {}).flush()
+old = types.SimpleNamespace(BEGIN=1, END=2, BORDER=3, said_by_training=bool)
+Marker(old, {}).flush()
+os._exit(0)
+"""
+    environ = clean_environ(ROOFLINE_SOCKET=str(path), PYTHONPATH=str(AGENT_FOLDER))
+    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert step_ends(agent, 1) == [7]
+
+
 def test_step_that_a_hook_sends_after_the_end_goes_at_once(sender: Sender, agent: FakeAgent) -> None:
     say = layout(sender, (roofline_step.BORDER,), (), (0,))
     assert not sender.off()

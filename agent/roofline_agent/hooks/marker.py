@@ -166,6 +166,12 @@ class Marker:
         else:
             self._held = together
 
+    def flush(self) -> None:
+        """Send what is held, as the training may end now."""
+        send = getattr(self._step, "send_held", None)
+        if send is not None:
+            send()
+
     def fact(self, name: str, value: object) -> None:
         """A setting or size of this rank: "gradient.bytes", "hook.NAME", ... The newest value counts."""
         if self._send_fact is not None:

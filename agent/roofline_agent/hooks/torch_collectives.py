@@ -75,6 +75,20 @@ def patch(module: Any, marker: Marker) -> None:
         return result
 
     module.init_process_group = init_process_group
+    destroy = getattr(module, "destroy_process_group", None)
+    if destroy is None:
+        return
+
+    @functools.wraps(destroy)
+    def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
+        try:
+            # Who ends the process next may do so without Python's own end, as Ray does.
+            marker.flush()
+        except Exception:
+            pass
+        return destroy(*args, **kwargs)
+
+    module.destroy_process_group = destroy_process_group
 
 
 def _variables(module: Any) -> Dict[str, object]:

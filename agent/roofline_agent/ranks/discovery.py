@@ -2,13 +2,15 @@
 
 A launcher (shell, mpirun, our own wrapper) or a child of a rank (a data-loader process) carries the same
 variables and is no rank: of each tree of processes with one identity the topmost that is no launcher counts.
+It stays none when the process above has ended before it, as a data loader of a killed rank does, or a helper
+of Ray's.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,18 +57,12 @@ class Candidate(NamedTuple):
         return self.identity.job == NO_JOB and self.identity[1:3] == above.identity[1:3]
 
 
-def choose(candidates: Mapping[int, Candidate], starters: Collection[int] = ()) -> list[Candidate]:
-    """The ranks among the candidates: no launchers, no children of a rank with the same identity, no
-    `starters` of other ranks (pids)."""
-    ranks = []
-    for candidate in candidates.values():
-        above = candidates.get(candidate.parent)
-        while above is not None and above.launcher and candidate.belongs_to(above):
-            above = candidates.get(above.parent)
-        is_child = above is not None and candidate.belongs_to(above)
-        if not candidate.launcher and not is_child and candidate.pid not in starters:
-            ranks.append(candidate)
-    return ranks
+def is_child(candidate: Candidate, candidates: Mapping[int, Candidate]) -> bool:
+    """Whether it has its identity from a process above it that is no launcher."""
+    above = candidates.get(candidate.parent)
+    while above is not None and above.launcher and candidate.belongs_to(above):
+        above = candidates.get(above.parent)
+    return above is not None and candidate.belongs_to(above)
 
 
 def starters_among(candidates: Mapping[int, Candidate]) -> Iterator[int]:
@@ -99,6 +95,9 @@ class Discovery:
         self._claimed: dict[Claim, int] = {}  # since which scan
         self._moved: dict[Claim, int] = {}  # of several processes that claim one rank
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
+        self._children: dict[
+            int, Identity
+        ] = {}  # processes that are no ranks: another gave them what they say
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._ranks: dict[int, Rank] = {}
@@ -169,6 +168,7 @@ class Discovery:
             self._candidates.pop(pid, None)
             self._inside.pop(pid, None)
             self._starters.discard(pid)
+            self._children.pop(pid, None)
 
     def _settle(self, pid: int) -> None:
         self._young.pop(pid, None)
@@ -203,10 +203,14 @@ class Discovery:
         return status is not None and self._start_ns(status.start_ticks) == rank.start_ns
 
     def adopt(self, pid: int, uid: int) -> Rank | None:
-        """Make a rank of a process that marks steps though no launcher's variable names it."""
+        """Make a rank of a process that marks steps though no launcher's variable names it, or though it was
+        taken for a child of one that has ended."""
         status = self.processes.status(pid)
         if status is None:
             return None
+        if self._children.pop(pid, None) is not None:
+            self._update()
+            return self._ranks.get(pid)
         job = self._default_job or f"local-{pid}"
         taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, "worker")}
         index = next(number for number in itertools.count() if number not in taken)
@@ -253,7 +257,7 @@ class Discovery:
         new = set(starters_among(self._candidates)) - self._starters
         self._starters |= new
         self._left += [before[pid] for pid in new if pid in before]
-        found = choose(self._candidates, self._starters)
+        found = list(self._choose())
         claims = [one.claim for one in found]
         self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}
         due = [one for one, since in self._claimed.items() if self._scans - since >= SHARED_SCANS]
@@ -271,6 +275,17 @@ class Discovery:
                 framework=identity.framework,
                 uid=chosen.uid,
             )
+
+    def _choose(self) -> Iterator[Candidate]:
+        """The ranks among the candidates: no launchers, no children of a rank with the same identity, none
+        that have started ranks."""
+        for pid, candidate in self._candidates.items():
+            if is_child(candidate, self._candidates):
+                self._children[pid] = candidate.identity
+            elif candidate.launcher or pid in self._starters:
+                continue
+            elif self._children.get(pid) != candidate.identity or candidate.reported:
+                yield candidate
 
     def _look(self, pid: int) -> None:
         """Look up again whether a process carries an identity."""

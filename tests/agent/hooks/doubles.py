@@ -16,7 +16,7 @@ class RecordingMarker:
         self.borders: list[tuple[int, int | None, int | None]] = []
         self.steps: list[list[tuple[str, int, int, int | None, int]]] = []
         self.facts: dict[str, object] = {}
-        self.notes = 0
+        self.notes = self.flushes = 0
         self.likes: list[int] = []
         self.begins: dict[int, int] = {}  # of steps that did not begin with the border before them
         self._signatures: dict[Any, int] = {}
@@ -48,6 +48,9 @@ class RecordingMarker:
 
     def note(self) -> None:
         self.notes += 1
+
+    def flush(self) -> None:
+        self.flushes += 1
 
     @property
     def phases(self) -> list[tuple[str, int, int]]:

@@ -31,6 +31,7 @@ def collectives(marker: RecordingMarker) -> Any:
     module = SimpleNamespace(
         Work=Own,
         init_process_group=lambda backend: None,
+        destroy_process_group=lambda group=None: group,
         get_backend=lambda: "gloo",
         get_world_size=lambda group=None: 4 if group is None else len(group.ranks),
         get_process_group_ranks=lambda group: group.ranks,
@@ -118,6 +119,11 @@ def test_kinds_and_bytes_of_collectives(collectives: Any, record: Recorder, mark
     asked = {(span[0], span[3]) for span in marker.steps[0] if span[0].startswith("asked")}
     assert asked == {("asked.barrier", None), ("asked.allgather", 28)}
     assert marker.facts == {"setting.backend": "gloo", "setting.world_size": 4}
+
+
+def test_steps_that_are_held_are_sent_as_the_group_ends(collectives: Any, marker: RecordingMarker) -> None:
+    assert collectives.destroy_process_group("all") == "all"
+    assert marker.flushes == 1
 
 
 def asked(record: Recorder, marker: RecordingMarker) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from roofline_agent.ranks.discovery import (
     YOUNG_SCANS,
     Candidate,
     Discovery,
-    choose,
+    is_child,
 )
 from roofline_agent.ranks.identity import Identity, identify, may_name_a_rank
 from roofline_agent.ranks.launchers import is_launcher
@@ -231,7 +231,8 @@ ONE, TWO = Identity("j", "worker", 0, 2, "x"), Identity("j", "worker", 1, 2, "x"
 
 
 def chosen(*rows: tuple[int, int, bool, Identity]) -> list[int]:
-    return [c.pid for c in choose({p: Candidate(p, up, 0, 0, launch, who) for p, up, launch, who in rows})]
+    found = {p: Candidate(p, up, 0, 0, launch, who) for p, up, launch, who in rows}
+    return [one.pid for one in found.values() if not one.launcher and not is_child(one, found)]
 
 
 def test_topmost_that_is_no_launcher_is_the_rank() -> None:

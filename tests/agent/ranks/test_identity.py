@@ -123,6 +123,40 @@ def test_workers_that_report_themselves_are_ranks_and_their_driver_is_none(tmp_p
     assert discovery.ranks == {}, "the driver does not become a rank when its workers have ended"
 
 
+def test_what_a_driver_leaves_running_is_no_rank(tmp_path: Path) -> None:
+    """As at the end of a Ray training: driver and raylet end before an idle worker and the control store."""
+    wrapped = {"ROOFLINE_WRAPPED": "1", "ROOFLINE_JOB": "5"}
+    for pid, parent in ((10, 1), (11, 10), (12, 11), (13, 11), (14, 10)):
+        add_process(tmp_path, pid, wrapped, parent=parent)
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    discovery.report(12, inside(0))
+    discovery.scan()
+    for pid in (10, 11, 12):
+        shutil.rmtree(tmp_path / str(pid))
+    for pid in (13, 14):
+        add_process(tmp_path, pid, wrapped, parent=1)
+    for _ in range(LIST_AGAIN_SCANS):
+        assert discovery.scan()[0] == []
+    assert discovery.ranks == {}
+
+
+def test_data_loader_that_outlives_its_rank_is_none(tmp_path: Path) -> None:
+    add_process(tmp_path, 20, TORCHRUN)
+    add_process(tmp_path, 21, TORCHRUN, parent=20)
+    discovery = Discovery(str(tmp_path))
+    discovery.scan()
+    shutil.rmtree(tmp_path / "20")
+    add_process(tmp_path, 21, TORCHRUN, parent=1)
+    discovery.scan()
+    assert discovery.ranks == {}
+    rank = discovery.adopt(21, 0)
+    assert rank is not None, "it marks steps itself, so it is that rank"
+    assert (rank.key, rank.pid, rank.framework) == ("ddp:5", 21, "torchrun")
+    discovery.scan()
+    assert list(discovery.ranks) == [21]
+
+
 def test_two_processes_that_claim_one_rank_are_two(tmp_path: Path) -> None:
     identity = {"ROOFLINE_JOB": "j", "ROOFLINE_RANK": "0"}
     add_process(tmp_path, 20, identity, start_ticks=100)
