@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import sys
-from collections.abc import Callable
+import signal
 
-from .commands.serve import SERVE, serve
-from .errors import AgentError
+_at_start = signal.getsignal(signal.SIGINT)
+if _at_start is signal.default_int_handler:
+    # While the rest is loaded Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
+import errno  # noqa: E402 - the above goes before
+import sys  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+
+from .commands.serve import SERVE, serve  # noqa: E402
+from .errors import AgentError  # noqa: E402
 
 
 def main() -> None:
@@ -18,6 +25,7 @@ def main() -> None:
     else:
         from .cli import app as command
     try:
+        signal.signal(signal.SIGINT, _at_start)
         command()
     except AgentError as error:
         print(f"roofline-agent: {error}", file=sys.stderr)

@@ -2,10 +2,14 @@
 
 import os
 
+from roofline_client import interrupts
+
+interrupts.end_at_once()
+
 # gRPC's C core would print its own view of every error beside ours; it reads this when it is loaded.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-from roofline_client.cli import main
+from roofline_client.cli import main  # noqa: E402 - all of the above goes before
 
 if __name__ == "__main__":
     main()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from . import __version__
+from . import __version__, interrupts
 from .commands.bench import bench
 from .commands.breakdown import breakdown
 from .commands.export import export
@@ -136,6 +136,17 @@ app.add_typer(bench)
 
 def main() -> None:
     """Run the command line; every known error is one line and its own exit code."""
+    interrupts.raise_once()
+    try:
+        _run()
+    except SystemExit:
+        if not interrupts.came():
+            raise
+    if interrupts.came():
+        interrupts.leave()
+
+
+def _run() -> None:
     try:
         app()
     except ClientError as error:
@@ -149,7 +160,7 @@ def main() -> None:
         print(f"roofline-client: {missing} is not installed; {advice}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(interrupts.EXIT_CODE)
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise

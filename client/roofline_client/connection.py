@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import queue
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 from . import answers
 from .errors import ClientError, NotFound, Refused, Unreachable
 from .tables.names import clean, several
+from .waiting import OtherThread
 
 MAX_ANSWER_BYTES = 64 << 20
 
@@ -42,7 +43,7 @@ class Connection:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # A call that was interrupted while it began never ends, and gRPC's close would wait for it.
+        # After Ctrl-C another thread is still in a call, and gRPC's close would wait for it.
         if kind is None or issubclass(kind, Exception):
             self.close()
 
@@ -215,37 +216,25 @@ class Connection:
             ) from None
 
     def _stream(self, method: Any, request: Any) -> Iterator[Any]:
-        # No deadline over all: an answer may take as long as its reader does.
-        call = method(request)
-        try:
-            while (message := self._next(call)) is not None:
-                yield message
-        finally:
-            call.cancel()
-
-    def _next(self, call: Any) -> Any:
-        """The next message; None: there are no more. The server has `timeout` for each."""
-        late = threading.Event()
-
-        def give_up() -> None:
-            late.set()
-            call.cancel()
-
-        patience = threading.Timer(self._timeout, give_up)
-        patience.daemon = True
-        patience.start()
-        try:
-            return next(call, None)
-        except grpc.RpcError as error:
-            raise self._too_late() if late.is_set() else self._error(error) from None
-        finally:
-            patience.cancel()
+        # No deadline over all: an answer may take as long as its reader does. Each message has `timeout`.
+        with OtherThread() as other:
+            call = other.run(lambda: method(request))
+            try:
+                while (message := other.run(lambda: next(call, None), self._timeout)) is not None:
+                    yield message
+            except queue.Empty:
+                raise self._too_late() from None
+            except grpc.RpcError as error:
+                raise self._error(error) from None
+            finally:
+                call.cancel()
 
     def _ask(self, method: Any, request: Any) -> Any:
-        try:
-            return method(request, timeout=self._timeout)
-        except grpc.RpcError as error:
-            raise self._error(error) from None
+        with OtherThread() as other:
+            try:
+                return other.run(lambda: method(request, timeout=self._timeout))
+            except grpc.RpcError as error:
+                raise self._error(error) from None
 
     def _error(self, error: Any) -> ClientError:
         code, details = error.code(), clean(" ".join((error.details() or "").split()))

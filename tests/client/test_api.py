@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -13,6 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from roofline.v1 import models_pb2, values_pb2
 from roofline.v1 import query_pb2 as pb
 from roofline_client import Client, ClientError, NotFound, Refused, Unreachable, connect
+from roofline_client.connection import Connection
 
 from .fake_server import answer, chunks, never_answering, refuse, serving
 
@@ -309,3 +312,27 @@ def test_question_that_does_not_fit_the_wire(job: str, first: int | None) -> Non
 def test_port_of_odd_digits() -> None:
     with pytest.raises(Refused, match="HOST:PORT"):
         connect("head:7²")
+
+
+def test_main_thread_is_never_inside_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There Ctrl-C may be dropped, or leave a lock held."""
+    threads = []
+
+    def method(request: object, timeout: float | None = None) -> Any:
+        threads.append(threading.current_thread())
+        return pb.ListJobsResponse() if timeout else Messages()
+
+    class Messages:
+        def __next__(self) -> Any:
+            threads.append(threading.current_thread())
+            raise StopIteration
+
+        def cancel(self) -> None:
+            pass
+
+    with Connection("127.0.0.1:9", 5.0) as connection:
+        monkeypatch.setattr(connection, "_query", SimpleNamespace(ListJobs=method, Export=method))
+        assert connection.jobs() == []
+        assert list(connection.export("42")) == []
+    assert len(threads) == 3
+    assert threading.main_thread() not in threads

@@ -443,6 +443,56 @@ def test_interrupt_leaves_no_half_file(tmp_path: Path, command: str) -> None:
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
 
+DROPPED = """
+import os, signal, time
+from roofline_client import interrupts
+class Callback:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(100):
+            pass  # Python raises KeyboardInterrupt here, and drops it
+interrupts.raise_once()
+try:
+    Callback()
+    time.sleep(60)
+except KeyboardInterrupt:
+    interrupts.leave()
+"""
+
+
+def test_interrupt_that_python_drops_comes_again() -> None:
+    done = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_second_interrupt_ends_what_ignores_the_first() -> None:
+    code = """
+import os, signal, time
+from roofline_client import interrupts
+interrupts.raise_once()
+for _ in range(3):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+    except KeyboardInterrupt:
+        print("once", flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "once\n", "")
+
+
+def test_interrupt_that_is_ignored_stays_ignored() -> None:
+    code = """
+import os, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from roofline_client import interrupts
+interrupts.end_at_once()
+interrupts.raise_once()
+os.kill(os.getpid(), signal.SIGINT)
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
+
+
 @pytest.mark.parametrize("command", ["timeline", "export"])
 def test_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, command: str) -> None:
     """A limit on the size of files stands for the end of a disk."""
