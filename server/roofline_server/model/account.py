@@ -326,8 +326,8 @@ def _less(whole: Floats | None, *parts: Floats | None) -> Floats:
 
 
 def _share(part: Floats, whole: Floats) -> Floats:
-    """part / whole, at most nearly 1; 0 where there is no whole."""
-    share = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+    """part / whole, at most nearly 1; 0 where there is no whole to speak of."""
+    share = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 1e-12)
     return np.clip(share, 0.0, 0.999)
 
 

@@ -87,7 +87,7 @@ class Cause(NamedTuple):
         return self.gain.mean / self.step if self.step > 0 else 0.0
 
 
-class Bound(NamedTuple):
+class BoundBy(NamedTuple):
     """What most of a step goes to, where nothing is wrong."""
 
     part: str
@@ -102,7 +102,7 @@ class Conclusion(NamedTuple):
     kind: str
     bottleneck: Cause | None
     also: list[Cause]
-    bound_by: Bound | None
+    bound_by: BoundBy | None
     steps: int  # that it rests on
     step: float  # mean, s
     lost: float  # s a step that ranks wait for each other
@@ -485,13 +485,13 @@ def _shares(accounts: Sequence[Account]) -> dict[str, float]:
     return found
 
 
-def _bound(accounts: Sequence[Account]) -> Bound | None:
+def _bound(accounts: Sequence[Account]) -> BoundBy | None:
     """What most time goes to, but waiting for other ranks, which is what those do."""
     shares = {part: share for part, share in _shares(accounts).items() if part != "wait_ranks"}
     if not shares or not max(shares.values()) > 0:
         return None
     part = max(shares, key=lambda name: shares[name])
-    return Bound(part, shares[part], _of_roof(accounts) if part == "compute" else None)
+    return BoundBy(part, shares[part], _of_roof(accounts) if part == "compute" else None)
 
 
 def _of_roof(accounts: Sequence[Account]) -> float | None:
