@@ -35,14 +35,16 @@ RANK_TITLES = {
 SERVER_TITLES = {
     "sent_bytes_per_second": "sent",
     "received_bytes_per_second": "received",
+    "busy": "in use",
+    "demand_per_step": "for a step",
+    "waiting": "workers wait",
     "behind": "behind",
-    "sending": "on the way",
-    "cpu_wait": "CPU wait",
+    "held_back": "without CPU",
     "stopped": "stopped",
 }
 PAYLOAD = "payload."  # how values begin that tell which variables a server holds
 SIZES = ("small", "medium", "large", "total")  # of these variables
-SHARES = ("behind", "sending", "cpu_wait", "stopped")  # shown in percent
+SHARES = ("busy", "waiting", "behind", "held_back", "stopped")  # shown in percent
 CSV_COLUMNS = (
     "job",
     "subject",

@@ -12,7 +12,7 @@ class Cause(NamedTuple):
 
     rank: str
     host: str
-    kind: str  # input, compute, cpu, delay, server
+    kind: str  # input, compute, cpu, delay, server_overloaded, server_skewed, server_slow, stopped
     cost: Value  # s a step: of the others where they wait for it, else its own
     share: Value  # the same as a share of the step
     steps: int  # in which it was last

@@ -1,96 +1,295 @@
-"""Which parameter server does not keep up: by what it has not taken, what is on its way to it, if it runs.
+"""Parameter servers as the stations of a closed queueing network: which one holds the workers up, what that
+costs, and the rates that its bounds allow.
 
-Servers are compared with each other, so one alone is named only when it was stopped. That a server is sent
-more bytes than the others is no slowness; it is reported on its own.
+N workers compute for Z seconds and then need D seconds of a server for each step. Only bounds are computed,
+because workers do not arrive independently: at a busy server they fall into step, pull together and compute
+together (operational analysis: Denning and Buzen, "The Operational Analysis of Queueing Network Models", ACM
+Computing Surveys 10(3), 1978; asymptotic bounds: Lazowska, Zahorjan, Graham and Sevcik, "Quantitative System
+Performance", 1984, chapter 5). Z is solved from the measured rate, so at the measured point both bounds agree
+with it. Pulls from several servers depend on each other, so the largest demand counts, not the sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import NamedTuple
 
-import numpy as np
+BUSY = 0.4  # share of the time that a server must be in use to be named; of healthy ones it is below 0.25
+BUSY_SLOW = 0.2  # the same of one that lacks CPUs far more than the workers
+WAITING = 0.1  # share of their cycle that the workers must wait for it
+STOPPED = 0.02  # share of the time that a server must surely be stopped to be named
+HELD_BACK = 0.5  # of a slow server's time in use that it lacked a CPU
+STRETCHED = 2.0  # times as much as the workers, by which it takes longer for it
+UNEVEN = 1.5  # times its fair part of the bytes
+SURE = 2.33  # standard errors: 1 in 100, one-sided
 
-from ..sentences import waits as texts
-from .stragglers import LEAST_CERTAINTY, Finding
+
+class Bounds(NamedTuple):
+    low: float
+    high: float
 
 
-class ServerTimes(NamedTuple):
-    """What is known of one parameter server over the job."""
+class ServerSignals(NamedTuple):
+    """What one server did in the steps that are looked at; seconds a second unless said otherwise, None where
+    it is not known."""
 
     rank: str
     host: str
-    behind: float | None  # share of its samples in which it had not taken what a worker had sent it
-    samples: int  # that this share is of
-    sending: float | None  # share of the time in which data were on their way to it, mean over workers
-    received: float | None  # bytes a second that workers sent it
-    cpu_wait: float | None  # seconds a second that its threads waited for a CPU
-    stopped: float | None  # share of the steps in which it was seen stopped
+    run: float | None = None  # its busiest thread was on a CPU
+    delay: float | None = None  # this thread was runnable without one
+    threads_run: float | None = None  # all threads, summed
+    threads_delay: float | None = None
+    cpus: float = 1.0  # that it may run on at once
+    throttled: float | None = None  # kept off the CPUs by the limit of its cgroup
+    stopped: float | None = None  # share of the readings that found it stopped
+    stop_readings: int = 0
+    unread: float | None = None  # share of the readings in which a worker's data lay unread
+    unread_readings: int = 0
+    received: float | None = None  # bytes a second from workers
 
 
-MUCH, MORE = 0.2, 1.5  # share of the time that is much, and against the other servers
-STOPPED = 0.1
-UNEVEN = 1.5  # times its fair part of the bytes
+class WorkerSignals(NamedTuple):
+    """What one worker did; seconds a second unless said otherwise, None where it is not known."""
+
+    rank: str
+    steps_per_second: float
+    kernels: float | None = None  # some kernel ran
+    run: float | None = None  # its busiest thread was on a CPU
+    delay: float | None = None
+    threads_run: float | None = None
+    threads_delay: float | None = None
 
 
-def slow_servers(servers: Sequence[ServerTimes], step_s: float) -> list[Finding]:
-    """Parameter servers that keep up worse than the others, or that do not run all the time."""
+class ServerUse(NamedTuple):
+    """How much of the time a server was in use. busy: share of the time that it runs or wants to; of this
+    `held_back` without a CPU. demand: seconds a worker step; share: of the bytes that workers send."""
+
+    rank: str
+    host: str
+    busy: Bounds | None
+    demand: Bounds | None
+    held_back: float | None
+    waiting: float | None  # share of the workers' cycle that they were seen to wait for it; None: not seen
+    stopped: float | None
+    share: float | None
+
+
+class ServerCause(NamedTuple):
+    """A server that holds the workers up. cost: seconds of a worker's step that mending it would save, with
+    its bounds."""
+
+    kind: str  # server_overloaded, server_skewed, server_slow, stopped
+    rank: str
+    host: str
+    cost: float
+    bounds: Bounds
+    use: ServerUse
+
+
+# -- bounds of a closed network ----------------------------------------------------------------------------
+
+
+def convoy(customers: float, think: float, demand: float) -> float:
+    """Steps a second where all customers queue for the station at once: N / (Z + N D), the lower bound. Also
+    the rate of synchronous rounds."""
+    return customers / (think + customers * demand)
+
+
+def at_best(customers: float, think: float, demand: float, node: float = 0.0) -> float:
+    """Steps a second where nobody queues before a station is saturated: min(N / (Z + D), 1 / D), the upper
+    bound. node: seconds of all its CPUs that a step takes on the node that the ranks share."""
+    rates = [customers / (think + demand)] if think + demand > 0 else []
+    rates += [1 / largest for largest in (max(demand, node),) if largest > 0]
+    return min(rates, default=float("inf"))
+
+
+def think_times(customers: float, rate: float, demand: float) -> Bounds:
+    """Z as the two bounds solve it from the measured rate; never below 0."""
+    cycle = customers / rate
+    return Bounds(max(0.0, cycle - customers * demand), max(0.0, cycle - demand))
+
+
+def predicted(
+    customers: float, rate: float, demand: float, customers_then: float, demand_then: float, node: float = 0.0
+) -> Bounds:
+    """Steps a second of so many customers at a station of this demand, from the rate that was measured."""
+    all_at_once, nobody = think_times(customers, rate, demand)
+    ends = (
+        min(convoy(customers_then, all_at_once, demand_then), 1 / node if node else float("inf")),
+        at_best(customers_then, nobody, demand_then, node),
+    )
+    return Bounds(min(ends), max(ends))
+
+
+def mended(cycle: float, customers: float, demand: float, demand_then: float) -> float:
+    """Seconds of a worker's step with another demand: T' = T - N (D - D'). It never falls below D'."""
+    return max(cycle - customers * (demand - demand_then), demand_then)
+
+
+# -- what is measured --------------------------------------------------------------------------------------
+
+
+def busy(server: ServerSignals) -> Bounds | None:
+    """Share of the time that a server is in use, or would be if it were not stopped.
+
+    At least what its busiest thread runs or waits for a CPU, and what all threads run divided by the CPUs
+    they have; at most the sum over threads, since these work at the same time.
+    """
+    if server.threads_run is None:
+        return None
+    runs = 1.0 - min(server.stopped or 0.0, 0.99)
+    wanted = server.threads_run + (server.threads_delay or 0.0)
+    least = max((server.run or 0.0) + (server.delay or 0.0), server.threads_run / max(1.0, server.cpus))
+    return Bounds(min(1.0, least / runs), min(1.0, max(wanted, least) / runs))
+
+
+def _lack(of: ServerSignals | WorkerSignals) -> float | None:
+    """Of the time that it wants to run, the share without a CPU: of its busiest thread, else of all."""
+    run, delay = of.run, of.delay
+    if run is None or delay is None:
+        run, delay = of.threads_run, of.threads_delay
+    if run is None or delay is None or not run + delay > 0:
+        return None
+    return delay / (run + delay)
+
+
+def idle(worker: WorkerSignals) -> Bounds | None:
+    """Share of the time that nothing of a worker ran or wanted to: it waits.
+
+    At least what is left when all its threads work one after the other, each as long without a CPU as the
+    busiest (the delays of threads that wake together do not add up); at most what is left of its busiest
+    thread and of its kernels.
+    """
+    if worker.threads_run is None or worker.threads_delay is None:
+        return None
+    every = worker.threads_run + worker.threads_delay
+    alone = 0.0
+    if worker.run is not None and worker.delay is not None:
+        alone = worker.run + worker.delay
+        if worker.run > 0:
+            every = min(every, worker.threads_run * alone / worker.run)
+    return Bounds(max(0.0, 1.0 - every), max(0.0, 1.0 - max(alone, worker.kernels or 0.0)))
+
+
+def use_of(
+    server: ServerSignals, servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals]
+) -> ServerUse:
+    """servers: all of the job."""
+    rate = sum(worker.steps_per_second for worker in workers)
+    in_use = busy(server)
+    demand = Bounds(in_use.low / rate, in_use.high / rate) if in_use is not None and rate > 0 else None
+    total = sum(other.received or 0.0 for other in servers)
+    return ServerUse(
+        server.rank,
+        server.host,
+        busy=in_use,
+        demand=demand,
+        held_back=_lack(server),
+        waiting=_waiting(server, workers),
+        stopped=server.stopped,
+        share=server.received / total if server.received is not None and total > 0 else None,
+    )
+
+
+def _waiting(server: ServerSignals, workers: Sequence[WorkerSignals]) -> float | None:
+    """What was seen of the workers' waiting, as a share of the time: their data lay unread at the server, or
+    nothing of them ran. It is no more than what their kernels leave."""
+    idles = [found for found in map(idle, workers) if found is not None]
+    seen = []
+    if idles:
+        seen.append(sum(i.low for i in idles) / len(idles))
+    if server.unread is not None and server.unread_readings:
+        seen.append(_surely(server.unread, server.unread_readings))
+    if not seen:
+        return None
+    return min(max(seen), sum(i.high for i in idles) / len(idles) if idles else 1.0)
+
+
+def _surely(share: float, readings: int) -> float:
+    """The least share that explains so many readings (Wilson, 1927)."""
+    square = SURE**2
+    middle = share + square / (2 * readings)
+    error = SURE * sqrt(share * (1 - share) / readings + square / (4 * readings**2))
+    return max(0.0, (middle - error) / (1 + square / readings))
+
+
+# -- who is named ------------------------------------------------------------------------------------------
+
+
+def server_causes(servers: Sequence[ServerSignals], workers: Sequence[WorkerSignals]) -> list[ServerCause]:
+    """The servers that hold the workers up, the dearest first.
+
+    A server is named if it was stopped, or if it is busy *and* the workers wait. Neither sign is enough
+    alone: busy servers may keep up, and workers may wait for something else.
+    """
+    rate = sum(worker.steps_per_second for worker in workers)
+    if not rate > 0:
+        return []
+    cycle = len(workers) / rate
     found = []
     for server in servers:
-        others = [other for other in servers if other is not server]
-        evidence, excess = [], 0.0
-        for sign in (_more_behind(server, others), _slow_to_reach(server, others)):
-            if sign is not None:
-                excess = max(excess, sign[0])
-                evidence.append(sign[1])
-        if server.stopped is not None and server.stopped >= STOPPED:
-            excess = max(excess, server.stopped)
-            evidence.append(texts.server_stopped(server.stopped))
-        if evidence:
-            evidence += uneven_servers(servers, of=server)
-            found.append(Finding(server.rank, server.host, "server", excess * step_s, excess, 0, 0, evidence))
-    return sorted(found, key=lambda f: -f.cost)
+        use = use_of(server, servers, workers)
+        cause = _stopped(server, use, workers, cycle) or _busy(server, use, servers, workers, cycle)
+        if cause is not None:
+            found.append(cause)
+    return sorted(found, key=lambda cause: -cause.cost)
 
 
-def uneven_servers(servers: Sequence[ServerTimes], of: ServerTimes | None = None) -> list[str]:
-    """A sentence for each server that gets far more than its part of the bytes. of: of this one alone."""
-    if len(servers) < 2:
-        return []
-    total = sum(s.received or 0 for s in servers)
-    found = []
-    for server in servers if of is None else [of]:
-        share = (server.received or 0) / total if total else 0
-        if share * len(servers) > UNEVEN:
-            found.append(texts.uneven_bytes(server.rank, share))
-    return found
-
-
-def _more_behind(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, str] | None:
-    """How much more of the time than the others it had not taken what was sent to it; None: not clearly."""
-    known = [other for other in others if other.behind is not None]
-    own = server.behind
-    if own is None or not known or own < MUCH:
+def _stopped(
+    server: ServerSignals, use: ServerUse, workers: Sequence[WorkerSignals], cycle: float
+) -> ServerCause | None:
+    """While it is stopped no worker finishes a step. In short stops workers may go on computing, so at least
+    the part of these that is no kernel is lost."""
+    if server.stopped is None or _surely(server.stopped, server.stop_readings) < STOPPED:
         return None
-    usual = float(np.median([other.behind for other in known]))
-    samples = float(np.median([other.samples for other in known]))
-    chance = float(
-        np.sqrt(own * (1 - own) / max(1, server.samples) + usual * (1 - usual) / max(1.0, samples))
-    )
-    # Who is sent more has more to take: of its bytes it must be more too.
-    fair = np.median([other.received for other in known]) if all(o.received for o in known) else 0.0
-    more_bytes = max(1.0, server.received / fair) if server.received and fair else 1.0
-    if own < MORE * usual * min(more_bytes, UNEVEN) or own - usual < LEAST_CERTAINTY * chance:
-        return None
-    return own - usual, texts.server_behind(own, usual)
+    cost = server.stopped * cycle
+    kernels = max((worker.kernels or 0.0 for worker in workers), default=0.0)
+    return ServerCause("stopped", server.rank, server.host, cost, Bounds(cost * (1 - kernels), cost), use)
 
 
-def _slow_to_reach(server: ServerTimes, others: Sequence[ServerTimes]) -> tuple[float, str] | None:
-    """How much longer data for it are on their way than for the others, and not because they are more."""
-    known = [(o.sending, o.received) for o in others if o.sending is not None and o.received]
-    if server.sending is None or not server.received or not known or server.sending < MUCH:
+def _busy(
+    server: ServerSignals,
+    use: ServerUse,
+    servers: Sequence[ServerSignals],
+    workers: Sequence[WorkerSignals],
+    cycle: float,
+) -> ServerCause | None:
+    if use.busy is None or use.demand is None or use.waiting is None or use.waiting < WAITING:
         return None
-    usual = float(np.median([sending for sending, _ in known]))
-    per_byte = float(np.median([sending / received for sending, received in known]))
-    if server.sending < MORE * usual or server.sending / server.received < MORE * per_byte:
+    idles = [known for known in map(idle, workers) if known is not None]
+    most_idle = cycle * sum(i.high for i in idles) / len(idles) if idles else cycle
+    lack = max(use.held_back or 0.0, min(1.0, server.throttled or 0.0))
+    if use.busy.low >= BUSY_SLOW and _is_slow(server, lack, workers):
+        # All its threads lack CPUs at once, so that its time in use is nearer to their sum; what the workers
+        # can gain lies between what they surely and what they at most wait.
+        least, most = (min(len(workers) * demand * lack, most_idle) for demand in use.demand)
+        usual = cycle * sum(i.low + i.high for i in idles) / (2 * len(idles)) if idles else cycle
+        bounds = Bounds(min(use.demand.low * lack, least), most)
+        return ServerCause("server_slow", server.rank, server.host, max(least, min(most, usual)), bounds, use)
+    if use.busy.low < BUSY:
         return None
-    return server.sending - usual, texts.server_slow_to_reach(server.sending, usual)
+    is_skewed = skewed(use, len(servers))
+    # Evened out; or, of one alone, with a second beside it.
+    saved = 1.0 - 1.0 / (len(servers) * (use.share or 1.0)) if is_skewed else 0.5
+    demand = use.demand.low
+    most = cycle - mended(cycle, len(workers), demand, demand * (1 - saved))
+    cost = min(most, most_idle)
+    kind = "server_skewed" if is_skewed else "server_overloaded"
+    return ServerCause(kind, server.rank, server.host, cost, Bounds(min(cost, demand * saved), most), use)
+
+
+def _is_slow(server: ServerSignals, lack: float, workers: Sequence[WorkerSignals]) -> bool:
+    return (server.throttled or 0.0) >= WAITING or _lacks_more(lack, workers)
+
+
+def _lacks_more(lack: float, workers: Sequence[WorkerSignals]) -> bool:
+    """Whether lack of CPUs stretches a server's work clearly more than the workers': what all of them lack is
+    no trouble of the server."""
+    usual = [found for found in (_lack(worker) for worker in workers) if found is not None]
+    return lack >= HELD_BACK and (1 - lack) * STRETCHED <= 1 - (sum(usual) / len(usual) if usual else 0.0)
+
+
+def skewed(use: ServerUse, servers: int) -> bool:
+    """Whether a server gets far more than its part of the bytes; by itself no cause of anything."""
+    return servers > 1 and use.share is not None and use.share * servers > UNEVEN

@@ -24,7 +24,10 @@ _COSTS: Mapping[str, str] = {  # by kind of cause
     "cpu": "it has too little CPU, which costs {} a step ({:.0%})",
     "compute": "it computes longer than the others, which costs {} a step ({:.0%})",
     "delay": "it is late without computing, which costs {} a step ({:.0%})",
-    "server": "it does not keep up with the workers, up to {} a step ({:.0%})",
+    "server_overloaded": "it is overloaded, which costs the workers {} a step ({:.0%})",
+    "server_skewed": "it holds more than its part, which costs the workers {} a step ({:.0%})",
+    "server_slow": "it lacks CPU time, which costs the workers {} a step ({:.0%})",
+    "stopped": "its process is stopped again and again, which costs {} a step ({:.0%})",
 }
 
 
@@ -82,15 +85,20 @@ def stopped(share: float) -> str:
 
 
 def server_stopped(share: float) -> str:
-    return f"its process was stopped in {share:.0%} of the steps"
+    return f"its process was stopped in {share:.0%} of the readings"
 
 
-def server_behind(own: float, others: float) -> str:
-    return f"it had not taken what workers sent it in {own:.0%} of the samples, the others in {others:.0%}"
+def server_in_use(share: float, demand: float) -> str:
+    """demand: seconds a step."""
+    return f"it is in use at least {share:.0%} of the time, {duration(demand)} for each step"
 
 
-def server_slow_to_reach(own: float, others: float) -> str:
-    return f"data for it were on their way {own:.0%} of the time, for the others {others:.0%}"
+def workers_wait(share: float) -> str:
+    return f"workers were seen to wait for it at least {share:.0%} of the time"
+
+
+def server_held_back(share: float) -> str:
+    return f"it had no CPU for {share:.0%} of the time in which it had work"
 
 
 def uneven_bytes(rank: str, share: float) -> str:
@@ -108,5 +116,5 @@ NO_ARRIVALS = "when its ranks wait for each other is not seen"
 NO_CPU_TIME = "no CPU time was read"
 NO_SCHEDULER = "the kernel's scheduler statistics were not read"
 NO_WORKER_CONNECTIONS = "its connections to workers were not read"
-NO_CONNECTIONS_TO_IT = "the workers' connections to it were not read"
+NO_WAITS = "neither its connections nor the workers' threads were read"
 NO_STATE = "its state was not read"

@@ -26,8 +26,8 @@ from roofline_server.sentences import waits as texts
             "ddp:1: it is late without computing, which costs 1.5 s a step (83%)",
         ),
         (
-            texts.straggler("ps:0", "server", 0.031, 0.33),
-            "ps:0: it does not keep up with the workers, up to 31 ms a step (33%)",
+            texts.straggler("ps:0", "server_overloaded", 0.031, 0.33),
+            "ps:0: it is overloaded, which costs the workers 31 ms a step (33%)",
         ),
         (
             texts.unknown(texts.ALONE),
@@ -79,15 +79,19 @@ from roofline_server.sentences import waits as texts
         ),
         (
             texts.server_stopped(0.5),
-            "its process was stopped in 50% of the steps",
+            "its process was stopped in 50% of the readings",
         ),
         (
-            texts.server_behind(0.6, 0.1),
-            "it had not taken what workers sent it in 60% of the samples, the others in 10%",
+            texts.server_in_use(0.6, 0.01),
+            "it is in use at least 60% of the time, 10 ms for each step",
         ),
         (
-            texts.server_slow_to_reach(0.6, 0.1),
-            "data for it were on their way 60% of the time, for the others 10%",
+            texts.workers_wait(0.25),
+            "workers were seen to wait for it at least 25% of the time",
+        ),
+        (
+            texts.server_held_back(0.8),
+            "it had no CPU for 80% of the time in which it had work",
         ),
         (
             texts.uneven_bytes("ps:0", 0.8),

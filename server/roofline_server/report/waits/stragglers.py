@@ -12,7 +12,7 @@ from ...model import barrier
 from ...model import stragglers as model
 from ...model.breakdown import BARRIERS, breakdown, phase, seconds
 from ...model.evidence import NS, RankEvidence, StepEvidence
-from ...model.servers import ServerTimes, slow_servers, uneven_servers
+from ...model.servers import ServerCause, skewed
 from ...model.stragglers import Finding, RankTimes
 from ...model.times import durations
 from ...records import ABSENT, Floats, Table, rows
@@ -24,12 +24,15 @@ from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED as NEEDED_BY_REPORT
 from ..evidence.ranks import aligned
 from ..questions import STEADY_STEPS, Steps
-from ..ranks.members import in_order
-from .servers import load_of, server_times, stopped_share
+from .servers import BUSIEST, Served, evidence_of, load_of, served, stopped_share
 
 NEEDED = {
     **NEEDED_BY_REPORT,
-    "steps_process": [*NEEDED_BY_REPORT["steps_process"], "stopped"],
+    "steps_process": [
+        *NEEDED_BY_REPORT["steps_process"],
+        *(f"{name}.{border}" for name in BUSIEST for border in ("begin", "end")),
+        "stopped",
+    ],
 }
 STRETCHES = 20  # into which the job is cut to show imbalance over time
 
@@ -46,12 +49,8 @@ def find(view: JobView, steps: Steps = STEADY_STEPS) -> Stragglers:
     # The median step of all ranks: what servers cost is measured by it.
     step = float(np.median(np.concatenate([rank.duration for rank in times]))) if times else 0.0
     late = barrier.lateness(barriers.held)
-    servers = {
-        number: server_times(view, number, tables.get(number, {}))
-        for number in in_order(view, view.ranks)
-        if view.ranks[number].role == "ps"
-    }
-    causes = _causes(times, late, list(servers.values()), mode, step)
+    servers = served(view, gathered)
+    causes = _causes(times, late, servers, mode)
     unknown = ""
     if not barriers.kind and mode != "asynchronous":
         unknown = barriers.why_not or reasons.NO_STEPS_SEEN
@@ -72,8 +71,8 @@ def find(view: JobView, steps: Steps = STEADY_STEPS) -> Stragglers:
         causes=shown,
         ranks=ranks,
         imbalance=_imbalance(barriers, [rank.key for rank in training]),
-        servers=[load_of(view, number, mine) for number, mine in servers.items()],
-        notes=[*_notes(mode, barriers), *uneven_servers(list(servers.values()))],
+        servers=[load_of(view, n, mine, servers.uses[n]) for n, mine in servers.servers.items()],
+        notes=[*_notes(mode, barriers), *_uneven(servers)],
     )
 
 
@@ -109,16 +108,26 @@ def _counter_of_steps(mine: Mapping[str, Table], steps: StepEvidence, name: str)
     return np.where(at == ABSENT, np.nan, grown[np.maximum(at, 0)] / NS)
 
 
-def _causes(
-    times: Sequence[RankTimes], late: Floats, servers: Sequence[ServerTimes], mode: str, step: float
-) -> list[Finding]:
+def _causes(times: Sequence[RankTimes], late: Floats, servers: Served, mode: str) -> list[Finding]:
     if not times:
         return []
     found = model.late_ranks(times, late) if mode == "synchronous" else model.slow_ranks(times)
     named = {finding.rank for finding in found if finding.kind == "input"}
     found += [finding for finding in model.starved_of_input(times) if finding.rank not in named]
-    found += slow_servers(servers, step)
+    mean = float(np.mean(np.concatenate([rank.duration for rank in times])))
+    found += [_finding(cause, mean) for cause in servers.causes]
     return sorted(found, key=lambda finding: -finding.cost)
+
+
+def _finding(cause: ServerCause, step: float) -> Finding:
+    """step: the workers' mean step, seconds."""
+    share = cause.cost / step if step > 0 else 0.0
+    return Finding(cause.rank, cause.host, cause.kind, cause.cost, share, 0, 0, evidence_of(cause))
+
+
+def _uneven(servers: Served) -> list[str]:
+    uses = servers.uses.values()
+    return [texts.uneven_bytes(use.rank, use.share) for use in uses if use.share and skewed(use, len(uses))]
 
 
 def _values(rank: RankEvidence, times: RankTimes, late: Floats) -> dict[str, Value]:
