@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from .commands.jobs import jobs
 from .commands.machines import machines
 from .commands.options import DEFAULT_SERVER, EXIT_CODES, discard_output
 from .commands.plot import plot
-from .commands.report import report
+from .commands.report import report, with_seconds
 from .commands.roofline import roofline
 from .commands.steps import steps
 from .commands.stragglers import stragglers
@@ -39,9 +40,12 @@ COMMANDS = (
     Command(
         report,
         (
-            "report --job 42",
+            "report 42",
+            "report last --watch 5",
+            "report --job 42 --full",
             "report --job 42 --steps 10: --plot roofline.png",
-            "report --job 42 --format json | jq .roles",
+            "report --job 42 --format html > 42.html",
+            "report --job 42 --format json | jq .verdict",
         ),
     ),
     Command(
@@ -99,7 +103,7 @@ app = typer.Typer(
     "Examples:\n\n"
     "  roofline-client jobs\n\n"
     "  roofline-client report --job 42\n\n"
-    "  roofline-client report --job 42 --format json | jq .roles\n\n"
+    "  roofline-client report --job 42 --format json | jq .verdict\n\n"
     "  roofline-client report --job 42 --steps 10: --plot roofline.png\n\n"
     "  roofline-client stragglers --job 42\n\n"
     "  roofline-client roofline --job 42 --kind hierarchical\n\n"
@@ -134,6 +138,12 @@ for command in COMMANDS:
 app.add_typer(bench)
 
 
+def _allow_any_encoding() -> None:
+    """A terminal or locale that lacks a character gets a "?" for it, instead of nothing at all."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
+
+
 def main() -> None:
     """Run the command line; every known error is one line and its own exit code."""
     interrupts.raise_once()
@@ -148,7 +158,8 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        app()
+        _allow_any_encoding()
+        app(with_seconds(sys.argv[1:]))
     except ClientError as error:
         print(f"roofline-client: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

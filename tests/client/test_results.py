@@ -22,6 +22,7 @@ from . import models, reports
 from .chunks import BEGIN, introductions, message, slices, steps
 from .fake_server import Asked, answer, chunks, serving
 from .reports import report, roof
+from .verdicts import verdict
 
 ANSWERS = {
     **{model.method: answer(model.message()) for model in models.MODELS.values()},
@@ -192,7 +193,8 @@ def test_machines_and_jobs_stay_lists(client: Client) -> None:
 def test_report_is_a_row_a_rank() -> None:
     from roofline_client.results import ReportResult
 
-    made = report([reports.rank("ps:0", what=reports.empty_summary()), reports.rank()], [roof()])
+    members = [reports.rank("ps:0", what=reports.empty_summary()), reports.rank()]
+    made = report(members, [roof()], verdict=verdict())
     result = ReportResult(made)
     ranks = result.to_pandas()
     assert list(ranks["rank"]) == ["ps:0", "worker:0"]
@@ -205,6 +207,10 @@ def test_report_is_a_row_a_rank() -> None:
     for table in result.tables:
         assert len(result.to_pandas(table)) > 0, table
     assert "worker:0" in result._repr_html_()
+    assert str(result).splitlines()[0].startswith("Job 42") and "BOTTLENECK" in str(result)
+    assert "Settings and facts" in result.full() and "Settings and facts" not in str(result)
+    assert result.html().startswith("<!DOCTYPE html>")
+    assert list(result.to_pandas("findings")["cost_seconds"]) == [0.0761, 0.0761]
 
 
 # -- what is asked ---------------------------------------------------------------------------------

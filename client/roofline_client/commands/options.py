@@ -13,12 +13,18 @@ from typing import Annotated, Any
 import typer
 
 from ..address import DEFAULT_SERVER as DEFAULT_SERVER
+from ..errors import NotFound
 from ..tables.names import clean
 
 ServerOption = Annotated[
     str, typer.Option("--server", envvar="ROOFLINE_SERVER", help="HOST:PORT of roofline-server")
 ]
-JobOption = Annotated[str, typer.Option("--job", help="job id, as `roofline-client jobs` shows it")]
+JOB_HELP = "job id, as `roofline-client jobs` shows it"
+JobOption = Annotated[str, typer.Option("--job", help=JOB_HELP)]
+OptionalJobOption = Annotated[str, typer.Option("--job", help=f"{JOB_HELP}; last: the newest")]
+JobArgument = Annotated[
+    str, typer.Argument(metavar="[JOB]", show_default=False, help="the same as --job JOB")
+]
 JobsOption = Annotated[list[str] | None, typer.Option("--job", help="job id; can be repeated")]
 ExperimentOption = Annotated[str, typer.Option("--experiment", help="all jobs tagged experiment=NAME")]
 RanksOption = Annotated[
@@ -37,12 +43,32 @@ StepsOption = Annotated[
     ),
 ]
 FORMATS = ("text", "json", "csv")
+LAST = "last"  # the newest job
 FormatOption = Annotated[str, typer.Option("--format", help="text, json or csv")]
 OVER = "a tag, or nodes, ranks, ps, batch, threads, ranks_per_node"
 EXIT_CODES = (
     "Exit codes: 0 ok, 1 failed (a file cannot be written, nothing to draw), 2 usage, 3 the server refuses, "
     "4 no server answers, 5 no such job, experiment, rank, role or host, 130 Ctrl-C."
 )
+
+
+def one_job(argument: str, option: str) -> str:
+    """The job that was asked for, as `report 42` or `report --job 42`. Raises BadParameter."""
+    if argument and option and argument != option:
+        raise typer.BadParameter(f"which job: {argument!r} or {option!r}?", param_hint="--job")
+    if not (argument or option):
+        raise typer.BadParameter(f"which job? JOB as `roofline-client jobs` shows it, or {LAST}")
+    return argument or option
+
+
+def resolve_job(client: Any, job: str) -> str:
+    """The id of a job; of "last" the newest one. Raises NotFound where there is none."""
+    if job != LAST:
+        return job
+    jobs = client.jobs()
+    if not jobs:
+        raise NotFound("no jobs yet: start `roofline-agent` on the nodes and a training")
+    return str(jobs[0].job)
 
 
 def check_format(output: str) -> None:

@@ -3,47 +3,143 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ..errors import UsageError
 from ..step_range import parse_steps
 from .options import (
     DEFAULT_SERVER,
-    FormatOption,
-    JobOption,
+    JobArgument,
+    OptionalJobOption,
     ServerOption,
     StepsOption,
+    check_choice,
     check_ending,
-    check_format,
+    one_job,
+    reader_may_leave,
+    resolve_job,
+    safe,
     show,
 )
 
+REPORT_FORMATS = ("text", "json", "csv", "md", "html")
+WATCH, EVERY_S = "--watch", 2.0
+
 
 def report(
-    job: JobOption,
+    which: JobArgument = "",
+    job: OptionalJobOption = "",
     server: ServerOption = DEFAULT_SERVER,
-    output: FormatOption = "text",
+    output: Annotated[str, typer.Option("--format", help=", ".join(REPORT_FORMATS))] = "text",
+    full: Annotated[
+        bool, typer.Option("--full", help="also all tables; json and csv always have them")
+    ] = False,
     steps: StepsOption = "",
+    watch: Annotated[
+        float | None,
+        typer.Option(WATCH, min=0.2, metavar="[SECONDS]", help="refresh it until the job or Ctrl-C ends it"),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="also write the roofline to FILE.png, .svg or .pdf")
     ] = None,
 ) -> None:
-    """What each role and rank of a job reached, against the roof of its node."""
-    check_format(output)
+    """What holds a job back, what that costs, and what to try; where its steps go."""
+    check_choice(output, REPORT_FORMATS, "--format")
+    asked = one_job(which, job)
     first, last = parse_steps(steps)
     if plot is not None:
         check_ending(plot, "--plot")
+    if watch is not None:
+        _check_watch(output, full, plot)
     from ..api import connect
-    from ..tables import reports
 
     with connect(server) as client:
-        found = client.report(job, first, last)
-        drawn = None if plot is None else client.roofline(job, first_step=first, last_step=last)
-    show(output, found, reports)
+        asked = resolve_job(client, asked)
+        if watch is not None:
+            _watch(lambda: client.report(asked, first, last), watch)
+            return
+        found = client.report(asked, first, last)
+        drawn = None if plot is None else client.roofline(asked, first_step=first, last_step=last)
+    _show(output, found, full)
     if plot is not None:
         from ..plots import draw
 
         draw("roofline", drawn, plot)
         print(f"roofline written to {plot}", file=sys.stderr)
+
+
+def _show(output: str, found: Any, full: bool) -> None:
+    from ..tables import screen
+
+    if output == "html":
+        from ..results.page import document
+
+        with reader_may_leave():
+            print(document(f"Job {found.job}", screen.in_full(found)))
+    elif output == "md":
+        from ..tables.markdown import markdown
+
+        with reader_may_leave():
+            print(safe(markdown(screen.in_full(found) if full else screen.as_text(found))), end="")
+    elif output == "text" and full:
+        from ..tables import text
+
+        with reader_may_leave():
+            text.show(screen.in_full(found))
+    else:
+        show(output, found, screen)
+
+
+# -- watching ---------------------------------------------------------------------------------------
+
+
+def with_seconds(arguments: Sequence[str]) -> list[str]:
+    """The command line, where `--watch` has its usual seconds if none stand behind it."""
+    made = []
+    for at, argument in enumerate(arguments):
+        made.append(argument)
+        if argument == WATCH and not _is_number("".join(arguments[at + 1 : at + 2])):
+            made.append(str(EVERY_S))
+    return made
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_watch(output: str, full: bool, plot: Path | None) -> None:
+    """Raises UsageError for what cannot be refreshed in place."""
+    if output != "text" or full or plot is not None:
+        raise UsageError(f"{WATCH} refreshes the first screen: not with --format, --full or --plot")
+    if not sys.stdout.isatty():
+        raise UsageError(
+            f"{WATCH} needs a terminal, which stdout is not; leave it out to write one report, "
+            "or repeat the command to follow the job"
+        )
+
+
+def _watch(ask: Callable[[], Any], every: float, wait: Callable[[float], None] = time.sleep) -> None:
+    """The screen, asked for again and again until the job has ended. What was last on it stays."""
+    from rich.live import Live
+
+    from ..tables import screen, text
+
+    found = ask()
+    try:
+        # On a screen of its own, which goes with everything that was drawn there; rich restores the cursor.
+        with Live(screen.as_text(found), console=text.terminal(), screen=True, auto_refresh=False) as live:
+            while found.running:
+                wait(every)
+                found = ask()
+                live.update(screen.as_text(found), refresh=True)
+    finally:
+        text.show(screen.as_text(found))

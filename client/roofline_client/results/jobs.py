@@ -28,13 +28,30 @@ class Jobs(list[Job], Shown, Framed):
 
 
 class ReportResult(Result[Report]):
-    """What each role and rank reached. Tables: ranks and roles (a column a metric), values (a row per metric,
-    with scope and coverage), ceilings, roofs (a row per vertex), facts, gaps, sources."""
+    """What holds a job back, and what each role and rank reached.
+
+    Tables: ranks and roles (a column a metric), values (a row per metric, with scope and coverage),
+    ceilings, roofs (a row per vertex), facts, gaps, sources, accounts and findings of the verdict.
+    """
 
     def _form(self) -> Any:
-        from ..tables import reports
+        from ..tables import screen
 
-        return reports
+        return screen
+
+    def full(self) -> str:
+        """The text with all tables below it, as `report --full` prints it."""
+        from ..tables import screen
+        from ..tables.text import rendered
+
+        return rendered(screen.in_full(self.record))
+
+    def html(self) -> str:
+        """A page of its own, as `report --format html` prints it."""
+        from ..tables import screen
+        from .page import document
+
+        return document(f"Job {self.record.job}", screen.in_full(self.record))
 
 
 class StragglersResult(Result[Stragglers]):

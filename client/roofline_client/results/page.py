@@ -10,7 +10,17 @@ from rich.console import Group
 from rich.text import Text
 
 from ..tables.columns import Columns
+from ..tables.labelled import Labelled, Paragraph
 
+# No font, script or picture from elsewhere: the file works offline, in light and dark.
+STYLE = """\
+:root { color-scheme: light dark; }
+body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; }
+table { border-collapse: collapse; margin: 0.8em 0; display: block; overflow-x: auto; }
+caption { padding: 0.3em 0; }
+th, td { padding: 0.15em 1.2em 0.15em 0; vertical-align: top; font-variant-numeric: tabular-nums; }
+thead th { border-bottom: 1px solid color-mix(in srgb, currentColor 35%, transparent); }
+"""
 RIGHT, LEFT = 'style="text-align:right"', 'style="text-align:left"'
 
 
@@ -19,14 +29,26 @@ def html(what: Any) -> str:
     return f'<div class="roofline">{"".join(_parts(what))}</div>'
 
 
+def document(title: str, what: Any) -> str:
+    """A whole page: one file that needs no other."""
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n"
+        f"<body>\n{html(what)}\n</body>\n</html>"
+    )
+
+
 def _parts(what: Any) -> Iterator[str]:
     if isinstance(what, Group):
         for part in what.renderables:
             yield from _parts(part)
     elif isinstance(what, Columns):
         yield _table(what)
+    elif isinstance(what, Labelled):
+        yield _labelled(what)
     elif str(what):
-        yield _paragraph(str(what), str(what.style) if isinstance(what, Text) else "")
+        yield _paragraph(str(what), str(what.style) if isinstance(what, (Text, Paragraph)) else "")
 
 
 def _paragraph(text: str, style: str) -> str:
@@ -50,3 +72,16 @@ def _table(what: Columns) -> str:
         row = [f"<td {side}>{escape(cell)}</td>" for cell, side in zip(cells, sides, strict=True)]
         rows.append(f"<tr>{''.join(row)}</tr>")
     return f"<table>{title}<thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _labelled(what: Labelled) -> str:
+    rows = []
+    for row in what.rows:
+        bold = "bold" in row.style
+        text = f"<b>{escape(row.text)}</b>" if bold else escape(row.text)
+        aside = f" <i>{escape(row.aside)}</i>" if row.aside else ""
+        label = escape(row.label.strip(" "))
+        if not row.label.startswith(" "):
+            label = f"<b>{label}</b>"
+        rows.append(f"<tr><td {LEFT}>{label}</td><td {LEFT}>{text}{aside}</td></tr>")
+    return f"<table><tbody>{''.join(rows)}</tbody></table>"

@@ -11,6 +11,7 @@ from roofline.answers.values import Value
 
 from . import units, wording
 from .documents import document
+from .labelled import Paragraph
 from .names import clean, listed, natural, tagged
 
 REASONS_SHOWN = 12
@@ -51,7 +52,7 @@ def jobs(about: About) -> str:
 
 def section(heading: str, lines: Iterable[str]) -> list[Any]:
     """A heading and its lines, indented, below an empty line; nothing without lines."""
-    shown = [Text(clean(f"  {line}")) for line in lines]
+    shown = [Paragraph(f"  {line}") for line in lines]
     return ["", Text(heading, style="bold"), *shown] if shown else []
 
 
@@ -87,14 +88,14 @@ def reasons(values: Iterable[tuple[str, str, Value]]) -> list[Any]:
     return section(wording.REASONS, lines)
 
 
-def legend(values: Iterable[tuple[str, Value]]) -> Text:
-    """Where the shown values come from, one line: (column, value)."""
+def legend(values: Iterable[tuple[str, Value]]) -> Paragraph:
+    """Where the shown values come from: (column, value)."""
     found: dict[str, set[str]] = {}
     for name, value in values:
         if value.value is not None and value.provenance:
             found.setdefault(value.provenance, set()).add(name)
     known = "; ".join(f"{kind}: {', '.join(sorted(names))}" for kind, names in sorted(found.items()))
-    return Text(clean(f"{wording.ABSENT}. {known}".rstrip()), style="dim")
+    return Paragraph(f"{wording.ABSENT}. {known}".rstrip(), style="dim")
 
 
 def as_json(model: str, record: Any) -> str:

@@ -13,7 +13,9 @@ from rich.text import Text
 from .names import clean
 
 GAP = 2  # blanks between columns
+EMPTY = ("", "-")  # cells that say nothing
 FOLDED = 24  # a column that may fold is at least so wide before it goes below
+UNFOLDED = 60  # and at most so wide, also where lines may be as long as they are
 
 
 class Column(NamedTuple):
@@ -33,6 +35,19 @@ class Columns:
     def add(self, *cells: str, style: str = "") -> None:
         self.rows.append(([clean(cell) for cell in cells], style))
 
+    def without_empty(self) -> Columns | None:
+        """The same without columns in which no row has anything; None where only the rows' names are left."""
+        kept = [
+            at
+            for at in range(len(self.columns))
+            if at == 0 or any(cells[at].strip() not in EMPTY for cells, _ in self.rows)
+        ]
+        if len(kept) < 2:
+            return None
+        made = Columns(self.title, [self.columns[at] for at in kept])
+        made.rows = [([cells[at] for at in kept], style) for cells, style in self.rows]
+        return made
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
         if self.title:
             # Beside the table, not of it: rich would fold it to the width of the table.
@@ -50,6 +65,7 @@ class Columns:
                     justify="right" if column.right else "left",
                     no_wrap=not words,
                     overflow="fold",
+                    max_width=UNFOLDED if column.folds else None,
                 )
             for cells, style in self.rows:
                 table.add_row(*(Text(cells[at]) for at in group), style=style)

@@ -53,6 +53,7 @@ UNITS = {
     "seconds": "s",
     "cost": "s",
     "wait": "s",
+    "rate": "examples/s",
 }
 SUFFIXES = {
     "FLOP/byte": "flops_per_byte",

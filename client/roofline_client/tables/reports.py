@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 from rich.console import Group
 from rich.text import Text
 from roofline.answers.report import Fact, Gap, PartReport, Report, Summary
-from roofline.answers.values import Provenance
+from roofline.answers.values import Provenance, Value
+from roofline.answers.verdict import Finding, Verdict
 
 from . import about, flat, rooflines, units, wording
 from .columns import Column, Columns
 from .documents import document
+from .labelled import Paragraph
 from .metrics import Subject, wide
 from .names import clean, tagged
 
@@ -72,7 +74,15 @@ PHASE_COLUMNS: Titled = (
     ("optimizer", "optimizer_time_per_step"),
     ("other", "other_time_per_step"),
 )
-BETWEEN_KINDS = (("evaluations", "evaluation"), ("checkpoints", "checkpoint"), ("other", "other"))
+BETWEEN_COLUMNS: Titled = (
+    ("evaluations", "between.evaluation.count"),
+    ("each", "between.evaluation.time"),
+    ("checkpoints", "between.checkpoint.count"),
+    ("each", "between.checkpoint.time"),
+    ("other", "between.other.count"),
+    ("each", "between.other.time"),
+    ("of the time", "between.share"),
+)
 RESOURCE_COLUMNS: Titled = (
     ("CPU/step", "cpu_time_per_step"),
     ("cores", "cpu_utilization"),
@@ -85,25 +95,27 @@ RESOURCE_COLUMNS: Titled = (
 
 
 def as_text(report: Report) -> Group:
-    """The whole report for a terminal."""
-    parts: list[Any] = [_head(report), *about.section(wording.VERDICTS, report.verdicts)]
-    parts += ["", _table(wording.STEP_TABLE, TIME_COLUMNS, report)]
-    if phases := _known(PHASE_COLUMNS, report):
-        parts += ["", _table(wording.STEP_TIME, phases, report)]
+    """All tables, those and their columns that hold nothing left out."""
+    parts: list[Any] = [_head(report)]
+    if report.verdict is None:
+        parts += about.section(wording.VERDICTS, report.verdicts)
 
-    if between := _between(report):
-        parts += ["", _table(wording.BETWEEN_STEPS, between, report)]
-
-    # What hardware counted gets columns of its own where there is any.
-    columns = (*_known(COUNTED_COLUMNS, report), *ROOFLINE_COLUMNS, *_known(DRAM_COLUMNS, report))
-    parts += ["", _table(wording.REPORT_ROOFLINE, columns, report, with_roof=True)]
-    resources = (*RESOURCE_COLUMNS, *_known(ENERGY_COLUMNS, report))
-    parts += ["", _table(wording.RESOURCES, resources, report)]
-    if report.parts:
-        parts += ["", _parts(report.parts)]
-    parts += ["", _ceilings(report)]
+    # What hardware counted stands before what shapes give, and its traffic after.
+    columns = (*COUNTED_COLUMNS, *ROOFLINE_COLUMNS, *DRAM_COLUMNS)
+    tables = [
+        _table(wording.STEP_TABLE, TIME_COLUMNS, report),
+        _table(wording.STEP_TIME, PHASE_COLUMNS, report),
+        _table(wording.BETWEEN_STEPS, BETWEEN_COLUMNS, report),
+        _table(wording.REPORT_ROOFLINE, columns, report, with_roof=True),
+        _table(wording.RESOURCES, (*RESOURCE_COLUMNS, *ENERGY_COLUMNS), report),
+        _parts(report.parts),
+        _ceilings(report),
+    ]
+    for table in tables:
+        if (shown := table.without_empty()) is not None:
+            parts += ["", shown]
     if report.cost.words:
-        parts += ["", Text(clean(report.cost.words))]
+        parts += ["", Paragraph(report.cost.words)]
     parts += about.section(wording.FACTS, _facts(report.facts))
     parts += about.notes(report.notes)
     values = (named for rank in report.ranks for named in rank.summary.values.items())
@@ -136,24 +148,6 @@ def _head(report: Report) -> Text:
             aligned = f"clock aligned to within {units.show(error)}"
         text.append("\n" + clean(f"{host}: {aligned} (shortest median step {shortest})"))
     return text
-
-
-def _known(columns: Titled, report: Report) -> Titled:
-    """These columns where any rank has a value in any of them."""
-    for rank in report.ranks:
-        for _, metric in columns:
-            value = rank.summary.values.get(metric)
-            if value is not None and value.value is not None:
-                return columns
-    return ()
-
-
-def _between(report: Report) -> Titled:
-    """Of each kind that any rank has how often and how long, and the share of the time."""
-    found: Titled = ()
-    for title, kind in BETWEEN_KINDS:
-        found += _known(((title, f"between.{kind}.count"), ("each", f"between.{kind}.time")), report)
-    return (*found, ("of the time", "between.share")) if found else ()
 
 
 def _table(title: str, columns: Titled, report: Report, with_roof: bool = False) -> Columns:
@@ -271,14 +265,16 @@ def as_json(report: Report) -> str:
 
 
 def rows(report: Report) -> Iterator[tuple[Any, ...]]:
-    """One row per metric of each role, rank and part and of the profiler's cost, in the order of CSV_COLUMNS;
-    an absent value is None."""
+    """One row per metric of each role, rank and part, of the verdict and of the profiler's cost, in the order
+    of CSV_COLUMNS; an absent value is None."""
     for role in report.roles:
         for metric, value in role.summary.values.items():
             yield (report.job, "role", role.role, "", ", ".join(role.hosts), metric, *value, "", "")
     for rank in report.ranks:
         for metric, value in rank.summary.values.items():
             yield (report.job, "rank", rank.role, rank.rank, rank.host, metric, *value, "", "")
+    if report.verdict is not None:
+        yield from _verdict_rows(report.job, report.verdict)
     for metric, value in report.cost.values.items():
         yield (report.job, "profiler", "", "", "", metric, *value, "", "")
     for part in report.parts:
@@ -288,13 +284,51 @@ def rows(report: Report) -> Iterator[tuple[Any, ...]]:
             yield (*begin, *value, part.source, part.instance)
 
 
+def _verdict_rows(job: str, verdict: Verdict) -> Iterator[tuple[Any, ...]]:
+    """Those of a finding have its kind as the instance; the bottleneck is the first."""
+    for account in verdict.accounts:
+        whose = (job, "account", account.role, account.rank, account.host)
+        yield (*whose, "step", *account.step, "", "")
+        for part in account.parts:
+            yield (*whose, f"{part.part}.time", *part.time, "", "")
+            yield (*whose, f"{part.part}.share", *part.share, "", "")
+    for found in _findings(verdict):
+        role = found.rank.rpartition(":")[0]
+        for metric, value in (("cost", found.cost), ("share", found.share), ("rate", found.rate)):
+            yield (job, "finding", role, found.rank, found.host, metric, *value, "", found.kind)
+
+
+def _findings(verdict: Verdict) -> list[Finding]:
+    return [*([verdict.bottleneck] if verdict.bottleneck else []), *verdict.also]
+
+
+class PartOfAccount(NamedTuple):
+    """A part of a rank's account, as a row of its own."""
+
+    rank: str
+    role: str
+    host: str
+    part: str
+    time: Value
+    share: Value
+
+
+def _accounts(verdict: Verdict | None) -> list[PartOfAccount]:
+    return [
+        PartOfAccount(account.rank, account.role, account.host, *part)
+        for account in (verdict.accounts if verdict else ())
+        for part in account.parts
+    ]
+
+
 def as_csv(report: Report) -> str:
     """The report as CSV; an absent value is an empty cell with its reason in the last column."""
     return flat.as_csv(flat.Table(CSV_COLUMNS, list(rows(report)), {}))
 
 
 def tables(report: Report) -> dict[str, flat.Table]:
-    """ranks and roles: a column a metric; values: a row a metric; ceilings, roofs, facts, gaps, sources."""
+    """ranks and roles: a column a metric; values: a row a metric; ceilings, roofs, facts, gaps, sources;
+    accounts: a row a part; findings: the bottleneck first."""
     ranks = [Subject({**r._asdict(), **r.summary._asdict()}, r.summary.values) for r in report.ranks]
     roles = [
         Subject({**r._asdict(), **r.summary._asdict(), "hosts": ", ".join(r.hosts)}, r.summary.values)
@@ -309,4 +343,6 @@ def tables(report: Report) -> dict[str, flat.Table]:
         "facts": flat.table(Fact, report.facts),
         "gaps": flat.table(Gap, report.gaps),
         "sources": flat.table(Source, _sources(report)),
+        "accounts": flat.table(PartOfAccount, _accounts(report.verdict)),
+        "findings": flat.table(Finding, _findings(report.verdict) if report.verdict else []),
     }

@@ -55,6 +55,20 @@ def share(value: Value | None) -> str:
     return "-" if value is None or value.value is None else f"{value.value:.1%}"
 
 
+def between(low: float, high: float, unit: str) -> str:
+    """ "78 to 90 ms", "980 us to 1.2 ms"."""
+    first, last = number(low, unit), number(high, unit)
+    figure, _, name = first.partition(" ")
+    return f"{figure if name == last.partition(' ')[2] else first} to {last}"
+
+
+def percent(share: float | None) -> str:
+    """A share in whole percents, for narrow columns; "-" when absent, "<1%" where it is not quite 0."""
+    if share is None:
+        return "-"
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+
+
 def when(time_ns: int, form: str) -> str:
     """A UNIX time as local time; "-" for one that nobody set or that no calendar knows."""
     if not time_ns:

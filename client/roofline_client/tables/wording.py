@@ -57,6 +57,25 @@ BREAKDOWN_KINDS = {
 }
 
 
+# -- the first screen ---------------------------------------------------------------------------------------
+
+ACCOUNT = "Where a step goes"
+_PARTS = {  # titles of parts of an account where they differ from the name
+    "gc": "Python gc",
+    "wait_ranks": "wait",
+    "wait_ps": "PS wait",
+}
+
+
+def part(name: str) -> str:
+    """A part of an account; "input|host" is one that cannot be told apart."""
+    return " or ".join(_PARTS.get(one, one.replace("_", " ")) for one in name.split("|"))
+
+
+def more_ranks(count: int) -> str:
+    return f"  and {count:,} more"
+
+
 def net_ceilings(host: str) -> str:
     return f"Network ceilings of {host}, kept there"
 

@@ -56,14 +56,23 @@ def row(text: str, begin: str) -> list[str]:
 
 
 def test_absent_is_a_dash_never_a_zero(piped: Any) -> None:
-    text = piped(reports.as_text(report([rank(what=empty_summary())])))
+    text = piped(reports.as_text(report([rank(what=empty_summary()), rank("worker:1")])))
     assert {cell.strip() for cell in row(text, "worker:0 @node1")[1:]} == {"-"}
-    assert {cell.strip() for cell in row(text, "worker x1")[1:]} == {"-"}
+    assert {cell.strip() for cell in row(text, "worker x2")[1:]} == {"-"}
+
+
+def test_tables_and_columns_that_hold_nothing_are_left_out(piped: Any) -> None:
+    text = piped(reports.as_text(report([rank(what=empty_summary())], parts=[])))
+    assert [
+        title for title in ("Steps", "Roofline", "Resources", "step time", "FLOP/s") if title in text
+    ] == []
+    some = piped(reports.as_text(report([rank(what=summary(step_time_p95=None))])))
+    assert "step time (median)" in some and "p95" not in some
 
 
 def test_zero_is_shown_as_zero(piped: Any) -> None:
     text = piped(reports.as_text(report([rank(what=summary(steps=0.0, step_time_median=None))])))
-    assert [cell.strip() for cell in row(text, "worker:0 @node1")[1:3]] == ["0", "-"]
+    assert [cell.strip() for cell in row(text, "worker:0 @node1")[1:3]] == ["0", "71 ms"]
 
 
 def test_values_stand_below_their_titles(piped: Any) -> None:
@@ -183,7 +192,8 @@ def test_every_number_is_whole_on_any_terminal(width: int) -> None:
 
 
 def test_ceiling_that_nobody_dated(piped: Any) -> None:
-    own = roof()._replace(ceilings=[ceiling("dram.triad", "memory", 4e10, time_ns=0)])
+    ceilings = [ceiling("dram.triad", "memory", 4e10, time_ns=0), ceiling("dram.read", "memory", 4e10)]
+    own = roof()._replace(ceilings=ceilings)
     assert row(piped(reports.as_text(report(roofs=[own]))), "node1  dram.triad")[-1].strip() == "-"
 
 

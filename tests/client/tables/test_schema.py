@@ -24,12 +24,14 @@ from roofline.answers.report import (
 )
 from roofline.answers.roofline import Roof, RoofLine
 from roofline.answers.values import Value
+from roofline.answers.verdict import AccountPart, Finding, Gain, LeftOut, RankAccount, Verdict
 from roofline_agent.calibrate.calibration import Calibration, Ceiling
 from roofline_agent.calibrate.store import save
 from roofline_client.tables import reports
 
 from ...end_to_end.conftest import Site, wait_until
 from ..reports import UNITS, empty_summary, point, rank, report, roof, summary
+from ..verdicts import healthy, unknown, verdict
 
 DOCS = Path(__file__).parents[3] / "docs"
 SCHEMA = json.loads((DOCS / "report.schema.json").read_text())
@@ -101,9 +103,17 @@ def test_report_with_server_and_without_ceilings(without_ceilings: Any) -> None:
 
 def made_up() -> Any:
     one = report(
-        [rank("ps:0", what=empty_summary()), rank(what=summary("peak.f32.512"))], [roof()], [point()]
+        [rank("ps:0", what=empty_summary()), rank(what=summary("peak.f32.512"))],
+        [roof()],
+        [point()],
+        verdict=verdict(),
     )
     return json.loads(reports.as_json(one))
+
+
+@pytest.mark.parametrize("made", [None, verdict(), healthy(), unknown()])
+def test_verdict_of_any_kind(made: Verdict | None) -> None:
+    assert faults(json.loads(reports.as_json(report(verdict=made)))) == []
 
 
 @pytest.mark.slow
@@ -150,6 +160,12 @@ def test_every_field_is_described() -> None:
         ("source", reports.Source),
         ("part", PartReport),
         ("fact", Fact),
+        ("verdict", Verdict),
+        ("finding", Finding),
+        ("gain", Gain),
+        ("rank_account", RankAccount),
+        ("account_part", AccountPart),
+        ("left_out", LeftOut),
     ],
 )
 def test_schema_names_the_fields_of_the_records(name: str, record: Any) -> None:
@@ -214,6 +230,8 @@ def value(whole: Any, rank: int = 1, key: str = "steps") -> Any:
         pytest.param(lambda r: value(r).update(coverage=1.5), id="coverage above one"),
         pytest.param(lambda r: r["roofs"][0]["lines"][0].update(kind="network"), id="unknown kind"),
         pytest.param(lambda r: r["ranks"][0]["summary"].update(bound_reason=""), id="bound by nothing"),
+        pytest.param(lambda r: r["verdict"].update(kind="guess"), id="unknown kind of verdict"),
+        pytest.param(lambda r: r["verdict"]["bottleneck"]["cost"].update(unit="ms"), id="cost in ms"),
         pytest.param(lambda r: r["gaps"][0].update(reason=""), id="gap without reason"),
         pytest.param(lambda r: r["sources"][0].update(reason=""), id="broken source without reason"),
         pytest.param(lambda r: r.update(begin_ns="2026"), id="time as text"),

@@ -1,0 +1,162 @@
+"""`roofline-client report` as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from roofline.answers.verdict import Verdict
+from roofline.convert import to_message
+from roofline.v1 import query_pb2 as pb
+from roofline_client.commands.report import with_seconds
+
+from ...fakes import wait_for
+from ..fake_server import Asked, answer, serving
+from ..reports import rank, report
+from ..test_cli import COMMAND, PLAIN, one_line, run, run_process
+from ..verdicts import verdict
+
+JOBS = answer(pb.ListJobsResponse(jobs=[pb.Job(job="43"), pb.Job(job="42")]))
+
+
+def message(made: Verdict, running: bool = False) -> Any:
+    found = report([rank("ps:0"), rank("worker:0")], verdict=made, running=running)
+    return to_message(pb.Report(), found, without=("sources", "points"))
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Asked]:
+    with serving(report=answer(message(verdict())), jobs=JOBS) as asked:
+        yield asked
+
+
+@pytest.mark.parametrize("words", [("--job", "42"), ("42",), ("42", "--job", "42")])
+def test_job_can_be_given_in_two_ways(site: Asked, words: tuple[str, ...]) -> None:
+    done = run("report", *words, "--server", site.address)
+    assert done.returncode == 0 and done.stdout.startswith("Job 42 "), done.stderr
+    assert site.requests[-1].job == "42"
+    assert len(done.stdout.splitlines()) <= 30 and "BOTTLENECK" in done.stdout
+
+
+def test_last_is_the_newest_job(site: Asked) -> None:
+    assert run("report", "last", "--server", site.address).returncode == 0
+    assert site.requests[-1].job == "43"
+
+
+def test_last_of_no_jobs() -> None:
+    with serving(jobs=answer(pb.ListJobsResponse())) as asked:
+        one_line(run("report", "last", "--server", asked.address), 5, "no jobs yet")
+
+
+@pytest.mark.parametrize("words", [(), ("41", "--job", "42"), ("42", "--format", "pdf")])
+def test_what_cannot_be_asked(site: Asked, words: tuple[str, ...]) -> None:
+    done = run("report", *words, "--server", site.address)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr
+
+
+def test_full_has_the_tables_below_the_screen(site: Asked) -> None:
+    text = run("report", "42", "--full", "--server", site.address).stdout
+    assert text.index("BOTTLENECK") < text.index("Settings and facts") < text.index("Notes")
+
+
+@pytest.mark.parametrize(("form", "begin"), [("md", "- **Job 42**"), ("html", "<!DOCTYPE html>")])
+def test_other_forms(site: Asked, form: str, begin: str) -> None:
+    done = run("report", "42", "--format", form, "--server", site.address)
+    assert done.returncode == 0 and done.stdout.startswith(begin) and "stalls the workers" in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin1"])
+def test_terminal_that_lacks_characters(encoding: str) -> None:
+    made = verdict(headline="é…世", quality=["é…世"])
+    with serving(report=answer(message(made)), jobs=JOBS) as asked:
+        done = subprocess.run(
+            [*COMMAND, "report", "42", "--full", "--server", asked.address],
+            env={**PLAIN, "PYTHONIOENCODING": encoding},
+            capture_output=True,
+        )
+    assert done.returncode == 0 and done.stderr == b""
+    shown = "?" if encoding == "ascii" else "é"
+    assert f"Data         {shown}...?" in done.stdout.decode(encoding)
+
+
+def test_no_colours_when_piped_and_none_with_no_color(site: Asked) -> None:
+    assert "\x1b" not in run_process("report", "42", "--server", site.address).stdout
+    assert b"\x1b[1;31m" in on_terminal("report", "42", "--server", site.address)[1]
+    shown = on_terminal("report", "42", "--server", site.address, NO_COLOR="1")[1]
+    assert b"BOTTLENECK" in shown and b"31m" not in shown
+
+
+# -- watching -----------------------------------------------------------------------------------------------
+
+HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"
+OTHER_SCREEN, OWN_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+def on_terminal(*arguments: str, interrupt: Any = None, **environ: str) -> tuple[int, bytes]:
+    """Exit code and what a terminal received. interrupt: waits for when Ctrl-C is pressed."""
+    own, other = pty.openpty()
+    env = {**PLAIN, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40", **environ}
+    env.pop("NO_COLOR", None) if "NO_COLOR" not in environ else None
+    process = subprocess.Popen([*COMMAND, *arguments], stdout=other, stderr=other, env=env)
+    os.close(other)
+    if interrupt is not None:
+        interrupt()
+        process.send_signal(signal.SIGINT)
+    received = b""
+    while True:
+        try:
+            piece = os.read(own, 65536)
+        except OSError:  # the other end is closed
+            break
+        received += piece
+        if not piece:
+            break
+    os.close(own)
+    return process.wait(timeout=60), received
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        (["report", "42", "--watch"], ["report", "42", "--watch", "2.0"]),
+        (["report", "42", "--watch", "5"], ["report", "42", "--watch", "5"]),
+        (["report", "--watch", "--job", "42"], ["report", "--watch", "2.0", "--job", "42"]),
+        ([], []),
+    ],
+)
+def test_seconds_can_be_left_out(given: list[str], made: list[str]) -> None:
+    assert with_seconds(given) == made
+
+
+def test_watching_ends_with_the_job_and_leaves_the_last_screen() -> None:
+    states = iter([True, True, False])
+    with serving(report=lambda request, context: message(verdict(), next(states)), jobs=JOBS) as asked:
+        code, shown = on_terminal("report", "42", "--watch", "0.2", "--server", asked.address)
+    assert code == 0 and len(asked.requests) == 3
+    assert shown.rindex(OTHER_SCREEN) < shown.rindex(OWN_SCREEN) < shown.rindex(b"BOTTLENECK")
+    assert shown.rindex(HIDDEN) < shown.rindex(SHOWN)
+
+
+def test_ctrl_c_gives_the_terminal_back() -> None:
+    with serving(report=answer(message(verdict(), running=True)), jobs=JOBS) as asked:
+
+        def asked_again() -> None:
+            wait_for(lambda: len(asked.requests) >= 2, "a second question")
+
+        code, shown = on_terminal(
+            "report", "42", "--watch", "0.2", "--server", asked.address, interrupt=asked_again
+        )
+    assert code == 130 and b"Traceback" not in shown
+    assert shown.rindex(HIDDEN) < shown.rindex(SHOWN) and shown.rindex(OWN_SCREEN) < shown.rindex(
+        b"BOTTLENECK"
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("--format", "json"), ("--full",)])
+def test_watching_needs_a_terminal_and_the_first_screen(site: Asked, words: tuple[str, ...]) -> None:
+    one_line(run("report", "42", "--watch", *words, "--server", site.address), 2, "--watch")
