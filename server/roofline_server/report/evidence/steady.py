@@ -8,7 +8,7 @@ import numpy as np
 
 from ...correlate.steps import OWN
 from ...model.evidence import NS
-from ...model.steady import Steady, steady
+from ...model.steady import LeftOut, Steady, steady
 from ...records import Bools, Ints, Table, rows, take
 from ...store.view import JobView
 from ..questions import Steps
@@ -35,9 +35,21 @@ def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
 def resolved(view: JobView, steps: Steps, mode: str) -> Steps:
     """What is asked for, with the steps that are left out where no range was asked for. In synchronous
     training, where a rank that warms up makes the others wait, these are the same of all ranks."""
-    if steps != Steps():
-        return steps
-    numbers = {number: left for number, left in steady_of(view)[1].items() if len(left)}
+    return steps if steps != Steps() else _without_left_out(steps, steady_of(view)[1], view, mode)
+
+
+def left_out_of(view: JobView, steps: Steps) -> list[LeftOut]:
+    """What is left out where these steps are asked for, by reason: of the rank that it cost most."""
+    most: dict[str, LeftOut] = {}
+    for one in steady_of(view)[0].values() if steps == Steps() else ():
+        for left in one.left_out:
+            if left.reason not in most or left.seconds > most[left.reason].seconds:
+                most[left.reason] = left
+    return list(most.values())
+
+
+def _without_left_out(steps: Steps, left: Mapping[int, Ints], view: JobView, mode: str) -> Steps:
+    numbers = {number: some for number, some in left.items() if len(some)}
     if mode == "synchronous" and numbers:
         together = np.unique(np.concatenate(list(numbers.values())))
         numbers = dict.fromkeys(view.ranks, together)

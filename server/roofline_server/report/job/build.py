@@ -18,9 +18,12 @@ from ..ceilings.roofs import roofs
 from ..evidence.gathering import gather
 from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
+from ..evidence.steady import left_out_of
 from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
+from ..verdict.build import verdict
+from ..verdict.roofline import places_under_roof
 from .cost import cost_of
 from .gaps import alignment_of, find_gaps
 from .heavy_steps import heavy_step_notes
@@ -39,12 +42,14 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
     precisions = sorted({dominant_precision([rank]) for rank in evidence.values()})
     drawn = [r for r in roofs(view, *precisions) if not r.device or (r.host, r.device) in used]
     machines = [view.machines[node] for node in sorted(nodes_of(view))]
+    points = of_roles(view, evidence)
+    running = is_running(view, time.time_ns() if now_ns is None else now_ns)
     report = Report(
         job=view.job,
         begin_ns=begin,
         end_ns=end,
         mode=gathered.mode,
-        running=is_running(view, time.time_ns() if now_ns is None else now_ns),
+        running=running,
         first_step=steps.first,
         last_step=steps.last,
         roles=_role_reports(view, evidence),
@@ -57,7 +62,7 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         parts=part_reports(view),
         facts=_facts(view),
         tags=dict(view.tags),
-        verdicts=[f"{p.label}: {p.words}" for p in of_roles(view, evidence) if p.words],
+        verdicts=[f"{p.label}: {p.words}" for _, p in points if p.words],
         sources=[SourceReport(machine.host, list(machine.sources)) for machine in machines],
         cost=cost_of(view, evidence),
     )
@@ -68,7 +73,11 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         *caveats(report.roofs),
         *write_notes(view, report),
     ]
-    return report._replace(notes=notes)
+    quality = [*caveats(report.roofs), *heavy_step_notes(evidence.values())]
+    state = RUNNING if running else ENDED
+    lines = places_under_roof(points)
+    found = verdict(view, gathered, state, {}, lines, quality, left_out_of(view, steps))
+    return report._replace(notes=notes, verdict=found)
 
 
 def _facts(view: JobView) -> list[Fact]:

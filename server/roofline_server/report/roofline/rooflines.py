@@ -83,11 +83,11 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
     )
 
 
-def of_roles(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[RoofPoint]:
+def of_roles(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[tuple[PointGroup, RoofPoint]]:
     """A point of the classic roofline for each role and host whose FLOPs are known."""
     groups = groups_of(view, evidence, evidence, "role")
-    points = (made for group in groups for made in _points(group, "classic"))
-    return [point for point in points if point.flops_per_second.value is not None]
+    points = ((group, made) for group in groups for made in _points(group, "classic"))
+    return [(group, point) for group, point in points if point.flops_per_second.value is not None]
 
 
 def _check_question(kind: str, points: str) -> None:

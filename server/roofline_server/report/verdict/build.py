@@ -1,0 +1,207 @@
+"""Makes the verdict of a job: accounts of its ranks, what they add up to, and what mending would give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from roofline.answers.values import Provenance, Scope, Value, value
+from roofline.answers.verdict import AccountPart, Finding, Gain, LeftOut, RankAccount, Verdict
+
+from ...model.account import Account, account, with_waits
+from ...model.causes import Cause, Conclusion, conclude
+from ...model.evidence import NS, RankEvidence
+from ...model.signals import RankSignals
+from ...model.steady import LeftOut as Left
+from ...model.summary import summarize
+from ...records import Floats
+from ...sentences import reasons
+from ...sentences import verdict as texts
+from ...store.view import JobView
+from ..evidence.gathering import Gathered
+from ..ranks.members import in_order
+from .foreign import foreign_cpus
+from .signals import signals_of
+
+MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
+
+
+class Accounts(NamedTuple):
+    """Signals and accounts of the ranks that train, by number, and what follows from them."""
+
+    signals: dict[int, RankSignals]
+    accounts: dict[int, Account]
+    foreign: dict[str, float]  # host -> CPUs that other processes keep busy
+    conclusion: Conclusion
+
+
+def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
+    """Of the ranks that have steps of their own."""
+    signals = signals_of(view, gathered)
+    accounts = {number: account(one) for number, one in signals.items()}
+    barriers = gathered.barriers
+    together = [number for number in barriers.ranks if number in accounts] if barriers.kind else []
+    grid = None
+    if len(together) == len(barriers.ranks) > 1:
+        grid = barriers.grid
+        divided = with_waits([accounts[number] for number in together], grid.at)
+        accounts |= dict(zip(together, divided, strict=True))
+    concerned = together if grid is not None else _training(gathered, accounts)
+    foreign = foreign_cpus(view, gathered.evidence)
+    found = conclude([signals[n] for n in concerned], [accounts[n] for n in concerned], grid, foreign)
+    return Accounts(signals, accounts, foreign, found)
+
+
+def _training(gathered: Gathered, accounts: Mapping[int, Account]) -> list[int]:
+    """An evaluator, or a chief that only coordinates, is slow at nobody's cost."""
+    aside = ("evaluator", "chief") if len(accounts) > 1 else ()
+    return [number for number in accounts if gathered.evidence[number].role not in aside]
+
+
+def verdict(
+    view: JobView,
+    gathered: Gathered,
+    state: str,
+    exits: Mapping[str, str],
+    roofline: list[str],
+    quality: list[str],
+    left_out: Sequence[Left],
+) -> Verdict:
+    """state: of the job; exits: rank -> how it ended, as far as is known; roofline: a line a role; quality:
+    what makes numbers poor; left_out: steps that these are not of."""
+    known = accounts_of(view, gathered)
+    found = known.conclusion
+    ranks = {n: r for n, r in gathered.evidence.items() if n in known.accounts}
+    whole = summarize([r for r in ranks.values() if not r.serving], [], Scope.ROLE).values if ranks else {}
+    rate = whole.get("examples_per_second", Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN))
+    bottleneck = _finding(found.bottleneck, found, known, rate) if found.bottleneck else None
+    absent = Value(None, "s", reason=reasons.NO_STEPS_SEEN)
+    steps = np.concatenate([a.duration for a in known.accounts.values()]) if known.accounts else np.zeros(0)
+    return Verdict(
+        state=state,
+        headline=bottleneck.sentence if bottleneck else _headline(found),
+        kind=found.kind,
+        bottleneck=bottleneck,
+        also=[_finding(cause, found, known, rate) for cause in found.also],
+        examples_per_second=rate,
+        step_median=whole.get("step_time_median", absent),
+        step_mean=_seconds(float(steps.mean()) if len(steps) else None, MEASURED),
+        step_p95=whole.get("step_time_p95", absent),
+        left_out=[LeftOut(*one[:2], _seconds(one.seconds, MEASURED)) for one in left_out],
+        accounts=_rank_accounts(view, gathered, known, exits),
+        roofline=roofline,
+        quality=quality,
+    )
+
+
+def _headline(found: Conclusion) -> str:
+    if found.kind == "unknown":
+        return texts.too_few_steps(found.steps)
+    if found.kind == "unclear":
+        return texts.unclear(found.lost, found.lost / found.step if found.step > 0 else 0.0)
+    bound = found.bound_by
+    return texts.healthy(bound.part, bound.share, bound.of_roof) if bound else texts.HEALTHY
+
+
+# -- findings -----------------------------------------------------------------------------------------------
+
+
+def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> Finding:
+    gain = Gain(cause.step, cause.step - cause.gain.mean, cause.step - cause.gain.high, cause.step - cause.gain.low)
+    faster = None if rate.value is None or not gain.without > 0 else rate.value * gain.step / gain.without
+    why = [*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"])
+    return Finding(
+        kind=cause.kind,
+        rank=", ".join(cause.ranks),
+        host=cause.host,
+        sentence=texts.finding(cause.kind, cause.ranks),
+        cost=_seconds(cause.gain.mean, ESTIMATED),
+        share=value(cause.share, "1", ESTIMATED, Scope.ROLE),
+        gain=gain,
+        rate=value(faster, "examples/s", ESTIMATED, Scope.ROLE, missing=rate.reason or reasons.NO_EXAMPLES),
+        confidence="low" if why else "high",
+        why=texts.why_low(why),
+        evidence=_evidence(cause, known),
+        tries=[],
+    )
+
+
+def _evidence(cause: Cause, known: Accounts) -> list[str]:
+    largest = sorted(cause.more.items(), key=lambda item: -item[1])
+    if not cause.ranks:
+        return [texts.on_every_rank(part, seconds) for part, seconds in largest[:2] if seconds > 0]
+    notable = [(part, seconds) for part, seconds in largest if seconds > 0.1 * cause.gain.mean]
+    found = [texts.more_than_others(part, seconds) for part, seconds in notable[:3]]
+    if cause.work is not None and cause.kind in ("more_work", "slower", "host"):
+        found.append(texts.work(cause.work))
+    if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:
+        found.append(texts.foreign(known.foreign[cause.host], cause.host))
+    return found
+
+
+# -- accounts -----------------------------------------------------------------------------------------------
+
+
+def _rank_accounts(
+    view: JobView, gathered: Gathered, known: Accounts, exits: Mapping[str, str]
+) -> list[RankAccount]:
+    """Ranks that are named first, then by what they took themselves; then those without steps."""
+    named: dict[str, int] = {}
+    for place, cause in enumerate([known.conclusion.bottleneck, *known.conclusion.also]):
+        for rank in cause.ranks if cause else ():
+            named.setdefault(rank, place)
+
+    def order(number: int) -> tuple[float, float]:
+        one = known.accounts.get(number)
+        key = gathered.evidence[number].key
+        own = float(one.own.mean()) if one is not None and len(one.duration) else -1.0
+        return (named.get(key, len(named) + 1), -own)
+
+    numbers = sorted(in_order(view, gathered.evidence), key=order)
+    return [
+        _rank_account(gathered.evidence[n], known.accounts.get(n), exits.get(gathered.evidence[n].key, ""))
+        for n in numbers
+    ]
+
+
+def _rank_account(rank: RankEvidence, one: Account | None, exit_: str) -> RankAccount:
+    parts, roof = [], Value(None, "s", reason=reasons.NO_KERNELS)
+    mean = float(one.duration.mean()) if one is not None and len(one.duration) else None
+    if one is not None and mean:
+        for part, seconds in one.parts.items():
+            taken = float(seconds.mean())
+            origin = one.provenance[part]
+            parts.append(
+                AccountPart(part, _seconds(taken, origin), value(taken / mean, "1", origin, Scope.PROCESS))
+            )
+        if one.roof is not None:
+            roof = value(_mean(one.roof), "s", ESTIMATED, Scope.PROCESS, missing=reasons.NO_KERNELS)
+    return RankAccount(
+        rank=rank.key,
+        role=rank.role,
+        host=rank.host,
+        steps=len(one.duration) if one is not None else 0,
+        step=_seconds(mean, MEASURED),
+        parts=parts,
+        roof=roof,
+        cores=_rate(rank.cpu_ns, "core", 1 / NS),
+        received=_rate(rank.received, "byte/s"),
+        sent=_rate(rank.sent, "byte/s"),
+        exit=exit_,
+    )
+
+
+def _rate(counter: object, unit: str, scale: float = 1.0) -> Value:
+    total, seconds = getattr(counter, "total", None), getattr(counter, "seconds", 0.0)
+    rate = total / seconds * scale if total is not None and seconds > 0 else None
+    return value(rate, unit, MEASURED, Scope.PROCESS)
+
+
+def _mean(column: Floats) -> float | None:
+    known = column[~np.isnan(column)]
+    return float(known.mean()) if len(known) else None
+
+
+def _seconds(number: float | None, origin: Provenance) -> Value:
+    return value(number, "s", origin, Scope.PROCESS, missing=reasons.NO_STEPS_SEEN)

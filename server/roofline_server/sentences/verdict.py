@@ -1,0 +1,150 @@
+"""Sentences of a verdict: what costs a job time, how that is known, and what bounds a healthy job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .wording import duration, listed, times
+
+EVERY_RANK = "every rank"
+
+# Kind of cause -> what it is; {}: where.
+_FINDINGS: Mapping[str, str] = {
+    "input": "slow input on {}",
+    "more_work": "more work on {} than on the others",
+    "slower": "slower computing on {}: no more work, but it takes longer",
+    "memory_bandwidth": "memory bandwidth on {}: kernels wait for DRAM",
+    "host": "Python or framework code on {}: CPU time outside kernels",
+    "gc": "Python garbage collection on {}",
+    "contention": "CPU contention on {}: other processes use its CPUs",
+    "contention_own": "CPU contention on {}: the job has more runnable threads than CPUs",
+    "stopped": "{} stopped, by a signal or a debugger",
+    "throttled": "CPU limit of a cgroup: it throttles {}",
+    "paging": "page faults on {}: its memory comes from disk or swap",
+    "disk": "disk reads on {}",
+    "transfer": "communication: data transfer takes long",
+    "network": "network: the links are at their limit",
+    "blocked": "{} sleeps, or is blocked on something not traced",
+    "server_overloaded": "overloaded parameter server {}",
+    "server_skewed": "uneven parameter servers: {} gets most of the bytes",
+    "server_slow": "slow parameter server {}: it lacks CPUs",
+}
+
+# Part of an account -> its name in a sentence.
+PARTS: Mapping[str, str] = {
+    "input": "input",
+    "compute": "kernels",
+    "host": "CPU time outside kernels",
+    "gc": "garbage collection",
+    "contention": "time runnable without a CPU",
+    "stopped": "time stopped",
+    "throttled": "time throttled",
+    "paging": "page faults",
+    "disk": "disk reads",
+    "transfer": "communication",
+    "wait_ranks": "waiting for other ranks",
+    "wait_ps": "waiting for parameter servers",
+    "blocked": "time off the CPU",
+    "other": "time that nothing explains",
+}
+
+_WHY: Mapping[str, str] = {
+    "few_steps": "few steady steps",
+    "replay_differs": "the replay differs from the measured steps",
+    "unattributed": "over 10 % of the time is not explained",
+    "passing": "seen in a part of the run only",
+    "more_is_lost": "most of what is lost has another cause",
+}
+
+
+def who(ranks: Sequence[str]) -> str:
+    return listed(ranks, 3) if ranks else EVERY_RANK
+
+
+def finding(kind: str, ranks: Sequence[str]) -> str:
+    """ "slow input on ddp:1"; no ranks: it is about all."""
+    return _FINDINGS.get(kind, "{}: " + kind).format(who(ranks))
+
+
+def why_low(reasons: Sequence[str]) -> str:
+    return ", ".join(_WHY.get(reason, reason) for reason in reasons)
+
+
+# -- headlines ----------------------------------------------------------------------------------------------
+
+
+def healthy(part: str, share: float, of_roof: float | None) -> str:
+    """part: what most of the step goes to."""
+    roof = f", kernels at {of_roof:.0%} of their roof" if of_roof is not None else ""
+    return f"healthy: bound by {parts_named(part)} ({share:.0%} of the step{roof})"
+
+
+def unclear(lost: float, share: float) -> str:
+    if not lost > 0:
+        return "no single cause"
+    return f"no single cause: ranks wait {duration(lost)} a step ({share:.0%}) for each other"
+
+
+def too_few_steps(steps: int) -> str:
+    if not steps:
+        return "not known: no steps were seen"
+    return f"not known: {steps} steady steps are too few"
+
+
+HEALTHY = "healthy: nothing holds it up"
+
+
+def parts_named(part: str) -> str:
+    """ "input or CPU time outside kernels" of "input|host"."""
+    return " or ".join(PARTS.get(name, name) for name in part.split("|"))
+
+
+# -- evidence -----------------------------------------------------------------------------------------------
+
+
+def more_than_others(part: str, seconds: float) -> str:
+    return f"{duration(seconds)} a step more {parts_named(part)} than the other ranks"
+
+
+def on_every_rank(part: str, seconds: float) -> str:
+    return f"{duration(seconds)} a step of {parts_named(part)}, mean of the ranks"
+
+
+def work(ratio: float) -> str:
+    if abs(ratio - 1) < 0.05:
+        return "its work (examples, FLOPs, bytes) is that of the others"
+    return f"its work is {times(ratio)} that of the others"
+
+
+def foreign(cpus: float, host: str) -> str:
+    return f"other processes keep {cpus:.1f} CPUs of {host} busy"
+
+
+def in_use(busy: float, waiting: float | None) -> str:
+    waits = f"; the workers wait {waiting:.0%} of theirs" if waiting is not None else ""
+    return f"it is in use {busy:.0%} of the time{waits}"
+
+
+def stopped(share: float) -> str:
+    return f"it was stopped {share:.0%} of the time"
+
+
+def bytes_share(share: float) -> str:
+    return f"it gets {share:.0%} of the bytes that the workers send"
+
+
+def held_back(share: float) -> str:
+    return f"it lacks a CPU for {share:.0%} of the time that it has work"
+
+
+# -- lines of the first screen ------------------------------------------------------------------------------
+
+
+def under_roof(role: str, share: float, parts: float, precision: str, side: str) -> str:
+    """share: of its part of the roof, one of `parts`; side: kind of the ceiling, compute or memory."""
+    roof = f"its {1 / parts:.0%} of the {precision} roof" if parts > 1 else f"the {precision} roof"
+    return f"{role} at {share:.0%} of {roof}, on its {side} side"
+
+
+def no_place_under_roof(role: str, why: str) -> str:
+    return f"{role}: no place under the roof: {why}"
