@@ -74,7 +74,7 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         *write_notes(view, report),
     ]
     quality = [*caveats(report.roofs), *heavy_step_notes(evidence.values())]
-    state = RUNNING if running else ENDED
+    state = "running" if running else "ended"
     lines = places_under_roof(points)
     found = verdict(view, gathered, state, {}, lines, quality, left_out_of(view, steps))
     return report._replace(notes=notes, verdict=found)

@@ -108,7 +108,9 @@ def _headline(found: Conclusion) -> str:
 
 
 def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> Finding:
-    gain = Gain(cause.step, cause.step - cause.gain.mean, cause.step - cause.gain.high, cause.step - cause.gain.low)
+    gain = Gain(
+        cause.step, cause.step - cause.gain.mean, cause.step - cause.gain.high, cause.step - cause.gain.low
+    )
     faster = None if rate.value is None or not gain.without > 0 else rate.value * gain.step / gain.without
     why = [*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"])
     return Finding(

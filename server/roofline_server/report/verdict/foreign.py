@@ -17,10 +17,10 @@ def foreign_cpus(view: JobView, ranks: Mapping[int, RankEvidence]) -> dict[str, 
     out."""
     busy: dict[str, float] = {}
     for part in view.parts:
-        if part.rank == NODE_RANK and not part.instance and part.metric.name == BUSY:
-            if part.grown is not None and part.seconds > 0:
-                host = view.machines[part.node].host
-                busy[host] = busy.get(host, 0.0) + part.grown / NS / part.seconds
+        whole = part.rank == NODE_RANK and not part.instance and part.metric.name == BUSY
+        if whole and part.grown is not None and part.seconds > 0:
+            host = view.machines[part.node].host
+            busy[host] = busy.get(host, 0.0) + part.grown / NS / part.seconds
     for rank in ranks.values():
         if rank.host in busy:
             if rank.cpu_ns is None or not rank.cpu_ns.seconds > 0:
