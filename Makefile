@@ -11,7 +11,7 @@ PROTO_VENV := .venv-proto
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help demo pictures test test-slow coverage test-frameworks fmt lint types proto bench clean
+.PHONY: help demo pictures test test-slow coverage test-frameworks causes fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,11 @@ test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX
 		ROOFLINE_TRAINERS_PYTHON=$(abspath $(TRAINERS_VENV))/bin/python \
 		ROOFLINE_KERAS3_PYTHON=$(abspath $(KERAS3_VENV))/bin/python \
 		$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15
+
+# Hours, all of it; stopped and started again it goes on where it was. CAUSES="--minutes 60 --only ddp" does a part.
+causes: $(VENV)/.ready $(TF_VENV)/.ready $(TORCH_VENV)/.horovod ## plant causes in real trainings, and score what reports say of them in docs/accuracy.md
+	@$(VENV)/bin/python -m tests.causes run --torch-python $(TORCH_VENV)/bin/python --tensorflow-python $(TF_VENV)/bin/python $(CAUSES)
+	@$(VENV)/bin/python -m tests.causes score
 
 fmt: $(VENV)/.ready ## format the code
 	@$(VENV)/bin/ruff format . && $(VENV)/bin/ruff check --fix .

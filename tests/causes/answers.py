@@ -1,0 +1,70 @@
+"""What a report said, in the few words that are scored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from ..end_to_end.conftest import Site
+
+
+class Named(NamedTuple):
+    """A finding: what, of which rank ("": of all), s a step."""
+
+    kind: str
+    rank: str
+    cost_s: float | None
+    gain_low_s: float | None
+    gain_high_s: float | None
+    confidence: str
+
+
+class Said(NamedTuple):
+    """The verdict: its findings, the bottleneck first."""
+
+    kind: str  # bottleneck, healthy, unclear, unknown
+    headline: str
+    findings: list[Named]
+    parts: dict[str, dict[str, float | None]]  # rank -> part of its account -> s a step
+
+
+def ask(site: Site, job: str) -> Said:
+    report = site.report(job)
+    if verdict := report.get("verdict"):
+        return of_verdict(verdict)
+    done = site.ask("stragglers", "--job", job, "--format", "json")
+    return of_stragglers(json.loads(done.stdout))
+
+
+def of_verdict(verdict: dict[str, Any]) -> Said:
+    found = [one for one in [verdict["bottleneck"], *verdict["also"]] if one]
+    parts = {
+        account["rank"]: {
+            "step": _number(account["step"]),
+            **{p["part"]: _number(p["time"]) for p in account["parts"]},
+        }
+        for account in verdict["accounts"]
+    }
+    first = [_named(one) for one in found]
+    # "Also" has what costs less and what cannot be added: without a bottleneck nobody is named.
+    return Said(verdict["kind"], verdict["headline"], first if verdict["bottleneck"] else [], parts)
+
+
+def _named(finding: dict[str, Any]) -> Named:
+    gain = finding["gain"]
+    low, high = (gain["step"] - gain["high"], gain["step"] - gain["low"]) if gain else (None, None)
+    return Named(finding["kind"], finding["rank"], _number(finding["cost"]), low, high, finding["confidence"])
+
+
+def of_stragglers(found: dict[str, Any]) -> Said:
+    """Of a version whose reports have no verdict yet."""
+    kinds = {"cpu": "contention", "delay": "blocked", "server": "server_slow", "compute": "slower"}
+    findings = [
+        Named(kinds.get(cause["kind"], cause["kind"]), cause["rank"], _number(cause["cost"]), None, None, "")
+        for cause in found["causes"]
+    ]
+    return Said("bottleneck" if findings else "healthy", found["verdict"], findings, {})
+
+
+def _number(value: dict[str, Any] | None) -> float | None:
+    return value["value"] if value else None

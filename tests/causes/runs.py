@@ -1,0 +1,302 @@
+"""Runs one plan: the bare training, then the same with the plant under a real server and agent."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..end_to_end.conftest import COMMANDS, REPOSITORY, Site, wait_until
+from . import uplink
+from .answers import Said, ask
+from .jobs import Job, Kept, training
+from .outside import Burner, Outside, crowd, outside
+from .plans import HEALTHY, OF_SERVERS, SELF_MEASURED, SERVERS, TORCH, Plan
+from .watch import Watch
+
+JOB = "1"
+WARM_STEPS, WARM_SHARE = 24, 0.2  # left out of the training's own means
+BARE_SECONDS, BARE_LASTS_S = 8.0, 900.0
+GRADIENT_BYTES = 4 * (512 * 768 + 768 * 768 + 768 * 10)  # of the model `mlp`
+SHARE_OF_TRANSFER = 0.15  # of a step, about, before a link is made slow
+SHARE_OF_WORK = 0.75  # of a step, about, that grows with the batch
+
+
+class Setting(NamedTuple):
+    """What all runs of a session share."""
+
+    pythons: dict[str, str]  # torch, tensorflow -> interpreter
+    seconds: float  # of a training
+    raw: Path  # where raw data is kept
+
+
+class Clock(NamedTuple):
+    """The training's own clock of its steady steps. begin_ns, end_ns: of the stretch they are in."""
+
+    steps: dict[str, int]
+    mean_s: dict[str, float]
+    median_s: dict[str, float]
+    begin_ns: int
+    end_ns: int
+
+    @property
+    def step_s(self) -> float:
+        """Of the job: the mean over its ranks."""
+        return statistics.fmean(self.mean_s.values())
+
+
+class Observed(NamedTuple):
+    """A run: what the training kept, what was planted from outside, what the ranks used."""
+
+    kept: Kept
+    clock: Clock
+    planted: Outside
+    watch: Watch
+
+
+def clock_of(ends_ns: dict[str, list[int]]) -> Clock:
+    first = {rank: max(WARM_STEPS, round(WARM_SHARE * len(ends))) for rank, ends in ends_ns.items()}
+    steady = {rank: ends[first[rank] :] for rank, ends in ends_ns.items()}
+    durations = {rank: [b - a for a, b in itertools.pairwise(ends)] for rank, ends in steady.items()}
+    return Clock(
+        {rank: len(times) for rank, times in durations.items()},
+        {rank: statistics.fmean(times) / 1e9 for rank, times in durations.items()},
+        {rank: statistics.median(times) / 1e9 for rank, times in durations.items()},
+        min(ends[0] for ends in steady.values()),
+        max(ends[-1] for ends in steady.values()),
+    )
+
+
+# -- the two runs --------------------------------------------------------------------------------------------
+
+
+def run(plan: Plan, setting: Setting) -> dict[str, Any]:
+    """The result of a plan, as it is kept."""
+    with tempfile.TemporaryDirectory(prefix="roofline-causes-") as name:
+        folder = Path(name)
+        bare = bare_run(plan, setting, folder)
+        site = Site(folder)
+        try:
+            site.server("--seal", "1")
+            site.agent()
+            wrap = [COMMANDS / "roofline-agent", "run", "--job", JOB, "--"]
+            observed = observe(plan, setting, folder / "planted", bare, wrap, site.environ)
+            await_steps(site, observed.kept)
+            said = ask(site, JOB)
+        finally:
+            site.stop()
+        keep_raw(plan, setting, folder)
+    return result(plan, setting, bare, observed, said)
+
+
+def observe(
+    plan: Plan, setting: Setting, folder: Path, bare: dict[str, Any], wrap: list[Any], environ: dict[str, str]
+) -> Observed:
+    """Run it once with what is planted. bare: how it ran without; without `step_s` nothing is planted."""
+    watch, words = Watch(), words_for(plan, setting.seconds if wrap else BARE_SECONDS, bare)
+    planted = (
+        outside(plan.cause, plan.severity, core_of(plan), bare.get("cores", 1.0), plan.seed)
+        if bare
+        else Outside()
+    )
+    python = setting.pythons["torch" if plan.framework in TORCH else "tensorflow"]
+    with (
+        link(plan, bare),
+        training(plan, python, folder, wrap, environ, words) as job,
+        disturbed(plan, job, planted, watch),
+    ):
+        kept = job.wait(setting.seconds)
+    return Observed(kept, clock_of(kept.ends_ns), planted, watch)
+
+
+@contextlib.contextmanager
+def disturbed(plan: Plan, job: Job, planted: Outside, watch: Watch) -> Iterator[None]:
+    """The block runs beside what disturbs the training, from when all its ranks have started."""
+    pids = job.pids()
+    others: list[Burner] = crowd(plan.seed) if plan.load == "crowded" else []
+    try:
+        for one in others:
+            one.begin(0)
+        planted.begin(pids.get(plan.rank, 0))
+        watch.begin(pids)
+        yield
+    finally:
+        watch.end()
+        for one in (planted, *others):
+            one.end()
+
+
+def words_for(plan: Plan, seconds: float, bare: dict[str, Any]) -> list[str]:
+    words = [f"--model={plan.model}", f"--seconds={seconds}", f"--seed={plan.seed}"]
+    words += ["--pinned"] if is_pinned(plan) else []
+    if not bare or plan.cause == HEALTHY:
+        return words
+    amount = plan.severity * bare["step_s"]
+    more = plan.severity / SHARE_OF_WORK
+    return [*words, f"--cause={plan.cause}", f"--amount={amount}", f"--more={more}", f"--on={plan.rank[-1]}"]
+
+
+def is_pinned(plan: Plan) -> bool:
+    return plan.cause == "hog" or (plan.cause == HEALTHY and plan.seed % 2 == 1)
+
+
+def core_of(plan: Plan) -> int:
+    """Where a pinned rank is."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[int(plan.rank[-1]) % len(cores)] if plan.rank else cores[0]
+
+
+@contextlib.contextmanager
+def link(plan: Plan, bare: dict[str, Any]) -> Iterator[None]:
+    if plan.cause != "uplink":
+        yield
+        return
+    rate = GRADIENT_BYTES / ((SHARE_OF_TRANSFER + plan.severity) * bare["step_s"]) if bare else 0
+    with uplink.linked(int(plan.rank[-1]), rate):
+        yield
+
+
+# -- the bare run --------------------------------------------------------------------------------------------
+
+
+def bare_run(plan: Plan, setting: Setting, folder: Path) -> dict[str, Any]:
+    """How the training runs without plant and profiler: kept for a quarter of an hour, for all severities."""
+    alike = (
+        plan.framework,
+        plan.model,
+        plan.load,
+        plan.seed,
+        plan.servers,
+        is_pinned(plan),
+        plan.cause == "uplink",
+        plan.rank,
+    )
+    file, name = setting.raw / "bare.json", "/".join(map(str, alike))
+    known = json.loads(file.read_text()) if file.exists() else {}
+    if name in known and time.time() - known[name]["time"] < BARE_LASTS_S:
+        return known[name]
+    observed = observe(plan, setting, folder / "bare", {}, [], {"ROOFLINE_SOCKET": str(folder / "nobody")})
+    clock, used = observed.clock, observed.watch.cpu.get(plan.rank)
+    seconds = (clock.end_ns - clock.begin_ns) / 1e9
+    known[name] = {
+        "time": time.time(),
+        "step_s": clock.step_s,
+        "mean_s": clock.mean_s,
+        "median_s": clock.median_s,
+        "others": observed.watch.others,
+        "cores": used.between(clock.begin_ns, clock.end_ns) / seconds if used else 1.0,
+    }
+    setting.raw.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(known))
+    return known[name]
+
+
+# -- what is kept --------------------------------------------------------------------------------------------
+
+
+def await_steps(site: Site, kept: Kept) -> None:
+    """Until the server has all steps, and their kernels and samples, which come a little later."""
+
+    def there() -> bool:
+        seen = site.seen(JOB)
+        return all(
+            (seen.get(rank, {}).get("steps") or 0) >= 0.98 * len(ends) - 1
+            for rank, ends in kept.ends_ns.items()
+        )
+
+    with contextlib.suppress(AssertionError):  # what is missing is a result, too
+        wait_until(lambda: there() or time.sleep(0.3), 20, "all steps arrive")
+    time.sleep(1.5)
+
+
+def result(
+    plan: Plan, setting: Setting, bare: dict[str, Any], observed: Observed, said: Said
+) -> dict[str, Any]:
+    clock, watch = observed.clock, observed.watch
+    window = clock.begin_ns, clock.end_ns
+    steps = statistics.fmean(clock.steps.values())
+    delays = {rank: taken.between(*window) / steps for rank, taken in watch.delay.items()}
+    return {
+        "key": plan.key,
+        "plan": {**plan._asdict(), "rank": plan.rank, "servers": plan.servers},
+        "truth": {
+            **costs(plan, bare, observed),
+            "step_s": clock.step_s,
+            "median_s": clock.median_s,
+            "steps": clock.steps,
+            "bare": {name: bare[name] for name in ("step_s", "mean_s", "median_s", "others")},
+            "delay_s": delays,
+            "others": watch.others,
+        },
+        "said": {**said._asdict(), "findings": [one._asdict() for one in said.findings]},
+        "versions": {"python": platform.python_version(), "framework": observed.kept.framework},
+        "machine": {"cpus": os.cpu_count(), "kernel": platform.release(), "processor": platform.machine()},
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit(),
+    }
+
+
+def costs(plan: Plan, bare: dict[str, Any], observed: Observed) -> dict[str, float | None]:
+    """Seconds a step: what the plant took, what it cost its rank, and what the job would gain without it."""
+    if plan.cause == HEALTHY:
+        return {"planted_s": None, "cost_s": None, "gain_s": None}
+    clock = observed.clock
+    gain = clock.step_s - bare["step_s"]
+    planted = planted_s(plan, observed)
+    if plan.framework in SERVERS and plan.cause in SELF_MEASURED and planted is None:
+        planted = plan.severity * bare["step_s"]  # a sleep or loop in a graph takes what it was asked to
+    own = gain
+    if plan.framework == "ps_async" and plan.cause not in OF_SERVERS:
+        own = clock.mean_s[plan.rank] - bare["mean_s"][plan.rank]
+    return {"planted_s": planted, "cost_s": planted if plan.cause in SELF_MEASURED else own, "gain_s": gain}
+
+
+def planted_s(plan: Plan, observed: Observed) -> float | None:
+    """What the plant took a step, by its own clock; None where it has none."""
+    clock, own = observed.clock, observed.kept.taken.get(plan.rank, [])
+    if any(own):
+        return statistics.fmean(own[-clock.steps[plan.rank] :])
+    taken, steps = observed.planted.taken, statistics.fmean(clock.steps.values())
+    if taken.times_ns:
+        return taken.between(clock.begin_ns, clock.end_ns) / steps
+    return None
+
+
+def keep_raw(plan: Plan, setting: Setting, folder: Path) -> None:
+    """The server's data, which any later version can be asked about, and the training's own files."""
+    setting.raw.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(setting.raw / f"{plan.key}.tar.gz", "w:gz") as archive:
+        for name in ("data", "planted", "server.log", "agent.log"):
+            archive.add(folder / name, name, filter=lambda one: None if one.name.endswith("/read") else one)
+
+
+def ask_again(plan: Plan, setting: Setting) -> Said:
+    """What this version says of the raw data of an earlier run."""
+    with tempfile.TemporaryDirectory(prefix="roofline-causes-") as name:
+        folder = Path(name)
+        with tarfile.open(setting.raw / f"{plan.key}.tar.gz") as archive:
+            archive.extractall(folder)
+        site = Site(folder)
+        try:
+            site.server()
+            return ask(site, JOB)
+        finally:
+            site.stop()
+
+
+def commit() -> str:
+    git = ["git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(git, capture_output=True, text=True) if shutil.which("git") else None
+    return done.stdout.strip() if done and not done.returncode else ""

@@ -1,0 +1,174 @@
+"""Holds what was said against what was planted. Pure: results in, numbers out."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from .plans import CAUSES, HEALTHY
+
+FOREIGN_SHARE = (
+    0.02  # of the step: more delay than the least of its like, and foreign load did fall on a rank
+)
+SURE = 0.95
+
+RIGHT, OTHER, MISSED, FOREIGN, FALSE, SILENT = "right", "other", "missed", "foreign", "false", "silent"
+
+
+class Scored(NamedTuple):
+    """One run. outcome: right, other (rank), missed or foreign of a planted one; false, foreign, silent of a
+    healthy one. Errors are relative; None: not known."""
+
+    key: str
+    framework: str
+    cause: str
+    severity: float
+    load: str
+    outcome: str
+    is_listed: bool  # the planted rank is among the findings, be it not the first
+    is_right_cause: bool
+    said: str  # kind and rank of the first finding
+    cost_error: float | None
+    without_error: float | None  # of the step without the plant, as the replay has it
+    holds_gain: bool | None  # the interval of the gain has the gain in it
+
+
+class Summary(NamedTuple):
+    """Planted runs of one group."""
+
+    runs: int
+    right: int
+    other: int
+    missed: int
+    foreign: int
+    listed: int
+    right_cause: int
+    cost_error: float | None  # medians
+    without_error: float | None
+    holding: tuple[int, int]  # intervals with the gain in them, of all
+
+    @property
+    def precision(self) -> float | None:
+        named = self.right + self.other
+        return self.right / named if named else None
+
+    @property
+    def recall(self) -> float | None:
+        return self.right / self.runs if self.runs else None
+
+    @property
+    def cause(self) -> float | None:
+        return self.right_cause / self.right if self.right else None
+
+
+def scored(result: dict[str, Any]) -> Scored:
+    plan, truth, said = result["plan"], result["truth"], result["said"]
+    first = said["findings"][0] if said["findings"] else None
+    is_right = bool(first) and first["rank"] == plan["rank"]
+    is_planted = plan["cause"] != HEALTHY
+    return Scored(
+        result["key"],
+        plan["framework"],
+        plan["cause"],
+        plan["severity"],
+        plan["load"],
+        outcome(plan, truth, first),
+        is_planted and any(one["rank"] == plan["rank"] for one in said["findings"]),
+        is_planted and is_right and names(first["kind"], plan["cause"]),
+        f"{first['kind']} {first['rank']}".strip() if first else said["kind"],
+        _error(first["cost_s"], truth["cost_s"]) if is_planted and is_right else None,
+        _without_error(first, truth) if is_planted and is_right else None,
+        _holds(first, truth["gain_s"]) if is_planted and is_right else None,
+    )
+
+
+def names(kind: str, cause: str) -> bool:
+    """Whether a kind of finding is the planted cause; of merged kinds ("input|host") one has to be."""
+    return not CAUSES[cause].isdisjoint(kind.split("|"))
+
+
+def outcome(plan: dict[str, Any], truth: dict[str, Any], first: dict[str, Any] | None) -> str:
+    is_planted = plan["cause"] != HEALTHY
+    if not first or not first["rank"]:
+        return MISSED if is_planted else SILENT
+    if is_planted and first["rank"] == plan["rank"]:
+        return RIGHT
+    if first["kind"].startswith("contention") and fell_on(first["rank"], truth):
+        return FOREIGN
+    return OTHER if is_planted else FALSE
+
+
+def fell_on(rank: str, truth: dict[str, Any]) -> bool:
+    """Whether a rank lacked CPUs more than one of its role did, by the scheduler's own count."""
+    role = rank.partition(":")[0] + ":"
+    alike = {name: delay for name, delay in truth["delay_s"].items() if name.startswith(role)}
+    return rank in alike and alike[rank] - min(alike.values()) > FOREIGN_SHARE * truth["step_s"]
+
+
+def summary(runs: Iterable[Scored]) -> Summary:
+    runs = list(runs)
+
+    def count(wanted: str) -> int:
+        return sum(one.outcome == wanted for one in runs)
+
+    holding = [one.holds_gain for one in runs if one.holds_gain is not None]
+    return Summary(
+        len(runs),
+        *(count(wanted) for wanted in (RIGHT, OTHER, MISSED, FOREIGN)),
+        sum(one.is_listed for one in runs),
+        sum(one.is_right_cause for one in runs),
+        _median(one.cost_error for one in runs),
+        _median(one.without_error for one in runs),
+        (sum(holding), len(holding)),
+    )
+
+
+def grouped(runs: Iterable[Scored], by: Callable[[Scored], Any]) -> dict[Any, list[Scored]]:
+    found: dict[Any, list[Scored]] = {}
+    for one in runs:
+        found.setdefault(by(one), []).append(one)
+    return dict(sorted(found.items()))
+
+
+def upper_bound(events: int, runs: int) -> float:
+    """The rate that is exceeded with 95 % confidence by none that gives so few events (Clopper and Pearson
+    1934, one-sided)."""
+    if events >= runs:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        rate = (low + high) / 2
+        if _at_most(events, runs, rate) > 1 - SURE:
+            low = rate
+        else:
+            high = rate
+    return high
+
+
+def _at_most(events: int, runs: int, rate: float) -> float:
+    """Probability of at most so many events."""
+    return sum(math.comb(runs, k) * rate**k * (1 - rate) ** (runs - k) for k in range(events + 1))
+
+
+def _error(said: float | None, true: float | None) -> float | None:
+    return abs(said / true - 1) if said is not None and true is not None and true > 0 else None
+
+
+def _without_error(first: dict[str, Any], truth: dict[str, Any]) -> float | None:
+    if first["gain_low_s"] is None:
+        return None
+    gain = (first["gain_low_s"] + first["gain_high_s"]) / 2
+    return _error(truth["step_s"] - gain, truth["bare"]["step_s"])
+
+
+def _holds(first: dict[str, Any], gain: float | None) -> bool | None:
+    if first["gain_low_s"] is None or gain is None:
+        return None
+    return bool(first["gain_low_s"] <= gain <= first["gain_high_s"])
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known: Sequence[float] = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
