@@ -137,6 +137,8 @@ def healthy(seed: int, load: str) -> Iterator[Plan]:
 
 
 def model_of(framework: str, cause: str, seed: int) -> str:
+    if cause == "uplink":
+        return "mlp"
     if cause == "sequences":
         return ("gpt", "encoder", "lstm")[seed % 3]
     if framework in SERVERS:

@@ -30,7 +30,7 @@ JOB = "1"
 WARM_STEPS, WARM_SHARE = 24, 0.2  # left out of the training's own means
 BARE_SECONDS, BARE_LASTS_S = 8.0, 900.0
 GRADIENT_BYTES = 4 * (512 * 768 + 768 * 768 + 768 * 10)  # of the model `mlp`
-SHARE_OF_TRANSFER = 0.15  # of a step, about, before a link is made slow
+TIMES_SENT = 2  # about: a shaped link takes longer than bytes over its rate
 SHARE_OF_WORK = 0.75  # of a step, about, that grows with the batch
 
 
@@ -163,7 +163,7 @@ def link(plan: Plan, bare: dict[str, Any]) -> Iterator[None]:
     if plan.cause != "uplink":
         yield
         return
-    rate = GRADIENT_BYTES / ((SHARE_OF_TRANSFER + plan.severity) * bare["step_s"]) if bare else 0
+    rate = TIMES_SENT * GRADIENT_BYTES / (plan.severity * bare["step_s"]) if bare else 0
     with uplink.linked(int(plan.rank[-1]), rate):
         yield
 
