@@ -19,6 +19,7 @@ from ..records import Floats
 from .account import Account
 from .barrier import Grid
 from .intervals import ENOUGH_STEPS, LEAST_STEPS, Interval, interval, mean_and_error, student
+from .kinds import GROUPS, kind_of, who_has_the_cpus, work_of
 from .replay import Job, Replay, differences, job_of, median_of_others
 from .signals import RankSignals
 
@@ -29,34 +30,8 @@ UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the
 UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: unclear, not healthy
 REPLAY_ERROR = 0.05  # of a step, of the replay with nothing mended: more makes it unsure
 UNATTRIBUTED = 0.1  # of a step: more makes the account unsure
-MOST_OF = 0.5  # of a difference that one kind must make up to give it its name
-MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
 QUARTERS = 3  # of four quarters of the run in which a cause must be seen
 
-# Parts of which one is mistaken for another are tested together.
-GROUPS: dict[str, tuple[str, ...]] = {
-    "cpu": (
-        "compute",
-        "host",
-        "gc",
-        "compute|host",
-        "input|host",
-        "input|compute|host",
-        "compute|contention",
-    ),
-    "cpus_lacking": ("contention", "throttled"),
-    "input": ("input",),
-    "off": (
-        "stopped",
-        "paging",
-        "disk",
-        "blocked",
-        "input|blocked",
-        "host|blocked",
-        "input|host|blocked",
-        "other",
-    ),
-}
 # Parts that a job could do without on every rank -> the share of a step from which on that is a bottleneck.
 EVERYWHERE = {
     "contention": 0.1,
@@ -223,11 +198,11 @@ def _cause_of(
     for part in GROUPS[group]:
         if part in job.parts:
             more[part] = float(differences(job, [part])[own].mean())
-    work = _work(signals, own)
+    work = work_of(signals, own)
     names = tuple(job.ranks[rank] for rank in own)
     hosts = {job.hosts[rank] for rank in own}
     host = next(iter(hosts)) if len(hosts) == 1 else ""
-    kind = _kind(group, more, work, [signals[rank] for rank in own], signals, foreign)
+    kind = kind_of(group, more, work, [signals[rank] for rank in own], signals, foreign)
     step = float(job.played().mean())
     return Cause(kind, group, names, host, sure, step, more, work, _lasts(gain, step))
 
@@ -247,7 +222,7 @@ def _of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str
         gain = played - replay.without([part], means.min() / means)
         sure = interval(gain, CHANCE / len(EVERYWHERE))
         if sure.surely > least * step:
-            kind = _who_has_them(signals, float(means.min()), foreign) if part == "contention" else part
+            kind = who_has_the_cpus(signals, float(means.min()), foreign) if part == "contention" else part
             host = job.hosts[0] if len(set(job.hosts)) == 1 else ""
             more = {part: float(means.mean())}
             found.append(Cause(kind, part, (), host, sure, step, more, None, _lasts(gain, step)))
@@ -258,101 +233,6 @@ def _lasts(gain: Floats, step: float) -> bool:
     """Whether a gain is there in most of the run, and not only in one stretch of it."""
     least = max(LEAST_GAIN * step, float(gain.mean())) / 2
     return sum(float(quarter.mean()) > least for quarter in np.array_split(gain, 4)) >= QUARTERS
-
-
-# -- what it is ---------------------------------------------------------------------------------------------
-
-
-def _kind(
-    group: str,
-    more: Mapping[str, float],
-    work: float | None,
-    own: Sequence[RankSignals],
-    signals: Sequence[RankSignals],
-    foreign: Mapping[str, float],
-) -> str:
-    whole = sum(more.values())
-    if group == "cpu":
-        return _kind_of_cpu_time(more, whole, work, own, signals)
-    if group == "cpus_lacking":
-        if more.get("throttled", 0.0) >= MOST_OF * whole:
-            return "throttled"
-        return _who_has_them(own, whole, foreign)
-    if group == "off":
-        most = max(("stopped", "paging", "disk"), key=lambda part: more.get(part, 0.0))
-        return most if more.get(most, 0.0) >= MOST_OF * whole else "blocked"
-    return "disk" if _reads_more(own, signals) else "input"
-
-
-def _kind_of_cpu_time(
-    more: Mapping[str, float],
-    whole: float,
-    work: float | None,
-    own: Sequence[RankSignals],
-    signals: Sequence[RankSignals],
-) -> str:
-    if work is not None and work > 1 + MORE_WORK and _grown(own, signals) > 1:
-        # As much more time as work, or at least a good part of it: what does not grow with it is in both.
-        explained = (work - 1) * _usual_cpu_time(own, signals)
-        if explained >= MOST_OF * whole:
-            return "more_work"
-    if more.get("gc", 0.0) >= MOST_OF * whole:
-        return "gc"
-    return "slower" if more.get("compute", 0.0) >= MOST_OF * whole else "host"
-
-
-def _work(signals: Sequence[RankSignals], own: Sequence[int]) -> float | None:
-    """Work of a step of these ranks over that of the others: FLOPs, else bytes, else examples; what differs
-    most."""
-    ratios = []
-    for name in ("flops", "bytes", "examples"):
-        columns = [getattr(one, name) for one in signals]
-        if any(column is None for column in columns):
-            continue
-        means = np.array([float(np.nanmean(c)) if (~np.isnan(c)).any() else np.nan for c in columns])
-        others = np.delete(means, own)
-        if np.isnan(means).any() or not np.median(others) > 0:
-            continue
-        ratios.append(float(means[list(own)].mean() / np.median(others)))
-    return max(ratios, key=lambda ratio: abs(ratio - 1)) if ratios else None
-
-
-def _cpu_time(one: RankSignals) -> float:
-    """Seconds a step on a CPU, of the training thread or of all; of a GPU its kernels."""
-    column = one.kernels if one.on_gpu else one.run if one.run is not None else one.threads_run
-    column = one.kernels if column is None else column
-    return float(np.nanmean(column)) if column is not None and (~np.isnan(column)).any() else 0.0
-
-
-def _usual_cpu_time(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> float:
-    mine = {one.rank for one in own}
-    return float(np.median([_cpu_time(one) for one in signals if one.rank not in mine] or [0.0]))
-
-
-def _grown(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> float:
-    """CPU time of these ranks over that of the others."""
-    usual = _usual_cpu_time(own, signals)
-    return float(np.mean([_cpu_time(one) for one in own])) / usual if usual > 0 else 0.0
-
-
-def _who_has_them(own: Sequence[RankSignals], lacking: float, foreign: Mapping[str, float]) -> str:
-    """Whether processes that are not the job's have the CPUs that a rank lacks. lacking: seconds a step."""
-    known = [foreign[one.host] for one in own if one.host in foreign]
-    lasting = float(np.mean([one.duration.mean() for one in own]))
-    if not known or lasting <= 0:
-        return "contention"
-    return "contention" if max(known) >= MOST_OF * lacking / lasting else "contention_own"
-
-
-def _reads_more(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> bool:
-    """Whether its main thread reads from a disk in most steps, and more than the others."""
-    if any(one.blocks is None for one in signals):
-        return False
-    mine = {one.rank for one in own}
-    means = {one.rank: float(np.nanmean(one.blocks)) for one in signals if one.blocks is not None}
-    often = [float(np.mean(np.nan_to_num(one.blocks) > 0)) for one in own if one.blocks is not None]
-    others = [reads for rank, reads in means.items() if rank not in mine]
-    return min(often) >= MOST_OF and min(means[r] for r in mine) > 2 * float(np.median(others or [0.0]))
 
 
 # -- ranks that step independently --------------------------------------------------------------------------
@@ -382,7 +262,7 @@ def _of_independent(
         gain = step - len(mine) / float((1 / (lasting - common)).sum())
         sure = _around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(EVERYWHERE))
         if sure.surely > least * step:
-            kind = _who_has_them(known, common, foreign) if part == "contention" else part
+            kind = who_has_the_cpus(known, common, foreign) if part == "contention" else part
             causes.append(Cause(kind, part, (), "", sure, step, {part: common}))
     return _conclusion(causes, mine, steps, step, 0.0, ["few_steps"] if steps < ENOUGH_STEPS else [])
 
@@ -416,8 +296,8 @@ def _of_slower_ranks(
                 continue
             present = [part for part in parts if any(part in one.parts for one in accounts)]
             own = {part: _part_more(accounts, part, rank) for part in present}
-            work = _work(signals, [rank])
-            kind = _kind(group, own, work, [signals[rank]], signals, foreign)
+            work = work_of(signals, [rank])
+            kind = kind_of(group, own, work, [signals[rank]], signals, foreign)
             one = accounts[rank]
             found.append(Cause(kind, group, (one.rank,), one.host, sure, step, own, work))
     return found

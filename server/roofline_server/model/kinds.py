@@ -1,0 +1,128 @@
+"""What kind of thing makes ranks late, by what they have more of than the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .signals import RankSignals
+
+MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
+MOST_OF = 0.5  # of a difference that one kind must make up to give it its name
+# Parts of which one is mistaken for another are tested together.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "cpu": (
+        "compute",
+        "host",
+        "gc",
+        "compute|host",
+        "input|host",
+        "input|compute|host",
+        "compute|contention",
+    ),
+    "cpus_lacking": ("contention", "throttled"),
+    "input": ("input",),
+    "off": (
+        "stopped",
+        "paging",
+        "disk",
+        "blocked",
+        "input|blocked",
+        "host|blocked",
+        "input|host|blocked",
+        "other",
+    ),
+}
+
+
+def kind_of(
+    group: str,
+    more: Mapping[str, float],
+    work: float | None,
+    own: Sequence[RankSignals],
+    signals: Sequence[RankSignals],
+    foreign: Mapping[str, float],
+) -> str:
+    whole = sum(more.values())
+    if group == "cpu":
+        return _kind_of_cpu_time(more, whole, work, own, signals)
+    if group == "cpus_lacking":
+        if more.get("throttled", 0.0) >= MOST_OF * whole:
+            return "throttled"
+        return who_has_the_cpus(own, whole, foreign)
+    if group == "off":
+        most = max(("stopped", "paging", "disk"), key=lambda part: more.get(part, 0.0))
+        return most if more.get(most, 0.0) >= MOST_OF * whole else "blocked"
+    return "disk" if _reads_more(own, signals) else "input"
+
+
+def _kind_of_cpu_time(
+    more: Mapping[str, float],
+    whole: float,
+    work: float | None,
+    own: Sequence[RankSignals],
+    signals: Sequence[RankSignals],
+) -> str:
+    if work is not None and work > 1 + MORE_WORK and _grown(own, signals) > 1:
+        # As much more time as work, or at least a good part of it: what does not grow with it is in both.
+        explained = (work - 1) * _usual_cpu_time(own, signals)
+        if explained >= MOST_OF * whole:
+            return "more_work"
+    if more.get("gc", 0.0) >= MOST_OF * whole:
+        return "gc"
+    return "slower" if more.get("compute", 0.0) >= MOST_OF * whole else "host"
+
+
+def work_of(signals: Sequence[RankSignals], own: Sequence[int]) -> float | None:
+    """Work of a step of these ranks over that of the others: FLOPs, else bytes, else examples; what differs
+    most."""
+    ratios = []
+    for name in ("flops", "bytes", "examples"):
+        columns = [getattr(one, name) for one in signals]
+        if any(column is None for column in columns):
+            continue
+        means = np.array([float(np.nanmean(c)) if (~np.isnan(c)).any() else np.nan for c in columns])
+        others = np.delete(means, own)
+        if np.isnan(means).any() or not np.median(others) > 0:
+            continue
+        ratios.append(float(means[list(own)].mean() / np.median(others)))
+    return max(ratios, key=lambda ratio: abs(ratio - 1)) if ratios else None
+
+
+def _cpu_time(one: RankSignals) -> float:
+    """Seconds a step on a CPU, of the training thread or of all; of a GPU its kernels."""
+    column = one.kernels if one.on_gpu else one.run if one.run is not None else one.threads_run
+    column = one.kernels if column is None else column
+    return float(np.nanmean(column)) if column is not None and (~np.isnan(column)).any() else 0.0
+
+
+def _usual_cpu_time(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> float:
+    mine = {one.rank for one in own}
+    return float(np.median([_cpu_time(one) for one in signals if one.rank not in mine] or [0.0]))
+
+
+def _grown(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> float:
+    """CPU time of these ranks over that of the others."""
+    usual = _usual_cpu_time(own, signals)
+    return float(np.mean([_cpu_time(one) for one in own])) / usual if usual > 0 else 0.0
+
+
+def who_has_the_cpus(own: Sequence[RankSignals], lacking: float, foreign: Mapping[str, float]) -> str:
+    """Whether processes that are not the job's have the CPUs that a rank lacks. lacking: seconds a step."""
+    known = [foreign[one.host] for one in own if one.host in foreign]
+    lasting = float(np.mean([one.duration.mean() for one in own]))
+    if not known or lasting <= 0:
+        return "contention"
+    return "contention" if max(known) >= MOST_OF * lacking / lasting else "contention_own"
+
+
+def _reads_more(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> bool:
+    """Whether its main thread reads from a disk in most steps, and more than the others."""
+    if any(one.blocks is None for one in signals):
+        return False
+    mine = {one.rank for one in own}
+    means = {one.rank: float(np.nanmean(one.blocks)) for one in signals if one.blocks is not None}
+    often = [float(np.mean(np.nan_to_num(one.blocks) > 0)) for one in own if one.blocks is not None]
+    others = [reads for rank, reads in means.items() if rank not in mine]
+    return min(often) >= MOST_OF and min(means[r] for r in mine) > 2 * float(np.median(others or [0.0]))
