@@ -18,7 +18,15 @@ import numpy as np
 from ..records import Floats
 from .account import Account
 from .barrier import Grid
-from .intervals import ENOUGH_STEPS, LEAST_STEPS, Interval, interval, mean_and_error, student
+from .intervals import (
+    ENOUGH_STEPS,
+    LEAST_STEPS,
+    Interval,
+    correlation_time,
+    interval,
+    mean_and_error,
+    student,
+)
 from .kinds import GROUPS, kind_of, who_has_the_cpus, work_of
 from .replay import Job, Replay, differences, job_of, median_of_others
 from .signals import RankSignals
@@ -31,6 +39,7 @@ UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: uncl
 REPLAY_ERROR = 0.05  # of a step, of the replay with nothing mended: more makes it unsure
 UNATTRIBUTED = 0.1  # of a step: more makes the account unsure
 QUARTERS = 3  # of four quarters of the run in which a cause must be seen
+LEAST_STRETCHES = 8  # that are independent of each other, or as many as a run of so few steps can have
 
 # Parts that a job could do without on every rank -> the share of a step from which on that is a bottleneck.
 EVERYWHERE = {
@@ -230,7 +239,9 @@ def _of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str
 
 
 def _lasts(gain: Floats, step: float) -> bool:
-    """Whether a gain is there in most of the run, and not only in one stretch of it."""
+    """Whether a gain is there in most of the run, and not only in one stretch of it, or in few."""
+    if 2 * correlation_time(gain) > max(np.sqrt(len(gain)), len(gain) / LEAST_STRETCHES):
+        return False
     least = max(LEAST_GAIN * step, float(gain.mean())) / 2
     return sum(float(quarter.mean()) > least for quarter in np.array_split(gain, 4)) >= QUARTERS
 
