@@ -16,12 +16,15 @@ fork; survives a restart of the agent and counts what it had to drop; without an
 
 from __future__ import annotations
 
+import time
+from threading import get_ident
 from types import TracebackType
 from typing import Optional, Sequence, Tuple, Type
 
 from ._layout import Layout, layout
 from ._packets import Mark, Span
 from ._sender import Sender
+from ._thread import PARTS, ThreadAccount
 
 __all__ = ["BEGIN", "BORDER", "END", "mark", "phase", "step"]
 
@@ -30,10 +33,13 @@ END = 2
 BORDER = 3
 _PHASE_BEGIN = 4
 _PHASE_END = 5
-HAS_LIKE = True  # hooks of a newer agent may meet an older version of this module, which has not
+# Hooks of a newer agent may meet an older version of this module, which has not these.
+HAS_LIKE = True
+thread_account = ThreadAccount()  # of the thread that trains, whether the program marks its steps or hooks do
 
 _agent = Sender()
 _send = _agent.send
+_clock = time.monotonic_ns
 _training_marks = False
 
 
@@ -54,7 +60,19 @@ def mark(
     """
     global _training_marks
     _training_marks = True
-    _send(kind, step, examples, time_ns, of, asynchronous, "")
+    if of is not None or _agent._socket is None:
+        _send(kind, step, examples, time_ns, of, asynchronous, "")
+        return
+    now = _clock() if time_ns is None else time_ns
+    if kind == BEGIN:
+        _send(kind, step, examples, now, None, asynchronous, "")
+        thread_account.starts(step, now)
+        return
+    found = thread_account.over(step, now)
+    if found is None:
+        _send(kind, step, examples, now, None, asynchronous, "")
+    else:
+        _agent.send_step(((kind, step, examples, now, None, asynchronous),), found.spans())
 
 
 class step:
@@ -89,7 +107,10 @@ class phase:
         self._name = name
 
     def __enter__(self) -> phase:
-        _send(_PHASE_BEGIN, -1, None, None, None, False, self._name)
+        now = _clock()
+        if thread_account.on and self._name in PARTS and get_ident() == thread_account.thread:
+            now = thread_account.begins(self._name, now)
+        _send(_PHASE_BEGIN, -1, None, now, None, False, self._name)
         return self
 
     def __exit__(
@@ -98,7 +119,10 @@ class phase:
         value: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        _send(_PHASE_END, -1, None, None, None, False, self._name)
+        now = _clock()
+        if thread_account.on and self._name in PARTS and get_ident() == thread_account.thread:
+            now = thread_account.ends(now)
+        _send(_PHASE_END, -1, None, now, None, False, self._name)
 
 
 # What follows is called by the hooks. They may be of another version than this module, which the training may
@@ -138,9 +162,15 @@ def send_step(marks: Sequence[Mark], spans: Sequence[Span]) -> None:
     _agent.send_step(marks, spans)
 
 
-def step_layout(kinds: Sequence[int], names: Sequence[str], places: Sequence[int], like: int = 0) -> Layout:
+def step_layout(
+    kinds: Sequence[int],
+    names: Sequence[str],
+    places: Sequence[int],
+    like: int = 0,
+    counts: Sequence[int] = (),
+) -> Layout:
     """For steps that differ in numbers only: `send_step` in a quarter of its time (see _layout.py)."""
-    return layout(_agent, kinds, names, places, like)
+    return layout(_agent, kinds, names, places, like, counts)
 
 
 def send_held() -> None:

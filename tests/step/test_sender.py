@@ -17,11 +17,24 @@ import roofline_step
 from roofline_step._layout import MOST_HELD, layout
 from roofline_step._packets import FACT, MARK, MAX_FACT, MAX_SPANS
 from roofline_step._sender import HOLD_NS, MAX_FACTS, Sender, socket_paths, trusted
+from roofline_step._thread import ThreadAccount
 
 from tests.fakes import FakeAgent, clean_environ, decode_mark, decode_spans, wait_for
 
 AGENT_FOLDER = Path(roofline_step.__file__).parents[1]
 BEGIN, END, BORDER, PHASE_BEGIN, PHASE_END = range(1, 6)
+
+
+class NothingKnown:
+    """Stands for the account of the thread where that is not what a test is about."""
+
+    on = False
+
+    def over(self, step: int, now: int) -> None:
+        return None
+
+    def starts(self, step: int, now: int) -> None:
+        return None
 
 
 @pytest.fixture
@@ -43,6 +56,7 @@ def sender(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sender]:
     monkeypatch.setattr(roofline_step, "_agent", made)
     monkeypatch.setattr(roofline_step, "_send", made.send)
     monkeypatch.setattr(roofline_step, "_training_marks", False)
+    monkeypatch.setattr(roofline_step, "thread_account", NothingKnown())
     yield made
     if made._socket is not None:
         made._socket.close()
@@ -548,6 +562,48 @@ def test_layout_sends_the_same_packet_as_send_step(
     sender.send_held()
     said = packets(agent, 8)
     assert said[:4] == said[4:]
+
+
+def test_marked_steps_carry_what_their_thread_had(
+    sender: Sender, agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roofline_step, "thread_account", ThreadAccount({"ROOFLINE_OVERHEAD": "1.9"}))
+    for number in range(3):
+        with roofline_step.step(number):
+            with roofline_step.phase("input"):
+                until = time.thread_time_ns() + 5_000_000
+                while time.thread_time_ns() < until:
+                    pass
+            time.sleep(0.005)
+        time.sleep(0.005)  # of no step
+    got = agent.poll(0.1)
+    marks = [decode_mark(*one) for one in got if one[1][:1] == b"M"]
+    spans = [span for _, data in got if data[:1] == b"S" for span in decode_spans(data)]
+    begins = [mark.time_ns for mark in marks if mark.kind == BEGIN]
+    ends = [mark.time_ns for mark in marks if mark.kind == END]
+    # The first step finds the account off, as it is only known then which thread it is of.
+    for name in ("thread.run.step", "thread.run.input"):
+        found = {span.begin: span.count for span in spans if span.name == name}
+        assert len(found) >= 2
+        for at, count in found.items():
+            assert any(begin < at < end for begin, end in zip(begins, ends, strict=True))
+            assert 5e6 <= count < 9e6
+
+
+def test_layout_with_counts_sends_the_same_packet_as_send_step(sender: Sender, agent: FakeAgent) -> None:
+    names = ("phase.input", "thread.gc", "thread.run.step")
+    counted = layout(sender, (roofline_step.BORDER,), names, (4, 0, 1, 0, 4, 0, 4), counts=(2, 3))
+    sender.hold_ns = 0
+    assert not sender.off()
+    assert counted(3, 16, (10, 20, 0, 77, 30))
+    spans = [
+        ("phase.input", 10, 20, None, 1),
+        ("thread.gc", 10, 30, None, 0),
+        ("thread.run.step", 10, 30, None, 77),
+    ]
+    roofline_step.send_step([(roofline_step.BORDER, 3, 16, 30, None, False)], spans)
+    packets = [data for _, data in agent.receive(4)]
+    assert packets[:2] == packets[2:]
 
 
 def test_like_travels_with_marks_and_layouts(sender: Sender, agent: FakeAgent) -> None:

@@ -28,7 +28,7 @@ def patch(module: Any, marker: Marker) -> None:
         wait = synchronize
 
         def timed_synchronize(self: Any, *args: Any, **kwargs: Any) -> Any:
-            begin = _now()
+            begin = record.waits_from(_now())
             result = wait(self, *args, **kwargs)
             try:
                 if record.in_training_thread():
@@ -74,7 +74,8 @@ def _patch_step(owner: Any, record: Recorder, sizes: PassedSizes) -> None:
             record.abandon()
             raise
         try:
-            record.updated(id(self), _now())
+            now = _now()
+            record.updated(id(self), record.account.read(now) if record.account.on else now)
         except Exception:
             pass
         _try(sizes.next_step)

@@ -21,6 +21,16 @@ F_GETSIG, STREAM_SIGNAL = 11, 29  # of Linux; SIGIO
 
 NOTES = "ROOFLINE_NOTES"  # names a file whose first byte is 0 while the wrapper wants no notes
 
+
+class NoAccount:
+    """In place of roofline_step's, where that is too old to have one."""
+
+    on = False
+
+    def over(self, number: int, now: int) -> None:
+        return None
+
+
 Span = Tuple[str, int, int, Optional[int], int]
 MAX_HELD = 1000  # spans that wait for a mark
 MAX_LIKE = 2**16 - 1  # what a mark can carry
@@ -38,6 +48,7 @@ class Marker:
         self._send_spans = getattr(step, "send_spans", None)
         self._send_fact = getattr(step, "send_fact", None)
         self._has_like = getattr(step, "HAS_LIKE", False)
+        self.account: Any = getattr(step, "thread_account", None) or NoAccount()  # of the training thread
         self._likes: Dict[Hashable, int] = {}
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
         self._noting = _mapped_page(environ.get(NOTES)) if self._stdout else b"\0"
@@ -112,14 +123,31 @@ class Marker:
         if of is None and self._profiler is not None:
             self._profiler.ended(number, end_ns)
 
-    def layout(self, marks: int, names: Sequence[str], places: Sequence[int], like: int = 0) -> Any:
+    def over(self, number: int, now: int) -> Any:
+        """Call it as step `number` is over: what the training thread had in it (roofline_step/_thread.py),
+        or None where that is not known."""
+        if self._from_log or self._training_marks():
+            return None
+        return self.account.over(number, now)
+
+    def layout(
+        self,
+        marks: int,
+        names: Sequence[str],
+        places: Sequence[int],
+        like: int = 0,
+        counts: Sequence[int] = (),
+    ) -> Any:
         """For `send_layout`, of steps with this `like`: one mark (a border) or two (a window) and spans of
         these names, each of one thing without bytes; places: where in `times` stand the marks' times, then
-        begin and end of each span. None where the training's own roofline_step is too old for it."""
+        begin and end of each span; counts: where the counts of the last spans stand, if they are not of one
+        thing. None where the training's own roofline_step is too old for it."""
         make, step = getattr(self._step, "step_layout", None), self._step
         kinds = (step.BORDER,) if marks == 1 else (step.BEGIN, step.END)
         if make is None:
             return None
+        if counts:  # of an account, so it is new enough
+            return make(kinds, names, places, like, counts)
         return make(kinds, names, places, like) if self._has_like else make(kinds, names, places)
 
     def send_layout(self, layout: Any, number: int, examples: Optional[int], times: Sequence[int]) -> bool:

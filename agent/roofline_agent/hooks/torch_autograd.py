@@ -86,6 +86,8 @@ class _BackwardPasses:
                     hook.remove()
                 self._hooks = []
             now = _now()
+            if record.waiting:
+                now = record.waited(now)
             record.event(LEAVES)
             record.at(now)
             if record.batches.waiting():  # fetched ahead: the next forward follows at once

@@ -109,13 +109,17 @@ class _Collectives:
 
     def wrapped(self, function: Any, kind: str, position: Optional[int], argument: str) -> Any:
         inner, clock, done = self._inner, time.monotonic_ns, self._done
+        account, waits_from = self.record.account, self.record.waits_from
         suffix, place, whole = self._groups.suffix, position_of(function), WHOLE.get(kind)
 
         @functools.wraps(function)
         def collective(*args: Any, **kwargs: Any) -> Any:
             if getattr(inner, "on", False):
                 return function(*args, **kwargs)
-            inner.on, begin = True, clock()
+            begin = clock()
+            if account.on and not kwargs.get("async_op"):
+                begin = waits_from(begin)
+            inner.on = True
             try:
                 result = function(*args, **kwargs)
             finally:
@@ -140,6 +144,7 @@ class _Collectives:
         record, size = self.record, _bytes(what)
         record.collective("asked." + kind, begin, end, size)
         if hasattr(result, "wait"):
+            record.not_waited()
             if _on_cpu(what):
                 if len(self._works) >= MAX_WORKS:
                     self._works.clear()
@@ -158,7 +163,7 @@ class _Collectives:
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
             if getattr(inner, "on", False):
                 return waiting(self, *args, **kwargs)
-            begin = clock()
+            begin = record.waits_from(clock())
             result = waiting(self, *args, **kwargs)
             try:
                 end = clock()

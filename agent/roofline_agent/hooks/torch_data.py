@@ -22,18 +22,22 @@ def patch(module: Any, marker: Marker) -> None:
     """module: torch.utils.data.dataloader."""
     owner, record = module._BaseDataLoaderIter, recorder(marker)
     fetch, batches, event, at, times = owner.__next__, record.batches, record.event, record.at, record.times
-    clock, thread = time.monotonic_ns, threading.get_ident
+    clock, thread, account = time.monotonic_ns, threading.get_ident, record.account
+
+    def evaluating(iterator: Any, begin: int) -> Any:
+        try:
+            return fetch(iterator)
+        finally:
+            record.apart(EVALUATION, begin, clock())
 
     @functools.wraps(fetch)
     def __next__(self: Any) -> Any:
         begin = clock()
         if not module.torch.is_grad_enabled():
-            try:
-                return fetch(self)
-            finally:
-                record.apart(EVALUATION, begin, clock())
+            return evaluating(self, begin)
         here = thread() == record.thread
         if here:
+            begin = account.begins("input", begin) if account.on else begin
             event(INPUTS)
             at(begin)
         if record.sampled:
@@ -47,14 +51,13 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             batches.fetched(self, examples_in(batch), begin, shapes_in(batch))
             if here:
+                end = account.ends(end) if account.on else end
                 event(FETCHED)
                 at(end)
                 if len(times) > MOST_EVENTS:
                     record.settle()
-            if not record.started:
-                record.seen("fetch", begin)
-            elif record.between.since is not None and here and batches.training(self):
-                record.evaluated(begin)
+            if not record.started or record.between.since is not None:
+                _seldom_fetched(record, self, here, begin)
             if record.sampled:
                 record.spent += clock() - end
         except Exception:
@@ -64,9 +67,19 @@ def patch(module: Any, marker: Marker) -> None:
     owner.__next__ = __next__
 
 
+def _seldom_fetched(record: Recorder, iterator: Any, here: bool, begin: int) -> None:
+    """A fetch before the first step, or while the model is in eval mode."""
+    if not record.started:
+        record.seen("fetch", begin)
+    elif here and record.batches.training(iterator):
+        record.evaluated(begin)
+
+
 def _fetch_failed(record: Recorder, iterator: Any, here: bool, at_its_end: bool) -> None:
     try:
         if here:
+            if record.account.on:
+                record.account.ends(time.monotonic_ns())
             record.leave(time.monotonic_ns())
         since = record.batches.ended(iterator) if at_its_end else None
         if since is not None:

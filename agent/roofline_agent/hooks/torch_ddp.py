@@ -45,7 +45,7 @@ def patch(module: Any, marker: Marker) -> None:
 
     @functools.wraps(sync)
     def _sync_buffers(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begin = time.monotonic_ns()
+        begin = record.waits_from(time.monotonic_ns())
         result = sync(self, *args, **kwargs)
         try:
             if record.in_training_thread():

@@ -85,6 +85,8 @@ class Updates:
                 return
             if self._inside and _thread() == record.thread:
                 self._inside.pop()
+                if record.account.on:
+                    now = record.account.read(now)
                 record.event(LEAVES)
                 record.at(now)
                 if self._inside and not record.by_horovod:

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from bisect import bisect_left, bisect_right
-from typing import Any, Callable, Dict, Hashable, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Hashable, List, NamedTuple, Optional, Sequence
 
 from . import Marker
 from .torch_batches import Batches
@@ -67,11 +67,12 @@ class _StepKind:
     """Steps of one order and shapes: their number, and the layout that sends them (None: seen once so far;
     False: they cannot have one)."""
 
-    __slots__ = ("layout", "like")
+    __slots__ = ("counted", "layout", "like")
 
     def __init__(self, like: int) -> None:
         self.like = like
         self.layout: Any = None
+        self.counted: Any = None  # names of an account's counts, and the layout of a step with them
 
 
 class _HeldBorder(NamedTuple):
@@ -87,6 +88,7 @@ class Recorder:
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
         self.batches, self.between, self.turns = Batches(), Between(), Turns()
+        self.account = marker.account  # of the training thread
         self._at_border: List[Callable[[int], None]] = []
         self.by_horovod = False  # Horovod's optimizer was made: its hook ends the steps
         self.updates: Any = None  # of torch_optimizer
@@ -116,6 +118,7 @@ class Recorder:
         self.by_hand: Any = None  # follows updates without an optimizer (torch_by_hand)
         self.capturing: Any = None  # a CUDA graph
         self.skipped = 0  # updates that were left out
+        self.waiting = False  # the rest of the backward that goes on
         self.sampled = False  # this step measures what the hooks cost
         self.spent = 0  # by them in this step, ns
         self._costs: List[int] = []
@@ -146,7 +149,13 @@ class Recorder:
 
     def gradients_ready(self, now: int) -> None:
         """The rest of the backward that is entered is waiting for other ranks."""
+        self.waiting, now = True, self.waits_from(now)
         self.note(GRADIENTS_READY, now)
+
+    def waited(self, now: int) -> int:
+        """That backward is over."""
+        self.waiting = False
+        return int(self.account.ends(now)) if self.account.on else now
 
     def forward(self, now: int) -> None:
         """A forward begins, if a backward follows; inside a backward it is a part of that (checkpoints)."""
@@ -211,8 +220,22 @@ class Recorder:
         self.settle()
         self._phases.abandon()
 
+    def waits_from(self, now: int) -> int:
+        """Perhaps the training thread waits for other ranks from now on, or a moment later; blocked() or
+        not_waited() must follow if it does nothing else meanwhile."""
+        if self.account.on and self.in_training_thread():
+            return int(self.account.begins("communicate", now))
+        return now
+
+    def not_waited(self) -> None:
+        """It has not."""
+        if self.account.on and self.in_training_thread():
+            self.account.ends(0, False)
+
     def blocked(self, begin: int, end: int) -> None:
         """The training thread waited for other ranks, and did nothing else meanwhile."""
+        if self.account.on:
+            end = self.account.ends(end)
         self.enter(COMMUNICATE, begin)
         self.leave(end)
 
@@ -351,7 +374,10 @@ class Recorder:
         if self._at_border:
             for call in self._at_border:
                 _try(call, now)
+        counts = self._marker.over(self.steps, now)
         begin = self._begin(now) if self.between.stretches else None
+        if begin is not None:
+            counts = None  # they hold what lay between
         events, times = bytes(self._events), self.times
         kind = self._kinds.get((events, shapes))
         times.append(now)
@@ -362,14 +388,14 @@ class Recorder:
             and self._fresh
             and begin is None
             and not (self._joined or self._phases.spans)
-            and self._marker.send_layout(kind.layout, self.steps, examples, times)
+            and self._send_alike(kind, events, examples, times, counts)
         ):
             self._events.clear()
             times.clear()
         else:
             times.pop()
             whole = self._fresh and len(events) <= LONGEST
-            _try(self.flush)
+            _try(self.flush, () if counts is None else counts.spans())
             self._fresh = self._phases.clean()
             like = self._like(kind, events, shapes) if whole and self._fresh else 0
             self._marker.border(self.steps, examples, now, like, begin)
@@ -381,6 +407,29 @@ class Recorder:
         self.steps += 1
         self.waits = 0
         self.turns.over()
+
+    def _send_alike(
+        self, kind: _StepKind, events: bytes, examples: Optional[int], times: List[int], counts: Any
+    ) -> bool:
+        """Send a step by its layout."""
+        if counts is None:
+            return self._marker.send_layout(kind.layout, self.steps, examples, times)
+        if kind.counted is None or kind.counted[0] != counts.names:
+            kind.counted = counts.names, self._learn_counts(kind, events, counts.names)
+        layout = kind.counted[1]
+        if layout is None:
+            return False
+        times = [*times[:-1], *counts.counts, times[-1]]
+        return self._marker.send_layout(layout, self.steps, examples, times)
+
+    def _learn_counts(self, kind: _StepKind, events: bytes, names: Sequence[str]) -> Any:
+        found = plan(events)
+        if found is None:
+            return None
+        # The counts stand behind the events, and behind these the border's own time.
+        first, border = len(events), len(events) + len(names)
+        places = (border, *found.places, *(0, border) * len(names))
+        return self._marker.layout(1, [*found.names, *names], places, kind.like, range(first, border))
 
     def _like(self, kind: Optional[_StepKind], events: bytes, shapes: Hashable) -> int:
         """The number of steps of this kind, 0 if not all is known of them. The second makes its layout."""
@@ -434,15 +483,16 @@ class Recorder:
             self._cost_sent_ns = now
             self._marker.fact("cost.hooks_ns", sorted(self._costs)[len(self._costs) // 2])
 
-    def flush(self) -> None:
-        """Hand the spans of the step that is over to the marker, which sends them with its border."""
+    def flush(self, more: Sequence[Span] = ()) -> None:
+        """Hand the spans of the step that is over, and `more` of it, to the marker, which sends them with its
+        border."""
         if self.times:
             self.settle()
         spans, self._phases.spans = self._phases.spans, []
         if self._joined:
             spans.extend(self._joined.values())
             self._joined = {}
-        self._marker.spans(spans if len(spans) <= MAX_SPANS else thinned(spans))
+        self._marker.spans([*(spans if len(spans) <= MAX_SPANS else thinned(spans)), *more])
 
 
 def _try(call: Callable[..., Any], *args: Any) -> None:

@@ -17,6 +17,8 @@ from .kernels import merge
 COMMUNICATE = "phase.communicate"
 # What an engine executed, all collectives together, and the part of it in which the rank was blocked.
 BUSY, EXPOSED = "engine.busy", "engine.exposed"
+# Amounts of a step, not stretches of time: they are what a span counts; its place only says of which step.
+AMOUNTS = "thread."
 NO_COLLECTIVES = ("engine.negotiate", "engine.queue", "engine.memcpy", "engine.cycle")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
@@ -54,7 +56,8 @@ def total(windows: Table, spans: Table) -> Table:
 
     windows: rank, window, step, begin_ns, end_ns; a rank's own. spans: rank, time_ns (begin), end_ns, name,
     bytes, count. The result repeats the windows' columns and adds per name NAME.ns, NAME.count, NAME.bytes:
-    ABSENT where the rank has no span of that name; of bytes also where they are unknown.
+    ABSENT where the rank has no span of that name; of bytes also where they are unknown. Of amounts there is
+    NAME.count alone.
     """
     parts = []
     for rank in np.unique(spans["rank"]) if rows(spans) else ():
@@ -70,6 +73,9 @@ def _total_of(windows: Table, spans: Table) -> Table:
     covers: dict[str, Cover] = {}
     for name in np.unique(spans["name"].astype(str)):
         mine = take(spans, spans["name"] == name)
+        if name.startswith(AMOUNTS):
+            result[f"{name}.count"], _ = _sums(mine, begin, end)
+            continue
         covers[name] = cover(mine["time_ns"], mine["end_ns"])
         result[f"{name}.ns"] = covers[name].within(begin, end)
         result[f"{name}.count"], result[f"{name}.bytes"] = _sums(mine, begin, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from roofline_agent.hooks.marker import NoAccount
 from roofline_agent.hooks.torch_batches import Batches
 from roofline_agent.hooks.torch_recorder import BACKWARD, INPUT, OPTIMIZER, Recorder
 
@@ -17,12 +18,16 @@ class RecordingMarker:
         self.steps: list[list[tuple[str, int, int, int | None, int]]] = []
         self.facts: dict[str, object] = {}
         self.notes = self.flushes = 0
+        self.account: Any = NoAccount()
         self.likes: list[int] = []
         self.begins: dict[int, int] = {}  # of steps that did not begin with the border before them
         self._signatures: dict[Any, int] = {}
 
     def like(self, signature: Any) -> int:
         return self._signatures.setdefault(signature, len(self._signatures) + 1)
+
+    def over(self, number: int, now: int) -> Any:
+        return self.account.over(number, now)
 
     def layout(self, *_: Any) -> None:
         """Every step is told by itself."""

@@ -9,6 +9,7 @@ from roofline.answers.values import Provenance
 
 from ...correlate.kernels import LEVELS
 from ...correlate.sampling import ESTIMATED, LIKE
+from ...correlate.spans import AMOUNTS
 from ...correlate.steps import OWN
 from ...model.breakdown import COMMUNICATE, PHASES
 from ...model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
@@ -26,6 +27,11 @@ FLOPS.append("flops.all.all")
 OF_PRECISIONS = [f"flops_{precision}" for precision in PRECISIONS if precision]
 LLC_BOUND = "dram_bytes.llc_bound"
 AMX = "amx_busy_cycles"
+THREAD_PARTS = ("input", "communicate")
+# What the training thread had in a step, and in two of its parts.
+RUN = f"{AMOUNTS}run.step.count"
+THREAD = [f"{AMOUNTS}{what}.{part}.count" for part in ("step", *THREAD_PARTS) for what in ("run", "delay")]
+THREAD += [f"{AMOUNTS}{what}.count" for what in ("gc", "faults", "blocks")]
 
 
 def _borders(*counters: str) -> list[str]:
@@ -43,7 +49,7 @@ NEEDED = {
     "steps_process": ["rss_bytes", *_borders("cpu_ns", "cpu_wait_ns")],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
-    "steps_spans": [f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)],
+    "steps_spans": [*(f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)), *THREAD],
     **{
         f"steps_node_{counter_set}": [
             *_borders(*(name for names in sets for name in names)),
@@ -110,9 +116,12 @@ def columns_of(steps: StepEvidence, mine: Mapping[str, Table]) -> dict[str, Ints
     for name, column in found.items():
         if name.endswith(".ns"):
             reported |= column > 0
+    # Of the training thread all is known of a step, or nothing; a step took it some time on a CPU.
+    measured = found[RUN] > 0 if RUN in found else np.zeros(len(steps.step), bool)
     for name, column in found.items():
         if not name.endswith(".bytes") and (column != ABSENT).any():
-            found[name] = np.where(reported, np.where(column == ABSENT, 0, column), ABSENT)
+            known = measured if name.startswith(AMOUNTS) else reported
+            found[name] = np.where(known, np.where(column == ABSENT, 0, column), ABSENT)
     for name in ("first_ns", "last_ns", "kernel_ns", "complete", ORIGIN):
         if name in kernels:
             found[f"kernels.{name}"] = aligned(steps, kernels, name)

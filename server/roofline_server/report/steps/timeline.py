@@ -14,6 +14,7 @@ from roofline.answers.report import Gap
 from roofline.answers.values import Provenance
 
 from ...chunks import Chunk, Column, split
+from ...correlate.spans import AMOUNTS
 from ...correlate.steps import OWN
 from ...model.evidence import NS
 from ...records import ABSENT, KernelKind, Table, rows, take
@@ -205,6 +206,8 @@ def _held(
 def _spans_of(view: JobView, number: int, spans: Table) -> Iterator[Chunk]:
     family = np.array([name.partition(".")[0] for name in spans["name"].tolist()], object)
     for kind in np.unique(family.astype(str)).tolist():
+        if f"{kind}." == AMOUNTS:
+            continue  # numbers of a step, without length
         mine = take(spans, family == kind)
         row = "phases" if kind == "phase" else kind
         names = np.array([name.partition(".")[2] for name in mine["name"].tolist()], object)

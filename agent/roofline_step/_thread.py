@@ -1,0 +1,262 @@
+"""What the thread that trains had of its CPUs in a step: time on one, time ready to run without one, garbage
+collection, page faults and reads that waited for storage.
+
+Promises: never raises. Of a step all of it is known or nothing. Steps are measured one in a power of two,
+such that reading takes at most half of ROOFLINE_OVERHEAD of the time: nearly always each step of 20 ms and
+more. All ranks measure the same steps, or some of the others' (`measured_in`).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+try:
+    from resource import RUSAGE_THREAD, getrusage
+except ImportError:  # a Python built without it
+    getrusage = None  # type: ignore[assignment]
+
+from ._packets import Span
+
+PREEMPTED_NS = 40000  # a reading that took longer lost its CPU meanwhile, and is taken again
+LATE_NS = 200000  # so long after the border of a step its begin can still be read
+ALWAYS = 4  # first steps that are measured whatever it costs: they show what it does
+MOST = 256  # steps of which one is measured, at most
+RETRIES = (2, 1, 0)
+
+INPUT, COMMUNICATE = "input", "communicate"
+PARTS = (INPUT, COMMUNICATE)
+
+_clock, _thread_time, _ident = time.monotonic_ns, time.thread_time_ns, threading.get_ident
+
+
+def measured_in(lot: int, period: int) -> int:
+    """Of the `period` steps of a lot (a power of two) the one that is measured. Its place differs from lot to
+    lot, so that no rhythm of the training falls in with it; of 1 in 16, all are among those of 1 in 8."""
+    number, bit = lot, period
+    while bit > 1:
+        bit //= 2
+        number = 2 * number + bool(number * 2246822519 + bit * 40503 & 0x10000)
+    return number
+
+
+class StepCounts(NamedTuple):
+    """What is known of one step: each name with its number (ns, or how many)."""
+
+    names: Tuple[str, ...]
+    counts: Tuple[int, ...]
+    middle_ns: int  # between the step's borders
+
+    def spans(self) -> List[Span]:
+        """As spans without length, which belong to the step that holds them."""
+        middle = self.middle_ns
+        return [
+            (name, middle, middle, None, count)
+            for name, count in zip(self.names, self.counts)  # noqa: B905 - Python 3.8
+        ]
+
+
+class _Begin(NamedTuple):
+    time_ns: int
+    run: int
+    delay: int
+    faults: int
+    blocks: int
+
+
+class ThreadAccount:
+    """Of the thread that calls `over`. `on`: the step that goes on is measured. The other methods are for
+    that thread, and only while it is on."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ, proc: str = "/proc") -> None:
+        self._path = proc + "/thread-self/schedstat"
+        try:
+            self._share = float(environ.get("ROOFLINE_OVERHEAD", "")) / 2
+        except ValueError:
+            self._share = 0.0025
+        self._file = -1
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        # A forked child's main thread is another one.
+        self._follow(0)
+        self.period = 1
+        self._cost_ns = 0.0  # of the readings in a step
+        self._number = -1
+        self._said_zero = False
+
+    def _follow(self, thread: int) -> None:
+        """From now on it is about this thread, the one that calls; 0: none."""
+        self.on, self.thread = False, thread
+        self._begin: Optional[_Begin] = None  # of the step that goes on, where that is known
+        self._next = 0  # at the end of which step to look again
+        self._run = self._delay = self._moment = 0  # as read last
+        self._parts: Dict[str, List[int]] = {}  # of the step: run, delay
+        self._part: Optional[Tuple[str, int, int]] = None  # the one that goes on
+        self._depth = 0  # parts inside it
+        self._gc_ns = self._gc_since = self._spent = 0
+        try:
+            if self._file >= 0:
+                os.close(self._file)
+        except OSError:
+            pass
+        self._file = -1
+        if thread:
+            try:
+                self._file = os.open(self._path, os.O_RDONLY)
+            except OSError:
+                pass  # a kernel without it: only the time on a CPU is known
+
+    def read(self, now: int) -> int:
+        """Read what the thread had until `now`; the moment it is of, a later one if it lost its CPU."""
+        begin = now
+        for left in RETRIES:
+            self._run = _thread_time()
+            if self._file >= 0:
+                self._delay = int(os.pread(self._file, 64, 0).split()[1])
+            end = _clock()
+            if end - now < PREEMPTED_NS or not left:
+                break
+            now = end
+        self._spent += end - begin
+        self._moment = now
+        return now
+
+    def begins(self, part: str, now: int) -> int:
+        """The thread begins a part of its step at `now`; ends() must follow. The moment of the reading."""
+        if self._part is not None:  # inside another one, to which it counts
+            self._depth += 1
+            return now
+        try:
+            now = self.read(now)
+            self._part = (part, self._run, self._delay)
+        except Exception:
+            self._fail()
+        return now
+
+    def ends(self, now: int, counts: bool = True) -> int:
+        """The part that began last is over; it was none unless it `counts`."""
+        begun = self._part
+        if begun is None:  # it began before its step did
+            return now
+        if self._depth:
+            self._depth -= 1
+            return now
+        self._part = None
+        if not counts:
+            return now
+        try:
+            now = self.read(now)
+            of = self._parts.setdefault(begun[0], [0, 0])
+            of[0] += self._run - begun[1]
+            of[1] += self._delay - begun[2]
+        except Exception:
+            self._fail()
+        return now
+
+    def over(self, number: int, now: int) -> Optional[StepCounts]:
+        """Step `number` ended at `now` (if it was measured, best as `read` returned it), and the next begins.
+        None: nothing is known of it."""
+        try:
+            if number > self._number and not self.on and number < self._next:
+                self._number = number
+                return None
+            known, begin = self._read_at(now), self._begin
+            whole = known and begin is not None and self._part is None
+            found = self._close(begin, now) if whole else None  # type: ignore[arg-type]
+            self._start(number + 1, now if known else None)
+            self._number = number
+            return found
+        except Exception:
+            self._fail()
+            return None
+
+    def starts(self, number: int, now: int) -> None:
+        """Step `number` begins at `now`; what was since the last one is of none."""
+        try:
+            if number > self._number and not self.on and number - 1 < self._next:
+                return
+            self._start(number, now if self._read_at(now) else None)
+        except Exception:
+            self._fail()
+
+    def _read_at(self, now: int) -> bool:
+        """Read what the thread had until `now`, unless that was done, or is too long ago."""
+        if _ident() != self.thread:
+            self._follow(_ident())
+            if self._collection not in gc.callbacks:
+                gc.callbacks.append(self._collection)
+        begin = _clock()
+        if self._moment != now and now <= begin < now + LATE_NS and self.read(begin) == begin:
+            self._run -= begin - now  # the thread ran the hook that calls this
+            self._moment = now
+        return self._moment == now
+
+    def _close(self, begin: _Begin, now: int) -> StepCounts:
+        delays = self._file >= 0
+        found = {"thread.run.step": self._run - begin.run}
+        if delays:
+            found["thread.delay.step"] = self._delay - begin.delay
+        found["thread.gc"] = self._gc_ns
+        for part, (run, delay) in self._parts.items():
+            found["thread.run." + part] = run
+            if delays:
+                found["thread.delay." + part] = delay
+        if getrusage is not None:
+            usage = getrusage(RUSAGE_THREAD)
+            faults, blocks = usage.ru_majflt - begin.faults, usage.ru_inblock - begin.blocks
+            # Nearly always none: said once, so that a step without is one without and not one unknown.
+            if faults or blocks or not self._said_zero:
+                found["thread.faults"], found["thread.blocks"] = faults, blocks
+            self._said_zero = True
+        self._learn(now - begin.time_ns)
+        counts = tuple([count if count > 0 else 0 for count in found.values()])
+        return StepCounts(tuple(found), counts, begin.time_ns + (now - begin.time_ns) // 2)
+
+    def _learn(self, step_ns: int) -> None:
+        """A measured step took so long: how many may be measured."""
+        spent = float(self._spent)
+        if self._cost_ns:
+            # A reading that lost its CPU says nothing of what one costs.
+            spent = self._cost_ns + (min(spent, 2 * self._cost_ns) - self._cost_ns) / 8
+        self._cost_ns = spent
+        needed, self.period = spent / max(1.0, self._share * step_ns), 1
+        while self.period < min(needed, MOST):
+            self.period *= 2
+
+    def _start(self, number: int, now: Optional[int]) -> None:
+        """Measure step `number`, which begins now (None: that could not be read), if it is its turn."""
+        self._begin = self._part = None
+        self._parts, self._depth = {}, 0
+        self._gc_ns = self._gc_since = self._spent = 0
+        if number >= ALWAYS and self.period > 1:
+            turn = measured_in(number // self.period, self.period)
+            if turn < number:
+                turn = measured_in(number // self.period + 1, self.period)
+            if turn > number:
+                self.on, self._next = False, turn - 1
+                return
+        self.on = True
+        if now is not None:
+            faults = blocks = 0
+            if getrusage is not None:
+                usage = getrusage(RUSAGE_THREAD)
+                faults, blocks = usage.ru_majflt, usage.ru_inblock
+            self._begin = _Begin(now, self._run, self._delay, faults, blocks)
+
+    def _fail(self) -> None:
+        """Something is not as it should be, a descriptor that the training has closed: no more of it."""
+        self.on, self._begin, self._next, self._number = False, None, 1 << 62, -(1 << 62)
+
+    def _collection(self, phase: str, info: Mapping[str, int]) -> None:
+        # In CPU time: what the thread waits for a CPU meanwhile is counted as that.
+        if self.on and _ident() == self.thread:
+            if phase == "start":
+                self._gc_since = _thread_time()
+            elif self._gc_since:
+                self._gc_ns += _thread_time() - self._gc_since
+                self._gc_since = 0
