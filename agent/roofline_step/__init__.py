@@ -65,8 +65,8 @@ def mark(
         return
     now = _clock() if time_ns is None else time_ns
     if kind == BEGIN:
-        _send(kind, step, examples, now, None, asynchronous, "")
         thread_account.starts(step, now)
+        _send(kind, step, examples, now, None, asynchronous, "")
         return
     found = thread_account.over(step, now)
     if found is None:

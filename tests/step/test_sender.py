@@ -568,26 +568,28 @@ def test_marked_steps_carry_what_their_thread_had(
     sender: Sender, agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(roofline_step, "thread_account", ThreadAccount({"ROOFLINE_OVERHEAD": "1.9"}))
-    for number in range(3):
+    for number in range(20):
         with roofline_step.step(number):
             with roofline_step.phase("input"):
-                until = time.thread_time_ns() + 5_000_000
+                until = time.thread_time_ns() + 2_000_000
                 while time.thread_time_ns() < until:
                     pass
-            time.sleep(0.005)
-        time.sleep(0.005)  # of no step
+            time.sleep(0.002)
+        spin = time.thread_time_ns() + 3_000_000  # of no step
+        while time.thread_time_ns() < spin:
+            pass
     got = agent.poll(0.1)
     marks = [decode_mark(*one) for one in got if one[1][:1] == b"M"]
     spans = [span for _, data in got if data[:1] == b"S" for span in decode_spans(data)]
     begins = [mark.time_ns for mark in marks if mark.kind == BEGIN]
     ends = [mark.time_ns for mark in marks if mark.kind == END]
-    # The first step finds the account off, as it is only known then which thread it is of.
+    # Of a step whose border could not be read at once nothing is known.
     for name in ("thread.run.step", "thread.run.input"):
         found = {span.begin: span.count for span in spans if span.name == name}
         assert len(found) >= 2
         for at, count in found.items():
             assert any(begin < at < end for begin, end in zip(begins, ends, strict=True))
-            assert 5e6 <= count < 9e6
+            assert 2e6 <= count < 4e6
 
 
 def test_layout_with_counts_sends_the_same_packet_as_send_step(sender: Sender, agent: FakeAgent) -> None:
