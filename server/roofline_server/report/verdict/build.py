@@ -22,6 +22,7 @@ from ...store.view import JobView
 from ..evidence.gathering import Gathered
 from ..ranks.members import in_order
 from .foreign import foreign_cpus
+from .servers import server_findings
 from .signals import signals_of
 
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
@@ -75,15 +76,18 @@ def verdict(
     ranks = {n: r for n, r in gathered.evidence.items() if n in known.accounts}
     whole = summarize([r for r in ranks.values() if not r.serving], [], Scope.ROLE).values if ranks else {}
     rate = whole.get("examples_per_second", Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN))
-    bottleneck = _finding(found.bottleneck, found, known, rate) if found.bottleneck else None
+    named = [_finding(cause, found, known, rate) for cause in (found.bottleneck, *found.also) if cause]
+    servers = server_findings(view, gathered, rate)
+    bottleneck = max([*servers, *(named[:1] if found.bottleneck else [])], key=_cost, default=None)
+    also = sorted([one for one in (*named, *servers) if one is not bottleneck], key=_cost, reverse=True)
     absent = Value(None, "s", reason=reasons.NO_STEPS_SEEN)
     steps = np.concatenate([a.duration for a in known.accounts.values()]) if known.accounts else np.zeros(0)
     return Verdict(
         state=state,
         headline=bottleneck.sentence if bottleneck else _headline(found),
-        kind=found.kind,
+        kind="bottleneck" if bottleneck else found.kind,
         bottleneck=bottleneck,
-        also=[_finding(cause, found, known, rate) for cause in found.also],
+        also=also,
         examples_per_second=rate,
         step_median=whole.get("step_time_median", absent),
         step_mean=_seconds(float(steps.mean()) if len(steps) else None, MEASURED),
@@ -93,6 +97,10 @@ def verdict(
         roofline=roofline,
         quality=quality,
     )
+
+
+def _cost(found: Finding) -> float:
+    return found.cost.value or 0.0
 
 
 def _headline(found: Conclusion) -> str:

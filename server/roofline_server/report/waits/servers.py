@@ -26,12 +26,12 @@ from ...sentences import waits as texts
 from ...store.view import JobView
 from ..evidence.counters import counter
 from ..evidence.gathering import Gathered
+from ..evidence.ranks import BUSIEST
 from ..ranks.members import host_of, in_order, latest_process, name_of
 
 SIZES = ("small", "medium", "large", "total")
 
 
-BUSIEST = ("busiest_run_ns", "busiest_delay_ns")  # of the thread of a process that runs or waits most
 COUNTERS = ("cpu_ns", "cpu_wait_ns", *BUSIEST)
 
 

@@ -21,19 +21,11 @@ from ...sentences import waits as texts
 from ...store.view import JobView
 from ..evidence.barriers import Barriers
 from ..evidence.gathering import gather
-from ..evidence.ranks import NEEDED as NEEDED_BY_REPORT
+from ..evidence.ranks import NEEDED as NEEDED
 from ..evidence.ranks import aligned
 from ..questions import STEADY_STEPS, Steps
-from .servers import BUSIEST, Served, evidence_of, load_of, served, stopped_share
+from .servers import Served, evidence_of, load_of, served, stopped_share
 
-NEEDED = {
-    **NEEDED_BY_REPORT,
-    "steps_process": [
-        *NEEDED_BY_REPORT["steps_process"],
-        *(f"{name}.{border}" for name in BUSIEST for border in ("begin", "end")),
-        "stopped",
-    ],
-}
 STRETCHES = 20  # into which the job is cut to show imbalance over time
 
 
