@@ -20,7 +20,7 @@ class Named(NamedTuple):
 
 
 class Said(NamedTuple):
-    """The verdict: its findings, the bottleneck first."""
+    """The verdict: its findings, the bottleneck first where the kind says that there is one."""
 
     kind: str  # bottleneck, healthy, unclear, unknown
     headline: str
@@ -45,9 +45,7 @@ def of_verdict(verdict: dict[str, Any]) -> Said:
         }
         for account in verdict["accounts"]
     }
-    first = [_named(one) for one in found]
-    # "Also" has what costs less and what cannot be added: without a bottleneck nobody is named.
-    return Said(verdict["kind"], verdict["headline"], first if verdict["bottleneck"] else [], parts)
+    return Said(verdict["kind"], verdict["headline"], [_named(one) for one in found], parts)
 
 
 def _named(finding: dict[str, Any]) -> Named:

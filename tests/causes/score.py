@@ -65,16 +65,17 @@ class Summary(NamedTuple):
 
 def scored(result: dict[str, Any]) -> Scored:
     plan, truth, said = result["plan"], result["truth"], result["said"]
-    first = said["findings"][0] if said["findings"] else None
+    first = named_first(plan, said)
     is_right = bool(first) and first["rank"] == plan["rank"]
     is_planted = plan["cause"] != HEALTHY
+    first = first or (said["findings"] or [None])[0]
     return Scored(
         result["key"],
         plan["framework"],
         plan["cause"],
         plan["severity"],
         plan["load"],
-        outcome(plan, truth, first),
+        outcome(plan, truth, first) if is_planted else alarm(truth, said),
         is_planted and any(one["rank"] == plan["rank"] for one in said["findings"]),
         is_planted and is_right and names(first["kind"], plan["cause"]),
         f"{first['kind']} {first['rank']}".strip() if first else said["kind"],
@@ -89,15 +90,33 @@ def names(kind: str, cause: str) -> bool:
     return not CAUSES[cause].isdisjoint(kind.split("|"))
 
 
+def named_first(plan: dict[str, Any], said: dict[str, Any]) -> dict[str, Any] | None:
+    """The bottleneck, if there is one. On a crowded node contention everywhere is true: the next one counts."""
+    found = said["findings"] if said["kind"] == "bottleneck" else []
+    if plan["load"] == "crowded":
+        found = [one for one in found if one["rank"] or not is_contention(one)]
+    return found[0] if found else None
+
+
 def outcome(plan: dict[str, Any], truth: dict[str, Any], first: dict[str, Any] | None) -> str:
-    is_planted = plan["cause"] != HEALTHY
+    """Of a planted run."""
     if not first or not first["rank"]:
-        return MISSED if is_planted else SILENT
-    if is_planted and first["rank"] == plan["rank"]:
+        return MISSED
+    if first["rank"] == plan["rank"]:
         return RIGHT
-    if first["kind"].startswith("contention") and fell_on(first["rank"], truth):
-        return FOREIGN
-    return OTHER if is_planted else FALSE
+    return FOREIGN if is_contention(first) and fell_on(first["rank"], truth) else OTHER
+
+
+def alarm(truth: dict[str, Any], said: dict[str, Any]) -> str:
+    """Of a healthy run, where every finding counts that names a rank."""
+    named = [one for one in said["findings"] if one["rank"]]
+    if all(is_contention(one) and fell_on(one["rank"], truth) for one in named):
+        return FOREIGN if named else SILENT
+    return FALSE
+
+
+def is_contention(finding: dict[str, Any]) -> bool:
+    return bool(finding["kind"].startswith("contention"))
 
 
 def fell_on(rank: str, truth: dict[str, Any]) -> bool:

@@ -88,6 +88,17 @@ def test_foreign_load_is_no_false_alarm_where_it_fell_on_the_rank(delay: float, 
     assert scored(one).outcome == outcome
 
 
+def test_second_finding_of_a_healthy_run_is_an_alarm_too() -> None:
+    assert scored(result(("input", "", 0.01), ("host", "ddp:0", 0.01), cause=HEALTHY)).outcome == FALSE
+
+
+def test_contention_everywhere_hides_the_plant_on_a_quiet_node_alone() -> None:
+    one = result(("contention", "", 0.02), ("blocked", "ddp:1", 0.01))
+    assert scored(one).outcome == MISSED
+    one["plan"]["load"] = "crowded"
+    assert scored(one).outcome == RIGHT
+
+
 def test_shares_are_of_the_runs_they_are_about() -> None:
     right = [result(("blocked", "ddp:1", 0.01)), result(("host", "ddp:1", 0.02))]
     other, missed = result(("host", "ddp:0", 0.01)), result()
