@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from roofline.answers.values import Provenance, Value
 
+from ..records import Floats
 from ..sentences import verdicts as texts
 from ..sentences.wording import joined
 from .evidence import RankEvidence
 from .rates import total_of
 from .roofline import MINIMUM, NETWORK, Limits, main_memory
 from .shares import is_bound, without_traffic
-from .stragglers import starved
 from .work import ALL_COUNTED, without_bytes
 
 AT_ROOF, ABOVE = 1.1, 0.95  # headroom below which something is at its roof, and above it
@@ -118,6 +118,14 @@ def _share_starved(ranks: Sequence[RankEvidence]) -> float:
         if not np.isnan(share):
             shares.append(share)
     return sum(shares) / len(shares) if shares else 0.0
+
+
+def starved(duration: Floats, cpu: Floats, cpu_wait: Floats) -> Floats:
+    """Seconds of each step that a rank lacked a CPU: the time its threads waited for one, over how many of
+    them ran or waited at once on average (at least one)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at_once = np.maximum(1.0, (cpu + cpu_wait) / duration)
+    return cpu_wait / at_once
 
 
 def _largest_other_time(values: Mapping[str, Value]) -> str:

@@ -79,7 +79,7 @@ class Answers:
         return to_message(query_pb2.Report(), build(view, _range(request), self._store.now_ns()))
 
     def stragglers(self, request: Any) -> Any:
-        view = self._view(request.job, stragglers.NEEDED)
+        view = self._view(request.job, evidence.NEEDED)
         return to_message(query_pb2.Stragglers(), stragglers.find(view, _range(request)))
 
     def steps(self, request: Any) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from roofline.answers.verdict import AccountPart, Finding, Gain, LeftOut, RankAc
 from ...model.account import Account, account, with_waits
 from ...model.causes import Cause, Conclusion, conclude
 from ...model.evidence import NS, RankEvidence
+from ...model.servers import ServerCause
 from ...model.signals import RankSignals
 from ...model.steady import LeftOut as Left
 from ...model.summary import summarize
@@ -22,7 +23,7 @@ from ...store.view import JobView
 from ..evidence.gathering import Gathered
 from ..ranks.members import in_order
 from .foreign import foreign_cpus
-from .servers import server_findings
+from .servers import Served, evidence_of, served
 from .signals import signals_of
 
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
@@ -72,22 +73,18 @@ def verdict(
     """state: of the job; exits: rank -> how it ended, as far as is known; roofline: a line a role; quality:
     what makes numbers poor; left_out: steps that these are not of."""
     known = accounts_of(view, gathered)
-    found = known.conclusion
-    ranks = {n: r for n, r in gathered.evidence.items() if n in known.accounts}
-    whole = summarize([r for r in ranks.values() if not r.serving], [], Scope.ROLE).values if ranks else {}
+    ranks = [gathered.evidence[number] for number in known.accounts]
+    whole = summarize(ranks, [], Scope.ROLE).values if ranks else {}
     rate = whole.get("examples_per_second", Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN))
-    named = [_finding(cause, found, known, rate) for cause in (found.bottleneck, *found.also) if cause]
-    servers = server_findings(view, gathered, rate)
-    bottleneck = max([*servers, *(named[:1] if found.bottleneck else [])], key=_cost, default=None)
-    also = sorted([one for one in (*named, *servers) if one is not bottleneck], key=_cost, reverse=True)
+    found = _findings(known, served(view, gathered), rate)
     absent = Value(None, "s", reason=reasons.NO_STEPS_SEEN)
     steps = np.concatenate([a.duration for a in known.accounts.values()]) if known.accounts else np.zeros(0)
     return Verdict(
         state=state,
-        headline=bottleneck.sentence if bottleneck else _headline(found),
-        kind="bottleneck" if bottleneck else found.kind,
-        bottleneck=bottleneck,
-        also=also,
+        headline=found.headline,
+        kind="bottleneck" if found.named else known.conclusion.kind,
+        bottleneck=found.named[0] if found.named else None,
+        also=[*found.named[1:], *found.doubted],
         examples_per_second=rate,
         step_median=whole.get("step_time_median", absent),
         step_mean=_seconds(float(steps.mean()) if len(steps) else None, MEASURED),
@@ -97,10 +94,6 @@ def verdict(
         roofline=roofline,
         quality=quality,
     )
-
-
-def _cost(found: Finding) -> float:
-    return found.cost.value or 0.0
 
 
 def _headline(found: Conclusion) -> str:
@@ -115,11 +108,71 @@ def _headline(found: Conclusion) -> str:
 # -- findings -----------------------------------------------------------------------------------------------
 
 
+class Findings(NamedTuple):
+    """named: the dearest first; doubted: what was seen in a part of the run only."""
+
+    headline: str
+    named: list[Finding]
+    doubted: list[Finding]
+
+
+def findings(view: JobView, gathered: Gathered, servers: Served) -> Findings:
+    """What costs a job time."""
+    return _findings(accounts_of(view, gathered), servers, _rate_of(gathered))
+
+
+def _findings(known: Accounts, servers: Served, rate: Value) -> Findings:
+    found = known.conclusion
+    causes = [found.bottleneck, *found.also] if found.bottleneck else found.also
+    named = [_finding(cause, found, known, rate) for cause in causes if cause.lasting]
+    lasting = [known.accounts[n].duration for n in servers.workers if n in known.accounts]
+    if lasting:
+        step = float(np.concatenate(lasting).mean())
+        named += [_server_finding(cause, step, "few_steps" in found.why, rate) for cause in servers.causes]
+    named.sort(key=lambda finding: -(finding.share.value or 0.0))
+    doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
+    return Findings(named[0].sentence if named else _headline(found), named, doubted)
+
+
+def _rate_of(gathered: Gathered) -> Value:
+    """examples/s of the job."""
+    ranks = [r for r in gathered.evidence.values() if not r.serving and len(r.steps.step)]
+    if not ranks:
+        return Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN)
+    return summarize(ranks, [], Scope.ROLE).values["examples_per_second"]
+
+
+def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) -> Finding:
+    """step: mean of the workers' steps, seconds."""
+    gain = Gain(
+        step, max(0.0, step - cause.cost), max(0.0, step - cause.bounds.high), step - cause.bounds.low
+    )
+    return Finding(
+        kind=cause.kind,
+        rank=cause.rank,
+        host=cause.host,
+        sentence=texts.finding(cause.kind, [cause.rank]),
+        cost=_seconds(cause.cost, ESTIMATED),
+        share=value(cause.cost / step, "1", ESTIMATED, Scope.ROLE),
+        gain=gain,
+        rate=_rate_with(gain, rate),
+        confidence="low" if unsure else "high",
+        why=texts.why_low(["few_steps"] if unsure else []),
+        evidence=evidence_of(cause),
+        tries=[],
+    )
+
+
+def _rate_with(gain: Gain, rate: Value) -> Value:
+    """examples/s with steps that are so much shorter."""
+    faster = None if rate.value is None or not gain.without > 0 else rate.value * gain.step / gain.without
+    return value(faster, "examples/s", ESTIMATED, Scope.ROLE, missing=rate.reason or reasons.NO_EXAMPLES)
+
+
 def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> Finding:
     gain = Gain(
         cause.step, cause.step - cause.gain.mean, cause.step - cause.gain.high, cause.step - cause.gain.low
     )
-    faster = None if rate.value is None or not gain.without > 0 else rate.value * gain.step / gain.without
     why = [*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"])
     return Finding(
         kind=cause.kind,
@@ -129,7 +182,7 @@ def _finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> F
         cost=_seconds(cause.gain.mean, ESTIMATED),
         share=value(cause.share, "1", ESTIMATED, Scope.ROLE),
         gain=gain,
-        rate=value(faster, "examples/s", ESTIMATED, Scope.ROLE, missing=rate.reason or reasons.NO_EXAMPLES),
+        rate=_rate_with(gain, rate),
         confidence="low" if why else "high",
         why=texts.why_low(why),
         evidence=_evidence(cause, known),

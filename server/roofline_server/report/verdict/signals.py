@@ -73,8 +73,8 @@ def _signals(
         gc=_thread(rank, "gc"),
         faults=_known(rank.columns.get(f"{THREAD}.faults.count")),
         blocks=_known(rank.columns.get(f"{THREAD}.blocks.count")),
-        threads_run=_grown(tables, steps, "process", "cpu_ns"),
-        threads_delay=_grown(tables, steps, "process", "cpu_wait_ns"),
+        threads_run=grown(tables, steps, "process", "cpu_ns"),
+        threads_delay=grown(tables, steps, "process", "cpu_wait_ns"),
         stopped=_stopped(tables, steps),
         throttled=_throttled(tables, steps),
         waits_for_servers=serves and rank.role in ("worker", "chief"),
@@ -104,7 +104,7 @@ def _kernel_column(tables: Mapping[str, Table], steps: StepEvidence, name: str) 
     return _known(np.where(aligned(steps, table, "complete") > 0, column, ABSENT))
 
 
-def _grown(tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, name: str) -> Floats | None:
+def grown(tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, name: str) -> Floats | None:
     """What a counter of ns grew in each step, seconds."""
     table = tables.get(f"steps_{counter_set}", {})
     if not rows(table) or f"{name}.end" not in table:
@@ -128,7 +128,7 @@ def _stopped(tables: Mapping[str, Table], steps: StepEvidence) -> Floats | None:
 
 def _throttled(tables: Mapping[str, Table], steps: StepEvidence) -> Floats | None:
     """The limit counts the time of all CPUs: no more than the step."""
-    found = _grown(tables, steps, "cgroup", "cgroup_throttled_ns")
+    found = grown(tables, steps, "cgroup", "cgroup_throttled_ns")
     return None if found is None else np.minimum(found, durations(steps))
 
 

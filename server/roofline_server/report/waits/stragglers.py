@@ -9,22 +9,20 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.waits import Cause, Imbalance, RankWaits, Stragglers
 
 from ...model import barrier
-from ...model import stragglers as model
-from ...model.breakdown import BARRIERS, breakdown, phase, seconds
-from ...model.evidence import NS, RankEvidence, StepEvidence
-from ...model.servers import ServerCause, skewed
-from ...model.stragglers import Finding, RankTimes
+from ...model.breakdown import BARRIERS, breakdown, seconds
+from ...model.evidence import RankEvidence
+from ...model.servers import skewed
 from ...model.times import durations
-from ...records import ABSENT, Floats, Table, rows
+from ...records import Floats, Table
 from ...sentences import reasons
 from ...sentences import waits as texts
 from ...store.view import JobView
 from ..evidence.barriers import Barriers
 from ..evidence.gathering import gather
-from ..evidence.ranks import NEEDED as NEEDED
-from ..evidence.ranks import aligned
 from ..questions import STEADY_STEPS, Steps
-from .servers import Served, evidence_of, load_of, served, stopped_share
+from ..verdict.build import findings
+from ..verdict.servers import Served, load_of, served
+from ..verdict.signals import grown
 
 STRETCHES = 20  # into which the job is cut to show imbalance over time
 
@@ -33,88 +31,39 @@ def find(view: JobView, steps: Steps = STEADY_STEPS) -> Stragglers:
     """Who held whom up in these steps. Raises BadRequest when the range of steps cannot be."""
     gathered = gather(view, steps)
     mode, tables, barriers = gathered.mode, gathered.tables, gathered.barriers
-    training = [gathered.evidence[number] for number in barriers.ranks]
-    times = [
-        _rank_times(rank, tables.get(number, {}))
-        for number, rank in zip(barriers.ranks, training, strict=True)
-    ]
-    # The median step of all ranks: what servers cost is measured by it.
-    step = float(np.median(np.concatenate([rank.duration for rank in times]))) if times else 0.0
     late = barrier.lateness(barriers.held)
     servers = served(view, gathered)
-    causes = _causes(times, late, servers, mode)
-    unknown = ""
-    if not barriers.kind and mode != "asynchronous":
-        unknown = barriers.why_not or reasons.NO_STEPS_SEEN
-    shown = []
-    for found in causes:
-        cost = Value(found.cost, "s", Provenance.MEASURED, Scope.PROCESS)
-        share = Value(found.share, "1", Provenance.MEASURED, Scope.PROCESS)
-        counts = (found.steps, found.of_steps)
-        shown.append(Cause(found.rank, found.host, found.kind, cost, share, *counts, found.evidence))
+    found = findings(view, gathered, servers)
     ranks = []
-    for column, (rank, mine) in enumerate(zip(training, times, strict=True)):
+    for column, number in enumerate(barriers.ranks):
+        rank, mine = gathered.evidence[number], tables.get(number, {})
         ranks.append(RankWaits(rank.key, rank.role, rank.host, _values(rank, mine, late[:, column])))
+    last = _times_last(late, [gathered.evidence[number].key for number in barriers.ranks])
+    unknown = barriers.why_not if not barriers.kind and mode != "asynchronous" and not found.named else ""
     return Stragglers(
         job=view.job,
         mode=mode,
-        verdict=model.verdict(causes, unknown, barrier.waits(barriers.held), step),
+        verdict=texts.unknown(unknown) if unknown else found.headline,
         barrier=texts.SEEN_BY.get(barriers.kind, ""),
-        causes=shown,
+        causes=[
+            Cause(f.rank, f.host, f.kind, f.cost, f.share, *last.get(f.rank, (0, 0)), f.evidence)
+            for f in found.named
+        ],
         ranks=ranks,
-        imbalance=_imbalance(barriers, [rank.key for rank in training]),
+        imbalance=_imbalance(barriers, [gathered.evidence[number].key for number in barriers.ranks]),
         servers=[load_of(view, n, mine, servers.uses[n]) for n, mine in servers.servers.items()],
         notes=[*_notes(mode, barriers), *_uneven(servers)],
     )
 
 
-def _rank_times(rank: RankEvidence, mine: Mapping[str, Table]) -> RankTimes:
-    duration = durations(rank.steps)
-    cpu, cpu_wait = (_counter_of_steps(mine, rank.steps, name) for name in ("cpu_ns", "cpu_wait_ns"))
-    first = rank.columns.get("kernels.first_ns")
-    lead = None
-    if first is not None:
-        lead = np.where(first == ABSENT, np.nan, np.maximum(0, first - rank.steps.begin_ns) / NS)
-    return RankTimes(
-        rank.key,
-        rank.host,
-        duration,
-        input=phase(rank, "input"),
-        lead=lead,
-        kernels=seconds(rank, "kernels.kernel_ns"),
-        cpu=cpu,
-        cpu_wait=cpu_wait,
-        starved=None if cpu is None or cpu_wait is None else model.starved(duration, cpu, cpu_wait),
-        stopped=stopped_share(mine),
+def _times_last(late: Floats, ranks: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Rank -> in how many steps it came last, and of how many that is known."""
+    known = late[~np.isnan(late).all(axis=1)] if late.size else late[:0]
+    some = known[np.nanmax(known, axis=1, initial=0.0) > 0]
+    last = (
+        np.bincount(np.nanargmax(some, axis=1), minlength=len(ranks)) if len(some) else np.zeros(len(ranks))
     )
-
-
-def _counter_of_steps(mine: Mapping[str, Table], steps: StepEvidence, name: str) -> Floats | None:
-    """What a counter of ns grew in each step, seconds."""
-    table = mine.get("steps_process", {})
-    if not rows(table) or f"{name}.end" not in table:
-        return None
-    grown = table[f"{name}.end"] - table[f"{name}.begin"]
-    known = {"end_ns": table["end_ns"], "at": np.arange(rows(table), dtype=np.int64)}
-    at = aligned(steps, known, "at")
-    return np.where(at == ABSENT, np.nan, grown[np.maximum(at, 0)] / NS)
-
-
-def _causes(times: Sequence[RankTimes], late: Floats, servers: Served, mode: str) -> list[Finding]:
-    if not times:
-        return []
-    found = model.late_ranks(times, late) if mode == "synchronous" else model.slow_ranks(times)
-    named = {finding.rank for finding in found if finding.kind == "input"}
-    found += [finding for finding in model.starved_of_input(times) if finding.rank not in named]
-    mean = float(np.mean(np.concatenate([rank.duration for rank in times])))
-    found += [_finding(cause, mean) for cause in servers.causes]
-    return sorted(found, key=lambda finding: -finding.cost)
-
-
-def _finding(cause: ServerCause, step: float) -> Finding:
-    """step: the workers' mean step, seconds."""
-    share = cause.cost / step if step > 0 else 0.0
-    return Finding(cause.rank, cause.host, cause.kind, cause.cost, share, 0, 0, evidence_of(cause))
+    return {rank: (int(times), len(known)) for rank, times in zip(ranks, last, strict=True)}
 
 
 def _uneven(servers: Served) -> list[str]:
@@ -122,19 +71,19 @@ def _uneven(servers: Served) -> list[str]:
     return [texts.uneven_bytes(use.rank, use.share) for use in uses if use.share and skewed(use, len(uses))]
 
 
-def _values(rank: RankEvidence, times: RankTimes, late: Floats) -> dict[str, Value]:
+def _values(rank: RankEvidence, mine: Mapping[str, Table], late: Floats) -> dict[str, Value]:
     def mean(column: Floats | None, missing: str = reasons.NO_STEPS_SEEN) -> Value:
         known = None if column is None else column[~np.isnan(column)]
         number = float(known.mean()) if known is not None and len(known) else None
         return value(number, "s", Provenance.MEASURED, Scope.PROCESS, missing=missing)
 
     return {
-        "step_time_mean": mean(times.duration),
+        "step_time_mean": mean(durations(rank.steps)),
         **breakdown([rank], Scope.PROCESS),
         "late_per_step": mean(late, texts.NO_ARRIVALS),
-        "cpu_time_per_step": mean(times.cpu, texts.NO_CPU_TIME),
-        "cpu_wait_per_step": mean(times.cpu_wait, texts.NO_SCHEDULER),
-        "kernel_time_per_step": mean(times.kernels, reasons.NO_KERNELS),
+        "cpu_time_per_step": mean(grown(mine, rank.steps, "process", "cpu_ns"), texts.NO_CPU_TIME),
+        "cpu_wait_per_step": mean(grown(mine, rank.steps, "process", "cpu_wait_ns"), texts.NO_SCHEDULER),
+        "kernel_time_per_step": mean(seconds(rank, "kernels.kernel_ns"), reasons.NO_KERNELS),
     }
 
 
