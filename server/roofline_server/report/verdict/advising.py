@@ -1,0 +1,201 @@
+"""Adds to a verdict what to try: for each finding, and for a healthy job what the next gain would be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from roofline.answers.values import Provenance, Scope, Value, value
+from roofline.answers.verdict import Finding, RankAccount, Verdict
+
+from ...model.evidence import RankEvidence
+from ...model.rates import total_of
+from ...model.shares import on_gpu
+from ...model.verdicts import widths_of
+from ...model.work import dominant_precision
+from ...sentences import advice, reasons
+from ...sentences import verdict as texts
+from ...store.view import JobView
+from ..ceilings.limits import of_rank
+from ..ceilings.nodes import cpus_of
+from ..evidence.gathering import Gathered
+from .foreign import foreign_cpus
+
+SETTING, HOOK = "setting.", "hook."
+THREADS = ("OMP_NUM_THREADS", "intra_op_threads", "TF_NUM_INTRAOP_THREADS")  # the first that is set
+NOT_TO_SHORTEN = ("wait_ranks", "other")  # parts of an account that are no next gain
+WORTH = 0.02  # of the step: a next gain of less is none
+
+
+def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
+    """The same verdict with what to try."""
+    if not gathered.evidence:
+        return found
+    base = _case(view, gathered)
+    foreign = foreign_cpus(view, gathered.evidence)
+    if found.kind == "healthy" and not found.also and (gain := _next_gain(found.accounts)) is not None:
+        found = found._replace(also=[gain])
+
+    def with_advice(one: Finding) -> Finding:
+        ranks = tuple(one.rank.split(", ")) if one.rank else ()
+        host = one.host or (gathered.evidence[next(iter(gathered.evidence))].host if base.hosts == 1 else "")
+        own = [rank for rank in gathered.evidence.values() if rank.key in ranks]
+        case = base._replace(
+            kind=one.kind,
+            ranks=ranks,
+            host=host,
+            cpus=cpus_of(view, host) or base.cpus if host else base.cpus,
+            foreign=foreign.get(host),
+            bytes_share=_share_of_bytes(own, gathered.evidence.values()),
+        )
+        more = advice.advise(case)
+        new = [line for line in more.evidence if line not in one.evidence]
+        return one._replace(evidence=[*one.evidence, *new], tries=[*one.tries, *more.tries])
+
+    return found._replace(
+        bottleneck=with_advice(found.bottleneck) if found.bottleneck else None,
+        also=[with_advice(one) for one in found.also],
+    )
+
+
+def _case(view: JobView, gathered: Gathered) -> advice.Case:
+    """What holds for the job as a whole."""
+    ranks = list(gathered.evidence.values())
+    training = [rank for rank in ranks if len(rank.steps.step) and not rank.serving]
+    hosts = Counter(rank.host for rank in training)
+    crowded = max(hosts, key=lambda host: hosts[host], default="")
+    settings = _settings(view)
+    threads = next((settings[name] for name in THREADS if name in settings), "")
+    # Kernels of a rank that nothing keeps from it run on all CPUs.
+    cpus = cpus_of(view, crowded) or None
+    return advice.Case(
+        kind="",
+        job=view.job,
+        frameworks=_frameworks(view),
+        settings=settings,
+        workers=len(training),
+        servers=sum(rank.role == "ps" for rank in ranks),
+        hosts=len({rank.host for rank in ranks}),
+        per_node=max(hosts.values(), default=1),
+        cpus=cpus,
+        threads=int(threads) if threads.isdecimal() else None,
+        binding=_binding(view, gathered),
+        narrow=_narrow(training, _widest(view, gathered)),
+        widest=_widest(view, gathered),
+        kernel_s=_kernel_seconds(training),
+        on_gpu=any(on_gpu(rank) for rank in training),
+    )
+
+
+def _settings(view: JobView) -> dict[str, str]:
+    """Of any rank; where ranks differ, of the last."""
+    return {
+        name.removeprefix(SETTING): text
+        for facts in view.facts.values()
+        for name, text in facts.items()
+        if name.startswith(SETTING)
+    }
+
+
+def _frameworks(view: JobView) -> frozenset[str]:
+    found = set()
+    for facts in view.facts.values():
+        for name in facts:
+            hook = name.removeprefix(HOOK) if name.startswith(HOOK) else ""
+            found |= {
+                framework
+                for begin, framework in (
+                    ("torch", advice.TORCH),
+                    ("tf_", advice.TENSORFLOW),
+                    ("keras", advice.TENSORFLOW),
+                    ("horovod", advice.HOROVOD),
+                    ("jax", advice.JAX),
+                )
+                if hook.startswith(begin)
+            }
+    return frozenset(found)
+
+
+def _share_of_bytes(own: Sequence[RankEvidence], ranks: Iterable[RankEvidence]) -> float | None:
+    """Of what all parameter servers receive; of ranks that are none not known."""
+    if not own or any(rank.role != "ps" for rank in own):
+        return None
+    known = {rank.key: rank.received.total for rank in ranks if rank.role == "ps" and rank.received}
+    whole = sum(known.values())
+    return sum(known.get(rank.key, 0.0) for rank in own) / whole if whole > 0 else None
+
+
+def _binding(view: JobView, gathered: Gathered) -> str:
+    """Kind of the ceiling above the ranks that train, by FLOPs and tensor bytes of their kernels."""
+    for number, rank in gathered.evidence.items():
+        known = rank.kernels
+        if known is None or not known.has_flops or not known.has_bytes:
+            continue
+        flops, moved = total_of(known.flops), total_of(known.bytes)
+        if flops > 0 and moved > 0:
+            ceiling = of_rank(view, number, rank).binding(flops / moved, "minimum")
+            return ceiling.kind if ceiling is not None else ""
+    return ""
+
+
+def _widest(view: JobView, gathered: Gathered) -> int | None:
+    """Bits of the widest vectors that the node was calibrated with, in the precision of the job."""
+    for number, rank in gathered.evidence.items():
+        ceilings = of_rank(view, number, rank).ceilings
+        widths = [c.width for c in ceilings if c.precision == dominant_precision([rank]) and c.width]
+        if widths:
+            return max(widths)
+    return None
+
+
+def _narrow(ranks: Sequence[RankEvidence], widest: int | None) -> float | None:
+    widths = widths_of(ranks)
+    total = sum(widths.values())
+    if not widest or not total > 0:
+        return None
+    return sum(flops for width, flops in widths.items() if width < widest) / total
+
+
+def _kernel_seconds(ranks: Sequence[RankEvidence]) -> float | None:
+    """Mean time of a kernel; None: how many there were is not known."""
+    known = [r.kernels for r in ranks if r.kernels is not None and r.kernels.calls is not None]
+    calls = sum(total_of(k.calls[k.complete]) for k in known if k.calls is not None)
+    return sum(total_of(k.kernel_ns[k.complete]) for k in known) / calls / 1e9 if calls > 0 else None
+
+
+def _next_gain(accounts: Sequence[RankAccount]) -> Finding | None:
+    """The part of a healthy job that a step would shorten by most without it; of kernels, what they take
+    beyond what their roof needs."""
+    own = [one for one in accounts if one.parts and one.step.value]
+    if not own:
+        return None
+    step = sum(one.step.value or 0.0 for one in own) / len(own)
+    spent: dict[str, float] = {}
+    for one in own:
+        for part in one.parts:
+            seconds = part.time.value or 0.0
+            if part.part == "compute":
+                if one.roof.value is None:
+                    continue
+                seconds = max(0.0, seconds - one.roof.value)
+            if part.part not in NOT_TO_SHORTEN:
+                spent[part.part] = spent.get(part.part, 0.0) + seconds / len(own)
+    if not spent:
+        return None
+    part = max(spent, key=lambda name: spent[name])
+    if spent[part] < WORTH * step:
+        return None
+    return Finding(
+        kind=part,
+        rank="",
+        host="",
+        sentence=texts.next_gain(part),
+        cost=value(spent[part], "s", Provenance.ESTIMATED, Scope.ROLE),
+        share=value(spent[part] / step, "1", Provenance.ESTIMATED, Scope.ROLE),
+        gain=None,
+        rate=Value(None, "examples/s", reason=reasons.NOT_REPLAYED),
+        confidence="",
+        why="",
+        evidence=[],
+        tries=[],
+    )
