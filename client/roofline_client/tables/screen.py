@@ -257,18 +257,18 @@ class _Cells(NamedTuple):
 
 
 def _account(verdict: Verdict, limits: Limits) -> Columns:
-    """A row a rank, as they come: worst first. The rank that is named is always among them."""
-    named = verdict.bottleneck.rank if verdict.bottleneck else ""
+    """A row a rank, as they come: worst first. The first rank that is named is always among them."""
+    named = verdict.bottleneck.rank.split(", ") if verdict.bottleneck else []
     shown = list(verdict.accounts[: limits.ranks])
     for account in verdict.accounts[limits.ranks :]:
-        if account.rank == named:
+        if [account.rank] == named[:1]:
             shown[-1] = account
     columns = _fitting(shown, _names(shown, verdict))
 
     heads = [Column(columns[0].title), *(Column(one.title, right=True) for one in columns[1:])]
     table = Columns("", heads)
     for at, account in enumerate(shown):
-        table.add(*(one.cells[at] for one in columns), style="bold" if account.rank == named else "")
+        table.add(*(one.cells[at] for one in columns), style="bold" if account.rank in named else "")
     if rest := [account for account in verdict.accounts if account not in shown]:
         table.add(wording.more_ranks(len(rest)), _steps_of(rest), *[""] * (len(columns) - 2))
     return table

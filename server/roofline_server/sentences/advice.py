@@ -452,18 +452,12 @@ ADVICE: tuple[Advice, ...] = (
     ),
 )
 
-# -- poor data ----------------------------------------------------------------------------------------------
+# -- too little data ----------------------------------------------------------------------------------------
 
-# What makes a conclusion unsure -> what to do about it.
-DOUBTS: Mapping[str, str] = {
-    "few_steps": "train 40 steps or more, then ask again",
-    "replay_differs": "look at single steps: roofline-client steps --job {job}",
-    "unattributed": "start the ranks with `roofline-agent run`, which has hooks for phases and kernels",
-    "passing": "compare the stretches: roofline-client stragglers --job {job}",
-    "more_is_lost": "see who waits for whom: roofline-client stragglers --job {job}",
-}
 NO_STEPS = "start the ranks with `roofline-agent run -- COMMAND`, or mark steps with roofline_step"
+FEW_STEPS = "train some 50 steps, then ask again"
 
 
-def for_doubts(reasons: Sequence[str], job: str) -> list[str]:
-    return [DOUBTS[reason].format(job=job) for reason in reasons if reason in DOUBTS]
+def to_know_more(headline: str, steps: bool) -> str:
+    """steps: whether any were seen."""
+    return f"{headline}; {FEW_STEPS if steps else NO_STEPS}"

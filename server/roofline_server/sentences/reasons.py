@@ -12,6 +12,7 @@ NO_STEPS_SEEN = "no steps were seen"
 NO_RANK_HAS_STEPS = "no rank has steps"
 NO_EXAMPLES = "nobody said how many examples a step has"
 SERVES = "it works on no examples of its own"
+NOT_REPLAYED = "what this would give was not replayed"
 REPLAYED = "ncu replayed all of these steps: how long they took says nothing of the training"
 _MARK = "mark them with roofline_step, or give `roofline-agent run --step-regex`"
 

@@ -94,6 +94,13 @@ def too_few_steps(steps: int) -> str:
 HEALTHY = "healthy: nothing holds it up"
 
 
+def next_gain(part: str) -> str:
+    """Of a healthy job: the part of a step that there is most to save of."""
+    if part == "compute":
+        return "kernels are above what their roof needs"
+    return f"{parts_named(part)}, not overlapped with kernels"
+
+
 def parts_named(part: str) -> str:
     """ "input or CPU time outside kernels" of "input|host"."""
     return " or ".join(PARTS.get(name, name) for name in part.split("|"))

@@ -22,6 +22,7 @@ from ..evidence.steady import left_out_of
 from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
+from ..verdict.advising import advised
 from ..verdict.build import verdict
 from ..verdict.roofline import places_under_roof
 from .cost import cost_of
@@ -77,7 +78,7 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
     state = "running" if running else "ended"
     lines = places_under_roof(points)
     found = verdict(view, gathered, state, {}, lines, quality, left_out_of(view, steps))
-    return report._replace(notes=notes, verdict=found)
+    return report._replace(notes=notes, verdict=advised(view, gathered, found))
 
 
 def _facts(view: JobView) -> list[Fact]:

@@ -12,11 +12,10 @@ from ...model.evidence import RankEvidence
 from ...model.rates import total_of
 from ...model.shares import on_gpu
 from ...model.verdicts import widths_of
-from ...model.work import dominant_precision
 from ...sentences import advice, reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView
-from ..ceilings.limits import of_rank
+from ..ceilings.limits import of_ranks
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
 from .foreign import foreign_cpus
@@ -29,6 +28,9 @@ WORTH = 0.02  # of the step: a next gain of less is none
 
 def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     """The same verdict with what to try."""
+    if found.kind == "unknown":
+        seen = any(one.steps for one in found.accounts)
+        return found._replace(headline=advice.to_know_more(found.headline, seen))
     if not gathered.evidence:
         return found
     base = _case(view, gathered)
@@ -36,15 +38,17 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     if found.kind == "healthy" and not found.also and (gain := _next_gain(found.accounts)) is not None:
         found = found._replace(also=[gain])
 
+    hosts = {rank.host for rank in gathered.evidence.values()}
+
     def with_advice(one: Finding) -> Finding:
         ranks = tuple(one.rank.split(", ")) if one.rank else ()
-        host = one.host or (gathered.evidence[next(iter(gathered.evidence))].host if base.hosts == 1 else "")
+        host = one.host or (next(iter(hosts)) if len(hosts) == 1 else "")
         own = [rank for rank in gathered.evidence.values() if rank.key in ranks]
         case = base._replace(
             kind=one.kind,
             ranks=ranks,
             host=host,
-            cpus=cpus_of(view, host) or base.cpus if host else base.cpus,
+            cpus=(cpus_of(view, host) if host else 0) or base.cpus,
             foreign=foreign.get(host),
             bytes_share=_share_of_bytes(own, gathered.evidence.values()),
         )
@@ -63,11 +67,10 @@ def _case(view: JobView, gathered: Gathered) -> advice.Case:
     ranks = list(gathered.evidence.values())
     training = [rank for rank in ranks if len(rank.steps.step) and not rank.serving]
     hosts = Counter(rank.host for rank in training)
-    crowded = max(hosts, key=lambda host: hosts[host], default="")
+    fullest = max(hosts, key=lambda host: hosts[host], default="")
     settings = _settings(view)
     threads = next((settings[name] for name in THREADS if name in settings), "")
-    # Kernels of a rank that nothing keeps from it run on all CPUs.
-    cpus = cpus_of(view, crowded) or None
+    widest = _widest(view, gathered)
     return advice.Case(
         kind="",
         job=view.job,
@@ -77,11 +80,11 @@ def _case(view: JobView, gathered: Gathered) -> advice.Case:
         servers=sum(rank.role == "ps" for rank in ranks),
         hosts=len({rank.host for rank in ranks}),
         per_node=max(hosts.values(), default=1),
-        cpus=cpus,
+        cpus=cpus_of(view, fullest) or None,
         threads=int(threads) if threads.isdecimal() else None,
         binding=_binding(view, gathered),
-        narrow=_narrow(training, _widest(view, gathered)),
-        widest=_widest(view, gathered),
+        narrow=_narrow(training, widest),
+        widest=widest,
         kernel_s=_kernel_seconds(training),
         on_gpu=any(on_gpu(rank) for rank in training),
     )
@@ -133,19 +136,16 @@ def _binding(view: JobView, gathered: Gathered) -> str:
             continue
         flops, moved = total_of(known.flops), total_of(known.bytes)
         if flops > 0 and moved > 0:
-            ceiling = of_rank(view, number, rank).binding(flops / moved, "minimum")
-            return ceiling.kind if ceiling is not None else ""
+            for limits in of_ranks(view, {number: rank}):
+                if (ceiling := limits.binding(flops / moved)) is not None:
+                    return ceiling.kind
     return ""
 
 
 def _widest(view: JobView, gathered: Gathered) -> int | None:
-    """Bits of the widest vectors that the node was calibrated with, in the precision of the job."""
-    for number, rank in gathered.evidence.items():
-        ceilings = of_rank(view, number, rank).ceilings
-        widths = [c.width for c in ceilings if c.precision == dominant_precision([rank]) and c.width]
-        if widths:
-            return max(widths)
-    return None
+    """Bits of the vectors of the peak that ranks are held against."""
+    widths = [limits.compute.width for limits in of_ranks(view, gathered.evidence) if limits.compute]
+    return max(widths, default=0) or None
 
 
 def _narrow(ranks: Sequence[RankEvidence], widest: int | None) -> float | None:
@@ -182,16 +182,16 @@ def _next_gain(accounts: Sequence[RankAccount]) -> Finding | None:
                 spent[part.part] = spent.get(part.part, 0.0) + seconds / len(own)
     if not spent:
         return None
-    part = max(spent, key=lambda name: spent[name])
-    if spent[part] < WORTH * step:
+    most = max(spent, key=lambda name: spent[name])
+    if spent[most] < WORTH * step:
         return None
     return Finding(
-        kind=part,
+        kind=most,
         rank="",
         host="",
-        sentence=texts.next_gain(part),
-        cost=value(spent[part], "s", Provenance.ESTIMATED, Scope.ROLE),
-        share=value(spent[part] / step, "1", Provenance.ESTIMATED, Scope.ROLE),
+        sentence=texts.next_gain(most),
+        cost=value(spent[most], "s", Provenance.ESTIMATED, Scope.ROLE),
+        share=value(spent[most] / step, "1", Provenance.ESTIMATED, Scope.ROLE),
         gain=None,
         rate=Value(None, "examples/s", reason=reasons.NOT_REPLAYED),
         confidence="",

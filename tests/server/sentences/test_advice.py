@@ -1,0 +1,112 @@
+"""The table of advice: each kind of cause has one, and each line holds only where its condition does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from roofline_server.sentences.advice import ADVICE, SHOWN, Case, advise
+from roofline_server.sentences.verdict import _FINDINGS, PARTS
+
+# What the brief of a report promises an answer to: what is known -> words of the first advice.
+SITUATIONS: dict[str, tuple[Case, str]] = {
+    "lone server": (Case("server_overloaded", servers=1, workers=4), "--ps 2"),
+    "skewed server": (Case("server_skewed", servers=2, bytes_share=0.9), "partition the large ones"),
+    "one server of several": (Case("server_overloaded", servers=3), "one server more"),
+    "slow server": (Case("server_slow", ranks=("ps:0",), host="n1"), "what else runs on node n1"),
+    "server on a crowded node": (Case("server_slow", per_node=3), "CPUs of its own"),
+    "servers of unequal variables": (Case("server_skewed", servers=2), "split the largest variables"),
+    "host code of torch": (Case("host", frameworks=frozenset({"torch"})), "py-spy record"),
+    "host code of TensorFlow": (Case("host", frameworks=frozenset({"tensorflow"})), "py-spy record"),
+    "network": (Case("network", hosts=2), "bench net"),
+    "Horovod's cycle": (
+        Case("transfer", frameworks=frozenset({"horovod"}), settings={"HOROVOD_CYCLE_TIME": "5"}),
+        "HOROVOD_CYCLE_TIME=1",
+    ),
+    "Horovod's fusion": (
+        Case("transfer", frameworks=frozenset({"horovod"}), settings={"HOROVOD_FUSION_THRESHOLD": "1048576"}),
+        "HOROVOD_FUSION_THRESHOLD",
+    ),
+    "DDP": (Case("transfer", frameworks=frozenset({"torch"})), "bucket_cap_mb"),
+    "input of all, torch": (Case("input", frameworks=frozenset({"torch"})), "num_workers"),
+    "input of all, TensorFlow": (Case("input", frameworks=frozenset({"tensorflow"})), "AUTOTUNE"),
+    "input of one": (Case("input", ranks=("ddp:1",)), "what differs in the input of ddp:1"),
+    "unbalanced batches": (Case("more_work", ranks=("ddp:1",)), "balance the batches"),
+    "slow node": (Case("slower", ranks=("ddp:1",), hosts=2), "machines --compare"),
+    "memory bandwidth": (Case("memory_bandwidth"), "numactl"),
+    "Python": (Case("host", ranks=("ddp:1",)), "does ddp:1 do something the others do not"),
+    "gc": (Case("gc"), "gc.freeze()"),
+    "other processes": (
+        Case("contention", host="n1", foreign=1.5),
+        "move or end the other processes on node n1",
+    ),
+    "own threads": (Case("contention_own", per_node=2, threads=8, cpus=8), "OMP_NUM_THREADS=4"),
+    "too many processes": (Case("contention_own", per_node=16, cpus=8), "fewer threads"),
+    "cgroup": (Case("throttled"), "cpu.max"),
+    "stopped": (Case("stopped", ranks=("ps:0",)), "find what stops ps:0"),
+    "paging": (Case("paging", host="n1"), "free memory on node n1"),
+    "disk": (Case("disk"), "local disk"),
+    "blocked": (Case("blocked", ranks=("ddp:1",)), "py-spy dump"),
+    "memory-bound kernels": (Case("compute", binding="memory"), "raise the intensity"),
+    "narrow vectors": (Case("compute", narrow=0.8, widest=512), "512-bit vectors"),
+    "small kernels": (Case("compute", kernel_s=8e-6), "larger kernels"),
+    "too few threads": (Case("compute", threads=2, cpus=8), "use all CPUs: OMP_NUM_THREADS=8"),
+    "at the roof": (Case("compute", of_roof=0.95), "cheaper precision"),
+    "nothing else known": (Case("compute", job="7"), "plot --job 7 --points kernel"),
+}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_first_advice(name: str) -> None:
+    case, words = SITUATIONS[name]
+    assert words in advise(case).tries[0]
+
+
+@pytest.mark.parametrize("kind", [*_FINDINGS, *(part for part in PARTS if part != "wait_ranks")])
+def test_every_cause_and_part_has_an_advice_without_anything_else_known(kind: str) -> None:
+    found = advise(Case(kind)).tries
+    assert 1 <= len(found) <= SHOWN
+    assert not any("{" in line or "None" in line for line in found)
+
+
+def test_every_advice_is_given_in_some_situation() -> None:
+    given = {line for case, _ in SITUATIONS.values() for line in _held(case)}
+    assert {one.tries for one in ADVICE} - given == set()
+
+
+def _held(case: Case) -> list[str]:
+    return [one.tries for one in ADVICE if case.kind in one.kinds and one.holds(case)]
+
+
+def test_evidence_has_the_numbers_it_rests_on() -> None:
+    crowded = advise(Case("contention_own", per_node=2, threads=8, cpus=8))
+    assert crowded.evidence[0] == "2 ranks of 8 threads each on 8 CPUs"
+    alone = advise(Case("server_overloaded", servers=1, workers=4))
+    assert alone.evidence == ["it is the only parameter server, for 4 workers"]
+    skewed = advise(Case("server_skewed", servers=2, bytes_share=0.9))
+    assert skewed.evidence == ["it gets 90% of the bytes, an even part would be 50%"]
+
+
+@pytest.mark.parametrize(
+    ("case", "not_said"),
+    [
+        (Case("contention_own", per_node=2, threads=2, cpus=8), "one thread per CPU over all ranks"),
+        (Case("server_overloaded", servers=2, bytes_share=0.5), "evenly"),
+        (Case("contention", foreign=0.0), "move or end"),
+        (Case("compute", binding="compute"), "raise the intensity"),
+        (Case("compute", narrow=0.1, widest=512), "vectors"),
+        (Case("compute", threads=2, cpus=8, on_gpu=True), "use all CPUs"),
+        (Case("compute", kernel_s=1e-3), "larger kernels"),
+        (Case("transfer", frameworks=frozenset({"torch"}), settings={"HOROVOD_CYCLE_TIME": "5"}), "CYCLE"),
+        (Case("transfer", frameworks=frozenset({"horovod"}), settings={"HOROVOD_CYCLE_TIME": "x"}), "CYCLE"),
+    ],
+)
+def test_advice_that_does_not_hold_is_not_given(case: Case, not_said: str) -> None:
+    assert not any(not_said in line for line in advise(case).tries)
+
+
+def test_every_line_has_a_source() -> None:
+    def short(one: Any) -> bool:
+        return len(one.source) < 4 or len(one.tries) > 170
+
+    assert [one for one in ADVICE if short(one)] == []
