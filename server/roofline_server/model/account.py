@@ -39,6 +39,7 @@ HELD = "transfer|wait_ranks"  # of one rank alone: what it waits for is seen onl
 NOT_ITS_OWN = ("transfer", "wait_ranks", "wait_ps", HELD)
 
 COMPUTING_ELSEWHERE = 0.5  # of a step: from here on other threads than the main one do the computing
+LEAST_MEASURED = 8  # steps whose main thread was measured; fewer do not speak for the others
 SMOOTH_S = 1.0  # over which signals that are sampled a few times a second are compared with exact ones
 
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
@@ -158,7 +159,7 @@ def _with_transfer(one: Account, at: Ints, transfer: Floats) -> Account:
 def _input(ledger: _Ledger, signals: RankSignals, delay: Floats | None) -> None:
     if signals.input is None:
         return
-    late = np.zeros_like(ledger.left) if delay is None else np.nan_to_num(delay)
+    late = np.zeros_like(ledger.left) if delay is None else np.nan_to_num(_spread_by(signals.input, delay))
     ledger.take("input", signals.input - late)
     if delay is not None:
         ledger.take("contention", late)
@@ -168,7 +169,12 @@ def _by_main_thread(ledger: _Ledger, signals: RankSignals) -> None:
     """What is neither input nor held, by what the main thread and the kernels did."""
     run = _less(signals.run, signals.input_run, signals.held_run)
     delay = _less(signals.delay, signals.input_delay, signals.held_delay)
-    unknown = np.isnan(run) | np.isnan(delay)
+    measured = ~(np.isnan(run) | np.isnan(delay))
+    unknown = np.zeros_like(measured)
+    if measured.sum() >= LEAST_MEASURED:
+        run, delay = _like_measured(ledger.left, run, delay, measured)
+    else:
+        unknown = ~measured
     rest = np.where(unknown, 0.0, ledger.left)
     run = np.minimum(np.nan_to_num(run), rest)
     delay = np.minimum(np.nan_to_num(delay), rest - run)
@@ -196,22 +202,66 @@ def _by_main_thread(ledger: _Ledger, signals: RankSignals) -> None:
     )
     if signals.gc is not None:
         source = next((name for name in ledger.parts if "host" in name.split("|")), host)
-        ledger.move(source, "gc", signals.gc)
+        ledger.move(source, "gc", _spread_by(ledger.parts.get(source, rest), signals.gc))
+
+
+def _like_measured(rest: Floats, run: Floats, delay: Floats, measured: Bools) -> tuple[Floats, Floats]:
+    """Run and delay of all steps, where they were measured of some: a step that is longer has more of what
+    longer steps among the measured ones have more of (their regressions on the length add up to it)."""
+    if measured.all():
+        return run, delay
+    lasting = rest[measured]
+    off = np.maximum(0.0, lasting - run[measured] - delay[measured])
+    known = [np.minimum(run[measured], lasting), np.minimum(delay[measured], lasting), off]
+    centred = lasting - lasting.mean()
+    spread = float(centred @ centred)
+    slopes = [max(0.0, float(centred @ part)) / spread if spread > 0 else 0.0 for part in known]
+    scale = sum(slopes) or 1.0
+    longer = rest - lasting.mean()
+    filled = [
+        np.maximum(0.0, part.mean() + slope / scale * longer)
+        for part, slope in zip(known, slopes, strict=True)
+    ]
+    factor = _ratio(rest, filled[0] + filled[1] + filled[2])
+    return np.where(measured, run, filled[0] * factor), np.where(measured, delay, filled[1] * factor)
+
+
+def _spread_by(whole: Floats, part: Floats) -> Floats:
+    """A part of a time that is known of all steps; of steps of which it is not, as much as of the others."""
+    known = ~np.isnan(part)
+    if known.all() or not known.any():
+        return part
+    total = float(whole[known].sum())
+    found: Floats = np.where(known, part, whole * (float(part[known].sum()) / total if total > 0 else 0.0))
+    return found
 
 
 def _elsewhere(signals: RankSignals, rest: Floats, run: Floats, delay: Floats) -> tuple[Floats, Floats]:
     """On a CPU and waiting for one, where other threads compute while the main one is blocked, as in JAX."""
-    if signals.threads_run is None or signals.threads_delay is None:
-        return run, delay
-    others_run = np.nan_to_num(_less(signals.threads_run, signals.run))
-    others_delay = np.nan_to_num(_less(signals.threads_delay, signals.delay))
+    others = _others(signals)
     # Threads of communication run too, while the main one is held: only much more than these do computes.
-    if others_run.mean() < COMPUTING_ELSEWHERE * max(rest.mean(), signals.duration.mean() / 2):
+    if others is None or others[0].mean() < COMPUTING_ELSEWHERE * max(
+        rest.mean(), signals.duration.mean() / 2
+    ):
         return run, delay
-    blocked = rest - run - delay
-    active = np.minimum(blocked, others_run + others_delay)
-    lacking = _share(others_delay, others_run + others_delay)
+    active = np.minimum(rest - run - delay, others[0] + others[1])
+    lacking = _share(others[1], others[0] + others[1])
     return run + active * (1 - lacking), delay + active * lacking
+
+
+def _others(signals: RankSignals) -> tuple[Floats, Floats] | None:
+    """What the other threads ran and waited for a CPU in a step, means over SMOOTH_S: sums over threads are
+    read a few times a second, so of one step their difference to the main thread is mostly noise."""
+    if signals.threads_run is None or signals.threads_delay is None:
+        return None
+    run, delay = signals.threads_run - signals.run, signals.threads_delay - signals.delay  # type: ignore[operator]
+    known = ~(np.isnan(run) | np.isnan(delay))
+    if not known.any():
+        return None
+    steps = _smoothed_steps(signals.duration)
+    count = _smooth(known.astype(np.float64), steps)
+    means = [_ratio(_smooth(np.where(known, column, 0.0), steps), count) for column in (run, delay)]
+    return np.maximum(0.0, means[0]), np.maximum(0.0, means[1])
 
 
 def _kernels(signals: RankSignals, rest: Floats, lacking: Floats) -> tuple[Floats, Floats]:
@@ -233,14 +283,11 @@ def _kernels(signals: RankSignals, rest: Floats, lacking: Floats) -> tuple[Float
 def _lacking_of_others(signals: RankSignals) -> Floats:
     """Share of the time in which the other threads that compute lacked a CPU: a kernel is as late as its
     slowest thread. 0 where the main thread computes alone."""
-    none = np.zeros_like(signals.duration)
-    if signals.threads_run is None or signals.threads_delay is None:
-        return none
-    run = np.nan_to_num(_less(signals.threads_run, signals.run))
-    if signals.kernels is None or run.sum() < COMPUTING_ELSEWHERE * np.nansum(signals.kernels):
-        return none  # what little the others do is communication
-    delay = np.nan_to_num(_less(signals.threads_delay, signals.delay))
-    return _share(delay, run + delay)
+    others = _others(signals)
+    kernels = np.zeros(1) if signals.kernels is None else signals.kernels
+    if others is None or others[0].mean() < COMPUTING_ELSEWHERE * np.nanmean(kernels):
+        return np.zeros_like(signals.duration)  # what little the others do is communication
+    return _share(others[1], others[0] + others[1])
 
 
 def _by_threads(ledger: _Ledger, signals: RankSignals) -> None:
@@ -290,11 +337,13 @@ def _what_else_stopped_it(ledger: _Ledger, signals: RankSignals) -> None:
     for part, counts in (("paging", signals.faults), ("disk", signals.blocks)):
         if counts is None or blocked not in ledger.parts or blocked == "wait_ps":
             continue
-        reading = np.nan_to_num(counts) > 0
+        reading = counts > 0
         if reading.any():
             time = ledger.parts[blocked]
-            usual = float(np.median(time[~reading])) if not reading.all() else 0.0
-            ledger.move(blocked, part, np.where(reading, time - usual, 0.0), ESTIMATED)
+            usual = float(np.median(time[counts <= 0])) if (counts <= 0).any() else 0.0
+            reads = np.where(reading, np.maximum(0.0, time - usual), 0.0)
+            reads[np.isnan(counts)] = np.nan
+            ledger.move(blocked, part, _spread_by(time, reads), ESTIMATED)
 
 
 def _moved_smoothly(ledger: _Ledger, source: str, part: str, seconds: Floats, duration: Floats) -> Floats:
@@ -302,8 +351,7 @@ def _moved_smoothly(ledger: _Ledger, source: str, part: str, seconds: Floats, du
     source about that moment."""
     if source not in ledger.parts or not np.nansum(seconds) > 0:
         return np.zeros_like(duration)
-    usual = float(np.median(duration)) if len(duration) else 0.0
-    steps = int(np.clip(np.ceil(SMOOTH_S / usual) if usual > 0 else 1, 1, len(duration)))
+    steps = _smoothed_steps(duration)
     exact = ledger.parts[source]
     told = np.maximum(np.nan_to_num(seconds), 0.0)
     got = exact * _share(_smooth(told, steps), _smooth(exact, steps))
@@ -325,10 +373,15 @@ def _less(whole: Floats | None, *parts: Floats | None) -> Floats:
     return np.maximum(left, 0.0)
 
 
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    """part / whole; 0 where there is no whole to speak of."""
+    found: Floats = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 1e-12)
+    return found
+
+
 def _share(part: Floats, whole: Floats) -> Floats:
-    """part / whole, at most nearly 1; 0 where there is no whole to speak of."""
-    share = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 1e-12)
-    return np.clip(share, 0.0, 0.999)
+    """The same, from 0 to nearly 1."""
+    return np.clip(_ratio(part, whole), 0.0, 0.999)
 
 
 def _smooth(values: Floats, steps: int) -> Floats:
@@ -336,8 +389,14 @@ def _smooth(values: Floats, steps: int) -> Floats:
     whole = np.concatenate(([0.0], np.cumsum(values)))
     middle = np.arange(len(values))
     first, last = np.maximum(0, middle - steps // 2), np.minimum(len(values), middle + steps // 2 + 1)
-    found: Floats = np.maximum(whole[last] - whole[first], 0.0)
+    found: Floats = whole[last] - whole[first]
     return found
+
+
+def _smoothed_steps(duration: Floats) -> int:
+    """How many steps SMOOTH_S lasts."""
+    usual = float(np.median(duration)) if len(duration) else 0.0
+    return int(np.clip(np.ceil(SMOOTH_S / usual) if usual > 0 else 1, 1, max(1, len(duration))))
 
 
 def _sum(columns: Sequence[Floats], like: Floats) -> Floats:

@@ -176,12 +176,35 @@ def test_nothing_known_is_other() -> None:
     assert means(account(signals())) == {"other": 0.1}
 
 
-def test_step_in_which_signals_lack_is_other() -> None:
-    run = np.full(STEPS, 0.067)
-    run[7] = np.nan
+def test_steps_of_which_too_few_are_measured_are_other() -> None:
+    run = np.full(STEPS, np.nan)
+    run[:5] = 0.067
     found = account(main_thread(run=run))
-    assert found.parts["other"][7] == pytest.approx(0.07)
-    assert np.delete(found.parts["other"], 7) == pytest.approx(0)
+    assert found.parts["other"][5:] == pytest.approx(0.07)
+    assert found.parts["other"][:5] == pytest.approx(0)
+
+
+def test_steps_that_were_not_measured_are_like_those_that_were() -> None:
+    """Every third step is measured; every other step sleeps 20 ms longer."""
+    sleeps = np.where(np.arange(STEPS) % 2 == 0, 0.02, 0.0)
+    measured = np.arange(STEPS) % 3 == 0
+    found = account(main_thread(duration=0.1 + sleeps, run=np.where(measured, 0.067, np.nan)))
+    assert "other" not in found.parts
+    assert found.parts["host"] == pytest.approx(0.012, abs=1e-6)
+    assert found.parts["blocked"] == pytest.approx(0.008 + sleeps, abs=1e-6)
+
+
+def test_collection_of_steps_that_were_not_measured() -> None:
+    measured = np.arange(STEPS) % 3 == 0
+    found = account(main_thread(gc=np.where(measured, 0.004, np.nan)))
+    assert found.parts["gc"] == pytest.approx(0.004)
+
+
+def test_sums_over_threads_are_too_coarse_for_single_steps() -> None:
+    """Read every tenth step or so: what the other threads ran is below nothing in half of the steps."""
+    noise = np.where(np.arange(STEPS) % 2 == 0, 0.03, -0.03)
+    found = means(account(main_thread(threads_run=0.068 + noise, threads_delay=0.01 + noise / 3)))
+    assert "contention" not in found
 
 
 def test_worker_of_servers_waits_where_nothing_runs() -> None:
