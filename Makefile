@@ -11,6 +11,18 @@ PROTO_VENV := .venv-proto
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
+# Looked at before anything is installed: with another version that fails only after minutes.
+define CHECK_PYTHON
+import sys
+if not (3, 10) <= sys.version_info[:2] <= (3, 13):
+    sys.exit("$(PYTHON) is Python %d.%d; 3.10 to 3.13 is needed: make PYTHON=PATH" % sys.version_info[:2])
+try:
+    import ensurepip, venv
+except ImportError:
+    sys.exit("$(PYTHON) lacks venv: install it (Debian: python3-venv), or make PYTHON=PATH")
+endef
+export CHECK_PYTHON
+
 .PHONY: help demo pictures test test-slow coverage test-frameworks causes fmt lint types proto bench clean
 
 help: ## list the targets
@@ -69,42 +81,49 @@ clean: ## remove environments, caches and the demo's data
 	rm -rf $(VENV) $(TF_VENV) $(TORCH_VENV) $(JAX_VENV) $(RAY_VENV) $(TRAINERS_VENV) $(KERAS3_VENV) $(PROTO_VENV) demo pictures .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@echo "installing roofline into $(VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python $(PIP_INSTALL) -e '.[dev]'
 	@touch $@
 
 $(TF_VENV)/.ready: examples/tensorflow_ps/requirements.txt
+	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@echo "installing TensorFlow into $(TF_VENV) (1.3 GB, about a minute, once)"
 	@$(PYTHON) -m venv $(TF_VENV)
 	@$(TF_VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 $(TORCH_VENV)/.ready: examples/torch_requirements.txt
+	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@echo "installing PyTorch into $(TORCH_VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(TORCH_VENV)
 	@$(TORCH_VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 $(JAX_VENV)/.ready: tests/frameworks/jax_requirements.txt
+	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@echo "installing JAX into $(JAX_VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(JAX_VENV)
 	@$(JAX_VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 $(KERAS3_VENV)/.ready: tests/frameworks/keras3_requirements.txt
+	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@echo "installing TensorFlow with Keras 3 into $(KERAS3_VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(KERAS3_VENV)
 	@$(KERAS3_VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 $(TRAINERS_VENV)/.ready: tests/frameworks/trainers_requirements.txt
+	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@echo "installing trainers of PyTorch (Lightning, Transformers, Accelerate, DeepSpeed) into $(TRAINERS_VENV) (about two minutes, once)"
 	@$(PYTHON) -m venv $(TRAINERS_VENV)
 	@$(TRAINERS_VENV)/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 $(RAY_VENV)/.ready: tests/frameworks/ray_requirements.txt
+	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@echo "installing Ray into $(RAY_VENV) (about two minutes, once)"
 	@$(PYTHON) -m venv $(RAY_VENV)
 	@$(RAY_VENV)/bin/python $(PIP_INSTALL) -r $<
@@ -125,6 +144,7 @@ else echo "Horovod is not built for $(2): install cmake and g++ (and libopenmpi-
 endef
 
 $(PROTO_VENV)/.ready: Makefile
+	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@$(PYTHON) -m venv $(PROTO_VENV)
 	@$(PROTO_VENV)/bin/python $(PIP_INSTALL) grpcio-tools==1.62.3 setuptools
 	@touch $@

@@ -20,6 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = Path(sys.executable).parent
 READY_S = 30
+BUSY = 6  # exit code of `roofline-agent calibrate` where a training runs
 
 
 class ServiceError(Exception):
@@ -88,12 +89,23 @@ def say(text: str) -> None:
 
 
 def _calibrate(folder: Path, environ: dict[str, str], options: Sequence[str | Path]) -> None:
-    if (folder / "agent" / "ceilings.json").exists():
+    """Measure the ceilings, unless that was done before while no training ran on this machine."""
+    state = folder / "agent"
+    beside = state / "calibrated-beside-a-training"
+    if (state / "ceilings.json").exists() and not beside.exists():
         say(f"ceilings of this machine: measured before, kept in {folder.name}/agent")
         return
     say("measuring the ceilings of this machine, once: roofline-agent calibrate")
-    command = [COMMANDS / "roofline-agent", "--state", folder / "agent", "calibrate", *options]
-    if subprocess.run(command, env=environ).returncode:
+    command = [COMMANDS / "roofline-agent", "--state", state, "calibrate", *options]
+    status = subprocess.run(command, env=environ).returncode
+    if status == BUSY:
+        say("a training runs on this machine: its ceilings are measured in about 2 s, and may be too low")
+        status = subprocess.run([*command, "--force", "--quick"], env=environ).returncode
+        state.mkdir(parents=True, exist_ok=True)
+        beside.touch()
+    else:
+        beside.unlink(missing_ok=True)
+    if status:
         raise ServiceError("the ceilings could not be measured")
 
 
