@@ -1,7 +1,8 @@
 """Steps of PyTorch trainings of many structures, and what lies between, against each training's own clock.
 
-What is exact is asserted as such. Times agree within 1 % in sum and 2 % in the median: the training reads its
-clock some microseconds after the hooks, or loses its CPU in between.
+What is exact is asserted as such. Times agree within 1 % in sum and 2 % in the median of the steps: the
+training reads its clock some microseconds after the hooks. It may lose its CPU in between, so the time that
+it waited for one is allowed in a sum.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from typing import Any
 import pytest
 
 from .conftest import interpreter
-from .torch_runs import Heard, listened, torchrun, wrapping
+from .torch_runs import Heard, listened, listened_by_kind, torchrun, wrapping
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
 
 STEPS = Path(__file__).with_name("torch_steps.py")
 EVALUATED = ("no_gradients", "eval_mode", "inference", "batches")
 ONE_PIECE = ("ordinary", "acting", "inside", "gan", "wgan", "replaced", "in_backward", "chunks", "container")
+SAVED = {"save": {"checkpoint"}, "both": {"evaluation", "checkpoint"}}
 BY_HAND = ("by_hand", "by_hand_data", "late")
+ALONE = (*ONE_PIECE, *EVALUATED, *SAVED, *BY_HAND)
 SHARED = ("ddp", "fsdp", "fully_shard")
 ZERO = ("zero0", "zero1", "zero2", "zero3")
 
@@ -30,15 +33,31 @@ AFTER_UPDATE_NS = 2_000_000
 Own = dict[str, Any]
 
 
-def run(kind: str, variable: str = "ROOFLINE_TORCH_PYTHON", ranks: int = 0) -> list[tuple[Own, Heard]]:
-    """What each rank says of itself, and what was seen of it."""
-    python = interpreter(variable)
-    wrap = wrapping("--no-kernels")
-    if ranks:
-        command = torchrun(python, wrap, [STEPS, kind], ranks)
-    else:
-        command = [str(part) for part in [*wrap, python, STEPS, kind]]
-    own, heard = listened(command)
+@pytest.fixture(scope="module")
+def trainings() -> dict[str, tuple[Own, Heard]]:
+    return alone(*ALONE)
+
+
+@pytest.fixture
+def one(
+    kind: str, trainings: dict[str, tuple[Own, Heard]], request: pytest.FixtureRequest
+) -> tuple[Own, Heard]:
+    """What a training of this kind says of itself, and what was seen of it; of another one for a test that is
+    run again."""
+    if getattr(request.node, "execution_count", 1) > 1:
+        trainings.update(alone(kind))
+    return trainings[kind]
+
+
+def alone(*kinds: str, variable: str = "ROOFLINE_TORCH_PYTHON") -> dict[str, tuple[Own, Heard]]:
+    """Trainings of one process each."""
+    command = [*wrapping("--no-kernels"), interpreter(variable), STEPS, *kinds]
+    return listened_by_kind([str(part) for part in command])
+
+
+def together(kind: str, variable: str = "ROOFLINE_TORCH_PYTHON") -> list[tuple[Own, Heard]]:
+    """Of each rank of a training of two."""
+    own, heard = listened(torchrun(interpreter(variable), wrapping("--no-kernels"), [STEPS, kind]))
     return [(own[rank][0], heard[rank]) for rank in sorted(own)]
 
 
@@ -48,8 +67,10 @@ def check_steps(own: Own, heard: Heard) -> None:
     seen = [end - begin for begin, end in map(heard.window, heard.steps[2:])]
     truth = [end - begin for begin, end in own["steps"][1:]]
     after_updates = AFTER_UPDATE_NS * len(own["between"])
-    assert sum(seen) == pytest.approx(sum(truth), abs=0.01 * sum(truth) + after_updates)
-    assert statistics.median(seen) == pytest.approx(statistics.median(truth), rel=0.02)
+    assert sum(seen) == pytest.approx(sum(truth), abs=0.01 * sum(truth) + after_updates + own["waited_ns"])
+    # Step by step: where other programs run, neighbours differ by more than what is allowed.
+    apart = [mine - its for mine, its in zip(seen, truth, strict=True)]
+    assert abs(statistics.median(apart)) <= 0.02 * statistics.median(truth)
 
 
 def check_between(own: Own, heard: Heard, kinds: set[str]) -> None:
@@ -61,7 +82,7 @@ def check_between(own: Own, heard: Heard, kinds: set[str]) -> None:
     }
     stretches = heard.between()
     total = sum(end - begin for _, begin, end in truth)
-    slack = 0.05 * total + AFTER_UPDATE_NS * len(truth)
+    slack = 0.05 * total + AFTER_UPDATE_NS * len(truth) + own["waited_ns"]
     assert sum(end - begin for begin, end in stretches) == pytest.approx(total, abs=slack)
     begins = [heard.window(step)[0] for step in heard.steps[1:]]
     ends = [heard.window(step)[1] for step in heard.steps[1:]]
@@ -70,51 +91,51 @@ def check_between(own: Own, heard: Heard, kinds: set[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", ONE_PIECE)
-def test_loops_without_anything_between(kind: str) -> None:
-    ((own, heard),) = run(kind)
+def test_loops_without_anything_between(one: tuple[Own, Heard]) -> None:
+    own, heard = one
     check_steps(own, heard)
     assert heard.between() == []
     assert not heard.phases_overlap()
 
 
 @pytest.mark.parametrize("kind", EVALUATED)
-def test_evaluations(kind: str) -> None:
-    ((own, heard),) = run(kind)
+def test_evaluations(one: tuple[Own, Heard]) -> None:
+    own, heard = one
     check_steps(own, heard)
     check_between(own, heard, {"evaluation"})
 
 
-def test_checkpoints_and_both() -> None:
-    for kind, kinds in (("save", {"checkpoint"}), ("both", {"evaluation", "checkpoint"})):
-        ((own, heard),) = run(kind)
-        check_steps(own, heard)
-        check_between(own, heard, kinds)
-        likes = heard.likes[5:]
-        assert set(likes) == {likes[0]} != {0}, "also after a checkpoint"
+@pytest.mark.parametrize("kind", SAVED)
+def test_checkpoints_and_both(one: tuple[Own, Heard], kind: str) -> None:
+    own, heard = one
+    check_steps(own, heard)
+    check_between(own, heard, SAVED[kind])
+    likes = heard.likes[5:]
+    assert set(likes) == {likes[0]} != {0}, "also after a checkpoint"
 
 
 @pytest.mark.parametrize("kind", BY_HAND)
-def test_updates_by_hand(kind: str) -> None:
-    ((own, heard),) = run(kind)
+def test_updates_by_hand(one: tuple[Own, Heard], kind: str) -> None:
+    own, heard = one
     check_steps(own, heard)
     assert heard.facts["steps.seen_by"] == ("optimizer" if kind == "late" else "backward")
 
 
 @pytest.mark.parametrize("kind", SHARED)
 def test_ranks_that_evaluate_and_save(kind: str) -> None:
-    for own, heard in run(kind, ranks=2):
+    for own, heard in together(kind):
         check_steps(own, heard)
         check_between(own, heard, {"evaluation", "checkpoint"})
 
 
 @pytest.mark.parametrize("kind", ["accelerate", "trainer", "lightning", "lightning_gan"])
 def test_trainers(kind: str) -> None:
-    ((own, heard),) = run(kind, "ROOFLINE_TRAINERS_PYTHON")
+    own, heard = alone(kind, variable="ROOFLINE_TRAINERS_PYTHON")[kind]
     check_steps(own, heard)
     check_between(own, heard, {one[0] for one in own["between"]})
 
 
 @pytest.mark.parametrize("kind", ZERO)
 def test_deepspeed(kind: str) -> None:
-    for own, heard in run(kind, "ROOFLINE_TRAINERS_PYTHON", ranks=2):
+    for own, heard in together(kind, "ROOFLINE_TRAINERS_PYTHON"):
         check_steps(own, heard)

@@ -1,5 +1,7 @@
 """Real TensorFlow and Keras trainings of many kinds, a few short steps each: `python tf_loops.py KIND...`.
 
+Each has a process of its own, forked from one that has loaded TensorFlow, which takes longer than training.
+
 Each prints at its end, as JSON, what its own clock says: the end of every call that trains, the updates and
 examples of that call, and what lay between two calls (an evaluation, a checkpoint). Nothing in here knows of
 roofline. TensorFlow 2.12 and later, with Keras 2 or 3.
@@ -349,15 +351,24 @@ KINDS = {
 
 
 def main() -> None:
+    for kind in sys.argv[1:]:
+        child = os.fork()
+        if child == 0:
+            train(kind)
+            return
+        if os.waitpid(child, 0)[1]:
+            sys.exit(f"{kind} failed")
+
+
+def train(kind: str) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    for kind in sys.argv[1:]:
-        tf.keras.utils.set_random_seed(0)
-        clock = Clock()
-        KINDS[kind](clock)
-        said = {"rank": 0, "pid": os.getpid(), "kind": kind, "begin_ns": clock.begin_ns}
-        sys.stdout.write(json.dumps({**said, "calls": clock.calls, "between": clock.between}) + "\n")
-        sys.stdout.flush()
+    tf.keras.utils.set_random_seed(0)
+    clock = Clock()
+    KINDS[kind](clock)
+    said = {"rank": 0, "pid": os.getpid(), "kind": kind, "begin_ns": clock.begin_ns}
+    sys.stdout.write(json.dumps({**said, "calls": clock.calls, "between": clock.between}) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -91,6 +91,18 @@ def said(text: str) -> dict[int, list[dict[str, Any]]]:
 
 def listened(command: list[str]) -> tuple[dict[int, list[dict[str, Any]]], dict[int, Heard]]:
     """Run a wrapped training: what each rank said of itself, and what it said to the agent, by rank."""
+    own, heard = _run(command)
+    return own, {rank: heard[lines[0]["pid"]] for rank, lines in own.items()}
+
+
+def listened_by_kind(command: list[str]) -> dict[str, tuple[dict[str, Any], Heard]]:
+    """The same of a program that runs trainings of several kinds, each in a process of its own."""
+    own, heard = _run(command)
+    return {line["kind"]: (line, heard[line["pid"]]) for lines in own.values() for line in lines}
+
+
+def _run(command: list[str]) -> tuple[dict[int, list[dict[str, Any]]], dict[int, Heard]]:
+    """What each rank said of itself, and what each process said to the agent."""
     with (
         tempfile.TemporaryDirectory() as folder,
         FakeAgent(Path(folder) / "agent.sock") as agent,
@@ -107,8 +119,7 @@ def listened(command: list[str]) -> tuple[dict[int, list[dict[str, Any]]], dict[
                 process.kill()
         packets += agent.poll(0.1)
         assert process.returncode == 0, Path(err.name).read_text()
-        own, heard = said(Path(out.name).read_text()), _by_pid(packets)
-    return own, {rank: heard[lines[0]["pid"]] for rank, lines in own.items()}
+        return said(Path(out.name).read_text()), _by_pid(packets)
 
 
 def _by_pid(packets: list[tuple[int, bytes]]) -> dict[int, Heard]:
