@@ -12,7 +12,7 @@ that has no place in the usual step (an evaluation) is of no step.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import Marker
 
@@ -50,7 +50,9 @@ class JaxProgram:
         self.kernel = kernel
         self.examples = examples
         self.like = like
-        self.layout: Any = None  # of its steps; False: it has none
+        # Of its steps; False: it has none. The second: by the names of the counts that a step has.
+        self.layout: Any = None
+        self.counted: Dict[Tuple[str, ...], Any] = {}
 
 
 class JaxCall(NamedTuple):
@@ -249,7 +251,8 @@ class JaxSteps:
             self._border_ns = call.begin_ns
         self._number += 1
         self._leader_flops = program.flops or self._leader_flops
-        if self._apart is None and self._send_alike(program, max(begin, self._border_ns), end):
+        counts = marker.over(self._number, end)
+        if self._apart is None and self._send_alike(program, max(begin, self._border_ns), end, counts):
             self._border_ns = end
             return
         begin_ns: Optional[int] = None
@@ -258,19 +261,32 @@ class JaxSteps:
             apart, self._apart = self._apart, None
             begin_ns = max(apart.begin_ns, min(apart.end_ns, call.begin_ns))
             spans.append((apart.name, apart.begin_ns, begin_ns, None, 1))
+        elif counts is not None:
+            spans += counts.spans()
         spans.append(("phase.call", max(begin, begin_ns or self._border_ns), end, None, 1))
         marker.spans(spans)
         marker.border(self._number, program.examples, end, program.like, begin_ns)
         self._border_ns = end
 
-    def _send_alike(self, program: JaxProgram, begin: int, end: int) -> bool:
+    def _send_alike(self, program: JaxProgram, begin: int, end: int, counts: Any) -> bool:
         """Send a step that follows on the one before by a layout, in a fraction of the time."""
         if program.layout is None:
             program.layout = self._marker.layout(1, ("phase.call",), (2, 0, 1), program.like) or False
         if not program.layout:
             return False
+        if counts is not None:
+            return self._send_counted(program, (begin, *counts.counts, end), counts.names)
         times = (begin, end, end)
         return self._marker.send_layout(program.layout, self._number, program.examples, times)
+
+    def _send_counted(self, program: JaxProgram, times: Sequence[int], names: Tuple[str, ...]) -> bool:
+        layout = program.counted.get(names)
+        if layout is None:
+            end = len(times) - 1
+            places, counts = (end, *(0, end) * (1 + len(names))), range(1, end)
+            made = self._marker.layout(1, ("phase.call", *names), places, program.like, counts)
+            layout = program.counted[names] = made or False
+        return bool(layout) and self._marker.send_layout(layout, self._number, program.examples, times)
 
 
 def _is_ready(call: JaxCall) -> bool:

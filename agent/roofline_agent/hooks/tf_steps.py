@@ -131,8 +131,6 @@ class Steps:
         leader = self._leader()
         if leader is key:
             self._others = 0
-            if self._send_alike(marker, call):
-                return
         elif leader is not None and self._others < PATIENCE:
             self._others += 1
             self._note_call(call.phase, call.begin_ns, call.end_ns)
@@ -145,7 +143,10 @@ class Steps:
             self._note_call(call.phase, call.begin_ns, call.end_ns)
             self._carried.append(call.examples)
             return
-        first = self._begin(marker, call)
+        counts = marker.over(self._number + call.updates, call.end_ns)
+        if leader is key and self._send_alike(marker, call, counts):
+            return
+        before, first = self._ended_ns, self._begin(marker, call)
         self._note_call(call.phase, call.begin_ns, call.end_ns)
         examples = self._examples(call.examples)
         like = self._like(marker, call, examples)
@@ -156,6 +157,8 @@ class Steps:
             marker.fact("steps.from", FROM_CALLS % call.updates)
         if call.updates == 1:
             self._number += 1
+            if counts is not None and first == before:
+                phases += counts.spans()
             marker.spans(phases)
             marker.window(self._number, first, call.end_ns, examples, like=like)
         else:
@@ -228,7 +231,7 @@ class Steps:
             marker.spans(pieces[part])
             marker.window(self._number, at[part], at[part + 1], share(examples, count, part), like=like)
 
-    def _send_alike(self, marker: Marker, call: TrainingCall) -> bool:
+    def _send_alike(self, marker: Marker, call: TrainingCall, counts: Any) -> bool:
         """Send a step by a layout, if it follows another one and all its input came before its call."""
         # Left by the guards are steps with their moments in a known order, as a layout needs them.
         phases, first, begin_ns, end_ns = self._phases, self._ended_ns, call.begin_ns, call.end_ns
@@ -246,14 +249,14 @@ class Steps:
         examples = self._examples(call.examples)
         like = self._like(marker, call, examples)
         names.append(call.phase)
-        key = (*names, like)
+        key = (*names, like) if counts is None else (*names, like, counts.names)
         layout = self._layouts.get(key)
         if layout is None:
             if len(self._layouts) >= MOST_LAYOUTS:
                 self._layouts.clear()
-            last = 2 * len(names)
-            places = (0, last, *range(1, last + 1))
-            layout = self._layouts[key] = marker.layout(2, names, places, like) or False
+            layout = self._layouts[key] = _layout(marker, names, like, counts) or False
+        if counts is not None:
+            times[-1:] = [*counts.counts, end_ns]
         if not layout or not marker.send_layout(layout, self._number + 1, examples, times):
             return False
         self._number += 1
@@ -286,6 +289,18 @@ class Steps:
             if not self._measured & (self._measured - 1):  # 1, 2, 4, 8, ...
                 marker.fact("cost.hooks_ns", self._spent_ns // self._measured)
         self.measuring = self._number >= COST_FROM and self._number % COST_EVERY == 0
+
+
+def _layout(marker: Marker, names: List[str], like: int, counts: Any) -> Any:
+    """Of a step with these phases. Its times: its begin, begin and end of each phase but the last end, counts
+    of its thread, and its end, which is that of the last phase."""
+    more = () if counts is None else counts.names
+    last = 2 * len(names)
+    end = last + len(more)
+    places = (0, end, *range(1, last), end, *(0, end) * len(more))
+    if counts is None:
+        return marker.layout(2, names, places, like)
+    return marker.layout(2, [*names, *more], places, like, range(last, end))
 
 
 steps = Steps()

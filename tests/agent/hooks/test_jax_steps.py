@@ -36,6 +36,9 @@ class Marker:
         self.covered: list[tuple[int, int]] = []
         self.facts: dict[str, object] = {}
 
+    def over(self, number: int, now: int) -> Any:
+        """What the thread had in its steps is not known."""
+
     def layout(self, *_: Any) -> None:
         """Every step is sent by itself."""
 

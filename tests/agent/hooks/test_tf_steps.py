@@ -13,6 +13,9 @@ from roofline_agent.hooks.tf_steps import PATIENCE, Steps, TrainingCall
 class WindowMarker:
     """A marker that remembers."""
 
+    def over(self, number: int, now: int) -> Any:
+        """What the thread had in its steps is not known."""
+
     def layout(self, *_: Any) -> None:
         """Every step is told by itself."""
 
