@@ -7,17 +7,20 @@ open + read + close.
 
 The time that runnable threads waited for a CPU is kept by the kernel for each thread alone, and a process of
 TensorFlow's has a hundred: all are read every two seconds too (0.15 ms for a hundred). What a thread waited
-between the last reading and its end is not seen.
+between the last reading and its end is not seen. The busiest of them, which bounds what a server can do, is
+read at every sample.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, SourceSettings, SourceStatus
 from .files import read_once
+from .stops import Stops
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -36,12 +39,18 @@ METRICS = (
     Metric("storage_written_bytes", _CUMULATIVE, "byte"),
     Metric("cpu_wait_ns", _CUMULATIVE, "ns"),
     Metric("stopped", _GAUGE, "1"),
+    Metric("stopped_ns", _CUMULATIVE, "ns"),
+    Metric("busiest_run_ns", _CUMULATIVE, "ns"),
+    Metric("busiest_delay_ns", _CUMULATIVE, "ns"),
 )
 
 _MAX_THREADS = 1024  # of one rank; a file is kept open for each
 
+_FADES = 0.87  # at each reading of all threads: half of it after 10 s
+
 _SCHEDSTAT_ADVICE = "a kernel with CONFIG_SCHEDSTATS tells how long threads wait for a CPU"
-_NOT_NOW = (None,) * (len(METRICS) - 1)
+_AT_EACH = 4  # metrics that every sample has: the first and the last three
+_NOT_NOW = (None,) * (len(METRICS) - _AT_EACH)
 
 
 def accounts_waits(proc: str) -> bool:
@@ -68,6 +77,7 @@ class ProcessSource:
         self._proc = settings.proc
         self._accounts_waits = accounts_waits(settings.proc)
         self._open: dict[tuple[int, int], _Files] = {}
+        self._stops = Stops(settings.proc, settings.clock)
 
     def probe(self) -> SourceStatus:
         try:
@@ -83,6 +93,7 @@ class ProcessSource:
         wanted = {(rank.pid, rank.start_ns) for rank in ranks}
         for key in self._open.keys() - wanted:
             self._open.pop(key).close()
+        self._stops.watch(wanted)
         rows = []
         for rank in ranks:
             try:
@@ -98,9 +109,11 @@ class ProcessSource:
             files = self._open[key] = _Files(f"{self._proc}/{rank.pid}", self._accounts_waits)
         now = self._clock()
         cpu_ns = time.clock_gettime_ns(cpu_clock(rank.pid))
-        return Sample(rank, now, (cpu_ns, *files.values(now)))
+        values = (cpu_ns, *files.values(now), self._stops.stopped_ns(key), *files.busiest())
+        return Sample(rank, now, values)
 
     def close(self) -> None:
+        self._stops.close()
         for files in self._open.values():
             files.close()
         self._open.clear()
@@ -116,11 +129,12 @@ class _Files:
             self._io: int | None = os.open(f"{directory}/io", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._io = None  # hidden in some containers: storage traffic is then absent
-        self._waits = _Waits(f"{directory}/task") if accounts_waits else None
+        self._waits = Waits(f"{directory}/task") if accounts_waits else None
         self._read_ns = 0
 
     def values(self, now_ns: int) -> tuple[int | None, ...]:
-        """What METRICS lists behind the CPU time; all absent while the last reading is fresh."""
+        """What METRICS lists from the user's CPU time to `stopped`; all absent while the last
+        reading is fresh."""
         if now_ns - self._read_ns < _FILES_EVERY_NS:
             return _NOT_NOW
         self._read_ns = now_ns
@@ -133,6 +147,10 @@ class _Files:
         stopped = int(fields[0] in b"Tt")
         waited = self._waits.total_ns() if self._waits else None
         return (user, system, resident, threads, minor, major, *self.io(), waited, stopped)
+
+    def busiest(self) -> tuple[int | None, int | None]:
+        """Time that the busiest thread ran, and that it was ready to run without a CPU."""
+        return self._waits.busiest() if self._waits else (None, None)
 
     def stat(self) -> list[bytes]:
         """Fields of /proc/PID/stat from the state on (proc(5) numbers them from 3)."""
@@ -160,43 +178,86 @@ class _Files:
             self._waits.close()
 
 
-class _Waits:
-    """How long the threads of one process were runnable without a CPU; never goes back."""
+class _Thread:
+    """One thread: what it ran and waited until it was read last, and how much that was lately."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._run_ns, self._delay_ns = 0, 0  # what it had before it was first seen counts, too
+        self.lately_ns = 0.0
+
+    def read(self) -> tuple[int, int]:
+        """Increments since the last reading: on a CPU, and ready to run without one."""
+        words = os.pread(self._file, 64, 0).split(b" ", 2)
+        run, delay = int(words[0]), int(words[1])
+        found = max(0, run - self._run_ns), max(0, delay - self._delay_ns)
+        self._run_ns, self._delay_ns = run, delay
+        return found
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Waits:
+    """How long the threads of one process were runnable without a CPU, and what the busiest of them had; both
+    never go back.
+
+    The busiest is the one that ran and waited most lately (half of it counts after 10 s). When another
+    becomes it, its increments are added to what the one before had.
+    """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._files: dict[str, int] = {}  # by thread
-        self._last: dict[str, int] = {}
+        self._threads: dict[str, _Thread] = {}
         self._total_ns = 0
+        self._busiest: _Thread | None = None
+        self._ran_ns = self._delayed_ns = 0  # the busiest
 
     def total_ns(self) -> int | None:
         """Over all threads seen so far; None where it cannot be known of all of them."""
-        threads = set(os.listdir(self._directory))
-        for gone in self._files.keys() - threads:
+        names = set(os.listdir(self._directory))
+        for gone in self._threads.keys() - names:
             self._forget(gone)
-        if len(threads) > _MAX_THREADS:
+        if len(names) > _MAX_THREADS:
             return None
-        for thread in threads:
+        for name in names:
             try:
-                self._add(thread)
+                self._add(name)
             except (OSError, IndexError, ValueError):
-                self._forget(thread)
-        return self._total_ns if self._files else None
+                self._forget(name)
+        self._busiest = max(self._threads.values(), key=lambda thread: thread.lately_ns, default=None)
+        return self._total_ns if self._threads else None
 
-    def _add(self, thread: str) -> None:
-        file = self._files.get(thread)
-        if file is None:
-            path = f"{self._directory}/{thread}/schedstat"
-            file = self._files[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        now = int(os.pread(file, 64, 0).split(b" ")[1])
-        self._total_ns += max(0, now - self._last.get(thread, 0))
-        self._last[thread] = now
+    def busiest(self) -> tuple[int | None, int | None]:
+        """What the busiest thread ran and waited; of a reading no older than the last of all threads."""
+        if self._busiest is None:
+            return None, None
+        with contextlib.suppress(OSError, IndexError, ValueError):  # it has just ended
+            self._read(self._busiest)
+        return self._ran_ns, self._delayed_ns
 
-    def _forget(self, thread: str) -> None:
-        self._last.pop(thread, None)
-        if thread in self._files:
-            os.close(self._files.pop(thread))
+    def _add(self, name: str) -> None:
+        thread = self._threads.get(name)
+        if thread is None:
+            thread = self._threads[name] = _Thread(f"{self._directory}/{name}/schedstat")
+        self._read(thread)
+        thread.lately_ns *= _FADES
+
+    def _read(self, thread: _Thread) -> None:
+        ran, delayed = thread.read()
+        self._total_ns += delayed
+        thread.lately_ns += ran + delayed
+        if thread is self._busiest:
+            self._ran_ns += ran
+            self._delayed_ns += delayed
+
+    def _forget(self, name: str) -> None:
+        thread = self._threads.pop(name, None)
+        if thread is not None:
+            thread.close()
+            if thread is self._busiest:
+                self._busiest = None
 
     def close(self) -> None:
-        for thread in list(self._files):
-            self._forget(thread)
+        for name in list(self._threads):
+            self._forget(name)

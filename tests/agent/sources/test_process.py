@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from roofline_agent.records import Rank, SourceSettings
-from roofline_agent.sources.process import METRICS, ProcessSource, accounts_waits
+from roofline_agent.sources.process import METRICS, ProcessSource, Waits, accounts_waits
 
 from tests.fakes import ended, wait_for
 
@@ -94,8 +94,9 @@ def test_files_are_read_once_a_second_and_the_clock_always(source: ProcessSource
     me = Rank("j", "worker", 1, os.getpid(), 1)
     (first,), (second,) = source.sample([me]), source.sample([me])
     assert None not in first.values
-    assert second.values[1:] == (None,) * (len(METRICS) - 1)
+    assert second.values[1:-3] == (None,) * (len(METRICS) - 4)
     assert second.values[0] > first.values[0]
+    assert None not in second.values[-3:]
 
 
 def test_ended_process_has_no_row(source: ProcessSource, child: subprocess.Popen[bytes]) -> None:
@@ -123,9 +124,12 @@ def test_files_of_ranks_that_left_are_closed(child: subprocess.Popen[bytes]) -> 
     source = ProcessSource(settings())
     before = len(os.listdir("/proc/self/fd"))
     source.sample([rank_of(child)])
-    assert len(os.listdir("/proc/self/fd")) == before + 4, "stat, statm, io, and schedstat of one thread"
+    assert len(os.listdir("/proc/self/fd")) == before + 5, (
+        "stat twice, statm, io, and schedstat of one thread"
+    )
     source.sample([])
     assert len(os.listdir("/proc/self/fd")) == before
+    source.close()
 
 
 def test_storage_is_absent_where_io_is_hidden(tmp_path: Path) -> None:
@@ -199,3 +203,42 @@ def test_stopped_process_is_reported(source: ProcessSource, child: subprocess.Po
     wait_for(lambda: row(source, rank)["stopped"] == 1)
     child.send_signal(signal.SIGCONT)
     wait_for(lambda: row(source, rank)["stopped"] == 0)
+
+
+def test_busiest_thread_and_its_want_of_a_cpu(source: ProcessSource, child: subprocess.Popen[bytes]) -> None:
+    if not accounts_waits("/proc"):
+        pytest.skip("this kernel keeps no schedstat")
+    rank = rank_of(child)
+    first = row(source, rank)
+    wait_for(lambda: row(source, rank)["busiest_run_ns"] > 200_000_000 + first["busiest_run_ns"])
+    last = row(source, rank)
+    # Its only thread is the busiest.
+    assert last["busiest_run_ns"] - first["busiest_run_ns"] == pytest.approx(
+        last["cpu_ns"] - first["cpu_ns"], rel=0.1
+    )
+    assert last["busiest_delay_ns"] - first["busiest_delay_ns"] == pytest.approx(
+        last["cpu_wait_ns"] - first["cpu_wait_ns"], rel=0.1, abs=10e6
+    )
+
+
+def test_counters_of_the_busiest_thread_go_on_with_another_one(tmp_path: Path) -> None:
+    tasks = tmp_path / "task"
+
+    def threads(**numbers: str) -> None:
+        for name, text in numbers.items():
+            (tasks / name[1:]).mkdir(parents=True, exist_ok=True)
+            (tasks / name[1:] / "schedstat").write_text(text)
+
+    threads(t1="1000 10 5", t2="500 0 5")
+    waits = Waits(str(tasks))
+    assert waits.busiest() == (None, None)
+    assert waits.total_ns() == 10
+    assert waits.busiest() == (0, 0), "what was before nobody saw"
+    threads(t1="1600 15 5", t2="600 0 5")
+    assert waits.busiest() == (600, 5)
+    threads(t2="5000 100 5")
+    assert waits.busiest() == (600, 5)
+    assert waits.total_ns() == 115
+    threads(t1="1700 15 5", t2="5300 120 5")
+    assert waits.busiest() == (900, 25), "from here on the second thread"
+    waits.close()

@@ -75,8 +75,8 @@ def _signals(
         blocks=_known(rank.columns.get(f"{THREAD}.blocks.count")),
         threads_run=grown(tables, steps, "process", "cpu_ns"),
         threads_delay=grown(tables, steps, "process", "cpu_wait_ns"),
-        stopped=_stopped(tables, steps),
-        throttled=_throttled(tables, steps),
+        stopped=_at_most(grown(tables, steps, "process", "stopped_ns"), steps),
+        throttled=_at_most(grown(tables, steps, "cgroup", "cgroup_throttled_ns"), steps),
         waits_for_servers=serves and rank.role in ("worker", "chief"),
         barrier=rank.barrier,
     )
@@ -115,21 +115,9 @@ def grown(tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, na
     return None if np.isnan(found).all() else found
 
 
-def _stopped(tables: Mapping[str, Table], steps: StepEvidence) -> Floats | None:
-    """By the share of its samples in which the process was stopped."""
-    table = tables.get("steps_process", {})
-    if not rows(table) or "stopped" not in table or np.isnan(table["stopped"]).all():
-        return None
-    at = aligned(steps, {"end_ns": table["end_ns"], "at": np.arange(rows(table), dtype=np.int64)}, "at")
-    share = np.where(at == ABSENT, np.nan, table["stopped"][np.maximum(at, 0)])
-    found: Floats = share * durations(steps)
-    return found
-
-
-def _throttled(tables: Mapping[str, Table], steps: StepEvidence) -> Floats | None:
-    """The limit counts the time of all CPUs: no more than the step."""
-    found = grown(tables, steps, "cgroup", "cgroup_throttled_ns")
-    return None if found is None else np.minimum(found, durations(steps))
+def _at_most(seconds: Floats | None, steps: StepEvidence) -> Floats | None:
+    """No more than the step: a limit counts the time of all CPUs, and samples lie beside the borders."""
+    return None if seconds is None else np.minimum(seconds, durations(steps))
 
 
 def _roof(
