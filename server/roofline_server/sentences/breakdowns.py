@@ -86,7 +86,7 @@ def kernels_of_sample(how: str) -> str:
 
 
 def outside_steps(kernels: int) -> str:
-    return f"{kernels:,} kernels lie in no step, or in one that was not watched in full"
+    return f"{kernels:,} kernels lie in none of these steps, or in one that was not watched in full"
 
 
 def other_kinds(count: int) -> str:

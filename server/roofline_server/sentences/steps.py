@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .wording import first_of
+from .wording import duration, first_of, many
 
 _MARK = "mark steps with roofline_step.step(k) or give `roofline-agent run --step-regex`"
 
@@ -90,3 +90,9 @@ NO_KERNELS = "no kernels were recorded: start ranks with `roofline-agent run -- 
 
 def kernels_shown(shown: int, kernels: int) -> str:
     return f"only {shown:,} of {kernels:,} kernels: choose steps or ranks to see the others"
+
+
+def left_out(steps: Sequence[tuple[str, int, float]]) -> str:
+    """steps: for each reason how many steps of a rank, and how long they took, seconds."""
+    some = [f"{many(count, f'{reason} step')} ({duration(lasted)})" for reason, count, lasted in steps]
+    return f"left out: {', '.join(some)}; --steps all has every step"

@@ -119,7 +119,7 @@ def no_launch_overhead(host: str, device: str) -> str:
 
 
 def kernels_outside(kernels: int) -> str:
-    return f"{kernels:,} kernels lie in no step, or in one not watched in full"
+    return f"{kernels:,} kernels lie in none of these steps, or in one not watched in full"
 
 
 def _nothing_found(what: str) -> str:

@@ -185,3 +185,6 @@ def other_roof(host: str, lines: Sequence[str], drawn: str, drawn_job: str) -> s
         f"the roof of {host} has {', '.join(lines)}; drawn is that of {drawn} in job {drawn_job}, attainable "
         "FLOP/s of a stop are by its own"
     )
+
+
+STEADY_STEPS = "of each job its steady steps: warm-up is left out; --steps all has every step"

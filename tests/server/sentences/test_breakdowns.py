@@ -39,7 +39,7 @@ from roofline_server.sentences import breakdowns as texts
         ),
         (
             texts.outside_steps(1200),
-            "1,200 kernels lie in no step, or in one that was not watched in full",
+            "1,200 kernels lie in none of these steps, or in one that was not watched in full",
         ),
         (
             texts.other_kinds(7),

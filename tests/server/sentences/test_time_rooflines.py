@@ -101,7 +101,7 @@ from roofline_server.sentences import time_rooflines as texts
         ),
         (
             texts.kernels_outside(1200),
-            "1,200 kernels lie in no step, or in one not watched in full",
+            "1,200 kernels lie in none of these steps, or in one not watched in full",
         ),
         (
             texts.on_no_line("its ranks were started without OMP_NUM_THREADS"),

@@ -21,6 +21,7 @@ from ...store.view import JobView
 from ..about import about
 from ..ceilings.nodes import ceilings, late_notes
 from ..evidence.ranks import NEEDED as OF_REPORT
+from ..evidence.steady import left_out_notes
 from ..evidence.subjects import evidence
 from ..questions import Subject
 from ..ranks.members import host_of
@@ -93,6 +94,7 @@ def breakdown(store: Store, view: JobView, subject: Subject, by: str) -> Breakdo
     notes = late_notes(view, USED)
     if totals.of_sample:
         notes.append(texts.kernels_of_sample(totals.of_sample))
+    notes += left_out_notes(view, subject.steps)
     if totals.outside:
         notes.append(texts.outside_steps(totals.outside))
     if not any(len(rank.steps.step) for rank in known.values()):

@@ -10,6 +10,7 @@ from ...correlate.steps import OWN
 from ...model.evidence import NS
 from ...model.steady import LeftOut, Steady, steady
 from ...records import Bools, Ints, Table, rows, take
+from ...sentences import steps as texts
 from ...store.view import JobView
 from ..questions import Steps
 from .tables import by_rank, where
@@ -46,6 +47,12 @@ def left_out_of(view: JobView, steps: Steps) -> list[LeftOut]:
             if left.reason not in most or left.seconds > most[left.reason].seconds:
                 most[left.reason] = left
     return list(most.values())
+
+
+def left_out_notes(view: JobView, steps: Steps) -> list[str]:
+    """One line on the steps that an answer is not of; none where there are none."""
+    found = left_out_of(view, steps)
+    return [texts.left_out([(one.reason, one.steps, one.seconds) for one in found])] if found else []
 
 
 def _without_left_out(steps: Steps, left: Mapping[int, Ints], view: JobView, mode: str) -> Steps:

@@ -26,6 +26,7 @@ from ..evidence.gathering import check_seen, gather
 from ..evidence.ranks import NEEDED as OF_REPORT
 from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
+from ..evidence.steady import left_out_notes
 from ..questions import Subject
 from ..ranks.contention import contention
 from ..ranks.members import chosen
@@ -72,6 +73,7 @@ def roofline(store: Store, view: JobView, subject: Subject, kind: str, points: s
         *notes,
         *replay_notes(view, evidence),
         *sample_notes(evidence.values()),
+        *left_out_notes(view, subject.steps),
     ]
     return Roofline(
         about=about([view]),

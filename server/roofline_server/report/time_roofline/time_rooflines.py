@@ -20,6 +20,7 @@ from ..ceilings.limits import on_device
 from ..ceilings.nodes import late_notes
 from ..evidence.gathering import check
 from ..evidence.ranks import NEEDED as OF_REPORT
+from ..evidence.steady import left_out_notes
 from ..evidence.subjects import evidence
 from ..questions import Subject
 from ..ranks.members import chosen
@@ -107,6 +108,7 @@ def _job(store: Store, name: str, asked: TimeRooflineQuery, points: str) -> _Wor
             notes.append(JobNote(texts.kernels_outside(totals.outside), name))
     else:
         found = steps(view, ranks)
+    notes += [JobNote(note, name) for note in left_out_notes(view, subject.steps)]
     if not found:
         notes.append(JobNote(texts.NO_KERNELS if points == "kernel" else texts.NO_STEPS, name))
     at = {}

@@ -86,6 +86,8 @@ def trajectory(store: Store, asked: TrajectoryQuery) -> Trajectory:
     below, other_roofs = drawn(((job.view, job.places) for job in jobs), precisions)
 
     notes = [note for job in jobs for note in job.notes]
+    if asked.steps == STEADY_STEPS:
+        notes.append(JobNote(texts.STEADY_STEPS))
     notes += [JobNote(text) for text in _notes_on_paths(asked.over, tags, readings, paths)]
     captions = about([job.view for job in jobs], asked.experiment)
     return Trajectory(captions, asked.over, paths, below, pooled_notes([*notes, *other_roofs]))

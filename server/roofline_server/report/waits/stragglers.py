@@ -19,6 +19,7 @@ from ...sentences import waits as texts
 from ...store.view import JobView
 from ..evidence.barriers import Barriers
 from ..evidence.gathering import gather
+from ..evidence.steady import left_out_notes
 from ..questions import STEADY_STEPS, Steps
 from ..verdict.build import findings
 from ..verdict.servers import Served, load_of, served
@@ -52,7 +53,7 @@ def find(view: JobView, steps: Steps = STEADY_STEPS) -> Stragglers:
         ranks=ranks,
         imbalance=_imbalance(barriers, [gathered.evidence[number].key for number in barriers.ranks]),
         servers=[load_of(view, n, mine, servers.uses[n]) for n, mine in servers.servers.items()],
-        notes=[*_notes(mode, barriers), *_uneven(servers)],
+        notes=[*_notes(mode, barriers), *_uneven(servers), *left_out_notes(view, steps)],
     )
 
 

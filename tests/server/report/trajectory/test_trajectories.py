@@ -10,7 +10,7 @@ from roofline.answers.machines import Ceiling
 from roofline.answers.trajectory import Trajectory
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.errors import BadRequest, UnknownJob
-from roofline_server.report.questions import Steps
+from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.report.trajectory.experiments import JobNote, pooled
 from roofline_server.report.trajectory.trajectories import TrajectoryQuery, trajectory
 from roofline_server.sentences import trajectories as sentences
@@ -114,7 +114,8 @@ def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def ask(
     store: Store, over: str = "nodes", *jobs: str, experiment: str = "scaling", **more: Any
 ) -> Trajectory:
-    return trajectory(store, TrajectoryQuery("" if jobs else experiment, tuple(jobs), over, **more))
+    asked = {"steps": ALL_STEPS, **more}
+    return trajectory(store, TrajectoryQuery("" if jobs else experiment, tuple(jobs), over, **asked))
 
 
 def numbers(found: Trajectory, role: str = "worker") -> list[tuple[Any, ...]]:
