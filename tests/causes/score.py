@@ -91,7 +91,7 @@ def names(kind: str, cause: str) -> bool:
 
 
 def named_first(plan: dict[str, Any], said: dict[str, Any]) -> dict[str, Any] | None:
-    """The bottleneck, if there is one. On a crowded node contention everywhere is true: the next one counts."""
+    """The bottleneck, if any. On a crowded node contention everywhere is true, and the next one counts."""
     found = said["findings"] if said["kind"] == "bottleneck" else []
     if plan["load"] == "crowded":
         found = [one for one in found if one["rank"] or not is_contention(one)]
