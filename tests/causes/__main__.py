@@ -12,7 +12,7 @@ from pathlib import Path
 from . import results, tables
 from .jobs import JobError
 from .plans import Plan, plans
-from .runs import Setting, ask_again, run
+from .runs import Disturbed, Setting, ask_again, run
 from .score import scored
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +73,9 @@ def run_all(asked: argparse.Namespace, known: dict[str, dict]) -> int:
         print(f"[{number + 1} of {len(todo)}{left}] {plan.key}", flush=True)
         try:
             found = run(plan, setting(asked))
+        except Disturbed as why:
+            print(f"    not kept: {why}", flush=True)
+            continue
         except (JobError, AssertionError, OSError) as error:
             failed += 1
             print(f"    failed: {error}", file=sys.stderr, flush=True)

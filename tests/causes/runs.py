@@ -18,6 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..benchmarks import quiet
 from ..end_to_end.conftest import COMMANDS, REPOSITORY, Site, wait_until
 from . import uplink
 from .answers import Said, ask
@@ -30,8 +31,12 @@ JOB = "1"
 WARM_STEPS, WARM_SHARE = 24, 0.2  # left out of the training's own means
 BARE_SECONDS, BARE_LASTS_S = 8.0, 900.0
 GRADIENT_BYTES = 4 * (512 * 768 + 768 * 768 + 768 * 10)  # of the model `mlp`
-TIMES_SENT = 2  # about: a shaped link takes longer than bytes over its rate
+MOST_OTHERS = 0.1  # of the machine, in a quiet run
 SHARE_OF_WORK = 0.75  # of a step, about, that grows with the batch
+
+
+class Disturbed(Exception):
+    """Other programs took too much of the machine for a quiet run."""
 
 
 class Setting(NamedTuple):
@@ -83,7 +88,9 @@ def clock_of(ends_ns: dict[str, list[int]]) -> Clock:
 
 
 def run(plan: Plan, setting: Setting) -> dict[str, Any]:
-    """The result of a plan, as it is kept."""
+    """The result of a plan, as it is kept. Raises Disturbed; JobError, OSError when something fails."""
+    if plan.load == "quiet" and not quiet.wait_until_quiet():
+        raise Disturbed("other programs compute")
     with tempfile.TemporaryDirectory(prefix="roofline-causes-") as name:
         folder = Path(name)
         bare = bare_run(plan, setting, folder)
@@ -118,6 +125,8 @@ def observe(
         disturbed(plan, job, planted, watch),
     ):
         kept = job.wait(setting.seconds)
+    if plan.load == "quiet" and watch.others > MOST_OTHERS:
+        raise Disturbed(f"other programs took {watch.others:.0%} of the machine")
     return Observed(kept, clock_of(kept.ends_ns), planted, watch)
 
 
@@ -163,7 +172,7 @@ def link(plan: Plan, bare: dict[str, Any]) -> Iterator[None]:
     if plan.cause != "uplink":
         yield
         return
-    rate = TIMES_SENT * GRADIENT_BYTES / (plan.severity * bare["step_s"]) if bare else 0
+    rate = GRADIENT_BYTES / (plan.severity * bare["step_s"]) if bare else 0
     with uplink.linked(int(plan.rank[-1]), rate):
         yield
 
