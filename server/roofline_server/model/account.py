@@ -39,7 +39,7 @@ HELD = "transfer|wait_ranks"  # of one rank alone: what it waits for is seen onl
 NOT_ITS_OWN = ("transfer", "wait_ranks", "wait_ps", HELD)
 
 COMPUTING_ELSEWHERE = 0.5  # of a step: from here on other threads than the main one do the computing
-LEAST_MEASURED = 8  # steps whose main thread was measured; fewer do not speak for the others
+LEAST_MEASURED = 5  # steps whose main thread was measured; fewer do not speak for the others
 SMOOTH_S = 1.0  # over which signals that are sampled a few times a second are compared with exact ones
 
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
@@ -102,7 +102,7 @@ def account(signals: RankSignals) -> Account:
     ledger = _Ledger(np.nan_to_num(duration))
     if signals.held is not None:
         ledger.take(HELD, signals.held, ESTIMATED if signals.barrier == "kernels" else MEASURED)
-    if signals.waits_for_servers or signals.run is None or signals.delay is None:
+    if signals.waits_for_servers or _measured(signals).sum() < LEAST_MEASURED:
         _input(ledger, signals, None)
         _by_threads(ledger, signals)
     else:
@@ -165,27 +165,32 @@ def _input(ledger: _Ledger, signals: RankSignals, delay: Floats | None) -> None:
         ledger.take("contention", late)
 
 
+def _measured(signals: RankSignals) -> Bools:
+    """Steps whose main thread was measured."""
+    if signals.run is None or signals.delay is None:
+        return np.zeros(len(signals.duration), np.bool_)
+    found: Bools = ~np.isnan(_less(signals.run, signals.input_run, signals.held_run))
+    return found & ~np.isnan(_less(signals.delay, signals.input_delay, signals.held_delay))
+
+
 def _by_main_thread(ledger: _Ledger, signals: RankSignals) -> None:
     """What is neither input nor held, by what the main thread and the kernels did."""
     run = _less(signals.run, signals.input_run, signals.held_run)
     delay = _less(signals.delay, signals.input_delay, signals.held_delay)
-    measured = ~(np.isnan(run) | np.isnan(delay))
-    unknown = np.zeros_like(measured)
-    if measured.sum() >= LEAST_MEASURED:
-        run, delay = _like_measured(ledger.left, run, delay, measured)
-    else:
-        unknown = ~measured
-    rest = np.where(unknown, 0.0, ledger.left)
-    run = np.minimum(np.nan_to_num(run), rest)
-    delay = np.minimum(np.nan_to_num(delay), rest - run)
+    rest = ledger.left
+    measured = _measured(signals)
+    origin = MEASURED if measured.all() else ESTIMATED
+    run, delay = _like_measured(rest, run, delay, measured)
+    run = np.minimum(run, rest)
+    delay = np.minimum(delay, rest - run)
     # Where no hook sees input it is part of what the main thread does.
     host = "host" if signals.input is not None else "input|host"
     if signals.kernels is None:
         run, delay = _elsewhere(signals, rest, run, delay)
-        ledger.take("compute|host" if signals.input is not None else "input|compute|host", run)
-        ledger.take("contention", delay)
+        ledger.take("compute|host" if signals.input is not None else "input|compute|host", run, origin)
+        ledger.take("contention", delay, origin)
     elif signals.on_gpu:
-        computing = ledger.take("compute", np.where(unknown, np.nan, signals.kernels))
+        computing = ledger.take("compute", signals.kernels)
         idle = rest - computing
         waited = np.minimum(delay, np.maximum(0.0, idle - run))
         ledger.take(host, np.minimum(run, idle), ESTIMATED)
@@ -195,11 +200,9 @@ def _by_main_thread(ledger: _Ledger, signals: RankSignals) -> None:
         inside, clean = _kernels(signals, rest, np.maximum(lacking, _lacking_of_others(signals)))
         besides = np.maximum(0.0, run + delay - inside)
         ledger.take("compute", clean, MEASURED if signals.traced is None else ESTIMATED)
-        ledger.take("contention", inside - clean + besides * lacking)
-        ledger.take(host, besides * (1 - lacking))
-    ledger.take(
-        "blocked" if signals.input is not None else "input|blocked", np.where(unknown, 0, ledger.left)
-    )
+        ledger.take("contention", inside - clean + besides * lacking, origin)
+        ledger.take(host, besides * (1 - lacking), origin)
+    ledger.take("blocked" if signals.input is not None else "input|blocked", ledger.left.copy(), origin)
     if signals.gc is not None:
         source = next((name for name in ledger.parts if "host" in name.split("|")), host)
         ledger.move(source, "gc", _spread_by(ledger.parts.get(source, rest), signals.gc))
@@ -351,13 +354,23 @@ def _moved_smoothly(ledger: _Ledger, source: str, part: str, seconds: Floats, du
     source about that moment."""
     if source not in ledger.parts or not np.nansum(seconds) > 0:
         return np.zeros_like(duration)
-    steps = _smoothed_steps(duration)
     exact = ledger.parts[source]
-    told = np.maximum(np.nan_to_num(seconds), 0.0)
+    told = np.maximum(_spread_by_time(seconds, duration), 0.0)
+    steps = _smoothed_steps(duration)
     got = exact * _share(_smooth(told, steps), _smooth(exact, steps))
     # Long steps stand in the middle of their own windows, which takes too little from them.
     scale = float(told.sum() / got.sum()) if got.any() else 0.0
     return ledger.move(source, part, got * scale, ESTIMATED)
+
+
+def _spread_by_time(seconds: Floats, duration: Floats) -> Floats:
+    """What is known of the steps in which a sample was taken, for all steps. Long steps have a sample more
+    often, so that it is their shares of a step, and not the seconds, whose mean is that of the time."""
+    known = ~np.isnan(seconds)
+    if known.all():
+        return seconds
+    share = float(_ratio(seconds[known], duration[known]).mean())
+    return duration * share
 
 
 # -- arithmetic ---------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from .signals import RankSignals
 
 LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
 CHANCE = 0.01  # that anything is named of a job that is healthy
+MOSTLY_TRANSFER = 0.4  # of a step: from here on the communication itself is the bottleneck
 LOOKED_AT = 16  # differences that are played, the largest first
 UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the conclusion unsure
 UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: unclear, not healthy
@@ -230,12 +231,22 @@ def _of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str
         # What one rank has more of it than the others is its own cause.
         gain = played - replay.without([part], means.min() / means)
         sure = interval(gain, CHANCE / len(EVERYWHERE))
-        if sure.surely > least * step:
+        if _everywhere(sure, least, step):
             kind = who_has_the_cpus(signals, float(means.min()), foreign) if part == "contention" else part
             host = job.hosts[0] if len(set(job.hosts)) == 1 else ""
             more = {part: float(means.mean())}
             found.append(Cause(kind, part, (), host, sure, step, more, None, _lasts(gain, step)))
+    gain = played - replay.without_transfer()
+    sure = interval(gain, CHANCE / len(EVERYWHERE))
+    if len(job.ranks) > 1 and _everywhere(sure, MOSTLY_TRANSFER, step):
+        more = {"transfer": float(gain.mean())}
+        found.append(Cause("transfer", "transfer", (), "", sure, step, more, None, _lasts(gain, step)))
     return found
+
+
+def _everywhere(gain: Interval, least: float, step: float) -> bool:
+    """Whether what all ranks have is as much of a step as it must be to hold a job up, and real."""
+    return gain.mean > least * step and gain.surely > LEAST_GAIN * step
 
 
 def _lasts(gain: Floats, step: float) -> bool:
@@ -272,7 +283,7 @@ def _of_independent(
         common = float(means.min())
         gain = step - len(mine) / float((1 / (lasting - common)).sum())
         sure = _around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(EVERYWHERE))
-        if sure.surely > least * step:
+        if _everywhere(sure, least, step):
             kind = who_has_the_cpus(known, common, foreign) if part == "contention" else part
             causes.append(Cause(kind, part, (), "", sure, step, {part: common}))
     return _conclusion(causes, mine, steps, step, 0.0, ["few_steps"] if steps < ENOUGH_STEPS else [])

@@ -44,6 +44,7 @@ def job(
     plant: Mapping[str, Mapping[int, float | Floats]] | None = None,
     noise: float = 0.02,
     seed: int = 0,
+    transfer: float = TRANSFER,
     hosts: Sequence[str] = (),
     columns: Mapping[str, Mapping[int, float | Floats]] | None = None,
 ) -> Played:
@@ -60,7 +61,7 @@ def job(
     now = np.zeros(ranks)
     for at in range(steps):
         came[at] = now + own[at]
-        now = came[at].max() + TRANSFER * random.uniform(0.8, 1.2) + np.abs(random.normal(0, 2e-4, ranks))
+        now = came[at].max() + transfer * random.uniform(0.8, 1.2) + np.abs(random.normal(0, 2e-4, ranks))
         left[at] = now
     begin = np.vstack([np.zeros((1, ranks)), left[:-1]])
     signals = []

@@ -165,6 +165,13 @@ def test_node_with_too_few_cpus_for_its_ranks() -> None:
     assert named(found) == ("contention_own", ())
 
 
+def test_communication_that_takes_most_of_a_step() -> None:
+    found = concluded(job(transfer=0.1))
+    assert named(found) == ("transfer", ())
+    assert found.bottleneck is not None
+    assert found.bottleneck.gain.mean == pytest.approx(0.1, rel=0.05)
+
+
 def test_two_things_are_put_in_order() -> None:
     found = concluded(job(plant={"input": {1: 0.006}, "host": {1: 0.015}}))
     assert named(found) == ("host", ("ddp:1",))
