@@ -27,7 +27,6 @@ CAUSES: dict[str, frozenset[str]] = {
     "sequences": frozenset({"more_work"}),
     "hog": frozenset({"contention"}),
     "quota": frozenset({"throttled"}),
-    "affinity": frozenset({"contention_own"}),
     "stops": frozenset({"stopped"}),
     "memory": frozenset({"memory_bandwidth"}),
     "disk": frozenset({"disk"}),
@@ -122,7 +121,7 @@ def plans(seeds: range, cores: int) -> Iterator[Plan]:
 
 def planted(seed: int, load: str, cores: int) -> Iterator[Plan]:
     for severity, cause, framework in itertools.product(SEVERITIES, CAUSES, FRAMEWORKS):
-        if not reason_against(framework, cause, cores):
+        if not reason_against(framework, cause, cores) and UNSCALED.get(cause, severity) == severity:
             yield Plan(framework, model_of(framework, cause, seed), cause, severity, load, seed)
 
 

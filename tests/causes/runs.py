@@ -29,7 +29,7 @@ from .watch import Watch
 
 JOB = "1"
 WARM_STEPS, WARM_SHARE = 24, 0.2  # left out of the training's own means
-BARE_SECONDS, BARE_LASTS_S = 8.0, 900.0
+BARE_SECONDS, BARE_LASTS_S = 6.0, 900.0
 GRADIENT_BYTES = 4 * (512 * 768 + 768 * 768 + 768 * 10)  # of the model `mlp`
 MOST_OTHERS = 0.1  # of the machine, in a quiet run
 SHARE_OF_WORK = 0.75  # of a step, about, that grows with the batch
@@ -158,7 +158,7 @@ def words_for(plan: Plan, seconds: float, bare: dict[str, Any]) -> list[str]:
 
 
 def is_pinned(plan: Plan) -> bool:
-    return plan.cause == "hog" or (plan.cause == HEALTHY and plan.seed % 2 == 1)
+    return plan.cause in ("hog", "memory") or (plan.cause == HEALTHY and plan.seed % 2 == 1)
 
 
 def core_of(plan: Plan) -> int:
