@@ -54,10 +54,8 @@ LEFT_OUT: dict[tuple[str, str], str] = {
         for cause in ("ps_work", "ps_stops", "ps_quota")
     },
 }
-CORES_NEEDED = {
-    "memory": 4,
-    "affinity": 4,
-}  # else the hog competes for CPUs, and the rank has no core to lose
+CORES_NEEDED = {"memory": 4}  # else the hog competes for CPUs as well
+UNSCALED = {"memory": 0.5}  # cause -> its only severity: what it costs cannot be chosen
 
 
 class Plan(NamedTuple):
