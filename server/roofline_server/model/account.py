@@ -73,7 +73,7 @@ class _Ledger:
 
     def take(self, part: str, seconds: Floats, provenance: Provenance = MEASURED) -> Floats:
         """Give `part` these seconds of what is left; returns what it got."""
-        got = np.minimum(np.maximum(np.nan_to_num(seconds), 0.0), self.left)
+        got = np.minimum(np.maximum(_known(seconds), 0.0), self.left)
         self.left = self.left - got
         self._add(part, got, provenance)
         return got
@@ -82,7 +82,7 @@ class _Ledger:
         """Give `part` what another had; returns how much that was."""
         if source not in self.parts:
             return np.zeros_like(self.left)
-        got = np.minimum(np.maximum(np.nan_to_num(seconds), 0.0), self.parts[source])
+        got = np.minimum(np.maximum(_known(seconds), 0.0), self.parts[source])
         self.parts[source] = self.parts[source] - got
         self._add(part, got, provenance)
         return got
@@ -98,16 +98,17 @@ def account(signals: RankSignals) -> Account:
     """The account of one rank; what it was held in collectives is `HELD`, see `with_waits`."""
     duration = signals.duration
     if signals.barrier == "join" and signals.held is not None:
-        duration = duration + np.nan_to_num(signals.held)  # a coordinator holds it after its part of the step
-    ledger = _Ledger(np.nan_to_num(duration))
+        duration = duration + _known(signals.held)  # a coordinator holds it after its part of the step
+    ledger = _Ledger(_known(duration))
     if signals.held is not None:
         ledger.take(HELD, signals.held, ESTIMATED if signals.barrier == "kernels" else MEASURED)
-    if signals.waits_for_servers or _measured(signals).sum() < LEAST_MEASURED:
+    measured = _measured(signals)
+    if measured.sum() < LEAST_MEASURED:
         _input(ledger, signals, None)
         _by_threads(ledger, signals)
     else:
         _input(ledger, signals, signals.input_delay)
-        _by_main_thread(ledger, signals)
+        _by_main_thread(ledger, signals, measured)
     _what_else_stopped_it(ledger, signals)
     if np.any(ledger.left > 0) or not ledger.parts:
         ledger.take("other", ledger.left.copy())
@@ -159,26 +160,24 @@ def _with_transfer(one: Account, at: Ints, transfer: Floats) -> Account:
 def _input(ledger: _Ledger, signals: RankSignals, delay: Floats | None) -> None:
     if signals.input is None:
         return
-    late = np.zeros_like(ledger.left) if delay is None else np.nan_to_num(_spread_by(signals.input, delay))
+    late = np.zeros_like(ledger.left) if delay is None else _known(_spread_by(signals.input, delay))
     ledger.take("input", signals.input - late)
     if delay is not None:
         ledger.take("contention", late)
 
 
 def _measured(signals: RankSignals) -> Bools:
-    """Steps whose main thread was measured."""
-    if signals.run is None or signals.delay is None:
+    """Steps whose main thread was measured; that of a worker of parameter servers tells nothing."""
+    if signals.waits_for_servers or signals.run is None or signals.delay is None:
         return np.zeros(len(signals.duration), np.bool_)
-    found: Bools = ~np.isnan(_less(signals.run, signals.input_run, signals.held_run))
-    return found & ~np.isnan(_less(signals.delay, signals.input_delay, signals.held_delay))
+    return ~np.isnan(signals.run + signals.delay)
 
 
-def _by_main_thread(ledger: _Ledger, signals: RankSignals) -> None:
+def _by_main_thread(ledger: _Ledger, signals: RankSignals, measured: Bools) -> None:
     """What is neither input nor held, by what the main thread and the kernels did."""
     run = _less(signals.run, signals.input_run, signals.held_run)
     delay = _less(signals.delay, signals.input_delay, signals.held_delay)
     rest = ledger.left
-    measured = _measured(signals)
     origin = MEASURED if measured.all() else ESTIMATED
     run, delay = _like_measured(rest, run, delay, measured)
     run = np.minimum(run, rest)
@@ -272,7 +271,7 @@ def _kernels(signals: RankSignals, rest: Floats, lacking: Floats) -> tuple[Float
 
     The kernels of a sampled step were stretched as CPUs were lacking in that step, not in this one.
     """
-    kernels = np.nan_to_num(signals.kernels)  # type: ignore[arg-type]
+    kernels = _known(signals.kernels)  # type: ignore[arg-type]
     traced: Bools = kernels > 0 if signals.traced is None else signals.traced & (kernels > 0)
     lasting = kernels[traced].sum()
     clean = kernels * (1 - lacking)
@@ -305,8 +304,8 @@ def _by_threads(ledger: _Ledger, signals: RankSignals) -> None:
         return
     known = ~(np.isnan(signals.threads_run) | np.isnan(signals.threads_delay))
     rest = np.where(known, rest, 0.0)
-    active = np.nan_to_num(signals.threads_run + signals.threads_delay)
-    lacking = _share(np.nan_to_num(signals.threads_delay), active)
+    active = _known(signals.threads_run + signals.threads_delay)
+    lacking = _share(_known(signals.threads_delay), active)
     if signals.kernels is None:
         busy = np.minimum(rest, active)
         ledger.take("compute|host", busy * (1 - lacking), ESTIMATED)
@@ -376,13 +375,19 @@ def _spread_by_time(seconds: Floats, duration: Floats) -> Floats:
 # -- arithmetic ---------------------------------------------------------------------------------------------
 
 
+def _known(values: Floats) -> Floats:
+    """0 where it is not known (several times as fast as nan_to_num)."""
+    found: Floats = np.where(np.isnan(values), 0.0, values)
+    return found
+
+
 def _less(whole: Floats | None, *parts: Floats | None) -> Floats:
     """What is left of a time without parts of it."""
     assert whole is not None
     left = whole.astype(np.float64)
     for part in parts:
         if part is not None:
-            left = left - np.nan_to_num(part)
+            left = left - _known(part)
     return np.maximum(left, 0.0)
 
 
