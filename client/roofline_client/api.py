@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from .address import DEFAULT_SERVER, check_address
 from .connection import Connection
 from .errors import Refused
-from .questions import ExperimentQuestions, JobQuestions
-from .results import Jobs, Machines
+from .questions import ExperimentQuestions, JobQuestions, Steps, step_range
+from .results import ComparisonResult, Jobs, Machines
 from .tables.names import several
 
 TIMEOUT_S = 60.0
@@ -38,6 +38,11 @@ class Client(Connection):
     def jobs(self) -> Jobs:
         """All jobs the server knows, newest first: a list of `Job`. Raises ClientError."""
         return Jobs(super().jobs())
+
+    def compared(self, first: str | int, second: str | int, steps: Steps = "") -> ComparisonResult:
+        """Two jobs side by side: what differed in their settings, and what that did. steps: as of a job's
+        questions, of both. Raises NotFound for a job the server does not know, Unreachable, Refused."""
+        return ComparisonResult(self.compare(str(first), str(second), *step_range(steps)))
 
     def machines(self, host: str = "", history: bool = False) -> Machines:
         """Machines with their ceilings, newest version first: a list of `MachineVersion`; history: also

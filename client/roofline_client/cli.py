@@ -14,6 +14,7 @@ import typer
 from . import __version__, interrupts
 from .commands.bench import bench
 from .commands.breakdown import breakdown
+from .commands.compare import compare
 from .commands.export import export
 from .commands.jobs import jobs
 from .commands.machines import machines
@@ -48,6 +49,7 @@ COMMANDS = (
             "report --job 42 --format json | jq .verdict",
         ),
     ),
+    Command(compare, ("compare 41 42", "compare 41 42 --format csv", "compare 41 42 --format md")),
     Command(
         steps,
         (
@@ -105,6 +107,7 @@ app = typer.Typer(
     "  roofline-client report --job 42\n\n"
     "  roofline-client report --job 42 --format json | jq .verdict\n\n"
     "  roofline-client report --job 42 --steps 10: --plot roofline.png\n\n"
+    "  roofline-client compare 41 42\n\n"
     "  roofline-client stragglers --job 42\n\n"
     "  roofline-client roofline --job 42 --kind hierarchical\n\n"
     "  roofline-client breakdown --job 42\n\n"

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import grpc
 from roofline.answers.breakdown import Breakdown
+from roofline.answers.comparison import Comparison
 from roofline.answers.jobs import Job
 from roofline.answers.machines import MachineVersion, NetResult, NetSummary
 from roofline.answers.report import Report
@@ -177,6 +178,22 @@ class Connection:
         """Parts of work, traffic and time, by "role" or "rank". Errors as of `roofline`."""
         request = _request(models_pb2.GetBreakdownRequest, subject=_subject(job, **subject), by=by)
         return from_message(Breakdown, self._ask(self._query.GetBreakdown, request))
+
+    def compare(
+        self, first: str, second: str, first_step: int | None = None, last_step: int | None = None
+    ) -> Comparison:
+        """Two jobs side by side: settings, speed, parts of the account, places under the roof.
+
+        Raises NotFound for a job the server does not know, Unreachable, Refused.
+        """
+        request = _request(
+            query_pb2.GetComparisonRequest,
+            first=first,
+            second=second,
+            first_step=first_step,
+            last_step=last_step,
+        )
+        return from_message(Comparison, self._ask(self._query.GetComparison, request))
 
     def machines(self, host: str = "", history: bool = False) -> list[MachineVersion]:
         """Machines with their ceilings, newest version first; history: also versions that hold no longer.

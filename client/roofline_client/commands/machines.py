@@ -41,13 +41,13 @@ def machines(
             "give at least two, as node1 node2 or node1@1 node1@2", param_hint="--compare"
         )
     from ..api import connect
-    from ..tables import comparisons
+    from ..tables import machine_comparisons
     from ..tables import machines as form
 
     with connect(server) as client:
         known = client.machines(host, history=history or bool(asked))
     if asked:
-        show(output, comparisons.chosen(known, asked), comparisons)
+        show(output, machine_comparisons.chosen(known, asked), machine_comparisons)
     elif known or output != "text":
         show(output, known, form)
     else:

@@ -10,7 +10,7 @@
 docs/python.md explains all of it with an example.
 """
 
-from .jobs import Jobs, ReportResult, StragglersResult
+from .jobs import ComparisonResult, Jobs, ReportResult, StragglersResult
 from .machines import Machines
 from .models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
 from .pieces import ExportResult, StepsResult, TimelineResult
@@ -18,6 +18,7 @@ from .result import Result
 
 __all__ = [
     "BreakdownResult",
+    "ComparisonResult",
     "ExportResult",
     "Jobs",
     "Machines",

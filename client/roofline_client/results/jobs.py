@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from roofline.answers.comparison import Comparison
 from roofline.answers.jobs import Job
 from roofline.answers.report import Report
 from roofline.answers.waits import Stragglers
@@ -52,6 +53,15 @@ class ReportResult(Result[Report]):
         from .page import document
 
         return document(f"Job {self.record.job}", screen.in_full(self.record))
+
+
+class ComparisonResult(Result[Comparison]):
+    """Two jobs side by side. Tables: changes (a row a number), settings."""
+
+    def _form(self) -> Any:
+        from ..tables import job_comparisons
+
+        return job_comparisons
 
 
 class StragglersResult(Result[Stragglers]):

@@ -76,6 +76,14 @@ def more_ranks(count: int) -> str:
     return f"  and {count:,} more"
 
 
+# -- two jobs side by side ----------------------------------------------------------------------------------
+
+SETTINGS_CHANGED = "What differed"
+NUMBERS_CHANGED = "What changed (means of steady steps)"
+CHANGED = {"step": "step time", "roof_share": "share of its part of the roof"}
+CHANGES_LEGEND = f"within noise: the interval holds no change, or there are too few steps for one; {ABSENT}"
+
+
 def net_ceilings(host: str) -> str:
     return f"Network ceilings of {host}, kept there"
 

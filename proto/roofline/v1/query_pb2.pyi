@@ -530,3 +530,61 @@ class SourceReport(_message.Message):
     host: str
     sources: _containers.RepeatedCompositeFieldContainer[_machine_pb2.SourceStatus]
     def __init__(self, host: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ...) -> None: ...
+
+class GetComparisonRequest(_message.Message):
+    __slots__ = ("first", "second", "first_step", "last_step")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SECOND_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    first: str
+    second: str
+    first_step: int
+    last_step: int
+    def __init__(self, first: _Optional[str] = ..., second: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
+
+class Comparison(_message.Message):
+    __slots__ = ("first", "second", "headline", "settings", "changes", "notes")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SECOND_FIELD_NUMBER: _ClassVar[int]
+    HEADLINE_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    first: str
+    second: str
+    headline: str
+    settings: _containers.RepeatedCompositeFieldContainer[SettingChange]
+    changes: _containers.RepeatedCompositeFieldContainer[Change]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, first: _Optional[str] = ..., second: _Optional[str] = ..., headline: _Optional[str] = ..., settings: _Optional[_Iterable[_Union[SettingChange, _Mapping]]] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SettingChange(_message.Message):
+    __slots__ = ("name", "first", "second")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SECOND_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    first: str
+    second: str
+    def __init__(self, name: _Optional[str] = ..., first: _Optional[str] = ..., second: _Optional[str] = ...) -> None: ...
+
+class Change(_message.Message):
+    __slots__ = ("kind", "subject", "first", "second", "change", "low", "high", "within_noise")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SECOND_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_NOISE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    subject: str
+    first: _values_pb2.Value
+    second: _values_pb2.Value
+    change: _values_pb2.Value
+    low: float
+    high: float
+    within_noise: bool
+    def __init__(self, kind: _Optional[str] = ..., subject: _Optional[str] = ..., first: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., second: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., change: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., low: _Optional[float] = ..., high: _Optional[float] = ..., within_noise: bool = ...) -> None: ...

@@ -71,6 +71,11 @@ class QueryStub(object):
                 request_serializer=roofline_dot_v1_dot_models__pb2.GetMachinesRequest.SerializeToString,
                 response_deserializer=roofline_dot_v1_dot_models__pb2.GetMachinesResponse.FromString,
                 )
+        self.GetComparison = channel.unary_unary(
+                '/roofline.v1.Query/GetComparison',
+                request_serializer=roofline_dot_v1_dot_query__pb2.GetComparisonRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_query__pb2.Comparison.FromString,
+                )
         self.BenchNet = channel.unary_stream(
                 '/roofline.v1.Query/BenchNet',
                 request_serializer=roofline_dot_v1_dot_models__pb2.BenchNetRequest.SerializeToString,
@@ -160,6 +165,13 @@ class QueryServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetComparison(self, request, context):
+        """Two jobs side by side. NOT_FOUND: no such job. INVALID_ARGUMENT: a step range that cannot be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BenchNet(self, request, context):
         """Have two agents measure the network between them. NOT_FOUND: no such host. FAILED_PRECONDITION: its agent
         is not connected, or busy with another measurement. ABORTED: it failed, the text says why.
@@ -225,6 +237,11 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.GetMachines,
                     request_deserializer=roofline_dot_v1_dot_models__pb2.GetMachinesRequest.FromString,
                     response_serializer=roofline_dot_v1_dot_models__pb2.GetMachinesResponse.SerializeToString,
+            ),
+            'GetComparison': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetComparison,
+                    request_deserializer=roofline_dot_v1_dot_query__pb2.GetComparisonRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_query__pb2.Comparison.SerializeToString,
             ),
             'BenchNet': grpc.unary_stream_rpc_method_handler(
                     servicer.BenchNet,
@@ -426,6 +443,23 @@ class Query(object):
         return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetMachines',
             roofline_dot_v1_dot_models__pb2.GetMachinesRequest.SerializeToString,
             roofline_dot_v1_dot_models__pb2.GetMachinesResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetComparison(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetComparison',
+            roofline_dot_v1_dot_query__pb2.GetComparisonRequest.SerializeToString,
+            roofline_dot_v1_dot_query__pb2.Comparison.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

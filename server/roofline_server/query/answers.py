@@ -10,6 +10,7 @@ from roofline.v1 import models_pb2, query_pb2
 
 from ..errors import unknown_job
 from ..report.breakdown import breakdowns
+from ..report.comparison import comparisons
 from ..report.evidence import ranks as evidence
 from ..report.evidence.gathering import mode_of
 from ..report.job.build import build
@@ -81,6 +82,10 @@ class Answers:
     def stragglers(self, request: Any) -> Any:
         view = self._view(request.job, evidence.NEEDED)
         return to_message(query_pb2.Stragglers(), stragglers.find(view, _range(request)))
+
+    def comparison(self, request: Any) -> Any:
+        first, second = (self._view(job, evidence.NEEDED) for job in (request.first, request.second))
+        return to_message(query_pb2.Comparison(), comparisons.compare(first, second, _range(request)))
 
     def steps(self, request: Any) -> Iterator[Any]:
         view = self._view(request.job, steps.NEEDED)

@@ -63,6 +63,9 @@ class QueryService:
     async def GetBreakdown(self, request: Any, context: Any) -> Any:
         return await _answer(self._answers.breakdown, request, context, "breakdown")
 
+    async def GetComparison(self, request: Any, context: Any) -> Any:
+        return await _answer(self._answers.comparison, request, context, "comparison")
+
     async def GetMachines(self, request: Any, context: Any) -> Any:
         return await _answer(self._answers.machines, request, context, "question for machines")
 

@@ -1,0 +1,1 @@
+"""Two jobs side by side: what differed, and what that did."""

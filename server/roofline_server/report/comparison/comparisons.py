@@ -1,0 +1,219 @@
+"""Two jobs side by side: settings, throughput, parts of the account, places under the roof."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from roofline.answers.comparison import Change, Comparison, SettingChange
+from roofline.answers.roofline import RoofPoint
+from roofline.answers.values import Provenance, Scope, Value, value
+
+from ...model.account import Account
+from ...model.comparison import Difference, difference, part_times, ratio, step_times, told_apart
+from ...model.evidence import RankEvidence
+from ...model.summary import summarize
+from ...records import Floats
+from ...sentences import comparisons as texts
+from ...sentences import reasons
+from ...store.view import JobView
+from ..ceilings.nodes import hosts
+from ..evidence.gathering import check_seen, gather
+from ..questions import STEADY_STEPS, Steps
+from ..roofline.groups import PointGroup
+from ..roofline.rooflines import of_roles
+from ..verdict.build import accounts_of
+
+MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
+# Facts that say how a run was watched, or that change all the time: no settings.
+NOT_SETTINGS = ("cost.", "rank.", "source.", "steps.", "horovod.timeline", "tag.")
+NAMED = 3  # parts in the headline
+SMALL = 0.01  # of the step: less is not in the headline
+
+
+class _Side(NamedTuple):
+    view: JobView
+    evidence: dict[int, RankEvidence]
+    mode: str
+    accounts: list[Account]
+    examples_per_second: Value
+    points: list[tuple[PointGroup, RoofPoint]]
+
+
+def compare(first: JobView, second: JobView, steps: Steps = STEADY_STEPS) -> Comparison:
+    """The answer to GetComparison. Raises BadRequest for a range that cannot be, and UnknownSteps."""
+    sides = _side(first, steps), _side(second, steps)
+    settings = _settings(*sides)
+    changes, notes = _changes(*sides)
+    return Comparison(
+        first=first.job,
+        second=second.job,
+        headline=_headline(*sides, changes),
+        settings=settings,
+        changes=changes,
+        notes=notes if settings else [texts.SAME_SETTINGS, *notes],
+    )
+
+
+def _side(view: JobView, steps: Steps) -> _Side:
+    check_seen(view, steps)
+    gathered = gather(view, steps)
+    accounts = [one for one in accounts_of(view, gathered).accounts.values() if len(one.duration)]
+    training = [r for r in gathered.evidence.values() if len(r.steps.step) and not r.serving]
+    whole = summarize(training, [], Scope.ROLE).values if training else {}
+    rate = whole.get("examples_per_second", Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN))
+    points = of_roles(view, gathered.evidence)
+    return _Side(view, gathered.evidence, gathered.mode, accounts, rate, points)
+
+
+# -- settings -----------------------------------------------------------------------------------------------
+
+
+def _settings(first: _Side, second: _Side) -> list[SettingChange]:
+    one, other = _facts(first), _facts(second)
+    return [
+        SettingChange(name, one.get(name, ""), other.get(name, ""))
+        for name in sorted({*one, *other})
+        if one.get(name, "") != other.get(name, "")
+    ]
+
+
+def _facts(side: _Side) -> dict[str, str]:
+    """By name; what ranks do not share, all of it."""
+    found: dict[str, set[str]] = {}
+    for facts in side.view.facts.values():
+        for name, text in facts.items():
+            if not name.startswith(NOT_SETTINGS):
+                found.setdefault(name, set()).add(text)
+    for name, text in side.view.tags.items():
+        found[f"tag {name}"] = {text}
+    for role, count in Counter(rank.role for rank in side.evidence.values()).items():
+        found[f"ranks {role}"] = {str(count)}
+    found["nodes"] = set(hosts(side.view))
+    found["CPU"] = {machine.cpu_model for machine in side.view.machines.values() if machine.cpu_model}
+    return {name: ", ".join(sorted(texts)) for name, texts in found.items()}
+
+
+# -- numbers ------------------------------------------------------------------------------------------------
+
+
+def _changes(first: _Side, second: _Side) -> tuple[list[Change], list[str]]:
+    notes = []
+    changes = []
+    if first.mode != second.mode:
+        notes.append(texts.other_mode(first.mode, second.mode))
+    if first.accounts and second.accounts:
+        changes = [*_speed(first, second), *_step(first, second)]
+        parts, merged = _parts(first.accounts, second.accounts)
+        changes += parts
+        if merged:
+            notes.append(texts.not_told_apart(merged))
+        notes.append(texts.ONE_RUN_EACH)
+    return changes + _positions(first, second), notes
+
+
+def _speed(first: _Side, second: _Side) -> list[Change]:
+    """As the times of steps vary: how many examples they have does not vary with them."""
+    rates = first.examples_per_second, second.examples_per_second
+    if not (rates[0].value and rates[1].value):
+        return []
+    by_time = ratio(step_times(first.accounts), step_times(second.accounts), inverse=True)
+    change = rates[1].value / rates[0].value
+    low = high = None
+    if by_time.low is not None and by_time.high is not None:
+        low, high = (change * end / by_time.change for end in (by_time.low, by_time.high))
+    noise = low is None or high is None or low <= 1 <= high
+    return [Change("throughput", "", *rates, _number(change, "1"), low, high, noise)]
+
+
+def _step(first: _Side, second: _Side) -> list[Change]:
+    return [_moved("step", "", ratio(step_times(first.accounts), step_times(second.accounts)), "s", "1")]
+
+
+def _parts(first: Sequence[Account], second: Sequence[Account]) -> tuple[list[Change], list[str]]:
+    one, other = part_times(first), part_times(second)
+    names, merged = told_apart(one, other)
+    sizes = [len(step_times(side)) for side in (first, second)]
+    found = []
+    for name in names:
+        columns = [side.get(name, _nothing(size)) for side, size in zip((one, other), sizes, strict=True)]
+        found.append(_moved("part", name, difference(*columns), "s", "s"))
+    return found, merged
+
+
+def _nothing(steps: int) -> Floats:
+    return np.zeros(steps)
+
+
+def _positions(first: _Side, second: _Side) -> list[Change]:
+    """Where each role lies under its roof; how much that varies by step is not known."""
+    one, other = _places(first), _places(second)
+    found = []
+    for role in (name for name in one if name in other):
+        (intensity, share), (intensity2, share2) = one[role], other[role]
+        if intensity.value and intensity2.value:
+            change = _number(intensity2.value / intensity.value, "1")
+            found.append(Change("intensity", role, intensity, intensity2, change, None, None, False))
+        if share.value is not None and share2.value is not None:
+            change = _number(share2.value - share.value, "1")
+            found.append(Change("roof_share", role, share, share2, change, None, None, False))
+    return found
+
+
+def _places(side: _Side) -> dict[str, tuple[Value, Value]]:
+    """Role -> (intensity, share of its part of the roof); of a role on several hosts on the first."""
+    found: dict[str, tuple[Value, Value]] = {}
+    for group, point in side.points:
+        parts = group.sharing / max(1, len(group.ranks))
+        headroom = point.headroom.value
+        share = value(
+            parts / headroom if headroom else None,
+            "1",
+            point.headroom.provenance or ESTIMATED,
+            Scope.ROLE,
+            missing=point.headroom.reason or reasons.NO_KERNELS,
+        )
+        found.setdefault(next(iter(group.ranks.values())).role, (point.intensity, share))
+    return found
+
+
+def _moved(kind: str, subject: str, moved: Difference, unit: str, unit_of_change: str) -> Change:
+    return Change(
+        kind,
+        subject,
+        value(moved.first, unit, MEASURED, Scope.ROLE),
+        value(moved.second, unit, MEASURED, Scope.ROLE),
+        _number(moved.change, unit_of_change),
+        moved.low,
+        moved.high,
+        moved.within_noise,
+    )
+
+
+def _number(amount: float, unit: str) -> Value:
+    return value(amount, unit, ESTIMATED, Scope.ROLE)
+
+
+def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
+    speed = next((one for one in changes if one.kind == "throughput"), None)
+    step = next((one for one in changes if one.kind == "step"), None)
+    if step is None:
+        lacking = first if not first.accounts else second
+        return texts.NO_STEPS.format(lacking.view.job)
+    jobs = first.view.job, second.view.job
+    if speed is not None:
+        words = texts.faster(*jobs, speed.change.value or 0.0, speed.low, speed.high, speed.within_noise)
+    else:
+        # Nobody said how many examples a step has: a step is taken for as much work in both.
+        inverse = [1 / end if end else None for end in (step.change.value, step.high, step.low)]
+        words = texts.faster(*jobs, inverse[0] or 0.0, inverse[1], inverse[2], step.within_noise)
+    least = SMALL * max(step.first.value or 0.0, step.second.value or 0.0)
+    parts = [
+        (one.subject, one.change.value)
+        for one in changes
+        if one.kind == "part" and not one.within_noise and one.change.value is not None
+    ]
+    large = sorted((part for part in parts if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
+    return words + texts.mostly(large[:NAMED])

@@ -1,0 +1,43 @@
+"""Two jobs side by side, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .verdict import parts_named
+from .wording import duration, listed
+
+NO_STEPS = "what differs in speed is not known: {} has no steps"
+SAME_SETTINGS = "no recorded setting, tag or size differs"
+ONE_RUN_EACH = (
+    "intervals are of how much steps vary within a run; runs of the same settings differ too, unseen here"
+)
+
+
+def faster(first: str, second: str, ratio: float, low: float | None, high: float | None, noise: bool) -> str:
+    """ratio: throughput of the second job over that of the first."""
+    if noise and low is not None:
+        return f"{second} is as fast as {first}, within noise ({_interval(low, high)})"
+    how = f"{second} is {ratio:.3g}x as fast as {first}"
+    return f"{how} ({_interval(low, high)})" if low is not None else f"{how} (too few steps for an interval)"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return f"{low:.3g}x to {high:.3g}x"
+
+
+def mostly(parts: Sequence[tuple[str, float]]) -> str:
+    """parts: those that changed most, with how many s a step; none: "" """
+    changes = [
+        f"{parts_named(part)} {'+' if change > 0 else '-'}{duration(abs(change))}" for part, change in parts
+    ]
+    return f": {listed(changes, 3)} a step" if changes else ""
+
+
+def not_told_apart(parts: Sequence[str]) -> str:
+    named = listed([parts_named(part) for part in parts])
+    return f"not compared, as only one of the two jobs tells it apart: {named}"
+
+
+def other_mode(first: str, second: str) -> str:
+    return f"the first job is {first or 'without steps'}, the second {second or 'without steps'}"

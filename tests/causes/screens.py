@@ -1,0 +1,85 @@
+"""Runs the trainings of docs/answers.md, and writes the first screen that `report` prints of each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from ..end_to_end.conftest import COMMANDS, Site
+from .__main__ import RAW, ROOT, SEEDS
+from .plans import Plan, plans
+from .runs import JOB, Setting, await_steps, bare_run, observe
+
+PAGE = ROOT / "docs" / "answers.md"
+SITUATIONS = (  # title, plan: the ten commonest
+    ("Healthy", "ddp-mlp-healthy-quiet-0"),
+    ("Slow input on one rank", "ddp-cnn-sleep_input-50-quiet-0"),
+    ("One rank does more work", "ddp-cnn-batch-50-quiet-0"),
+    ("Python code on one rank", "horovod-cnn-python-50-quiet-0"),
+    ("Garbage collection on one rank", "fsdp2-cnn-gc-50-quiet-0"),
+    ("Another process on a rank's CPU", "ddp-cnn-hog-50-quiet-0"),
+    ("The CPU limit of a cgroup", "ddp-cnn-quota-50-quiet-0"),
+    ("A rank is stopped again and again", "fsdp2-cnn-stops-50-quiet-0"),
+    ("An overloaded parameter server", "ps_async-cnn-ps_work-50-quiet-0"),
+    ("Something that nothing traces", "ddp-cnn-sleep_step-50-quiet-0"),
+)
+HEAD = """# What a report looks like
+
+The first screen of `roofline-client report` for ten common situations. Each is a real training on two CPUs
+with one cause planted in it, so its numbers are those of a small machine. What is planted stands above each
+screen; nothing of it is known to the program. {command} runs them again and writes this page.
+"""
+
+
+def screen(plan: Plan, setting: Setting) -> str:
+    with tempfile.TemporaryDirectory(prefix="roofline-screens-") as name:
+        folder = Path(name)
+        bare = bare_run(plan, setting, folder)
+        site = Site(folder)
+        try:
+            site.server("--seal", "1")
+            site.agent()
+            wrap = [COMMANDS / "roofline-agent", "run", "--job", JOB, "--"]
+            observed = observe(plan, setting, folder / "planted", bare, wrap, site.environ)
+            await_steps(site, observed.kept)
+            return str(site.ask("report", JOB).stdout)
+        finally:
+            site.stop()
+
+
+def planted(plan: Plan) -> str:
+    if plan.cause == "healthy":
+        return f"`{plan.key}`: nothing is planted."
+    return f"`{plan.key}`: `{plan.cause}` on {plan.rank}, sized for {plan.severity:.0%} of a step."
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.causes.screens", description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[], metavar="WORDS", help="print these, write nothing")
+    parser.add_argument("--seconds", type=float, default=14, help="of a training (default 14)")
+    for name in ("torch", "tensorflow"):
+        python = ROOT / f".venv-{name}" / "bin" / "python"
+        parser.add_argument(f"--{name}-python", default=str(python), help=f"interpreter that has {name}")
+    asked = parser.parse_args()
+    setting = Setting(
+        {"torch": asked.torch_python, "tensorflow": asked.tensorflow_python}, asked.seconds, RAW
+    )
+    known = {plan.key: plan for plan in plans(range(SEEDS), 2)}
+    page = [HEAD.format(command="`python -m tests.causes.screens`")]
+    for title, key in SITUATIONS:
+        if asked.only and not any(word in key for word in asked.only):
+            continue
+        print(title, file=sys.stderr, flush=True)
+        shown = screen(known[key], setting)
+        page += [f"## {title}\n", f"{planted(known[key])}\n", f"```\n{shown.rstrip()}\n```\n"]
+    if asked.only:
+        print("\n".join(page[1:]))
+    else:
+        PAGE.write_text("\n".join(page))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

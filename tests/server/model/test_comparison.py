@@ -1,0 +1,71 @@
+"""Two runs side by side: real changes are seen, equal runs are within noise, and nothing is made up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from roofline.answers.values import Provenance
+from roofline_server.model.account import Account
+from roofline_server.model.comparison import difference, part_times, ratio, step_times, told_apart
+
+
+def steps(mean: float, seed: int, count: int = 200, spread: float = 0.05) -> np.ndarray:
+    return mean * (1 + spread * np.random.default_rng(seed).standard_normal(count))
+
+
+def account(**parts: np.ndarray) -> Account:
+    whole = np.sum(list(parts.values()), axis=0)
+    return Account("w:0", "w", "n1", whole, dict(parts), dict.fromkeys(parts, Provenance.MEASURED), None)
+
+
+def test_longer_steps_are_a_ratio_with_an_interval_that_holds_it() -> None:
+    found = ratio(steps(0.1, 1), steps(0.15, 2))
+    assert found.low is not None and found.high is not None
+    assert found.low < 1.5 < found.high and found.high / found.low < 1.05 and not found.within_noise
+
+
+def test_a_rate_is_the_other_way_round() -> None:
+    forth, back = ratio(steps(0.1, 1), steps(0.15, 2)), ratio(steps(0.1, 1), steps(0.15, 2), inverse=True)
+    assert forth.low is not None and forth.high is not None
+    assert back.change == pytest.approx(1 / forth.change)
+    assert (back.low, back.high) == (pytest.approx(1 / forth.high), pytest.approx(1 / forth.low))
+
+
+def test_equal_runs_are_within_noise_19_times_in_20() -> None:
+    noise = [difference(steps(0.1, seed), steps(0.1, 1000 + seed)).within_noise for seed in range(300)]
+    assert 0.9 <= np.mean(noise) <= 0.99
+
+
+def test_drift_widens_the_interval() -> None:
+    """Steps next to each other that are alike count for less than as many that are not."""
+    wave = np.repeat(np.random.default_rng(3).standard_normal(20), 10) * 0.01
+    alone, alike = (
+        difference(steps(0.1, 1), steps(0.1, 2)),
+        difference(steps(0.1, 1) + wave, steps(0.1, 2) + wave),
+    )
+    assert (
+        alone.high is not None and alone.low is not None and alike.high is not None and alike.low is not None
+    )
+    assert alike.high - alike.low > 2 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_too_few_steps_have_no_interval(count: int) -> None:
+    found = difference(steps(0.1, 1), steps(0.2, 2, count))
+    assert found.low is None and found.high is None and found.within_noise
+
+
+def test_times_of_a_job_are_means_over_its_ranks_of_the_steps_that_all_have() -> None:
+    one, other = account(input=np.full(5, 0.01), compute=np.full(5, 0.04)), account(compute=np.full(3, 0.03))
+    assert list(step_times([one, other])) == pytest.approx([0.04] * 3)
+    parts = part_times([one, other])
+    assert list(parts) == ["input", "compute"] and list(parts["input"]) == pytest.approx([0.005] * 3)
+
+
+def test_parts_that_one_job_cannot_tell_apart_are_not_compared() -> None:
+    column = np.ones(3)
+    first = {"input": column, "host": column, "compute": column}
+    second = {"input|host": column, "compute": column, "gc": column}
+    kept, merged = told_apart(first, second)
+    assert kept == ["compute", "gc"] and sorted(merged) == ["host", "input", "input|host"]
+    assert told_apart(first, first) == (["input", "compute", "host"], [])

@@ -1,0 +1,98 @@
+"""Two jobs of a store side by side: settings that differ, speed, parts and places under the roof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from roofline.answers.comparison import Change, Comparison
+from roofline_server.errors import UnknownSteps
+from roofline_server.report.comparison.comparisons import compare
+from roofline_server.report.questions import STEADY_STEPS, Steps
+from roofline_server.sentences import comparisons as texts
+from roofline_server.store.store import Store
+
+from ...builders import MS
+from ..work import Call, Host, kernel, run
+
+CONVOLVE = kernel("convolution", 4_000_000_000, 100_000_000)
+STEPS = 80
+
+
+def between(store: Store, first: str, second: str, steps: Steps = STEADY_STEPS) -> Comparison:
+    views = [store.view(job) for job in (first, second)]
+    assert views[0] is not None and views[1] is not None
+    return compare(views[0], views[1], steps)
+
+
+def change(found: Comparison, kind: str, subject: str = "") -> Change:
+    return next(one for one in found.changes if (one.kind, one.subject) == (kind, subject))
+
+
+@pytest.fixture
+def jobs(store: Store) -> Store:
+    run(
+        store,
+        Host("a", host="n1"),
+        [Call(CONVOLVE, 1, 60 * MS)],
+        "slow",
+        steps=STEPS,
+        facts=["setting.OMP_NUM_THREADS=1"],
+    )
+    run(
+        store,
+        Host("b", host="n1"),
+        [Call(CONVOLVE, 1, 30 * MS)],
+        "fast",
+        steps=STEPS,
+        facts=["setting.OMP_NUM_THREADS=2"],
+    )
+    run(
+        store,
+        Host("c", host="n1"),
+        [Call(CONVOLVE, 1, 60 * MS)],
+        "same",
+        steps=STEPS,
+        facts=["setting.OMP_NUM_THREADS=1"],
+    )
+    return store
+
+
+def test_setting_that_differs_and_the_part_that_it_changed(jobs: Store) -> None:
+    found = between(jobs, "slow", "fast")
+    assert [(s.name, s.first, s.second) for s in found.settings] == [("setting.OMP_NUM_THREADS", "1", "2")]
+    compute = change(found, "part", "compute|contention")
+    assert compute.change.value == pytest.approx(-0.03, rel=1e-3) and not compute.within_noise
+    assert compute.low is not None and compute.low <= -0.03 <= (compute.high or 0.0)
+
+
+def test_intensity_stays_and_the_place_under_the_roof_is_the_same_for_the_same_work(jobs: Store) -> None:
+    found = between(jobs, "slow", "same")
+    assert change(found, "intensity", "worker").change.value == pytest.approx(1.0)
+    assert change(found, "roof_share", "worker").change.value == pytest.approx(0.0)
+
+
+def test_job_against_itself_is_within_noise(jobs: Store) -> None:
+    found = between(jobs, "slow", "slow")
+    assert found.settings == [] and texts.SAME_SETTINGS in found.notes
+    assert {one.within_noise for one in found.changes if one.kind in ("step", "part")} == {True}
+    assert "within noise" in found.headline
+
+
+def test_parts_add_up_to_the_change_of_the_step(jobs: Store) -> None:
+    found = between(jobs, "slow", "fast")
+    step = change(found, "step")
+    parts = sum(one.change.value or 0.0 for one in found.changes if one.kind == "part")
+    assert parts == pytest.approx((step.second.value or 0.0) - (step.first.value or 0.0), abs=1e-6)
+
+
+def test_steps_that_a_job_does_not_have(jobs: Store) -> None:
+    with pytest.raises(UnknownSteps):
+        between(jobs, "slow", "fast", Steps(1000, 2000))
+
+
+def test_job_without_steps_says_which(jobs: Store, tmp_path: Path) -> None:
+    run(jobs, Host("d", host="n1"), [Call(CONVOLVE, 1, 60 * MS)], "bare", steps=STEPS, marked=False)
+    found = between(jobs, "slow", "bare")
+    assert found.headline == texts.NO_STEPS.format("bare")
+    assert not any(one.kind in ("step", "part", "throughput") for one in found.changes)
