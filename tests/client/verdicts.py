@@ -41,7 +41,7 @@ def account(rank: str = "worker:0", step: float | None = 0.157, **shares: float)
         absent("s") if step is None else seen(step, "s"),
         parts,
         absent("s"),
-        seen(0.52, "1"),
+        seen(0.52, "core"),
         seen(40.2e6, "byte/s"),
         seen(39.8e6, "byte/s"),
         "0",

@@ -63,7 +63,7 @@ def test_setting_that_differs_and_the_part_that_it_changed(jobs: Store) -> None:
     assert [(s.name, s.first, s.second) for s in found.settings] == [("setting.OMP_NUM_THREADS", "1", "2")]
     compute = change(found, "part", "compute|contention")
     assert compute.change.value == pytest.approx(-0.03, rel=1e-3) and not compute.within_noise
-    assert compute.low is not None and compute.low <= -0.03 <= (compute.high or 0.0)
+    assert (compute.low, compute.high) == (pytest.approx(-0.03), pytest.approx(-0.03))
 
 
 def test_intensity_stays_and_the_place_under_the_roof_is_the_same_for_the_same_work(jobs: Store) -> None:
