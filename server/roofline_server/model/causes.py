@@ -27,7 +27,7 @@ from .intervals import (
     mean_and_error,
     student,
 )
-from .kinds import GROUPS, kind_of, who_has_the_cpus, work_of
+from .kinds import CPU_TIME, GROUPS, NEEDED, kind_of, who_has_the_cpus, work_of
 from .replay import Job, Replay, differences, job_of, median_of_others
 from .signals import RankSignals
 
@@ -107,10 +107,31 @@ def conclude(
     independently. foreign: host -> CPUs that processes other than the job's kept busy, mean; not of hosts
     where that is not known.
     """
-    job = job_of(signals, accounts, grid) if grid is not None else None
+    divided = _by_need(signals, accounts)
+    job = job_of(signals, divided, grid) if grid is not None else None
     if job is not None and len(job.measured) >= LEAST_STEPS:
         return _of_synchronous(signals, accounts, job, foreign or {})
-    return _of_independent(signals, accounts, foreign or {})
+    return _of_independent(signals, divided, foreign or {})
+
+
+def _by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list[Account]:
+    """Accounts with contention divided: where CPUs are few, a rank that needs more CPU time than the others
+    waits longer for it too, in proportion. That much is NEEDED, a consequence of its CPU time."""
+    if any(one.on_gpu for one in signals):
+        return list(accounts)
+    means = np.array([float(_column(one, CPU_TIME).mean()) if len(one.duration) else 0.0 for one in accounts])
+    usual = median_of_others(means)
+    return [
+        _divided(one, 1 - others / own) if 0 < others < own else one
+        for one, own, others in zip(accounts, means.tolist(), usual.tolist(), strict=True)
+    ]
+
+
+def _divided(one: Account, share: float) -> Account:
+    waited = one.parts.get("contention")
+    if waited is None:
+        return one
+    return one._replace(parts={**one.parts, "contention": (1 - share) * waited, NEEDED: share * waited})
 
 
 # -- ranks that meet at barriers ----------------------------------------------------------------------------
@@ -208,12 +229,14 @@ def _cause_of(
     for part in GROUPS[group]:
         if part in job.parts:
             more[part] = float(differences(job, [part])[own].mean())
+    needed = more.pop(NEEDED, 0.0)
     work = work_of(signals, own)
     names = tuple(job.ranks[rank] for rank in own)
     hosts = {job.hosts[rank] for rank in own}
     host = next(iter(hosts)) if len(hosts) == 1 else ""
     kind = kind_of(group, more, work, [signals[rank] for rank in own], signals, foreign)
     step = float(job.played().mean())
+    more |= {"contention": needed} if needed > 0 else {}
     return Cause(kind, group, names, host, sure, step, more, work, _lasts(gain, step))
 
 
@@ -225,11 +248,12 @@ def _of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str
     for part, least in EVERYWHERE.items():
         if part not in job.parts:
             continue
-        means = job.parts[part].mean(axis=0)
+        whole = [part, NEEDED] if part == "contention" else [part]
+        means = replay.group(whole).mean(axis=0)
         if not means.min() > 0:
             continue
         # What one rank has more of it than the others is its own cause.
-        gain = played - replay.without([part], means.min() / means)
+        gain = played - replay.without(whole, means.min() / means)
         sure = interval(gain, CHANCE / len(EVERYWHERE))
         if _everywhere(sure, least, step):
             kind = who_has_the_cpus(signals, float(means.min()), foreign) if part == "contention" else part
@@ -276,8 +300,9 @@ def _of_independent(
     steps = min(len(one.duration) for one in mine)
     causes = _of_slower_ranks(known, mine, lasting, foreign)
     for part, least in EVERYWHERE.items():
-        means = np.array([float(one.parts[part].mean()) if part in one.parts else 0.0 for one in mine])
-        errors = [mean_and_error(one.parts[part])[1] if part in one.parts else 0.0 for one in mine]
+        columns = [_column(one, [part, NEEDED] if part == "contention" else [part]) for one in mine]
+        means = np.array([float(column.mean()) for column in columns])
+        errors = [mean_and_error(column)[1] for column in columns]
         if not means.min() > 0:
             continue
         common = float(means.min())
@@ -316,7 +341,9 @@ def _of_slower_ranks(
             above = columns[rank] - means[rank] + saved
             if sure.surely <= LEAST_GAIN * step or not _lasts(above, float(lasting[rank])):
                 continue
-            present = [part for part in parts if any(part in one.parts for one in accounts)]
+            present = [
+                part for part in parts if part != NEEDED and any(part in one.parts for one in accounts)
+            ]
             own = {part: _part_more(accounts, part, rank) for part in present}
             work = work_of(signals, [rank])
             kind = kind_of(group, own, work, [signals[rank]], signals, foreign)
@@ -383,6 +410,7 @@ def _shares(accounts: Sequence[Account]) -> dict[str, float]:
     found: dict[str, float] = {}
     for one in accounts:
         for part, seconds in one.parts.items():
+            part = "contention" if part == NEEDED else part
             found[part] = found.get(part, 0.0) + float(seconds.sum()) / whole if whole > 0 else 0.0
     return found
 

@@ -10,17 +10,19 @@ from .signals import RankSignals
 
 MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
 MOST_OF = 0.5  # of a difference that one kind must make up to give it its name
+NEEDED = "contention_needed"  # of contention, what a rank waits longer because it needs more CPU time
+CPU_TIME = (
+    "compute",
+    "host",
+    "gc",
+    "compute|host",
+    "input|host",
+    "input|compute|host",
+    "compute|contention",
+)
 # Parts of which one is mistaken for another are tested together.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "cpu": (
-        "compute",
-        "host",
-        "gc",
-        "compute|host",
-        "input|host",
-        "input|compute|host",
-        "compute|contention",
-    ),
+    "cpu": (*CPU_TIME, NEEDED),
     "cpus_lacking": ("contention", "throttled"),
     "input": ("input",),
     "off": (

@@ -87,6 +87,24 @@ def test_kernels_stretched_by_waits_for_a_cpu_are_contention() -> None:
     assert named(found) == ("contention", ("ddp:1",))
 
 
+def test_rank_with_more_work_waits_longer_for_its_cpus_too() -> None:
+    """A crowded node: each rank waits as long for a CPU as it has one."""
+    work = {"examples": {0: 32.0, 1: 48.0}}
+    waits = {0: COMPUTE + HOST, 1: 1.5 * (COMPUTE + HOST)}
+    more = {"kernels": {1: COMPUTE / 2}, "host": {1: HOST / 2}, "delay": waits}
+    found = concluded(job(plant=more, columns=work), {"node": 1.0})
+    kinds = [(cause.kind, cause.ranks) for cause in [found.bottleneck, *found.also] if cause]
+    assert kinds == [("contention", ()), ("more_work", ("ddp:1",))]
+    # Of its 105 ms on a CPU and 105 waiting for one a third is what it has more to do.
+    assert found.also[0].gain.mean == pytest.approx(0.07, rel=0.1)
+
+
+def test_rank_that_lacks_cpus_more_than_its_work_needs() -> None:
+    waits = {0: COMPUTE + HOST, 1: 2.5 * (COMPUTE + HOST)}
+    found = concluded(job(plant={"delay": waits}), {"node": 1.0})
+    assert named(found) == ("contention", ("ddp:1",))
+
+
 def test_stopped_rank() -> None:
     stops = pulses(10, 0.1)
     found = concluded(job(plant={"blocked": {1: stops}}, columns={"stopped": {1: 0.01}}))
