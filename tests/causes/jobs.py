@@ -147,13 +147,20 @@ def _servers(
     job: Job, python: str, wrap: Sequence[Any], environ: Mapping[str, str], words: Sequence[str]
 ) -> None:
     sizes = {"chief": 1, "ps": job.plan.servers, "worker": WORKERS}
-    cluster = {role: [f"127.0.0.1:{_port()}" for _ in range(size)] for role, size in sizes.items()}
+    tasks = [(role, index) for role, size in sizes.items() for index in range(size)]
+    apart = job.plan.cause == "uplink"
+    # The last server is alone behind the link.
+    sides = {task: task != ("ps", sizes["ps"] - 1) for task in tasks}
+    addresses = {task: uplink.ADDRESSES[sides[task]] if apart else "127.0.0.1" for task in tasks}
+    cluster: dict[str, list[str]] = {role: [] for role in sizes}
+    for task in tasks:
+        cluster[task[0]].append(f"{addresses[task]}:{_port()}")
     command = [*wrap, python, TRAININGS / "tensorflow_ps.py", *words]
     command += ["--sync"] if job.plan.framework == "ps_sync" else []
-    for role, size in reversed(sizes.items()):
-        for index in range(size):
-            config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
-            job.start(command, {**environ, "TF_CONFIG": config}, is_main=role == "chief")
+    for role, index in reversed(tasks):
+        config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
+        where = uplink.inside(sides[role, index]) if apart else []
+        job.start([*where, *command], {**environ, "TF_CONFIG": config}, is_main=role == "chief")
 
 
 def _port() -> int:

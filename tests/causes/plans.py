@@ -15,7 +15,7 @@ LOADS = ("quiet", "crowded")
 MODELS = ("mlp", "cnn", "resnet", "lstm", "gru", "encoder", "gpt", "autoencoder")
 SERVER_MODELS = ("cnn", "mlp", "wide")
 HEALTHY = "healthy"
-HEALTHY_SEEDS = 2  # of healthy runs for one of planted ones
+HEALTHY_SEEDS = 3  # of healthy runs for one of planted ones
 TOGETHER = 5
 
 # What is planted -> the kinds of a finding that name it.
@@ -46,7 +46,6 @@ LEFT_OUT: dict[tuple[str, str], str] = {
     **{(framework, "gc"): _NO_PYTHON for framework in SERVERS},
     **{(framework, "sequences"): "its network is the CNN of the papers" for framework in SERVERS},
     **{(framework, "disk"): "tf.data cannot read past the page cache" for framework in SERVERS},
-    **{(framework, "uplink"): "not done yet for parameter servers" for framework in SERVERS},
     ("horovod", "uplink"): "its launcher cannot place ranks in network namespaces",
     **{
         (framework, cause): "there are no parameter servers"
@@ -78,7 +77,7 @@ class Plan(NamedTuple):
         """The rank that the plant is on; "" of a healthy run. It alternates with the seed."""
         if self.cause == HEALTHY:
             return ""
-        if self.cause in OF_SERVERS:
+        if self.cause in OF_SERVERS or (self.cause == "uplink" and self.servers):
             return f"ps:{self.servers - 1}"
         role = {"horovod": "horovod", "ps_async": "worker", "ps_sync": "worker"}.get(self.framework, "ddp")
         return f"{role}:{self.seed % 2}"
@@ -135,7 +134,7 @@ def healthy(seed: int, load: str) -> Iterator[Plan]:
 
 def model_of(framework: str, cause: str, seed: int) -> str:
     if cause == "uplink":
-        return "mlp"
+        return "wide" if framework in SERVERS else "mlp"
     if cause == "sequences":
         return ("gpt", "encoder", "lstm")[seed % 3]
     if framework in SERVERS:

@@ -24,13 +24,14 @@ from . import uplink
 from .answers import Said, ask
 from .jobs import Job, Kept, training
 from .outside import Burner, Outside, crowd, outside
-from .plans import HEALTHY, OF_SERVERS, SELF_MEASURED, SERVERS, TORCH, Plan
+from .plans import HEALTHY, SELF_MEASURED, SERVERS, TORCH, Plan
 from .watch import Watch
 
 JOB = "1"
 WARM_STEPS, WARM_SHARE = 24, 0.2  # left out of the training's own means
 BARE_SECONDS, BARE_LASTS_S = 6.0, 900.0
-GRADIENT_BYTES = 4 * (512 * 768 + 768 * 768 + 768 * 10)  # of the model `mlp`
+# That cross the slow end of a link in a step: of `mlp` the gradients, of `wide` what two workers pull.
+UPLINK_BYTES = {"mlp": 4 * (512 * 768 + 768 * 768 + 768 * 10), "wide": 2 * 4 * (1024 * 1536 + 512 * 10)}
 MOST_OTHERS = 0.1  # of the machine, in a quiet run
 SHARE_OF_WORK = 0.75  # of a step, about, that grows with the batch
 
@@ -172,8 +173,9 @@ def link(plan: Plan, bare: dict[str, Any]) -> Iterator[None]:
     if plan.cause != "uplink":
         yield
         return
-    rate = GRADIENT_BYTES / (plan.severity * bare["step_s"]) if bare else 0
-    with uplink.linked(int(plan.rank[-1]), rate):
+    rate = UPLINK_BYTES[plan.model] / (plan.severity * bare["step_s"]) if bare else 0
+    slow = 0 if plan.servers else int(plan.rank[-1])
+    with uplink.linked(slow, rate):
         yield
 
 
@@ -267,7 +269,7 @@ def costs(plan: Plan, bare: dict[str, Any], observed: Observed) -> dict[str, flo
     if plan.framework in SERVERS and plan.cause in SELF_MEASURED and planted is None:
         planted = plan.severity * bare["step_s"]  # a sleep or loop in a graph takes what it was asked to
     own = gain
-    if plan.framework == "ps_async" and plan.cause not in OF_SERVERS:
+    if plan.framework == "ps_async" and plan.rank in clock.mean_s:
         own = clock.mean_s[plan.rank] - bare["mean_s"][plan.rank]
     return {"planted_s": planted, "cost_s": planted if plan.cause in SELF_MEASURED else own, "gain_s": gain}
 
