@@ -26,6 +26,7 @@ from .commands.steps import steps
 from .commands.stragglers import stragglers
 from .commands.timeline import timeline
 from .commands.trajectory import trajectory
+from .commands.what_if import what_if
 from .errors import ClientError
 
 EXTRA = ("rich", "matplotlib", "pandas")  # what only the client extra installs
@@ -59,6 +60,14 @@ COMMANDS = (
         ),
     ),
     Command(stragglers, ("stragglers --job 42", "stragglers --job 42 --from 1000 --format json")),
+    Command(
+        what_if,
+        (
+            "what-if --job 42 --ranks 8",
+            "what-if --job 42 --ps 2 --batch 64 --format json",
+            "what-if --job 42 --fix ps:0",
+        ),
+    ),
     Command(
         roofline,
         (
@@ -109,6 +118,7 @@ app = typer.Typer(
     "  roofline-client report --job 42 --steps 10: --plot roofline.png\n\n"
     "  roofline-client compare 41 42\n\n"
     "  roofline-client stragglers --job 42\n\n"
+    "  roofline-client what-if --job 42 --ranks 8\n\n"
     "  roofline-client roofline --job 42 --kind hierarchical\n\n"
     "  roofline-client breakdown --job 42\n\n"
     "  roofline-client trajectory --experiment scaling --over nodes\n\n"

@@ -17,6 +17,7 @@ from roofline.answers.tables import TableChunk
 from roofline.answers.time_roofline import TimeRoofline
 from roofline.answers.trajectory import Trajectory
 from roofline.answers.waits import Stragglers
+from roofline.answers.what_if import WhatIf
 from roofline.convert import from_message
 from roofline.v1 import models_pb2, query_pb2, query_pb2_grpc
 
@@ -73,6 +74,15 @@ class Connection:
             query_pb2.GetStragglersRequest, job=job, first_step=first_step, last_step=last_step
         )
         return from_message(Stragglers, self._ask(self._query.GetStragglers, request))
+
+    def what_if(self, job: str, **changes: Any) -> WhatIf:
+        """What the job would do with something changed: ranks, servers, batch (examples of a rank and step),
+        bandwidth (byte/s), bandwidth_times, or fix alone ("ddp:1", "ps:0", "input"); None: as it was.
+
+        Raises NotFound for a job the server does not know, Unreachable, and Refused for what cannot be.
+        """
+        request = _request(query_pb2.GetWhatIfRequest, job=job, **changes)
+        return from_message(WhatIf, self._ask(self._query.GetWhatIf, request))
 
     def steps(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .connection import Connection
-from .results.jobs import ReportResult, StragglersResult
+from .results.jobs import ReportResult, StragglersResult, WhatIfResult
 from .results.models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
 from .results.pieces import ExportResult, StepsResult, TimelineResult
 from .step_range import checked, parse_steps
@@ -62,6 +62,21 @@ class JobQuestions:
     def stragglers(self, steps: Steps = "") -> StragglersResult:
         """Which rank the others wait for."""
         return StragglersResult(self._connection.stragglers(self.job, *step_range(steps)))
+
+    def what_if(
+        self,
+        ranks: int | None = None,
+        servers: int | None = None,
+        batch: float | None = None,
+        bandwidth: float | None = None,
+        bandwidth_times: float | None = None,
+        fix: str = "",
+    ) -> WhatIfResult:
+        """What it would do with other ranks, parameter servers, examples a rank and step, or links (byte/s,
+        or times as fast); or with a rank or a part of its steps mended ("ddp:1", "ps:0", "input")."""
+        changes = {"ranks": ranks, "servers": servers, "batch": batch, "bandwidth": bandwidth}
+        found = self._connection.what_if(self.job, **changes, bandwidth_times=bandwidth_times, fix=fix)
+        return WhatIfResult(found)
 
     def steps(self, steps: Steps = "", ranks: Sequence[str] = ()) -> StepsResult:
         """One row per rank and step."""

@@ -10,7 +10,7 @@
 docs/python.md explains all of it with an example.
 """
 
-from .jobs import ComparisonResult, Jobs, ReportResult, StragglersResult
+from .jobs import ComparisonResult, Jobs, ReportResult, StragglersResult, WhatIfResult
 from .machines import Machines
 from .models import BreakdownResult, RooflineResult, TimeRooflineResult, TrajectoryResult
 from .pieces import ExportResult, StepsResult, TimelineResult
@@ -30,4 +30,5 @@ __all__ = [
     "TimeRooflineResult",
     "TimelineResult",
     "TrajectoryResult",
+    "WhatIfResult",
 ]

@@ -9,6 +9,7 @@ from roofline.answers.comparison import Comparison
 from roofline.answers.jobs import Job
 from roofline.answers.report import Report
 from roofline.answers.waits import Stragglers
+from roofline.answers.what_if import WhatIf
 
 from ..tables.flat import Table
 from .result import Framed, Result, Shown
@@ -71,3 +72,12 @@ class StragglersResult(Result[Stragglers]):
         from ..tables import stragglers
 
         return stragglers
+
+
+class WhatIfResult(Result[WhatIf]):
+    """What a job would do with something changed. Table: predictions (step and rate)."""
+
+    def _form(self) -> Any:
+        from ..tables import what_if
+
+        return what_if

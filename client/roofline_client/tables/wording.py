@@ -39,6 +39,7 @@ INCOMPLETE_COUNTS = "Incomplete counts"
 BATCH_SIZES = "Batch sizes"
 
 CAUSES = "Causes, worst first"
+STANDS_ON = "It stands on"
 WAITS_OVER_TIME = "Waiting over time"
 SERVERS = "Parameter servers"
 

@@ -123,6 +123,56 @@ class GetStragglersRequest(_message.Message):
     last_step: int
     def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
 
+class GetWhatIfRequest(_message.Message):
+    __slots__ = ("job", "ranks", "servers", "batch", "bandwidth", "bandwidth_times", "fix")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    BANDWIDTH_FIELD_NUMBER: _ClassVar[int]
+    BANDWIDTH_TIMES_FIELD_NUMBER: _ClassVar[int]
+    FIX_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    ranks: int
+    servers: int
+    batch: float
+    bandwidth: float
+    bandwidth_times: float
+    fix: str
+    def __init__(self, job: _Optional[str] = ..., ranks: _Optional[int] = ..., servers: _Optional[int] = ..., batch: _Optional[float] = ..., bandwidth: _Optional[float] = ..., bandwidth_times: _Optional[float] = ..., fix: _Optional[str] = ...) -> None: ...
+
+class WhatIf(_message.Message):
+    __slots__ = ("job", "change", "mode", "sentence", "step", "rate", "basis", "notes")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    BASIS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    change: str
+    mode: str
+    sentence: str
+    step: Predicted
+    rate: Predicted
+    basis: _containers.RepeatedScalarFieldContainer[str]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[str] = ..., change: _Optional[str] = ..., mode: _Optional[str] = ..., sentence: _Optional[str] = ..., step: _Optional[_Union[Predicted, _Mapping]] = ..., rate: _Optional[_Union[Predicted, _Mapping]] = ..., basis: _Optional[_Iterable[str]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Predicted(_message.Message):
+    __slots__ = ("now", "then", "low", "high")
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    THEN_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    now: _values_pb2.Value
+    then: _values_pb2.Value
+    low: float
+    high: float
+    def __init__(self, now: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., then: _Optional[_Union[_values_pb2.Value, _Mapping]] = ..., low: _Optional[float] = ..., high: _Optional[float] = ...) -> None: ...
+
 class Stragglers(_message.Message):
     __slots__ = ("job", "mode", "verdict", "barrier", "causes", "ranks", "imbalance", "servers", "notes")
     JOB_FIELD_NUMBER: _ClassVar[int]

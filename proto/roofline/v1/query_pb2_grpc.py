@@ -36,6 +36,11 @@ class QueryStub(object):
                 request_serializer=roofline_dot_v1_dot_query__pb2.GetStragglersRequest.SerializeToString,
                 response_deserializer=roofline_dot_v1_dot_query__pb2.Stragglers.FromString,
                 )
+        self.GetWhatIf = channel.unary_unary(
+                '/roofline.v1.Query/GetWhatIf',
+                request_serializer=roofline_dot_v1_dot_query__pb2.GetWhatIfRequest.SerializeToString,
+                response_deserializer=roofline_dot_v1_dot_query__pb2.WhatIf.FromString,
+                )
         self.GetTimeline = channel.unary_stream(
                 '/roofline.v1.Query/GetTimeline',
                 request_serializer=roofline_dot_v1_dot_query__pb2.GetStepsRequest.SerializeToString,
@@ -110,6 +115,14 @@ class QueryServicer(object):
 
     def GetStragglers(self, request, context):
         """Who waits, and for whom. NOT_FOUND: no such job. INVALID_ARGUMENT: a step range that cannot be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetWhatIf(self, request, context):
+        """What the job would do with something changed. NOT_FOUND: no such job or rank. INVALID_ARGUMENT: a change that
+        cannot be.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -202,6 +215,11 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.GetStragglers,
                     request_deserializer=roofline_dot_v1_dot_query__pb2.GetStragglersRequest.FromString,
                     response_serializer=roofline_dot_v1_dot_query__pb2.Stragglers.SerializeToString,
+            ),
+            'GetWhatIf': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetWhatIf,
+                    request_deserializer=roofline_dot_v1_dot_query__pb2.GetWhatIfRequest.FromString,
+                    response_serializer=roofline_dot_v1_dot_query__pb2.WhatIf.SerializeToString,
             ),
             'GetTimeline': grpc.unary_stream_rpc_method_handler(
                     servicer.GetTimeline,
@@ -324,6 +342,23 @@ class Query(object):
         return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetStragglers',
             roofline_dot_v1_dot_query__pb2.GetStragglersRequest.SerializeToString,
             roofline_dot_v1_dot_query__pb2.Stragglers.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetWhatIf(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/roofline.v1.Query/GetWhatIf',
+            roofline_dot_v1_dot_query__pb2.GetWhatIfRequest.SerializeToString,
+            roofline_dot_v1_dot_query__pb2.WhatIf.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

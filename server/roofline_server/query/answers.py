@@ -21,6 +21,7 @@ from ..report.steps import steps, timeline
 from ..report.time_roofline import time_rooflines
 from ..report.trajectory import trajectories
 from ..report.waits import stragglers
+from ..report.what_if import what_if
 from ..store import export
 from ..store.raw_data import RawData
 from ..store.store import Needed, Store
@@ -86,6 +87,13 @@ class Answers:
     def comparison(self, request: Any) -> Any:
         first, second = (self._view(job, evidence.NEEDED) for job in (request.first, request.second))
         return to_message(query_pb2.Comparison(), comparisons.compare(first, second, _range(request)))
+
+    def what_if(self, request: Any) -> Any:
+        view = self._view(request.job, what_if.NEEDED)
+        numbers = ("ranks", "servers", "batch", "bandwidth", "bandwidth_times")
+        given = {name: getattr(request, name) for name in numbers if request.HasField(name)}
+        asked = what_if.WhatIfQuery(**given, fix=request.fix)
+        return to_message(query_pb2.WhatIf(), what_if.what_if(view, asked))
 
     def steps(self, request: Any) -> Iterator[Any]:
         view = self._view(request.job, steps.NEEDED)

@@ -39,6 +39,9 @@ class QueryService:
     async def GetStragglers(self, request: Any, context: Any) -> Any:
         return await _answer(self._answers.stragglers, request, context, "question for stragglers")
 
+    async def GetWhatIf(self, request: Any, context: Any) -> Any:
+        return await _answer(self._answers.what_if, request, context, "what-if question")
+
     async def GetSteps(self, request: Any, context: Any) -> AsyncIterator[Any]:
         async for message in _stream(self._answers.steps, request, context, "table of steps"):
             yield message

@@ -1,0 +1,69 @@
+"""`roofline-client what-if`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from .options import (
+    DEFAULT_SERVER,
+    FormatOption,
+    JobOption,
+    ServerOption,
+    check_format,
+    show,
+)
+
+RanksOption = Annotated[int | None, typer.Option("--ranks", min=1, help="so many ranks train (workers)")]
+ServersOption = Annotated[int | None, typer.Option("--ps", min=1, help="so many parameter servers")]
+BatchOption = Annotated[float | None, typer.Option("--batch", help="examples of a rank and step")]
+BandwidthOption = Annotated[
+    str, typer.Option("--bandwidth", help="of the links between ranks: 2x, 25Gbit, 3GB (a second)")
+]
+FixOption = Annotated[
+    str, typer.Option("--fix", help="a rank (ddp:1, ps:0) or a part of the steps (input) that is mended")
+]
+_BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(x|[kMGT]?(?:bit|B))(?:/s)?")
+_SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+def what_if(
+    job: JobOption,
+    server: ServerOption = DEFAULT_SERVER,
+    output: FormatOption = "text",
+    ranks: RanksOption = None,
+    ps: ServersOption = None,
+    batch: BatchOption = None,
+    bandwidth: BandwidthOption = "",
+    fix: FixOption = "",
+) -> None:
+    """What a job would do with other ranks, parameter servers, batches or links, or with something mended."""
+    check_format(output)
+    times, speed = parse_bandwidth(bandwidth)
+    if not any((ranks, ps, batch, bandwidth, fix)):
+        raise typer.BadParameter("give --ranks, --ps, --batch, --bandwidth or --fix")
+    from ..api import connect
+    from ..tables import what_if as predictions
+
+    changes = {"ranks": ranks, "servers": ps, "batch": batch, "bandwidth": speed, "bandwidth_times": times}
+    with connect(server) as client:
+        found = client.what_if(job, **changes, fix=fix)
+    show(output, found, predictions, found.notes)
+
+
+def parse_bandwidth(given: str) -> tuple[float | None, float | None]:
+    """(times, byte/s), one of them, of "2x", "25Gbit" or "3GB"; neither of "". Raises BadParameter."""
+    if not given:
+        return None, None
+    found = _BANDWIDTH.fullmatch(given.strip())
+    if found is None or not float(found[1]) > 0:
+        raise typer.BadParameter(
+            f"{given!r} is no bandwidth; write 2x, 25Gbit or 3GB", param_hint="--bandwidth"
+        )
+    if found[2] == "x":
+        return float(found[1]), None
+    bits = found[2].endswith("bit")
+    scale = _SCALES[found[2].removesuffix("bit").removesuffix("B")]
+    return None, float(found[1]) * scale / (8 if bits else 1)

@@ -1,0 +1,258 @@
+"""What a training would do with other ranks, servers, batches or links: predictions with their bounds.
+
+Synchronous jobs: a step is the time until the last rank arrives at the barrier, and the transfer. The last of
+other numbers of ranks is an order statistic of the ranks' own times; the transfer follows the ring, 2 (N - 1)
+(alpha + S / (N beta)), or the tree, 2 log2 N (alpha + S / beta) (Thakur, Rabenseifner and Gropp, Optimization
+of Collective Communication Operations in MPICH, 2005; Patarasuk and Yuan, 2009), scaled to what was measured.
+Ranks of one node share its CPUs: what they need beyond these stretches them all. Jobs with parameter servers:
+the two bounds of `servers`.
+
+What cannot be known from one run is not guessed: it widens the range.
+"""
+
+from __future__ import annotations
+
+from math import comb, log2
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import Floats
+from .servers import Bounds, predicted
+
+SHIFTS = 24
+NEEDED_STEPS = 8
+
+
+class Range(NamedTuple):
+    """A prediction and where it lies."""
+
+    likely: float
+    low: float
+    high: float
+
+
+class Link(NamedTuple):
+    """alpha: seconds until a message arrives; beta: bytes a second."""
+
+    latency: float
+    bandwidth: float
+
+
+class Change(NamedTuple):
+    """What shall be different; None: as it was. batch and bandwidth: times what they were."""
+
+    ranks: int | None = None
+    servers: int | None = None
+    batch: float = 1.0
+    bandwidth: float = 1.0
+
+
+class Synchronous(NamedTuple):
+    """A job whose ranks meet at a barrier in every step. Seconds a step."""
+
+    own: Floats  # (steps, ranks), of each rank until it came to the barrier
+    step: float  # mean
+    error: float  # half of its interval
+    kernels: float | None  # of a rank's own time, in kernels; None: not known
+    fixed: float  # of a rank's own time, what does not depend on the batch: the optimizer
+    floor: float  # of `kernels`, the share of the bytes that do not depend on the batch: the weights
+    cpu: float | None  # CPU seconds that all threads of a rank take
+    cpus: float | None  # that the ranks of a node share
+    ranks_per_node: float
+    nodes: int
+    payload: float | None  # bytes that the collectives of a step reduce
+    link: Link | None = None
+
+
+class Asynchronous(NamedTuple):
+    """Workers that step on their own, and the servers that they share."""
+
+    workers: int
+    rate: float  # steps a second of all workers
+    error: float  # half of the interval of the rate, as a share
+    demands: tuple[float, ...]  # seconds of each server for a worker step
+    kernels: float  # of a worker's step, in kernels
+    cpu: float  # CPU seconds of all ranks for a worker step
+    cpus: float | None  # that all ranks share on one node; None: they are on several
+
+
+# -- collectives -------------------------------------------------------------------------------------------
+
+
+def ring(ranks: int, payload: float, link: Link) -> float:
+    """Seconds of an allreduce by a ring: 2 (N - 1) (alpha + S / (N beta))."""
+    return 2 * (ranks - 1) * (link.latency + payload / (ranks * link.bandwidth))
+
+
+def tree(ranks: int, payload: float, link: Link) -> float:
+    """Seconds of an allreduce by a tree: 2 log2 N (alpha + S / beta)."""
+    return 2 * log2(ranks) * (link.latency + payload / link.bandwidth) if ranks > 1 else 0.0
+
+
+def fitted(payloads: Floats, seconds: Floats, ranks: int) -> Link | None:
+    """alpha and beta of the ring through collectives of several sizes, by least squares; None: they are too
+    much alike, or the line has no meaning."""
+    known = np.isfinite(payloads) & np.isfinite(seconds) & (payloads > 0)
+    payloads, seconds = payloads[known], seconds[known]
+    if len(payloads) < NEEDED_STEPS or ranks < 2 or payloads.max() < 2 * payloads.min():
+        return None
+    slope, intercept = np.polyfit(payloads, seconds, 1)
+    if not slope > 0 or intercept < 0:
+        return None
+    return Link(float(intercept) / (2 * (ranks - 1)), 2 * (ranks - 1) / (ranks * float(slope)))
+
+
+def transfer(measured: float, ranks: int, then: int, payload: float | None, link: Link | None) -> Range:
+    """Seconds of transfer among other numbers of ranks, from what was measured. Without a link: from a
+    transfer that is all bandwidth to one that is all latency."""
+    if then == ranks:
+        return Range(measured, measured, measured)
+    if ranks < 2 or then < 2:
+        return Range(0.0, 0.0, measured)
+    by_bandwidth = ((then - 1) / then) / ((ranks - 1) / ranks)
+    by_latency = (then - 1) / (ranks - 1)
+    factors = [by_bandwidth, by_latency]
+    likely = float(np.sqrt(by_bandwidth * by_latency))
+    if link is not None and payload:
+        factors = [model(then, payload, link) / model(ranks, payload, link) for model in (ring, tree)]
+        likely = factors[0]
+    return Range(measured * likely, measured * min(factors), measured * max(factors))
+
+
+def faster_link(measured: float, times: float, ranks: int, payload: float | None, link: Link | None) -> Range:
+    """Seconds of transfer over a link of so many times the bandwidth."""
+    ends = sorted((measured, measured / times))
+    if link is None or not payload or ranks < 2:
+        return Range(ends[0] if times > 1 else ends[1], *ends)
+    then = measured * ring(ranks, payload, link._replace(bandwidth=link.bandwidth * times))
+    return Range(then / ring(ranks, payload, link), *ends)
+
+
+# -- the last to arrive -------------------------------------------------------------------------------------
+
+
+def last_of(own: Floats, ranks: int) -> Range:
+    """Mean time until the last of so many ranks has come, from those there are. own: (steps, ranks).
+
+    Of fewer: the mean over all ways to choose them. Of more: others like these, which are late in other steps
+    (likely, high) or in the same (low).
+    """
+    there = own.shape[1]
+    longest = float(own.max(axis=1).mean())
+    if ranks == there:
+        return Range(longest, longest, longest)
+    if ranks < there:
+        ordered = -np.sort(-own, axis=1)
+        # The k-th latest is the last of those chosen, if the others are chosen from the earlier ones.
+        chances = np.array([comb(there - k, ranks - 1) / comb(there, ranks) for k in range(1, there + 1)])
+        mean = float((ordered * chances).sum(axis=1).mean())
+        return Range(mean, min(mean, float(own.mean())), longest)
+    random = np.random.default_rng(0)
+    more = np.mean([_drawn(own, ranks, random) - _drawn(own, there, random) for _ in range(SHIFTS)])
+    likely = longest + max(0.0, float(more))
+    return Range(likely, longest, longest + 2 * (likely - longest))
+
+
+def _drawn(own: Floats, ranks: int, random: np.random.Generator) -> float:
+    """Mean maximum of so many ranks, each like one of those there are, in steps of its own."""
+    steps, there = own.shape
+    columns = np.concatenate([np.arange(there), random.integers(0, there, max(0, ranks - there))])[:ranks]
+    at = (np.arange(steps)[:, None] + random.integers(0, steps, ranks)[None, :]) % steps
+    latest = own[at, columns[None, :]].max(axis=1)
+    return float(latest.mean())
+
+
+def stretch(job: Synchronous, ranks: int) -> Range:
+    """How much longer ranks take when so many share the CPUs of the node.
+
+    Each wants at least the CPU time of its step spread over the step, and at most a whole CPU, or what it
+    used of its own time, while it computes: ranks compute at the same time and wait at the same time.
+    """
+    if job.cpu is None or not job.cpus or job.nodes > 1:
+        return Range(1.0, 1.0, 1.0)
+    own, now = float(job.own.mean()), int(job.own.shape[1])
+    least = job.cpu / job.step if job.step > 0 else 0.0
+    most = max(1.0, job.cpu / own if own > 0 else 0.0)
+    ends = [max(1.0, ranks * each / job.cpus) / max(1.0, now * each / job.cpus) for each in (least, most)]
+    return Range(float(np.sqrt(ends[0] * ends[1])), min(ends), max(ends))
+
+
+# -- synchronous jobs --------------------------------------------------------------------------------------
+
+
+def synchronous(job: Synchronous, change: Change) -> Range:
+    """Mean step, seconds."""
+    now = job.own.shape[1]
+    then = change.ranks or now
+    exposed = max(0.0, job.step - float(job.own.max(axis=1).mean()))
+    own, more, crowd = last_of(job.own, then), more_work(job, change.batch), stretch(job, then)
+    moved = transfer(exposed, now, then, job.payload, job.link)
+    if change.bandwidth != 1.0:
+        share = faster_link(1.0, change.bandwidth, then, job.payload, job.link)
+        moved = Range(*(a * b for a, b in zip(moved, share, strict=True)))
+    # On one node the transfer, too, is work for its CPUs.
+    likely, low, high = (c * (a + b + x) for a, b, c, x in zip(own, more, crowd, moved, strict=True))
+    if job.cpu is not None and job.cpus and job.nodes == 1:
+        least = then * max(0.0, job.cpu + more.low) / job.cpus  # no schedule of the CPUs is faster
+        likely, low = max(likely, least), max(low, least)
+    low, high = min(low, likely) - job.error, max(likely, high) + job.error
+    return Range(likely, max(low, 0.1 * likely), high)
+
+
+def more_work(job: Synchronous, batch: float) -> Range:
+    """Seconds that another batch adds to a rank's own time (takes from it, where it is smaller).
+
+    Kernels take `batch` times as long where they compute, less where they move weights; what is neither
+    kernel nor optimizer may take as long as before or as much longer.
+    """
+    own = float(job.own.mean())
+    grows = batch - 1.0
+    rest = max(0.0, own - job.fixed)
+    kernels = min(job.kernels, rest) if job.kernels is not None else 0.0
+    ends = sorted((grows * kernels * (1 - job.floor), grows * rest))
+    likely = grows * (kernels + (rest - kernels) / 2)
+    return Range(likely, *ends)
+
+
+# -- parameter servers -------------------------------------------------------------------------------------
+
+
+def asynchronous(job: Asynchronous, change: Change) -> Bounds:
+    """Steps a second of all workers."""
+    workers = change.ranks or job.workers
+    demand = max(job.demands, default=0.0)
+    low, high = _with_servers(job, change.servers or len(job.demands))
+    node = job.cpu / job.cpus if job.cpus else 0.0
+    ends = []
+    for then in (low, high):
+        found = predicted(job.workers, job.rate, demand, workers, then, node)
+        ends += list(found)
+    ends = [_with_batch(job, rate, workers, change.batch, share) for rate in ends for share in (0.0, 1.0)]
+    if node and workers > job.workers and workers * job.rate * node / job.workers > 1:
+        ends.append(min(job.rate, min(ends)))  # the node has no CPUs left for more workers
+    return Bounds(min(ends) * (1 - job.error), max(ends) * (1 + job.error))
+
+
+def _with_servers(job: Asynchronous, servers: int) -> Bounds:
+    """Demand of the busiest of so many servers: from all work shared out evenly to the busiest keeping its
+    variables, as one large variable does."""
+    there = len(job.demands)
+    largest, total = max(job.demands, default=0.0), sum(job.demands)
+    if servers == there or not there:
+        return Bounds(largest, largest)
+    even = total / servers
+    return Bounds(min(even, largest), largest) if servers > there else Bounds(even, total)
+
+
+def _with_batch(job: Asynchronous, rate: float, workers: int, batch: float, share: float) -> float:
+    """The rate with another batch: kernels take so many times as long, and of the rest of the CPU time of a
+    step a share. On one node the CPUs cap it."""
+    if batch == 1.0:
+        return rate
+    cycle = workers / rate
+    kernels = min(job.kernels, cycle)
+    longer = cycle + (batch - 1) * (kernels + share * max(0.0, min(cycle, job.cpu) - kernels))
+    found = workers / max(longer, 1e-9)
+    node = (job.cpu + (batch - 1) * kernels) / job.cpus if job.cpus else 0.0
+    return min(found, 1 / node) if node > 0 else found

@@ -1,0 +1,206 @@
+"""Answers to what-if questions: the change, what the models take of the job, and the answer in words."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from roofline.answers.values import Provenance, Scope, Value
+from roofline.answers.what_if import Predicted, WhatIf
+
+from ...errors import BadRequest
+from ...model import what_if as model
+from ...model.evidence import NS, RankEvidence
+from ...model.intervals import interval
+from ...model.summary import summarize
+from ...model.times import durations
+from ...model.what_if import Asynchronous, Change, Range
+from ...sentences import reasons
+from ...sentences import what_if as texts
+from ...store.view import JobView
+from ..ceilings.nodes import cpus_of, hosts
+from ..evidence.gathering import Gathered, gather
+from ..evidence.ranks import NEEDED as NEEDED
+from ..waits.servers import Served, served
+from .mending import mend
+from .synchronous import synchronous
+
+MOST = 1e15  # bytes a second
+
+
+class WhatIfQuery(NamedTuple):
+    """What shall be different; None: as it was. batch: examples of a rank and step; bandwidth: byte/s."""
+
+    ranks: int | None = None
+    servers: int | None = None
+    batch: float | None = None
+    bandwidth: float | None = None
+    bandwidth_times: float | None = None
+    fix: str = ""
+
+
+class Answer(NamedTuple):
+    """steps: seconds a step; None: `notes` begin with why it cannot be told."""
+
+    steps: Range | None
+    basis: list[str]
+    notes: list[str]
+
+
+class _Known(NamedTuple):
+    """What is known of the job as it was."""
+
+    step: float | None
+    ranks: int
+    servers: int
+    batch: float | None
+    rate: Value
+
+
+def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
+    """Raises BadRequest for a change that cannot be."""
+    gathered = gather(view)
+    serving = served(view, gathered)
+    now = _known(gathered, serving)
+    change, words = _change(asked, now)
+    if not now.step:
+        found = Answer(None, [], [texts.NO_STEPS])
+    elif asked.fix:
+        found = Answer(*mend(view, gathered, serving, asked.fix))
+    elif serving.servers:
+        found = _with_servers(view, gathered, serving, now, change)
+    elif gathered.mode == "asynchronous":
+        found = Answer(None, [], [texts.INDEPENDENT])
+    else:
+        found = Answer(*synchronous(view, gathered, change, asked.bandwidth))
+    return _answer(view.job, gathered.mode, words, now, change, found)
+
+
+def _training(gathered: Gathered) -> list[RankEvidence]:
+    ranks = [rank for rank in gathered.evidence.values() if len(rank.steps.step) and not rank.serving]
+    aside = ("evaluator", "chief") if len(ranks) > 1 else ("evaluator",)
+    return [rank for rank in ranks if rank.role not in aside]
+
+
+def _known(gathered: Gathered, serving: Served) -> _Known:
+    training = _training(gathered)
+    steps = np.concatenate([durations(rank.steps) for rank in training]) if training else np.zeros(0)
+    step = float(steps.mean()) if len(steps) else None
+    if serving.workers:
+        rate = sum(worker.steps_per_second for worker in serving.workers)
+        step = len(serving.workers) / rate if rate > 0 else None
+    values = summarize(training, [], Scope.ROLE).values if training else {}
+    known = [rank.steps.examples[rank.steps.examples > 0] for rank in training]
+    examples = np.concatenate(known) if known else np.zeros(0)
+    return _Known(
+        step,
+        len(training),
+        len(serving.servers),
+        float(examples.mean()) if len(examples) else None,
+        values.get("examples_per_second", Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN)),
+    )
+
+
+def _check(asked: WhatIfQuery, now: _Known) -> None:
+    """Raises BadRequest for a change that cannot be."""
+    given = [value for value in asked if value not in (None, "")]
+    if not given:
+        raise BadRequest("what shall be different? ranks, servers, batch, bandwidth, or what is mended")
+    if asked.fix and len(given) > 1:
+        raise BadRequest("what is mended is asked for alone, not with other changes")
+    if asked.servers is not None and not now.servers:
+        raise BadRequest("the job has no parameter servers")
+    if asked.bandwidth is not None and asked.bandwidth_times is not None:
+        raise BadRequest("bandwidth is given twice")
+    for value in given:
+        if not isinstance(value, str) and not 0 < value <= MOST:
+            raise BadRequest(f"{value}: must be more than 0, and at most {MOST:g}")
+    if asked.batch is not None and now.batch is None and now.step:
+        raise BadRequest("the batch of the job is not known: no examples were reported")
+
+
+def _change(asked: WhatIfQuery, now: _Known) -> tuple[Change, str]:
+    """The change and its words. Raises BadRequest."""
+    _check(asked, now)
+    words = []
+    if asked.ranks is not None:
+        words.append(texts.instead(asked.ranks, now.ranks, "workers" if now.servers else "ranks"))
+    if asked.servers is not None:
+        words.append(texts.instead(asked.servers, now.servers, "parameter servers"))
+    if asked.batch is not None:
+        words.append(texts.instead(asked.batch, now.batch or 0.0, "examples a rank and step"))
+    if asked.bandwidth_times is not None:
+        words.append(texts.of_bandwidth(asked.bandwidth_times))
+    if asked.bandwidth is not None:
+        words.append(texts.links_of(asked.bandwidth))
+    if asked.fix:
+        words.append(texts.mended(asked.fix))
+    batch = asked.batch / now.batch if asked.batch is not None and now.batch else 1.0
+    return Change(asked.ranks, asked.servers, batch, asked.bandwidth_times or 1.0), " and ".join(words)
+
+
+def _with_servers(view: JobView, gathered: Gathered, serving: Served, now: _Known, change: Change) -> Answer:
+    rate = sum(worker.steps_per_second for worker in serving.workers)
+    uses = list(serving.uses.values())
+    demands = [use.demand.low for use in uses if use.demand is not None]
+    if len(demands) < len(uses):
+        return Answer(None, [], [texts.NO_DEMAND])
+    if change.bandwidth != 1.0:
+        return Answer(None, [], [texts.SERVER_LINKS])
+    cycle = len(serving.workers) / rate
+    shares = [worker.kernels for worker in serving.workers if worker.kernels is not None]
+    counted = [rank.cpu_ns for rank in gathered.evidence.values() if rank.cpu_ns is not None]
+    cpu = sum(one.total / NS / one.seconds for one in counted if one.seconds) / rate
+    there = hosts(view)
+    cpus = float(cpus_of(view, there[0])) if len(there) == 1 else None
+    step = np.concatenate([durations(rank.steps) for rank in _training(gathered)])
+    spread = interval(step)
+    error = min(0.5, (spread.high - spread.mean) / spread.mean) if np.isfinite(spread.high) else 0.1
+    kernels = cycle * float(np.mean(shares)) if shares else 0.0
+    workers = len(serving.workers)
+    job = Asynchronous(workers, rate, error, tuple(demands), kernels, cpu, cpus)
+    low, high = model.asynchronous(job, change)
+    then = change.ranks or workers
+    steps = Range(then / sqrt(low * high), then / high, then / low)
+    basis = [texts.steady_steps(len(step), workers), texts.demands([use.rank for use in uses], demands)]
+    if cpus:
+        basis.append(texts.cpu_of_rank(cpu, cpus))
+    notes = [texts.BOUNDS]
+    if change.servers is not None and change.servers != len(uses):
+        notes.append(texts.ONE_LARGE_VARIABLE)
+    if cpus and change.ranks not in (None, workers):
+        notes.append(texts.SHARED_CPUS)
+    if change.batch != 1.0 and not shares:
+        notes.append(texts.NO_KERNELS)
+    return Answer(steps, basis, notes)
+
+
+def _answer(job: str, mode: str, words: str, now: _Known, change: Change, found: Answer) -> WhatIf:
+    step = Value(now.step, "s", Provenance.MEASURED, Scope.PROCESS)
+    if found.steps is None or not now.step:
+        why = found.notes[0]
+        nothing = Value(None, "s", reason=why)
+        return WhatIf(
+            job,
+            words,
+            mode,
+            texts.cannot_tell(why),
+            Predicted(step if now.step else nothing, nothing, None, None),
+            Predicted(now.rate, Value(None, "examples/s", reason=why), None, None),
+            found.basis,
+            found.notes[1:],
+        )
+    likely, low, high = found.steps
+    then = Value(likely, "s", Provenance.ESTIMATED, Scope.PROCESS)
+    rate = Predicted(now.rate, Value(None, "examples/s", reason=now.rate.reason), None, None)
+    sentence = texts.answer_of_step(words, likely, low, high, now.step)
+    if now.rate.value is not None:
+        # As much faster as there are more ranks with more examples in shorter steps.
+        work = (change.ranks or now.ranks) / max(1, now.ranks) * change.batch * now.step * now.rate.value
+        faster = Value(work / likely, "examples/s", Provenance.ESTIMATED, Scope.ROLE)
+        rate = Predicted(now.rate, faster, work / high, work / low)
+        sentence = texts.answer(words, work / likely, work / high, work / low, now.rate.value)
+    return WhatIf(
+        job, words, mode, sentence, Predicted(step, then, low, high), rate, found.basis, found.notes
+    )

@@ -1,0 +1,115 @@
+"""What a job would do with something changed: the answer, what it stands on, why it cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .wording import duration, number, quantity
+
+# -- the change -------------------------------------------------------------------------------------------
+
+
+def instead(then: float, now: float, what: str) -> str:
+    """ "3 ranks instead of 2"."""
+    return f"{number(then)} {what} instead of {number(now)}"
+
+
+def of_bandwidth(times: float) -> str:
+    return f"links with {number(times)} times the bandwidth"
+
+
+def links_of(bandwidth: float) -> str:
+    return f"links of {quantity(bandwidth, 'B/s')}"
+
+
+def mended(what: str) -> str:
+    return f"{what} mended"
+
+
+# -- the answer -------------------------------------------------------------------------------------------
+
+
+def answer(change: str, then: float, low: float, high: float, now: float) -> str:
+    """Rates of the job, examples/s."""
+    rates = f"{number(then)} examples/s ({number(low)} to {number(high)}) instead of {number(now)}"
+    return f"with {change}: about {rates}"
+
+
+def answer_of_step(change: str, then: float, low: float, high: float, now: float) -> str:
+    """Steps, seconds: of a job whose examples are not known."""
+    steps = f"{duration(then)} a step ({duration(low)} to {duration(high)}) instead of {duration(now)}"
+    return f"with {change}: about {steps}"
+
+
+def cannot_tell(why: str) -> str:
+    return f"cannot be told: {why}"
+
+
+# -- what it stands on ------------------------------------------------------------------------------------
+
+
+def steady_steps(steps: int, ranks: int) -> str:
+    return f"{steps:,} steady steps of {ranks} rank{'s' if ranks > 1 else ''}"
+
+
+def exposed_transfer(seconds: float, payload: float | None) -> str:
+    of = f" for {quantity(payload / 1e6, 'MB')} a step" if payload else ""
+    return f"communication that nothing hides: {duration(seconds)} a step{of}"
+
+
+def link(latency: float, bandwidth: float, fitted: bool) -> str:
+    where = "fitted on the job's collectives" if fitted else "measured by bench net"
+    return f"link: {duration(latency)} and {quantity(bandwidth, 'B/s')}, {where}"
+
+
+def cpu_of_rank(seconds: float, cpus: float) -> str:
+    return f"CPU time of a rank: {duration(seconds)} a step; its node has {number(cpus)} CPUs"
+
+
+def kernels(seconds: float) -> str:
+    return f"kernels: {duration(seconds)} a step"
+
+
+def demands(names: Sequence[str], seconds: Sequence[float]) -> str:
+    each = ", ".join(f"{name} {duration(one)}" for name, one in zip(names, seconds, strict=True))
+    return f"time in use of servers for a worker step: {each}"
+
+
+def replayed(measured: float, played: float) -> str:
+    return (
+        f"the replay of the job: {duration(played)} a step with nothing mended, measured {duration(measured)}"
+    )
+
+
+# -- what to know -----------------------------------------------------------------------------------------
+
+NO_LINK = (
+    "latency and bandwidth of the links are not known: the range goes from all bandwidth to all latency "
+    "(roofline-client bench net measures them)"
+)
+ONE_NODE = "all ranks are on one node: what they exchange goes through its memory, over no link"
+SHARED_CPUS = "the ranks share the CPUs of one node: with others each has more or fewer for itself"
+NODES_ALIKE = "the number of ranks on each node is kept: other ranks come with other nodes"
+NO_KERNELS = "the time of kernels is not known: how much of a step grows with the batch is a guess"
+BOUNDS = (
+    "the range is that of the bounds of a queueing network; where in it depends on how workers fall into step"
+)
+ONE_LARGE_VARIABLE = "how the variables would be shared out is not known: a large one stays on one server"
+ALONE = "it has one rank: no collective was measured"
+
+# -- why it cannot be told --------------------------------------------------------------------------------
+
+NO_STEPS = "no steady steps were seen"
+NO_BANDWIDTH = "the bandwidth of the links is not known; roofline-client bench net measures it"
+NO_DEMAND = "the CPU time of the servers was not read"
+SERVER_LINKS = "of the time of servers the part of the links is not known"
+NO_REPLAY = "ranks that step independently hold nobody up: only a server can be mended"
+INDEPENDENT = "its ranks step independently of each other, and there are no parameter servers"
+
+
+def not_a_cause(what: str) -> str:
+    return f"nothing was found that {what} costs"
+
+
+def no_such(what: str, known: Sequence[str]) -> str:
+    return f"{what!r} is no rank of the job and no part of its steps; these are: {', '.join(known)}"

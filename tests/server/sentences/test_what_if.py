@@ -1,0 +1,41 @@
+"""What-if answers: the exact texts."""
+
+from __future__ import annotations
+
+import pytest
+from roofline_server.sentences import what_if as texts
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (texts.instead(3, 2, "ranks"), "3 ranks instead of 2"),
+        (texts.of_bandwidth(2), "links with 2 times the bandwidth"),
+        (texts.links_of(1.25e9), "links of 1.25 GB/s"),
+        (
+            texts.answer("3 ranks instead of 2", 150, 140, 160, 100),
+            "with 3 ranks instead of 2: about 150 examples/s (140 to 160) instead of 100",
+        ),
+        (
+            texts.answer_of_step("input mended", 0.01, 0.009, 0.011, 0.02),
+            "with input mended: about 10 ms a step (9 ms to 11 ms) instead of 20 ms",
+        ),
+        (texts.cannot_tell(texts.NO_STEPS), "cannot be told: no steady steps were seen"),
+        (texts.steady_steps(1200, 2), "1,200 steady steps of 2 ranks"),
+        (
+            texts.exposed_transfer(0.004, 2.5e6),
+            "communication that nothing hides: 4 ms a step for 2.5 MB a step",
+        ),
+        (texts.link(1e-4, 1e9, False), "link: 0.1 ms and 1 GB/s, measured by bench net"),
+        (
+            texts.demands(["ps:0", "ps:1"], [0.002, 0.03]),
+            "time in use of servers for a worker step: ps:0 2 ms, ps:1 30 ms",
+        ),
+        (
+            texts.no_such("x", ["ddp:0", "input"]),
+            "'x' is no rank of the job and no part of its steps; these are: ddp:0, input",
+        ),
+    ],
+)
+def test_text(made: str, text: str) -> None:
+    assert made == text
