@@ -135,6 +135,7 @@ MODELS: dict[str, tuple[Any, Callable[[Client], Any]]] = {
     "GetTrajectory": (models_pb2.Trajectory, lambda client: client.trajectory("scaling")),
     "GetBreakdown": (models_pb2.Breakdown, lambda client: client.breakdown("42")),
     "GetStragglers": (pb.Stragglers, lambda client: client.stragglers("42")),
+    "GetWhatIf": (pb.WhatIf, lambda client: client.what_if("42", ranks=3)),
 }
 
 

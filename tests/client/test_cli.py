@@ -140,6 +140,9 @@ def test_steps_that_are_none(server: Asked) -> None:
         (("stragglers", "--job", "42", "--from", "5", "--to", "3"), "first comes after"),
         (("timeline", "--job", "42", "--from", "5", "--to", "3", "-o", "never.json"), "first comes after"),
         (("jobs", "--server", "nonsense"), "HOST:PORT"),
+        (("what-if", "--job", "42"), "give --ranks"),
+        (("what-if", "--job", "42", "--ranks", "0"), "--ranks"),
+        (("what-if", "--job", "42", "--bandwidth", "fast"), "no bandwidth"),
     ],
 )
 def test_what_no_server_could_answer_is_a_usage_error(wrong: tuple[str, ...], word: str) -> None:

@@ -32,14 +32,14 @@ class Range(NamedTuple):
     high: float
 
 
-class Link(NamedTuple):
+class LinkCost(NamedTuple):
     """alpha: seconds until a message arrives; beta: bytes a second."""
 
     latency: float
     bandwidth: float
 
 
-class Change(NamedTuple):
+class JobChange(NamedTuple):
     """What shall be different; None: as it was. batch and bandwidth: times what they were."""
 
     ranks: int | None = None
@@ -62,7 +62,7 @@ class Synchronous(NamedTuple):
     ranks_per_node: float
     nodes: int
     payload: float | None  # bytes that the collectives of a step reduce
-    link: Link | None = None
+    link: LinkCost | None = None
 
 
 class Asynchronous(NamedTuple):
@@ -80,17 +80,17 @@ class Asynchronous(NamedTuple):
 # -- collectives -------------------------------------------------------------------------------------------
 
 
-def ring(ranks: int, payload: float, link: Link) -> float:
+def ring(ranks: int, payload: float, link: LinkCost) -> float:
     """Seconds of an allreduce by a ring: 2 (N - 1) (alpha + S / (N beta))."""
     return 2 * (ranks - 1) * (link.latency + payload / (ranks * link.bandwidth))
 
 
-def tree(ranks: int, payload: float, link: Link) -> float:
+def tree(ranks: int, payload: float, link: LinkCost) -> float:
     """Seconds of an allreduce by a tree: 2 log2 N (alpha + S / beta)."""
     return 2 * log2(ranks) * (link.latency + payload / link.bandwidth) if ranks > 1 else 0.0
 
 
-def fitted(payloads: Floats, seconds: Floats, ranks: int) -> Link | None:
+def fitted(payloads: Floats, seconds: Floats, ranks: int) -> LinkCost | None:
     """alpha and beta of the ring through collectives of several sizes, by least squares; None: they are too
     much alike, or the line has no meaning."""
     known = np.isfinite(payloads) & np.isfinite(seconds) & (payloads > 0)
@@ -100,10 +100,10 @@ def fitted(payloads: Floats, seconds: Floats, ranks: int) -> Link | None:
     slope, intercept = np.polyfit(payloads, seconds, 1)
     if not slope > 0 or intercept < 0:
         return None
-    return Link(float(intercept) / (2 * (ranks - 1)), 2 * (ranks - 1) / (ranks * float(slope)))
+    return LinkCost(float(intercept) / (2 * (ranks - 1)), 2 * (ranks - 1) / (ranks * float(slope)))
 
 
-def transfer(measured: float, ranks: int, then: int, payload: float | None, link: Link | None) -> Range:
+def transfer(measured: float, ranks: int, then: int, payload: float | None, link: LinkCost | None) -> Range:
     """Seconds of transfer among other numbers of ranks, from what was measured. Without a link: from a
     transfer that is all bandwidth to one that is all latency."""
     if then == ranks:
@@ -120,7 +120,9 @@ def transfer(measured: float, ranks: int, then: int, payload: float | None, link
     return Range(measured * likely, measured * min(factors), measured * max(factors))
 
 
-def faster_link(measured: float, times: float, ranks: int, payload: float | None, link: Link | None) -> Range:
+def faster_link(
+    measured: float, times: float, ranks: int, payload: float | None, link: LinkCost | None
+) -> Range:
     """Seconds of transfer over a link of so many times the bandwidth."""
     ends = sorted((measured, measured / times))
     if link is None or not payload or ranks < 2:
@@ -181,7 +183,7 @@ def stretch(job: Synchronous, ranks: int) -> Range:
 # -- synchronous jobs --------------------------------------------------------------------------------------
 
 
-def synchronous(job: Synchronous, change: Change) -> Range:
+def synchronous(job: Synchronous, change: JobChange) -> Range:
     """Mean step, seconds."""
     now = job.own.shape[1]
     then = change.ranks or now
@@ -218,7 +220,7 @@ def more_work(job: Synchronous, batch: float) -> Range:
 # -- parameter servers -------------------------------------------------------------------------------------
 
 
-def asynchronous(job: Asynchronous, change: Change) -> Bounds:
+def asynchronous(job: Asynchronous, change: JobChange) -> Bounds:
     """Steps a second of all workers."""
     workers = change.ranks or job.workers
     demand = max(job.demands, default=0.0)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.model import what_if as model
 from roofline_server.model.servers import convoy
-from roofline_server.model.what_if import Asynchronous, Change, Link, Synchronous
+from roofline_server.model.what_if import Asynchronous, JobChange, LinkCost, Synchronous
 
-LINK = Link(1e-4, 1e9)
+LINK = LinkCost(1e-4, 1e9)
 STEPS = 400
 
 
@@ -44,7 +44,7 @@ def test_ring_and_tree_cost_what_their_formulas_say() -> None:
 @given(st.floats(1e-6, 1e-3), st.floats(1e7, 1e11), st.integers(2, 64))
 def test_latency_and_bandwidth_are_found_again(latency: float, bandwidth: float, ranks: int) -> None:
     sizes = np.geomspace(1e4, 1e9, 30)
-    times = np.array([model.ring(ranks, size, Link(latency, bandwidth)) for size in sizes])
+    times = np.array([model.ring(ranks, size, LinkCost(latency, bandwidth)) for size in sizes])
     found = model.fitted(sizes, times, ranks)
     if found is not None:  # a latency that drowns in rounding is none
         assert found.bandwidth == pytest.approx(bandwidth, rel=1e-3)
@@ -70,7 +70,7 @@ def test_transfer_over_a_known_link_follows_the_ring() -> None:
 
 def test_faster_links_save_what_is_not_latency() -> None:
     assert model.faster_link(0.01, 2.0, 4, None, None) == (0.005, 0.005, 0.01)
-    slow = Link(1.0, 1e9)  # all latency
+    slow = LinkCost(1.0, 1e9)  # all latency
     assert model.faster_link(0.01, 2.0, 4, 1e3, slow).likely == pytest.approx(0.01, rel=1e-3)
 
 
@@ -98,37 +98,37 @@ def test_the_last_of_more_ranks_grows_as_order_statistics_do() -> None:
 
 def test_nothing_changed_is_the_job_as_it_was() -> None:
     for one in (job(), job(noise=0.005), job(cpu=0.02, cpus=2.0, nodes=1)):
-        assert model.synchronous(one, Change()) == pytest.approx((one.step,) * 3)
+        assert model.synchronous(one, JobChange()) == pytest.approx((one.step,) * 3)
 
 
 def test_other_ranks_on_other_nodes_keep_their_cpus() -> None:
-    found = model.synchronous(job(cpu=0.02), Change(ranks=4))
+    found = model.synchronous(job(cpu=0.02), JobChange(ranks=4))
     assert found.low == pytest.approx(0.02 + 0.005 * 1.5)
     assert found.high == pytest.approx(0.02 + 0.005 * 3)
 
 
 def test_more_ranks_than_cpus_stretch_each_other() -> None:
     crowded = job(cpu=0.02, cpus=2.0, nodes=1, ranks_per_node=2.0)
-    found = model.synchronous(crowded, Change(ranks=4))
+    found = model.synchronous(crowded, JobChange(ranks=4))
     assert found.low >= 4 * 0.02 / 2  # no schedule is faster
     assert found.high == pytest.approx(2 * (0.02 + 0.005 * 3))
-    assert model.synchronous(crowded._replace(cpus=8.0), Change(ranks=4)).high == pytest.approx(0.035)
+    assert model.synchronous(crowded._replace(cpus=8.0), JobChange(ranks=4)).high == pytest.approx(0.035)
 
 
 def test_a_larger_batch_takes_as_much_longer_as_its_kernels() -> None:
-    found = model.synchronous(job(kernels=0.01, fixed=0.004), Change(batch=2.0))
+    found = model.synchronous(job(kernels=0.01, fixed=0.004), JobChange(batch=2.0))
     # The kernels again; of the 6 ms beside them and the optimizer none, half, or all.
     assert found == pytest.approx((0.025 + 0.013, 0.025 + 0.01, 0.025 + 0.016))
 
 
 def test_kernels_that_move_weights_do_not_grow_with_the_batch() -> None:
-    found = model.synchronous(job(kernels=0.01, fixed=0.01, floor=0.5), Change(batch=3.0))
+    found = model.synchronous(job(kernels=0.01, fixed=0.01, floor=0.5), JobChange(batch=3.0))
     assert found.low == pytest.approx(0.025 + 0.01)
     assert found.high == pytest.approx(0.025 + 0.02)
 
 
 def test_smaller_batches_are_quicker() -> None:
-    found = model.synchronous(job(kernels=0.01, cpu=0.02, cpus=2.0, nodes=1), Change(batch=0.5))
+    found = model.synchronous(job(kernels=0.01, cpu=0.02, cpus=2.0, nodes=1), JobChange(batch=0.5))
     assert found.low < found.likely <= found.high
     assert found.likely < 0.025
 
@@ -136,7 +136,7 @@ def test_smaller_batches_are_quicker() -> None:
 @given(st.integers(1, 16), st.floats(0.1, 8), st.floats(0.1, 10))
 def test_predictions_lie_in_their_range(ranks: int, batch: float, bandwidth: float) -> None:
     some = job(ranks=4, noise=0.01, kernels=0.01, fixed=0.002, cpu=0.02, cpus=4.0, nodes=1, error=0.001)
-    found = model.synchronous(some, Change(ranks, None, batch, bandwidth))
+    found = model.synchronous(some, JobChange(ranks, None, batch, bandwidth))
     assert 0 < found.low <= found.likely <= found.high
 
 
@@ -149,37 +149,37 @@ def servers(*demands: float, rate: float = 20.0, **changes: object) -> Asynchron
 
 
 def test_the_same_workers_and_servers_do_what_they_did() -> None:
-    assert model.asynchronous(servers(), Change()) == pytest.approx((20, 20))
+    assert model.asynchronous(servers(), JobChange()) == pytest.approx((20, 20))
 
 
 def test_more_workers_lie_between_the_bounds() -> None:
-    found = model.asynchronous(servers(), Change(ranks=4))
+    found = model.asynchronous(servers(), JobChange(ranks=4))
     think = 2 / 20 - 2 * 0.01
     assert found.low == pytest.approx(convoy(4, think, 0.01))
     assert found.high == pytest.approx(40)  # nobody queues: 4 / (0.09 + 0.01)
 
 
 def test_a_saturated_server_gains_nothing_from_more_workers() -> None:
-    found = model.asynchronous(servers(0.05), Change(ranks=8))
+    found = model.asynchronous(servers(0.05), JobChange(ranks=8))
     assert found == pytest.approx((20, 20), rel=0.01)
 
 
 def test_a_second_server_takes_half_or_nothing() -> None:
-    found = model.asynchronous(servers(0.05), Change(servers=2))
+    found = model.asynchronous(servers(0.05), JobChange(servers=2))
     assert found.low == pytest.approx(20)
     assert found.high > 20
-    assert model.asynchronous(servers(0.03, 0.03), Change(servers=1)).low < 20
+    assert model.asynchronous(servers(0.03, 0.03), JobChange(servers=1)).low < 20
 
 
 def test_a_node_without_free_cpus_gives_no_more() -> None:
     full = servers(cpu=0.1, cpus=2.0)
-    found = model.asynchronous(full, Change(ranks=6))
+    found = model.asynchronous(full, JobChange(ranks=6))
     assert found.high == pytest.approx(20)
     assert found.low <= 20
 
 
 def test_a_larger_batch_does_fewer_steps() -> None:
-    found = model.asynchronous(servers(), Change(batch=4.0))
+    found = model.asynchronous(servers(), JobChange(batch=4.0))
     # 60 ms more of kernels, and up to 30 ms more of the other CPU time.
     assert found.high == pytest.approx(2 / 0.16)
     assert found.low == pytest.approx(2 / (0.16 + 0.03))

@@ -180,6 +180,31 @@ def test_stragglers_come_over_the_wire(tmp_path: Path) -> None:
     run(work, tmp_path)
 
 
+def test_what_if_comes_over_the_wire(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+        found = await server.query.GetWhatIf(pb.GetWhatIfRequest(job="job", ranks=4))
+        assert (found.job, found.change) == ("job", "4 ranks instead of 2")
+        assert found.sentence.startswith("with 4 ranks instead of 2: about ")
+        assert 0 < found.step.low <= found.step.then.value <= found.step.high
+        assert found.step.now.value == pytest.approx(0.63)
+        assert found.basis and found.notes
+        for wrong in (
+            pb.GetWhatIfRequest(job="job"),
+            pb.GetWhatIfRequest(job="job", servers=2),
+            pb.GetWhatIfRequest(job="job", ranks=3, fix="worker:0"),
+            pb.GetWhatIfRequest(job="job", bandwidth=-1.0),
+            pb.GetWhatIfRequest(job="job", bandwidth=1e9, bandwidth_times=2.0),
+            pb.GetWhatIfRequest(job="job", fix="worker:9"),
+        ):
+            code, says = await refusal(server.query.GetWhatIf(wrong))
+            assert (code, bool(says)) == (grpc.StatusCode.INVALID_ARGUMENT, True)
+        code, _ = await refusal(server.query.GetWhatIf(pb.GetWhatIfRequest(job="x", ranks=3)))
+        assert code == grpc.StatusCode.NOT_FOUND
+
+    run(work, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("method", "request_", "code"),
     [

@@ -10,7 +10,7 @@ from ...model.breakdown import phase
 from ...model.evidence import RankEvidence
 from ...model.intervals import interval
 from ...model.replay import job_of
-from ...model.what_if import Change, Link, Range, Synchronous
+from ...model.what_if import JobChange, LinkCost, Range, Synchronous
 from ...records import ABSENT, Floats
 from ...sentences import what_if as texts
 from ...store.view import JobView
@@ -24,7 +24,7 @@ MOST_OF_WEIGHTS = 0.5  # of the time of kernels: they compute, too
 
 
 def synchronous(
-    view: JobView, gathered: Gathered, change: Change, bandwidth: float | None
+    view: JobView, gathered: Gathered, change: JobChange, bandwidth: float | None
 ) -> tuple[Range | None, list[str], list[str]]:
     """(seconds a step, what it stands on, what to know). bandwidth: of the links, byte/s."""
     known = accounts_of(view, gathered)
@@ -49,7 +49,7 @@ def synchronous(
     return model.synchronous(job, change), basis, _notes(job, change)
 
 
-def _notes(job: Synchronous, change: Change) -> list[str]:
+def _notes(job: Synchronous, change: JobChange) -> list[str]:
     notes = []
     other_ranks = change.ranks not in (None, job.own.shape[1])
     if other_ranks:
@@ -121,13 +121,13 @@ def _payload(view: JobView, numbers: list[int]) -> float | None:
     return max(known, default=None)
 
 
-def _fitted(gathered: Gathered, ranks: int) -> Link | None:
+def _fitted(gathered: Gathered, ranks: int) -> LinkCost | None:
     """Of the allreduces that the engine executed, of the rank that has most of them."""
     found = [link for rank in gathered.evidence.values() if (link := _fitted_of(rank, ranks)) is not None]
     return found[0] if found else None
 
 
-def _fitted_of(rank: RankEvidence, ranks: int) -> Link | None:
+def _fitted_of(rank: RankEvidence, ranks: int) -> LinkCost | None:
     sizes, times = (rank.columns.get(f"engine.allreduce.{what}") for what in ("bytes", "ns"))
     if sizes is None or times is None:
         return None
@@ -135,12 +135,12 @@ def _fitted_of(rank: RankEvidence, ranks: int) -> Link | None:
     return model.fitted(sizes[known].astype(np.float64), times[known] / 1e9, ranks)
 
 
-def _benched(view: JobView) -> Link | None:
+def _benched(view: JobView) -> LinkCost | None:
     """By `bench net`, between nodes of the job, else on its one node."""
     for host in hosts(view):
         every = ceilings(view, host)
         fastest = max((c.value for c in of_network(view, host, every)), default=0.0)
         latency = min((c.value for c in every if c.kind == "latency"), default=0.0)
         if fastest > 0 and latency > 0:
-            return Link(latency / 2, fastest)  # it is measured there and back
+            return LinkCost(latency / 2, fastest)  # it is measured there and back
     return None

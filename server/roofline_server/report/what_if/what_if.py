@@ -15,7 +15,7 @@ from ...model.evidence import NS, RankEvidence
 from ...model.intervals import interval
 from ...model.summary import summarize
 from ...model.times import durations
-from ...model.what_if import Asynchronous, Change, Range
+from ...model.what_if import Asynchronous, JobChange, Range
 from ...sentences import reasons
 from ...sentences import what_if as texts
 from ...store.view import JobView
@@ -120,7 +120,7 @@ def _check(asked: WhatIfQuery, now: _Known) -> None:
         raise BadRequest("the batch of the job is not known: no examples were reported")
 
 
-def _change(asked: WhatIfQuery, now: _Known) -> tuple[Change, str]:
+def _change(asked: WhatIfQuery, now: _Known) -> tuple[JobChange, str]:
     """The change and its words. Raises BadRequest."""
     _check(asked, now)
     words = []
@@ -137,10 +137,12 @@ def _change(asked: WhatIfQuery, now: _Known) -> tuple[Change, str]:
     if asked.fix:
         words.append(texts.mended(asked.fix))
     batch = asked.batch / now.batch if asked.batch is not None and now.batch else 1.0
-    return Change(asked.ranks, asked.servers, batch, asked.bandwidth_times or 1.0), " and ".join(words)
+    return JobChange(asked.ranks, asked.servers, batch, asked.bandwidth_times or 1.0), " and ".join(words)
 
 
-def _with_servers(view: JobView, gathered: Gathered, serving: Served, now: _Known, change: Change) -> Answer:
+def _with_servers(
+    view: JobView, gathered: Gathered, serving: Served, now: _Known, change: JobChange
+) -> Answer:
     rate = sum(worker.steps_per_second for worker in serving.workers)
     uses = list(serving.uses.values())
     demands = [use.demand.low for use in uses if use.demand is not None]
@@ -176,7 +178,7 @@ def _with_servers(view: JobView, gathered: Gathered, serving: Served, now: _Know
     return Answer(steps, basis, notes)
 
 
-def _answer(job: str, mode: str, words: str, now: _Known, change: Change, found: Answer) -> WhatIf:
+def _answer(job: str, mode: str, words: str, now: _Known, change: JobChange, found: Answer) -> WhatIf:
     step = Value(now.step, "s", Provenance.MEASURED, Scope.PROCESS)
     if found.steps is None or not now.step:
         why = found.notes[0]
