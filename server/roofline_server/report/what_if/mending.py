@@ -11,7 +11,7 @@ from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered
 from ..verdict.build import accounts_of
-from ..waits.servers import Served
+from ..verdict.servers import Served
 
 LEAST_STEPS = 8
 
@@ -58,7 +58,7 @@ def mend(
 
 def _server(serving: Served, what: str) -> tuple[Range | None, list[str], list[str]]:
     cause = next((cause for cause in serving.causes if cause.rank == what), None)
-    rate = sum(worker.steps_per_second for worker in serving.workers)
+    rate = sum(worker.steps_per_second for worker in serving.workers.values())
     if cause is None or not rate > 0:
         return None, [], [texts.not_a_cause(what)]
     cycle = len(serving.workers) / rate

@@ -22,7 +22,7 @@ from ...store.view import JobView
 from ..ceilings.nodes import cpus_of, hosts
 from ..evidence.gathering import Gathered, gather
 from ..evidence.ranks import NEEDED as NEEDED
-from ..waits.servers import Served, served
+from ..verdict.servers import Served, served
 from .mending import mend
 from .synchronous import synchronous
 
@@ -88,7 +88,7 @@ def _known(gathered: Gathered, serving: Served) -> _Known:
     steps = np.concatenate([durations(rank.steps) for rank in training]) if training else np.zeros(0)
     step = float(steps.mean()) if len(steps) else None
     if serving.workers:
-        rate = sum(worker.steps_per_second for worker in serving.workers)
+        rate = sum(worker.steps_per_second for worker in serving.workers.values())
         step = len(serving.workers) / rate if rate > 0 else None
     values = summarize(training, [], Scope.ROLE).values if training else {}
     known = [rank.steps.examples[rank.steps.examples > 0] for rank in training]
@@ -143,7 +143,7 @@ def _change(asked: WhatIfQuery, now: _Known) -> tuple[JobChange, str]:
 def _with_servers(
     view: JobView, gathered: Gathered, serving: Served, now: _Known, change: JobChange
 ) -> Answer:
-    rate = sum(worker.steps_per_second for worker in serving.workers)
+    rate = sum(worker.steps_per_second for worker in serving.workers.values())
     uses = list(serving.uses.values())
     demands = [use.demand.low for use in uses if use.demand is not None]
     if len(demands) < len(uses):
@@ -151,7 +151,7 @@ def _with_servers(
     if change.bandwidth != 1.0:
         return Answer(None, [], [texts.SERVER_LINKS])
     cycle = len(serving.workers) / rate
-    shares = [worker.kernels for worker in serving.workers if worker.kernels is not None]
+    shares = [worker.kernels for worker in serving.workers.values() if worker.kernels is not None]
     counted = [rank.cpu_ns for rank in gathered.evidence.values() if rank.cpu_ns is not None]
     cpu = sum(one.total / NS / one.seconds for one in counted if one.seconds) / rate
     there = hosts(view)
