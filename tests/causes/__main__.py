@@ -11,8 +11,9 @@ from pathlib import Path
 
 from . import results, tables
 from .jobs import JobError
+from .observe import Disturbed, Setting
 from .plans import Plan, plans
-from .runs import Disturbed, Setting, ask_again, run
+from .runs import ask_again, run
 from .score import scored
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +93,8 @@ def line(found: dict) -> str:
     findings = "; ".join(
         f"{one['rank']} {one['kind']} {1e3 * (one['cost_s'] or 0):.1f} ms" for one in said["findings"]
     )
-    step = f"{1e3 * truth['bare']['step_s']:.1f} -> {1e3 * truth['step_s']:.1f} ms"
+    before = f"{1e3 * truth['bare']['step_s']:.1f} -> " if truth["bare"] else ""
+    step = f"{before}{1e3 * truth['step_s']:.1f} ms"
     planted = f"planted {found['plan']['rank']} {cost} ({step})"
     return f"{scored(found).outcome}: {planted}; said {findings or said['kind']}"
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import os
 import platform
 import shutil
@@ -16,76 +14,17 @@ import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..benchmarks import quiet
 from ..end_to_end.conftest import COMMANDS, REPOSITORY, Site, wait_until
-from . import uplink
 from .answers import Said, ask
-from .jobs import Job, Kept, training
-from .outside import Burner, Outside, crowd, outside
-from .plans import HEALTHY, SELF_MEASURED, SERVERS, TORCH, Plan
-from .watch import Watch
+from .jobs import Kept
+from .observe import Disturbed, Observed, Setting, bare_run, observe
+from .plans import HEALTHY, SELF_MEASURED, SERVERS, Plan
 
 JOB = "1"
-WARM_STEPS, WARM_SHARE = 24, 0.2  # left out of the training's own means
-BARE_SECONDS, BARE_LASTS_S = 6.0, 900.0
-# That cross the slow end of a link in a step: of `mlp` the gradients, of `wide` what two workers pull.
-UPLINK_BYTES = {"mlp": 4 * (512 * 768 + 768 * 768 + 768 * 10), "wide": 2 * 4 * (1024 * 1536 + 512 * 10)}
-MOST_OTHERS = 0.1  # of the machine, in a quiet run
-SHARE_OF_WORK = 0.75  # of a step, about, that grows with the batch
-
-
-class Disturbed(Exception):
-    """Other programs took too much of the machine for a quiet run."""
-
-
-class Setting(NamedTuple):
-    """What all runs of a session share."""
-
-    pythons: dict[str, str]  # torch, tensorflow -> interpreter
-    seconds: float  # of a training
-    raw: Path  # where raw data is kept
-
-
-class Clock(NamedTuple):
-    """The training's own clock of its steady steps. begin_ns, end_ns: of the stretch they are in."""
-
-    steps: dict[str, int]
-    mean_s: dict[str, float]
-    median_s: dict[str, float]
-    begin_ns: int
-    end_ns: int
-
-    @property
-    def step_s(self) -> float:
-        """Of the job: the mean over its ranks."""
-        return statistics.fmean(self.mean_s.values())
-
-
-class Observed(NamedTuple):
-    """A run: what the training kept, what was planted from outside, what the ranks used."""
-
-    kept: Kept
-    clock: Clock
-    planted: Outside
-    watch: Watch
-
-
-def clock_of(ends_ns: dict[str, list[int]]) -> Clock:
-    first = {rank: max(WARM_STEPS, round(WARM_SHARE * len(ends))) for rank, ends in ends_ns.items()}
-    steady = {rank: ends[first[rank] :] for rank, ends in ends_ns.items()}
-    durations = {rank: [b - a for a, b in itertools.pairwise(ends)] for rank, ends in steady.items()}
-    return Clock(
-        {rank: len(times) for rank, times in durations.items()},
-        {rank: statistics.fmean(times) / 1e9 for rank, times in durations.items()},
-        {rank: statistics.median(times) / 1e9 for rank, times in durations.items()},
-        min(ends[0] for ends in steady.values()),
-        max(ends[-1] for ends in steady.values()),
-    )
-
-
-# -- the two runs --------------------------------------------------------------------------------------------
+BARE = ("step_s", "mean_s", "median_s", "others")  # of a bare run, kept
 
 
 def run(plan: Plan, setting: Setting) -> dict[str, Any]:
@@ -94,127 +33,28 @@ def run(plan: Plan, setting: Setting) -> dict[str, Any]:
         raise Disturbed("other programs compute")
     with tempfile.TemporaryDirectory(prefix="roofline-causes-") as name:
         folder = Path(name)
-        bare = bare_run(plan, setting, folder)
-        site = Site(folder)
-        try:
-            site.server("--seal", "1")
-            site.agent()
-            wrap = [COMMANDS / "roofline-agent", "run", "--job", JOB, "--"]
-            observed = observe(plan, setting, folder / "planted", bare, wrap, site.environ)
-            await_steps(site, observed.kept)
+        bare = {} if plan.cause == HEALTHY else bare_run(plan, setting, folder)
+        with profiled(plan, setting, folder, bare) as (site, observed):
             said = ask(site, JOB)
-        finally:
-            site.stop()
         keep_raw(plan, setting, folder)
     return result(plan, setting, bare, observed, said)
 
 
-def observe(
-    plan: Plan, setting: Setting, folder: Path, bare: dict[str, Any], wrap: list[Any], environ: dict[str, str]
-) -> Observed:
-    """Run it once with what is planted. bare: how it ran without; without `step_s` nothing is planted."""
-    watch, words = Watch(), words_for(plan, setting.seconds if wrap else BARE_SECONDS, bare)
-    planted = (
-        outside(plan.cause, plan.severity, core_of(plan), bare.get("cores", 1.0), plan.seed)
-        if bare
-        else Outside()
-    )
-    python = setting.pythons["torch" if plan.framework in TORCH else "tensorflow"]
-    with (
-        link(plan, bare),
-        training(plan, python, folder, wrap, environ, words) as job,
-        disturbed(plan, job, planted, watch),
-    ):
-        kept = job.wait(setting.seconds)
-    if plan.load == "quiet" and watch.others > MOST_OTHERS:
-        raise Disturbed(f"other programs took {watch.others:.0%} of the machine")
-    return Observed(kept, clock_of(kept.ends_ns), planted, watch)
-
-
 @contextlib.contextmanager
-def disturbed(plan: Plan, job: Job, planted: Outside, watch: Watch) -> Iterator[None]:
-    """The block runs beside what disturbs the training, from when all its ranks have started."""
-    pids = job.pids()
-    others: list[Burner] = crowd(plan.seed) if plan.load == "crowded" else []
+def profiled(
+    plan: Plan, setting: Setting, folder: Path, bare: dict[str, Any]
+) -> Iterator[tuple[Site, Observed]]:
+    """The training has run under a server that can be asked in the block. bare: as bare_run() gives it."""
+    site = Site(folder)
     try:
-        for one in others:
-            one.begin(0)
-        planted.begin(pids.get(plan.rank, 0))
-        watch.begin(pids)
-        yield
+        site.server("--seal", "1")
+        site.agent()
+        wrap = [COMMANDS / "roofline-agent", "run", "--job", JOB, "--"]
+        observed = observe(plan, setting, folder / "planted", bare, wrap, site.environ)
+        await_steps(site, observed.kept)
+        yield site, observed
     finally:
-        watch.end()
-        for one in (planted, *others):
-            one.end()
-
-
-def words_for(plan: Plan, seconds: float, bare: dict[str, Any]) -> list[str]:
-    words = [f"--model={plan.model}", f"--seconds={seconds}", f"--seed={plan.seed}"]
-    words += ["--pinned"] if is_pinned(plan) else []
-    if not bare or plan.cause == HEALTHY:
-        return words
-    amount = plan.severity * bare["step_s"]
-    more = plan.severity / SHARE_OF_WORK
-    return [*words, f"--cause={plan.cause}", f"--amount={amount}", f"--more={more}", f"--on={plan.rank[-1]}"]
-
-
-def is_pinned(plan: Plan) -> bool:
-    return plan.cause in ("hog", "memory") or (plan.cause == HEALTHY and plan.seed % 2 == 1)
-
-
-def core_of(plan: Plan) -> int:
-    """Where a pinned rank is."""
-    cores = sorted(os.sched_getaffinity(0))
-    return cores[int(plan.rank[-1]) % len(cores)] if plan.rank else cores[0]
-
-
-@contextlib.contextmanager
-def link(plan: Plan, bare: dict[str, Any]) -> Iterator[None]:
-    if plan.cause != "uplink":
-        yield
-        return
-    rate = UPLINK_BYTES[plan.model] / (plan.severity * bare["step_s"]) if bare else 0
-    slow = 0 if plan.servers else int(plan.rank[-1])
-    with uplink.linked(slow, rate):
-        yield
-
-
-# -- the bare run --------------------------------------------------------------------------------------------
-
-
-def bare_run(plan: Plan, setting: Setting, folder: Path) -> dict[str, Any]:
-    """How the training runs without plant and profiler: kept for a quarter of an hour, for all severities."""
-    alike = (
-        plan.framework,
-        plan.model,
-        plan.load,
-        plan.seed,
-        plan.servers,
-        is_pinned(plan),
-        plan.cause == "uplink",
-        plan.rank,
-    )
-    file, name = setting.raw / "bare.json", "/".join(map(str, alike))
-    known = json.loads(file.read_text()) if file.exists() else {}
-    if name in known and time.time() - known[name]["time"] < BARE_LASTS_S:
-        return known[name]
-    observed = observe(plan, setting, folder / "bare", {}, [], {"ROOFLINE_SOCKET": str(folder / "nobody")})
-    clock, used = observed.clock, observed.watch.cpu.get(plan.rank)
-    seconds = (clock.end_ns - clock.begin_ns) / 1e9
-    known[name] = {
-        "time": time.time(),
-        "step_s": clock.step_s,
-        "mean_s": clock.mean_s,
-        "median_s": clock.median_s,
-        "others": observed.watch.others,
-        "cores": used.between(clock.begin_ns, clock.end_ns) / seconds if used else 1.0,
-    }
-    setting.raw.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(known))
-    return known[name]
-
-
-# -- what is kept --------------------------------------------------------------------------------------------
+        site.stop()
 
 
 def await_steps(site: Site, kept: Kept) -> None:
@@ -247,7 +87,7 @@ def result(
             "step_s": clock.step_s,
             "median_s": clock.median_s,
             "steps": clock.steps,
-            "bare": {name: bare[name] for name in ("step_s", "mean_s", "median_s", "others")},
+            "bare": {name: bare[name] for name in BARE} if bare else None,
             "delay_s": delays,
             "others": watch.others,
         },

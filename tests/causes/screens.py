@@ -7,10 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..end_to_end.conftest import COMMANDS, Site
 from .__main__ import RAW, ROOT, SEEDS
-from .plans import Plan, plans
-from .runs import JOB, Setting, await_steps, bare_run, observe
+from .observe import Setting, bare_run
+from .plans import HEALTHY, Plan, plans
+from .runs import JOB, profiled
 
 PAGE = ROOT / "docs" / "answers.md"
 SITUATIONS = (  # title, plan: the ten commonest
@@ -36,21 +36,13 @@ screen; nothing of it is known to the program. {command} runs them again and wri
 def screen(plan: Plan, setting: Setting) -> str:
     with tempfile.TemporaryDirectory(prefix="roofline-screens-") as name:
         folder = Path(name)
-        bare = bare_run(plan, setting, folder)
-        site = Site(folder)
-        try:
-            site.server("--seal", "1")
-            site.agent()
-            wrap = [COMMANDS / "roofline-agent", "run", "--job", JOB, "--"]
-            observed = observe(plan, setting, folder / "planted", bare, wrap, site.environ)
-            await_steps(site, observed.kept)
+        bare = {} if plan.cause == HEALTHY else bare_run(plan, setting, folder)
+        with profiled(plan, setting, folder, bare) as (site, _):
             return str(site.ask("report", JOB).stdout)
-        finally:
-            site.stop()
 
 
 def planted(plan: Plan) -> str:
-    if plan.cause == "healthy":
+    if plan.cause == HEALTHY:
         return f"`{plan.key}`: nothing is planted."
     return f"`{plan.key}`: `{plan.cause}` on {plan.rank}, sized for {plan.severity:.0%} of a step."
 

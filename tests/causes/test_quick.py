@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ..frameworks.conftest import interpreter
+from .observe import Disturbed, Setting
 from .plans import HEALTHY, Plan
-from .runs import Disturbed, Setting, run
+from .runs import run
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(300)]
 
