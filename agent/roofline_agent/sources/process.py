@@ -46,8 +46,6 @@ METRICS = (
 
 _MAX_THREADS = 1024  # of one rank; a file is kept open for each
 
-_FADES = 0.87  # at each reading of all threads: half of it after 10 s
-
 _SCHEDSTAT_ADVICE = "a kernel with CONFIG_SCHEDSTATS tells how long threads wait for a CPU"
 _AT_EACH = 4  # metrics that every sample has: the first and the last three
 _NOT_NOW = (None,) * (len(METRICS) - _AT_EACH)
@@ -179,12 +177,12 @@ class _Files:
 
 
 class _Thread:
-    """One thread: what it ran and waited until it was read last, and how much that was lately."""
+    """One thread: what it ran and waited until it was read last, and since all threads were read."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._run_ns, self._delay_ns = 0, 0  # what it had before it was first seen counts, too
-        self.lately_ns = 0.0
+        self.since_ns = (0, 0)
 
     def read(self) -> tuple[int, int]:
         """Increments since the last reading: on a CPU, and ready to run without one."""
@@ -192,6 +190,7 @@ class _Thread:
         run, delay = int(words[0]), int(words[1])
         found = max(0, run - self._run_ns), max(0, delay - self._delay_ns)
         self._run_ns, self._delay_ns = run, delay
+        self.since_ns = (self.since_ns[0] + found[0], self.since_ns[1] + found[1])
         return found
 
     def close(self) -> None:
@@ -202,8 +201,9 @@ class Waits:
     """How long the threads of one process were runnable without a CPU, and what the busiest of them had; both
     never go back.
 
-    The busiest is the one that ran and waited most lately (half of it counts after 10 s). When another
-    becomes it, its increments are added to what the one before had.
+    The busiest is the one that ran and waited most since all threads were read the last time, and what it had
+    since then is added, so that the main thread, which has imported everything, is not taken for it. Until
+    they are read again the one of before stands for it.
     """
 
     def __init__(self, directory: str) -> None:
@@ -212,6 +212,8 @@ class Waits:
         self._total_ns = 0
         self._busiest: _Thread | None = None
         self._ran_ns = self._delayed_ns = 0  # the busiest
+        self._counted_ns = (0, 0)  # of these, since all threads were read
+        self._seen = False
 
     def total_ns(self) -> int | None:
         """Over all threads seen so far; None where it cannot be known of all of them."""
@@ -225,15 +227,29 @@ class Waits:
                 self._add(name)
             except (OSError, IndexError, ValueError):
                 self._forget(name)
-        self._busiest = max(self._threads.values(), key=lambda thread: thread.lately_ns, default=None)
+        self._choose_busiest()
         return self._total_ns if self._threads else None
+
+    def _choose_busiest(self) -> None:
+        self._busiest = max(self._threads.values(), key=lambda thread: sum(thread.since_ns), default=None)
+        if self._busiest is not None and self._seen:
+            ran, delayed = self._busiest.since_ns
+            self._ran_ns += max(0, ran - self._counted_ns[0])
+            self._delayed_ns += max(0, delayed - self._counted_ns[1])
+        self._seen = True
+        self._counted_ns = (0, 0)
+        for thread in self._threads.values():
+            thread.since_ns = (0, 0)
 
     def busiest(self) -> tuple[int | None, int | None]:
         """What the busiest thread ran and waited; of a reading no older than the last of all threads."""
         if self._busiest is None:
             return None, None
         with contextlib.suppress(OSError, IndexError, ValueError):  # it has just ended
-            self._read(self._busiest)
+            ran, delayed = self._read(self._busiest)
+            self._ran_ns += ran
+            self._delayed_ns += delayed
+            self._counted_ns = (self._counted_ns[0] + ran, self._counted_ns[1] + delayed)
         return self._ran_ns, self._delayed_ns
 
     def _add(self, name: str) -> None:
@@ -241,15 +257,11 @@ class Waits:
         if thread is None:
             thread = self._threads[name] = _Thread(f"{self._directory}/{name}/schedstat")
         self._read(thread)
-        thread.lately_ns *= _FADES
 
-    def _read(self, thread: _Thread) -> None:
+    def _read(self, thread: _Thread) -> tuple[int, int]:
         ran, delayed = thread.read()
         self._total_ns += delayed
-        thread.lately_ns += ran + delayed
-        if thread is self._busiest:
-            self._ran_ns += ran
-            self._delayed_ns += delayed
+        return ran, delayed
 
     def _forget(self, name: str) -> None:
         thread = self._threads.pop(name, None)
