@@ -61,15 +61,14 @@ def parameter_servers(site: Site, python: str, *options: Any, steps: int = 150) 
 
 def test_healthy_ranks_are_not_named(watched: Site, torch_python: str) -> None:
     found = ddp(watched, torch_python, "--batch", 256, "--width", 1024, steps=100)
-    assert named(found) == []
-    # On a busy machine they may wait for each other, by turns.
-    assert found["verdict"] == "no rank holds the others up" or "for none in particular" in found["verdict"]
+    # That other programs of a busy machine take CPUs from all ranks is no fault of any of them.
+    assert [rank for rank, _ in named(found) if rank] == []
     assert [rank["rank"] for rank in found["ranks"]] == ["ddp:0", "ddp:1"]
 
 
 def test_rank_that_sleeps_is_named(watched: Site, torch_python: str) -> None:
     found = ddp(watched, torch_python, "--slow-rank", 1, "--slow-seconds", 0.05)
-    assert named(found)[0] == ("ddp:1", "delay")
+    assert named(found)[0] == ("ddp:1", "blocked")
     assert found["causes"][0]["cost"]["value"] == pytest.approx(0.05, rel=0.3)
     waits = {rank["rank"]: rank["values"]["wait_time_per_step"]["value"] for rank in found["ranks"]}
     assert waits["ddp:0"] > 10 * waits["ddp:1"]
@@ -112,7 +111,8 @@ def test_rank_with_a_third_of_a_core_is_named(
     assert since < steps / 2, "the training is too fast for this test"
     assert training.wait(timeout=200) == 0, watched.log("training.log")
     found = stragglers(watched, "ddp:0", steps, "--from", int(since))
-    assert named(found)[0] == ("ddp:1", "cpu")
+    rank, kind = named(found)[0]
+    assert rank == "ddp:1" and kind in ("throttled", "contention")
 
 
 def processes(site: Site) -> dict[str, int]:
@@ -132,7 +132,8 @@ def test_slow_input_is_named(watched: Site, torch_python: str) -> None:
 
 
 def test_healthy_servers_and_workers_are_not_named(watched: Site, tensorflow_python: str) -> None:
-    assert named(parameter_servers(watched, tensorflow_python, "--ps", 2)) == []
+    found = parameter_servers(watched, tensorflow_python, "--ps", 2)
+    assert [rank for rank, _ in named(found) if rank] == []
 
 
 def test_slow_server_is_named(watched: Site, tensorflow_python: str) -> None:
