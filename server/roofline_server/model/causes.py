@@ -27,7 +27,7 @@ from .intervals import (
     mean_and_error,
     student,
 )
-from .kinds import CPU_TIME, GROUPS, NEEDED, kind_of, who_has_the_cpus, work_of
+from .kinds import CPU_TIME, GROUPS, GROUPS_OF_ROUNDS, NEEDED, kind_of, who_has_the_cpus, work_of
 from .replay import Job, Replay, differences, job_of, median_of_others
 from .signals import RankSignals
 
@@ -162,8 +162,8 @@ def _of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[s
     count, step = len(job.ranks), float(played.mean())
     if count < 2:
         return []
-    more = {group: differences(job, parts) for group, parts in GROUPS.items()}
-    present = [group for group, parts in GROUPS.items() if any(part in job.parts for part in parts)]
+    more = {group: differences(job, parts) for group, parts in GROUPS_OF_ROUNDS.items()}
+    present = [group for group, parts in GROUPS_OF_ROUNDS.items() if any(part in job.parts for part in parts)]
     chance = CHANCE / max(1, count * len(present))
     tried: list[tuple[float, str, tuple[int, ...]]] = []
     for group in present:
@@ -177,7 +177,7 @@ def _of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[s
         ]
     found = []
     for _, group, ranks in tried:
-        gain = played - replay.like_others(ranks, GROUPS[group])
+        gain = played - replay.like_others(ranks, GROUPS_OF_ROUNDS[group])
         # As many sets of so many ranks could have been the ones.
         sure = interval(gain, chance * count / comb(count, len(ranks)))
         if sure.surely > LEAST_GAIN * step:
@@ -226,7 +226,7 @@ def _cause_of(
     job = replay.job
     own = list(ranks)
     more = {}
-    for part in GROUPS[group]:
+    for part in GROUPS_OF_ROUNDS[group]:
         if part in job.parts:
             more[part] = float(differences(job, [part])[own].mean())
     needed = more.pop(NEEDED, 0.0)

@@ -36,6 +36,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "other",
     ),
 }
+# Workers of a synchronous round wait for the same servers: what one waits longer is its own.
+GROUPS_OF_ROUNDS = {**GROUPS, "off": (*GROUPS["off"], "input|wait_ps")}
 
 
 def kind_of(
@@ -54,8 +56,10 @@ def kind_of(
             return "throttled"
         return who_has_the_cpus(own, whole, foreign)
     if group == "off":
-        most = max(("stopped", "paging", "disk"), key=lambda part: more.get(part, 0.0))
-        return most if more.get(most, 0.0) >= MOST_OF * whole else "blocked"
+        most = max(more, key=lambda part: more[part])
+        if most in ("stopped", "paging", "disk") and more[most] >= MOST_OF * whole:
+            return most
+        return "input|blocked" if "input" in most.split("|") else "blocked"
     return "disk" if _reads_more(own, signals) else "input"
 
 

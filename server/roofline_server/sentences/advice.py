@@ -250,31 +250,31 @@ ADVICE: tuple[Advice, ...] = (
     ),
     # Input.
     Advice(
-        ("input",),
+        ("input", "input|blocked"),
         "what differs in the input of {rank}: file system, sizes of files, number of loader workers",
         "Mohan et al., Analyzing and Mitigating Data Stalls in DNN Training (VLDB 2021)",
         holds=_alone,
     ),
     Advice(
-        ("input",),
+        ("input", "input|blocked"),
         "DataLoader: num_workers=N, prefetch_factor=4, persistent_workers=True",
         "PyTorch documentation, torch.utils.data",
         holds=_uses(TORCH),
     ),
     Advice(
-        ("input",),
+        ("input", "input|blocked"),
         "tf.data: .prefetch(tf.data.AUTOTUNE), .map(..., num_parallel_calls=tf.data.AUTOTUNE), .cache()",
         "TensorFlow guide, Better performance with the tf.data API",
         holds=_uses(TENSORFLOW),
     ),
     Advice(
-        ("input",),
+        ("input", "input|blocked"),
         "prepare batches in advance, in threads or processes beside the training",
         "Mohan et al., Analyzing and Mitigating Data Stalls in DNN Training (VLDB 2021)",
         holds=lambda case: not case.frameworks & {TORCH, TENSORFLOW},
     ),
     Advice(
-        ("input", "disk"),
+        ("input", "disk", "input|blocked"),
         "decode and resize once and store the result; keep it on a local disk or in memory (/dev/shm)",
         "Mohan et al., Analyzing and Mitigating Data Stalls in DNN Training (VLDB 2021)",
     ),
@@ -399,12 +399,12 @@ ADVICE: tuple[Advice, ...] = (
         "Linux kernel documentation, cgroup v2: memory.high",
     ),
     Advice(
-        ("blocked", "other"),
+        ("blocked", "input|blocked", "other"),
         "see what it waits for: py-spy dump --pid PID of {rank}, several times (locks, sleeps, sockets)",
         "py-spy documentation",
     ),
     Advice(
-        ("blocked", "wait_ranks", "stopped"),
+        ("blocked", "input|blocked", "wait_ranks", "stopped"),
         "roofline-client timeline --job {job} -o {job}.json.gz shows all ranks on one clock",
         "Perfetto documentation",
     ),
