@@ -94,7 +94,7 @@ def _measure(
         found = caveats.also(found, "measured beside a training")
         notes = (f"measured beside a training, which makes it too low: {named(ranks)}", *notes)
     if options.effort == "quick":
-        found = caveats.also(found, "measured in a hurry (--quick)")
+        found = caveats.also(found, "from --quick calibration")
     return result._replace(ceilings=found, notes=notes)
 
 

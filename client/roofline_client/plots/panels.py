@@ -109,7 +109,7 @@ def _draw(
     for panel in panels:
         if panel.hidden:
             names = ", ".join(panel.hidden)
-            notes.append(f"{panel.title}: not drawn, as they would lie on others: {names}.")
+            notes.append(f"{panel.title}: hidden, because each overlaps another line: {names}.")
     points = [point for panel in panels for point in panel.points]
     handles = [
         *markers.legend_entries(points, has_arrows, kind.by_level),

@@ -107,7 +107,7 @@ def _draw(
             time = f", {units.show(panel.no_flop_time)}" if panel.no_flop_time.value else ""
             where = f" on {title}" if title and len(panels) > 1 else ""
             count = f"{panel.no_flop_launches.value:,.0f}"
-            notes.append(f"{count} launches without FLOPs{where}{time}: they have no place in this plane.")
+            notes.append(f"{count} launches without FLOPs{where}{time}: not plotted: FLOPs unknown.")
     return _legend(panels), key, notes
 
 

@@ -182,7 +182,7 @@ def _ceilings(report: Report) -> Columns:
         Column("measured"),
     ]
     if doubted:
-        heads.append(Column("may be higher, as", folds=True))
+        heads.append(Column("possibly underestimated because", folds=True))
     table = Columns(wording.CEILINGS, heads)
     for roof in report.roofs:
         for c in roof.ceilings:

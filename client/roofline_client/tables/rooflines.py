@@ -138,7 +138,7 @@ def indented(lines: Iterable[str]) -> list[Text]:
 
 
 def _crossings(crossings: Sequence[Crossing]) -> Columns:
-    heads = [Column("examples a step", right=True), Column("both take equally long at", right=True)]
+    heads = [Column("examples a step", right=True), Column("computation = communication at", right=True)]
     table = Columns(wording.BATCH_SIZES, [Column(""), *heads])
     for crossing in crossings:
         table.add(crossing.label, units.show(crossing.batch), units.show(crossing.crossing))

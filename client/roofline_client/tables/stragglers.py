@@ -38,7 +38,7 @@ SERVER_TITLES = {
     "busy": "in use",
     "demand_per_step": "for a step",
     "waiting": "workers wait",
-    "behind": "behind",
+    "behind": "unread data",
     "held_back": "without CPU",
     "stopped": "stopped",
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # -- legends ------------------------------------------------------------------------------------------------
 
-ABSENT = "'-' is absent, not zero"
+ABSENT = "'-' = not measured"
 STEPS_LEGEND = f"{ABSENT}. --format csv or json: all rows, all columns, exact"
 MACHINES_LEGEND = f"peaks in FLOP/s on all CPUs, memory and network in byte/s, highest measured; {ABSENT}"
 BREAKDOWN_LEGEND = "Values are means of a step; of ranks without steps they are of the whole run."
@@ -23,18 +23,18 @@ def comparison_legend(first: str) -> str:
 NOTES = "Notes"
 REASONS = "Absent, because"
 
-VERDICTS = "What holds it back"
+VERDICTS = "Bottleneck"
 STEP_TABLE = "Steps"
 STEP_TIME = "Where the time of a step goes (means)"
 BETWEEN_STEPS = "Between steps (in no step's time: how often, and how long each)"
 REPORT_ROOFLINE = "Roofline (each rank against its whole node; FLOPs and bytes of a step: medians)"
 RESOURCES = "Resources (of a step: means)"
-NODE_PARTS = "Nodes and parts"
+NODE_PARTS = "Nodes, devices and peers"
 CEILINGS = "Ceilings"
 FACTS = "Settings and facts"
 
 POINTS = "Points"
-POINT_VERDICTS = "What holds them back"
+POINT_VERDICTS = "Bottlenecks"
 INCOMPLETE_COUNTS = "Incomplete counts"
 BATCH_SIZES = "Batch sizes"
 

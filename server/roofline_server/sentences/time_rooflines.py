@@ -16,27 +16,33 @@ MOVE_LESS = "move less, or fuse it"
 
 def above_peak(share: float, peak: str) -> str:
     return (
-        f"{two_digits(share)} times what the {peak} allows: caches save traffic that was counted, or the "
+        f"{two_digits(share)} times what {_whole(peak)} allows: caches save traffic that was counted, or the "
         "ceiling was measured too low"
     )
 
 
 def part_of_peak(peak: str, parts: float) -> str:
-    return f"{peak} that it has as one of {parts:.3g}"
+    """ "its half of the node's peak FLOP/s"."""
+    part = "half" if parts == 2 else f"part (1/{parts:.3g})"
+    return f"its {part} of the shared {peak}"
+
+
+def _whole(peak: str) -> str:
+    return peak if peak.startswith("its ") else f"the {peak}"
 
 
 def far_below(share: float, peak: str) -> str:
-    return f"{two_digits(1 / share)} times slower than the {peak} allows: something else holds it back"
+    return f"{two_digits(1 / share)} times slower than {_whole(peak)} allows: something else limits it"
 
 
 def bound_by(what: str, share: float, peak: str, advice: str) -> str:
     """what: "computing", "moving data"."""
-    text = f"bound by {what}, at {two_digits(100 * share)} % of the {peak}"
+    text = f"bound by {what}, at {two_digits(100 * share)} % of {_whole(peak)}"
     return f"{text}: {advice}" if advice else text
 
 
 def perhaps(bound: str) -> str:
-    return f"at best {bound}, if few threads, short calls or waiting do not hold it back"
+    return f"at best {bound}, unless few threads, small kernels or stalls limit it"
 
 
 def faster(share: float, same: str) -> str:

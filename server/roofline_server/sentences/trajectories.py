@@ -76,17 +76,17 @@ def scaling(throughput: str, efficiency: float, over: str, at: str) -> str:
 
 # -- why there is no speedup or efficiency ------------------------------------------------------------------
 
-NO_FIRST_THROUGHPUT = "the first stop has no throughput"
+NO_FIRST_THROUGHPUT = "the first job has no throughput"
 STEPS_ONLY = "throughput is in steps, and nobody says how many examples a step has: it may be more work"
 NO_EFFICIENCY: Mapping[str, str] = {  # by parameter
-    "ps": "parameter servers serve the workers: more of them are no more hands for the work",
+    "ps": "adding parameter servers adds no compute",
     "batch": "a larger batch is no more of the machine: see speedup and FLOP/s per node",
     "ranks_per_node": "ranks of one node share its cores: more of them are no more of the machine",
 }
 
 
 def other_unit(unit: str, first: str) -> str:
-    return f"throughput is in {unit}, that of the first stop in {first}"
+    return f"throughput is in {unit}, that of the first job in {first}"
 
 
 def no_resource(over: str, resources: Iterable[str]) -> str:

@@ -46,8 +46,8 @@ def bound_by(bound: Bound, distance: str) -> str:
 
 
 def perhaps_bound_by(bound: Bound, distance: str) -> str:
-    causes = "few threads, short calls or waiting"
-    return f"at best {bound.what}, {distance}: {causes} may hold it back, else {bound.advice}"
+    check = "check threads, small kernels and stalls first"
+    return f"at best {bound.what}, {distance}: {check}, then {bound.advice}"
 
 
 def at_roof(headroom: float) -> str:
@@ -69,8 +69,8 @@ def _part(parts: float) -> str:
 
 def far_below_roof(left: float, parts: float, ceiling: str) -> str:
     roof = "its roof" if parts <= 1 else "its part of the roof"
-    causes = "few threads, short calls, waiting, or what else runs there"
-    return f"{times(left)} below {roof} ({ceiling}), which is not what holds it back: look for {causes}"
+    check = "check threads, small kernels and stalls before raising the batch size"
+    return f"{times(left)} below {roof} ({ceiling}): far below peak, {check}"
 
 
 def above_roof_in_caches(headroom: float) -> str:
@@ -93,7 +93,7 @@ def hardly_computing(reached: float, filled: float, parts: float, well: bool, wh
 
 
 def lacks_cpus(share: float) -> str:
-    return f"it lacks CPUs {share:.0%} of the step: other work has them, or it has more threads than CPUs"
+    return f"runnable but not scheduled for {share:.0%} of the step (CPU contention)"
 
 
 def by_last_kernels(what: str) -> str:

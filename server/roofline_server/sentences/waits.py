@@ -8,7 +8,7 @@ from .wording import duration
 
 # How it was seen that ranks wait for each other.
 SEEN_BY: Mapping[str, str] = {
-    "communicate": "by when each rank was blocked in communication",
+    "communicate": "by arrival time at the collective",
     "kernels": "by when the last kernel of each rank had ended",
     "join": "by when each worker's part of the step had ended",
 }

@@ -74,7 +74,7 @@ def test_ceilings_of_gpus_are_kept_with_those_of_the_cpus(
     assert "gpu 0 hbm.triad" in printed
     kept = store.load(options.path)
     assert kept is not None
-    hurried = "measured in a hurry (--quick)"
+    hurried = "from --quick calibration"
     assert kept.ceilings == (PEAK._replace(doubt=hurried), HBM._replace(doubt=hurried))
     assert kept.notes == ("the node was busy", "gpu 1: no driver")
 

@@ -125,7 +125,7 @@ def test_level_whose_ceiling_lies_on_another_is_named() -> None:
     near = models.line("l3.read", "L3 read 140.0 GB/s", "memory", 140e9, models.PEAK_512 * 0.93)
     other = near._replace(name="dram.read", label="DRAM read 130.0 GB/s", level="dram")
     _, texts = drawn(roofline([point()], [roof._replace(lines=[*roof.lines, near, other])]))
-    assert seen_text(texts, "node1: not drawn, as they would lie on others: L3 read 140.0 GB/s.")
+    assert seen_text(texts, "node1: hidden, because each overlaps another line: L3 read 140.0 GB/s.")
     assert not seen_text(texts, "DRAM read 130.0")  # the triad tells of DRAM
     assert not seen_text(drawn(roofline([point()], [roof]))[1], "would lie on others")
 

@@ -125,7 +125,7 @@ def test_report_without_anybody(piped: Any) -> None:
 
 def test_legend_says_where_values_come_from(piped: Any) -> None:
     text = " ".join(piped(reports.as_text(report())).split())
-    assert "'-' is absent, not zero." in text
+    assert "'-' = not measured." in text
     assert "measured: " in text and "step_time_median" in text.split("measured: ")[1]
     assert "step_time_median" not in piped(reports.as_text(report([rank(what=empty_summary())])))
 
@@ -207,8 +207,8 @@ def test_ceiling_that_nobody_measured_has_no_spread(piped: Any) -> None:
 
 def test_what_holds_the_job_back_stands_first(piped: Any) -> None:
     text = piped(reports.as_text(report(verdicts=["worker:0-1: it waits\x1b"])))
-    assert text.index("\nWhat holds it back\n  worker:0-1: it waits?\n") < text.index("\nSteps")
-    assert "What holds it back" not in piped(reports.as_text(report(verdicts=[])))
+    assert text.index("\nBottleneck\n  worker:0-1: it waits?\n") < text.index("\nSteps")
+    assert "Bottleneck" not in piped(reports.as_text(report(verdicts=[])))
 
 
 def test_what_speaks_against_a_ceiling_stands_beside_it(piped: Any) -> None:
@@ -216,7 +216,7 @@ def test_what_speaks_against_a_ceiling_stands_beside_it(piped: Any) -> None:
     assert (
         "its runs differ by 80%" in row(piped(reports.as_text(report(roofs=[own]))), "node1  dram.read")[-1]
     )
-    assert "may be higher" not in piped(reports.as_text(report(roofs=[roof()])))
+    assert "underestimated" not in piped(reports.as_text(report(roofs=[roof()])))
 
 
 def test_jobs(piped: Any) -> None:
@@ -261,7 +261,7 @@ def test_parts_show_what_moved_and_leave_out_zeros(piped: Any) -> None:
 
 
 def test_without_parts_there_is_no_table_of_them(piped: Any) -> None:
-    assert "Nodes and parts" not in piped(reports.as_text(report(parts=[])))
+    assert "Nodes, devices and peers" not in piped(reports.as_text(report(parts=[])))
 
 
 def test_dataframe_is_the_csv() -> None:

@@ -32,7 +32,7 @@ def made(**changes: object) -> Stragglers:
         job="42",
         mode="synchronous",
         verdict="worker:1 holds the others up: its input costs them 10.2 ms a step",
-        barrier="by when each rank was blocked in communication",
+        barrier="by arrival time at the collective",
         causes=[Cause("worker:1", "node2", "input", cost, seen(0.2, "1"), 90, 100, ["it waited for input"])],
         ranks=[
             RankWaits("worker:0", "worker", "node1", values),

@@ -151,7 +151,7 @@ def test_steps_without_examples_do_not_lower_the_throughput() -> None:
 
 def test_serving_rank_has_no_throughput_of_its_own() -> None:
     found = of(evidence(serving=True))["examples_per_second"]
-    assert (found.value, found.reason) == (None, "it works on no examples of its own")
+    assert (found.value, found.reason) == (None, "n/a: processes no batches")
 
 
 def test_stretches_end_where_a_number_is_missing() -> None:

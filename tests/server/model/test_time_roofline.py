@@ -138,7 +138,7 @@ def test_ranks_that_have_the_peaks_together_are_held_against_their_parts() -> No
     work = Work(1e12, 1e6, 16.0, 1)
     assert words(work, peaks, place(work, peaks)).startswith("16 times slower")
     said = words(work, peaks, place(work, peaks), 16)
-    assert said.startswith("bound by computing, at 100 % of the peak FLOP/s that it has as one of 16:")
+    assert said.startswith("bound by computing, at 100 % of its part (1/16) of the shared peak FLOP/s:")
 
 
 def test_between_near_and_far_nobody_knows_what_holds_it_back() -> None:

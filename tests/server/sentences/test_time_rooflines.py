@@ -18,11 +18,11 @@ from roofline_server.sentences import time_rooflines as texts
         ),
         (
             texts.part_of_peak(texts.COMPUTE_PEAK, 2),
-            "peak FLOP/s that it has as one of 2",
+            "its half of the shared peak FLOP/s",
         ),
         (
             texts.far_below(0.05, texts.COMPUTE_PEAK),
-            "20 times slower than the peak FLOP/s allows: something else holds it back",
+            "20 times slower than the peak FLOP/s allows: something else limits it",
         ),
         (
             texts.bound_by("computing", 0.85, texts.COMPUTE_PEAK, texts.LOWER_PRECISION),
@@ -38,7 +38,7 @@ from roofline_server.sentences import time_rooflines as texts
             ),
             (
                 "at best bound by moving data, at 15 % of the peak bandwidth: 6.7 times faster would be "
-                "possible with the same bytes, if few threads, short calls or waiting do not hold it back"
+                "possible with the same bytes, unless few threads, small kernels or stalls limit it"
             ),
         ),
         (

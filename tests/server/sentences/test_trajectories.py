@@ -52,7 +52,7 @@ from roofline_server.sentences.trajectories import Change
         ),
         (
             texts.other_unit("examples/s", "steps/s"),
-            "throughput is in examples/s, that of the first stop in steps/s",
+            "throughput is in examples/s, that of the first job in steps/s",
         ),
         (
             texts.no_resource("optimizer", ["nodes", "gpus"]),

@@ -43,15 +43,15 @@ from roofline_server.sentences import verdicts as texts
         (
             texts.far_below_roof(12.4, 1, "dram.triad"),
             (
-                "12x below its roof (dram.triad), which is not what holds it back: look for few threads, "
-                "short calls, waiting, or what else runs there"
+                "12x below its roof (dram.triad): far below peak, check threads, small kernels and "
+                "stalls before raising the batch size"
             ),
         ),
         (
             texts.far_below_roof(1234.0, 2, "peak.f32"),
             (
-                "1,234x below its part of the roof (peak.f32), which is not what holds it back: look for "
-                "few threads, short calls, waiting, or what else runs there"
+                "1,234x below its part of the roof (peak.f32): far below peak, check threads, "
+                "small kernels and stalls before raising the batch size"
             ),
         ),
         (
@@ -81,7 +81,7 @@ from roofline_server.sentences import verdicts as texts
         ),
         (
             texts.lacks_cpus(0.85),
-            "it lacks CPUs 85% of the step: other work has them, or it has more threads than CPUs",
+            "runnable but not scheduled for 85% of the step (CPU contention)",
         ),
         (
             texts.by_last_kernels(texts.ASIDE["wait"]),

@@ -47,5 +47,5 @@ def test_ranks_at_the_peak_together_take_no_longer_than_it_allows(tmp_path: Path
     ).panels
     for point in panel.points:
         assert point.words.startswith(
-            "bound by computing, at 100 % of the peak FLOP/s that it has as one of 16"
+            "bound by computing, at 100 % of its part (1/16) of the shared peak FLOP/s"
         )
