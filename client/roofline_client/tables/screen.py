@@ -208,8 +208,8 @@ def _also(verdict: Verdict, limits: Limits) -> Labelled:
     shown = verdict.also[: limits.also]
     lines = []
     for found in shown:
-        cost = f": {_cost(found)}" if found.cost.value is not None else ""
-        gain = f"; if fixed: {_gain(found, found.gain)}" if found.gain and verdict.bottleneck is None else ""
+        cost = f", {_cost(found)}" if found.cost.value is not None else ""
+        gain = f"; if fixed {_gain(found, found.gain)}" if found.gain and verdict.bottleneck is None else ""
         lines.append(f"{_where(found, verdict)}{cost}{gain}")
     _several(block, label, lines, limits)
     if verdict.bottleneck is None and shown and shown[0].tries:
@@ -237,6 +237,8 @@ def _commands(report: Report, verdict: Verdict) -> list[str]:
     commands = [f"report {job} --full"]
     if verdict.kind in ("bottleneck", "unclear") and len(report.ranks) > 1:
         commands.append(f"stragglers --job {job}")
+    if verdict.bottleneck is not None and verdict.bottleneck.rank:
+        commands.append(f"what-if --job {job} --fix {verdict.bottleneck.rank.partition(',')[0]}")
     commands.append(f"breakdown --job {job}")
     commands.append(f"plot --job {job} -o FILE.png")
     return commands

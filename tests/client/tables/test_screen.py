@@ -73,7 +73,9 @@ def test_small_parts_are_other_time_and_nothing_is_lost() -> None:
 def test_healthy_job_says_what_bounds_it_and_what_would_be_next() -> None:
     found = report(SEVERAL, verdict=healthy())
     assert line(found, "VERDICT") == "VERDICT      healthy: bound by compute, at 64% of its roof"
-    assert "if fixed" in line(found, "NEXT GAIN") and "BOTTLENECK" not in "\n".join(lines(found))
+    assert "4 ms a step (4% of the step); if fixed" in line(
+        found, "NEXT GAIN"
+    ) and "BOTTLENECK" not in "\n".join(lines(found))
 
 
 def test_job_without_steps_says_what_to_do() -> None:
@@ -85,6 +87,13 @@ def test_job_without_steps_says_what_to_do() -> None:
 def test_cost_that_nobody_knows_says_why() -> None:
     found = made(bottleneck=finding(cost=absent("s", "12 steps"), share=absent("1"), gain=None))
     assert line(found, "costs") == "  costs      unknown: 12 steps"
+
+
+def test_what_to_ask_next() -> None:
+    shown = "\n".join(lines(made()))
+    for command in ("report 42 --full", "stragglers --job 42", "what-if --job 42 --fix ps:1"):
+        assert command in shown
+    assert "stragglers" not in "\n".join(lines(report(SEVERAL, verdict=healthy())))
 
 
 def test_low_confidence_says_why() -> None:

@@ -31,9 +31,8 @@ from roofline_server.sentences import verdicts as texts
         (
             texts.perhaps_bound_by(texts.memory_of_tensors("dram"), texts.below_roof(7.0, 1)),
             (
-                "at best memory-bound on DRAM if its tensors come from there, 7x below the roof: few "
-                "threads, short calls or waiting may hold it back, else raise intensity (larger batch, "
-                "fusion)"
+                "at best memory-bound on DRAM if its tensors come from there, 7x below the roof: check "
+                "threads, small kernels and stalls first, then raise intensity (larger batch, fusion)"
             ),
         ),
         (
