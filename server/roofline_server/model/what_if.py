@@ -75,6 +75,7 @@ class Asynchronous(NamedTuple):
     kernels: float  # of a worker's step, in kernels
     cpu: float  # CPU seconds of all ranks for a worker step
     cpus: float | None  # that all ranks share on one node; None: they are on several
+    free: float | None = None  # of these nobody used; None: not known
 
 
 # -- collectives -------------------------------------------------------------------------------------------
@@ -231,8 +232,11 @@ def asynchronous(job: Asynchronous, change: JobChange) -> Bounds:
         found = predicted(job.workers, job.rate, demand, workers, then, node)
         ends += list(found)
     ends = [_with_batch(job, rate, workers, change.batch, share) for rate in ends for share in (0.0, 1.0)]
-    if node and workers > job.workers and workers * job.rate * node / job.workers > 1:
-        ends.append(min(job.rate, min(ends)))  # the node has no CPUs left for more workers
+    if job.cpus and workers > job.workers:
+        # More workers may get no more than the CPUs that nobody used so far.
+        used = job.cpu * job.rate
+        room = 1.0 + (job.free or 0.0) / used if used > 0 else 1.0
+        ends.append(min(min(ends), job.rate * min(workers / job.workers, room)))
     return Bounds(min(ends) * (1 - job.error), max(ends) * (1 + job.error))
 
 
@@ -248,13 +252,14 @@ def _with_servers(job: Asynchronous, servers: int) -> Bounds:
 
 
 def _with_batch(job: Asynchronous, rate: float, workers: int, batch: float, share: float) -> float:
-    """The rate with another batch: kernels take so many times as long, and of the rest of the CPU time of a
-    step a share. On one node the CPUs cap it."""
+    """The rate with another batch: kernels take so many times as long, and a share of what else a step takes
+    beside its servers. On one node the CPUs cap it."""
     if batch == 1.0:
         return rate
     cycle = workers / rate
     kernels = min(job.kernels, cycle)
-    longer = cycle + (batch - 1) * (kernels + share * max(0.0, min(cycle, job.cpu) - kernels))
+    rest = max(0.0, cycle - kernels - max(job.demands, default=0.0))
+    longer = cycle + (batch - 1) * (kernels + share * rest)
     found = workers / max(longer, 1e-9)
     node = (job.cpu + (batch - 1) * kernels) / job.cpus if job.cpus else 0.0
     return min(found, 1 / node) if node > 0 else found

@@ -27,7 +27,7 @@ def unknown(why: str) -> str:
 
 
 def server_stopped(share: float) -> str:
-    return f"its process was stopped in {share:.0%} of the readings"
+    return f"its process was stopped for {share:.0%} of the time"
 
 
 def server_in_use(share: float, demand: float) -> str:

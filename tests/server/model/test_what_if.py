@@ -174,12 +174,17 @@ def test_a_second_server_takes_half_or_nothing() -> None:
 def test_a_node_without_free_cpus_gives_no_more() -> None:
     full = servers(cpu=0.1, cpus=2.0)
     found = model.asynchronous(full, JobChange(ranks=6))
-    assert found.high == pytest.approx(20)
-    assert found.low <= 20
+    assert found == pytest.approx((20, 20))
+
+
+def test_more_workers_get_at_least_the_cpus_that_nobody_used() -> None:
+    roomy = servers(cpu=0.03, cpus=8.0, free=0.3)
+    assert model.asynchronous(roomy, JobChange(ranks=4)).low == pytest.approx(20 * (1 + 0.3 / 0.6))
+    assert model.asynchronous(roomy._replace(free=7.0), JobChange(ranks=4)).low > 30
 
 
 def test_a_larger_batch_does_fewer_steps() -> None:
     found = model.asynchronous(servers(), JobChange(batch=4.0))
-    # 60 ms more of kernels, and up to 30 ms more of the other CPU time.
+    # 60 ms more of kernels, and up to three times the 70 ms that are neither these nor the server.
     assert found.high == pytest.approx(2 / 0.16)
-    assert found.low == pytest.approx(2 / (0.16 + 0.03))
+    assert found.low == pytest.approx(2 / (0.16 + 0.21))

@@ -15,7 +15,7 @@ from roofline_server.sentences import waits as texts
         ),
         (
             texts.server_stopped(0.5),
-            "its process was stopped in 50% of the readings",
+            "its process was stopped for 50% of the time",
         ),
         (
             texts.server_in_use(0.6, 0.01),

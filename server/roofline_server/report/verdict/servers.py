@@ -32,6 +32,7 @@ from ..ranks.members import host_of, in_order, latest_process, name_of
 SIZES = ("small", "medium", "large", "total")
 
 
+LOOKS_PER_SECOND = 4  # at the state of a process, by the agent
 COUNTERS = ("cpu_ns", "cpu_wait_ns", *BUSIEST)
 
 
@@ -131,13 +132,11 @@ def _cpus(view: JobView, number: int) -> float:
 
 
 def _stopped(process: Table) -> tuple[float | None, int]:
-    """Share of the readings that found it stopped, and how many these are. The windows of several workers
-    hold the same readings."""
-    if not rows(process) or "stopped" not in process or np.isnan(process["stopped"]).all():
+    """Share of the time that it was stopped, and how many looks this is of at least."""
+    counted = counter(process, "stopped_ns")
+    if counted is None or not counted.seconds > 0:
         return None, 0
-    known = ~np.isnan(process["stopped"])
-    windows = len(np.unique(process["window"][known])) if "window" in process else 1
-    return float(np.nanmean(process["stopped"])), int(known.sum()) // windows
+    return min(1.0, counted.total / NS / counted.seconds), int(counted.seconds * LOOKS_PER_SECOND)
 
 
 def stopped_share(mine: Mapping[str, Table]) -> float | None:

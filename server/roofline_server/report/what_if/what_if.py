@@ -22,6 +22,7 @@ from ...store.view import JobView
 from ..ceilings.nodes import cpus_of, hosts
 from ..evidence.gathering import Gathered, gather
 from ..evidence.ranks import NEEDED as NEEDED
+from ..verdict.foreign import foreign_cpus
 from ..verdict.servers import Served, served
 from .mending import mend
 from .synchronous import synchronous
@@ -161,7 +162,9 @@ def _with_servers(
     error = min(0.5, (spread.high - spread.mean) / spread.mean) if np.isfinite(spread.high) else 0.1
     kernels = cycle * float(np.mean(shares)) if shares else 0.0
     workers = len(serving.workers)
-    job = Asynchronous(workers, rate, error, tuple(demands), kernels, cpu, cpus)
+    foreign = foreign_cpus(view, gathered.evidence).get(there[0]) if cpus else None
+    free = max(0.0, cpus - foreign - cpu * rate) if cpus and foreign is not None else None
+    job = Asynchronous(workers, rate, error, tuple(demands), kernels, cpu, cpus, free)
     low, high = model.asynchronous(job, change)
     then = change.ranks or workers
     steps = Range(then / sqrt(low * high), then / high, then / low)
