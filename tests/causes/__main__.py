@@ -13,7 +13,7 @@ from . import results, tables
 from .jobs import JobError
 from .observe import Disturbed, Setting
 from .plans import Plan, plans
-from .runs import ask_again, run
+from .runs import ask_again, commit, run
 from .score import scored
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +109,9 @@ def again(asked: argparse.Namespace, known: dict[str, dict]) -> int:
     for plan in chosen(asked):
         if plan.key in known and (asked.raw / f"{plan.key}.tar.gz").exists():
             said = ask_again(plan, setting(asked))
+            known[plan.key]["asked"] = (
+                commit()
+            )  # of the version that says it; `commit` is the one that measured
             known[plan.key]["said"] = {**said._asdict(), "findings": [one._asdict() for one in said.findings]}
             print(f"{plan.key}\n    {line(known[plan.key])}", flush=True)
     results.replace(known.values(), asked.results)

@@ -19,7 +19,7 @@ from .plans import HEALTHY, TORCH, Plan
 from .watch import Watch
 
 WARM_STEPS, WARM_SHARE = 24, 0.2  # left out of the training's own means
-BARE_SECONDS, BARE_LASTS_S = 6.0, 900.0
+BARE_SECONDS, BARE_LASTS_S = 5.0, 900.0
 # That cross the slow end of a link in a step: of `mlp` the gradients, of `wide` what two workers pull.
 UPLINK_BYTES = {"mlp": 4 * (512 * 768 + 768 * 768 + 768 * 10), "wide": 2 * 4 * (1024 * 1536 + 512 * 10)}
 MOST_OTHERS = 0.1  # of the machine, in a quiet run
