@@ -14,6 +14,8 @@ import roofline_agent
 import roofline_client
 import roofline_server
 
+from .fakes import clean_environ
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -35,6 +37,23 @@ def test_project_lists_the_import_packages() -> None:
     assert set(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) == PACKAGES
     found = {str(path.parent.relative_to(ROOT)) for path in ROOT.glob("*/*/__init__.py")}
     assert {path for path in found if not path.startswith(("tests", "."))} == PACKAGES
+
+
+@pytest.mark.parametrize(
+    ("program", "begun", "whole"),
+    [("client", "stra", "stragglers"), ("agent", "cali", "calibrate"), ("server", "--insec", "--insecure")],
+)
+def test_shells_complete(program: str, begun: str, whole: str) -> None:
+    asked = {
+        f"_ROOFLINE_{program.upper()}_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"roofline-{program} {begun}",
+        "COMP_CWORD": "1",
+    }
+    code = f"import sys; sys.argv = ['roofline-{program}']; import roofline_{program}.__main__ as p; p.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=clean_environ(**asked), capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.split() == [whole], done.stderr
 
 
 def test_commands_are_there() -> None:

@@ -11,6 +11,7 @@ if _at_start is signal.default_int_handler:
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 import errno  # noqa: E402 - the above goes before
+import io  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 
@@ -26,6 +27,9 @@ def main() -> None:
         from .cli import app as command
     try:
         signal.signal(signal.SIGINT, _at_start)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A name may hold what the terminal's or file's encoding lacks.
+            sys.stdout.reconfigure(errors="replace")
         command()
     except AgentError as error:
         print(f"roofline-agent: {error}", file=sys.stderr)

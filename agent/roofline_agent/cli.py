@@ -14,7 +14,6 @@ from .commands.import_files import import_files
 
 app = typer.Typer(
     name="roofline-agent",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     no_args_is_help=False,

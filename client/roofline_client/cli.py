@@ -55,7 +55,7 @@ COMMANDS = (
         steps,
         (
             "steps --job 42",
-            "steps --job 42 --rank worker:0 --from 100 --to 199 --format csv > steps.csv",
+            "steps --job 42 --rank worker:0 --steps 100:199 --format csv > steps.csv",
             "steps --job 42 --last 100",
         ),
     ),
@@ -98,7 +98,7 @@ COMMANDS = (
     Command(
         timeline,
         (
-            "timeline --job 42 --from 100 --to 120 -o 42.json.gz",
+            "timeline --job 42 --steps 100:120 -o 42.json.gz",
             "timeline --job 42 --rank worker:0 --kernels -o worker0.json",
         ),
     ),
@@ -107,7 +107,6 @@ COMMANDS = (
 
 app = typer.Typer(
     name="roofline-client",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Ask a roofline server about jobs.\n\n"
@@ -127,6 +126,8 @@ app = typer.Typer(
     "  roofline-client steps --job 42 --rank worker:0 --format csv > steps.csv\n\n"
     "  roofline-client timeline --job 42 -o 42.json.gz\n\n"
     "  roofline-client bench net --from node1 --to node2\n\n"
+    "Variables: ROOFLINE_SERVER is the default of --server. NO_COLOR turns colours off, COLUMNS sets the "
+    "width of tables on a terminal, PYTHONIOENCODING their encoding.\n\n"
     f"{EXIT_CODES}",
 )
 
@@ -170,6 +171,9 @@ def main() -> None:
 
 
 def _run() -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name may hold what the terminal's or file's encoding lacks.
+        sys.stdout.reconfigure(errors="replace")
     try:
         _allow_any_encoding()
         app(with_seconds(sys.argv[1:]))

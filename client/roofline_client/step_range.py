@@ -25,6 +25,21 @@ def parse_steps(text: str) -> Range:
 
 def checked(first: int | None, last: int | None) -> Range:
     """The same range. Raises UsageError for one that no step can be in."""
+    if any(bound is not None and bound < 0 for bound in (first, last)):
+        raise UsageError(f"steps {_shown(first)}:{_shown(last)}: steps are counted from 0")
     if first is not None and last is not None and first > last:
         raise UsageError(f"steps {first} to {last}: the first comes after the last")
     return first, last
+
+
+def _shown(bound: int | None) -> str:
+    return "" if bound is None else str(bound)
+
+
+def either(steps: str, first: int | None, last: int | None) -> Range:
+    """The range that was given as --steps, or as --from and --to. Raises UsageError where both were."""
+    if not steps:
+        return checked(first, last)
+    if first is not None or last is not None:
+        raise UsageError("give either --steps FIRST:LAST, or --from and --to")
+    return parse_steps(steps)

@@ -14,9 +14,7 @@ import typer
 from . import __version__
 from .errors import ServerError
 
-app = typer.Typer(
-    name="roofline-server", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
-)
+app = typer.Typer(name="roofline-server", pretty_exceptions_enable=False, rich_markup_mode=None)
 HELP = (
     "Receive the streams of all agents, store them, and answer roofline-client.\n\n"
     "Without options: serve on loopback, data in the XDG state directory.\n\n"

@@ -143,6 +143,10 @@ def test_steps_that_are_none(server: Asked) -> None:
         (("what-if", "--job", "42"), "give --ranks"),
         (("what-if", "--job", "42", "--ranks", "0"), "--ranks"),
         (("what-if", "--job", "42", "--bandwidth", "fast"), "no bandwidth"),
+        (("report", "--job", "42", "--steps=-5:3"), "counted from 0"),
+        (("steps", "--job", "42", "--from", "-5"), "counted from 0"),
+        (("steps", "--job", "42", "--steps", "5:9", "--to", "7"), "either --steps"),
+        (("timeline", "--job", "42", "--steps", "9:5", "-o", "never.json"), "first comes after"),
     ],
 )
 def test_what_no_server_could_answer_is_a_usage_error(wrong: tuple[str, ...], word: str) -> None:
@@ -347,6 +351,57 @@ def test_steps_are_asked_for_by_rank_and_number(site: Asked) -> None:
     assert (list(request.ranks), request.first_step, request.last_step) == (["worker:0", "ps:1"], 3, 9)
 
 
+@pytest.mark.parametrize("command", [("steps",), ("timeline", "-o", os.devnull)])
+def test_steps_are_a_range(site: Asked, command: tuple[str, ...]) -> None:
+    for words, bounds in ((("--steps", "3:9"), (3, 9)), (("--from", "3", "--to", "9"), (3, 9))):
+        assert asking(site, *command, *words).returncode == 0
+        request = site.requests[-1]
+        assert (request.first_step, request.last_step) == bounds
+    assert asking(site, *command, "--steps", "3:").returncode == 0
+    assert not site.requests[-1].HasField("last_step")
+
+
+def test_timeline_has_the_name_of_what_is_in_it(site: Asked, tmp_path: Path) -> None:
+    done = asking(site, "timeline", "-o", tmp_path / "x.txt")
+    assert done.returncode == 2 and ".json.gz" in done.stderr
+    assert not (tmp_path / "x.txt").exists()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin1"])
+@pytest.mark.parametrize("form", ["text", "csv", "json"])
+@pytest.mark.parametrize("command", ["steps", "stragglers", "jobs"])
+def test_any_encoding_of_the_output_will_do(encoding: str, form: str, command: str) -> None:
+    odd = "wörker≥·→🙂:0"
+    questions = {
+        "GetSteps": chunks(message("steps", steps(odd), [odd])),
+        "GetStragglers": answer(pb.Stragglers(job="42", verdict=odd, notes=[odd])),
+        "ListJobs": answer(pb.ListJobsResponse(jobs=[pb.Job(job=odd, hosts=[odd])])),
+    }
+    with serving(jobs=questions.pop("ListJobs"), **questions) as asked:
+        words = [command, "--format", form, "--server", asked.address]
+        words += [] if command == "jobs" else ["--job", "42"]
+        done = subprocess.run(
+            [*COMMAND, *words], env={**PLAIN, "PYTHONIOENCODING": encoding}, capture_output=True, timeout=60
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout and b"Traceback" not in done.stderr
+
+
+def test_long_names_fold() -> None:
+    name = "a" * 200
+    with serving(jobs=answer(pb.ListJobsResponse(jobs=[pb.Job(job=name, hosts=["h"])]))) as asked:
+        lines = run("jobs", "--server", asked.address).stdout.splitlines()
+    assert max(map(len, lines)) < 140
+    assert sum(line.count("a" * 20) for line in lines) >= 3
+    assert "".join(line.split()[0] for line in lines[1:] if line.startswith("a")) == name
+
+
+def test_help_names_the_variables() -> None:
+    help_ = run("--help").stdout
+    for name in ("ROOFLINE_SERVER", "NO_COLOR", "COLUMNS"):
+        assert name in help_
+
+
 def test_stragglers_in_all_forms(site: Asked) -> None:
     text, table, whole = (asking(site, "stragglers", "--format", form) for form in ("text", "csv", "json"))
     assert text.stdout.splitlines()[0] == "no rank holds the others up"
@@ -383,7 +438,7 @@ def test_exit_code_of_other_refusals(
 ) -> None:
     refused = refuse(code, "the words of the server")
     with serving(**dict.fromkeys(QUESTIONS, refused)) as asked:
-        where = ("-o", tmp_path / "x") if command in ("timeline", "export") else ()
+        where = ("-o", tmp_path / "x.json") if command in ("timeline", "export") else ()
         one_line(asking(asked, command, *where), exit_code)
     assert not (tmp_path / "x").exists() or os.listdir(tmp_path / "x") == []
 
@@ -435,7 +490,7 @@ def test_interrupt_leaves_no_half_file(tmp_path: Path, command: str) -> None:
     )
     script = waits_for_ever(first, over)
     with serving(GetTimeline=script, Export=script) as asked:
-        target = tmp_path / "x"
+        target = tmp_path / "x.json"
         line = [*COMMAND, command, "--job", "42", "--server", asked.address, "-o", str(target)]
         process = subprocess.Popen(line, stderr=subprocess.PIPE, env=PLAIN, text=True)
         wait_for(lambda: list(tmp_path.rglob(".*.part")), "the file begins")
@@ -506,7 +561,7 @@ def test_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, command: str)
         "Export": chunks(message("marks", {"rank": ["worker:0"] * 5000})),
     }
     with serving(**big) as asked:
-        line = [*COMMAND, command, "--job", "42", "--server", asked.address, "-o", str(tmp_path / "x")]
+        line = [*COMMAND, command, "--job", "42", "--server", asked.address, "-o", str(tmp_path / "x.json")]
         limit = "import resource, sys, os; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)); "
         code = limit + "os.execv(sys.argv[1], sys.argv[1:])"
         environ = {**PLAIN, "PYTHONDONTWRITEBYTECODE": "1"}

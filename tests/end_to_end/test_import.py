@@ -119,6 +119,23 @@ def test_dry_run_needs_no_server_and_prints_one_object_a_file(site: Site) -> Non
     assert read == [2000 * 2**20, None]
 
 
+def test_file_whose_numbers_have_no_time_is_not_sent(site: Site) -> None:
+    site.server()
+    path = written(site, "perf.csv", "5,,cycles,1,100.00,,\n")
+    done = run(site, "--job", "imp", path)
+    assert done.returncode == 1
+    assert "nothing is sent, as it does not say when or for how long" in done.stderr
+    assert "is at" not in done.stderr
+    assert "imp" not in site.ask("jobs").stdout
+
+
+def test_server_can_be_named_behind_the_command(site: Site) -> None:
+    site.server()
+    site.environ.pop("ROOFLINE_SERVER")
+    done = run(site, "--job", "7", "--server", site.address, written(site, "a", PERF))
+    assert done.returncode == 0 and f"is at {site.address} as job 7" in done.stderr
+
+
 def test_recording_is_reported_and_sent_twice_counts_once(site: Site) -> None:
     site.server()
     ncu, perf = written(site, "b", NCU), written(site, "a", PERF)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .options import load_config
+from .options import check_format, load_config
 
 
 def calibrate(
@@ -27,7 +27,8 @@ def calibrate(
         str | None,
         typer.Option(metavar="PATH", help="Python that has torch or cupy, and numpy for --compare tools"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    output: Annotated[str, typer.Option("--format", help="text or json")] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="also while a training runs; ceilings are then too low")
     ] = False,
@@ -51,7 +52,7 @@ def calibrate(
 
       roofline-agent calibrate --compare b.json    or STREAM's, ERT's output
 
-      roofline-agent calibrate --json > node.json
+      roofline-agent calibrate --format json > node.json
 
     The format of a file to compare with is recognised by its content. Stored ceilings are replaced only
     when all are measured; Ctrl-C keeps the old ones. Each ceiling is explained in docs/ceilings.md.
@@ -61,6 +62,7 @@ def calibrate(
     from ..calibrate import command
     from ..ceilings import ceilings_path
 
+    check_format(output)
     if full and quick:
         raise typer.BadParameter("not together with --quick", param_hint="--full")
     if python is not None and shutil.which(python) is None:
@@ -69,7 +71,7 @@ def calibrate(
     state = load_config(context).state_directory()
     effort = "full" if full else "quick" if quick else "normal"
     options = command.CalibrateOptions(
-        ceilings_path(state), effort, compare, python, as_json, force, compiled
+        ceilings_path(state), effort, compare, python, as_json or output == "json", force, compiled
     )
     try:
         command.run(options, sys.stdout, lambda line: print(line, file=sys.stderr))

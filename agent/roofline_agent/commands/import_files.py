@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .options import check_format, load_config, silence_grpc
+from .progress import ProgressLine
 from .run import MAX_RANK
 
 MAX_OFFSET_S = 100 * 365 * 86_400.0
@@ -17,6 +18,9 @@ def import_files(
     context: typer.Context,
     files: Annotated[list[str], typer.Argument(help='files to import; "-" is standard input')],
     job: Annotated[str | None, typer.Option(help="job id to send them to [recorded]")] = None,
+    server: Annotated[
+        str | None, typer.Option(help="HOST:PORT of roofline-server [as given before the command]")
+    ] = None,
     role: Annotated[str, typer.Option(help="ps, worker, chief, evaluator, horovod, ddp")] = "worker",
     rank: Annotated[
         int | None,
@@ -58,19 +62,24 @@ def import_files(
     if host is not None and not (0 < len(host) <= 256 and host.isprintable()):
         raise typer.BadParameter("1 to 256 printable characters", param_hint="--host")
     check_format(output)
-    config = load_config(context)
+    config = load_config(context, server=server)
     silence_grpc()
 
+    line = ProgressLine()
+
     def report(text: str) -> None:
+        line.clear()
         print(f"roofline-agent import: {text}", file=sys.stderr)
 
     request = command.ImportRequest(
         tuple(files), job or config.job, role, rank, step_time_offset, host, dry_run, output, config.server
     )
     try:
-        failed = command.import_files(request, sys.stdout, report)
+        failed = command.import_files(request, sys.stdout, report, line.show)
     except KeyboardInterrupt:
         report("interrupted; what was sent is kept, and sending it again adds only the rest")
         raise
+    finally:
+        line.clear()
     if failed:
         raise typer.Exit(1)

@@ -20,12 +20,14 @@ class GivenSettings(NamedTuple):
     flags: Mapping[str, Any]
 
 
-def load_config(context: typer.Context) -> Config:
-    """The agent's settings for a command. Raises ConfigError."""
+def load_config(context: typer.Context, **own: Any) -> Config:
+    """The agent's settings for a command. own: flags of the command's own, which go before those in front of
+    it; None: not given. Raises ConfigError."""
     from ..config import load
 
     given: GivenSettings = context.obj
-    return load(given.flags, os.environ, given.file)
+    flags = {**given.flags, **{name: value for name, value in own.items() if value is not None}}
+    return load(flags, os.environ, given.file)
 
 
 def check_format(output: str) -> None:

@@ -12,6 +12,7 @@ import typer
 from ..ranks import tags
 
 if TYPE_CHECKING:
+    from ..run.rank_environment import Naming
     from ..run.wrapper import Watcher
 
 # Imports stay inside the functions: this starts one process per rank and must be light.
@@ -141,6 +142,7 @@ def run(
             watchers.append(timeline)
     recorded = RecordedKernels("none" if no_kernels else _choice(kernels), _share(overhead))
     naming = Naming(job or settings["job"], role, rank, name)
+    _check_lengths(naming)
     try:
         status = wrapper.run(
             command, naming, environ, _notify, recorded, steps, profiled, watchers, step_pattern
@@ -167,6 +169,15 @@ def _share(text: str) -> float:
         message = f"{text!r} is no share between 0.001% and 100%, as 0.5% is"
         raise typer.BadParameter(message, param_hint="--overhead")
     return share
+
+
+def _check_lengths(naming: Naming) -> None:
+    """Agents take the first characters of a longer one: two jobs would be one."""
+    from ..ranks.identity import MAX_NAME
+
+    for option, given in (("--job", naming.job), ("--role", naming.role), ("--name", naming.name)):
+        if given is not None and len(given) > MAX_NAME:
+            raise typer.BadParameter(f"more than {MAX_NAME} characters", param_hint=option)
 
 
 def _notify(text: str) -> None:

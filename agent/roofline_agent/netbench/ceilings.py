@@ -26,7 +26,7 @@ def ceilings(measured: Sequence[MeasuredResult], peer: str, loopback: bool) -> t
     """Of each transport the highest bandwidth in one direction, and the shortest round trip.
 
     A bandwidth is that of the whole measurement: in a single window there may be more than the network
-    carried meanwhile.
+    carried meanwhile. Where the median window has more, something else held it up for a while: that counts.
     """
     where = f" over loopback, as {peer} is this node" if loopback else f" to {peer}"
     found = []
@@ -43,11 +43,12 @@ def ceilings(measured: Sequence[MeasuredResult], peer: str, loopback: bool) -> t
 
 
 def _whole(measured: MeasuredResult) -> float:
-    return measured.result.value if measured.whole is None else measured.whole
+    return max(measured.result.value, measured.whole or 0.0)
 
 
 def _ceiling(name: str, kind: str, from_: MeasuredResult, value: float, peer: str, where: str) -> Ceiling:
     most = max(from_.repeats)
+    spread = (most - min(from_.repeats)) / most if most else 0.0
     return Ceiling(
         name=name,
         kind=kind,
@@ -56,22 +57,20 @@ def _ceiling(name: str, kind: str, from_: MeasuredResult, value: float, peer: st
         width=0,
         value=value,
         unit=from_.result.unit,
-        spread=(most - min(from_.repeats)) / most if most else 0.0,
+        spread=spread,
         method=from_.result.method + where,
         time_ns=from_.result.time_ns,
         median=from_.result.value,
         peer=peer,
+        doubt=f"the repeats differ by {spread:.0%}: something else used network or CPUs"
+        if spread > DISTURBED
+        else "",
     )
 
 
 def disturbed(found: Iterable[Ceiling]) -> list[str]:
     """Notes on ceilings whose repeats differ more than those of a quiet network do."""
-    return [
-        f"{c.name}: the repeats differ by {c.spread:.0%}, something else used network or CPUs; measure again "
-        "when both nodes are idle"
-        for c in found
-        if c.spread > DISTURBED
-    ]
+    return [f"{c.name}: {c.doubt}; measure again when both nodes are idle" for c in found if c.doubt]
 
 
 def merged(kept: Iterable[Ceiling], new: Sequence[Ceiling]) -> tuple[Ceiling, ...]:

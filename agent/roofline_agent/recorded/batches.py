@@ -80,6 +80,16 @@ def duration_s(found: Collector) -> float:
     return longest or max((phase.time_s for phase in found.phases), default=0.0)
 
 
+def places_something(found: Collector, target: Target) -> bool:
+    """Whether anything of it has a place in time, or is a ceiling, which needs none."""
+    end = target.begin_ns + 1
+    if found.ceilings or duration_s(found) * 1e9 >= 1:
+        return True
+    samples = _rows(found, target.rank, target.begin_ns, end)
+    calls, marks = _calls(found, target.rank, target.begin_ns), _marks(found, target.rank, target.begin_ns)
+    return any(True for things in (samples, calls, marks) for _ in things)
+
+
 def batches(found: Collector, target: Target) -> Iterator[Batch]:
     """All of it, in batches that follow each other without a hole. Warns the collector of what cannot go."""
     begin = target.begin_ns

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import IO, NamedTuple
 
 from ..machine import Machine, read_machine
-from .batches import Target, duration_s
+from .batches import Target, duration_s, places_something
 from .collector import Collector
 from .document import warning, write_json
 from .errors import RecordedError
@@ -33,15 +33,23 @@ class ImportRequest(NamedTuple):
     server: str
 
 
-def import_files(request: ImportRequest, out: IO[str], report: Callable[[str], None]) -> int:
-    """How many files could not be read, or all of them if none gave a value. Raises Unreachable."""
+def import_files(
+    request: ImportRequest,
+    out: IO[str],
+    report: Callable[[str], None],
+    progress: Callable[[str], None] = lambda text: None,
+) -> int:
+    """How many files could not be read, or all of them if none gave a value. Raises Unreachable.
+
+    progress: called with how far it is, many times.
+    """
     # Only files can be read twice; a pipe would be empty the second time.
     heads = {path: head_of(path) for path in request.files if os.path.isfile(path) and len(request.files) > 1}
     failed = gave = 0
     for path in request.files:
         companions = [head for other, head in heads.items() if other != path]
         try:
-            found = read(path, companions, keep_launches=not request.dry_run)
+            found = read(path, companions, not request.dry_run, _reading(path, progress))
         except RecordedError as error:
             report(printable(str(error)))
             failed += 1
@@ -55,27 +63,50 @@ def import_files(request: ImportRequest, out: IO[str], report: Callable[[str], N
         else:
             out.writelines(f"{printable(line)}\n" for line in summarise(found, path))
         out.flush()
-        gave += not found.is_empty
-        if not found.is_empty and not request.dry_run:
-            _send(found, path, request, report)
+        sends = not found.is_empty and not request.dry_run
+        gave += _send(found, path, request, report, progress) if sends else not found.is_empty
         found.close()
     return failed if gave else len(request.files)
 
 
-def _send(found: Collector, path: str, request: ImportRequest, report: Callable[[str], None]) -> None:
+def _reading(path: str, progress: Callable[[str], None]) -> Callable[[int], None]:
+    """What is called with the bytes of the file that were read so far."""
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+
+    def say(done: int) -> None:
+        whole = f" of {size / 1e6:.0f}" if done <= size else ""  # of a packed file it is not known
+        progress(printable(f"{path}: {done / 1e6:.0f}{whole} MB read"))
+
+    return say
+
+
+def _send(
+    found: Collector,
+    path: str,
+    request: ImportRequest,
+    report: Callable[[str], None],
+    progress: Callable[[str], None],
+) -> bool:
+    """Whether anything of it could be sent. Raises Unreachable."""
+    target = target_of(found, path, request)
+    if not places_something(found, target):
+        report(printable(f"{path}: nothing is sent, as it does not say when or for how long anything ran"))
+        return False
     from .upload import upload  # loads grpc, which a dry run does without
 
-    target = target_of(found, path, request)
     known = set(found.warnings)
     # Of another machine nothing but its name is known.
     machine = read_machine() if request.host is None else Machine(request.host, "", 0, 0, 0, 0, "")
-    sent = upload(found, target, request.server, machine)
+    sent = upload(
+        found, target, request.server, machine, lambda n: progress(printable(f"{path}: {n} batches sent"))
+    )
     for one in found.warnings:
         if one not in known:
             report(printable(f"{path}: {warning(one)}"))
     where = f"job {target.job}, {target.role}:{target.index}"
     refused = f"; the server refused {sent.refused}" if sent.refused else ""
     report(printable(f"{path} is at {request.server} as {where} ({sent.batches} batches{refused})"))
+    return True
 
 
 def printable(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .collector import Collector
 from .errors import NotRecognised
@@ -10,14 +10,20 @@ from .formats import recognise
 from .text import Text, open_binary
 
 
-def read(path: str, companions: Sequence[str] = (), keep_launches: bool = False) -> Collector:
+def read(
+    path: str,
+    companions: Sequence[str] = (),
+    keep_launches: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Collector:
     """Everything in the file at `path` ("-": standard input).
 
-    companions: heads of the other files given together with it. Raises RecordedError when there is nothing to
+    companions: heads of the other files given together with it; progress: called with the bytes read so far,
+    unpacked. Raises RecordedError when there is nothing to
     be had; a file that is good up to some point gives what it has, and a warning saying how far.
     """
     with open_binary(path) as stream:
-        text = Text(path, stream, companions)
+        text = Text(path, stream, companions, progress)
         form = recognise(text)
         found = Collector(keep_launches)
         try:

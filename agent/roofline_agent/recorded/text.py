@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -42,13 +42,21 @@ class Text:
     """One file. `line` is the number of the line handed out last, from 1; `replaced` counts bytes that are no
     text in its encoding; `cut_short` is the reason why reading ended before the file, "" if it did not."""
 
-    def __init__(self, name: str, stream: IO[bytes], companions: Sequence[str] = ()) -> None:
-        """companions: the heads of the other files given together with this one.
+    def __init__(
+        self,
+        name: str,
+        stream: IO[bytes],
+        companions: Sequence[str] = (),
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> None:
+        """companions: the heads of the other files given together with this one; progress: called with
+        `bytes_read` as it grows.
 
         Raises NotText when it is binary, NotReadable when it is empty or cannot be read.
         """
         self.name = name
         self.companions = companions
+        self._progress = progress
         self.line = 0
         self.bytes_read = 0
         self._hash = hashlib.sha256()
@@ -95,6 +103,7 @@ class Text:
             return b""
         self.bytes_read += len(data)
         self._hash.update(data)
+        self._progress(self.bytes_read)
         return data
 
     def chunks(self) -> Iterator[str]:

@@ -33,14 +33,18 @@ RanksOption = Annotated[
 RolesOption = Annotated[
     list[str] | None, typer.Option("--role", help="only this role, as worker; can be repeated")
 ]
-FromOption = Annotated[int | None, typer.Option("--from", help="first step")]
-ToOption = Annotated[int | None, typer.Option("--to", help="last step, inclusive")]
+FromOption = Annotated[int | None, typer.Option("--from", help="first step: the same as --steps FIRST:")]
+ToOption = Annotated[int | None, typer.Option("--to", help="last step, inclusive: the same as --steps :LAST")]
 StepsOption = Annotated[
     str,
     typer.Option(
         "--steps",
         help="only steps FIRST:LAST, either end can be omitted; all: every step; default: the steady steps",
     ),
+]
+RangeOption = Annotated[
+    str,
+    typer.Option("--steps", help="only steps FIRST:LAST, either end can be omitted; default: every step"),
 ]
 FORMATS = ("text", "json", "csv")
 LAST = "last"  # the newest job
@@ -84,6 +88,12 @@ def check_jobs(experiment: str, jobs: list[str] | None) -> None:
     """Of which jobs must be given once. Raises BadParameter."""
     if bool(experiment) == bool(jobs):
         raise typer.BadParameter("give either --experiment NAME or --job, once for each job")
+
+
+def check_file(file: Path, endings: Sequence[str], option: str) -> None:
+    """A file gets the name of what is in it; pipes and devices are as they are. Raises BadParameter."""
+    if not file.name.lower().endswith(tuple(endings)) and (file.is_file() or not file.exists()):
+        raise typer.BadParameter(f"{str(file)!r} must end in {', '.join(endings)}", param_hint=option)
 
 
 def check_ending(picture: Path, option: str) -> None:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from ..step_range import checked
+from ..step_range import either
 from ..tables.names import clean
 from .options import (
     DEFAULT_SERVER,
     FormatOption,
     FromOption,
     JobOption,
+    RangeOption,
     RanksOption,
     ServerOption,
     ToOption,
@@ -28,6 +29,7 @@ def steps(
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
     rank: RanksOption = None,
+    chosen: RangeOption = "",
     first: FromOption = None,
     last: ToOption = None,
     newest: Annotated[int, typer.Option("--last", min=0, help="rows shown as text; 0: all")] = 20,
@@ -38,7 +40,7 @@ def steps(
     UNIX clock, numbers exact. A value nobody measured is '-', an empty cell or null.
     """
     check_format(output)
-    checked(first, last)
+    first, last = either(chosen, first, last)
     from .. import export as exporting
     from ..api import connect
     from ..tables import steps as table

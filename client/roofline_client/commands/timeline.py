@@ -8,17 +8,21 @@ from typing import Annotated
 
 import typer
 
-from ..step_range import checked
+from ..step_range import either
 from .options import (
     DEFAULT_SERVER,
     FromOption,
     JobOption,
     Progress,
+    RangeOption,
     RanksOption,
     ServerOption,
     ToOption,
+    check_file,
     tell,
 )
+
+ENDINGS = (".json", ".json.gz")
 
 
 def timeline(
@@ -26,6 +30,7 @@ def timeline(
     file: Annotated[Path, typer.Option("-o", "--output", help="FILE.json, or FILE.json.gz (compressed)")],
     server: ServerOption = DEFAULT_SERVER,
     rank: RanksOption = None,
+    steps: RangeOption = "",
     first: FromOption = None,
     last: ToOption = None,
     kernels: Annotated[bool, typer.Option("--kernels", help="also every kernel call")] = False,
@@ -34,7 +39,8 @@ def timeline(
 
     Each rank has rows for its steps, phases, and the collectives it asked for and its engine executed.
     """
-    checked(first, last)
+    first, last = either(steps, first, last)
+    check_file(file, ENDINGS, "-o")
     from ..api import connect
     from ..files import written
     from ..trace import write_trace

@@ -65,7 +65,7 @@ class Columns:
                     justify="right" if column.right else "left",
                     no_wrap=not words,
                     overflow="fold",
-                    max_width=UNFOLDED if column.folds else None,
+                    max_width=UNFOLDED if words else None,
                 )
             for cells, style in self.rows:
                 table.add_row(*(Text(cells[at]) for at in group), style=style)

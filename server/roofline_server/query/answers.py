@@ -12,7 +12,7 @@ from ..errors import unknown_job
 from ..report.breakdown import breakdowns
 from ..report.comparison import comparisons
 from ..report.evidence import ranks as evidence
-from ..report.evidence.gathering import mode_of
+from ..report.evidence.gathering import check_seen, mode_of
 from ..report.job.build import build
 from ..report.questions import Steps, Subject
 from ..report.ranks.members import summarize_job
@@ -77,11 +77,11 @@ class Answers:
         return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])
 
     def report(self, request: Any) -> Any:
-        view = self._view(request.job, evidence.NEEDED)
+        view = self._view_of_steps(request, evidence.NEEDED)
         return to_message(query_pb2.Report(), build(view, _range(request), self._store.now_ns()))
 
     def stragglers(self, request: Any) -> Any:
-        view = self._view(request.job, evidence.NEEDED)
+        view = self._view_of_steps(request, evidence.NEEDED)
         return to_message(query_pb2.Stragglers(), stragglers.find(view, _range(request)))
 
     def comparison(self, request: Any) -> Any:
@@ -96,13 +96,13 @@ class Answers:
         return to_message(query_pb2.WhatIf(), what_if.what_if(view, asked))
 
     def steps(self, request: Any) -> Iterator[Any]:
-        view = self._view(request.job, steps.NEEDED)
+        view = self._view_of_steps(request, steps.NEEDED)
         table = steps.steps_table(view, list(request.ranks), _range(request), mode_of(view))
         return map(messages.chunk, table)
 
     def timeline(self, request: Any) -> Iterator[Any]:
         # What was not sealed when the view was made is in the raw data too: it is asked for later.
-        view, raw = self._view(request.job, steps.NEEDED), self._raw(request.job)
+        view, raw = self._view_of_steps(request, steps.NEEDED), self._raw(request.job)
         ranks, asked = list(request.ranks), _range(request)
         table = timeline.timeline(view, raw, ranks, asked, mode_of(view), request.kernels)
         return map(messages.chunk, table)
@@ -114,6 +114,12 @@ class Answers:
         view = self._store.view(job, needed)
         if view is None:
             raise unknown_job(job, self._store.jobs())
+        return view
+
+    def _view_of_steps(self, request: Any, needed: Needed) -> JobView:
+        """Raises UnknownSteps where the job has steps, but none of those that the request is about."""
+        view = self._view(request.job, needed)
+        check_seen(view, _range(request))
         return view
 
     def _raw(self, job: str) -> RawData:

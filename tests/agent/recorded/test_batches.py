@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from roofline_agent.recorded.batches import THINGS_PER_BATCH, Target, batches, duration_s, identity, set_name
+from roofline_agent.recorded.batches import (
+    THINGS_PER_BATCH,
+    Target,
+    batches,
+    duration_s,
+    identity,
+    places_something,
+    set_name,
+)
 from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.recording import Counter, Kernel, Launch, StepLine, Throughput
 from roofline_agent.records import Batch, EventKind, MarkKind
@@ -22,6 +30,16 @@ def collected(*launches: Launch) -> Collector:
 
 def made(found: Collector) -> list[Batch]:
     return list(batches(found, TARGET))
+
+
+def test_totals_without_a_time_have_no_place() -> None:
+    found = Collector()
+    found.tool = "perf stat"
+    found.counters.append(Counter("cycles", "cycles", 5.0, "1"))
+    assert not places_something(found, TARGET)
+    found.duration_s = 2.0
+    assert places_something(found, TARGET)
+    assert places_something(collected(Launch("a", 1.0)), TARGET)
 
 
 def test_launches_without_a_time_stamp_lie_behind_each_other() -> None:

@@ -58,6 +58,26 @@ def test_bad_range_is_an_invalid_argument(tmp_path: Path) -> None:
     run(work, tmp_path)
 
 
+def test_steps_that_a_job_does_not_have_are_not_found(tmp_path: Path) -> None:
+    async def work(server: Served) -> None:
+        A.put(server.store, *OF_A)
+        none = {"job": "job", "first_step": 1000}
+        calls = [
+            server.query.GetReport(pb.GetReportRequest(**none)),
+            server.query.GetStragglers(pb.GetStragglersRequest(**none)),
+            server.query.GetSteps(pb.GetStepsRequest(**none)).read(),
+            server.query.GetTimeline(pb.GetStepsRequest(**none)).read(),
+        ]
+        for call in calls:
+            code, says = await refusal(call)
+            assert code == grpc.StatusCode.NOT_FOUND
+            assert "0 to 56" in says
+        negative = pb.GetReportRequest(job="job", first_step=-5, last_step=3)
+        assert (await refusal(server.query.GetReport(negative)))[0] == grpc.StatusCode.INVALID_ARGUMENT
+
+    run(work, tmp_path)
+
+
 def test_report_comes_over_the_wire_whole(tmp_path: Path) -> None:
     async def work(server: Served) -> None:
         A.put(server.store, *OF_A)

@@ -38,6 +38,8 @@ class Gathered(NamedTuple):
 
 def check(steps: Steps) -> None:
     """Raises BadRequest where the range of steps cannot be."""
+    if min(steps.first or 0, steps.last or 0) < 0:
+        raise BadRequest("a negative step: steps are counted from 0")
     if steps.first is not None and steps.last is not None and steps.first > steps.last:
         raise BadRequest(f"steps {steps.first} to {steps.last}: the first comes after the last")
 

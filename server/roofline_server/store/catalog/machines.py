@@ -110,8 +110,24 @@ class Machines:
                 connected = self._connected[agent] > 0 and not until_ns
                 users_of = users.get((agent, number), [])
                 found.append(MachineVersion(agent, number, since_ns, until_ns, machine, users_of, connected))
-        found = self._end_replaced(found)
+        found = self._without_files(self._end_replaced(found))
         return sorted(found, key=lambda v: (v.machine.host, v.until_ns > 0, -v.since_ns, -v.version, v.agent))
+
+    def _without_files(self, versions: list[MachineVersion]) -> list[MachineVersion]:
+        """Without imported files, which are no machines: but those that bring ceilings, and of a host that
+        nothing else is known of one, the newest."""
+        recorded = {key.agent for key in self._nodes.values() if key.boot == RECORDING}
+        found = [v for v in versions if v.agent not in recorded or v.machine.ceilings]
+        hosts = {v.machine.host for v in found}
+        others: dict[str, list[MachineVersion]] = {}
+        for v in versions:
+            if v.machine.host not in hosts:
+                others.setdefault(v.machine.host, []).append(v)
+        for files in others.values():
+            newest = max(files, key=lambda v: (v.since_ns, v.agent))
+            jobs = sorted({job for v in files for job in v.jobs})
+            found.append(newest._replace(since_ns=min(v.since_ns for v in files), jobs=jobs))
+        return found
 
     def _end_replaced(self, versions: list[MachineVersion]) -> list[MachineVersion]:
         """The version of an agent that has gone ends where another agent has come to its host since."""

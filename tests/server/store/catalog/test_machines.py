@@ -187,6 +187,23 @@ def test_agent_that_has_gone_is_replaced_by_the_next_of_its_host(store: Store) -
     assert not any(v.until_ns for v in store.machine_versions()), "two agents can be on one host"
 
 
+def test_imported_file_is_no_machine(store: Store) -> None:
+    Calibrated("a").say(store, 60, EARLY)
+    for number in range(5):
+        store.hello(NodeKey(f"file {number}", RECORDING), told())
+    assert [v.agent for v in store.machine_versions()] == ["a"]
+
+
+def test_host_that_is_known_from_files_alone_is_one(store: Store) -> None:
+    for number in range(3):
+        file = Calibrated(f"file {number}", RECORDING)
+        file.say(store, 60 + number, told(host="elsewhere"))
+        file.train(store, f"job {number}", 100)
+    (only,) = store.machine_versions()
+    assert (only.machine.host, only.since_ns) == ("elsewhere", UNIX + 60 * S)
+    assert only.jobs == ["job 0", "job 1", "job 2"]
+
+
 def as_before(root: Path) -> None:
     """Make the catalog one of the last release, which had no versions."""
     catalog = sqlite3.connect(root / "catalog.db")
