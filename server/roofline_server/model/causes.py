@@ -27,7 +27,17 @@ from .intervals import (
     mean_and_error,
     student,
 )
-from .kinds import CPU_TIME, GROUPS, GROUPS_OF_ROUNDS, NEEDED, kind_of, who_has_the_cpus, work_of
+from .kinds import (
+    CPU_TIME,
+    GROUPS,
+    GROUPS_OF_ROUNDS,
+    MORE_WORK,
+    NEEDED,
+    kind_of,
+    who_has_the_cpus,
+    work_of,
+    work_of_each,
+)
 from .replay import Job, Replay, differences, job_of, median_of_others
 from .signals import RankSignals
 
@@ -39,6 +49,7 @@ UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the
 UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: unclear, not healthy
 REPLAY_ERROR = 0.05  # of a step, of the replay with nothing mended: more makes it unsure
 UNATTRIBUTED = 0.1  # of a step: more makes the account unsure
+MORE_CPU_TIME = 0.15  # than others for the same work: less may be a consequence of few CPUs (cold caches)
 QUARTERS = 3  # of four quarters of the run in which a cause must be seen
 LEAST_STRETCHES = 8  # that are independent of each other, or as many as a run of so few steps can have
 
@@ -121,9 +132,10 @@ def _by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> lis
         return list(accounts)
     means = np.array([float(_column(one, CPU_TIME).mean()) if len(one.duration) else 0.0 for one in accounts])
     usual = median_of_others(means)
+    least = 1 + np.where(work_of_each(signals) > 1 + MORE_WORK, MORE_WORK, MORE_CPU_TIME)
+    share = 1 - np.divide(usual, means, out=np.ones_like(means), where=(usual > 0) & (means > least * usual))
     return [
-        _divided(one, 1 - others / own) if 0 < others < own else one
-        for one, own, others in zip(accounts, means.tolist(), usual.tolist(), strict=True)
+        _divided(one, part) if part > 0 else one for one, part in zip(accounts, share.tolist(), strict=True)
     ]
 
 

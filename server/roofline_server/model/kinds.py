@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ..records import Floats
+from .replay import median_of_others
 from .signals import RankSignals
 
 MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
@@ -84,16 +86,29 @@ def work_of(signals: Sequence[RankSignals], own: Sequence[int]) -> float | None:
     """Work of a step of these ranks over that of the others: FLOPs, else bytes, else examples; what differs
     most."""
     ratios = []
+    for means in _work_means(signals):
+        usual = float(np.median(np.delete(means, own))) if len(own) < len(means) else 0.0
+        if usual > 0:
+            ratios.append(float(means[list(own)].mean() / usual))
+    return max(ratios, key=lambda ratio: abs(ratio - 1)) if ratios else None
+
+
+def work_of_each(signals: Sequence[RankSignals]) -> Floats:
+    """The same of each rank; 1 where it is not known."""
+    found: Floats = np.ones(len(signals))
+    for means in _work_means(signals):
+        usual = median_of_others(means)
+        ratio = np.divide(means, usual, out=np.ones_like(means), where=usual > 0)
+        found = np.where(np.abs(ratio - 1) > np.abs(found - 1), ratio, found)
+    return found
+
+
+def _work_means(signals: Sequence[RankSignals]) -> Iterator[Floats]:
+    """Of each kind of work that is known of all ranks its mean a step; (ranks,)."""
     for name in ("flops", "bytes", "examples"):
         columns = [getattr(one, name) for one in signals]
-        if any(column is None for column in columns):
-            continue
-        means = np.array([float(np.nanmean(c)) if (~np.isnan(c)).any() else np.nan for c in columns])
-        others = np.delete(means, own)
-        if np.isnan(means).any() or not np.median(others) > 0:
-            continue
-        ratios.append(float(means[list(own)].mean() / np.median(others)))
-    return max(ratios, key=lambda ratio: abs(ratio - 1)) if ratios else None
+        if not any(column is None or np.isnan(column).all() for column in columns):
+            yield np.array([float(np.nanmean(column)) for column in columns])
 
 
 def _cpu_time(one: RankSignals) -> float:
