@@ -11,6 +11,7 @@ from .replay import median_of_others
 from .signals import RankSignals
 
 MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
+THROTTLED = 0.25  # of the time that a rank lacks CPUs longer than the others
 MOST_OF = 0.5  # of a difference that one kind must make up to give it its name
 NEEDED = "contention_needed"  # of contention, what a rank waits longer because it needs more CPU time
 CPU_TIME = (
@@ -54,7 +55,8 @@ def kind_of(
     if group == "cpu":
         return _kind_of_cpu_time(more, whole, work, own, signals)
     if group == "cpus_lacking":
-        if more.get("throttled", 0.0) >= MOST_OF * whole:
+        # Who has used up its limit also finds the CPUs taken when it may run again.
+        if more.get("throttled", 0.0) >= THROTTLED * whole:
             return "throttled"
         return who_has_the_cpus(own, whole, foreign)
     if group == "off":
