@@ -23,7 +23,7 @@ except ImportError:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo pictures test test-slow coverage test-frameworks causes fmt lint types proto bench clean
+.PHONY: help demo pictures test test-slow coverage frameworks test-frameworks causes fmt lint types proto bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,9 +45,11 @@ coverage: $(VENV)/.ready ## run both, and list the lines that no test runs
 	@$(VENV)/bin/python -m coverage run -m pytest -m 'not framework'
 	@$(VENV)/bin/python -m coverage report
 
+frameworks: $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX_VENV)/.ready $(RAY_VENV)/.ready $(TRAINERS_VENV)/.ready $(KERAS3_VENV)/.ready ## install what test-frameworks needs (about 15 minutes, once)
+
 # They hold times of steps against the training's own clock, which a busy machine may disturb: what fails is run
 # again, up to twice, and the summary says so.
-test-frameworks: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod $(JAX_VENV)/.ready $(RAY_VENV)/.ready $(TRAINERS_VENV)/.ready $(KERAS3_VENV)/.ready ## run the tests on real TensorFlow, PyTorch and its trainers, Horovod, JAX and Ray
+test-frameworks: $(VENV)/.ready frameworks ## run the tests on real TensorFlow, PyTorch and its trainers, Horovod, JAX and Ray
 	@ROOFLINE_TF_PYTHON=$(abspath $(TF_VENV))/bin/python ROOFLINE_TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python \
 		ROOFLINE_JAX_PYTHON=$(abspath $(JAX_VENV))/bin/python ROOFLINE_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python \
 		ROOFLINE_TRAINERS_PYTHON=$(abspath $(TRAINERS_VENV))/bin/python \
