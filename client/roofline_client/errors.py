@@ -3,6 +3,7 @@
 ClientError
 ├── Unreachable     no server answers at the address           exit 4
 ├── NotFound        the server has no such job, rank, role     exit 5
+│   └── NothingToDraw  a picture would be empty                exit 5
 └── Refused         the server will not or cannot answer       exit 3
     └── UsageError  nobody could: it says nothing that is      exit 2
 """
@@ -22,6 +23,10 @@ class Unreachable(ClientError):
 
 class NotFound(ClientError):
     exit_code = 5
+
+
+class NothingToDraw(NotFound):
+    """A picture of it would be empty; the text says what is missing."""
 
 
 class Refused(ClientError):

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ..end_to_end.conftest import COMMANDS
 from .__main__ import RAW, ROOT, SEEDS
 from .observe import Setting, bare_run
 from .plans import HEALTHY, Plan, plans

@@ -155,7 +155,8 @@ def test_what_no_server_could_answer_is_a_usage_error(wrong: tuple[str, ...], wo
 
 def test_nothing_to_draw(server: Asked, tmp_path: Path) -> None:
     plot = ("--plot", tmp_path / "x.png")
-    one_line(run("report", "--job", "42", "--server", server.address, *plot), 1, "nothing to draw")
+    one_line(run("report", "--job", "42", "--server", server.address, *plot), 5, "nothing to draw")
+    assert not (tmp_path / "x.png").exists()
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,16 @@ def _steps(client: Any, asked: Options) -> Any:
     return Steps(asked.jobs[0], chunks, client.roofline(asked.jobs[0], points="role", **asked.subject).about)
 
 
+def _account(client: Any, asked: Options) -> Any:
+    from ..plots import AccountOf
+
+    found = client.report(asked.jobs[0], *parse_steps(asked.steps))
+    # Its caption comes with every answer of the models.
+    return AccountOf(found, client.roofline(asked.jobs[0], points="role", **asked.subject).about)
+
+
 KINDS = {
+    "account": PlotKind(("steps",), (), _account),
     "roofline": _roofline("classic"),
     "hierarchical": _roofline("hierarchical"),
     "network": _roofline("network"),

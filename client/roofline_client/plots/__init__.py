@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline.answers.about import About
+from roofline.answers.report import Report
 from roofline.answers.tables import TableChunk
 
 from ..errors import ClientError
@@ -38,6 +39,7 @@ FORMATS = (".png", ".svg", ".pdf")
 # Kind of plot -> what it shows. Each is a module of this package with `figure(record)` and
 # `draw_on(axes, record)`.
 KINDS = {
+    "account": "where the steady steps of each rank go",
     "roofline": "roles, ranks, steps, phases or kernels under all measured ceilings",
     "hierarchical": "the same over the traffic of every level of memory",
     "time": "complexity and time of kernels or steps in one plane",
@@ -46,6 +48,13 @@ KINDS = {
     "network": "FLOPs per byte communicated under the network's ceiling",
     "steps": "the time of every step and its phases",
 }
+
+
+class AccountOf(NamedTuple):
+    """The record for the plot of accounts. Without `about` the caption names only the job."""
+
+    report: Report
+    about: About | None = None
 
 
 class Steps(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roofline.answers.breakdown import Breakdown, BreakdownPart
 from roofline.answers.values import Value
 
-from ..errors import ClientError
+from ..errors import NothingToDraw
 from ..tables import units
 from ..tables.names import clean
 from . import caption, kernels, part_colours, style
@@ -59,7 +59,7 @@ def panels_of(record: Breakdown) -> tuple[list[BreakdownPanel], list[str]]:
     notes += _absent(parts)
     if not found:
         why = caption.joined([*notes, *record.notes][:3]) or "nothing was counted and no step was timed"
-        raise ClientError(f"nothing to draw: {clean(why)}")
+        raise NothingToDraw(f"nothing to draw: {clean(why)}")
     return [panel for panel in found if panel not in uniform] or found, notes
 
 

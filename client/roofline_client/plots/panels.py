@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from roofline.answers.roofline import RoofLine, Roofline, RoofPoint
 
-from ..errors import ClientError
+from ..errors import NothingToDraw
 from ..tables.names import clean, short_hosts
 from . import caption, kernels, layout, legends, markers, omissions, roofs
 from .label_placement import Labels
@@ -50,7 +50,7 @@ class RooflineKind(NamedTuple):
 
 
 def figure(kind: RooflineKind, record: Roofline) -> Figure:
-    """Raises ClientError when there is nothing to draw."""
+    """Raises NothingToDraw when there is nothing to draw."""
     panels, not_drawn = panels_of(record)
     frame, ratio = shaped(around(_frame(panel) for panel in panels), FLATTEST, STEEPEST)
     columns = min(len(panels), 3)
@@ -124,7 +124,7 @@ def _frame(panel: RooflinePanel) -> Frame:
 
 
 def panels_of(record: Roofline) -> tuple[list[RooflinePanel], list[str]]:
-    """The panels, and notes on what is not drawn. Raises ClientError when there is nothing to draw."""
+    """The panels, and notes on what is not drawn. Raises NothingToDraw when there is nothing to draw."""
     renamed = kernels.renamed(record.points)
     points = [p for p in renamed if markers.can_be_drawn(p)]
     notes = omissions.missing(renamed)
@@ -132,13 +132,13 @@ def panels_of(record: Roofline) -> tuple[list[RooflinePanel], list[str]]:
     hidden = {(roof.host, roof.device): roofs.hidden(roof) for roof in record.roofs}
     with_points = dict.fromkeys((p.host, p.device) for p in points)
     keys = list(dict.fromkeys([*(key for key, drawn in lines.items() if drawn), *with_points]))
-    if not keys:
+    if not with_points:
+        # Roofs alone say nothing of the job.
         why = caption.joined([*notes, *record.notes][:3])
-        why = why or "no ceilings were measured and no FLOPs counted"
-        raise ClientError(f"nothing to draw: {clean(why)}")
-    if with_points:
-        # A GPU without points beside CPUs with some would be an empty panel.
-        keys = [key for key in keys if key in with_points]
+        why = why or "no FLOPs are known"
+        raise NothingToDraw(f"nothing to draw: {clean(why)}")
+    # A GPU without points beside CPUs with some would be an empty panel.
+    keys = [key for key in keys if key in with_points]
 
     if len(keys) > MOST_PANELS:
         return _panels_by_machine(record, keys, lines, points, notes)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from roofline.answers.tables import TableChunk
 
-from ..errors import ClientError
+from ..errors import NothingToDraw
 from ..tables.names import clean
 from . import Steps, caption
 from .point_labels import names_of
@@ -46,7 +46,7 @@ def panels_of(record: Steps) -> tuple[list[StepPanel], list[str]]:
     ranks, notes = read(record.chunks)
     if not ranks:
         why = caption.joined(notes[:3]) or "no step was marked or seen"
-        raise ClientError(f"nothing to draw: job {clean(record.job)} has no steps: {clean(why)}")
+        raise NothingToDraw(f"nothing to draw: job {clean(record.job)} has no steps: {clean(why)}")
     ordered = sorted(ranks, key=_order)
     if len(ranks) <= MOST_RANKS:
         return [StepPanel(rank, _role(rank), {rank: ranks[rank]}) for rank in ordered], notes

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from roofline.answers.time_roofline import TimePanel, TimePoint, TimeRoofline
 
-from ..errors import ClientError
+from ..errors import NothingToDraw
 from ..tables import units
 from ..tables.names import clean, short_hosts
 from . import caption, kernels, layout, legends, style
@@ -29,7 +29,7 @@ SHADE = "#EFEFEF"
 
 
 def figure(record: TimeRoofline) -> Figure:
-    """A panel for each node, device and precision. Raises ClientError when there is nothing to draw."""
+    """A panel for each node, device and precision. Raises NothingToDraw when there is nothing to draw."""
     panels = _panels(record)
     frame, ratio = shaped(around(_frame(panel) for panel in panels), FLATTEST, STEEPEST)
     columns = min(3, len(panels))
@@ -65,7 +65,7 @@ def _panels(record: TimeRoofline) -> list[TimePanel]:
     if not found:
         reasons = [*record.notes, *(note for panel in readable for note in _missing(panel.points))]
         why = caption.joined(reasons[:3]) or "no kernel or step has FLOPs, bytes and a time"
-        raise ClientError(f"nothing to draw: {clean(why)}")
+        raise NothingToDraw(f"nothing to draw: {clean(why)}")
     return found
 
 

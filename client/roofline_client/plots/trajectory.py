@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from roofline.answers.roofline import RoofLine
 from roofline.answers.trajectory import Path, Stop, Trajectory
 
-from ..errors import ClientError
+from ..errors import NothingToDraw
 from ..tables.names import clean
 from . import caption, layout, legends, markers, omissions, paths, roofs, scaling_curves, style
 from .label_placement import Labels, shortened
@@ -74,7 +74,7 @@ def _plane(record: Trajectory) -> tuple[list[RoofLine], Frame]:
     stops = [stop for path in record.paths for stop in _shown(path)]
     if not stops:
         why = caption.joined([*_missing(record), *record.notes][:3])
-        raise ClientError(f"nothing to draw: {clean(why or 'no job has FLOPs and bytes of a role')}")
+        raise NothingToDraw(f"nothing to draw: {clean(why or 'no job has FLOPs and bytes of a role')}")
     several = len({roof.host for roof in record.roofs}) > 1
     lines = []
     for roof in record.roofs:

@@ -11,10 +11,10 @@ from roofline.answers.roofline import Crossing, Roof, RoofLine, Roofline, RoofPo
 from roofline.answers.tables import TableChunk
 from roofline.answers.trajectory import Path, Stop, Trajectory
 from roofline.answers.values import Spread, Value
-from roofline_client.plots import Steps
+from roofline_client.plots import AccountOf, Steps
 
-from .. import chunks
-from ..reports import BEGIN, SECOND, absent, seen
+from .. import chunks, verdicts
+from ..reports import BEGIN, SECOND, absent, report, seen
 
 # The machine of Javed, Ibrahim, Lu 2019: 2 sockets x 12 cores, STREAM 119.21 GiB/s.
 XEON = "Intel(R) Xeon(R) Gold 6126 CPU @ 2.60GHz"
@@ -230,6 +230,17 @@ def rank_steps(rank: str, numbers: Sequence[int], seconds: float = 0.065, phases
     if phases:
         columns.update({f"{name}_time": [time * share for time in times] for name, share in SHARES.items()})
     return chunks.chunk("steps", columns)
+
+
+def account(ranks: Sequence[str] = ("worker:0", "ps:0"), **more: Any) -> AccountOf:
+    """Each rank a little faster than the one before."""
+    accounts = [
+        verdicts.account(
+            rank, 0.157 - at / 1000, input=0.1, compute=0.4, contention=0.08, wait_ranks=0.35, other=0.07
+        )
+        for at, rank in enumerate(ranks)
+    ]
+    return AccountOf(report(verdict=verdicts.verdict(accounts=accounts), **more), about())
 
 
 def steps(*found: TableChunk, **more: Any) -> Steps:

@@ -16,10 +16,11 @@ from roofline.answers.breakdown import Breakdown
 from roofline.answers.time_roofline import TimeRoofline
 from roofline.answers.trajectory import Trajectory
 from roofline_client import ClientError, plots
-from roofline_client.plots import Steps, style
+from roofline_client.plots import AccountOf, Steps, style
 
 from .. import chunks
-from ..reports import roof
+from ..reports import report, roof
+from ..verdicts import unknown
 from . import models, time_models
 
 ROOT = Path(__file__).parents[3]
@@ -52,6 +53,8 @@ def plain(kind: str) -> Any:
         return models.vgg16()
     if kind == "breakdown":
         return models.breakdown("worker", "ps")
+    if kind == "account":
+        return models.account()
     return models.steps(
         models.rank_steps("worker:0", range(20)), models.rank_steps("ps:0", range(20), phases=False)
     )
@@ -71,6 +74,7 @@ IN_EVERY_CAPTION = [
     "42",
 ]
 TEXTS = {
+    "account": ["worker:0", "ps:0", "contention", "40%", "ps:1 stalls the workers", "ceilings were measured"],
     "roofline": [
         "DRAM triad 128.0 GB/s",
         "FP32 512-bit theoretical 1.31 TFLOP/s",
@@ -154,7 +158,7 @@ def test_other_endings_are_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_kind_that_is_none() -> None:
-    with pytest.raises(ClientError, match="'pie'; there are roofline, hierarchical"):
+    with pytest.raises(ClientError, match="'pie'; there are account, roofline, hierarchical"):
         plots.figure("pie", None)
 
 
@@ -164,6 +168,7 @@ def test_folder_that_is_not_there(tmp_path: Path) -> None:
 
 
 NOTHING = {
+    "account": AccountOf(report(verdict=unknown(), notes=["no PMU"])),
     "roofline": models.roofline([models.no_point()]),
     "hierarchical": models.roofline(notes=["no level was counted: no PMU here"]),
     "network": models.roofline([models.no_point(reason="no PMU")], [], "network"),

@@ -96,6 +96,8 @@ def some_record(kind: str, seed: int) -> Any:
     if kind == "trajectory":
         return some_trajectory(seed)
     ranks = [f"{dice.choice(ROLES)}:{n}" for n in range(dice.choice((1, 2, 6, 20)))]
+    if kind == "account":
+        return models.account(ranks)
     if kind == "breakdown":
         subjects = [LONG, *ranks] if dice.random() < 0.3 else ranks
         return models.breakdown(*dict.fromkeys(subjects))

@@ -1,0 +1,129 @@
+"""Where the steady steps of each rank go: a bar a rank, its parts from left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from roofline.answers.values import Value
+from roofline.answers.verdict import RankAccount, Verdict
+
+from ..errors import NothingToDraw
+from ..tables import units, wording
+from ..tables.names import clean
+from . import AccountOf, caption, layout, legends, style
+from .label_placement import shortened
+
+MOST_BARS = 16
+BAR, WIDTH = 0.3, 5.6  # inches
+TITLED, UNDER = 0.32, 0.5  # inches above and under the bars
+# What computes is blue, what waits is pale, and what should not be there is strong.
+COLOURS = {
+    "input": "#CC8800",
+    "compute": "#6688BB",
+    "host": "#9DB7DD",
+    "gc": "#8866AA",
+    "contention": "#CC3311",
+    "stopped": "#882255",
+    "throttled": "#AA4499",
+    "paging": "#EE7733",
+    "disk": "#996633",
+    "transfer": "#77BBAA",
+    "wait_ranks": "#DDDDCC",
+    "wait_ps": "#EEDD88",
+    "blocked": "#EE3377",
+    "other": "#EEEEEE",
+}
+
+
+def figure(record: AccountOf) -> Figure:
+    """A bar a rank, worst first. Raises NothingToDraw for a job without steady steps."""
+    verdict, shown = _shown(record)
+    with layout.settings():
+        left = 0.3 + max(layout.width_of(_name(one), style.TICK) for one in shown)
+        box = layout.Box(left, layout.TOP + TITLED / 2, WIDTH, BAR * len(shown) + 0.1)
+        made, (axis,) = layout.blank([box])
+        handles = _draw(axis, shown, verdict)
+        notes = [f"{len(verdict.accounts) - len(shown)} more ranks are not drawn."]
+        under = caption.of(
+            record.about,
+            notes if len(shown) < sum(bool(a.parts) for a in verdict.accounts) else [],
+            verdict.quality,
+            command=caption.command("report", record.about),
+        )
+        title = f"Job {record.report.job}: {verdict.headline}"
+        layout.finish(made, [axis], [box], title, handles, under, below=UNDER)
+    return made
+
+
+def draw_on(axes: Axes | Sequence[Axes], record: AccountOf) -> None:
+    """Draw on this axes. Errors as of `figure`."""
+    verdict, shown = _shown(record)
+    (given,) = layout.axes_list(axes, 1, "all ranks")
+    with layout.settings():
+        legends.on(given, _draw(given, shown, verdict))
+
+
+def _shown(record: AccountOf) -> tuple[Verdict, list[RankAccount]]:
+    verdict = record.report.verdict
+    if verdict is None:
+        raise NothingToDraw("nothing to draw: this server sends no accounts")
+    shown = [one for one in verdict.accounts if one.parts and one.step.value]
+    if not shown:
+        why = "; ".join([verdict.headline, *record.report.notes[:2]])
+        raise NothingToDraw(f"nothing to draw: {clean(why)}")
+    return verdict, shown[:MOST_BARS]
+
+
+def _draw(axis: Axes, shown: Sequence[RankAccount], verdict: Verdict) -> list[Artist]:
+    """The entries of the legend."""
+    parts = list(dict.fromkeys(part.part for one in shown for part in one.parts))
+    longest = max(one.step.value or 0.0 for one in shown)
+    scale, unit = (1e3, "ms") if longest < 1 else (1.0, "s")
+    named = verdict.bottleneck.rank.split(", ") if verdict.bottleneck else []
+    for row, one in enumerate(shown):
+        begin = 0.0
+        for part in one.parts:
+            length = (part.time.value or 0.0) * scale
+            axis.barh(row, length, 0.72, begin, color=_colour(part.part), edgecolor="white", linewidth=0.4)
+            _label(axis, begin, length, row, part.share, longest * scale, part.part)
+            begin += length
+    axis.set_yticks(range(len(shown)), [_name(one) for one in shown])
+    for text, one in zip(axis.get_yticklabels(), shown, strict=True):
+        text.set_color(style.colour(one.role))
+        text.set_fontweight("bold" if one.rank in named else "normal")
+    axis.set_ylim(len(shown) - 0.5, -0.5)
+    axis.set_xlim(0, longest * scale * 1.02)
+    axis.set_xlabel(f"Mean of a steady step ({unit})")
+    axis.spines[["top", "right"]].set_visible(False)
+    return [Patch(facecolor=_colour(part), label=wording.part(part)) for part in parts]
+
+
+def _label(
+    axis: Axes, begin: float, length: float, row: int, share: Value, longest: float, part: str
+) -> None:
+    """The share of a part that has room for it."""
+    if length < 0.07 * longest:
+        return
+    colour = style.ink_on(_colour(part))
+    axis.text(
+        begin + length / 2,
+        row,
+        units.percent(share.value),
+        ha="center",
+        va="center",
+        fontsize=style.SMALL,
+        color=colour,
+    )
+
+
+def _colour(part: str) -> str:
+    """Of a part that cannot be told apart that of its first name."""
+    return COLOURS.get(part.partition("|")[0], COLOURS["other"])
+
+
+def _name(account: RankAccount) -> str:
+    return shortened(clean(account.rank), 26)
