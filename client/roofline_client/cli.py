@@ -88,6 +88,7 @@ COMMANDS = (
         plot,
         (
             "plot --job 42 -o 42.png",
+            "plot --job 42 --kind account --caption -o 42.png",
             "plot --job 42 --kind time --points kernel -o kernels.svg",
             "plot --experiment scaling --kind trajectory --over nodes -o scaling.pdf",
         ),

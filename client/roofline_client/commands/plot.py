@@ -119,6 +119,9 @@ def plot(
     experiment: ExperimentOption = "",
     over: Annotated[str, typer.Option(help=f"the parameter in which several jobs differ: {OVER}")] = "",
     role: RolesOption = None,
+    caption: Annotated[
+        bool, typer.Option("--caption", help="below the picture: job, machines, time, notes")
+    ] = False,
 ) -> None:
     """Draw a job, or the jobs of an experiment: --kind trajectory, or --kind time with --over, takes several.
 
@@ -134,7 +137,7 @@ def plot(
 
     with connect(server) as client:
         found = KINDS[kind].ask(client, asked)
-    draw(kind, found, file)
+    draw(kind, found, file, with_caption=caption)
     print(f"{kind} written to {file}", file=sys.stderr)
 
 

@@ -69,7 +69,7 @@ def report(
     if plot is not None:
         from ..plots import draw
 
-        draw("roofline", drawn, plot)
+        draw("roofline", drawn, plot, with_caption=False)
         print(f"roofline written to {plot}", file=sys.stderr)
 
 

@@ -72,20 +72,24 @@ def check(kind: str, path: Path) -> None:
         raise ClientError(f"{path}: the name of a picture must end in {', '.join(FORMATS)}")
 
 
-def draw(kind: str, record: Any, path: Path) -> None:
-    """Write a plot as PNG, SVG or PDF, by the file's ending.
+def draw(kind: str, record: Any, path: Path, with_caption: bool = True) -> None:
+    """Write a plot as PNG, SVG or PDF, by the file's ending. with_caption: else only what is in the picture.
 
     Raises ClientError when there is nothing to draw, or the file cannot be written.
     """
     check(kind, path)
     from .layout import write
 
-    write(figure(kind, record), path)
+    write(figure(kind, record, with_caption), path)
 
 
-def figure(kind: str, record: Any) -> Figure:
+def figure(kind: str, record: Any, with_caption: bool = True) -> Figure:
     """The plot as a figure. Raises ClientError when there is nothing to draw."""
-    made: Figure = _module(kind).figure(record)
+    module = _module(kind)
+    from . import caption
+
+    with caption.wanted(with_caption):
+        made: Figure = module.figure(record)
     return made
 
 

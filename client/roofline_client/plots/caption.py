@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timezone
 from itertools import groupby
 from typing import NamedTuple
@@ -22,6 +24,21 @@ LONGEST_COMMAND = 100
 _CLAUSE_ENDS = re.compile(r"[;.,)](?=\s)|\s(?=\()")  # where a sentence can end early
 
 
+# Whether the figure that is being made says below it of which job it is, and what is missing. Every kind of plot
+# makes its caption by `of`, deep inside; what is asked of the whole figure is not handed through all of them.
+_WANTED = ContextVar("caption wanted", default=True)
+
+
+@contextmanager
+def wanted(whether: bool) -> Iterator[None]:
+    """Figures that are made in the block have a caption, or only the key to numbers and letters in them."""
+    before = _WANTED.set(whether)
+    try:
+        yield
+    finally:
+        _WANTED.reset(before)
+
+
 class Caption(NamedTuple):
     """The paragraphs below a figure; of the notes as many as there is room for."""
 
@@ -33,6 +50,8 @@ class Caption(NamedTuple):
 
 def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = (), command: str = "") -> Caption:
     """notes: the most important first; repetitions are removed."""
+    if not _WANTED.get():
+        return Caption([], ["; ".join(key) + "."] if key else [], [])
     readable = (kernels.plain(clean(note)).strip() for some in notes for note in some)
     different = dict.fromkeys(note for note in readable if note)
     keys = ["; ".join(key) + "."] if key else []

@@ -114,3 +114,13 @@ def test_sentences_that_differ_in_numbers_alone_are_merged() -> None:
     # Numbers within names are no amounts.
     names = [("a", "runs avx512 on node:1"), ("b", "runs avx256 on node:1"), ("c", "runs avx512 on node:2")]
     assert len(omissions.merged(names)) == 3
+
+
+def test_figure_without_a_caption_keeps_its_key_and_nothing_else_below_it() -> None:
+    record = models.breakdown("worker", "ps")
+    with_one, without = (plots.figure("breakdown", record, with_caption=shown) for shown in (True, False))
+    assert any("Xeon" in text.get_text() for text in with_one.texts)
+    assert not any("Xeon" in text.get_text() or "clocks" in text.get_text() for text in without.texts)
+    assert without.get_figheight() < with_one.get_figheight()
+    # What was asked of one figure is not left for the next.
+    assert any("Xeon" in text.get_text() for text in plots.figure("breakdown", record).texts)
