@@ -190,7 +190,7 @@ def test_help_has_examples_and_exit_codes() -> None:
 
 
 def commands_with_examples() -> dict[str, list[str]]:
-    return {c.function.__name__: list(c.examples) for c in cli.COMMANDS}
+    return {c.function.__name__.replace("_", "-"): list(c.examples) for c in cli.COMMANDS}
 
 
 @pytest.mark.parametrize("command", commands_with_examples())

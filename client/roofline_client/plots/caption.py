@@ -24,8 +24,8 @@ LONGEST_COMMAND = 100
 _CLAUSE_ENDS = re.compile(r"[;.,)](?=\s)|\s(?=\()")  # where a sentence can end early
 
 
-# Whether the figure that is being made says below it of which job it is, and what is missing. Every kind of plot
-# makes its caption by `of`, deep inside; what is asked of the whole figure is not handed through all of them.
+# Whether the figure that is being made says below it of which job it is, and what is missing. Every kind of
+# plot makes its caption by `of`, deep inside: what is asked of the whole figure is not handed through all.
 _WANTED = ContextVar("caption wanted", default=True)
 
 
