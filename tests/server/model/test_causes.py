@@ -255,6 +255,33 @@ def test_chance_names_at_most_10_of_10000_healthy_jobs() -> None:
     assert wrong <= 10
 
 
+def bursts(random: np.random.Generator, steps: int, lasting: float, share: float, mean: float) -> Floats:
+    """Waits for a CPU that come in bursts of so many steps, in so great a share of the steps."""
+    on = np.zeros(steps)
+    now = random.random() < share
+    for at in range(steps):
+        now = random.random() > 1 / lasting if now else random.random() < share / (1 - share) / lasting
+        on[at] = now
+    return on * random.exponential(mean, steps)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("lasting", "share", "steps", "most"),
+    [(5, 0.2, 300, 2), (20, 0.1, 300, 2), (50, 0.1, 300, 3), (50, 0.3, 300, 20), (200, 0.1, 1000, 14)],
+)
+def test_bursts_that_fall_on_one_rank_by_chance(lasting: float, share: float, steps: int, most: int) -> None:
+    """Of 200 jobs; docs/accuracy.md states the rates."""
+    random = np.random.default_rng(7)
+    named_ranks = 0
+    for seed in range(200):
+        waits = {rank: bursts(random, steps, lasting, share, 0.02) for rank in range(2)}
+        found = concluded(job(steps, plant={"delay": waits}, seed=seed)).bottleneck
+        named_ranks += found is not None and bool(found.ranks)
+    assert named_ranks <= most
+
+
 # -- ranks that step independently -----------------------------------------------------------------
 
 
