@@ -228,6 +228,7 @@ class Daemon:
             self._ceilings.all(),
             self._sampler.statuses,
             self._sampling.period_ns,
+            time.monotonic_ns(),
         )
 
     def _set_interval(self, interval_ns: int) -> None:

@@ -144,8 +144,20 @@ class DecodedBatch(NamedTuple):
     end_ns: int
     frames: list[Frame]
     incarnations: list[Incarnation]  # the same object while the node's ranks are the same
-    exited: list[Incarnation]
+    exited: dict[Incarnation, Ending]
     ranks: Collection[int]  # ids of all ranks in it, also of those that only another rank reported on
+
+
+class Ending(NamedTuple):
+    """How a process ended; what is None is not known."""
+
+    status: int | None = None  # exit code, or the signal that ended it, negative
+    step: int | None = None  # the last that it finished
+    time_ns: int | None = None  # node time
+
+    def with_later(self, other: Ending) -> Ending:
+        """What both reports of one end say."""
+        return Ending(*(b if b is not None else a for a, b in zip(self, other, strict=True)))
 
 
 class Lifetime(NamedTuple):
@@ -154,6 +166,7 @@ class Lifetime(NamedTuple):
     first_ns: int
     last_ns: int
     exited: bool
+    ending: Ending = Ending()
 
 
 class ClockSample(NamedTuple):

@@ -46,6 +46,7 @@ class Greeting(NamedTuple):
     ceilings: Sequence[Ceiling]
     sources: Sequence[SourceStatus]
     interval_ns: int
+    node_ns: int = 0  # node time now; 0: not said
 
 
 class _Numbering:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Job(NamedTuple):
-    job: str
+    job: str  # of a job that ran several times "42/1", "42/2"
     begin_ns: int
     end_ns: int
     ranks: int  # of all roles
@@ -14,3 +14,4 @@ class Job(NamedTuple):
     hosts: list[str]
     running: bool
     tags: dict[str, str]
+    state: str = ""  # "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20"

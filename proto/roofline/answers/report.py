@@ -97,6 +97,17 @@ class ProfilerCost(NamedTuple):
     values: dict[str, Value]
 
 
+class RankExit(NamedTuple):
+    """How a rank ended."""
+
+    rank: str  # "worker:0"
+    state: str  # running, exited, silent: not heard of, though its exit was not seen
+    status: int | None  # exit code, or the signal that ended it, negative; None: not known
+    last_step: int | None  # the last step it finished
+    time_ns: int  # when it was seen last, server's UNIX time
+    words: str  # "exited with 3 after step 20"
+
+
 class Report(NamedTuple):
     job: str
     begin_ns: int
@@ -119,3 +130,5 @@ class Report(NamedTuple):
     verdicts: list[str]  # a sentence a role, then who waits
     cost: ProfilerCost
     verdict: Verdict | None = None
+    state: str = ""  # "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20"
+    exits: list[RankExit] = []  # noqa: RUF012 - never written to; in the order of `ranks`

@@ -80,7 +80,7 @@ class ServerMessage(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., rejection: _Optional[_Union[Rejection, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "agent", "instance", "boot", "version", "machine", "sources", "interval_ns")
+    __slots__ = ("protocol", "agent", "instance", "boot", "version", "machine", "sources", "interval_ns", "node_ns")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +89,7 @@ class Hello(_message.Message):
     MACHINE_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
+    NODE_NS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     agent: str
     instance: str
@@ -97,7 +98,8 @@ class Hello(_message.Message):
     machine: _machine_pb2.Machine
     sources: _containers.RepeatedCompositeFieldContainer[_machine_pb2.SourceStatus]
     interval_ns: int
-    def __init__(self, protocol: _Optional[int] = ..., agent: _Optional[str] = ..., instance: _Optional[str] = ..., boot: _Optional[str] = ..., version: _Optional[str] = ..., machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ..., interval_ns: _Optional[int] = ...) -> None: ...
+    node_ns: int
+    def __init__(self, protocol: _Optional[int] = ..., agent: _Optional[str] = ..., instance: _Optional[str] = ..., boot: _Optional[str] = ..., version: _Optional[str] = ..., machine: _Optional[_Union[_machine_pb2.Machine, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[_machine_pb2.SourceStatus, _Mapping]]] = ..., interval_ns: _Optional[int] = ..., node_ns: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("acked", "server", "max_batch_bytes")
@@ -138,7 +140,7 @@ class Batch(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[Rank, _Mapping]]] = ..., counter_sets: _Optional[_Iterable[_Union[CounterSet, _Mapping]]] = ..., samples: _Optional[_Iterable[_Union[Samples, _Mapping]]] = ..., marks: _Optional[_Union[Marks, _Mapping]] = ..., kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., instances: _Optional[_Iterable[str]] = ..., spans: _Optional[_Union[Spans, _Mapping]] = ...) -> None: ...
 
 class Rank(_message.Message):
-    __slots__ = ("job", "role", "index", "pid", "start_ns", "name", "world", "framework")
+    __slots__ = ("job", "role", "index", "pid", "start_ns", "name", "world", "framework", "launch")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -147,6 +149,7 @@ class Rank(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     WORLD_FIELD_NUMBER: _ClassVar[int]
     FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_FIELD_NUMBER: _ClassVar[int]
     job: str
     role: str
     index: int
@@ -155,7 +158,8 @@ class Rank(_message.Message):
     name: str
     world: int
     framework: str
-    def __init__(self, job: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., start_ns: _Optional[int] = ..., name: _Optional[str] = ..., world: _Optional[int] = ..., framework: _Optional[str] = ...) -> None: ...
+    launch: str
+    def __init__(self, job: _Optional[str] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., start_ns: _Optional[int] = ..., name: _Optional[str] = ..., world: _Optional[int] = ..., framework: _Optional[str] = ..., launch: _Optional[str] = ...) -> None: ...
 
 class Metric(_message.Message):
     __slots__ = ("name", "kind", "unit", "scope", "provenance", "is_double", "coverage_of")
@@ -280,20 +284,24 @@ class Calls(_message.Message):
     def __init__(self, rank: _Optional[bytes] = ..., kernel: _Optional[bytes] = ..., start_ns: _Optional[bytes] = ..., duration_ns: _Optional[bytes] = ...) -> None: ...
 
 class Event(_message.Message):
-    __slots__ = ("kind", "rank", "begin_ns", "end_ns", "count", "text")
+    __slots__ = ("kind", "rank", "begin_ns", "end_ns", "count", "text", "status", "step")
     KIND_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     END_NS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     kind: EventKind
     rank: int
     begin_ns: int
     end_ns: int
     count: int
     text: str
-    def __init__(self, kind: _Optional[_Union[EventKind, str]] = ..., rank: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., count: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
+    status: int
+    step: int
+    def __init__(self, kind: _Optional[_Union[EventKind, str]] = ..., rank: _Optional[int] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., count: _Optional[int] = ..., text: _Optional[str] = ..., status: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("sequence",)

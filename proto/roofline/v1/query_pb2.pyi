@@ -19,7 +19,7 @@ class ListJobsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job", "begin_ns", "end_ns", "ranks", "roles", "hosts", "running", "tags")
+    __slots__ = ("job", "begin_ns", "end_ns", "ranks", "roles", "hosts", "running", "tags", "state")
     class TagsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class Job(_message.Message):
     HOSTS_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     job: str
     begin_ns: int
     end_ns: int
@@ -43,7 +44,8 @@ class Job(_message.Message):
     hosts: _containers.RepeatedScalarFieldContainer[str]
     running: bool
     tags: _containers.ScalarMap[str, str]
-    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[str]] = ..., running: bool = ..., tags: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    state: str
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., ranks: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[str]] = ..., running: bool = ..., tags: _Optional[_Mapping[str, str]] = ..., state: _Optional[str] = ...) -> None: ...
 
 class RoleCount(_message.Message):
     __slots__ = ("role", "ranks")
@@ -359,7 +361,7 @@ class Alignment(_message.Message):
     def __init__(self, host: _Optional[str] = ..., error: _Optional[_Union[_values_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("job", "begin_ns", "end_ns", "mode", "running", "first_step", "last_step", "roles", "ranks", "roofs", "points", "alignment", "gaps", "notes", "sources", "parts", "facts", "tags", "verdicts", "cost", "verdict")
+    __slots__ = ("job", "begin_ns", "end_ns", "mode", "running", "first_step", "last_step", "roles", "ranks", "roofs", "points", "alignment", "gaps", "notes", "sources", "parts", "facts", "tags", "verdicts", "cost", "verdict", "state", "exits")
     class TagsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -388,6 +390,8 @@ class Report(_message.Message):
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     COST_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXITS_FIELD_NUMBER: _ClassVar[int]
     job: str
     begin_ns: int
     end_ns: int
@@ -409,7 +413,25 @@ class Report(_message.Message):
     verdicts: _containers.RepeatedScalarFieldContainer[str]
     cost: ProfilerCost
     verdict: Verdict
-    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., mode: _Optional[str] = ..., running: bool = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleReport, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankReport, _Mapping]]] = ..., roofs: _Optional[_Iterable[_Union[_values_pb2.Roof, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[Point, _Mapping]]] = ..., alignment: _Optional[_Iterable[_Union[Alignment, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[_Union[SourceReport, _Mapping]]] = ..., parts: _Optional[_Iterable[_Union[PartReport, _Mapping]]] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ..., tags: _Optional[_Mapping[str, str]] = ..., verdicts: _Optional[_Iterable[str]] = ..., cost: _Optional[_Union[ProfilerCost, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ...) -> None: ...
+    state: str
+    exits: _containers.RepeatedCompositeFieldContainer[RankExit]
+    def __init__(self, job: _Optional[str] = ..., begin_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., mode: _Optional[str] = ..., running: bool = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleReport, _Mapping]]] = ..., ranks: _Optional[_Iterable[_Union[RankReport, _Mapping]]] = ..., roofs: _Optional[_Iterable[_Union[_values_pb2.Roof, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[Point, _Mapping]]] = ..., alignment: _Optional[_Iterable[_Union[Alignment, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[_Union[SourceReport, _Mapping]]] = ..., parts: _Optional[_Iterable[_Union[PartReport, _Mapping]]] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ..., tags: _Optional[_Mapping[str, str]] = ..., verdicts: _Optional[_Iterable[str]] = ..., cost: _Optional[_Union[ProfilerCost, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., state: _Optional[str] = ..., exits: _Optional[_Iterable[_Union[RankExit, _Mapping]]] = ...) -> None: ...
+
+class RankExit(_message.Message):
+    __slots__ = ("rank", "state", "status", "last_step", "time_ns", "words")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    rank: str
+    state: str
+    status: int
+    last_step: int
+    time_ns: int
+    words: str
+    def __init__(self, rank: _Optional[str] = ..., state: _Optional[str] = ..., status: _Optional[int] = ..., last_step: _Optional[int] = ..., time_ns: _Optional[int] = ..., words: _Optional[str] = ...) -> None: ...
 
 class Verdict(_message.Message):
     __slots__ = ("state", "headline", "kind", "bottleneck", "also", "examples_per_second", "step_median", "step_mean", "step_p95", "left_out", "accounts", "roofline", "quality")

@@ -5,13 +5,14 @@ Everything in a batch is checked before any of it is kept: a batch is taken whol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from roofline.v1 import ingest_pb2 as pb
 
 from ..errors import BadBatch
-from ..records import MAX_TIME_NS, DecodedBatch, EventKind, Table
+from ..records import MAX_TIME_NS, DecodedBatch, Ending, EventKind, Incarnation, Table
 from ..store.catalog.name_ids import NameIds
 from .columns import times
 from .kernels import calls_of, with_kernels
@@ -20,6 +21,7 @@ from .ranks import Ranks, ranks_of
 from .samples import instances_of, samples_of, schema_of
 
 MAX_TEXT = 4096
+MAX_STATUS = 2**31 - 1
 
 
 def parse(data: bytes) -> Any:
@@ -30,8 +32,11 @@ def parse(data: bytes) -> Any:
         raise BadBatch(f"not a message of an agent ({error})") from None
 
 
-def decode(batch: Any, node: int, name_ids: NameIds) -> DecodedBatch:
-    """Frames of a batch from `node`. Raises BadBatch with what is wrong; nothing is kept then."""
+def decode(batch: Any, node: int, name_ids: NameIds, patient: bool = False) -> DecodedBatch:
+    """Frames of a batch from `node`. Raises BadBatch with what is wrong; nothing is kept then.
+
+    patient: raises Unclear where it is not known yet of which runs of their jobs processes are.
+    """
     if not 0 < batch.sequence < 2**63:
         raise BadBatch(f"sequence {batch.sequence} must be 1 to 2^63 - 1")
     if not 0 < batch.begin_ns <= batch.end_ns < MAX_TIME_NS:
@@ -43,7 +48,8 @@ def decode(batch: Any, node: int, name_ids: NameIds) -> DecodedBatch:
     marks, calls, events = marks_of(batch, ranks), calls_of(batch, ranks), _events(batch, ranks)
     spans = spans_of(batch, ranks)
     # All is checked: only now do names get ids that outlive the batch.
-    ranks.assign_ids(name_ids)
+    exits = [event for event in batch.events if event.kind == EventKind.RANK_EXITED and event.rank >= 0]
+    ranks.assign_ids(name_ids, batch.begin_ns, batch.end_ns, {event.rank for event in exits}, patient)
     for schema in schemas:
         name_ids.metrics(schema.metrics)
     frames = []
@@ -59,16 +65,28 @@ def decode(batch: Any, node: int, name_ids: NameIds) -> DecodedBatch:
     for frame in frames:
         bound_names(frame, name_ids)
     frames += ranks.split("events", events)
-    exits = [event.rank for event in batch.events if event.kind == EventKind.RANK_EXITED]
     return DecodedBatch(
         batch.sequence,
         batch.begin_ns,
         batch.end_ns,
         frames,
         ranks.present,
-        [ranks.incarnations[rank] for rank in exits if rank >= 0],
+        _endings(exits, ranks),
         ranks.ids,
     )
+
+
+def _endings(exits: Sequence[Any], ranks: Ranks) -> dict[Incarnation, Ending]:
+    """How the ranks ended of which that is reported, in one event or in several."""
+    found: dict[Incarnation, Ending] = {}
+    for event in exits:
+        who = ranks.incarnations[event.rank]
+        known = event.HasField("status")
+        status = event.status if known and abs(event.status) <= MAX_STATUS else None
+        step = event.step if event.HasField("step") else None
+        ending = Ending(status, step, event.end_ns if known else None)
+        found[who] = found.get(who, Ending()).with_later(ending)
+    return found
 
 
 def _events(batch: Any, ranks: Ranks) -> Table:

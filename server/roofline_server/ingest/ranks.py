@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +11,7 @@ from roofline.v1 import ingest_pb2 as pb
 from ..errors import BadBatch
 from ..records import NODE_JOB, RECORDED, Frame, Incarnation, Ints, Metric, RankKey, Table, take
 from ..store.catalog.name_ids import NameIds
+from ..store.catalog.runs import RankTable, ReportedRank
 from .columns import ints, printable
 
 MAX_RANKS = 4096
@@ -18,13 +19,14 @@ MAX_RANK_TABLES = 8192
 
 
 @lru_cache(maxsize=65536)
-def _rank(data: bytes) -> tuple[RankKey, Incarnation]:
-    """Key and incarnation (ids still -1) of the Rank message in these bytes. Raises BadBatch."""
+def _rank(data: bytes) -> ReportedRank:
+    """The rank (its ids still -1) of the Rank message in these bytes. Raises BadBatch."""
     r = pb.Rank.FromString(data)
     printable(r.name, "rank name", empty=True)
     printable(r.framework, "framework", empty=True)
     key = RankKey(printable(r.job, "job"), printable(r.role, "role"), r.index)
-    return key, Incarnation(-1, -1, r.pid, r.start_ns, r.name, r.world, r.framework)
+    who = Incarnation(-1, -1, r.pid, r.start_ns, r.name, r.world, r.framework)
+    return ReportedRank(key, who, printable(r.launch, "launch", empty=True))
 
 
 class Ranks:
@@ -36,19 +38,34 @@ class Ranks:
         described = [_rank(data) for data in ranks]
         self.count = len(ranks)
         self.node = node
-        self.keys = [key for key, _ in described]
-        self.incarnations = [who for _, who in described]
+        self.incarnations = [one.who for one in described]
         self.present: list[Incarnation] = []  # without those that only a coordinator reported on
         self.ids: frozenset[int] = frozenset()
         self._starts = np.array([who.start_ns for who in self.incarnations] + [0], np.int64)
-        self._jobs = np.array([key.job for key in self.keys] + [NODE_JOB], object)
-        self._only_job = self.keys[0].job if len({key.job for key in self.keys}) == 1 else None
+        self._reported = RankTable(node, described)
+        self._jobs = np.array([NODE_JOB], object)
+        self._only_job: str | None = None
         self._ids: Ints | None = None
 
-    def assign_ids(self, name_ids: NameIds) -> None:
-        """Give the ranks their ids, once."""
+    def assign_ids(
+        self,
+        name_ids: NameIds,
+        begin_ns: int,
+        end_ns: int,
+        exits: Collection[int] = (),
+        patient: bool = False,
+    ) -> None:
+        """Take a batch of these ranks, of which some have exited, and give the ranks their ids, once.
+
+        Raises Unclear if it is patient and they can have none yet.
+        """
+        name_ids.runs.take(self._reported, end_ns, exits, patient)
         if self._ids is None:
-            ids = [name_ids.rank(key) for key in self.keys]
+            jobs = name_ids.runs.names_of(self._reported, begin_ns, end_ns)
+            self._jobs = np.array([*jobs, NODE_JOB], object)
+            self._only_job = jobs[0] if len(set(jobs)) == 1 else None
+            described = zip(self._reported.ranks, jobs, strict=True)
+            ids = [name_ids.rank(one.key._replace(job=job)) for one, job in described]
             for at, rank in enumerate(ids):
                 self.incarnations[at] = self.incarnations[at]._replace(rank=rank, node=self.node)
             self.present = [who for who in self.incarnations if who.pid or who.framework == RECORDED]

@@ -17,6 +17,7 @@ from ..clock_samples import exchange
 from ..errors import BadBatch
 from ..records import MAX_TIME_NS, DecodedBatch, NodeKey
 from ..store.catalog.name_ids import NameIds
+from ..store.catalog.runs import Unclear
 from ..store.intake.inbox import Entry
 from ..store.store import Store
 from .commands import Agents, Link
@@ -38,6 +39,8 @@ PINGS, PING_S = 4, 0.03
 FIRST_PINGS, PING_AGAIN_S, PING_EVERY_S = 8, 0.5, 10.0
 DISK_RETRY_S = 1.0
 ROOM_LOOK_S = 0.05
+# Nodes report once a second; an agent that has been cut off needs some time more.
+RUN_WAIT_S, RUN_LOOK_S = 6.0, 0.1
 MAX_PINGS = 64  # unanswered ones that are remembered
 
 
@@ -197,9 +200,11 @@ class IngestService:
             await context.abort(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, f"this server serves {MAX_STREAMS} agents"
             )
-        hello = None
+        hello, received_ns = None, 0
         with contextlib.suppress(StopAsyncIteration, BadBatch):
-            hello = parse(await anext(aiter(requests))).hello
+            data = await anext(aiter(requests))
+            received_ns = self._store.now_ns()
+            hello = parse(data).hello
         problem = _hello_problem(hello)
         if problem:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
@@ -209,6 +214,8 @@ class IngestService:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         assert hello is not None
         node = await asyncio.to_thread(self._store.hello, NodeKey(hello.agent, hello.boot), machine)
+        if 0 < hello.node_ns < MAX_TIME_NS:
+            self._store.add_arrival(node, hello.node_ns, received_ns)
         return _Stream(hello, node, self._store.acked(hello.agent))
 
     async def _receive(self, stream: _Stream, requests: AsyncIterator[bytes]) -> None:
@@ -234,7 +241,9 @@ class IngestService:
         try:
             if len(data) > MAX_BATCH_BYTES:
                 raise BadBatch(f"{len(data)} bytes; at most {MAX_BATCH_BYTES}")
-            decoded = decode(batch, stream.node, self._store.name_ids)
+            if 0 < batch.end_ns < MAX_TIME_NS:
+                self._store.add_arrival(stream.node, batch.end_ns, self._store.now_ns())
+            decoded = await self._decode(batch, stream.node)
         except BadBatch as error:
             log.warning("batch %d of agent %s refused: %s", batch.sequence, stream.agent[:8], error)
             stream.send(pb.ServerMessage(rejection=pb.Rejection(sequence=batch.sequence, reason=str(error))))
@@ -242,6 +251,15 @@ class IngestService:
         stream.received = batch.sequence
         entry = Entry(0, stream.agent, batch.sequence, stream.node, self._store.now_ns(), data)
         await self._committer.put(_Waiting(entry, decoded, stream))
+
+    async def _decode(self, batch: Any, node: int) -> DecodedBatch:
+        """Waits for other nodes where they decide of which run a new process is. Raises BadBatch."""
+        for _ in range(int(RUN_WAIT_S / RUN_LOOK_S)):
+            try:
+                return decode(batch, node, self._store.name_ids, patient=True)
+            except Unclear:
+                await asyncio.sleep(RUN_LOOK_S)
+        return decode(batch, node, self._store.name_ids)
 
     def _receive_pong(self, stream: _Stream, pong: Any) -> None:
         now = self._store.now_ns()

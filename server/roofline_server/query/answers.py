@@ -15,7 +15,7 @@ from ..report.evidence import ranks as evidence
 from ..report.evidence.gathering import check_seen, mode_of
 from ..report.job.build import build
 from ..report.questions import Steps, Subject
-from ..report.ranks.members import summarize_job
+from ..report.ranks.summaries import summarize_job
 from ..report.roofline import rooflines
 from ..report.steps import steps, timeline
 from ..report.time_roofline import time_rooflines
@@ -23,6 +23,7 @@ from ..report.trajectory import trajectories
 from ..report.waits import stragglers
 from ..report.what_if import what_if
 from ..store import export
+from ..store.catalog.runs import asked_as
 from ..store.raw_data import RawData
 from ..store.store import Needed, Store
 from ..store.view import JobView
@@ -72,7 +73,8 @@ class Answers:
 
     def jobs(self) -> Any:
         now = self._store.now_ns()
-        found = [summarize_job(job, self._store.overview(job), now) for job in self._store.jobs()]
+        names = self._store.jobs()
+        found = [summarize_job(asked_as(job, names), self._store.overview(job), now) for job in names]
         newest_first = sorted(found, key=lambda job: job.end_ns, reverse=True)
         return query_pb2.ListJobsResponse(jobs=[to_message(query_pb2.Job(), job) for job in newest_first])
 
@@ -102,16 +104,17 @@ class Answers:
 
     def timeline(self, request: Any) -> Iterator[Any]:
         # What was not sealed when the view was made is in the raw data too: it is asked for later.
-        view, raw = self._view_of_steps(request, steps.NEEDED), self._raw(request.job)
+        view = self._view_of_steps(request, steps.NEEDED)
+        raw = self._raw(view.job)
         ranks, asked = list(request.ranks), _range(request)
         table = timeline.timeline(view, raw, ranks, asked, mode_of(view), request.kernels)
         return map(messages.chunk, table)
 
     def export(self, request: Any) -> Iterator[Any]:
-        return map(messages.chunk, export.export(self._raw(request.job)))
+        return map(messages.chunk, export.export(self._raw(self._run(request.job))))
 
     def _view(self, job: str, needed: Needed) -> JobView:
-        view = self._store.view(job, needed)
+        view = self._store.view(self._run(job), needed)
         if view is None:
             raise unknown_job(job, self._store.jobs())
         return view
@@ -122,11 +125,18 @@ class Answers:
         check_seen(view, _range(request))
         return view
 
-    def _raw(self, job: str) -> RawData:
-        raw = self._store.raw(job)
+    def _raw(self, run: str) -> RawData:
+        raw = self._store.raw(run)
         if raw is None:
-            raise unknown_job(job, self._store.jobs())
+            raise unknown_job(run, self._store.jobs())
         return raw
+
+    def _run(self, job: str) -> str:
+        """The run that is meant: the newest of "42", the first of "42/1". Raises UnknownJob."""
+        run = self._store.run_called(job)
+        if run is None:
+            raise unknown_job(job, self._store.jobs())
+        return run
 
 
 def _subject(message: Any) -> Subject:

@@ -59,7 +59,7 @@ class Store:
             cause = str(getattr(error, "orig", None) or error).splitlines()[0]
             raise Unavailable(f"cannot use the data directory {root}: {cause}") from None
         reader, leases = Reader(root), Leases(root)
-        self.name_ids = NameIds(self._catalog)
+        self.name_ids = NameIds(self._catalog, self._moment)
         self.now_ns = server_time(self._catalog)
         processes = ProcessLifetimes(self._catalog.process_lifetimes(), self.name_ids.ranks())
         self._tail = Tail(processes)
@@ -84,6 +84,9 @@ class Store:
             leases,
         )
         self._recover(decode)
+
+    def _moment(self, node: int, node_ns: int) -> int | None:
+        return moment(self._clocks.clock(node), node_ns) if self._clocks.knows(node) else None
 
     def _began(self, node: int) -> int | None:
         """When a rank was first reported on a node, server time."""
@@ -131,6 +134,10 @@ class Store:
         self._clocks.add_arrival(entry.node, decoded.end_ns, entry.received_ns)
         self._tags.add(decoded, lambda: self._clocks.clocks()[entry.node])
 
+    def add_arrival(self, node: int, sent_ns: int, received_ns: int) -> None:
+        """Take when a message of a node arrived that was sent at sent_ns of its time."""
+        self._clocks.add_arrival(node, sent_ns, received_ns)
+
     def add_clock_sample(self, node: int, sample: ClockSample) -> None:
         """Take a clock exchange of a node; it becomes durable with the next sealing."""
         self._clocks.add_sample(node, sample)
@@ -158,6 +165,11 @@ class Store:
     def jobs(self) -> set[str]:
         """All jobs of which something is kept."""
         return self._views.jobs()
+
+    def run_called(self, job: str) -> str | None:
+        """The name of the run that somebody means who asks for a job: the newest of "42", the first of
+        "42/1"; None when nothing of it is kept."""
+        return self._views.run_called(job)
 
     def ranks_of(self, job: str) -> dict[int, RankKey]:
         """The ranks of a job of which something is kept, by their ids."""

@@ -23,6 +23,7 @@ from .catalog.catalog import Catalog, Progress
 from .catalog.clocks import ClockRegistry, Clocks
 from .catalog.machines import Machines, MachineVersion
 from .catalog.name_ids import NameIds
+from .catalog.run_choice import job_and_number, run_name
 from .catalog.tags import Tags
 from .intake.tail import Tail
 from .raw_data import RawData, unsealed
@@ -75,6 +76,14 @@ class ViewBuilder:
     def jobs(self) -> set[str]:
         """All jobs of which something is kept."""
         return {job for job in self._name_ids.jobs() if self.ranks_of(job)}
+
+    def run_called(self, job: str) -> str | None:
+        """See `Store.run_called`."""
+        base, number = job_and_number(job)
+        for name in (*self._name_ids.runs.names(job), run_name(base, number), job):
+            if self.ranks_of(name):
+                return name
+        return None
 
     def machine_versions(self) -> list[MachineVersion]:
         """All versions of all machines with the jobs reported against them; by host, newest first."""

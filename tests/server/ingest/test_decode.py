@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from roofline_server.ingest.decode import decode, parse
 from roofline_server.ingest.machine import decode_machine
 from roofline_server.ingest.ranks import MAX_RANKS
 from roofline_server.records import ABSENT, NODE_JOB, EventKind, KernelKind, Metric, RankKey, Table
+from roofline_server.store.catalog.runs import RankTable
 
 from ..builders import (
     GAUGE,
@@ -33,6 +34,16 @@ from ..builders import (
 NODE = 3
 
 
+class OneRunEach:
+    """Every job has one run."""
+
+    def take(self, table: RankTable, end_ns: int, exits: Collection[int], patient: bool = False) -> None:
+        pass
+
+    def names_of(self, table: RankTable, begin_ns: int, end_ns: int) -> list[str]:
+        return [one.key.job for one in table.ranks]
+
+
 class Numbering:
     """Ids from 100 on, and a record of all that was given one."""
 
@@ -42,6 +53,7 @@ class Numbering:
         self.described: list[Metric] = []
         self.rank_tables: dict[object, object] = {}
         self.refused: set[str] = set()
+        self.runs = OneRunEach()
 
     def _number(self, key: RankKey | KernelKind) -> int:
         if key not in self.given:

@@ -20,6 +20,7 @@ from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
 from ..evidence.steady import left_out_of
 from ..questions import STEADY_STEPS, Steps
+from ..ranks.exits import exit_codes, rank_exits, state_of
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
 from ..verdict.advising import advised
@@ -44,13 +45,13 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
     drawn = [r for r in roofs(view, *precisions) if not r.device or (r.host, r.device) in used]
     machines = [view.machines[node] for node in sorted(nodes_of(view))]
     points = of_roles(view, evidence)
-    running = is_running(view, time.time_ns() if now_ns is None else now_ns)
+    now_ns = time.time_ns() if now_ns is None else now_ns
     report = Report(
         job=view.job,
         begin_ns=begin,
         end_ns=end,
         mode=gathered.mode,
-        running=running,
+        running=is_running(view, now_ns),
         first_step=steps.first,
         last_step=steps.last,
         roles=_role_reports(view, evidence),
@@ -66,6 +67,8 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         verdicts=[f"{p.label}: {p.words}" for _, p in points if p.words],
         sources=[SourceReport(machine.host, list(machine.sources)) for machine in machines],
         cost=cost_of(view, evidence),
+        state=state_of(view, now_ns),
+        exits=rank_exits(view, now_ns),
     )
     notes = [
         *replay_notes(view, evidence),
@@ -75,9 +78,10 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         *write_notes(view, report),
     ]
     quality = [*caveats(report.roofs), *heavy_step_notes(evidence.values())]
-    state = "running" if running else "ended"
     lines = places_under_roof(points)
-    found = verdict(view, gathered, state, {}, lines, quality, left_out_of(view, steps))
+    found = verdict(
+        view, gathered, report.state, exit_codes(report.exits), lines, quality, left_out_of(view, steps)
+    )
     return report._replace(notes=notes, verdict=advised(view, gathered, found))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from roofline.answers.jobs import Job
 
 from ...errors import UnknownRank
 from ...records import Incarnation, Lifetime, rows
@@ -78,13 +77,3 @@ def is_running(view: JobView, now_ns: int) -> bool:
         not life.exited and now_ns - on_clock(view, who, life)[1] < RUNNING_NS
         for who, life in view.process_lifetimes.items()
     )
-
-
-def summarize_job(job: str, view: JobView, now_ns: int) -> Job:
-    begin, end = extent(view)
-    roles: dict[str, int] = {}
-    for key in view.ranks.values():
-        roles[key.role] = roles.get(key.role, 0) + 1
-    ordered = dict(sorted(roles.items(), key=lambda item: role_order(item[0])))
-    hosts = sorted({view.machines[n].host for n in nodes_of(view)})
-    return Job(job, begin, end, len(view.ranks), ordered, hosts, is_running(view, now_ns), dict(view.tags))

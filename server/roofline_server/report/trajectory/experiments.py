@@ -42,7 +42,10 @@ def jobs_of(store: Store, experiment: str, jobs: Sequence[str]) -> list[str]:
     BadRequest."""
     if bool(experiment) == bool(jobs):
         raise BadRequest("of which jobs? name either an experiment, or the jobs")
-    found = store.jobs_tagged(EXPERIMENT, experiment) if experiment else sorted(set(jobs))
+    if experiment:
+        found = store.jobs_tagged(EXPERIMENT, experiment)
+    else:
+        found = sorted({store.run_called(job) or job for job in jobs})
     if not found:
         raise UnknownJob(
             f"no job is tagged experiment={experiment!r}; start its jobs with "

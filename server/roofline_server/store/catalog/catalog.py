@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from ...records import Incarnation, Lifetime
+from ...records import Ending, Incarnation, Lifetime
 from ..segments.files import Segment
 from .names import Names
-from .tables import INCARNATION, META, PROGRESS, SEGMENT, STATE
+from .tables import EXIT, INCARNATION, META, PROGRESS, SEGMENT, STATE
 from .times import Times
 
 
@@ -71,9 +71,16 @@ class Catalog(Names, Times):
 
     def process_lifetimes(self) -> dict[Incarnation, Lifetime]:
         with self._engine.connect() as db:
+            endings = {
+                (r.rank, r.node, r.start_ns): Ending(r.status, r.step, r.time_ns)
+                for r in db.execute(sa.select(EXIT))
+            }
             return {
                 Incarnation(r.rank, r.node, r.pid, r.start_ns, r.name, r.world, r.framework): Lifetime(
-                    r.first_ns, r.last_ns, bool(r.exited)
+                    r.first_ns,
+                    r.last_ns,
+                    bool(r.exited),
+                    endings.get((r.rank, r.node, r.start_ns), Ending()),
                 )
                 for r in db.execute(sa.select(INCARNATION))
             }
@@ -134,12 +141,23 @@ def _put_lifetimes(db: sa.Connection, lifetimes: Mapping[Incarnation, Lifetime])
     # One process can be described in several ways, as when its framework becomes known: the last one stays.
     for who, lifetime in sorted(lifetimes.items(), key=lambda item: item[1].last_ns):
         values = {**who._asdict(), **lifetime._asdict(), "exited": int(lifetime.exited)}
-        by_key[tuple(values[column.name] for column in INCARNATION.primary_key)] = values
-    if by_key:
-        same = [column == sa.bindparam(f"_{column.name}") for column in INCARNATION.primary_key]
-        keys = [{f"_{name}": value for name, value in values.items()} for values in by_key.values()]
-        db.execute(INCARNATION.delete().where(*same), keys)
-        db.execute(INCARNATION.insert(), list(by_key.values()))
+        by_key[who.rank, who.node, who.start_ns] = values
+    _replace(db, INCARNATION, by_key)
+    endings = {key: {**values, **values["ending"]._asdict()} for key, values in by_key.items()}
+    _replace(db, EXIT, {key: values for key, values in endings.items() if values["ending"] != Ending()})
+
+
+def _replace(db: sa.Connection, table: sa.Table, rows: Mapping[tuple[int, int, int], dict[str, Any]]) -> None:
+    """Put rows by their keys in the place of those of the same keys."""
+    if rows:
+        same = [column == sa.bindparam(f"_{column.name}") for column in table.primary_key]
+        keys = [
+            {f"_{column.name}": values[column.name] for column in table.primary_key}
+            for values in rows.values()
+        ]
+        db.execute(table.delete().where(*same), keys)
+        names = table.columns.keys()
+        db.execute(table.insert(), [{name: values[name] for name in names} for values in rows.values()])
 
 
 def _make_durable(connection: Any, _record: Any) -> None:

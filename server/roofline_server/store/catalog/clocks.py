@@ -101,7 +101,7 @@ class ClockRegistry:
         for node in set(nodes.tolist()) - {-1}:
             mine = nodes == node
             extent = np.array([steps["begin_ns"][mine].min(), steps["end_ns"][mine].max()], np.int64)
-            clock = self._clock(node)
+            clock = self.clock(node)
             error = clock.worst_error(*clock.to_node(extent).tolist())
             after[node] = max(after.get(node, 0.0), math.inf if error is None else error)
         if anew or after != before:
@@ -112,11 +112,17 @@ class ClockRegistry:
         """Node -> how far wrong its times can be in a job's stored step windows, ns; infinite: unknown."""
         return self._settled.get(job, {})
 
+    def knows(self, node: int) -> bool:
+        """Whether anything is known of a node's clock."""
+        known = node in self._kept or node in self._fresh or node in self._arrival
+        return known or node in self._name_ids.recordings
+
     def clocks(self) -> Clocks:
         """The clocks of all nodes, as they are known now."""
-        return Clocks(self._clock)
+        return Clocks(self.clock)
 
-    def _clock(self, node: int) -> NodeClock:
+    def clock(self, node: int) -> NodeClock:
+        """The clock of one node."""
         with self._lock:
             made = self._made.get(node)
             if made is None:

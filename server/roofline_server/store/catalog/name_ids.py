@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...records import RECORDING, KernelKind, Machine, Metric, NodeKey, RankKey
 from .catalog import Catalog
+from .runs import Runs
 
 MAX_SPAN_NAMES = 256  # of a job, since the server was started
 
@@ -15,10 +16,14 @@ MAX_SPAN_NAMES = 256  # of a job, since the server was started
 class NameIds:
     """Ids of nodes, ranks and kernels, and the metrics of every counter set. Thread-safe."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(
+        self, catalog: Catalog, moment: Callable[[int, int], int | None] = lambda node, node_ns: node_ns
+    ) -> None:
+        """moment: server time of a node's time; None: nothing is known of its clock."""
         self._catalog = catalog
         self._lock = threading.Lock()
         self._nodes, self._ranks, self._kernels, self._metrics = catalog.name_ids()
+        self.runs = Runs(catalog, self._ranks, moment)
         self._by_job: dict[str, dict[int, RankKey]] = {}
         for key, rank in self._ranks.items():
             self._by_job.setdefault(key.job, {})[rank] = key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,7 +12,7 @@ from roofline.answers.values import Provenance, Scope
 
 from ...records import KernelKind, Machine, Metric, NodeKey, RankKey
 from .machine_versions import MachineState
-from .tables import KERNEL, MACHINE, METRIC, NODE, RANK, TAG
+from .tables import KERNEL, MACHINE, METRIC, NODE, RANK, RUN_PROCESS, TAG
 
 
 class Names:
@@ -89,6 +89,22 @@ class Names:
 
     def add_rank(self, key: RankKey) -> int:
         return self._add(RANK, key._asdict())
+
+    def run_processes(self) -> dict[tuple[str, int, int, int], tuple[int, str]]:
+        """(job, node, pid, start) -> number of its run, what starts it again."""
+        with self._engine.connect() as db:
+            return {
+                (r.job, r.node, r.pid, r.start_ns): (r.number, r.launch)
+                for r in db.execute(sa.select(RUN_PROCESS))
+            }
+
+    def add_run_processes(self, found: Mapping[tuple[str, int, int, int], tuple[int, str]]) -> None:
+        """Keep what `run_processes` gives."""
+        names = ("job", "node", "pid", "start_ns", "number", "launch")
+        if found:
+            with self._engine.begin() as db:
+                values = [dict(zip(names, (*who, *what), strict=True)) for who, what in found.items()]
+                db.execute(RUN_PROCESS.insert(), values)
 
     def add_kernel(self, kind: KernelKind) -> int:
         return self._add(KERNEL, kind._asdict())

@@ -28,9 +28,10 @@ class ProcessLifetimes:
             self._ranks.update(batch.ranks)
             for who in batch.incarnations:
                 self._lifetimes.setdefault(who, Lifetime(batch.begin_ns, batch.end_ns, False))
-        for who in batch.exited:
+        for who, ending in batch.exited.items():
             lifetime = self._lifetimes.get(who, Lifetime(batch.begin_ns, batch.end_ns, True))
-            self._lifetimes[who] = lifetime._replace(exited=True)
+            whole = lifetime.ending.with_later(ending)
+            self._lifetimes[who] = lifetime._replace(exited=True, ending=whole)
         self.through[node] = max(batch.end_ns, self.through.get(node, 0))
 
     def now(self) -> dict[Incarnation, Lifetime]:
@@ -58,7 +59,7 @@ def changed(
     lifetimes: dict[Incarnation, Lifetime], batches: Iterable[DecodedBatch]
 ) -> dict[Incarnation, Lifetime]:
     """The lifetimes that these batches can have changed."""
-    found = set()
+    found: set[Incarnation] = set()
     lists = {}
     for batch in batches:
         lists[id(batch.incarnations)] = batch.incarnations  # thousands of batches share one list

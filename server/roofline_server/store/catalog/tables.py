@@ -117,3 +117,25 @@ TAG = sa.Table(
     Column("value", String, primary_key=True),
     Column("said_ns", Number, nullable=False),
 )
+# Of which run of its job a process is, and what starts it again should it fail; `job` as agents know it.
+RUN_PROCESS = sa.Table(
+    "run_process",
+    META,
+    Column("job", String, primary_key=True),
+    Column("node", Integer, primary_key=True),
+    Column("pid", Integer, primary_key=True),
+    Column("start_ns", Number, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("launch", String, nullable=False),
+)
+# How processes ended, of those of which that is known.
+EXIT = sa.Table(
+    "exit",
+    META,
+    Column("rank", Integer, primary_key=True),
+    Column("node", Integer, primary_key=True),
+    Column("start_ns", Number, primary_key=True),
+    Column("status", Integer),
+    Column("step", Number),
+    Column("time_ns", Number),
+)

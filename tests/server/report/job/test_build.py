@@ -11,7 +11,7 @@ from roofline_server.records import ClockSample
 from roofline_server.report.evidence import ranks as evidence
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, Steps
-from roofline_server.report.ranks.members import summarize_job
+from roofline_server.report.ranks.summaries import summarize_job
 from roofline_server.sentences import reasons
 from roofline_server.store.store import JobView, Store
 

@@ -1,0 +1,93 @@
+"""How each rank of a job ended, and the state of the job, from what agents reported."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterable, Mapping
+
+from roofline.answers.report import RankExit
+
+from ...clock import NodeClock
+from ...model.exits import EXITED, FAILED, FINISHED, RUNNING, SILENT, RankEnd, job_state
+from ...records import RECORDED, Incarnation, Lifetime
+from ...sentences import exits as texts
+from ...store.catalog.clocks import moment
+from ...store.view import JobView
+from .members import RUNNING_NS, in_order, name_of
+
+
+def rank_ends(view: JobView, now_ns: int) -> list[RankEnd]:
+    """Of each rank that was a process, how the newest of its processes ended; in the order of roles.
+
+    A rank of which one process runs is running, whatever became of the others.
+    """
+    lives: dict[int, list[tuple[int, Incarnation, Lifetime]]] = {}
+    for who, life in view.process_lifetimes.items():
+        if who.pid and who.framework != RECORDED:
+            last_ns = moment(view.clocks[who.node], life.last_ns)
+            lives.setdefault(who.rank, []).append((last_ns, who, life))
+    found = []
+    for number in in_order(view, lives.keys() & view.ranks.keys()):
+        last_ns, who, life = max(lives[number], key=lambda one: (not one[2].exited, one[0], one[1]))
+        name, ending = name_of(view, number), life.ending
+        if life.exited:
+            time_ns = _exit_time(view.clocks, who, life, last_ns)
+            found.append(RankEnd(name, EXITED, ending.status, ending.step, time_ns))
+        else:
+            state = RUNNING if now_ns - last_ns < RUNNING_NS else SILENT
+            found.append(RankEnd(name, state, None, ending.step, last_ns))
+    return found
+
+
+def _exit_time(clocks: Mapping[int, NodeClock], who: Incarnation, life: Lifetime, last_ns: int) -> int:
+    time_ns = life.ending.time_ns
+    return last_ns if time_ns is None else moment(clocks[who.node], time_ns)
+
+
+def rank_exits(view: JobView, now_ns: int) -> list[RankExit]:
+    """How each rank ended, as records of an answer."""
+    return [
+        RankExit(end.rank, end.state, end.status, end.last_step, end.time_ns, _words(end))
+        for end in rank_ends(view, now_ns)
+    ]
+
+
+def exit_codes(exits: Iterable[RankExit]) -> dict[str, str]:
+    """ "3", "SIGKILL": by rank, of those of which it is known."""
+    return {one.rank: _signal(-one.status) or str(one.status) for one in exits if one.status is not None}
+
+
+def state_of(view: JobView, now_ns: int) -> str:
+    """ "running", "finished (exit 0)", "failed: worker:1 exited with 3 after step 20"."""
+    ends = rank_ends(view, now_ns)
+    if not ends:
+        return texts.RECORDED
+    state, first, others = job_state(ends)
+    if state == RUNNING:
+        return texts.running_without(first.rank, _words(first), others) if first else texts.RUNNING
+    if state == FINISHED:
+        return texts.finished(others)
+    if first is None:
+        return texts.NOTHING_KNOWN
+    return texts.failed(first.rank, _words(first), others) if state == FAILED else _words(first)
+
+
+def _words(end: RankEnd) -> str:
+    """ "exited with 3 after step 20", "killed by SIGKILL"."""
+    if end.state == RUNNING:
+        return texts.RUNNING
+    if end.status is not None:
+        return texts.exited(end.status, _signal(-end.status), end.last_step)
+    if end.state == SILENT:
+        clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(end.time_ns / 1e9))
+        return texts.silent(clock, end.last_step)
+    return texts.ended(end.last_step)
+
+
+def _signal(number: int) -> str:
+    """Its name; "" for what is none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}" if number > 0 else ""

@@ -1,0 +1,44 @@
+"""How ranks and jobs ended, in words."""
+
+from __future__ import annotations
+
+RUNNING = "running"
+NOTHING_KNOWN = "ended (exit codes not known)"
+RECORDED = "recorded"  # of files: no process was watched
+
+
+def exited(status: int, signal: str, last_step: int | None) -> str:
+    """signal: the name of the one that ended it; "": none did."""
+    return f"killed by {signal}{_after(last_step)}" if signal else f"exited with {status}{_after(last_step)}"
+
+
+def ended(last_step: int | None) -> str:
+    return f"ended{_after(last_step)}, exit code not known"
+
+
+def silent(clock: str, last_step: int | None = None) -> str:
+    """clock: "2024-05-06 12:34:56"."""
+    return f"not heard of since {clock}{_after(last_step)}"
+
+
+def failed(rank: str, words: str, others: int) -> str:
+    """words: of `exited`; others: how many more ranks failed."""
+    return f"failed: {rank} {words}{_more(others)}"
+
+
+def running_without(rank: str, words: str, others: int) -> str:
+    return f"running, but {rank} {words}{_more(others)}"
+
+
+def finished(unknown: int) -> str:
+    """unknown: of how many ranks the exit code is not known."""
+    ranks = "1 rank" if unknown == 1 else f"{unknown} ranks"
+    return f"finished (exit 0; not known of {ranks})" if unknown else "finished (exit 0)"
+
+
+def _after(last_step: int | None) -> str:
+    return "" if last_step is None else f" after step {last_step}"
+
+
+def _more(others: int) -> str:
+    return f", and {others} more" if others else ""
