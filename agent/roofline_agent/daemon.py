@@ -25,7 +25,7 @@ from .marks.receiver import MarkReceiver
 from .netbench.bench import NetBench
 from .ranks.discovery import Discovery
 from .ranks.settings import LEFT, RankFacts, facts_of_claims
-from .records import Batch, Event, EventKind, SourceSettings
+from .records import Batch, Event, EventKind, Rank, SourceSettings
 from .sampler import Sampler
 from .schedule import Task
 from .sources import make_sources
@@ -139,13 +139,17 @@ class Daemon:
     def _scan(self, now: int) -> None:
         """Find the ranks that have started or ended."""
         started, gone = self._discovery.scan()
+        self._report(started, gone, now)
+
+    def _report(self, started: Sequence[Rank], gone: Sequence[Rank], now: int) -> None:
+        """Events of the ranks that have started or ended since the last time."""
         for rank in started:
             log.info("found %s of job %s (pid %d, %s)", rank.key, rank.job, rank.pid, rank.framework)
             self._events.append(Event(EventKind.RANK_STARTED, now, now, rank))
         self._events += facts_of_claims(self._discovery.claims(), self._claims, now)
         for rank in gone:
             log.info("%s of job %s has ended (pid %d)", rank.key, rank.job, rank.pid)
-            self._events.append(Event(EventKind.RANK_EXITED, now, now, rank))
+            self._events.append(self._receiver.exit_of(rank, now))
         if started:
             found = [(rank, self._discovery.environment(rank)) for rank in started]
             self._events += self._rank_facts.of_started(found, list(self._discovery.ranks.values()), now)
@@ -169,6 +173,8 @@ class Daemon:
         self._receiver.receive()
         self._sampler.wait(ROWS_S)
         samples, failures = self._sampler.take()
+        # Who is in a batch was alive at its end, so that whoever starts after it is seen to be another run.
+        self._report(*self._discovery.changes(), end)
         received = self._receiver.take(end)
         # In the batch with the first marks of those that they turned out to be.
         for rank in self._discovery.take_left():

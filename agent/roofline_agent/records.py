@@ -64,6 +64,7 @@ class Rank(NamedTuple):
     world: int = 0
     framework: str = ""
     uid: int = -1
+    launch: str = ""  # the process that starts it again should it fail; "": none does
 
     @property
     def key(self) -> str:
@@ -182,6 +183,8 @@ class Event(NamedTuple):
     rank: Rank | None = None
     count: int = 0  # type: ignore[assignment]
     text: str = ""
+    status: int | None = None  # of RANK_EXITED: exit code, or the signal that ended it, negative
+    step: int | None = None  # of RANK_EXITED: the last that it finished
 
 
 class Batch(NamedTuple):

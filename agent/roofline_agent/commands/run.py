@@ -99,6 +99,7 @@ TimelineOption = Annotated[
         envvar="ROOFLINE_HOROVOD_TIMELINE", help="record what Horovod executes; give it to all ranks or none"
     ),
 ]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="do not say which job this is")]
 
 
 def run(
@@ -117,6 +118,7 @@ def run(
     step_regex: StepRegexOption = None,
     ncu: NcuOption = None,
     horovod_timeline: TimelineOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Start one rank as HELP says."""
     from ..run import launch, wrapper
@@ -145,7 +147,7 @@ def run(
     _check_lengths(naming)
     try:
         status = wrapper.run(
-            command, naming, environ, _notify, recorded, steps, profiled, watchers, step_pattern
+            command, naming, environ, _notify, recorded, steps, profiled, watchers, step_pattern, quiet
         )
     except launch.StartError as error:
         _notify(f"roofline-agent run: {error}")

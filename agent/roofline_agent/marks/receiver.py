@@ -17,7 +17,7 @@ from typing import NamedTuple
 from roofline_step._packets import FACT, KERNEL, MAX_FACT, VARIABLES
 
 from ..ranks.discovery import Discovery
-from ..records import Call, Event, EventKind, KernelShape, Mark, Rank, Span
+from ..records import Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span
 from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, BatchRoom, printable
 from .listener import MarkListener, PeerProcess
 from .packets import WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans, parse_variables
@@ -25,6 +25,8 @@ from .packets import WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans,
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
+STEP_ENDS = (MarkKind.END, MarkKind.BORDER)
+EXIT = "exit"  # fact of a wrapper: how its command ended, and when: "3 123456789"
 MAX_FACTS = 256  # of one connection, kept until its rank is known
 
 # Why something was refused; a report shows these.
@@ -76,6 +78,7 @@ class MarkReceiver:
         self._covered: dict[Rank, tuple[int, int]] = {}
         self._own_kernels: set[Rank] = set()  # ranks that send their kernels themselves
         self._refused: dict[str, int] = {}
+        self._last_steps: dict[tuple[int, int, str], int] = {}  # that a process has finished
 
     def accept(self) -> None:
         """Accept new connections, and find out which ranks they are before these can have exited."""
@@ -170,6 +173,8 @@ class MarkReceiver:
             self._received.events.append(lost)
         marked = self._rank_named(rank, parsed.role, parsed.index) if parsed.role else rank
         if marked is not None:
+            if parsed.kind in STEP_ENDS:
+                self._last_steps[marked.pid, marked.start_ns, marked.key] = parsed.step
             self._received.marks.append(
                 Mark(
                     rank=marked,
@@ -211,7 +216,9 @@ class MarkReceiver:
         elif connection.rank is None and peer.pid > 0:
             connection.rank = self._discovery.look_at(peer.pid)
         name = text.partition("=")[0]
-        if name == VARIABLES:
+        if name == EXIT and connection.wrapped_pid:
+            self._add_exit(connection, text[len(EXIT) + 1 :])
+        elif name == VARIABLES:
             self._take_variables(connection, peer, text[len(VARIABLES) + 1 :])
         elif len(connection.facts) < MAX_FACTS:
             connection.facts.append(printable(text))
@@ -221,6 +228,20 @@ class MarkReceiver:
             self._room.count_loss(None, "facts")
         if connection.rank is not None:
             self._add_waiting_facts(connection, connection.rank)
+
+    def _add_exit(self, connection: _Connection, text: str) -> None:
+        """A wrapper reports how its command ended, and when: that of a script says nothing of a program in
+        it."""
+        status, time_ns = map(int, text.split())
+        pid = connection.wrapped_pid
+        rank = connection.rank or self._discovery.ended(pid)
+        if rank is not None and rank.pid == pid and abs(status) < 2**31 and 0 < time_ns < 2**62:
+            self._received.events.append(self.exit_of(rank, time_ns, status))
+
+    def exit_of(self, rank: Rank, time_ns: int, status: int | None = None) -> Event:
+        """The event that a rank has ended; status None: how is not known."""
+        step = self._last_steps.get((rank.pid, rank.start_ns, rank.key))
+        return Event(EventKind.RANK_EXITED, time_ns, time_ns, rank, status=status, step=step)
 
     def _take_variables(self, connection: _Connection, peer: PeerProcess, text: str) -> None:
         """A process has reported which rank it is: it alone, of itself alone."""

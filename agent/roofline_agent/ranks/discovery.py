@@ -10,14 +10,24 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket as socket_module
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ..records import Rank
 from .claims import Claim, moved_apart
-from .identity import NO_JOB, Identity, identify, identify_from_inside, may_name_a_rank
+from .identity import (
+    MAX_NAME,
+    NO_JOB,
+    Identity,
+    identify,
+    identify_from_inside,
+    may_name_a_rank,
+    told_apart,
+)
 from .launchers import is_launcher
+from .names import job_of, launch_of, user_of
 from .processes import Processes, parse_environ
 
 # A process is looked at again while young: between fork and exec it shows its parent's variables.
@@ -26,7 +36,17 @@ YOUNG_SCANS = 4
 LOOK_AGAIN_SCANS = 16
 # A rank that is started again may overlap with the process before for so long.
 SHARED_SCANS = 4
+MAX_GONE = 256
 LIST_AGAIN_SCANS = 8  # though no new process seems to have begun
+
+
+class _Names(NamedTuple):
+    """What is looked up once for a process of this identity."""
+
+    start_ticks: int
+    identity: Identity
+    job: str
+    launch: str
 
 
 class Candidate(NamedTuple):
@@ -100,6 +120,9 @@ class Discovery:
         ] = {}  # processes that are no ranks: another gave them what they say
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
         self._ticks = os.sysconf("SC_CLK_TCK")
+        self._host = socket_module.gethostname()
+        self._names: dict[int, _Names] = {}  # by pid
+        self._gone: dict[int, Rank] = {}  # the newest that have ended, by pid
         self._ranks: dict[int, Rank] = {}
         self._reported: dict[int, Rank] = {}
 
@@ -114,8 +137,17 @@ class Discovery:
         return self._ranks
 
     def scan(self) -> tuple[list[Rank], list[Rank]]:
-        """Look again: (ranks that are new, ranks that have gone) since the last scan."""
+        """Look again: (ranks that are new, ranks that have gone) since the last `changes`."""
         self.scan_young()
+        return self.changes()
+
+    def changes(self) -> tuple[list[Rank], list[Rank]]:
+        """Look only whether the known ranks live still: (ranks that are new, ranks that have gone) since the
+        last call."""
+        ended = [pid for pid, rank in self._ranks.items() if not self.is_alive(rank)]
+        if ended:
+            self._forget(ended)
+            self._update()
         before, self._reported = self._reported, dict(self._ranks)
         started = [rank for pid, rank in self._ranks.items() if before.get(pid) != rank]
         gone = [rank for pid, rank in before.items() if self._ranks.get(pid) != rank]
@@ -168,6 +200,7 @@ class Discovery:
             self._candidates.pop(pid, None)
             self._inside.pop(pid, None)
             self._starters.discard(pid)
+            self._names.pop(pid, None)
             self._children.pop(pid, None)
 
     def _settle(self, pid: int) -> None:
@@ -197,6 +230,10 @@ class Discovery:
         except OSError:
             return {}
 
+    def ended(self, pid: int) -> Rank | None:
+        """The rank that a process was that has ended lately."""
+        return self._gone.get(pid)
+
     def is_alive(self, rank: Rank) -> bool:
         """Whether this incarnation of a rank still runs, looked up now."""
         status = self.processes.status(rank.pid)
@@ -211,7 +248,7 @@ class Discovery:
         if self._children.pop(pid, None) is not None:
             self._update()
             return self._ranks.get(pid)
-        job = self._default_job or f"local-{pid}"
+        job = self._default_job or job_of(self.processes, pid, of_session=False)
         taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, "worker")}
         index = next(number for number in itertools.count() if number not in taken)
         identity = Identity(job, "worker", index, 0, "marks")
@@ -244,7 +281,7 @@ class Discovery:
         """Of each rank that several processes say they are: what those are, the one that has it first."""
         found: dict[tuple[str, str, int], list[Rank]] = {}
         for pid, rank in self._ranks.items():
-            found.setdefault(self._candidates[pid].identity[:3], []).append(rank)
+            found.setdefault(self._named(self._candidates[pid])[:3], []).append(rank)
         ordered = [sorted(ranks, key=lambda rank: (rank.start_ns, rank.pid)) for ranks in found.values()]
         return [ranks for ranks in ordered if len({rank.index for rank in ranks}) > 1]
 
@@ -257,7 +294,7 @@ class Discovery:
         new = set(starters_among(self._candidates)) - self._starters
         self._starters |= new
         self._left += [before[pid] for pid in new if pid in before]
-        found = list(self._choose())
+        found = [one._replace(identity=self._named(one)) for one in list(self._choose())]
         claims = [one.claim for one in found]
         self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}
         due = [one for one, since in self._claimed.items() if self._scans - since >= SHARED_SCANS]
@@ -274,7 +311,30 @@ class Discovery:
                 world=identity.world,
                 framework=identity.framework,
                 uid=chosen.uid,
+                launch=self._names[chosen.pid].launch,
             )
+        for pid, rank in before.items():
+            if pid not in self._ranks:
+                self._gone[pid] = rank
+        while len(self._gone) > MAX_GONE:
+            del self._gone[next(iter(self._gone))]
+
+    def _named(self, one: Candidate) -> Identity:
+        """The identity of a rank with a name of its job that no stranger's has."""
+        return one.identity._replace(job=self._names_of(one).job)
+
+    def _names_of(self, one: Candidate) -> _Names:
+        known = self._names.get(one.pid)
+        if known is None or known[:2] != (one.start_ticks, one.identity):
+            identity = one.identity
+            if identity.job == NO_JOB:
+                by_hand = identity.framework == "roofline"
+                job = job_of(self.processes, one.pid, of_session=by_hand)
+            else:
+                job = told_apart(identity.job, self._host, user_of(self.processes, one.pid))
+            launch = launch_of(self.processes, one.pid)
+            known = self._names[one.pid] = _Names(one.start_ticks, identity, job[:MAX_NAME], launch)
+        return known
 
     def _choose(self) -> Iterator[Candidate]:
         """The ranks among the candidates: no launchers, no children of a rank with the same identity, none

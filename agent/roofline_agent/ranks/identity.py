@@ -4,6 +4,7 @@ reported from inside (what it gave to torch.distributed or jax.distributed). No 
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,7 +12,12 @@ from typing import NamedTuple
 MAX_NAME = 128
 MAX_INDEX = 2**31 - 1
 SLURM_FIRST_SPECIAL_STEP = 0xFFFFFFF0  # batch, extern and interactive steps lie above it
-NO_JOB = "default"
+NO_JOB = "default"  # nothing names the job: names.py does
+LOCAL_JOB = "ROOFLINE_LOCAL_JOB"  # variable: what a wrapper calls the job if nothing else names it
+_LOOPBACK = re.compile(r"localhost(\.localdomain)?|127\.[0-9.]+|\[?::1\]?")
+_OF_RENDEZVOUS = re.compile(rf"(ddp-|jax-)({_LOOPBACK.pattern})(?=[-:]|$)")
+_OF_LOCAL_CLUSTER = "tf-local-"
+_OF_NO_LAUNCH = ("openmpi", "pmix", "mpi", "slurm")  # the launcher names none of its launches
 _OF_ONE_RANK = ("ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_NAME")
 _BY_USER = ("ROOFLINE_ROLE", "ROOFLINE_RANK", "ROOFLINE_WRAPPED")
 # What a process may report of itself.
@@ -102,13 +108,24 @@ def _launched(environ: Mapping[str, str]) -> Identity | None:
 
 def _as_user_says(base: Identity, environ: Mapping[str, str], default_job: str) -> Identity:
     index = _number(environ.get("ROOFLINE_RANK"))
-    job = environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job or base.job or NO_JOB
+    job = environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job or base.job
+    job = job or environ.get(LOCAL_JOB) or NO_JOB
     return base._replace(
         job=job[:MAX_NAME],
         role=(environ.get("ROOFLINE_ROLE") or base.role)[:MAX_NAME],
         index=base.index if index is None else index,
         name=environ.get("ROOFLINE_NAME", "")[:MAX_NAME],
     )
+
+
+def told_apart(job: str, host: str, user: str) -> str:
+    """The name of a job that a launcher gave, with what tells it from those on other nodes or of other users
+    that would have the same."""
+    if job.startswith(_OF_LOCAL_CLUSTER):
+        return f"tf-{host}-{job.removeprefix(_OF_LOCAL_CLUSTER)}"
+    if job in _OF_NO_LAUNCH:
+        return f"{job}-{user}"
+    return _OF_RENDEZVOUS.sub(lambda found: f"{found[1]}{host}", job)
 
 
 def _scheduler_job(environ: Mapping[str, str]) -> str:
@@ -126,13 +143,20 @@ def _from_tf_config(environ: Mapping[str, str]) -> Identity | None:
         role, index = str(config["task"]["type"]), int(config["task"]["index"])
         cluster = config.get("cluster", {})
         world = len(cluster.get(role, ()))
-        job = f"tf-{zlib.crc32(json.dumps(cluster, sort_keys=True).encode()):08x}"
+        name = _OF_LOCAL_CLUSTER if _is_local(cluster) else "tf-"
+        job = f"{name}{zlib.crc32(json.dumps(cluster, sort_keys=True).encode()):08x}"
         role.encode()  # half a surrogate pair is valid JSON and no text
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     if not 0 <= index <= MAX_INDEX:
         return None
     return Identity(job, "chief" if role == "master" else role, index, world, "tf_config")
+
+
+def _is_local(cluster: Mapping[str, list[str]]) -> bool:
+    """Whether all tasks of a cluster are on one node, which their addresses do not name."""
+    addresses = [str(address) for task in cluster.values() for address in task]
+    return bool(addresses) and all(_LOOPBACK.fullmatch(one.rpartition(":")[0]) for one in addresses)
 
 
 def _from_horovod(environ: Mapping[str, str]) -> Identity | None:

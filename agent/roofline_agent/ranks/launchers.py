@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 # fmt: off
 LAUNCHERS = frozenset([
@@ -20,21 +20,45 @@ LAUNCHER_MODULES = frozenset([
     "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
     "horovod.runner.launch", "roofline_agent",
 ])
+# What starts ranks again that fail: all its ranks are one run of a job.
+RESTARTING = frozenset([
+    "torchrun", "horovodrun", "accelerate", "deepspeed", "roofline-agent", "roofline_agent",
+])
+RESTARTING_MODULES = LAUNCHER_MODULES
+# What starts all ranks of a job on a node, or all there are.
+STARTING = frozenset([
+    "torchrun", "horovodrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "orterun", "prterun",
+])
+STARTING_MODULES = LAUNCHER_MODULES - {"roofline_agent"}
 # fmt: on
 INTERPRETER_FLAGS_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 
 
 def is_launcher(arguments: Iterable[bytes]) -> bool:
     """Whether a command line only starts ranks: a shell, an MPI launcher, `roofline-agent run`."""
+    return _runs(arguments, LAUNCHERS, LAUNCHER_MODULES)
+
+
+def starts_again(arguments: Iterable[bytes]) -> bool:
+    """Whether it starts ranks again that fail, or stands for a command that may."""
+    return _runs(arguments, RESTARTING, RESTARTING_MODULES)
+
+
+def starts_all(arguments: Iterable[bytes]) -> bool:
+    """Whether it starts several ranks of one job."""
+    return _runs(arguments, STARTING, STARTING_MODULES)
+
+
+def _runs(arguments: Iterable[bytes], programs: Collection[str], modules: Collection[str]) -> bool:
     words = [os.path.basename(word).decode(errors="replace") for word in arguments]
     if not words:
         return False
-    if words[0].lstrip("-") in LAUNCHERS:
+    if words[0].lstrip("-") in programs:
         return True
     # What an interpreter runs: python /usr/bin/torchrun, python -m MODULE.
     at = 1
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-m":
-            return at + 1 < len(words) and words[at + 1] in LAUNCHER_MODULES
+            return at + 1 < len(words) and words[at + 1] in modules
         at += 2 if words[at] in INTERPRETER_FLAGS_WITH_VALUE else 1
-    return at < len(words) and words[at] in LAUNCHERS
+    return at < len(words) and words[at] in programs

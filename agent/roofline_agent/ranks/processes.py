@@ -21,6 +21,7 @@ class ProcessStatus(NamedTuple):
     parent: int
     start_ticks: int  # since boot
     of_kernel: bool  # a kernel thread, which never becomes anything else
+    session: int = 0  # the process that leads its session
 
 
 class Processes:
@@ -44,6 +45,13 @@ class Processes:
         except (OSError, IndexError):
             return None
 
+    def boot(self) -> str:
+        """Identity of this boot of the machine; "" where it is hidden."""
+        try:
+            return self._at(f"{self._proc}/sys/kernel/random/boot_id").decode(errors="replace").strip()
+        except OSError:
+            return ""
+
     def status(self, pid: int) -> ProcessStatus | None:
         """None if it has gone or is a zombie."""
         try:
@@ -54,7 +62,9 @@ class Processes:
         fields = text[text.rindex(b")") + 2 :].split(b" ", 20)
         if fields[0] in b"ZX":
             return None
-        return ProcessStatus(int(fields[1]), int(fields[19]), bool(int(fields[6]) & _KERNEL_THREAD))
+        return ProcessStatus(
+            int(fields[1]), int(fields[19]), bool(int(fields[6]) & _KERNEL_THREAD), int(fields[3])
+        )
 
     def environ(self, pid: int) -> bytes:
         """Its variables, for `parse_environ`. Raises OSError when it has gone or is not ours to read."""

@@ -26,6 +26,7 @@ from ..ranks import tags
 from ..verbose import VerboseFilter
 from . import launch, step_log
 from .agent_link import AgentLink
+from .job_name import announcement, with_local_job
 from .output import OutputStream, same_file
 from .output_loop import TURN_S, forward_output
 from .own_cost import OwnCost
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 
 REPLAYED = "ncu.steps"  # fact of a rank
+EXIT = "exit"  # fact: exit code, or the signal that ended it, negative; node time
 NO_AGENT = "roofline-agent: no agent runs on this node, nothing is recorded until one is started"
 
 
@@ -66,13 +68,15 @@ def run(
     profiled: tuple[tuple[int, int], ...] = (),
     watchers: Sequence[Watcher] = (),
     step_pattern: re.Pattern[str] | None = None,
+    quiet: bool = False,
 ) -> int:
     """Run the command as one rank; its exit status, negative when a signal ended it.
 
     notify: shows the user a line.
     profiled: ranges of steps whose GPU kernels ncu counts; where it cannot, the user is notified and the
     command runs without. step_pattern: steps are read from what the command prints (step_log.py); its stderr
-    then comes through here too. Raises StartError when it cannot be started.
+    then comes through here too. quiet: the user is not told which job this is. Raises StartError when it
+    cannot be started.
     """
 
     def show(text: str) -> None:
@@ -82,12 +86,15 @@ def run(
 
     session = _profiler(command, profiled, environ, show) if profiled else None
     log = StepLog(step_pattern, show) if step_pattern else None
+    environ = with_local_job(environ, naming)
     wrapped = _WrappedCommand(command, naming, environ, watchers, log, show)
     wrapped.start(kernels, steps, session)
     forward = (wrapped.send_signal, wrapped.resize, wrapped.ending.set)
     threading.Thread(target=launch.forward_signals, args=forward, daemon=True).start()
     if not wrapped.link.connected:
         show(NO_AGENT)
+    elif not quiet and (words := announcement(command, wrapped.environ)):
+        show(words)
     status = wrapped.wait()
     if session is not None and session.started:
         status = wrapped.send_profiled(session)
@@ -98,7 +105,9 @@ def run(
         session.close()
         wrapped.start(kernels, steps, None)
         status = wrapped.wait()
+    ended_ns = time.monotonic_ns()
     wrapped.close()
+    wrapped.send_exit(status, ended_ns)
     return status
 
 
@@ -145,6 +154,7 @@ class _WrappedCommand:
         self._cost = OwnCost()
         self._outputs: list[OutputStream] = []
         self._failures: set[str] = set()  # of which the user has been notified
+        self.environ: Mapping[str, str] = environ  # of the command that runs now
         self.ending = threading.Event()  # a key or a signal has asked the command to end
 
     def start(self, kernels: RecordedKernels, steps: bool, session: Session | None) -> None:
@@ -167,6 +177,7 @@ class _WrappedCommand:
         if session is not None:
             env.update(session.environ)
             words = session.command(self._command)
+        self.environ = env
         self._session = session
         self._reading = LineReading(kernels.overhead) if kernels.which == "sampled" else None
         self._recording = kernels.which != "none" and records_everything(env)
@@ -223,6 +234,10 @@ class _WrappedCommand:
         if self._log is not None:
             self._try(self._log.finish, self._send_steps)
         self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._page.close)
+
+    def send_exit(self, status: int, ended_ns: int) -> None:
+        """Report how the command ended."""
+        self._try(lambda: self.link.send_fact(EXIT, f"{status} {ended_ns}"))
 
     def resize(self) -> None:
         for output in self._outputs:

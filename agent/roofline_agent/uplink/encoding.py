@@ -115,6 +115,8 @@ def encode(batch: Batch, sequence: int) -> bytes:
             end_ns=event.end_ns,
             count=event.count,
             text=event.text,
+            status=event.status,
+            step=event.step,
         )
 
     # What the rows above have numbered.
@@ -219,6 +221,7 @@ def _rank(rank: Rank) -> pb.Rank:
         name=printable(rank.name),
         world=rank.world,
         framework=rank.framework,
+        launch=printable(rank.launch),
     )
 
 

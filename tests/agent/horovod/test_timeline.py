@@ -195,7 +195,7 @@ PROGRAM = "import os; print({name: value for name, value in os.environ.items() i
 @pytest.mark.parametrize("option", [[], ["--horovod-timeline"]], ids=["without", "with"])
 def test_command_has_a_timeline_only_if_asked_for(option: list[str]) -> None:
     done = subprocess.run(
-        [*AGENT, "run", *option, "--", sys.executable, "-c", PROGRAM],
+        [*AGENT, "run", "--quiet", *option, "--", sys.executable, "-c", PROGRAM],
         env=clean_environ(ROOFLINE_SOCKET="/nowhere"),
         capture_output=True,
         text=True,

@@ -26,6 +26,7 @@ from roofline_agent.marks.receiver import (
     MarkReceiver,
 )
 from roofline_agent.ranks.discovery import Discovery
+from roofline_agent.ranks.names import job_of
 from roofline_agent.records import Batch, Call, Event, EventKind, KernelShape, Mark, Rank, Span
 from roofline_agent.uplink import bounds
 from roofline_agent.uplink.encoding import encode
@@ -293,7 +294,8 @@ def test_unknown_process_that_marks_is_adopted(site: Site) -> None:
     add_process(site.proc, os.getpid(), {})
     site.connect().send(mark())
     ((one,), _, _) = site.take()
-    assert (one.rank.pid, one.rank.framework, one.rank.job) == (os.getpid(), "marks", f"local-{os.getpid()}")
+    assert (one.rank.pid, one.rank.framework) == (os.getpid(), "marks")
+    assert one.rank.job == job_of(site.discovery.processes, os.getpid(), of_session=False)
     started, _ = site.discovery.scan()
     assert started == [one.rank]
 

@@ -26,7 +26,7 @@ from tests.fakes import AGENT, FakeAgent, clean_environ, decode_mark, ended, wai
 from .fake_ncu import install
 
 PYTHON = sys.executable
-RUN = [*AGENT, "run"]
+RUN = [*AGENT, "run", "--quiet"]
 NOTICE = f"{NO_AGENT}\n"
 RUNTIME = """
 #include <stdio.h>

@@ -134,7 +134,9 @@ def test_wrapper_sends_tags_to_the_agent(environ: dict[str, str], tmp_path: Path
     with FakeAgent(tmp_path / "agent.sock") as agent:
         assert run(environ, "true", options=("--tag", "nodes=4", "--experiment", "s")).returncode == 0
         packets = [data for _, data in agent.poll(0.5)]
-    assert [p[4:] for p in packets if p[:1] == b"F"] == [b"tag.nodes=4", b"tag.experiment=s"]
+    facts = [p[4:] for p in packets if p[:1] == b"F"]
+    assert facts[:2] == [b"tag.nodes=4", b"tag.experiment=s"]
+    assert [fact.partition(b" ")[0] for fact in facts[2:]] == [b"exit=0"]
 
 
 def test_agent_reads_them_where_no_wrapper_is(caplog: pytest.LogCaptureFixture) -> None:

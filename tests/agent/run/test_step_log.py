@@ -247,7 +247,7 @@ def test_steps_of_a_command_that_prints(environ: dict[str, str], agent: FakeAgen
     # Each line was written when it was printed, not when a buffer was full.
     assert all(b - a > 25_000_000 for a, b in pairwise(times))
     facts = [data[4:] for data in packets if data[:1] == b"F"]
-    assert facts[-1] == f"steps.from=lines of the log matching {STEP!r}".encode()
+    assert facts[-2] == f"steps.from=lines of the log matching {STEP!r}".encode()
 
 
 def test_steps_of_a_progress_bar(environ: dict[str, str], agent: FakeAgent) -> None:

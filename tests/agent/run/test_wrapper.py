@@ -31,7 +31,7 @@ from roofline_step._packets import CALLS, KERNEL
 
 from tests.fakes import AGENT, FakeAgent, clean_environ, ended, wait_for
 
-RUN = [*AGENT, "run"]
+RUN = [*AGENT, "run", "--quiet"]
 PYTHON = sys.executable
 NOTICE = f"{NO_AGENT}\n".encode()
 LINE = (

@@ -1,0 +1,81 @@
+"""Names of jobs that nobody named, and of what started their ranks: the same for all ranks of one launch on a
+node, without their talking to one another, and no others'."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import zlib
+from collections.abc import Callable, Iterable
+
+from .launchers import starts_again, starts_all
+from .processes import Processes
+
+MAX_SCRIPT = 40
+
+
+def launch_of(processes: Processes, pid: int) -> str:
+    """The topmost process above this one that would start it again; "": there is none."""
+    found = _topmost(processes, pid, starts_again)
+    return "" if found is None else f"{found}-{_digest(processes, found)}"
+
+
+def job_of(processes: Processes, pid: int, of_session: bool) -> str:
+    """A name like "alice-train-48213-3fa21b07": user, script, a process and what tells it from others of its
+    number. That process is what started all ranks of the job, as torchrun; without one it is the process
+    itself. of_session: it is one of several that a user started one by one, so the terminal or script that
+    this was done from stands for them."""
+    root, script = _topmost(processes, pid, starts_all), ""
+    if root is not None:
+        script = _script(_arguments(processes, root))
+    elif of_session:
+        status = processes.status(pid)
+        root = status.session if status else None
+    else:
+        script = _script(_arguments(processes, pid))
+    root = root or pid
+    return "-".join(filter(None, (user_of(processes, pid), script, str(root), _digest(processes, root))))
+
+
+def _topmost(processes: Processes, pid: int, what: Callable[[Iterable[bytes]], bool]) -> int | None:
+    found = None
+    for one in processes.ancestry(pid):
+        if one != pid and what(_arguments(processes, one)):
+            found = one
+    return found
+
+
+def _arguments(processes: Processes, pid: int) -> list[bytes]:
+    try:
+        return processes.arguments(pid)
+    except OSError:
+        return []
+
+
+def _script(arguments: Iterable[bytes]) -> str:
+    """The name of the program that trains, of a command line that may be a launcher's."""
+    words = [word.decode(errors="replace") for word in arguments if word]
+    scripts = [word for word in words if word.endswith(".py")]
+    if not scripts and "-m" in words[:-1]:
+        scripts = [words[words.index("-m") + 1].replace(".", "/")]
+    name = os.path.basename((scripts or words or [""])[0]).removesuffix(".py")
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:MAX_SCRIPT]
+
+
+def user_of(processes: Processes, pid: int) -> str:
+    """The name of the user a process belongs to."""
+    try:
+        uid = processes.owner(pid)
+    except OSError:
+        return ""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid{uid}"
+
+
+def _digest(processes: Processes, pid: int) -> str:
+    status = processes.status(pid)
+    start_ticks = status.start_ticks if status else 0
+    return f"{zlib.crc32(f'{processes.boot()} {pid} {start_ticks}'.encode()):08x}"

@@ -1,0 +1,40 @@
+"""What the job of a wrapped command is called, as far as it is known before the command runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+
+from ..ranks.identity import LOCAL_JOB, identify, told_apart
+from ..ranks.launchers import starts_all
+from ..ranks.names import job_of, user_of
+from ..ranks.processes import Processes
+from .rank_environment import Naming
+
+NOT_TRAINING = ("ps", "evaluator")
+
+
+def with_local_job(environ: Mapping[str, str], naming: Naming, pid: int = 0) -> dict[str, str]:
+    """Variables with the name that the job has if nothing else names it. pid: of the wrapper."""
+    by_hand = naming.role is not None or naming.rank is not None
+    by_hand = by_hand or "ROOFLINE_ROLE" in environ or "ROOFLINE_RANK" in environ
+    return {**environ, LOCAL_JOB: job_of(Processes(), pid or os.getpid(), of_session=by_hand)}
+
+
+def announcement(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    """What the user is told by the first of the ranks that train: which job this is, and how to ask for it.
+
+    environ: of the command. "": this is another rank, or the command starts the ranks and may name the job.
+    """
+    identity = identify(environ)
+    named = environ.get("ROOFLINE_JOB")
+    if identity is None or (starts_all(map(os.fsencode, command)) and not named):
+        return ""
+    if identity.index or identity.role in NOT_TRAINING:
+        return ""
+    job = identity.job
+    if job != named:
+        job = told_apart(job, socket.gethostname(), user_of(Processes(), os.getpid()))
+    quoted = job if all(c.isalnum() or c in "-_.:/@" for c in job) else repr(job)
+    return f"roofline-agent: recorded as job {job}; see `roofline-client report --job {quoted}`"
