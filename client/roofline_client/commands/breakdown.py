@@ -10,12 +10,15 @@ from ..step_range import parse_steps
 from .options import (
     DEFAULT_SERVER,
     FormatOption,
-    JobOption,
+    JobArgument,
+    OptionalJobOption,
     RanksOption,
     ServerOption,
     StepsOption,
     check_choice,
     check_format,
+    one_job,
+    resolve_job,
     show,
 )
 
@@ -23,7 +26,8 @@ BY = ("role", "rank")
 
 
 def breakdown(
-    job: JobOption,
+    which: JobArgument = "",
+    job: OptionalJobOption = "",
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
     by: Annotated[str, typer.Option(help="one breakdown per: role, rank")] = "role",
@@ -33,10 +37,12 @@ def breakdown(
     """Parts of work, traffic and time: vector widths, precisions, memory levels, kernels, phases."""
     check_format(output)
     check_choice(by, BY, "--by")
+    asked = one_job(which, job)
     first, last = parse_steps(steps)
     from ..api import connect
     from ..tables import breakdowns
 
     with connect(server) as client:
-        found = client.breakdown(job, by, first_step=first, last_step=last, ranks=rank or ())
+        asked = resolve_job(client, asked)
+        found = client.breakdown(asked, by, first_step=first, last_step=last, ranks=rank or ())
     show(output, found, breakdowns, found.notes)

@@ -8,12 +8,21 @@ from typing import Annotated
 
 import typer
 
-from .options import DEFAULT_SERVER, JobOption, Progress, ServerOption
+from .options import (
+    DEFAULT_SERVER,
+    JobArgument,
+    OptionalJobOption,
+    Progress,
+    ServerOption,
+    one_job,
+    resolve_job,
+)
 
 
 def export(
-    job: JobOption,
     folder: Annotated[Path, typer.Option("-o", "--output", help="folder to write to; created if needed")],
+    which: JobArgument = "",
+    job: OptionalJobOption = "",
     server: ServerOption = DEFAULT_SERVER,
     force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
 ) -> None:
@@ -24,9 +33,10 @@ def export(
     from ..api import connect
     from ..export import check_folder, write_folder
 
+    asked = one_job(which, job)
     check_folder(folder, force)
-    progress = Progress(f"export of job {job}")
+    progress = Progress(f"export of job {asked}")
     with connect(server) as client, progress:
-        chunks = client.export(job)
+        chunks = client.export(resolve_job(client, asked))
         counts = write_folder(chunks, folder, force, lambda name, n: progress.say(f"{name}: {n:,} rows"))
     print(f"{sum(counts.values()):,} rows of {len(counts)} datasets written to {folder}", file=sys.stderr)

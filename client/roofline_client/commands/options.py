@@ -20,7 +20,6 @@ ServerOption = Annotated[
     str, typer.Option("--server", envvar="ROOFLINE_SERVER", help="HOST:PORT of roofline-server")
 ]
 JOB_HELP = "job id, as `roofline-client jobs` shows it"
-JobOption = Annotated[str, typer.Option("--job", help=JOB_HELP)]
 OptionalJobOption = Annotated[str, typer.Option("--job", help=f"{JOB_HELP}; last: the newest")]
 JobArgument = Annotated[
     str, typer.Argument(metavar="[JOB]", show_default=False, help="the same as --job JOB")
@@ -72,7 +71,12 @@ def resolve_job(client: Any, job: str) -> str:
     jobs = client.jobs()
     if not jobs:
         raise NotFound("no jobs yet: start `roofline-agent` on the nodes and a training")
-    return str(jobs[0].job)
+    return str(max(jobs, key=lambda one: one.begin_ns).job)
+
+
+def these_jobs(argument: str, options: Sequence[str] | None) -> list[str]:
+    """The jobs that were asked for, as `plot 42` or `plot --job 41 --job 42`."""
+    return list(dict.fromkeys([*filter(None, [argument]), *(options or ())]))
 
 
 def check_format(output: str) -> None:

@@ -15,6 +15,7 @@ from .options import (
     DEFAULT_SERVER,
     OVER,
     ExperimentOption,
+    JobArgument,
     JobsOption,
     RanksOption,
     RolesOption,
@@ -22,6 +23,8 @@ from .options import (
     StepsOption,
     check_choice,
     check_ending,
+    resolve_job,
+    these_jobs,
 )
 from .roofline import KINDS as MODELS
 from .roofline import POINTS_HELP, ask_time, check_subject
@@ -111,6 +114,7 @@ def plot(
     file: Annotated[Path, typer.Option("-o", "--output", help="FILE.png, .svg or .pdf")],
     kind: Annotated[str, typer.Option(help=", ".join(KINDS))] = "roofline",
     server: ServerOption = DEFAULT_SERVER,
+    which: JobArgument = "",
     job: JobsOption = None,
     steps: StepsOption = "",
     rank: RanksOption = None,
@@ -129,13 +133,14 @@ def plot(
     """
     check_choice(kind, tuple(KINDS), "--kind")
     check_ending(file, "-o")
-    asked = Options(job or [], experiment, over, points, by, rank or [], role or [], steps)
+    asked = Options(these_jobs(which, job), experiment, over, points, by, rank or [], role or [], steps)
     asked = check_options(kind, asked)
     parse_steps(steps)
     from ..api import connect
     from ..plots import draw
 
     with connect(server) as client:
+        asked = asked._replace(jobs=[resolve_job(client, one) for one in asked.jobs])
         found = KINDS[kind].ask(client, asked)
     draw(kind, found, file, with_caption=caption)
     print(f"{kind} written to {file}", file=sys.stderr)

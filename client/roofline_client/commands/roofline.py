@@ -13,6 +13,7 @@ from .options import (
     OVER,
     ExperimentOption,
     FormatOption,
+    JobArgument,
     JobsOption,
     RanksOption,
     ServerOption,
@@ -20,7 +21,9 @@ from .options import (
     check_choice,
     check_format,
     check_jobs,
+    resolve_job,
     show,
+    these_jobs,
 )
 
 POINTS = ("role", "rank", "step", "phase", "kernel")
@@ -39,6 +42,7 @@ SEVERAL = ("time", "trajectory")  # kinds that show several jobs
 
 
 def roofline(
+    which: JobArgument = "",
     job: JobsOption = None,
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
@@ -59,7 +63,7 @@ def roofline(
     check_choice(kind, tuple(KINDS), "--kind")
     points = points or KINDS[kind][0]
     check_choice(points, KINDS[kind][1:], f"--points of --kind {kind}")
-    jobs = job or []
+    jobs = these_jobs(which, job)
     check_subject(kind, jobs, experiment, over)
     first, last = parse_steps(steps)
     subject: dict[str, Any] = {"first_step": first, "last_step": last, "ranks": rank or ()}
@@ -67,6 +71,7 @@ def roofline(
     from ..tables import rooflines, time_rooflines
 
     with connect(server) as client:
+        jobs = [resolve_job(client, one) for one in jobs]
         if kind == "time":
             found = ask_time(client, jobs, experiment, over, points, subject)
             form: Any = time_rooflines

@@ -13,19 +13,23 @@ from .options import (
     DEFAULT_SERVER,
     FormatOption,
     FromOption,
-    JobOption,
+    JobArgument,
+    OptionalJobOption,
     RangeOption,
     RanksOption,
     ServerOption,
     ToOption,
     check_format,
+    one_job,
     reader_may_leave,
+    resolve_job,
     tell,
 )
 
 
 def steps(
-    job: JobOption,
+    which: JobArgument = "",
+    job: OptionalJobOption = "",
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
     rank: RanksOption = None,
@@ -41,17 +45,19 @@ def steps(
     """
     check_format(output)
     first, last = either(chosen, first, last)
+    asked = one_job(which, job)
     from .. import export as exporting
     from ..api import connect
     from ..tables import steps as table
     from ..tables import text
 
     with connect(server) as client, reader_may_leave():
-        chunks = client.steps(job, rank or (), first, last)
+        asked = resolve_job(client, asked)
+        chunks = client.steps(asked, rank or (), first, last)
         if output == "json":
-            table.write_json(job, chunks, sys.stdout)
+            table.write_json(asked, chunks, sys.stdout)
         elif output == "csv":
             for chunk in exporting.write_csv(chunks, sys.stdout, clean if sys.stdout.isatty() else None):
                 tell(chunk.notes)
         else:
-            text.show(table.as_text(job, table.newest(chunks, newest)))
+            text.show(table.as_text(asked, table.newest(chunks, newest)))

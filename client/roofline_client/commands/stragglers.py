@@ -7,16 +7,20 @@ from .options import (
     DEFAULT_SERVER,
     FormatOption,
     FromOption,
-    JobOption,
+    JobArgument,
+    OptionalJobOption,
     ServerOption,
     ToOption,
     check_format,
+    one_job,
+    resolve_job,
     show,
 )
 
 
 def stragglers(
-    job: JobOption,
+    which: JobArgument = "",
+    job: OptionalJobOption = "",
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
     first: FromOption = None,
@@ -24,10 +28,11 @@ def stragglers(
 ) -> None:
     """Which rank the others wait for, with the evidence."""
     check_format(output)
+    asked = one_job(which, job)
     checked(first, last)
     from ..api import connect
     from ..tables import stragglers as waits
 
     with connect(server) as client:
-        found = client.stragglers(job, first, last)
+        found = client.stragglers(resolve_job(client, asked), first, last)
     show(output, found, waits)

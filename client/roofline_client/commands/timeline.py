@@ -12,13 +12,16 @@ from ..step_range import either
 from .options import (
     DEFAULT_SERVER,
     FromOption,
-    JobOption,
+    JobArgument,
+    OptionalJobOption,
     Progress,
     RangeOption,
     RanksOption,
     ServerOption,
     ToOption,
     check_file,
+    one_job,
+    resolve_job,
     tell,
 )
 
@@ -26,8 +29,9 @@ ENDINGS = (".json", ".json.gz")
 
 
 def timeline(
-    job: JobOption,
     file: Annotated[Path, typer.Option("-o", "--output", help="FILE.json, or FILE.json.gz (compressed)")],
+    which: JobArgument = "",
+    job: OptionalJobOption = "",
     server: ServerOption = DEFAULT_SERVER,
     rank: RanksOption = None,
     steps: RangeOption = "",
@@ -41,13 +45,14 @@ def timeline(
     """
     first, last = either(steps, first, last)
     check_file(file, ENDINGS, "-o")
+    asked = one_job(which, job)
     from ..api import connect
     from ..files import written
     from ..trace import write_trace
 
-    progress = Progress(f"timeline of job {job}")
+    progress = Progress(f"timeline of job {asked}")
     with connect(server) as client, progress, written(file) as out:
-        chunks = client.timeline(job, rank or (), first, last, kernels)
+        chunks = client.timeline(resolve_job(client, asked), rank or (), first, last, kernels)
         found = write_trace(chunks, out, lambda events: progress.say(f"{events:,} events"))
     tell(found.notes)
     if found.dropped:

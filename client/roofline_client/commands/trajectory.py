@@ -18,6 +18,7 @@ from .options import (
     StepsOption,
     check_format,
     check_jobs,
+    resolve_job,
     show,
 )
 
@@ -41,5 +42,6 @@ def trajectory(
     from ..tables import trajectories
 
     with connect(server) as client:
-        found = client.trajectory(experiment, job or (), over, role or (), first, last)
+        jobs = [resolve_job(client, one) for one in job or ()]
+        found = client.trajectory(experiment, jobs, over, role or (), first, last)
     show(output, found, trajectories, found.notes)

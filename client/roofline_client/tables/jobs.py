@@ -13,13 +13,13 @@ from .names import tagged
 
 
 def as_text(jobs: Sequence[Job]) -> Columns:
-    names = [Column("job"), Column("state"), Column("since"), Column("seconds", right=True)]
+    names = [Column("job"), Column("state", folds=True), Column("since"), Column("seconds", right=True)]
     table = Columns("", [*names, *(Column(name, folds=True) for name in ("ranks", "nodes", "tags"))])
     for job in jobs:
         since = units.when(job.begin_ns, "%Y-%m-%d %H:%M:%S")
         roles = " ".join(f"{role}x{count}" for role, count in job.roles.items())
         seconds = f"{(job.end_ns - job.begin_ns) / 1e9:.0f}"
-        state = "running" if job.running else "ended"
+        state = job.state or ("running" if job.running else "ended")
         table.add(job.job, state, since, seconds, roles, ", ".join(job.hosts), tagged(job.tags))
     return table
 

@@ -473,7 +473,7 @@ class Worst(Good):
 command = ["sh", "-c", "echo $WATCHED; exec 1>&-; sleep 0.6; exit 3"]
 notify = lambda text: print(text, file=sys.stderr)
 watchers = [Bad(), Strange(), Good(), Worst()]
-sys.exit(wrapper.run(command, Naming(), dict(os.environ), notify, watchers=watchers))
+sys.exit(wrapper.run(command, Naming(), dict(os.environ), notify, watchers=watchers, quiet=True))
 """
 
 
