@@ -10,9 +10,12 @@ import typer
 from .options import (
     DEFAULT_SERVER,
     FormatOption,
-    JobOption,
+    JobArgument,
+    OptionalJobOption,
     ServerOption,
     check_format,
+    one_job,
+    resolve_job,
     show,
 )
 
@@ -30,7 +33,8 @@ _SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def what_if(
-    job: JobOption,
+    which: JobArgument = "",
+    job: OptionalJobOption = "",
     server: ServerOption = DEFAULT_SERVER,
     output: FormatOption = "text",
     ranks: RanksOption = None,
@@ -41,6 +45,7 @@ def what_if(
 ) -> None:
     """What a job would do with other ranks, parameter servers, batches or links, or with something mended."""
     check_format(output)
+    asked = one_job(which, job)
     times, speed = parse_bandwidth(bandwidth)
     if not any((ranks, ps, batch, bandwidth, fix)):
         raise typer.BadParameter("give --ranks, --ps, --batch, --bandwidth or --fix")
@@ -49,7 +54,7 @@ def what_if(
 
     changes = {"ranks": ranks, "servers": ps, "batch": batch, "bandwidth": speed, "bandwidth_times": times}
     with connect(server) as client:
-        found = client.what_if(job, **changes, fix=fix)
+        found = client.what_if(resolve_job(client, asked), **changes, fix=fix)
     show(output, found, predictions, found.notes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
@@ -68,8 +68,8 @@ def used(states: Sequence[MachineState], begin_ns: int, end_ns: int) -> MachineU
     """What a job from begin to end (server time, ns) is reported against, of an agent's states in order.
 
     That is the version that held when the job began: what is measured beside a running job is measured on a
-    busy node. Limits that it lacks, or has with a caveat only, come from the first later version that knows
-    them better.
+    busy node, and what is measured after it changes no report of it. Only what was not measured at all then
+    comes from the first later version that has it.
     """
     begins = begins_of(states)
     at_begin, at_end = _at(begins, begin_ns), _at(begins, end_ns)
@@ -77,54 +77,36 @@ def used(states: Sequence[MachineState], begin_ns: int, end_ns: int) -> MachineU
     held = [s for s in states[: at_end + 1] if s.version == states[at_begin].version][-1]
     hardware = _hardware(held.machine)
     later = list(takewhile(lambda state: _hardware(state.machine) == hardware, states[at_begin + 1 :]))
-    better = _without_caveat(held.machine, later)
-    kept = tuple(c for c in held.machine.ceilings if _limited(c) not in better)
-    added = list(_added(kept, better, later))
+    kept = held.machine.ceilings
+    added = list(_added(kept, later))
     ceilings = (*kept, *(c for _, some in added for c in some))
-    version = held.version if held.machine.ceilings or not added else added[0][0].version
+    version = held.version if kept or not added else added[0][0].version
     # Since when the first holds nobody knows: its ceilings may be of a time when the job ran.
     since_ns = end_ns if at_begin else begin_ns
     notes = [
         *_changed_note(held, states[at_end]),
         *_late_notes([(held, kept)], ceilings, since_ns, end_ns),
-        *_set_aside_notes(held, better),
         *_late_notes(added, ceilings, begin_ns, end_ns),
     ]
     return MachineUse(version, held.machine._replace(ceilings=ceilings), "; ".join(notes))
 
 
-def _without_caveat(machine: Machine, later: Sequence[MachineState]) -> dict[Limit, MachineState]:
-    """Of each limit that has a caveat in this machine: the first later state that knows it without one."""
-    with_caveat = {_limited(c) for c in machine.ceilings if c.doubt}
-    found: dict[Limit, MachineState] = {}
-    for state in later:
-        known = {_limited(c) for c in state.machine.ceilings}
-        unsound = {_limited(c) for c in state.machine.ceilings if c.doubt}
-        for limit in (with_caveat & known) - unsound:
-            found.setdefault(limit, state)
-    return found
-
-
 def _added(
-    kept: Sequence[Ceiling], better: Mapping[Limit, MachineState], later: Sequence[MachineState]
+    kept: Sequence[Ceiling], later: Sequence[MachineState]
 ) -> Iterator[tuple[MachineState, tuple[Ceiling, ...]]]:
-    """Of later states the ceilings that limit what no earlier one does; of a limit in `better` that one's."""
+    """Of later states the ceilings that limit what no earlier one measured anything of."""
     known = {_limited(ceiling) for ceiling in kept}
     for state in later:
-        new = []
-        for ceiling in state.machine.ceilings:
-            limit = _limited(ceiling)
-            if limit not in known and better.get(limit, state) is state:
-                new.append(ceiling)
+        new = tuple(ceiling for ceiling in state.machine.ceilings if _limited(ceiling) not in known)
         known.update(_limited(ceiling) for ceiling in new)
         if new:
-            yield state, tuple(new)
+            yield state, new
 
 
 def _limited(ceiling: Ceiling) -> Limit:
-    """What a ceiling limits. A theoretical one stands beside one that was measured, never for it."""
-    where = ceiling.device, ceiling.kind, ceiling.level, ceiling.precision, ceiling.peer
-    return *where, ceiling.provenance == Provenance.ANALYTIC
+    """What one measurement gives: the ceilings of a device, or of the network to a peer. A theoretical one
+    stands beside one that was measured, never for it."""
+    return ceiling.device, ceiling.kind, ceiling.peer, ceiling.provenance == Provenance.ANALYTIC
 
 
 # -- notes for the user ------------------------------------------------------------------------------------
@@ -156,17 +138,6 @@ def _late_notes(
                 late.setdefault(f"{verb} {when}", []).append(ceiling)
     host = found[0][0].machine.host if found else ""
     return [f"ceilings of {host}{_names(some, whole)} {words}" for words, some in late.items()]
-
-
-def _set_aside_notes(held: MachineState, better: Mapping[Limit, MachineState]) -> Iterator[str]:
-    """On ceilings that are not used because of a caveat."""
-    by_caveat: dict[str, list[Ceiling]] = {}
-    for ceiling in held.machine.ceilings:
-        if ceiling.doubt and _limited(ceiling) in better:
-            by_caveat.setdefault(ceiling.doubt, []).append(ceiling)
-    for caveat, some in by_caveat.items():
-        names = _names(some, held.machine.ceilings)
-        yield f"ceilings of {held.machine.host}{names} from before the job are not used: {caveat}"
 
 
 def is_of(note: str, names: Collection[str], late: bool = True) -> bool:
