@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..records import CounterSet, Metric, MetricKind, Rank, Sample, SourceSettings, SourceStatus
 from .files import read_once
@@ -184,14 +184,14 @@ class _Thread:
         self._run_ns, self._delay_ns = 0, 0  # what it had before it was first seen counts, too
         self.since_ns = (0, 0)
 
-    def read(self) -> tuple[int, int]:
-        """Increments since the last reading: on a CPU, and ready to run without one."""
+    def read(self) -> int:
+        """By how much the time grew that it was ready to run without a CPU."""
         words = os.pread(self._file, 64, 0).split(b" ", 2)
         run, delay = int(words[0]), int(words[1])
-        found = max(0, run - self._run_ns), max(0, delay - self._delay_ns)
+        ran, delayed = max(0, run - self._run_ns), max(0, delay - self._delay_ns)
         self._run_ns, self._delay_ns = run, delay
-        self.since_ns = (self.since_ns[0] + found[0], self.since_ns[1] + found[1])
-        return found
+        self.since_ns = (self.since_ns[0] + ran, self.since_ns[1] + delayed)
+        return delayed
 
     def close(self) -> None:
         os.close(self._file)
@@ -203,11 +203,15 @@ class Waits:
 
     The busiest is the one that ran and waited most since all threads were read the last time, and what it had
     since then is added, so that the main thread, which has imported everything, is not taken for it. Until
-    they are read again the one of before stands for it.
+    they are read again the one of before stands for it. The kernel adds a delay when it ends, and was seen to
+    add half a minute at once to threads that slept: what exceeds the time that passed, and two seconds before,
+    does not count.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._directory = directory
+        self._clock = clock
+        self._read_ns = clock()  # all threads
         self._threads: dict[str, _Thread] = {}
         self._total_ns = 0
         self._busiest: _Thread | None = None
@@ -231,25 +235,35 @@ class Waits:
         return self._total_ns if self._threads else None
 
     def _choose_busiest(self) -> None:
-        self._busiest = max(self._threads.values(), key=lambda thread: sum(thread.since_ns), default=None)
+        most = self._clock() - self._read_ns + _FILES_EVERY_NS
+
+        def had(thread: _Thread) -> int:
+            return sum(thread.since_ns) if sum(thread.since_ns) <= most else 0
+
+        self._busiest = max(self._threads.values(), key=had, default=None)
         if self._busiest is not None and self._seen:
-            ran, delayed = self._busiest.since_ns
-            self._ran_ns += max(0, ran - self._counted_ns[0])
-            self._delayed_ns += max(0, delayed - self._counted_ns[1])
+            self._count(*self._busiest.since_ns)
         self._seen = True
-        self._counted_ns = (0, 0)
+        self._counted_ns, self._read_ns = (0, 0), self._clock()
         for thread in self._threads.values():
             thread.since_ns = (0, 0)
+
+    def _count(self, ran: int, delayed: int) -> None:
+        """The busiest had so much since all threads were read; what is counted already stays."""
+        passed = self._clock() - self._read_ns + _FILES_EVERY_NS
+        ran = max(self._counted_ns[0], ran)
+        delayed = max(self._counted_ns[1], delayed if ran + delayed <= passed else 0)
+        self._ran_ns += ran - self._counted_ns[0]
+        self._delayed_ns += delayed - self._counted_ns[1]
+        self._counted_ns = (ran, delayed)
 
     def busiest(self) -> tuple[int | None, int | None]:
         """What the busiest thread ran and waited; of a reading no older than the last of all threads."""
         if self._busiest is None:
             return None, None
         with contextlib.suppress(OSError, IndexError, ValueError):  # it has just ended
-            ran, delayed = self._read(self._busiest)
-            self._ran_ns += ran
-            self._delayed_ns += delayed
-            self._counted_ns = (self._counted_ns[0] + ran, self._counted_ns[1] + delayed)
+            self._read(self._busiest)
+            self._count(*self._busiest.since_ns)
         return self._ran_ns, self._delayed_ns
 
     def _add(self, name: str) -> None:
@@ -258,10 +272,8 @@ class Waits:
             thread = self._threads[name] = _Thread(f"{self._directory}/{name}/schedstat")
         self._read(thread)
 
-    def _read(self, thread: _Thread) -> tuple[int, int]:
-        ran, delayed = thread.read()
-        self._total_ns += delayed
-        return ran, delayed
+    def _read(self, thread: _Thread) -> None:
+        self._total_ns += thread.read()
 
     def _forget(self, name: str) -> None:
         thread = self._threads.pop(name, None)

@@ -230,16 +230,21 @@ def test_counters_of_the_busiest_thread_go_on_with_another_one(tmp_path: Path) -
             (tasks / name[1:] / "schedstat").write_text(text)
 
     threads(t1="1000 10 5", t2="500 0 5")
-    waits = Waits(str(tasks))
+    now = [0]
+    waits = Waits(str(tasks), lambda: now[0])
     assert waits.busiest() == (None, None)
     assert waits.total_ns() == 10
     assert waits.busiest() == (0, 0), "what was before nobody saw"
+    now[0] = 8000
     threads(t1="1600 15 5", t2="600 0 5")
     assert waits.busiest() == (600, 5)
     threads(t2="5000 100 5")
     assert waits.busiest() == (600, 5)
     assert waits.total_ns() == 115
     assert waits.busiest() == (4500, 100), "the second thread had more all the time"
+    now[0] += 1000
     threads(t1="1700 15 5", t2="5300 120 5")
     assert waits.busiest() == (4800, 120)
+    threads(t2="5300 28000000000 5")
+    assert waits.busiest() == (4800, 120), "half a minute did not pass"
     waits.close()
