@@ -29,7 +29,7 @@ BARE = ("step_s", "mean_s", "median_s", "others")  # of a bare run, kept
 
 def run(plan: Plan, setting: Setting) -> dict[str, Any]:
     """The result of a plan, as it is kept. Raises Disturbed; JobError, OSError when something fails."""
-    if plan.load == "quiet" and not quiet.wait_until_quiet():
+    if not quiet.wait_until_quiet():
         raise Disturbed("other programs compute")
     with tempfile.TemporaryDirectory(prefix="roofline-causes-") as name:
         folder = Path(name)
