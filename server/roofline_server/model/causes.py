@@ -44,6 +44,7 @@ from .signals import RankSignals
 LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
 CHANCE = 0.01  # that anything is named of a job that is healthy
 MOSTLY_TRANSFER = 0.4  # of a step: from here on the communication itself is the bottleneck
+LEAST_CHANCE = 1e-9  # below it quantiles are not exact, nor are bootstraps
 LOOKED_AT = 16  # differences that are played, the largest first
 UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the conclusion unsure
 UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: unclear, not healthy
@@ -176,22 +177,19 @@ def _of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[s
         return []
     more = {group: differences(job, parts) for group, parts in GROUPS_OF_ROUNDS.items()}
     present = [group for group, parts in GROUPS_OF_ROUNDS.items() if any(part in job.parts for part in parts)]
-    chance = CHANCE / max(1, count * len(present))
-    tried: list[tuple[float, str, tuple[int, ...]]] = []
+    tried: list[tuple[float, str, tuple[int, ...], int]] = []
     for group in present:
         late = np.flatnonzero(more[group] > LEAST_GAIN / 2 * step)
-        tried += [(float(more[group][rank]), group, (int(rank),)) for rank in late]
+        tried += [(float(more[group][rank]), group, (int(rank),), count) for rank in late]
     tried = sorted(tried, key=lambda one: -one[0])[:LOOKED_AT]
     for group in present:
-        tried += [
-            (0.0, group, some)
-            for some in {*_alike(more[group], step), *_of_nodes(job.hosts, more[group], step)}
-        ]
+        # As many sets of so many ranks could have been the ones; nodes there are no more than ranks.
+        tried += [(0.0, group, some, comb(count, len(some))) for some in _alike(more[group], step)]
+        tried += [(0.0, group, some, count) for some in _of_nodes(job.hosts, more[group], step)]
     found = []
-    for _, group, ranks in tried:
+    for _, group, ranks, others in tried:
         gain = played - replay.like_others(ranks, GROUPS_OF_ROUNDS[group])
-        # As many sets of so many ranks could have been the ones.
-        sure = interval(gain, chance * count / comb(count, len(ranks)))
+        sure = interval(gain, max(LEAST_CHANCE, CHANCE / min(others * len(present), 10**9)))
         if sure.surely > LEAST_GAIN * step:
             found.append(_cause_of(replay, signals, group, ranks, gain, sure, foreign))
     return _without_parts_of_sets(found)

@@ -171,6 +171,18 @@ def test_ranks_of_one_node() -> None:
     assert found.bottleneck.host == "b"
 
 
+def test_node_of_many_ranks_among_many() -> None:
+    hosts = [f"node{rank // 16}" for rank in range(64)]
+    late = dict.fromkeys(range(32, 48), 0.03)
+    found = concluded(job(steps=100, ranks=64, hosts=hosts, plant={"input": late}))
+    assert found.bottleneck is not None
+    assert (found.bottleneck.kind, found.bottleneck.host, len(found.bottleneck.ranks)) == (
+        "input",
+        "node2",
+        16,
+    )
+
+
 def test_input_that_holds_every_rank_up() -> None:
     found = concluded(job(plant={"input": {0: 0.05, 1: 0.05}}))
     assert named(found) == ("input", ())
