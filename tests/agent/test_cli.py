@@ -108,6 +108,18 @@ def test_doctor_fails_where_no_source_works(place: Place) -> None:
     assert "perf is not installed" in done.stdout
 
 
+def test_names_that_agents_would_cut_are_refused() -> None:
+    for option in ("--job", "--role", "--name"):
+        done = run("run", option, "a" * 129, "--", "true")
+        assert done.returncode == 2 and "more than 128 characters" in done.stderr
+        assert run("run", option, "a" * 128, "--", "true").returncode == 0
+
+
+def test_calibrate_knows_its_formats(place: Place) -> None:
+    done = place.run("calibrate", "--quick", "--format", "yaml")
+    assert done.returncode == 2 and "text or json" in done.stderr
+
+
 def test_version() -> None:
     done = run("--version")
     assert (done.returncode, done.stderr) == (0, "")
