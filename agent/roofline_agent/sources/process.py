@@ -176,7 +176,7 @@ class _Files:
             self._waits.close()
 
 
-class _Thread:
+class _ThreadCounts:
     """One thread: what it ran and waited until it was read last, and since all threads were read."""
 
     def __init__(self, path: str) -> None:
@@ -212,9 +212,9 @@ class Waits:
         self._directory = directory
         self._clock = clock
         self._read_ns = clock()  # all threads
-        self._threads: dict[str, _Thread] = {}
+        self._threads: dict[str, _ThreadCounts] = {}
         self._total_ns = 0
-        self._busiest: _Thread | None = None
+        self._busiest: _ThreadCounts | None = None
         self._ran_ns = self._delayed_ns = 0  # the busiest
         self._counted_ns = (0, 0)  # of these, since all threads were read
         self._seen = False
@@ -237,7 +237,7 @@ class Waits:
     def _choose_busiest(self) -> None:
         most = self._clock() - self._read_ns + _FILES_EVERY_NS
 
-        def had(thread: _Thread) -> int:
+        def had(thread: _ThreadCounts) -> int:
             return sum(thread.since_ns) if sum(thread.since_ns) <= most else 0
 
         self._busiest = max(self._threads.values(), key=had, default=None)
@@ -269,10 +269,10 @@ class Waits:
     def _add(self, name: str) -> None:
         thread = self._threads.get(name)
         if thread is None:
-            thread = self._threads[name] = _Thread(f"{self._directory}/{name}/schedstat")
+            thread = self._threads[name] = _ThreadCounts(f"{self._directory}/{name}/schedstat")
         self._read(thread)
 
-    def _read(self, thread: _Thread) -> None:
+    def _read(self, thread: _ThreadCounts) -> None:
         self._total_ns += thread.read()
 
     def _forget(self, name: str) -> None:
