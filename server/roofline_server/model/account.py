@@ -160,7 +160,7 @@ def _with_transfer(one: Account, at: Ints, transfer: Floats) -> Account:
 def _input(ledger: _Ledger, signals: RankSignals, delay: Floats | None) -> None:
     if signals.input is None:
         return
-    late = np.zeros_like(ledger.left) if delay is None else _known(_spread_by(signals.input, delay))
+    late = np.zeros_like(ledger.left) if delay is None else _known(spread_by(signals.input, delay))
     ledger.take("input", signals.input - late)
     if delay is not None:
         ledger.take("contention", late)
@@ -204,7 +204,7 @@ def _by_main_thread(ledger: _Ledger, signals: RankSignals, measured: Bools) -> N
     ledger.take("blocked" if signals.input is not None else "input|blocked", ledger.left.copy(), origin)
     if signals.gc is not None:
         source = next((name for name in ledger.parts if "host" in name.split("|")), host)
-        ledger.move(source, "gc", _spread_by(ledger.parts.get(source, rest), signals.gc))
+        ledger.move(source, "gc", spread_by(ledger.parts.get(source, rest), signals.gc))
 
 
 def _like_measured(rest: Floats, run: Floats, delay: Floats, measured: Bools) -> tuple[Floats, Floats]:
@@ -228,7 +228,7 @@ def _like_measured(rest: Floats, run: Floats, delay: Floats, measured: Bools) ->
     return np.where(measured, run, filled[0] * factor), np.where(measured, delay, filled[1] * factor)
 
 
-def _spread_by(whole: Floats, part: Floats) -> Floats:
+def spread_by(whole: Floats, part: Floats) -> Floats:
     """A part of a time that is known of all steps; of steps of which it is not, as much as of the others."""
     known = ~np.isnan(part)
     if known.all() or not known.any():
@@ -345,7 +345,7 @@ def _what_else_stopped_it(ledger: _Ledger, signals: RankSignals) -> None:
             usual = float(np.median(time[counts <= 0])) if (counts <= 0).any() else 0.0
             reads = np.where(reading, np.maximum(0.0, time - usual), 0.0)
             reads[np.isnan(counts)] = np.nan
-            ledger.move(blocked, part, _spread_by(time, reads), ESTIMATED)
+            ledger.move(blocked, part, spread_by(time, reads), ESTIMATED)
 
 
 def _moved_smoothly(ledger: _Ledger, source: str, part: str, seconds: Floats, duration: Floats) -> Floats:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records import Floats
-from .account import Account
+from .account import Account, spread_by
 from .barrier import Grid
 from .intervals import (
     ENOUGH_STEPS,
@@ -29,10 +29,12 @@ from .intervals import (
 )
 from .kinds import (
     CPU_TIME,
+    FOR_INPUT,
     GROUPS,
     GROUPS_OF_ROUNDS,
     MORE_WORK,
     NEEDED,
+    OF_CONTENTION,
     kind_of,
     who_has_the_cpus,
     work_of,
@@ -51,6 +53,7 @@ UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: uncl
 REPLAY_ERROR = 0.05  # of a step, of the replay with nothing mended: more makes it unsure
 UNATTRIBUTED = 0.1  # of a step: more makes the account unsure
 MORE_CPU_TIME = 0.15  # than others for the same work: less may be a consequence of few CPUs (cold caches)
+MORE_INPUT = 0.15
 QUARTERS = 3  # of four quarters of the run in which a cause must be seen
 LEAST_STRETCHES = 8  # that are independent of each other, or as many as a run of so few steps can have
 
@@ -128,23 +131,47 @@ def conclude(
 
 def _by_need(signals: Sequence[RankSignals], accounts: Sequence[Account]) -> list[Account]:
     """Accounts with contention divided: where CPUs are few, a rank that needs more CPU time than the others
-    waits longer for it too, in proportion. That much is NEEDED, a consequence of its CPU time."""
+    waits longer for it too, in proportion. That much is NEEDED, a consequence of its CPU time; the same of
+    waits in its input, where it has more of that."""
     if any(one.on_gpu for one in signals):
         return list(accounts)
-    means = np.array([float(_column(one, CPU_TIME).mean()) if len(one.duration) else 0.0 for one in accounts])
+    more_work = work_of_each(signals) > 1 + MORE_WORK
+    input_delays = [_spread_delay(one) for one in signals]
+    with_input = _shares_beyond(
+        [_column(one, ["input"]) for one in accounts], np.full(len(accounts), MORE_INPUT)
+    )
+    with_cpu = _shares_beyond(
+        [_column(one, CPU_TIME) for one in accounts], np.where(more_work, MORE_WORK, MORE_CPU_TIME)
+    )
+    return [_divided(*one) for one in zip(accounts, input_delays, with_input, with_cpu, strict=True)]
+
+
+def _shares_beyond(columns: Sequence[Floats], least: Floats) -> list[float]:
+    """Of each rank the share of a time that it has beyond the median of the others; 0 where it has not at
+    least so much more."""
+    means = np.array([float(column.mean()) if len(column) else 0.0 for column in columns])
     usual = median_of_others(means)
-    least = 1 + np.where(work_of_each(signals) > 1 + MORE_WORK, MORE_WORK, MORE_CPU_TIME)
-    share = 1 - np.divide(usual, means, out=np.ones_like(means), where=(usual > 0) & (means > least * usual))
-    return [
-        _divided(one, part) if part > 0 else one for one, part in zip(accounts, share.tolist(), strict=True)
-    ]
+    enough = (usual > 0) & (means > (1 + least) * usual)
+    beyond: list[float] = (1 - np.divide(usual, means, out=np.ones_like(means), where=enough)).tolist()
+    return beyond
 
 
-def _divided(one: Account, share: float) -> Account:
+def _spread_delay(one: RankSignals) -> Floats | None:
+    """Waits for a CPU in the phase input, of all steps."""
+    if one.input is None or one.input_delay is None or one.waits_for_servers:
+        return None
+    return np.nan_to_num(spread_by(one.input, one.input_delay))
+
+
+def _divided(one: Account, input_delay: Floats | None, for_input: float, for_cpu: float) -> Account:
     waited = one.parts.get("contention")
-    if waited is None:
+    if waited is None or not (for_input > 0 or for_cpu > 0):
         return one
-    return one._replace(parts={**one.parts, "contention": (1 - share) * waited, NEEDED: share * waited})
+    parts = dict(one.parts)
+    if input_delay is not None and for_input > 0:
+        parts[FOR_INPUT] = np.minimum(waited, for_input * input_delay)
+        waited = waited - parts[FOR_INPUT]
+    return one._replace(parts={**parts, "contention": (1 - for_cpu) * waited, NEEDED: for_cpu * waited})
 
 
 # -- ranks that meet at barriers ----------------------------------------------------------------------------
@@ -239,7 +266,7 @@ def _cause_of(
     for part in GROUPS_OF_ROUNDS[group]:
         if part in job.parts:
             more[part] = float(differences(job, [part])[own].mean())
-    needed = more.pop(NEEDED, 0.0)
+    needed = more.pop(NEEDED, 0.0) + more.pop(FOR_INPUT, 0.0)
     work = work_of(signals, own)
     names = tuple(job.ranks[rank] for rank in own)
     hosts = {job.hosts[rank] for rank in own}
@@ -258,7 +285,7 @@ def _of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str
     for part, least in EVERYWHERE.items():
         if part not in job.parts:
             continue
-        whole = [part, NEEDED] if part == "contention" else [part]
+        whole = OF_CONTENTION if part == "contention" else (part,)
         means = replay.group(whole).mean(axis=0)
         if not means.min() > 0:
             continue
@@ -310,7 +337,7 @@ def _of_independent(
     steps = min(len(one.duration) for one in mine)
     causes = _of_slower_ranks(known, mine, lasting, foreign)
     for part, least in EVERYWHERE.items():
-        columns = [_column(one, [part, NEEDED] if part == "contention" else [part]) for one in mine]
+        columns = [_column(one, OF_CONTENTION if part == "contention" else (part,)) for one in mine]
         means = np.array([float(column.mean()) for column in columns])
         errors = [mean_and_error(column)[1] for column in columns]
         if not means.min() > 0:
@@ -352,7 +379,9 @@ def _of_slower_ranks(
             if sure.surely <= LEAST_GAIN * step or not _lasts(above, float(lasting[rank])):
                 continue
             present = [
-                part for part in parts if part != NEEDED and any(part in one.parts for one in accounts)
+                part
+                for part in parts
+                if part not in OF_CONTENTION[1:] and any(part in one.parts for one in accounts)
             ]
             own = {part: _part_more(accounts, part, rank) for part in present}
             work = work_of(signals, [rank])
@@ -420,7 +449,7 @@ def _shares(accounts: Sequence[Account]) -> dict[str, float]:
     found: dict[str, float] = {}
     for one in accounts:
         for part, seconds in one.parts.items():
-            part = "contention" if part == NEEDED else part
+            part = "contention" if part in OF_CONTENTION else part
             found[part] = found.get(part, 0.0) + float(seconds.sum()) / whole if whole > 0 else 0.0
     return found
 

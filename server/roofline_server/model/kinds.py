@@ -13,7 +13,10 @@ from .signals import RankSignals
 MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
 THROTTLED = 0.25  # of the time that a rank lacks CPUs longer than the others
 MOST_OF = 0.5  # of a difference that one kind must make up to give it its name
-NEEDED = "contention_needed"  # of contention, what a rank waits longer because it needs more CPU time
+# Of contention, what a rank waits longer because it needs more CPU time, or has more to do for its input.
+NEEDED = "contention_needed"
+FOR_INPUT = "contention_for_input"
+OF_CONTENTION = ("contention", NEEDED, FOR_INPUT)
 CPU_TIME = (
     "compute",
     "host",
@@ -27,7 +30,7 @@ CPU_TIME = (
 GROUPS: dict[str, tuple[str, ...]] = {
     "cpu": (*CPU_TIME, NEEDED),
     "cpus_lacking": ("contention", "throttled"),
-    "input": ("input",),
+    "input": ("input", FOR_INPUT),
     "off": (
         "stopped",
         "paging",

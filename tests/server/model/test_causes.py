@@ -130,6 +130,16 @@ def test_loader_that_reads_a_slow_disk() -> None:
     assert named(found) == ("disk", ("ddp:1",))
 
 
+def test_waits_for_a_cpu_within_longer_input_follow_from_it() -> None:
+    """A crowded node: the rank that reads for 10 ms more finds no CPU for 15 ms after it has read."""
+    delays = {"input_delay": {1: 0.015}}
+    played = job(plant={"input": {1: 0.025}, "delay": {1: 0.015}}, columns=delays)
+    found = concluded(played)
+    assert named(found) == ("input", ("ddp:1",))
+    assert found.bottleneck is not None
+    assert found.bottleneck.gain.mean == pytest.approx(0.022, abs=0.004)
+
+
 def test_pauses_of_garbage_collection() -> None:
     pauses = pulses(5, 0.04)
     found = concluded(job(plant={"host": {1: pauses}}, columns={"gc": {1: pauses}}))
