@@ -36,7 +36,8 @@ PARTS = (
     "other",
 )
 HELD = "transfer|wait_ranks"  # of one rank alone: what it waits for is seen only beside the others
-NOT_ITS_OWN = ("transfer", "wait_ranks", "wait_ps", HELD)
+UNSEEN = "transfer|wait_ranks|blocked"  # of ranks that meet, in a step in which that was not seen
+NOT_ITS_OWN = ("transfer", "wait_ranks", "wait_ps", HELD, UNSEEN)
 
 COMPUTING_ELSEWHERE = 0.5  # of a step: from here on other threads than the main one do the computing
 LEAST_MEASURED = 5  # steps whose main thread was measured; fewer do not speak for the others
@@ -201,6 +202,8 @@ def _by_main_thread(ledger: _Ledger, signals: RankSignals, measured: Bools) -> N
         ledger.take("compute", clean, MEASURED if signals.traced is None else ESTIMATED)
         ledger.take("contention", inside - clean + besides * lacking, origin)
         ledger.take(host, besides * (1 - lacking), origin)
+    if signals.held is not None:
+        ledger.take(UNSEEN, np.where(np.isnan(signals.held), ledger.left, 0.0), ESTIMATED)
     ledger.take("blocked" if signals.input is not None else "input|blocked", ledger.left.copy(), origin)
     if signals.gc is not None:
         source = next((name for name in ledger.parts if "host" in name.split("|")), host)
@@ -330,7 +333,8 @@ def _by_threads(ledger: _Ledger, signals: RankSignals) -> None:
 def _what_else_stopped_it(ledger: _Ledger, signals: RankSignals) -> None:
     """Time that was seen stopped, throttled or reading from a disk, taken from where it must have been
     counted."""
-    blocked = next((name for name in ledger.parts if "blocked" in name.split("|")), "wait_ps")
+    idle = (name for name in ledger.parts if "blocked" in name.split("|") and name != UNSEEN)
+    blocked = next(idle, "wait_ps")
     if signals.throttled is not None:
         got = _moved_smoothly(ledger, "contention", "throttled", signals.throttled, signals.duration)
         _moved_smoothly(ledger, blocked, "throttled", signals.throttled - got, signals.duration)

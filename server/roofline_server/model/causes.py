@@ -126,6 +126,12 @@ def conclude(
     job = job_of(signals, divided, grid) if grid is not None else None
     if job is not None and len(job.measured) >= LEAST_STEPS:
         return _of_synchronous(signals, accounts, job, foreign or {})
+    if grid is not None and len(signals) > 1:
+        # They meet, but it was hardly ever seen who waits for whom; that steps are equally long says nothing.
+        steps = len(job.measured) if job is not None else 0
+        return Conclusion(
+            "unknown", None, [], _bound(accounts), steps, _mean_step(accounts), 0.0, "low", ("few_steps",)
+        )
     return _of_independent(signals, divided, foreign or {})
 
 

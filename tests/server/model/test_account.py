@@ -238,6 +238,14 @@ def test_last_to_come_waits_for_nobody() -> None:
     assert means(second) == {"transfer": 0.02, "wait_ranks": 0.0, "other": 0.08}
 
 
+def test_wait_that_was_not_seen_is_not_called_blocked() -> None:
+    held = np.where(np.arange(STEPS) < 10, 0.02, np.nan)
+    found = account(main_thread(held=held, held_run=None, held_delay=None))
+    assert found.parts["transfer|wait_ranks|blocked"][10:] == pytest.approx(0.027)
+    assert found.parts["transfer|wait_ranks|blocked"][:10] == pytest.approx(0)
+    assert found.parts["blocked"][10:] == pytest.approx(0)
+
+
 def test_step_without_others_stays_undivided() -> None:
     at = np.column_stack([np.arange(STEPS), np.arange(STEPS)])
     at[10] = (10, -1)

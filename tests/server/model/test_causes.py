@@ -245,6 +245,13 @@ def test_next_to_no_steps_say_nothing() -> None:
     assert (found.kind, found.bottleneck) == ("unknown", None)
 
 
+def test_ranks_that_meet_unseen_are_not_called_healthy() -> None:
+    played = job(plant={"input": {1: 0.02}})
+    signals = [one._replace(held=np.where(np.arange(STEPS) == 3, one.held, np.nan)) for one in played.signals]
+    found = concluded(played._replace(signals=signals, accounts=[account(one) for one in signals]))
+    assert (found.kind, found.bottleneck) == ("unknown", None)
+
+
 def test_account_with_much_that_is_unknown_is_unsure() -> None:
     played = job(plant={"input": {1: 0.02}})
     signals = [one._replace(run=None, delay=None, kernels=None) for one in played.signals]
