@@ -19,9 +19,13 @@ def chunk(message: Any) -> TableChunk:
     for column in message.columns:
         values: list[Any] = list(column.texts)
         if column.ints:
-            values = [None if v == ABSENT else v for v in _unpacked("q", column.ints)]
+            values = _unpacked("q", column.ints).tolist()
+            if ABSENT in values:
+                values = [None if v == ABSENT else v for v in values]
         elif column.doubles:
-            values = [None if math.isnan(v) else v for v in _unpacked("d", column.doubles)]
+            values = _unpacked("d", column.doubles).tolist()
+            if math.isnan(sum(values)):
+                values = [None if math.isnan(v) else v for v in values]
         if len(values) != message.rows:
             raise ValueError(f"column {column.name!r} has {len(values)} values of {message.rows} rows")
         columns.append(from_message(TableColumn, column, values=values))

@@ -49,8 +49,8 @@ def presence(ranks: Sequence[RankEvidence]) -> list[float]:
     if len(ranks) < 2:
         return [1.0] * len(ranks)
     stretches = [runs(r.steps) for r in ranks]
-    every = union_seconds([stretch for mine in stretches for stretch in mine])
-    return [union_seconds(mine) / every if mine and every else 1.0 for mine in stretches]
+    every = union_seconds(stretches)
+    return [union_seconds([mine]) / every if len(mine) and every else 1.0 for mine in stretches]
 
 
 def apart(ranks: Sequence[RankEvidence]) -> str:

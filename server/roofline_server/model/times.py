@@ -7,35 +7,35 @@ from collections.abc import Sequence
 import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 
-from ..records import ABSENT, Floats
+from ..records import ABSENT, Floats, Ints
 from ..sentences import origins, reasons
 from .evidence import NS, RankEvidence, StepEvidence, reason_of
 
 _MEASURED, _REPORTED = Provenance.MEASURED, Provenance.REPORTED
 
 
-def runs(steps: StepEvidence) -> list[tuple[int, int]]:
-    """Stretches [begin, end] of consecutive step numbers: time in which no step is missing, and nothing that
-    is no part of a step lies between two."""
+def runs(steps: StepEvidence) -> Ints:
+    """Stretches of consecutive step numbers, (stretches, begin and end): time in which no step is missing,
+    and nothing that is no part of a step lies between two."""
     if not len(steps.step):
-        return []
+        return np.zeros((0, 2), np.int64)
     new = steps.step[1:] != steps.step[:-1] + 1
     if steps.apart is not None:
         new = new | (steps.apart[1:] > 0)
-    breaks = np.flatnonzero(new) + 1
-    firsts = np.concatenate(([0], breaks))
-    lasts = np.concatenate((breaks - 1, [len(steps.step) - 1]))
-    return [(int(steps.begin_ns[a]), int(steps.end_ns[b])) for a, b in zip(firsts, lasts, strict=True)]
+    # A step begins a stretch where there is a break before it, and ends one where there is a break behind it.
+    begins, ends = np.concatenate(([True], new)), np.concatenate((new, [True]))
+    return np.stack([steps.begin_ns[begins], steps.end_ns[ends]], axis=1)
 
 
-def union_seconds(stretches: Sequence[tuple[int, int]]) -> float:
-    """Length of the union of intervals, seconds."""
-    total, reach = 0, None
-    for begin, end in sorted(stretches):
-        start = begin if reach is None or begin > reach else reach
-        total += max(0, end - start)
-        reach = end if reach is None else max(reach, end)
-    return total / NS
+def union_seconds(stretches: Sequence[Ints]) -> float:
+    """Length of the union of intervals, seconds. stretches: as of `runs`, any number of them."""
+    every = np.concatenate([np.zeros((0, 2), np.int64), *stretches])
+    if not len(every):
+        return 0.0
+    begin, end = every[np.argsort(every[:, 0], kind="stable")].T
+    reached = np.maximum.accumulate(end)
+    begin[1:] = np.maximum(begin[1:], reached[:-1])
+    return float(np.maximum(end - begin, 0).sum()) / NS
 
 
 def durations(steps: StepEvidence) -> Floats:
@@ -88,6 +88,6 @@ def _throughput(ranks: Sequence[RankEvidence], scope: Scope, missing: str) -> Va
     if not counted:
         why = reason_of(ranks, "examples", reasons.NO_EXAMPLES)
         return Value(None, "examples/s", reason=why)
-    seconds = union_seconds([stretch for steps in known for stretch in runs(steps)])
+    seconds = union_seconds([runs(steps) for steps in known])
     share = counted / sum(len(r.steps.step) for r in working)
     return value(examples / seconds if seconds else None, "examples/s", _REPORTED, scope, coverage=share)

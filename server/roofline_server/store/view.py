@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property, wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -11,11 +12,11 @@ from ..clock import NodeClock
 from ..correlate.parts import PartTotal
 from ..records import EventKind, Incarnation, Lifetime, Machine, Metric, RankKey, Table, rows, take
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-class JobView(NamedTuple):
-    """Everything a report needs of one job. Times are the server's; those of `process_lifetimes` and
-    `watched` are node times."""
 
+class _Fields(NamedTuple):
     job: str
     ranks: dict[int, RankKey]
     process_lifetimes: dict[Incarnation, Lifetime]
@@ -33,6 +34,32 @@ class JobView(NamedTuple):
     tags: Mapping[str, str] = {}
     between: Table = {}  # noqa: RUF012 - never written to; spans of ranks that are no part of any step
     machine_notes: Sequence[str] = ()  # what the user must know about `machines`
+
+
+class JobView(_Fields):
+    """Everything a report needs of one job. Times are the server's; those of `process_lifetimes` and
+    `watched` are node times."""
+
+    @cached_property
+    def answers(self) -> dict[Hashable, Any]:
+        """See `once`."""
+        return {}
+
+
+def once(function: Callable[Concatenate[JobView, P], R]) -> Callable[Concatenate[JobView, P], R]:
+    """A function of a view, computed once for each view and arguments: what is asked for every rank again,
+    and looks through all ranks or nodes, would else cost their square. Its results are not to be written to.
+    """
+
+    @wraps(function)
+    def asked(view: JobView, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        key = (function, args, *kwargs.items())
+        if key not in view.answers:
+            view.answers[key] = function(view, *args, **kwargs)
+        found: R = view.answers[key]
+        return found
+
+    return asked
 
 
 LEFT = "rank.left="  # fact: the process is not this rank, but another, or started those that are ranks

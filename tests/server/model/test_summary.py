@@ -155,18 +155,19 @@ def test_serving_rank_has_no_throughput_of_its_own() -> None:
 
 
 def test_stretches_end_where_a_number_is_missing() -> None:
-    assert runs(steps((1, 0, 1), (2, 1, 2), (4, 3, 4), (4, 5, 6), (5, 6, 7))) == [
-        (0, 2 * S),
-        (3 * S, 4 * S),
-        (5 * S, 7 * S),
+    assert runs(steps((1, 0, 1), (2, 1, 2), (4, 3, 4), (4, 5, 6), (5, 6, 7))).tolist() == [
+        [0, 2 * S],
+        [3 * S, 4 * S],
+        [5 * S, 7 * S],
     ]
-    assert runs(NONE) == []
+    assert runs(NONE).tolist() == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=12))
 def test_union_is_as_long_as_the_moments_it_holds(found: list[tuple[int, int]]) -> None:
     moments = {t for begin, length in found for t in range(begin, begin + length)}
-    assert union_seconds([(b * S, (b + n) * S) for b, n in found]) == pytest.approx(len(moments))
+    stretches = [np.array([[b * S, (b + n) * S]], np.int64) for b, n in found]
+    assert union_seconds(stretches) == pytest.approx(len(moments))
 
 
 # -- work ------------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ from ...model.roofline import Limits, limits
 from ...model.summary import has_flops, on_gpu
 from ...model.work import dominant_precision
 from ...sentences.wording import joined
-from ...store.view import JobView
+from ...store.view import JobView, once
 from ..ranks.members import host_of
 from ..ranks.places import Place, place_of, places, places_of
 from .network import network_note, of_network
 from .nodes import ceilings, cpus_of
 
 
+@once
 def on_device(view: JobView, host: str, device: str, precision: str) -> Limits:
     """What binds on a device: peak compute in a precision, bandwidth by level, launch overhead."""
     every = ceilings(view, host)

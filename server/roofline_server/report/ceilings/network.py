@@ -11,7 +11,7 @@ from roofline.answers.values import Provenance
 from ...model.roofline import NETWORK, REVERSE, counts
 from ...records import NODE_RANK
 from ...sentences import network as texts
-from ...store.view import JobView
+from ...store.view import JobView, once
 from .nodes import ceilings, hosts, late_notes
 
 EVERY_KIND = ("compute", "memory", "network")
@@ -25,22 +25,24 @@ def of_network(view: JobView, host: str, every: Sequence[Ceiling]) -> list[Ceili
     that the NIC's driver reports."""
     known = [c for c in every if c.kind == "network" and counts(c)]
     others = set(hosts(view)) - {host}
-    near = [c for c in known if c.peer in (others or {host})] or _sent_to(view, host)
+    near = [c for c in known if c.peer in (others or {host})] or _sent_to(view).get(host, [])
     if near or not others:
         return near
     return [c for c in known if c.peer != host] or _link_speed(view, host)
 
 
-def _sent_to(view: JobView, host: str) -> list[Ceiling]:
-    """What the job's other nodes measured when they sent to this one."""
-    return [
-        c._replace(peer=other, operation=REVERSE)
-        for other in hosts(view)
-        for c in ceilings(view, other)
-        if other != host and c.kind == "network" and c.peer == host and counts(c)
-    ]
+@once
+def _sent_to(view: JobView) -> dict[str, list[Ceiling]]:
+    """host -> what the job's other nodes measured when they sent to it."""
+    found: dict[str, list[Ceiling]] = {}
+    for sender in hosts(view):
+        for c in ceilings(view, sender):
+            if c.kind == "network" and c.peer != sender and counts(c):
+                found.setdefault(c.peer, []).append(c._replace(peer=sender, operation=REVERSE))
+    return found
 
 
+@once
 def _link_speed(view: JobView, host: str) -> list[Ceiling]:
     """Of the interfaces with a known speed the one that moved most while the job ran."""
     speed: dict[str, float] = {}

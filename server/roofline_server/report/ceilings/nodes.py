@@ -9,22 +9,25 @@ from roofline.answers.values import Provenance
 
 from ...records import Machine
 from ...store.catalog.machine_versions import is_of
-from ...store.view import JobView
+from ...store.view import JobView, once
 from ..ranks.members import extent, nodes_of
 
 ROOFING = ("compute", "memory")  # kinds that calibrate measures; the network is measured at another time
 
 
+@once
 def hosts(view: JobView) -> list[str]:
     return list(dict.fromkeys(view.machines[node].host for node in sorted(nodes_of(view))))
 
 
+@once
 def devices(view: JobView, host: str) -> list[str]:
     """ "" for the CPUs, then the GPUs that have ceilings, be they theoretical."""
     found = {c.device for c in ceilings(view, host) if c.device and c.kind in ROOFING}
     return ["", *sorted(found, key=lambda device: (len(device), device))]
 
 
+@once
 def ceilings(view: JobView, host: str) -> list[Ceiling]:
     """Of a host: those its agent measured, and those of imported benchmark results; of what was measured
     twice the newest."""
@@ -38,7 +41,16 @@ def ceilings(view: JobView, host: str) -> list[Ceiling]:
 
 
 def machines_of(view: JobView, host: str) -> list[Machine]:
-    return [view.machines[n] for n in sorted(nodes_of(view)) if view.machines[n].host == host]
+    return _machines(view).get(host, [])
+
+
+@once
+def _machines(view: JobView) -> dict[str, list[Machine]]:
+    """host -> what its agents reported of it, a boot each."""
+    found: dict[str, list[Machine]] = {}
+    for node in sorted(nodes_of(view)):
+        found.setdefault(view.machines[node].host, []).append(view.machines[node])
+    return found
 
 
 def cpus_of(view: JobView, host: str) -> int:

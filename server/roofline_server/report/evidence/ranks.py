@@ -135,11 +135,22 @@ def aligned(steps: StepEvidence, table: Table, name: str) -> Ints:
     if np.array_equal(table["end_ns"], steps.end_ns):  # nearly always
         found: Ints = table[name].astype(np.int64)
         return found
-    order = np.argsort(table["end_ns"], kind="stable")
-    ends = table["end_ns"][order]
-    at = np.minimum(np.searchsorted(ends, steps.end_ns), len(ends) - 1)
-    same = (ends[at] == steps.end_ns) if len(ends) else np.zeros(len(steps.end_ns), bool)
-    return np.where(same, table[name][order][at], ABSENT).astype(np.int64)
+    if not rows(table):
+        return np.full(len(steps.end_ns), ABSENT, np.int64)
+    at = rows_of(steps, table)
+    return np.where(at >= 0, table[name][at], ABSENT).astype(np.int64)
+
+
+def rows_of(steps: StepEvidence, table: Table) -> Ints:
+    """Where each step is in one of the rank's step tables, which is not empty; -1: it is not there."""
+    ends, count = table["end_ns"], len(steps.end_ns)
+    if np.array_equal(ends, steps.end_ns[: len(ends)]):
+        # Nearly always: counters are known up to the last sample, so only the last steps have none.
+        at = np.arange(count)
+        return np.where(at < len(ends), at, -1)
+    order = np.argsort(ends, kind="stable")
+    near = order[np.minimum(np.searchsorted(ends[order], steps.end_ns), len(ends) - 1)]
+    return np.where(ends[near] == steps.end_ns, near, -1)
 
 
 def _step_evidence(table: Table) -> StepEvidence:

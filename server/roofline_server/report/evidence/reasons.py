@@ -10,7 +10,8 @@ from roofline.answers.machines import SourceStatus
 from ...records import RECORDED, EventKind, rows
 from ...sentences import reasons as texts
 from ...sentences.wording import joined
-from ...store.view import JobView
+from ...store.view import JobView, once
+from ..ranks.members import processes_of_ranks
 from .node_counters import DRAM, ENERGY
 
 # Of evidence whose absence has a reason.
@@ -23,22 +24,27 @@ def reasons_of(view: JobView, number: int) -> dict[str, str]:
     facts = view.facts.get(number, {})
     hooks = {name.removeprefix(HOOK): state for name, state in facts.items() if name.startswith(HOOK)}
     steps = {"steps": texts.no_step_marks(hooks)}
-    processes = [who for who in view.process_lifetimes if who.rank == number]
+    processes = processes_of_ranks(view).get(number, [])
     if not processes:
         return steps | dict.fromkeys(("cpu", "tcp", "flops", "dram", "energy"), texts.NO_AGENT)
     if all(who.framework == RECORDED for who in processes):
         kinds = ("cpu", "tcp", "flops", "perf", "dram", "energy")
         return steps | dict.fromkeys(kinds, texts.NOT_IN_FILES)
     sources = {s.name: s for n in {who.node for who in processes} for s in view.machines[n].sources}
-    # `roofline-agent run` started it: its kernels would have been recorded.
-    events = view.events
-    wrapped = rows(events) > 0 and bool(
-        np.any((events["rank"] == number) & (events["kind"] == EventKind.KERNELS_COVERED))
-    )
+    wrapped = number in _wrapped(view)
     flops = texts.LIBRARIES_IDLE if wrapped else texts.NOT_WRAPPED
     if not wrapped and SAMPLED in facts:
         flops = texts.NO_SAMPLED_STEP
     return steps | _of_sources(sources, flops)
+
+
+@once
+def _wrapped(view: JobView) -> set[int]:
+    """Ranks that `roofline-agent run` started: their kernels would have been recorded."""
+    events = view.events
+    if not rows(events):
+        return set()
+    return set(np.unique(events["rank"][events["kind"] == EventKind.KERNELS_COVERED]).tolist())
 
 
 def _of_sources(sources: Mapping[str, SourceStatus], flops: str) -> dict[str, str]:

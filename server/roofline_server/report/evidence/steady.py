@@ -11,13 +11,14 @@ from ...model.evidence import NS
 from ...model.steady import LeftOut, Steady, steady
 from ...records import Bools, Ints, Table, rows, take
 from ...sentences import steps as texts
-from ...store.view import JobView
+from ...store.view import JobView, once
 from ..questions import Steps
 from .tables import by_rank, where
 
 LEAST_STEPS = 8  # of fewer steps all count: which are steady cannot be told
 
 
+@once
 def steady_of(view: JobView) -> tuple[dict[int, Steady], dict[int, Ints]]:
     """Of each rank that has steps of its own, and the numbers of its steps that are left out."""
     own = where(view.steps.get("steps", {}), "window", OWN)

@@ -9,19 +9,30 @@ import numpy as np
 from ...errors import UnknownRank
 from ...records import Incarnation, Lifetime, rows
 from ...sentences.wording import first_of
-from ...store.view import JobView
+from ...store.view import JobView, once
 
 ROLE_ORDER = ("chief", "ps", "worker", "horovod", "ddp", "evaluator")
 RUNNING_NS = 15_000_000_000  # a rank that reported nothing for longer is not running
 
 
+@once
 def nodes_of(view: JobView) -> set[int]:
     return {who.node for who in view.process_lifetimes}
 
 
+@once
+def processes_of_ranks(view: JobView) -> dict[int, list[Incarnation]]:
+    """rank -> its processes; ranks without any are left out."""
+    found: dict[int, list[Incarnation]] = {}
+    for who in view.process_lifetimes:
+        found.setdefault(who.rank, []).append(who)
+    return found
+
+
+@once
 def latest_process(view: JobView, number: int) -> Incarnation | None:
     """The process that was this rank last; a recorded file only where there was no process."""
-    mine = [who for who in view.process_lifetimes if who.rank == number]
+    mine = processes_of_ranks(view).get(number, [])
     if len(mine) < 2:
         return mine[0] if mine else None
     return max(mine, key=lambda who: (who.pid > 0, on_clock(view, who, view.process_lifetimes[who])[1], who))
@@ -62,6 +73,7 @@ def on_clock(view: JobView, who: Incarnation, life: Lifetime) -> tuple[int, int]
     return int(both[0]), int(both[1])
 
 
+@once
 def extent(view: JobView) -> tuple[int, int]:
     """Server time from the first to the last that was received of the job."""
     if not view.process_lifetimes:

@@ -204,15 +204,21 @@ def _held(
 
 
 def _spans_of(view: JobView, number: int, spans: Table) -> Iterator[Chunk]:
-    family = np.array([name.partition(".")[0] for name in spans["name"].tolist()], object)
-    for kind in np.unique(family.astype(str)).tolist():
+    # There are millions of spans, of few names: texts are cut and compared once for each name.
+    texts_of = spans["name"].tolist()
+    names = list(dict.fromkeys(texts_of))
+    place = {name: at for at, name in enumerate(names)}
+    which = np.fromiter(map(place.__getitem__, texts_of), np.int64, len(texts_of))
+    family = np.array([name.partition(".")[0] for name in names], object)
+    shown = np.array([name.partition(".")[2] for name in names], object)
+    for kind in sorted(set(family.tolist())):
         if f"{kind}." == AMOUNTS:
             continue  # numbers of a step, without length
-        mine = take(spans, family == kind)
+        some = np.flatnonzero((family == kind)[which])
+        mine = {n: column[some] for n, column in spans.items() if n != "name"}
         row = "phases" if kind == "phase" else kind
-        names = np.array([name.partition(".")[2] for name in mine["name"].tolist()], object)
         more = (Column("count", mine["count"], "1"), Column("bytes", mine["bytes"], "byte"))
-        yield from split(_rows(view, number, row, names, mine, *more))
+        yield from split(_rows(view, number, row, shown[which[some]], mine, *more))
 
 
 def _kernels_of(view: JobView, kinds: Mapping[int, KernelKind], number: int, calls: Table) -> Chunk:

@@ -137,7 +137,7 @@ def _reading(
     first = limits[0] if limits else None
     who = Named(ranks[0].role, "role", ranks[0].role, "", first.host if first else "")
     # How long any of them was in a step.
-    seconds = union_seconds([stretch for r in ranks for stretch in runs(r.steps)])
+    seconds = union_seconds([runs(r.steps) for r in ranks])
     missing = reasons.NO_STEP_MARKS
     time = value(seconds or None, "s", Provenance.MEASURED, Scope.ROLE, missing=missing)
 
@@ -180,7 +180,7 @@ def _job_throughput(ranks: Sequence[RankEvidence], mode: str) -> Value:
     # In synchronous training all ranks do the same step together.
     counts = [len(steps.step) for steps in working]
     done = max(counts) if mode == "synchronous" else sum(counts)
-    seconds = union_seconds([stretch for steps in working for stretch in runs(steps)])
+    seconds = union_seconds([runs(steps) for steps in working])
     return value(done / seconds if seconds else None, STEPS, Provenance.MEASURED, Scope.ROLE)
 
 

@@ -85,7 +85,7 @@ def server_signals(view: JobView, number: int, mine: Mapping[str, Table]) -> Ser
 def _worker(rank: RankEvidence, mine: Mapping[str, Table]) -> WorkerSignals:
     process = mine.get("steps_process", {})
     run, wait, busiest, delay = (_per_second(process, name) for name in COUNTERS)
-    seconds = union_seconds(runs(rank.steps))
+    seconds = union_seconds([runs(rank.steps)])
     rate = len(rank.steps.step) / seconds if seconds > 0 else 0.0
     kernels = model.seconds(rank, "kernels.kernel_ns")
     share = None

@@ -19,7 +19,7 @@ from ...store.view import JobView
 from ..ceilings.limits import of_rank
 from ..ceilings.nodes import cpus_of
 from ..evidence.gathering import Gathered
-from ..evidence.ranks import aligned
+from ..evidence.ranks import aligned, rows_of
 from ..ranks.contention import contention
 
 THREAD = "thread"  # spans of the training thread: docs/metrics.md
@@ -110,8 +110,8 @@ def grown(tables: Mapping[str, Table], steps: StepEvidence, counter_set: str, na
     if not rows(table) or f"{name}.end" not in table:
         return None
     grown = table[f"{name}.end"] - table[f"{name}.begin"]
-    at = aligned(steps, {"end_ns": table["end_ns"], "at": np.arange(rows(table), dtype=np.int64)}, "at")
-    found = np.where(at == ABSENT, np.nan, grown[np.maximum(at, 0)] / NS)
+    at = rows_of(steps, table)
+    found = np.where(at < 0, np.nan, grown[at] / NS)
     return None if np.isnan(found).all() else found
 
 
