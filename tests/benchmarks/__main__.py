@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 
-from . import agent, hooks, models, one_process, recordings, server, slowdown
+from . import agent, hooks, models, one_process, recordings, rich_jobs, server, slowdown
 from .site import REPOSITORY, Result
 
 TORCH = REPOSITORY / ".venv-torch" / "bin" / "python"  # what `make` sets up
@@ -45,6 +45,8 @@ def benchmarks(options: argparse.Namespace) -> dict[str, Callable[[], Result | I
         "streams": server.many_streams,
         "visible": agent.visible_after,
         "report": server.long_report,
+        "report-rich-64": rich_jobs.report_of_long_job,  # its timeline, too
+        "report-rich-1000": rich_jobs.report_of_wide_job,
         "models": models.answers,
         "memory": server.memory_under_load,
         "import": recordings.read_large_file,

@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 from roofline.v1 import ingest_pb2 as pb
+from roofline.v1.machine_pb2 import Machine
 
 from .site import COMMANDS, Node, Result, hello, ints, node, ranks, sample_batch
 
@@ -27,12 +28,12 @@ SECOND = 1_000_000_000
 class Stream:
     """One agent's stream from the inside: sends serialized messages, knows what is acknowledged."""
 
-    def __init__(self, channel: grpc.aio.Channel, agent: str) -> None:
+    def __init__(self, channel: grpc.aio.Channel, agent: str, machine: Machine | None = None) -> None:
         self.acked = 0
         self.latency: list[float] = []
         self._sent_at: dict[int, float] = {}
         self._queue: asyncio.Queue[bytes] = asyncio.Queue()
-        self._queue.put_nowait(hello(agent).SerializeToString())
+        self._queue.put_nowait(hello(agent, machine).SerializeToString())
         self._changed = asyncio.Event()
         method = channel.stream_stream(
             "/roofline.v1.Ingest/Stream",
@@ -303,14 +304,14 @@ def _served(here: Node) -> float:
 
 
 def _command(here: Node) -> float:
-    return _median_seconds([str(COMMANDS / "roofline-client"), "report", "--job", "64"], here)
+    return median_seconds([str(COMMANDS / "roofline-client"), "report", "--job", "64"], here)
 
 
 def _bare_import(here: Node) -> float:
-    return _median_seconds([sys.executable, "-c", "import grpc, rich.console, rich.table"], here)
+    return median_seconds([sys.executable, "-c", "import grpc, rich.console, rich.table"], here)
 
 
-def _median_seconds(command: list[str], here: Node) -> float:
+def median_seconds(command: list[str], here: Node) -> float:
     spent = []
     for _ in range(3):
         begin = time.monotonic()

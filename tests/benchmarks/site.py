@@ -118,8 +118,8 @@ def ints(values: Any) -> bytes:
     return array("q", values).tobytes()
 
 
-def hello(agent: str, host: str = "bench") -> pb.AgentMessage:
-    machine = machine_pb2.Machine(host=host, cpus=2)
+def hello(agent: str, machine: machine_pb2.Machine | None = None) -> pb.AgentMessage:
+    machine = machine or machine_pb2.Machine(host="bench", cpus=2)
     return pb.AgentMessage(
         hello=pb.Hello(protocol=1, agent=agent, instance="1", boot=f"boot-{agent}", machine=machine)
     )
