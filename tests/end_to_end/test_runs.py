@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,16 +19,17 @@ from .conftest import COMMANDS, Site, wait_until
 pytestmark = pytest.mark.slow
 
 STEPS, SECONDS = 30, 0.02
+JOB = f"runs-{os.getpid()}"  # of no other training on this machine
 
 
-def train(site: Site, job: str = "42", steps: int = STEPS) -> None:
+def train(site: Site, job: str = JOB, steps: int = STEPS) -> None:
     """One training, from its start to its end."""
     assert site.rank("worker", 0, steps, SECONDS, 8, job=job).wait(timeout=60) == 0
 
 
 def states(site: Site) -> dict[str, str]:
     with connect(site.address, timeout=20) as client:
-        return {job.job: job.state for job in client.jobs()}
+        return {job.job: job.state for job in client.jobs() if job.job.startswith(JOB)}
 
 
 def until_finished(site: Site, *jobs: str) -> dict[str, str]:
@@ -56,18 +58,18 @@ def running(site: Site) -> Site:
 def test_number_used_again_is_a_new_run_and_a_finished_one_never_changes(running: Site) -> None:
     site = running
     train(site)
-    assert until_finished(site, "42") == {"42": "finished (exit 0)"}
-    wait_until(lambda: site.steps("worker:0") == STEPS, what="all steps are known")
-    first = whole_report(site, "42")
+    assert until_finished(site, JOB) == {JOB: "finished (exit 0)"}
+    wait_until(lambda: site.steps("worker:0", JOB) == STEPS, what="all steps are known")
+    first = whole_report(site, JOB)
     train(site, steps=STEPS + 5)
-    assert until_finished(site, "42/1", "42/2").keys() == {"42/1", "42/2"}
+    assert until_finished(site, f"{JOB}/1", f"{JOB}/2").keys() == {f"{JOB}/1", f"{JOB}/2"}
     train(site, steps=STEPS + 7)
-    until_finished(site, "42/1", "42/2", "42/3")
-    wait_until(lambda: site.steps("worker:0", "42/3") == STEPS + 7)
-    assert site.steps("worker:0", "42/2") == STEPS + 5
-    assert site.steps("worker:0", "42") == site.steps("worker:0", "42/3")
-    assert whole_report(site, "42/1") == first
-    assert json.loads(whole_report(site, "last"))["job"] == "42/3"
+    until_finished(site, f"{JOB}/1", f"{JOB}/2", f"{JOB}/3")
+    wait_until(lambda: site.steps("worker:0", f"{JOB}/3") == STEPS + 7)
+    assert site.steps("worker:0", f"{JOB}/2") == STEPS + 5
+    assert site.steps("worker:0", JOB) == site.steps("worker:0", f"{JOB}/3")
+    assert whole_report(site, f"{JOB}/1") == first
+    assert json.loads(whole_report(site, JOB))["job"] == f"{JOB}/3"
 
 
 def test_calibration_made_later_does_not_change_a_finished_run(running: Site) -> None:
@@ -75,19 +77,26 @@ def test_calibration_made_later_does_not_change_a_finished_run(running: Site) ->
     ceilings = site.folder / "agent" / "ceilings.json"
     calibrate(site)
     train(site)
-    until_finished(site, "42")
-    wait_until(lambda: site.steps("worker:0") == STEPS)
-    first = whole_report(site, "42")
+    until_finished(site, JOB)
+    wait_until(lambda: site.steps("worker:0", JOB) == STEPS)
+    first = whole_report(site, JOB)
     assert json.loads(first)["roofs"][0]["ceilings"]
     kept = json.loads(ceilings.read_text())
     calibrate(site)
     assert json.loads(ceilings.read_text()) != kept
     wait_until(lambda: versions(site) == 2, what="the server has the new ceilings")
-    assert whole_report(site, "42") == first
+    assert whole_report(site, JOB) == first
 
 
 def calibrate(site: Site) -> None:
-    command = [COMMANDS / "roofline-agent", "--state", site.folder / "agent", "calibrate", "--quick"]
+    command = [
+        COMMANDS / "roofline-agent",
+        "--state",
+        site.folder / "agent",
+        "calibrate",
+        "--quick",
+        "--force",
+    ]
     assert site.start(command, "calibrate.log").wait(timeout=240) == 0, site.log("calibrate.log")
 
 
@@ -101,7 +110,7 @@ import os, subprocess, sys, time
 environ = dict(os.environ, WORLD_SIZE="1", MASTER_ADDR="10.0.0.7", MASTER_PORT="1", RANK="0")
 for status in (3, 0):
     steps = "12" if status else "15"
-    wrap = ["roofline-agent", "run", "--quiet", "--job", "7", "--"]
+    wrap = ["roofline-agent", "run", "--quiet", "--job", "JOB", "--"]
     subprocess.run([*wrap, sys.executable, "TRAINING", steps, "0.02", "4"], env=environ)
     time.sleep(3)
 """
@@ -111,12 +120,12 @@ def test_restart_by_a_launcher_that_lives_is_the_same_run(running: Site, tmp_pat
     site = running
     launcher = tmp_path / "torchrun"
     training = str(Path(__file__).with_name("training.py"))
-    launcher.write_text(textwrap.dedent(SUPERVISOR).replace("TRAINING", training))
+    launcher.write_text(textwrap.dedent(SUPERVISOR).replace("TRAINING", training).replace("JOB", JOB))
     environ = {"PATH": f"{COMMANDS}:/usr/bin:/bin"}
     assert site.start([sys.executable, launcher], "launcher.log", **environ).wait(timeout=90) == 0
-    found = until_finished(site, "7")
-    assert found == {"7": "finished (exit 0)"}
-    assert "started again once" in " ".join(json.loads(whole_report(site, "7"))["notes"])
+    found = until_finished(site, JOB)
+    assert found == {JOB: "finished (exit 0)"}
+    assert "started again once" in " ".join(json.loads(whole_report(site, JOB))["notes"])
 
 
 @pytest.mark.parametrize(
@@ -134,10 +143,10 @@ def test_how_a_rank_ended_is_kept(running: Site, tmp_path: Path, ending: str, sa
         "for k in range(21):\n    with roofline_step.step(k):\n        time.sleep(0.02)\n"
         f"time.sleep(0.2)\n{ending}\n"
     )
-    site.rank("worker", 0, script=script).wait(timeout=60)
-    assert until_finished(site, "42") == {"42": said}
-    wait_until(lambda: site.steps("worker:0") == 21)
-    report = json.loads(whole_report(site, "42"))
+    site.rank("worker", 0, job=JOB, script=script).wait(timeout=60)
+    assert until_finished(site, JOB) == {JOB: said}
+    wait_until(lambda: site.steps("worker:0", JOB) == 21)
+    report = json.loads(whole_report(site, JOB))
     assert report["state"] == said == report["verdict"]["state"]
     (end,) = report["exits"]
     assert (end["rank"], end["state"], end["last_step"]) == ("worker:0", "exited", 20)
@@ -148,9 +157,9 @@ def test_rank_without_a_wrapper_has_no_exit_code(running: Site) -> None:
     site = running
     training = Path(__file__).with_name("training.py")
     command = [sys.executable, training, "20", "0.02", "4"]
-    environ = {"ROOFLINE_JOB": "bare", "ROOFLINE_RANK": "0"}
+    environ = {"ROOFLINE_JOB": f"{JOB}-bare", "ROOFLINE_RANK": "0"}
     assert site.start(command, "bare.log", **environ).wait(timeout=60) == 0
-    assert until_finished(site, "bare") == {"bare": "ended (exit codes not known)"}
+    assert until_finished(site, f"{JOB}-bare") == {f"{JOB}-bare": "ended (exit codes not known)"}
 
 
 def test_batches_that_come_late_are_of_the_run_of_their_process(site: Site) -> None:
@@ -158,15 +167,15 @@ def test_batches_that_come_late_are_of_the_run_of_their_process(site: Site) -> N
     server = site.server("--seal", "0.5")
     site.agent()
     train(site, steps=10)
-    until_finished(site, "42")
+    until_finished(site, JOB)
     server.send_signal(signal.SIGKILL)
     server.wait()
     train(site, steps=20)
     train(site, steps=25)
     site.server("--seal", "0.5")
-    until_finished(site, "42/1", "42/2", "42/3")
-    wait_until(lambda: site.steps("worker:0", "42/3") == 25)
-    assert [site.steps("worker:0", f"42/{n}") for n in (1, 2)] == [10, 20]
+    until_finished(site, f"{JOB}/1", f"{JOB}/2", f"{JOB}/3")
+    wait_until(lambda: site.steps("worker:0", f"{JOB}/3") == 25)
+    assert [site.steps("worker:0", f"{JOB}/{n}") for n in (1, 2)] == [10, 20]
 
 
 def test_two_nodes_share_a_run_and_begin_the_next_together(site: Site) -> None:
@@ -185,14 +194,14 @@ def test_two_nodes_share_a_run_and_begin_the_next_together(site: Site) -> None:
         ranks = [both(site, index, path) for index, path in enumerate((site.socket, socket))]
         for rank in ranks:
             assert rank.wait(timeout=60) == 0
-    until_finished(site, "42/1", "42/2")
-    for job in ("42/1", "42/2"):
+    until_finished(site, f"{JOB}/1", f"{JOB}/2")
+    for job in (f"{JOB}/1", f"{JOB}/2"):
         wait_until(lambda job=job: [site.steps(f"worker:{n}", job) for n in (0, 1)] == [STEPS, STEPS])
 
 
 def both(site: Site, index: int, socket: Path) -> subprocess.Popen[bytes]:
     training: list[Any] = [sys.executable, Path(__file__).with_name("training.py"), STEPS, SECONDS, 8]
-    wrap = [COMMANDS / "roofline-agent", "run", "--job", "42", "--role", "worker", "--rank", index, "--"]
+    wrap = [COMMANDS / "roofline-agent", "run", "--job", JOB, "--role", "worker", "--rank", index, "--"]
     return site.start([*wrap, *training], f"node{index}.log", ROOFLINE_SOCKET=str(socket))
 
 
@@ -203,8 +212,9 @@ def test_trainings_that_nobody_named_do_not_meet(running: Site) -> None:
     trainings = [site.start(command, f"unnamed{n}.log") for n in range(2)]
     for one in trainings:
         assert one.wait(timeout=60) == 0
-    jobs = wait_until(lambda: found if len(found := states(site)) == 2 else None)
-    for n in range(2):
-        said = site.log(f"unnamed{n}.log").splitlines()[0]
-        (job,) = [job for job in jobs if f"as job {job};" in said]
-        assert f"roofline-client report --job {job}" in said and "-training-" in job
+    said = [site.log(f"unnamed{n}.log").splitlines()[0] for n in range(2)]
+    names = [words.partition(" as job ")[2].partition(";")[0] for words in said]
+    assert len(set(names)) == 2 and all("-training-" in name for name in names)
+    for name, words in zip(names, said, strict=True):
+        assert words.endswith(f"`roofline-client report --job {name}`")
+        wait_until(lambda name=name: site.steps("worker:0", name) == 20)

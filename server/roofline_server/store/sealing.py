@@ -74,7 +74,9 @@ class Sealer:
         compaction = Compaction(self._root, number)
         frames = (frame for one in decoded for frame in one.frames if rows(frame.base))
         for name, mine in _grouped(frames, lambda frame: frame.job).items():
-            job = _JobWriter(self._root, name, number, self._clocks.clocks(), self._deltas)
+            lifetimes = self._deltas.lifetimes_of(name, unsealed.process_lifetimes)
+            clocks = self._clocks.of_job(name, lifetimes)
+            job = _JobWriter(self._root, name, number, clocks, self._deltas)
             segments, replaced, progress = job.write(mine), [], Progress()
             if name != NODE_JOB:
                 made = self._make_steps(job, segments, unsealed.reported)

@@ -115,12 +115,12 @@ class ViewBuilder:
         if not self.ranks_of(job):
             return None
         with self._leases.held():
-            clocks = self._clocks.clocks()
             with self._tail.lock:
                 # After this a rank may come of which the snapshot holds nothing, never the other way about.
                 ranks = self.ranks_of(job)
                 snapshot, of_nodes = self._snapshot(job), self._snapshot(NODE_JOB)
                 lifetimes = self._tail.lifetimes_of(ranks)
+            clocks = self._clocks.of_job(job, lifetimes)
             fresh = by_dataset(snapshot.frames)
             if self._deltas.are_outdated(job, snapshot.progress, fresh, clocks):
                 segments = [s for s in snapshot.segments if not s.dataset.startswith(STEPS)]
@@ -160,10 +160,11 @@ class ViewBuilder:
         ranks = self.ranks_of(job)
         if not ranks:
             return None
-        clocks, lease = self._clocks.clocks(), self._leases.take()
+        lease = self._leases.take()
         with self._tail.lock:
             own, of_nodes = self._snapshot(job), self._snapshot(NODE_JOB)
             lifetimes = self._tail.lifetimes_of(ranks)
+        clocks = self._clocks.of_job(job, lifetimes)
         return RawData(
             self._root,
             own.segments,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...clock import NodeClock
 from ...clock_samples import FIRST_SAMPLES, best, thin
-from ...records import MAX_TIME_NS, ClockSample, Ints, Table
+from ...records import MAX_TIME_NS, ClockSample, Incarnation, Ints, Lifetime, Table
 from ...server_time import ServerTime, boot
 from .catalog import Catalog
 from .name_ids import NameIds
@@ -49,6 +49,7 @@ class ClockRegistry:
         self._dropped: list[tuple[int, int]] = []
         self._made: dict[int, NodeClock] = {}  # of all that is known now
         self._settled = catalog.settled()
+        self._of_job = catalog.job_clocks()
 
     def add_sample(self, node: int, sample: ClockSample) -> None:
         """Take an exchange of a node; if it improves the clock, it becomes durable with the next `save`.
@@ -89,8 +90,10 @@ class ClockRegistry:
         self._catalog.put_clocks(self._added, self._dropped, arrivals)
         self._added, self._dropped = [], []
 
-    def settle(self, job: str, steps: Table, homes: Mapping[int, int], anew: bool) -> None:
-        """Step windows of a job are about to be stored for good, on the clocks as they are now.
+    def settle(
+        self, job: str, steps: Table, homes: Mapping[int, int], anew: bool, clocks: Mapping[int, NodeClock]
+    ) -> None:
+        """Step windows of a job are about to be stored for good, on these clocks.
 
         A clock known better later does not move them: what could be wrong with them stays true.
         homes: rank -> node. anew: all that was stored before is replaced.
@@ -101,7 +104,7 @@ class ClockRegistry:
         for node in set(nodes.tolist()) - {-1}:
             mine = nodes == node
             extent = np.array([steps["begin_ns"][mine].min(), steps["end_ns"][mine].max()], np.int64)
-            clock = self.clock(node)
+            clock = clocks[node]
             error = clock.worst_error(*clock.to_node(extent).tolist())
             after[node] = max(after.get(node, 0.0), math.inf if error is None else error)
         if anew or after != before:
@@ -128,6 +131,33 @@ class ClockRegistry:
             if made is None:
                 made = self._made[node] = self._make(node)
             return made
+
+    def of_job(self, job: str, lifetimes: Mapping[Incarnation, Lifetime]) -> Clocks:
+        """The clocks that a job of these processes is reported with.
+
+        Once all of them have ended these stay as they are: a clock that is known better later would change
+        the numbers of a job that is over, by next to nothing.
+        """
+        found = self.clocks()
+        if lifetimes and all(life.exited for life in lifetimes.values()):
+            for node in {who.node for who in lifetimes} - self._name_ids.recordings:
+                kept = self._kept_for(job, node)
+                if kept is not None:
+                    found[node] = NodeClock(kept)
+        return found
+
+    def _kept_for(self, job: str, node: int) -> list[ClockSample] | None:
+        """The samples that a job that is over keeps of a node; None: it has none yet."""
+        with self._lock:
+            kept = self._of_job.get((job, node))
+            if kept is None:
+                rows = np.concatenate(
+                    [self._kept.get(node, NO_SAMPLES), _rows(self._fresh.get(node, []))]
+                ).tolist()
+                if rows:
+                    self._catalog.put_job_clock(job, node, rows)
+                    kept = self._of_job[job, node] = [ClockSample(*row) for row in rows]
+            return kept
 
     def _make(self, node: int) -> NodeClock:
         if node in self._name_ids.recordings:

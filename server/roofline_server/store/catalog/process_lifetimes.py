@@ -39,6 +39,8 @@ class ProcessLifetimes:
         found = dict(self._lifetimes)
         for node, present in self._present.items():
             for who in present:
+                if found[who].exited:  # what was received of it since is from before
+                    continue
                 found[who] = found[who]._replace(last_ns=max(found[who].last_ns, self.through[node]))
         return found
 

@@ -139,3 +139,11 @@ EXIT = sa.Table(
     Column("step", Number),
     Column("time_ns", Number),
 )
+# Clock samples, as JSON, that all reports of a job that is over are made with.
+JOB_CLOCK = sa.Table(
+    "job_clock",
+    META,
+    Column("job", String, primary_key=True),
+    Column("node", Integer, primary_key=True),
+    Column("samples", String, nullable=False),
+)

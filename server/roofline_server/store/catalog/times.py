@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import sqlalchemy as sa
 
 from ...records import ClockSample
-from .tables import ARRIVAL, CLOCK_SAMPLE, SETTLED
+from .tables import ARRIVAL, CLOCK_SAMPLE, JOB_CLOCK, SETTLED
 
 
 class Times:
@@ -50,6 +51,18 @@ class Times:
             db.execute(SETTLED.delete().where(SETTLED.c.job == job))
             for node, error_ns in errors.items():
                 db.execute(SETTLED.insert().values(job=job, node=node, error_ns=error_ns))
+
+    def job_clocks(self) -> dict[tuple[str, int], list[ClockSample]]:
+        """(job, node) -> the clock samples that reports of a job that is over are made with."""
+        with self._engine.connect() as db:
+            return {
+                (r.job, r.node): [ClockSample(*row) for row in json.loads(r.samples)]
+                for r in db.execute(sa.select(JOB_CLOCK))
+            }
+
+    def put_job_clock(self, job: str, node: int, samples: Sequence[Sequence[int]]) -> None:
+        with self._engine.begin() as db:
+            db.execute(JOB_CLOCK.insert().values(job=job, node=node, samples=json.dumps(samples)))
 
     def clock_samples(self) -> dict[int, list[ClockSample]]:
         """All clock samples by node, in order of time."""

@@ -9,7 +9,7 @@ from ...clock import NodeClock
 from ...correlate import parts as part_sums
 from ...correlate import windows as step_windows
 from ...correlate.steps import SERVING_ROLES, JobTables, by_time, correlate
-from ...records import MAX_TIME_NS, Bools, Incarnation, MarkKind, Table, concatenate, rows, take
+from ...records import MAX_TIME_NS, Bools, Incarnation, Lifetime, MarkKind, Table, concatenate, rows, take
 from ..catalog.catalog import Progress
 from ..catalog.clocks import Clocks
 from ..catalog.name_ids import NameIds
@@ -107,6 +107,13 @@ class Deltas:
         if given and not given.isdisjoint(step_windows.stepping(raw.get("marks", {}))):
             return True
         return _earliest(raw, clocks) <= progress.through_ns
+
+    def lifetimes_of(
+        self, job: str, lifetimes: Mapping[Incarnation, Lifetime]
+    ) -> dict[Incarnation, Lifetime]:
+        """Those of these that are of processes of a job."""
+        ranks = self._name_ids.ranks_of(job)
+        return {who: life for who, life in lifetimes.items() if who.rank in ranks}
 
     def serving(self, job: str) -> tuple[int, ...]:
         ranks = self._name_ids.ranks_of(job)

@@ -85,7 +85,7 @@ class SealedSteps:
         found, latest = self._deltas.new_steps(tables, progress, through)
         if "steps" in found:
             anew = not progress.through_ns
-            self._clocks.settle(new.job, found["steps"], tables.homes, anew)
+            self._clocks.settle(new.job, found["steps"], tables.homes, anew, new.clocks)
         segments = [put(name, table) for name, table in found.items()]
         for name, table in self._counters(found.get("steps", {}), needed, tables.homes, new.clocks):
             segments.append(put(name, table))
