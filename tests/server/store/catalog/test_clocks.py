@@ -134,16 +134,24 @@ def test_what_was_stored_on_a_badly_known_clock_stays_so(catalog: Catalog) -> No
     for at in range(0, 60, 10):
         registry.add_sample(1, ClockSample(at * S, UNIX, 10 * MS))
     registry.settle(
-        "job", windows((7, UNIX + 10 * S, UNIX + 20 * S), (8, UNIX, UNIX + S)), {7: 1}, anew=False
+        "job",
+        windows((7, UNIX + 10 * S, UNIX + 20 * S), (8, UNIX, UNIX + S)),
+        {7: 1},
+        anew=False,
+        clocks=registry.clocks(),
     )
     assert 5 * MS < registry.settled("job")[1] < 7 * MS
     for at in range(0, 60, 10):
         registry.add_sample(1, ClockSample(at * S, UNIX, 100))
     assert registry.clocks()[1].worst_error(10 * S, 20 * S) < 0.1 * MS
-    registry.settle("job", windows((7, UNIX + 20 * S, UNIX + 30 * S)), {7: 1}, anew=False)
+    registry.settle(
+        "job", windows((7, UNIX + 20 * S, UNIX + 30 * S)), {7: 1}, anew=False, clocks=registry.clocks()
+    )
     assert 5 * MS < registry.settled("job")[1] < 7 * MS
     assert registry_of(catalog).settled("job") == registry.settled("job")
-    registry.settle("job", windows((7, UNIX + 10 * S, UNIX + 30 * S)), {7: 1}, anew=True)
+    registry.settle(
+        "job", windows((7, UNIX + 10 * S, UNIX + 30 * S)), {7: 1}, anew=True, clocks=registry.clocks()
+    )
     assert registry.settled("job")[1] < 0.1 * MS
     assert registry.settled("other") == {}
 
@@ -151,5 +159,5 @@ def test_what_was_stored_on_a_badly_known_clock_stays_so(catalog: Catalog) -> No
 def test_what_was_stored_before_any_ping_is_known_to_nobody(catalog: Catalog) -> None:
     registry = registry_of(catalog)
     registry.add_arrival(1, 0, UNIX)
-    registry.settle("job", windows((7, UNIX, UNIX + S)), {7: 1}, anew=False)
+    registry.settle("job", windows((7, UNIX, UNIX + S)), {7: 1}, anew=False, clocks=registry.clocks())
     assert registry_of(catalog).settled("job") == {1: np.inf}
