@@ -66,6 +66,10 @@ def cpu_of_rank(seconds: float, cpus: float) -> str:
     return f"CPU time of a rank: {duration(seconds)} a step; its node has {number(cpus)} CPUs"
 
 
+def cpu_of_all(seconds: float, cpus: float) -> str:
+    return f"CPU time of all ranks for a worker step: {duration(seconds)}; their node has {number(cpus)} CPUs"
+
+
 def kernels(seconds: float) -> str:
     return f"kernels: {duration(seconds)} a step"
 

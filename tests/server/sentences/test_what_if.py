@@ -28,6 +28,10 @@ from roofline_server.sentences import what_if as texts
         ),
         (texts.link(1e-4, 1e9, False), "link: 0.1 ms and 1 GB/s, measured by bench net"),
         (
+            texts.cpu_of_all(0.023, 2),
+            "CPU time of all ranks for a worker step: 23 ms; their node has 2 CPUs",
+        ),
+        (
             texts.demands(["ps:0", "ps:1"], [0.002, 0.03]),
             "time in use of servers for a worker step: ps:0 2 ms, ps:1 30 ms",
         ),

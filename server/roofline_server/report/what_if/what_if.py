@@ -170,7 +170,7 @@ def _with_servers(
     steps = Range(then / sqrt(low * high), then / high, then / low)
     basis = [texts.steady_steps(len(step), workers), texts.demands([use.rank for use in uses], demands)]
     if cpus:
-        basis.append(texts.cpu_of_rank(cpu, cpus))
+        basis.append(texts.cpu_of_all(cpu, cpus))
     notes = [texts.BOUNDS]
     if change.servers is not None and change.servers != len(uses):
         notes.append(texts.ONE_LARGE_VARIABLE)
