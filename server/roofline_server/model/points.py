@@ -31,6 +31,14 @@ class Held(NamedTuple):
     share: Value
     why: str = ""
 
+    def of_part(self, parts: float) -> Held:
+        """The same against one of so many equal parts of the roofs."""
+        return self._replace(
+            attainable=_of_part(self.attainable, 1 / parts),
+            headroom=_of_part(self.headroom, 1 / parts),
+            share=_of_part(self.share, parts),
+        )
+
 
 class Level(NamedTuple):
     """Bytes of one level: intensity over them, and the bytes of each completely watched step where known."""
@@ -279,9 +287,23 @@ def plain(
         value(lasted, "s", Provenance.MEASURED, Scope.PROCESS),
         spreads=(None, spread),
     )
-    if made.words or made.headroom.value is None or x is None:
-        return made
-    return made._replace(words=verdicts.of_work(made.headroom.value, x, level, limits[0], sharing))
+    if not made.words and made.headroom.value is not None and x is not None:
+        made = made._replace(words=verdicts.of_work(made.headroom.value, x, level, limits[0], sharing))
+    return of_its_part(made, sharing)
+
+
+def of_its_part(made: RoofPoint, parts: float) -> RoofPoint:
+    """The point against the part of the roof that it has where others compute too: one of so many."""
+    by = 1 / max(1.0, parts)
+    return made._replace(attainable=_of_part(made.attainable, by), headroom=_of_part(made.headroom, by))
+
+
+def _of_part(found: Value, by: float) -> Value:
+    """Scaled to a part of the roof; its reason says what the roof is of."""
+    if found.value is None or by == 1:
+        return found
+    parts = by if by > 1 else 1 / by
+    return _scaled(found, by)._replace(reason=texts.its_part(parts, found.reason))
 
 
 def _scaled(found: Value, by: float) -> Value:

@@ -25,9 +25,12 @@ from .times import times
 from .work import counted_flops, work
 
 
-def summarize(ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Scope) -> Summary:
+def summarize(
+    ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Scope, parts: float = 1.0
+) -> Summary:
     """The values of docs/metrics.md for these ranks (one, or all of a role). limits: what binds where those
-    computed whose FLOPs are known, in the precision of most of these; each place once."""
+    computed whose FLOPs are known, in the precision of most of these; each place once. parts: of how many
+    equal parts of these places they have one."""
     values = {
         **times(ranks, scope),
         **breakdown(ranks, scope),
@@ -38,7 +41,7 @@ def summarize(ranks: Sequence[RankEvidence], limits: Sequence[Limits], scope: Sc
     }
     values |= of_nodes(ranks, scope, values)
     level, intensity, reached = placed(ranks, values)
-    held = against(intensity, reached, level, limits)
+    held = against(intensity, reached, level, limits).of_part(parts)
     known = sum(has_flops(ranks))
     part = origins.of_ranks_with_flops(known, len(ranks)) if 0 < known < len(ranks) else ""
     for name, found in (("attainable_flops_per_second", held.attainable), ("roof_share", held.share)):

@@ -201,3 +201,8 @@ def kernels_without_flops(seconds: float) -> str:
 
 def pooled_hosts(hosts: int) -> str:
     return f"kernels of {hosts} hosts are pooled by role, against the roof where each took most time"
+
+
+def its_part(parts: float, roof: str) -> str:
+    """roof: what the whole roof is of, "of the whole node"; "": not said."""
+    return f"1/{parts:.3g} of the roof" + (f" {roof}" if roof else "")

@@ -166,10 +166,9 @@ def _places(side: _Side) -> dict[str, tuple[Value, Value]]:
     """Role -> (intensity, share of its part of the roof); of a role on several hosts on the first."""
     found: dict[str, tuple[Value, Value]] = {}
     for group, point in side.points:
-        parts = group.sharing / max(1, len(group.ranks))
         headroom = point.headroom.value
         share = value(
-            parts / headroom if headroom else None,
+            1 / headroom if headroom else None,
             "1",
             point.headroom.provenance or ESTIMATED,
             Scope.ROLE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from roofline.answers.report import Fact, Point, RankReport, Report, RoleReport, SourceReport
+from roofline.answers.report import Fact, Point, RankReport, Report, RoleReport, SourceReport, Summary
 from roofline.answers.values import Scope
 
 from ...model.evidence import RankEvidence
@@ -20,6 +20,7 @@ from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
 from ..evidence.steady import left_out_of
 from ..questions import STEADY_STEPS, Steps
+from ..ranks.contention import Contention, contention, sharing
 from ..ranks.exits import exit_codes, rank_exits, state_of
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
@@ -101,6 +102,7 @@ def _facts(view: JobView) -> list[Fact]:
 
 def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str) -> list[RankReport]:
     reports = []
+    everybody = contention(view, evidence)
     for number, rank in evidence.items():
         process = latest_process(view, number)
         windows = ""
@@ -115,13 +117,23 @@ def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str
                 process.pid if process else 0,
                 process.name if process else "",
                 windows,
-                summarize([rank], of_ranks(view, {number: rank}), Scope.PROCESS),
+                _summary(view, {number: rank}, Scope.PROCESS, everybody),
             )
         )
     return sorted(reports, key=lambda r: (role_order(r.role), r.index))
 
 
+def _summary(
+    view: JobView, ranks: Mapping[int, RankEvidence], scope: Scope, everybody: Contention
+) -> Summary:
+    """Against their part of the places where they compute."""
+    limits = of_ranks(view, ranks)
+    parts = max(1.0, sharing(everybody, limits) / len(ranks))
+    return summarize(list(ranks.values()), limits, scope, parts)
+
+
 def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[RoleReport]:
+    everybody = contention(view, evidence)
     by_role: dict[str, dict[int, RankEvidence]] = {}
     for number, rank in evidence.items():
         by_role.setdefault(rank.role, {})[number] = rank
@@ -130,7 +142,7 @@ def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[R
             role,
             len(ranks),
             sorted({r.host for r in ranks.values() if r.host}),
-            summarize(list(ranks.values()), of_ranks(view, ranks), Scope.ROLE),
+            _summary(view, ranks, Scope.ROLE, everybody),
         )
         for role, ranks in sorted(by_role.items(), key=lambda item: role_order(item[0]))
     ]

@@ -39,6 +39,11 @@ class PointGroup(NamedTuple):
         return list(self.ranks.values())
 
     @property
+    def parts(self) -> float:
+        """It has one of so many equal parts of the places where it computes."""
+        return max(1.0, self.sharing / max(1, len(self.ranks)))
+
+    @property
     def scope(self) -> Scope:
         return Scope.ROLE if self.who.kind == "role" else Scope.PROCESS
 

@@ -10,7 +10,7 @@ from roofline.answers.values import Provenance, Value, value
 from ...errors import BadRequest
 from ...model import verdicts
 from ...model.evidence import RankEvidence
-from ...model.points import Level, flops_spread, intensity_spread, levels, nodes, point
+from ...model.points import Level, flops_spread, intensity_spread, levels, nodes, of_its_part, point
 from ...model.roofline import MINIMUM, NETWORK
 from ...model.summary import placed
 from ...model.work import dominant_precision
@@ -142,7 +142,8 @@ def _points(group: PointGroup, kind: str) -> list[RoofPoint]:
                 mates,
             )
             made = made._replace(words=words)
-        found.append(made)
+        # The network is shared by whoever sends: how much of it a rank has is not known beforehand.
+        found.append(of_its_part(made, group.parts) if made.level != NETWORK else made)
     return found
 
 

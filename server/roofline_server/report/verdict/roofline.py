@@ -20,9 +20,8 @@ def places_under_roof(points: Iterable[tuple[PointGroup, RoofPoint]]) -> list[st
             why = point.headroom.reason or no_ceilings_of_host(point.host)
             found.append(texts.no_place_under_roof(point.label, why))
             continue
-        parts = group.sharing / max(1, len(group.ranks))  # the role has one of so many of the whole
         ceiling = group.limits[0].binding(point.intensity.value, point.level)
         side = ceiling.kind if ceiling is not None else ""
-        share = parts / point.headroom.value
-        found.append(texts.under_roof(point.label, share, parts, title(point.precision), side))
+        share = 1 / point.headroom.value
+        found.append(texts.under_roof(point.label, share, group.parts, title(point.precision), side))
     return found

@@ -9,9 +9,11 @@ from roofline_server.correlate.steps import NODE_SETS
 from roofline_server.errors import BadRequest
 from roofline_server.records import ClockSample
 from roofline_server.report.evidence import ranks as evidence
+from roofline_server.report.evidence.gathering import gather
 from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.report.ranks.summaries import summarize_job
+from roofline_server.report.roofline.rooflines import of_roles
 from roofline_server.sentences import reasons
 from roofline_server.store.store import JobView, Store
 
@@ -284,7 +286,19 @@ def test_each_rank_is_held_against_the_roof_of_its_own_precision(store: Store) -
     A.put(store, *sent)
     report = build(with_ceilings(view_of(store), PEAK_F32, PEAK_F64, DRAM._replace(value=1e15)))
     found = {r.rank: r.summary.values["attainable_flops_per_second"].value for r in report.ranks}
-    assert (found["worker:0"], found["evaluator:0"]) == (PEAK_F32.value, PEAK_F64.value)
+    # Both compute on this node: each has half of it.
+    assert (found["worker:0"], found["evaluator:0"]) == (PEAK_F32.value / 2, PEAK_F64.value / 2)
+
+
+def test_share_of_the_roof_is_one_number_in_the_report_and_in_the_roofline(store: Store) -> None:
+    view = with_ceilings(view_of(filled(store)), PEAK_F32, DRAM)
+    report = build(view, ALL_STEPS, END_NS)
+    ((_, point),) = [
+        pair for pair in of_roles(view, gather(view, ALL_STEPS).evidence) if pair[1].role == "worker"
+    ]
+    share = next(role.summary.values["roof_share"] for role in report.roles if role.role == "worker").value
+    assert share is not None and point.headroom.value == pytest.approx(1 / share)
+    assert report.verdict is not None and f"worker at {share:.0%} of" in report.verdict.roofline[0]
 
 
 def test_what_was_lost_is_summed_and_noted(store: Store) -> None:

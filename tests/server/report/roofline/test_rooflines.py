@@ -81,7 +81,9 @@ def test_rank_is_a_point_under_its_node(store: Store) -> None:
     )  # fmt: skip
     assert (point.level, point.precision, point.bound) == ("minimum", "f32", "peak.f32.512")
     assert same(point.intensity.value, 100) and same(point.flops_per_second.value, 1e10 / 0.63)
-    assert same(point.attainable.value, 4e12) and same(point.headroom.value, 4e12 / (1e10 / 0.63))
+    # Two ranks compute on the node: each has half of its 4e12 FLOP/s.
+    assert same(point.attainable.value, 2e12) and same(point.headroom.value, 2e12 / (1e10 / 0.63))
+    assert point.attainable.reason.startswith("1/2 of the roof")
     assert same(point.time.value, 57 * 0.63)
     assert point.flops_spread and (point.flops_spread.count, point.incomplete) == (57, "")
     assert point.intensity_spread and same(point.intensity_spread.p95, 100)
