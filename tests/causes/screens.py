@@ -82,9 +82,9 @@ def main() -> int:
         print(title, file=sys.stderr, flush=True)
         shown = screen(known[key], setting)
         page += [f"## {title}\n", f"{planted(known[key])}\n", f"```\n{shown.rstrip()}\n```\n"]
-    if asked.only:
-        print("\n".join(page[1:]))
-    else:
+        if asked.only:
+            print("\n".join(page[-3:]), flush=True)
+    if not asked.only:
         PAGE.write_text("\n".join(page))
     return 0
 
