@@ -92,6 +92,10 @@ def too_few_steps(steps: int) -> str:
     return f"not known: {steps} steady steps are too few"
 
 
+def waits_not_seen(why: str) -> str:
+    return f"not known: who waits for whom is not seen: {why}"
+
+
 HEALTHY = "healthy: nothing holds it up"
 
 

@@ -36,6 +36,7 @@ class Accounts(NamedTuple):
     accounts: dict[int, Account]
     foreign: dict[str, float]  # host -> CPUs that other processes keep busy
     conclusion: Conclusion
+    unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
 
 
 def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
@@ -52,7 +53,12 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
     concerned = together if grid is not None else _training(gathered, accounts)
     foreign = foreign_cpus(view, gathered.evidence)
     found = conclude([signals[n] for n in concerned], [accounts[n] for n in concerned], grid, foreign)
-    return Accounts(signals, accounts, foreign, found)
+    unseen = ""
+    if gathered.mode == "synchronous" and len(barriers.ranks) > 1 and grid is None:
+        unseen = barriers.why_not
+        if found.kind == "healthy":
+            found = found._replace(kind="unknown")
+    return Accounts(signals, accounts, foreign, found, unseen)
 
 
 def _training(gathered: Gathered, accounts: Mapping[int, Account]) -> list[int]:
@@ -96,7 +102,9 @@ def verdict(
     )
 
 
-def _headline(found: Conclusion) -> str:
+def _headline(found: Conclusion, unseen: str) -> str:
+    if found.kind == "unknown" and unseen:
+        return texts.waits_not_seen(unseen)
     if found.kind == "unknown":
         return texts.too_few_steps(found.steps)
     if found.kind == "unclear":
@@ -131,7 +139,7 @@ def _findings(known: Accounts, servers: Served, rate: Value) -> Findings:
         named += [_server_finding(cause, step, "few_steps" in found.why, rate) for cause in servers.causes]
     named.sort(key=lambda finding: -(finding.share.value or 0.0))
     doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
-    return Findings(named[0].sentence if named else _headline(found), named, doubted)
+    return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
 
 
 def _rate_of(gathered: Gathered) -> Value:

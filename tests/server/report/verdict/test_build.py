@@ -1,0 +1,92 @@
+"""From marks and spans in a store to the verdict of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from roofline.answers.verdict import Verdict
+from roofline_server.report.job.build import build
+from roofline_server.report.questions import ALL_STEPS, STEADY_STEPS, Steps
+from roofline_server.store.store import Store
+
+from ...builders import ABSENT, BORDER, MS, S, Node, batch, marks, open_store, rank, spans
+
+STEPS, STEP = 80, 50 * MS
+INPUT, COMPUTE, MEETING = 2 * MS, 20 * MS, 5 * MS  # of a healthy rank; what is left of the step it waits
+Span = tuple[int, str, int, int, int, int]
+
+
+def of_step(number: int, begin: int, late: int) -> list[Span]:
+    """Input, forward, backward, and what is left of the step held in communication."""
+    fetched = begin + INPUT + late
+    computed = fetched + COMPUTE
+    return [
+        (number, "phase.input", begin, fetched, ABSENT, 1),
+        (number, "phase.forward", fetched, fetched + COMPUTE // 2, ABSENT, 1),
+        (number, "phase.backward", fetched + COMPUTE // 2, computed, ABSENT, 1),
+        (number, "phase.communicate", computed, begin + STEP, ABSENT, 1),
+    ]
+
+
+def verdict_of(folder: Path, late: Sequence[int], steps: Steps = STEADY_STEPS, count: int = STEPS) -> Verdict:
+    """late: of each rank, by how much longer its input takes; step 0 takes ten times as long."""
+    store, node = open_store(folder), Node("a")
+    node.greet(store)
+    begin = 100 * S
+    ends = [begin, begin + 10 * STEP, *(begin + (10 + k) * STEP for k in range(1, count))]
+    ranks = [rank(role="ddp", index=i, pid=100 + i) for i in range(len(late))]
+    borders = [(i, BORDER, k - 1, 8, at) for i in range(len(late)) for k, at in enumerate(ends)]
+    phases = [s for i, more in enumerate(late) for at in ends[:-1] for s in of_step(i, at, more)]
+    said = batch(begin_ns=begin, end_ns=ends[-1] + S, ranks=ranks, marks=marks(borders), spans=spans(phases))
+    node.put(store, said)
+    return report_of(store, steps)
+
+
+def report_of(store: Store, steps: Steps) -> Verdict:
+    view = store.view("job")
+    assert view is not None
+    found = build(view, steps).verdict
+    assert found is not None
+    return found
+
+
+def test_rank_with_slow_input_is_named_with_its_cost(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, (0, 10 * MS))
+    first = found.bottleneck
+    assert first is not None
+    assert (found.kind, first.kind, first.rank) == ("bottleneck", "input", "ddp:1")
+    assert first.cost.value == pytest.approx(0.010, rel=0.02)
+    assert first.gain is not None and first.gain.without == pytest.approx(0.040, rel=0.02)
+    assert first.gain.low <= first.gain.without <= first.gain.high
+    assert found.headline == first.sentence
+    assert found.examples_per_second.value == pytest.approx(2 * 8 / 0.050)
+    assert first.rate.value == pytest.approx(2 * 8 / 0.040, rel=0.02)
+
+
+def test_equal_ranks_are_healthy(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, (0, 0))
+    assert (found.kind, found.bottleneck, found.also) == ("healthy", None, [])
+
+
+def test_parts_of_an_account_add_up_to_the_step(tmp_path: Path) -> None:
+    for one in verdict_of(tmp_path, (0, 10 * MS)).accounts:
+        assert one.steps == STEPS - 1
+        assert sum(part.time.value or 0.0 for part in one.parts) == pytest.approx(one.step.value)
+        assert sum(part.share.value or 0.0 for part in one.parts) == pytest.approx(1)
+
+
+def test_warm_up_is_left_out_unless_all_steps_are_asked_for(tmp_path: Path) -> None:
+    steady, every = verdict_of(tmp_path / "a", (0, 0)), verdict_of(tmp_path / "b", (0, 0), ALL_STEPS)
+    assert steady.step_mean.value == pytest.approx(0.05)
+    assert [(left.reason, left.steps) for left in steady.left_out] == [("warm-up", 1)]
+    assert steady.left_out[0].cost.value == pytest.approx(0.5)
+    assert every.step_mean.value == pytest.approx(0.05 * (STEPS + 9) / STEPS)
+    assert every.left_out == []
+
+
+def test_few_steps_are_no_ground_for_a_verdict(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, (0, 10 * MS), count=6)
+    assert (found.kind, found.bottleneck) == ("unknown", None)
+    assert "too few" in found.headline
