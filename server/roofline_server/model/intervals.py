@@ -21,6 +21,8 @@ LEAST_STEPS = 8  # fewer say nothing
 ENOUGH_STEPS = 40  # fewer say little
 SHOWN = 0.95  # of intervals that are shown
 
+ROUNDING = 1e-18  # of the sum of squares: values that differ by no more are equal
+
 
 class Interval(NamedTuple):
     """A mean, where it lies 95 times in 100, and what it exceeds but for the chance that was asked for."""
@@ -68,7 +70,7 @@ def correlation_time(values: Floats) -> float:
     steps = len(values)
     centred = values - values.mean()
     spread = float(centred @ centred)
-    if steps < 4 or spread <= 0:
+    if steps < 4 or spread <= ROUNDING * float(values @ values):
         return 1.0
     size = 1 << (2 * steps - 1).bit_length()
     power = np.abs(np.fft.rfft(centred, size)) ** 2
