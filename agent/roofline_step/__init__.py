@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from threading import get_ident
 from types import TracebackType
-from typing import Optional, Sequence, Tuple, Type
+from typing import Callable, Optional, Sequence, Tuple, Type
 
 from ._layout import Layout, layout
 from ._packets import Mark, Span
@@ -175,7 +175,12 @@ def step_layout(
 
 def send_held() -> None:
     """Send the short steps that wait for others, to be sent together."""
-    _agent.off(0)
+    _agent.finish_held()
+
+
+def before_end(call: Callable[[], None]) -> None:
+    """Have call() hand over what hooks hold, before the last of what is held is sent."""
+    _agent.before_end.append(call)
 
 
 def send_fact(name: str, value: object) -> None:

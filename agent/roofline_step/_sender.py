@@ -63,6 +63,7 @@ class Sender:
     def __init__(self, paths: Optional[List[str]] = None) -> None:
         self._paths = paths
         self._socket: Optional[socket.socket] = None
+        self.before_end: List[Callable[[], None]] = []  # called before the last of what is held is sent
         self._facts: Dict[str, str] = {}
         self._kernels: Dict[Tuple[object, ...], int] = {}
         self._reset()
@@ -268,7 +269,16 @@ class Sender:
 
     def _end(self) -> None:
         self.hold_ns = 0  # what hooks send after this goes at once
-        self.send_held()
+        self.finish_held()
+
+    def finish_held(self) -> None:
+        """Send all that is held, here and by the hooks."""
+        for call in self.before_end:
+            try:
+                call()
+            except Exception:
+                continue
+        self.off(0)
 
     def _put(self, packet: bytes, marks: int, spans: int) -> bool:
         """Send a packet; marks, spans: how many are dropped when that fails."""

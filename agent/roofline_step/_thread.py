@@ -93,7 +93,7 @@ class ThreadAccount:
         """From now on it is about this thread, the one that calls; 0: none."""
         self.on, self.thread = False, thread
         self._begin: Optional[_Begin] = None  # of the step that goes on, where that is known
-        self._next = 0  # at the end of which step to look again
+        self.next = 0  # at the end of which step to look again
         self._run = self._delay = self._moment = 0  # as read last
         self._parts: Dict[str, List[int]] = {}  # of the step: run, delay
         self._part: Optional[Tuple[str, int, int]] = None  # the one that goes on
@@ -162,7 +162,7 @@ class ThreadAccount:
         """Step `number` ended at `now` (if it was measured, best as `read` returned it), and the next begins.
         None: nothing is known of it."""
         try:
-            if number > self._number and not self.on and number < self._next:
+            if number > self._number and not self.on and number < self.next:
                 self._number = number
                 return None
             known, begin = self._read_at(now), self._begin
@@ -178,7 +178,7 @@ class ThreadAccount:
     def starts(self, number: int, now: int) -> None:
         """Step `number` begins at `now`; what was since the last one is of none."""
         try:
-            if number > self._number and not self.on and number - 1 < self._next:
+            if number > self._number and not self.on and number - 1 < self.next:
                 return
             self._start(number, now if self._read_at(now) else None)
         except Exception:
@@ -238,9 +238,9 @@ class ThreadAccount:
             if turn < number:
                 turn = measured_in(number // self.period + 1, self.period)
             if turn > number:
-                self.on, self._next = False, turn - 1
+                self.on, self.next = False, turn - 1
                 return
-        self.on = True
+        self.on, self.next = True, number
         if now is not None:
             faults = blocks = 0
             if getrusage is not None:
@@ -250,7 +250,7 @@ class ThreadAccount:
 
     def _fail(self) -> None:
         """Something is not as it should be, a descriptor that the training has closed: no more of it."""
-        self.on, self._begin, self._next, self._number = False, None, 1 << 62, -(1 << 62)
+        self.on, self._begin, self.next, self._number = False, None, 1 << 62, -(1 << 62)
 
     def _collection(self, phase: str, info: Mapping[str, int]) -> None:
         # In CPU time: what the thread waits for a CPU meanwhile is counted as that.

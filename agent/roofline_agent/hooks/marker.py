@@ -194,6 +194,21 @@ class Marker:
         else:
             self._held = together
 
+    def defers(self, call: Any) -> bool:
+        """Whether borders may be handed over some steps later, as deferred_to() says; call() does it at the
+        end."""
+        before_end = getattr(self._step, "before_end", None)
+        if before_end is None or self._profiler is not None or self._from_log:
+            return False
+        before_end(call)
+        return True
+
+    def deferred_to(self) -> int:
+        """The first step at whose end borders are to be handed over: at the next, something may be to do."""
+        if self._noting[0] and not self.samples_kernels:
+            return -1
+        return int(min(self._switch_at, getattr(self.account, "next", -1))) - 1
+
     def flush(self) -> None:
         """Send what is held, as the training may end now."""
         send = getattr(self._step, "send_held", None)

@@ -54,6 +54,7 @@ __all__ = [
 
 MOST_SPANS = 4096  # that are kept; a process may fetch and communicate without ever stepping
 MOST_EVENTS = 2048  # likewise
+DEFERRED_NS = 25000000  # so long borders of short steps are handed over together
 JOIN_NS = 50000  # collectives that follow each other so closely become one span
 MOST_KINDS, LONGEST = 1024, 64  # of steps that are known, and events of one
 SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all the time
@@ -100,6 +101,8 @@ class Recorder:
         self._kinds: Dict[Hashable, _StepKind] = {}
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
+        defers = getattr(marker, "defers", None)
+        self._may_defer = defers is not None and defers(self.hand_over)
         atexit.register(_try, self._at_exit)
 
     def _reset(self) -> None:
@@ -114,6 +117,9 @@ class Recorder:
         self._fresh = True  # nothing was open at the last border
         self._border_ns = 0  # when it was
         self._held: List[_HeldBorder] = []
+        self._deferred: List[_HeldBorder] = []  # borders that are sure, handed over together
+        self._defer_to = -1  # borders of steps from this on are handed over at once
+        self._handed_ns = 0  # end of the last step that was
         self.in_backward = self.updated_in_backward = False
         self.by_hand: Any = None  # follows updates without an optimizer (torch_by_hand)
         self.capturing: Any = None  # a CUDA graph
@@ -167,13 +173,17 @@ class Recorder:
 
     def in_head(self) -> bool:
         """Whether no training was seen since the border, so that this may lie between two steps."""
-        since = self._held[-1].events if self._held else 0
-        return self.started and self._events.find(BACKWARDS, since) < 0
+        return self.started and self._events.find(BACKWARDS, self._head()) < 0
+
+    def _head(self) -> int:
+        """At which of the events the step that goes on begins."""
+        border = self._held[-1] if self._held else self._deferred[-1] if self._deferred else None
+        return 0 if border is None else border.events
 
     def forward_begun(self) -> bool:
         """Whether a batch was fetched since the border, or a forward begun: that of a wrapped model may turn
         gradients off for its own ends."""
-        since = self._held[-1].events if self._held else 0
+        since = self._head()
         return self._events.find(FETCHED, since) >= 0 or self._events.find(FORWARDS, since) >= 0
 
     def apart(self, kind: str, begin: int, end: int, certain: bool = True) -> None:
@@ -197,6 +207,8 @@ class Recorder:
 
     def settle(self) -> None:
         """Make spans of the events so far."""
+        if self._deferred:
+            self.hand_over()
         phases = self._phases
         if len(self._events) == len(self.times):
             phases.process(self._events, self.times)
@@ -332,6 +344,8 @@ class Recorder:
 
     def _hold(self, now: int) -> None:
         """A border may be here; of several the last one is."""
+        if self._deferred:
+            self.hand_over()
         examples, shapes = self.batches.take(), self.batches.shapes
         if self._held:
             before = self._held[-1]
@@ -351,7 +365,25 @@ class Recorder:
 
     def commit(self) -> None:
         """The borders that are held are borders."""
-        held, self._held, done = self._held, [], 0
+        if self._deferred:
+            self.hand_over()
+        held, self._held = self._held, []
+        self._close_all(held)
+        if held:
+            self._over()
+
+    def hand_over(self) -> None:
+        """Send the steps whose borders were deferred."""
+        deferred, self._deferred = self._deferred, []
+        self._close_all(deferred)
+
+    def _over(self) -> None:
+        """A step is over, and another one begins."""
+        self.waits = 0
+        self.turns.over()
+
+    def _close_all(self, held: List[_HeldBorder]) -> None:
+        done = 0
         for border in held:
             at = max(0, border.events - done)
             events, times = self._events[at:], self.times[at:]
@@ -367,7 +399,29 @@ class Recorder:
             examples, shapes = self.batches.take(), self.batches.shapes
         except Exception:
             examples = shapes = None
+        deferred = self._deferred
+        if (
+            self.steps + len(deferred) < self._defer_to
+            and now - self._handed_ns < DEFERRED_NS
+            and not (self._at_border or self._joined or self.between.stretches or self._held)
+        ):
+            # Together short steps take a fraction of the time, as code and data for it lie in the caches.
+            deferred.append(_HeldBorder(len(self._events), now, examples, shapes))
+            self._over()
+            return
+        if deferred:
+            self.hand_over()
         self._close(now, examples, shapes)
+        self._over()
+        self._handed_ns = now
+        if self._may_defer and self.by_hand is None and not self.by_horovod:
+            self._defer_to = min(self._marker.deferred_to(), self._next_sampled())
+
+    def _next_sampled(self) -> int:
+        """The step at whose end the next one begins whose hooks are measured."""
+        if self.sampled:
+            return self.steps
+        return (self.steps + SAMPLED - EARLIEST & ~SAMPLED) + EARLIEST
 
     def _close(self, now: int, examples: Optional[int], shapes: Hashable) -> None:
         """Send the step that ended then, of the events so far."""
@@ -405,8 +459,6 @@ class Recorder:
             self.sampled = True
         self._border_ns = now
         self.steps += 1
-        self.waits = 0
-        self.turns.over()
 
     def _send_alike(
         self, kind: _StepKind, events: bytes, examples: Optional[int], times: List[int], counts: Any

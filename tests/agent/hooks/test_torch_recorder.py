@@ -408,3 +408,65 @@ def test_border_is_sent_whatever_fails_in_the_step(
     step(record, 0)
     step(record, 100)
     assert [number for number, *_ in marker.borders] == [0, 1]
+
+
+class DeferringMarker(RecordingMarker):
+    """One that wants a border at once now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+
+    def defers(self, call: Any) -> bool:
+        self.calls.append(call)
+        return True
+
+    def deferred_to(self) -> int:
+        return (len(self.borders) // 8 + 1) * 8
+
+
+ACTS = st.lists(st.sampled_from(["step", "slow step", "evaluation", "forget", "collective"]), max_size=40)
+
+
+def train(marker: RecordingMarker, acts: list[str]) -> Recorder:
+    record, now = Recorder(marker), 1000  # type: ignore[arg-type]
+    record.begun(now)
+    record.turns.made(DataIterator())
+    record.by_hand = None
+    for act in acts:
+        now += 1_000_000
+        if act == "evaluation":
+            record.apart(EVALUATION, now, now + 500_000)
+        elif act == "forget":
+            during(record, INPUT, now, now + 10)
+            record.forget(INPUT, now)
+        elif act == "collective":
+            record.collective("asked.allreduce", now, now + 20, 8)
+        else:
+            step(record, now)
+            now += 30_000_000 if act == "slow step" else 40
+    return record
+
+
+@given(ACTS)
+def test_borders_that_are_deferred_say_the_same(acts: list[str]) -> None:
+    at_once, later = RecordingMarker(), DeferringMarker()
+    train(at_once, acts)
+    record = train(later, acts)
+    (hand_over,) = later.calls
+    hand_over()
+    assert later.borders == at_once.borders
+    assert later.likes == at_once.likes
+    assert later.begins == at_once.begins
+    assert sorted(span for one in later.steps for span in one) == sorted(
+        span for one in at_once.steps for span in one
+    )
+    assert record.steps == len(at_once.borders) - 1
+
+
+def test_short_steps_are_deferred() -> None:
+    marker = DeferringMarker()
+    record = train(marker, ["step"] * 6)
+    assert len(marker.borders) < 7
+    record.settle()  # whatever looks at the phases finds them as they are
+    assert len(marker.borders) == 7
