@@ -25,13 +25,19 @@ SEEDS = 4
 
 def main() -> int:
     asked = options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is stopped
+    signal.signal(signal.SIGTERM, stop)
     known = results.read(asked.results)
     try:
         return {"run": run_all, "list": list_all, "again": again, "score": score}[asked.what](asked, known)
     except KeyboardInterrupt:
         print("interrupted: what is finished is kept, and the next run goes on from there", file=sys.stderr)
         return 130
+
+
+def stop(*_: object) -> None:
+    """Everything that was started is ended on the way out; a second signal must not cut that short."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
 
 
 def options() -> argparse.Namespace:

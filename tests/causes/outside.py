@@ -20,18 +20,18 @@ from typing import NamedTuple
 HOG_CYCLE_S, STOP_CYCLE_S, QUOTA_PERIOD_US = 0.02, 0.2, 20_000
 READ_EVERY_S = 0.1
 BURN = """
-import random, sys, time
+import os, random, sys, time
 low, high, pause_low, pause_high, seed = map(float, sys.argv[1:])
-draw = random.Random(seed)
-while True:
+draw, parent = random.Random(seed), os.getppid()
+while os.getppid() == parent:  # also where the benchmark was killed
     end = time.thread_time() + draw.uniform(low, high)
     while time.thread_time() < end: sum(range(200))
     time.sleep(draw.uniform(pause_low, pause_high))
 """
 SWEEP = """
-import sys
-mine, other = bytearray(64 << 20), bytearray(64 << 20)
-while True: mine[:] = other
+import os
+mine, other, parent = bytearray(64 << 20), bytearray(64 << 20), os.getppid()
+while os.getppid() == parent: mine[:] = other
 """
 
 
