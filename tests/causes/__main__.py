@@ -12,10 +12,10 @@ from pathlib import Path
 
 from . import results, tables
 from .jobs import JobError
-from .observe import Disturbed, Setting
+from .observe import Setting
 from .plans import Plan, plans
 from .runs import ask_again, commit, run
-from .score import scored
+from .score import is_disturbed, scored
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "accuracy.md"
@@ -48,6 +48,7 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, default=1e9, help="start no run after so long")
     parser.add_argument("--seed", type=int, help="runs of this seed only")
+    parser.add_argument("--redo", action="store_true", help="run those again that other programs disturbed")
     parser.add_argument("--seconds", type=float, default=14, help="of a training (default 14)")
     parser.add_argument("--results", type=Path, default=results.FOLDER, help="folder of the results")
     parser.add_argument("--raw", type=Path, default=RAW, help="folder of the raw data")
@@ -70,12 +71,13 @@ def setting(asked: argparse.Namespace) -> Setting:
 
 
 def run_all(asked: argparse.Namespace, known: dict[str, dict]) -> int:
-    todo = [one for one in chosen(asked) if one.key not in known]
+    done = {key for key, one in known.items() if not (asked.redo and is_disturbed(one))}
+    todo = [one for one in chosen(asked) if one.key not in done]
     if lacks_horovod(asked.torch_python):
         print("no Horovod for PyTorch: its runs are left out", flush=True)
         todo = [one for one in todo if one.framework != "horovod"]
     begin, failed = time.monotonic(), 0
-    print(f"{len(todo)} runs to do, {len(known)} done before", flush=True)
+    print(f"{len(todo)} runs to do, {len(done)} done before", flush=True)
     for number, plan in enumerate(todo):
         spent = time.monotonic() - begin
         if spent > 60 * asked.minutes:
@@ -84,9 +86,6 @@ def run_all(asked: argparse.Namespace, known: dict[str, dict]) -> int:
         print(f"[{number + 1} of {len(todo)}{left}] {plan.key}", flush=True)
         try:
             found = run(plan, setting(asked))
-        except Disturbed as why:
-            print(f"    not kept: {why}", flush=True)
-            continue
         except (JobError, AssertionError, OSError) as error:
             failed += 1
             print(f"    failed: {error}", file=sys.stderr, flush=True)

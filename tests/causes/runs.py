@@ -16,11 +16,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..benchmarks import quiet
 from ..end_to_end.conftest import COMMANDS, REPOSITORY, Site, wait_until
 from .answers import Said, ask
 from .jobs import Kept
-from .observe import Disturbed, Observed, Setting, bare_run, observe
+from .observe import Observed, Setting, bare_run, observe
 from .plans import HEALTHY, SELF_MEASURED, SERVERS, Plan
 
 JOB = "1"
@@ -28,9 +27,7 @@ BARE = ("step_s", "mean_s", "median_s", "others")  # of a bare run, kept
 
 
 def run(plan: Plan, setting: Setting) -> dict[str, Any]:
-    """The result of a plan, as it is kept. Raises Disturbed; JobError, OSError when something fails."""
-    if not quiet.wait_until_quiet():
-        raise Disturbed("other programs compute")
+    """The result of a plan, as it is kept. Raises JobError, OSError when something fails."""
     with tempfile.TemporaryDirectory(prefix="roofline-causes-") as name:
         folder = Path(name)
         bare = {} if plan.cause == HEALTHY else bare_run(plan, setting, folder)

@@ -13,6 +13,8 @@ FOREIGN_SHARE = (
     0.02  # of the step: more delay than the least of its like, and foreign load did fall on a rank
 )
 SURE = 0.95
+MOST_OTHERS = 0.1  # of the machine, that strangers may take of a quiet run
+DISTURBED = "disturbed"
 
 RIGHT, OTHER, MISSED, FOREIGN, FALSE, SILENT = "right", "other", "missed", "foreign", "false", "silent"
 
@@ -25,7 +27,7 @@ class Scored(NamedTuple):
     framework: str
     cause: str
     severity: float
-    load: str
+    load: str  # quiet, crowded, disturbed
     outcome: str
     is_listed: bool  # the planted rank is among the findings, be it not the first
     is_right_cause: bool
@@ -65,7 +67,7 @@ class Summary(NamedTuple):
 
 def scored(result: dict[str, Any]) -> Scored:
     plan, truth, said = result["plan"], result["truth"], result["said"]
-    first = named_first(plan, said)
+    first = named_first(plan["load"] == "crowded" or is_disturbed(result), said)
     is_right = bool(first) and first["rank"] == plan["rank"]
     is_planted = plan["cause"] != HEALTHY
     first = first or (said["findings"] or [None])[0]
@@ -74,7 +76,7 @@ def scored(result: dict[str, Any]) -> Scored:
         plan["framework"],
         plan["cause"],
         plan["severity"],
-        plan["load"],
+        DISTURBED if is_disturbed(result) else plan["load"],
         outcome(plan, truth, first) if is_planted else alarm(truth, said),
         is_planted and any(one["rank"] == plan["rank"] for one in said["findings"]),
         is_planted and is_right and names(first["kind"], plan["cause"]),
@@ -90,10 +92,15 @@ def names(kind: str, cause: str) -> bool:
     return not CAUSES[cause].isdisjoint(kind.split("|"))
 
 
-def named_first(plan: dict[str, Any], said: dict[str, Any]) -> dict[str, Any] | None:
+def is_disturbed(result: dict[str, Any]) -> bool:
+    """Whether programs that are not the benchmark's own made a quiet run a crowded one."""
+    return bool(result["plan"]["load"] == "quiet" and result["truth"]["others"] > MOST_OTHERS)
+
+
+def named_first(is_crowded: bool, said: dict[str, Any]) -> dict[str, Any] | None:
     """The bottleneck, if any. On a crowded node contention everywhere is true, and the next one counts."""
     found = said["findings"] if said["kind"] == "bottleneck" else []
-    if plan["load"] == "crowded":
+    if is_crowded:
         found = [one for one in found if one["rank"] or not is_contention(one)]
     return found[0] if found else None
 

@@ -44,6 +44,7 @@ def result(
             "gain_s": cost,
             "step_s": 0.06,
             "bare": {"step_s": 0.05},
+            "others": 0.01,
             "delay_s": {"ddp:0": 0.0, "ddp:1": 0.0, **{k.replace("_", ":"): v for k, v in delay_s.items()}},
         },
         "said": {"kind": "bottleneck" if found else "healthy", "findings": findings},
@@ -97,6 +98,12 @@ def test_contention_everywhere_hides_the_plant_on_a_quiet_node_alone() -> None:
     assert scored(one).outcome == MISSED
     one["plan"]["load"] = "crowded"
     assert scored(one).outcome == RIGHT
+
+
+def test_quiet_run_that_strangers_disturb_is_counted_apart() -> None:
+    one = result(("contention", "", 0.02), ("blocked", "ddp:1", 0.01))
+    one["truth"]["others"] = 0.3
+    assert (scored(one).load, scored(one).outcome) == ("disturbed", RIGHT)
 
 
 def test_shares_are_of_the_runs_they_are_about() -> None:
