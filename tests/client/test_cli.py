@@ -140,9 +140,6 @@ def test_steps_that_are_none(server: Asked) -> None:
         (("stragglers", "--job", "42", "--from", "5", "--to", "3"), "first comes after"),
         (("timeline", "--job", "42", "--from", "5", "--to", "3", "-o", "never.json"), "first comes after"),
         (("jobs", "--server", "nonsense"), "HOST:PORT"),
-        (("what-if", "--job", "42"), "give --ranks"),
-        (("what-if", "--job", "42", "--ranks", "0"), "--ranks"),
-        (("what-if", "--job", "42", "--bandwidth", "fast"), "no bandwidth"),
         (("report", "--job", "42", "--steps=-5:3"), "counted from 0"),
         (("steps", "--job", "42", "--from", "-5"), "counted from 0"),
         (("steps", "--job", "42", "--steps", "5:9", "--to", "7"), "either --steps"),
@@ -588,6 +585,9 @@ def test_help_of_the_others(command: str) -> None:
         ("steps", "--job", "42", "--format", "xml"),
         ("timeline", "--job", "42"),
         ("export", "--job", "42"),
+        ("what-if", "--job", "42"),
+        ("what-if", "--job", "42", "--ranks", "0"),
+        ("what-if", "--job", "42", "--bandwidth", "fast"),
     ],
 )
 def test_usage_errors_of_the_others(wrong: tuple[str, ...]) -> None:

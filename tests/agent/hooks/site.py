@@ -35,7 +35,7 @@ class Site:
     def run(self, code: str, *options: str, **environ: str) -> tuple[list[MarkPacket], str]:
         """The marks a program made, and what it printed; it must end well and say nothing else."""
         done = subprocess.run(
-            [*AGENT, "run", *options, "--", sys.executable, "-c", textwrap.dedent(code)],
+            [*AGENT, "run", "--quiet", *options, "--", sys.executable, "-c", textwrap.dedent(code)],
             env=clean_environ(ROOFLINE_SOCKET=str(self.agent.path), PYTHONPATH=str(self.root), **environ),
             capture_output=True,
             text=True,
@@ -179,7 +179,7 @@ class Outcome(NamedTuple):
 def run(site: Site, code: str, **environ: str) -> Outcome:
     """A program that must end well and say nothing else; like `Site.run`, with spans and facts."""
     done = subprocess.run(
-        [*AGENT, "run", "--", sys.executable, "-c", textwrap.dedent(code)],
+        [*AGENT, "run", "--quiet", "--", sys.executable, "-c", textwrap.dedent(code)],
         env=clean_environ(ROOFLINE_SOCKET=str(site.agent.path), PYTHONPATH=str(site.root), **environ),
         capture_output=True,
         text=True,
