@@ -208,6 +208,8 @@ def _waiting(server: ServerSignals, workers: Sequence[WorkerSignals]) -> float |
 
 def _surely(share: float, readings: int) -> float:
     """The least share that explains so many readings (Wilson, 1927)."""
+    if readings < 1:
+        return 0.0
     square = SURE**2
     middle = share + square / (2 * readings)
     error = SURE * sqrt(share * (1 - share) / readings + square / (4 * readings**2))

@@ -212,6 +212,10 @@ def test_server_found_stopped_once_is_not_named() -> None:
     assert server_causes([server(stopped=0.02, stop_readings=50)], HEALTHY_WORKERS) == []
 
 
+def test_stop_that_no_reading_speaks_for_is_none() -> None:
+    assert server_causes([server(stopped=0.5, stop_readings=0)], HEALTHY_WORKERS) == []
+
+
 def test_without_steps_nobody_is_named() -> None:
     assert server_causes([server(**BUSY, **WAITED_FOR)], []) == []
 
