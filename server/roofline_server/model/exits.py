@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 RUNNING, EXITED, SILENT = "running", "exited", "silent"
 FINISHED, FAILED, ENDED = "finished", "failed", "ended"
+TERMINATED = (-15, 128 + 15)  # by SIGTERM; as a shell reports it
+TOGETHER_NS = 2_000_000_000  # an agent may see the ends of processes in another order
 
 
 class RankEnd(NamedTuple):
@@ -40,6 +42,8 @@ def job_state(ends: Iterable[RankEnd]) -> JobState:
     """The state of a job of these ranks. What fails first makes the others fail, so the first is named."""
     ranks = list(ends)
     failed = sorted((end for end in ranks if end.failed), key=lambda end: end.time_ns)
+    if _sent_home(failed, ranks):
+        failed = []
     if any(end.state == RUNNING for end in ranks):
         return JobState(RUNNING, failed[0] if failed else None, max(len(failed) - 1, 0))
     if failed:
@@ -49,3 +53,12 @@ def job_state(ends: Iterable[RankEnd]) -> JobState:
         return JobState(SILENT, max(silent, key=lambda end: end.time_ns), len(silent) - 1)
     unknown = sum(end.status is None for end in ranks)
     return JobState(ENDED) if unknown == len(ranks) else JobState(FINISHED, None, unknown)
+
+
+def _sent_home(failed: Sequence[RankEnd], ranks: Sequence[RankEnd]) -> bool:
+    """Whether ranks were only terminated, once another had finished well: parameter servers and workers wait
+    for ever, and launchers end them so."""
+    done_ns = min((end.time_ns for end in ranks if end.status == 0), default=None)
+    if done_ns is None:
+        return False
+    return all(end.status in TERMINATED and end.time_ns >= done_ns - TOGETHER_NS for end in failed)

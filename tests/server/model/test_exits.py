@@ -27,3 +27,12 @@ def test_unknown_is_not_zero() -> None:
     assert job_state([end("worker:0"), end("worker:1")]) == (ENDED, None, 0)
     assert job_state([end("worker:0", status=0), end("worker:1")]) == (FINISHED, None, 1)
     assert job_state([end("worker:0", status=0)]) == (FINISHED, None, 0)
+
+
+def test_servers_that_are_terminated_after_the_chief_has_finished_are_no_failure() -> None:
+    chief, server = end("chief:0", status=0, time_ns=10), end("ps:0", status=-15, time_ns=11)
+    assert job_state([chief, server]) == (FINISHED, None, 0)
+    killed = end("ps:0", status=-9, time_ns=11)
+    assert job_state([chief, killed]) == (FAILED, killed, 0)
+    early = end("ps:0", status=-15, time_ns=10 - 3_000_000_000)
+    assert job_state([chief, early]) == (FAILED, early, 0)

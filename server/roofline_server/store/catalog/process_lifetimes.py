@@ -28,6 +28,8 @@ class ProcessLifetimes:
             self._ranks.update(batch.ranks)
             for who in batch.incarnations:
                 self._lifetimes.setdefault(who, Lifetime(batch.begin_ns, batch.end_ns, False))
+        if batch.exited:
+            self._lifetimes = self.now()  # they were present until now
         for who, ending in batch.exited.items():
             lifetime = self._lifetimes.get(who, Lifetime(batch.begin_ns, batch.end_ns, True))
             whole = lifetime.ending.with_later(ending)
