@@ -32,6 +32,7 @@ def watched(site: Site) -> Site:
 def stragglers(site: Site, rank: str, steps: int, *options: Any) -> dict[str, Any]:
     """What the client says, once all steps of `rank` have arrived."""
     wait_until(lambda: site.steps(rank, JOB) >= steps, what=f"all steps of {rank} arrive")
+    wait_until(lambda: site.report(JOB)["state"] != "running", what="the ends of all ranks arrive")
     done = site.ask("stragglers", "--job", JOB, "--format", "json", *options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -144,7 +145,7 @@ def test_slow_server_is_named(watched: Site, tensorflow_python: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "kind"),
-    [(("--slow-seconds", 0.1), "compute"), (("--slow-input", 0.2), "input")],
+    [(("--slow-seconds", 0.1), "host"), (("--slow-input", 0.2), "input|blocked")],
     ids=["computes longer", "waits for input"],
 )
 def test_slow_worker_of_a_round_is_named(

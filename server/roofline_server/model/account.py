@@ -322,12 +322,32 @@ def _by_threads(ledger: _Ledger, signals: RankSignals) -> None:
         inside, clean = _kernels(signals, rest, lacking)
         ledger.take("compute", clean, ESTIMATED)
         ledger.take("contention", inside - clean, ESTIMATED)
-        # How many threads a kernel keeps busy; what more CPU time there is was outside of kernels.
-        threads = max(1.0, signals.cores or 1.0)
-        besides = np.clip(active - threads * inside, 0.0, rest - inside)
+        besides, lacking = _besides_kernels(signals, rest, inside, active, lacking)
     ledger.take("contention", besides * lacking, ESTIMATED)
     ledger.take("host" if signals.waits_for_servers else idle, besides * (1 - lacking), ESTIMATED)
     ledger.take(idle, np.where(known, ledger.left, 0.0), ESTIMATED)
+
+
+def _besides_kernels(
+    signals: RankSignals, rest: Floats, inside: Floats, active: Floats, lacking: Floats
+) -> tuple[Floats, Floats]:
+    """How long a rank was active outside of kernels, and the share of it that it lacked a CPU.
+
+    Threads are active at the same time: the busiest one of them tells the least that it can have been, the
+    sum over all of them (`active`) the most. The least is taken where it is known: what ranks wait for is not
+    to be hidden behind threads that wait beside.
+    """
+    cores = max(1.0, signals.cores or 1.0)
+    most: Floats = np.clip(
+        active - cores * inside, 0.0, rest - inside
+    )  # a kernel keeps that many threads busy
+    if signals.busiest_run is None or signals.busiest_delay is None or signals.threads_run is None:
+        return most, lacking
+    busiest = signals.busiest_run + signals.busiest_delay
+    known = ~np.isnan(busiest)
+    least = np.maximum(_known(busiest), _known(signals.threads_run) / cores)
+    besides = np.where(known, np.clip(least - inside, 0.0, most), most)
+    return besides, np.where(known, _share(_known(signals.busiest_delay), _known(busiest)), lacking)
 
 
 def _what_else_stopped_it(ledger: _Ledger, signals: RankSignals) -> None:

@@ -41,6 +41,9 @@ class RankSignals(NamedTuple):
     # All threads of the process, summed.
     threads_run: Floats | None = None
     threads_delay: Floats | None = None
+    # The thread that ran or waited most, where the training thread does not tell.
+    busiest_run: Floats | None = None
+    busiest_delay: Floats | None = None
     stopped: Floats | None = None  # by a signal or a debugger
     throttled: Floats | None = None  # by the limit of its cgroup
     waits_for_servers: bool = False  # a worker of parameter servers: it waits where nothing runs

@@ -75,6 +75,8 @@ def _signals(
         blocks=_known(rank.columns.get(f"{THREAD}.blocks.count")),
         threads_run=grown(tables, steps, "process", "cpu_ns"),
         threads_delay=grown(tables, steps, "process", "cpu_wait_ns"),
+        busiest_run=grown(tables, steps, "process", "busiest_run_ns"),
+        busiest_delay=grown(tables, steps, "process", "busiest_delay_ns"),
         stopped=_at_most(grown(tables, steps, "process", "stopped_ns"), steps),
         throttled=_at_most(grown(tables, steps, "cgroup", "cgroup_throttled_ns"), steps),
         waits_for_servers=serves and rank.role in ("worker", "chief"),
