@@ -132,23 +132,6 @@ def foreign(cpus: float, host: str) -> str:
     return f"other processes keep {cpus:.1f} CPUs of {host} busy"
 
 
-def in_use(busy: float, waiting: float | None) -> str:
-    waits = f"; the workers wait {waiting:.0%} of theirs" if waiting is not None else ""
-    return f"it is in use {busy:.0%} of the time{waits}"
-
-
-def stopped(share: float) -> str:
-    return f"it was stopped {share:.0%} of the time"
-
-
-def bytes_share(share: float) -> str:
-    return f"it gets {share:.0%} of the bytes that the workers send"
-
-
-def held_back(share: float) -> str:
-    return f"it lacks a CPU for {share:.0%} of the time that it has work"
-
-
 # -- lines of the first screen ------------------------------------------------------------------------------
 
 
