@@ -85,6 +85,6 @@ def test_traffic_of_a_parameter_server_is_known_by_worker(site: Site, port: int)
     assert (node["node_memory_available_bytes.max"] or 0) > 1 << 20
     assert (found["", "lo", "network"]["nic_sent_bytes"] or 0) > SENT * 0.9
 
-    text = site.ask("report", "--job", "42").stdout
+    text = site.ask("report", "--job", "42", "--full").stdout
     assert "Nodes, devices and peers" in text
     assert "ps:0 · worker:0" in text

@@ -153,7 +153,7 @@ def check_gradients(site: Site, found: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def said(site: Site) -> dict[str, str]:
-    text = site.ask("report", "--job", "7").stdout
+    text = site.ask("report", "--job", "7", "--full").stdout
     return dict(re.findall(r"^ *([a-z]+\.[\w.]+) = (.*)$", text, re.MULTILINE))
 
 
