@@ -28,10 +28,11 @@ class ProcessLifetimes:
             self._ranks.update(batch.ranks)
             for who in batch.incarnations:
                 self._lifetimes.setdefault(who, Lifetime(batch.begin_ns, batch.end_ns, False))
-        if batch.exited:
-            self._lifetimes = self.now()  # they were present until now
         for who, ending in batch.exited.items():
             lifetime = self._lifetimes.get(who, Lifetime(batch.begin_ns, batch.end_ns, True))
+            if not lifetime.exited:  # it was present until now
+                last_ns = max(lifetime.last_ns, self.through.get(node, lifetime.last_ns))
+                lifetime = lifetime._replace(last_ns=last_ns)
             whole = lifetime.ending.with_later(ending)
             self._lifetimes[who] = lifetime._replace(exited=True, ending=whole)
         self.through[node] = max(batch.end_ns, self.through.get(node, 0))
