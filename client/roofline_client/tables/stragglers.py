@@ -94,7 +94,7 @@ def _cause(number: int, cause: Cause) -> list[str]:
     where = f" @{cause.host}" if cause.host else ""
     cost = f"costs {units.show(cause.cost)} a step ({units.share(cause.share)})"
     last = f", last in {cause.steps:,} of {cause.of_steps:,} steps" if cause.of_steps else ""
-    head = f"{number}. {cause.rank}{where}: {cause.kind}, {cost}{last}"
+    head = f"{number}. {cause.rank or 'every rank'}{where}: {cause.kind}, {cost}{last}"
     return [head, *(f"     {line}" for line in cause.evidence)]
 
 
