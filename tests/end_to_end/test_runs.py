@@ -177,8 +177,6 @@ def test_batches_that_come_late_are_of_the_run_of_their_process(site: Site) -> N
     assert [site.steps("worker:0", f"{JOB}/{n}") for n in (1, 2)] == [10, 20]
 
 
-# On a busy machine an agent can report the end of one run after the other has reported the begin of the next.
-@pytest.mark.flaky(reruns=3)
 def test_two_nodes_share_a_run_and_begin_the_next_together(site: Site) -> None:
     site.server("--seal", "0.5")
     site.agent()

@@ -89,10 +89,11 @@ def _is_of_launch(run: Run, new: RunProcess) -> bool:
 
 def _began_early(run: Run, new: RunProcess) -> bool:
     """Whether a process that began before a run is one of it: it lived when the others followed, or may
-    have."""
+    have, or it began with them and had ended when it became known."""
     if new.last_ns >= run.begin_ns:
         return True
-    return not new.ended and run.begin_ns - new.start_ns <= EARLY_NS and _has_room(run, new)
+    early_ns = run.begin_ns - new.start_ns
+    return early_ns <= (LAUNCH_NS if new.ended else EARLY_NS) and _has_room(run, new)
 
 
 def _has_room(run: Run, new: RunProcess) -> bool:

@@ -55,6 +55,15 @@ def test_a_launcher_that_lives_on_makes_one_run_of_all_its_processes() -> None:
     assert choose(new(0, start=5000, launch="b"), [run]) == Choice(None)
 
 
+def test_rank_that_had_ended_when_it_became_known_is_of_the_launch_it_began_with() -> None:
+    """Two nodes report a short run one after the other; what began first may become known last."""
+    run = Run(1, [process(0, 100, 101, world=2)])
+    short = process(1, 99.9, 99.9, world=2)
+    assert choose(short, [run]) == Choice(1)
+    assert choose(process(0, 99.9, 99.9, world=2), [run]) == Choice(None)  # the run has that rank
+    assert choose(process(1, 80, 80, world=2), [run]) == Choice(None)  # 20 s earlier is another launch
+
+
 def test_ranks_of_one_launch_are_one_run_though_the_first_has_failed() -> None:
     run = Run(1, [process(0, 0, 1, world=2)])
     assert choose(new(1, start=3, world=2), [run]) == Choice(1)
