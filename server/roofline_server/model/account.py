@@ -40,6 +40,7 @@ UNSEEN = "transfer|wait_ranks|blocked"  # of ranks that meet, in a step in which
 NOT_ITS_OWN = ("transfer", "wait_ranks", "wait_ps", HELD, UNSEEN)
 
 COMPUTING_ELSEWHERE = 0.5  # of a step: from here on other threads than the main one do the computing
+MOST_KNOWN = 0.5  # of the time of its steps that a sum over threads must be known of to speak for all
 LEAST_MEASURED = 5  # steps whose main thread was measured; fewer do not speak for the others
 SMOOTH_S = 1.0  # over which signals that are sampled a few times a second are compared with exact ones
 
@@ -289,8 +290,7 @@ def _lacking_of_others(signals: RankSignals) -> Floats:
     """Share of the time in which the other threads that compute lacked a CPU: a kernel is as late as its
     slowest thread. 0 where the main thread computes alone."""
     others = _others(signals)
-    kernels = np.zeros(1) if signals.kernels is None else signals.kernels
-    if others is None or others[0].mean() < COMPUTING_ELSEWHERE * np.nanmean(kernels):
+    if others is None or others[0].mean() < COMPUTING_ELSEWHERE * _mean(signals.kernels):
         return np.zeros_like(signals.duration)  # what little the others do is communication
     return _share(others[1], others[0] + others[1])
 
@@ -305,10 +305,11 @@ def _by_threads(ledger: _Ledger, signals: RankSignals) -> None:
         if signals.kernels is not None:
             ledger.take("compute" if signals.on_gpu else "compute|contention", signals.kernels)
         return
-    known = ~(np.isnan(signals.threads_run) | np.isnan(signals.threads_delay))
+    run, delay = (_of_most(signals.duration, one) for one in (signals.threads_run, signals.threads_delay))
+    known = ~(np.isnan(run) | np.isnan(delay))
     rest = np.where(known, rest, 0.0)
-    active = _known(signals.threads_run + signals.threads_delay)
-    lacking = _share(_known(signals.threads_delay), active)
+    active = _known(run + delay)
+    lacking = _share(_known(delay), active)
     if signals.kernels is None:
         busy = np.minimum(rest, active)
         ledger.take("compute|host", busy * (1 - lacking), ESTIMATED)
@@ -326,6 +327,13 @@ def _by_threads(ledger: _Ledger, signals: RankSignals) -> None:
     ledger.take("contention", besides * lacking, ESTIMATED)
     ledger.take("host" if signals.waits_for_servers else idle, besides * (1 - lacking), ESTIMATED)
     ledger.take(idle, np.where(known, ledger.left, 0.0), ESTIMATED)
+
+
+def _of_most(duration: Floats, part: Floats) -> Floats:
+    """Spread over all steps, where it is known of most of the time: all threads are read every two seconds,
+    and what passes between the last reading and the end of a rank is not known."""
+    known = ~np.isnan(part)
+    return spread_by(duration, part) if duration[known].sum() >= MOST_KNOWN * duration.sum() else part
 
 
 def _besides_kernels(
@@ -403,6 +411,12 @@ def _known(values: Floats) -> Floats:
     """0 where it is not known (several times as fast as nan_to_num)."""
     found: Floats = np.where(np.isnan(values), 0.0, values)
     return found
+
+
+def _mean(values: Floats | None) -> float:
+    """Of those that are known; 0 where none is."""
+    known = np.zeros(0) if values is None else values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else 0.0
 
 
 def _less(whole: Floats | None, *parts: Floats | None) -> Floats:

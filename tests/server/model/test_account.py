@@ -224,6 +224,23 @@ def test_worker_of_servers_waits_where_nothing_runs() -> None:
     assert found == {"input": 0.01, "compute": 0.03, "host": 0.01, "wait_ps": 0.05}
 
 
+def test_end_of_a_rank_after_the_last_reading_of_its_threads_is_like_the_rest() -> None:
+    """All threads are read every two seconds, and not when the process ends."""
+    read = np.where(np.arange(STEPS) < 40, 0.02, np.nan)
+    worker = signals(kernels=0.03, threads_run=0.04, threads_delay=read, waits_for_servers=True, cores=1.0)
+    found = account(worker)
+    assert "other" not in found.parts
+    assert found.parts["contention"] == pytest.approx(found.parts["contention"][0])
+    assert found.provenance["contention"] == Provenance.ESTIMATED
+
+
+def test_threads_that_were_read_in_few_steps_do_not_speak_for_all() -> None:
+    read = np.where(np.arange(STEPS) < 20, 0.02, np.nan)
+    found = account(signals(kernels=0.03, threads_run=0.04, threads_delay=read, waits_for_servers=True))
+    assert found.parts["other"][:20] == pytest.approx(0)
+    assert found.parts["other"][20:] == pytest.approx(0.1)
+
+
 def test_worker_held_by_a_join_waits_after_its_step() -> None:
     found = account(signals(held=0.02, barrier="join"))
     assert found.duration == pytest.approx(0.12)
@@ -270,6 +287,8 @@ COLUMNS = [
     "gc",
     "threads_run",
     "threads_delay",
+    "busiest_run",
+    "busiest_delay",
     "stopped",
     "throttled",
     "faults",
@@ -279,7 +298,7 @@ COLUMNS = [
 
 @pytest.mark.law
 @given(
-    arrays(np.float64, 7, elements=st.floats(1e-3, 0.5)),
+    arrays(np.float64, 7, elements=st.floats(1e-3, 0.5) | st.just(0.0)),
     st.dictionaries(st.sampled_from(COLUMNS), SECONDS),
     st.booleans(),
     st.booleans(),
