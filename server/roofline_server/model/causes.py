@@ -331,7 +331,11 @@ def _of_independent(
     signals: Sequence[RankSignals], accounts: Sequence[Account], foreign: Mapping[str, float]
 ) -> Conclusion:
     """Each rank's rate is its own: one that is slower costs the job only its own part."""
-    pairs = [(s, a) for s, a in zip(signals, accounts, strict=True) if len(a.duration) >= LEAST_STEPS]
+    pairs = [
+        (s, a)
+        for s, a in zip(signals, accounts, strict=True)
+        if len(a.duration) >= LEAST_STEPS and a.duration.any()
+    ]
     if not pairs:
         steps = min((len(one.duration) for one in accounts), default=0)
         step, bound = _mean_step(accounts), _bound(accounts)
@@ -349,7 +353,8 @@ def _of_independent(
         if not means.min() > 0:
             continue
         common = float(means.min())
-        gain = step - len(mine) / float((1 / (lasting - common)).sum())
+        left = np.maximum(lasting - common, 1e-9)  # a step may be nothing else
+        gain = step - len(mine) / float((1 / left).sum())
         sure = _around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(EVERYWHERE))
         if _everywhere(sure, least, step):
             kind = who_has_the_cpus(known, common, foreign) if part == "contention" else part

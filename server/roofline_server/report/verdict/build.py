@@ -133,10 +133,8 @@ def _findings(known: Accounts, servers: Served, rate: Value) -> Findings:
     found = known.conclusion
     causes = [found.bottleneck, *found.also] if found.bottleneck else found.also
     named = [_finding(cause, found, known, rate) for cause in causes if cause.lasting]
-    lasting = [known.accounts[n].duration for n in servers.workers if n in known.accounts]
-    if lasting:
-        step = float(np.concatenate(lasting).mean())
-        named += [_server_finding(cause, step, "few_steps" in found.why, rate) for cause in servers.causes]
+    if (cycle := servers.cycle) is not None:
+        named += [_server_finding(cause, cycle, "few_steps" in found.why, rate) for cause in servers.causes]
     named.sort(key=lambda finding: -(finding.share.value or 0.0))
     doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
     return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
@@ -151,7 +149,7 @@ def _rate_of(gathered: Gathered) -> Value:
 
 
 def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) -> Finding:
-    """step: mean of the workers' steps, seconds."""
+    """step: seconds from step to step of a worker, of which its costs are."""
     gain = Gain(
         step, max(0.0, step - cause.cost), max(0.0, step - cause.bounds.high), step - cause.bounds.low
     )

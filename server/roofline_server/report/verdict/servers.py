@@ -30,8 +30,6 @@ from ..evidence.ranks import BUSIEST
 from ..ranks.members import host_of, in_order, latest_process, name_of
 
 SIZES = ("small", "medium", "large", "total")
-
-
 LOOKS_PER_SECOND = 4  # at the state of a process, by the agent
 COUNTERS = ("cpu_ns", "cpu_wait_ns", *BUSIEST)
 
@@ -43,6 +41,16 @@ class Served(NamedTuple):
     workers: dict[int, WorkerSignals]
     uses: dict[int, ServerUse]
     causes: list[ServerCause]
+
+    @property
+    def rate(self) -> float:
+        """Steps a second of all workers."""
+        return sum(worker.steps_per_second for worker in self.workers.values())
+
+    @property
+    def cycle(self) -> float | None:
+        """Seconds from step to step of a worker; None: they did no steps."""
+        return len(self.workers) / self.rate if self.rate > 0 else None
 
 
 def served(view: JobView, gathered: Gathered) -> Served:
