@@ -108,11 +108,16 @@ NO_BANDWIDTH = "the bandwidth of the links is not known; roofline-client bench n
 NO_DEMAND = "the CPU time of the servers was not read"
 SERVER_LINKS = "of the time of servers the part of the links is not known"
 NO_REPLAY = "ranks that step independently hold nobody up: only a server can be mended"
+NOTHING_LEFT = "its steps are little else: without that nothing would be left of them"
 INDEPENDENT = "its ranks step independently of each other, and there are no parameter servers"
 
 
 def not_a_cause(what: str) -> str:
     return f"nothing was found that {what} costs"
+
+
+def seldom_there(rank: str) -> str:
+    return f"{rank} did less than half of the steps of the job"
 
 
 def no_such(what: str, known: Sequence[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...errors import BadRequest
-from ...model.account import NOT_ITS_OWN, PARTS
+from ...model.account import NOT_ITS_OWN
+from ...model.barrier import align
 from ...model.intervals import interval
 from ...model.replay import Replay, job_of
 from ...model.what_if import Range
@@ -14,6 +15,7 @@ from ..verdict.build import accounts_of
 from ..verdict.servers import Served
 
 LEAST_STEPS = 8
+MOST_GAINED = 0.99  # of a step
 
 
 def mend(
@@ -26,22 +28,22 @@ def mend(
         return _server(serving, what)
     known = accounts_of(view, gathered)
     numbers = [n for n in gathered.barriers.ranks if n in known.accounts]
-    ranks = [known.accounts[n].rank for n in numbers]
-    mendable = [part for part in PARTS if part == "transfer" or part not in NOT_ITS_OWN]
-    parts = [part for part in mendable if any(part in known.accounts[n].parts for n in numbers)]
+    signals, accounts = [known.signals[n] for n in numbers], [known.accounts[n] for n in numbers]
+    ranks = [one.rank for one in accounts]
+    every = dict.fromkeys(part for one in accounts for part in one.parts)
+    parts = [part for part in every if part == "transfer" or part not in NOT_ITS_OWN]
     if what not in ranks and what not in parts:
         raise BadRequest(texts.no_such(what, [*ranks, *(s.rank for s in serving.servers.values()), *parts]))
-    grid = gathered.barriers.grid
-    job = job_of([known.signals[n] for n in numbers], [known.accounts[n] for n in numbers], grid)
-    if (
-        job is None
-        or len(job.measured) < LEAST_STEPS
-        or (serving.servers and gathered.mode == "asynchronous")
-    ):
-        return None, [], [texts.INDEPENDENT if serving.servers else texts.NO_STEPS]
+    alone = len(numbers) == 1 and what in parts
+    grid = align([gathered.evidence[n].steps for n in numbers]) if alone else gathered.barriers.grid
+    job = job_of(signals, accounts, grid)
+    if job is None or len(job.measured) < LEAST_STEPS or (gathered.mode == "asynchronous" and not alone):
+        return None, [], [_why_not(gathered, serving)]
+    if what in ranks and what not in job.ranks:
+        return None, [], [texts.seldom_there(what)]
     replay = Replay(job)
     played = job.played()
-    if what in job.ranks:
+    if what in ranks:
         then = replay.like_others([job.ranks.index(what)], list(job.parts))
     elif what == "transfer":
         then = replay.without_transfer()
@@ -53,15 +55,27 @@ def mend(
         texts.steady_steps(len(played), len(job.ranks)),
         texts.replayed(float(job.measured.mean()), step),
     ]
-    return Range(step - gain.mean, step - gain.high, step - gain.low), basis, []
+    return _shorter(step, gain.mean, gain.low, gain.high, basis, [])
+
+
+def _why_not(gathered: Gathered, serving: Served) -> str:
+    if gathered.mode == "asynchronous":
+        return texts.NO_REPLAY if serving.servers else texts.INDEPENDENT
+    return gathered.barriers.why_not or texts.NO_STEPS
+
+
+def _shorter(
+    step: float, gain: float, low: float, high: float, basis: list[str], notes: list[str]
+) -> tuple[Range | None, list[str], list[str]]:
+    """Steps that are so much shorter; something of them is left."""
+    if gain > MOST_GAINED * step:
+        return None, basis, [texts.NOTHING_LEFT]
+    return Range(step - gain, step - min(high, MOST_GAINED * step), step - low), basis, notes
 
 
 def _server(serving: Served, what: str) -> tuple[Range | None, list[str], list[str]]:
     cause = next((cause for cause in serving.causes if cause.rank == what), None)
-    rate = sum(worker.steps_per_second for worker in serving.workers.values())
-    if cause is None or not rate > 0:
+    if cause is None or serving.cycle is None:
         return None, [], [texts.not_a_cause(what)]
-    cycle = len(serving.workers) / rate
     basis = [texts.demands([use.rank], [use.demand.low]) for use in [cause.use] if use.demand is not None]
-    bounds = cause.bounds
-    return Range(cycle - cause.cost, cycle - bounds.high, cycle - bounds.low), basis, [texts.BOUNDS]
+    return _shorter(serving.cycle, cause.cost, *cause.bounds, basis, [texts.BOUNDS])

@@ -89,8 +89,7 @@ def _known(gathered: Gathered, serving: Served) -> _Known:
     steps = np.concatenate([durations(rank.steps) for rank in training]) if training else np.zeros(0)
     step = float(steps.mean()) if len(steps) else None
     if serving.workers:
-        rate = sum(worker.steps_per_second for worker in serving.workers.values())
-        step = len(serving.workers) / rate if rate > 0 else None
+        step = serving.cycle
     values = summarize(training, [], Scope.ROLE).values if training else {}
     known = [rank.steps.examples[rank.steps.examples > 0] for rank in training]
     examples = np.concatenate(known) if known else np.zeros(0)
@@ -144,14 +143,13 @@ def _change(asked: WhatIfQuery, now: _Known) -> tuple[JobChange, str]:
 def _with_servers(
     view: JobView, gathered: Gathered, serving: Served, now: _Known, change: JobChange
 ) -> Answer:
-    rate = sum(worker.steps_per_second for worker in serving.workers.values())
+    rate, cycle = serving.rate, serving.cycle
     uses = list(serving.uses.values())
     demands = [use.demand.low for use in uses if use.demand is not None]
-    if len(demands) < len(uses):
+    if cycle is None or len(demands) < len(uses):
         return Answer(None, [], [texts.NO_DEMAND])
     if change.bandwidth != 1.0:
         return Answer(None, [], [texts.SERVER_LINKS])
-    cycle = len(serving.workers) / rate
     shares = [worker.kernels for worker in serving.workers.values() if worker.kernels is not None]
     counted = [rank.cpu_ns for rank in gathered.evidence.values() if rank.cpu_ns is not None]
     cpu = sum(one.total / NS / one.seconds for one in counted if one.seconds) / rate

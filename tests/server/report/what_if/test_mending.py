@@ -1,0 +1,54 @@
+"""What mending something gives, asked of jobs in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from roofline.answers.what_if import WhatIf
+from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
+from roofline_server.sentences import waits
+from roofline_server.sentences import what_if as texts
+
+from ...builders import S
+from ..odd_jobs import Odd, stored
+
+MANY = range(60)
+
+
+def mended(folder: Path, what: str, ranks: Sequence[Odd], asynchronous: bool = False) -> WhatIf:
+    view = stored(folder, ranks, asynchronous).view("job")
+    assert view is not None
+    return what_if(view, WhatIfQuery(fix=what))
+
+
+def test_input_of_a_rank_that_trains_alone(tmp_path: Path) -> None:
+    found = mended(tmp_path, "input", [Odd("ddp", MANY)])
+    assert found.step.now.value == pytest.approx(0.020)
+    assert found.step.then.value == pytest.approx(0.010)  # half of its steps is input
+
+
+def test_a_rank_that_trains_alone_cannot_be_like_others(tmp_path: Path) -> None:
+    found = mended(tmp_path, "ddp:0", [Odd("ddp", MANY)])
+    assert found.step.then.value is None and found.step.then.reason == waits.ALONE
+
+
+def test_a_rank_that_left_early_is_not_played(tmp_path: Path) -> None:
+    found = mended(tmp_path, "ddp:2", [Odd("ddp", MANY), Odd("ddp", MANY), Odd("ddp", range(20))])
+    assert found.step.then.value is None and found.step.then.reason == texts.seldom_there("ddp:2")
+
+
+def test_ranks_that_step_independently_hold_nobody_up(tmp_path: Path) -> None:
+    workers = [Odd("worker", MANY), Odd("worker", MANY)]
+    found = mended(tmp_path / "a", "worker:0", workers, asynchronous=True)
+    assert found.step.then.reason == texts.INDEPENDENT
+    found = mended(tmp_path / "b", "worker:0", [Odd("ps"), *workers], asynchronous=True)
+    assert found.step.then.reason == texts.NO_REPLAY
+
+
+def test_more_than_all_of_a_step_is_not_gained(tmp_path: Path) -> None:
+    """Its server was stopped in every reading."""
+    ranks = [Odd("ps", readings=9, growth=S), Odd("worker", MANY, readings=9)]
+    found = mended(tmp_path, "ps:0", ranks, asynchronous=True)
+    assert found.step.then.value is None and found.step.then.reason == texts.NOTHING_LEFT
