@@ -8,6 +8,7 @@ more. All ranks measure the same steps, or some of the others' (`measured_in`).
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import threading
@@ -22,7 +23,7 @@ except ImportError:  # a Python built without it
 from ._packets import Span
 
 PREEMPTED_NS = 40000  # a reading that took longer lost its CPU meanwhile, and is taken again
-LATE_NS = 200000  # so long after the border of a step its begin can still be read
+LATE_NS = 200000  # a reading so long before or after a moment stands for it, as if the thread ran meanwhile
 ALWAYS = 4  # first steps that are measured whatever it costs: they show what it does
 MOST = 256  # steps of which one is measured, at most
 RETRIES = (2, 1, 0)
@@ -59,7 +60,18 @@ class StepCounts(NamedTuple):
         ]
 
 
-class _Begin(NamedTuple):
+@functools.lru_cache(maxsize=64)
+def _names(parts: Tuple[str, ...], delays: bool, storage: bool) -> Tuple[str, ...]:
+    """Of the counts of a step with these parts, in the order of ThreadAccount._close()."""
+    names = ["thread.run.step", *(("thread.delay.step",) if delays else ()), "thread.gc"]
+    for part in parts:
+        names += ["thread.run." + part, *(("thread.delay." + part,) if delays else ())]
+    return (*names, *(("thread.faults", "thread.blocks") if storage else ()))
+
+
+class _Border(NamedTuple):
+    """What the thread had had by the border of two steps."""
+
     time_ns: int
     run: int
     delay: int
@@ -92,7 +104,7 @@ class ThreadAccount:
     def _follow(self, thread: int) -> None:
         """From now on it is about this thread, the one that calls; 0: none."""
         self.on, self.thread = False, thread
-        self._begin: Optional[_Begin] = None  # of the step that goes on, where that is known
+        self._begin: Optional[_Border] = None  # of the step that goes on, where that is known
         self.next = 0  # at the end of which step to look again
         self._run = self._delay = self._moment = 0  # as read last
         self._parts: Dict[str, List[int]] = {}  # of the step: run, delay
@@ -132,8 +144,10 @@ class ThreadAccount:
             self._depth += 1
             return now
         try:
-            now = self.read(now)
-            self._part = (part, self._run, self._delay)
+            since = now - self._moment
+            if not 0 <= since < LATE_NS:  # most fetches follow on a border, which has been read
+                now, since = self.read(now), 0
+            self._part = (part, self._run + since, self._delay)
         except Exception:
             self._fail()
         return now
@@ -165,10 +179,10 @@ class ThreadAccount:
             if number > self._number and not self.on and number < self.next:
                 self._number = number
                 return None
-            known, begin = self._read_at(now), self._begin
-            whole = known and begin is not None and self._part is None
-            found = self._close(begin, now) if whole else None  # type: ignore[arg-type]
-            self._start(number + 1, now if known else None)
+            begin, end = self._begin, self._read_at(now)
+            whole = begin is not None and end is not None and self._part is None
+            found = self._close(begin, end) if whole else None  # type: ignore[arg-type]
+            self._start(number + 1, end)
             self._number = number
             return found
         except Exception:
@@ -180,42 +194,42 @@ class ThreadAccount:
         try:
             if number > self._number and not self.on and number - 1 < self.next:
                 return
-            self._start(number, now if self._read_at(now) else None)
+            self._start(number, self._read_at(now))
         except Exception:
             self._fail()
 
-    def _read_at(self, now: int) -> bool:
-        """Read what the thread had until `now`, unless that was done, or is too long ago."""
+    def _read_at(self, now: int) -> Optional[_Border]:
+        """What the thread had had by `now`, which may have been read then; None: it is too long ago."""
         if _ident() != self.thread:
             self._follow(_ident())
             if self._collection not in gc.callbacks:
                 gc.callbacks.append(self._collection)
-        begin = _clock()
-        if self._moment != now and now <= begin < now + LATE_NS and self.read(begin) == begin:
-            self._run -= begin - now  # the thread ran the hook that calls this
+        if self._moment != now:
+            late = _clock()
+            if not now <= late < now + LATE_NS or self.read(late) != late:
+                return None
+            self._run -= late - now  # the thread ran the hook that calls this
             self._moment = now
-        return self._moment == now
+        if getrusage is None:
+            return _Border(now, self._run, self._delay, 0, 0)
+        usage = getrusage(RUSAGE_THREAD)
+        return _Border(now, self._run, self._delay, usage.ru_majflt, usage.ru_inblock)
 
-    def _close(self, begin: _Begin, now: int) -> StepCounts:
+    def _close(self, begin: _Border, end: _Border) -> StepCounts:
         delays = self._file >= 0
-        found = {"thread.run.step": self._run - begin.run}
-        if delays:
-            found["thread.delay.step"] = self._delay - begin.delay
-        found["thread.gc"] = self._gc_ns
-        for part, (run, delay) in self._parts.items():
-            found["thread.run." + part] = run
-            if delays:
-                found["thread.delay." + part] = delay
-        if getrusage is not None:
-            usage = getrusage(RUSAGE_THREAD)
-            faults, blocks = usage.ru_majflt - begin.faults, usage.ru_inblock - begin.blocks
-            # Nearly always none: said once, so that a step without is one without and not one unknown.
-            if faults or blocks or not self._said_zero:
-                found["thread.faults"], found["thread.blocks"] = faults, blocks
+        counts = [end.run - begin.run, *((end.delay - begin.delay,) if delays else ()), self._gc_ns]
+        for of in self._parts.values():
+            counts += of if delays else of[:1]
+        # Nearly always none: said once, so that a step without is one without and not one unknown.
+        storage = (end.faults - begin.faults, end.blocks - begin.blocks)
+        said = getrusage is not None and (not self._said_zero or any(storage))
+        if said:
+            counts += storage
             self._said_zero = True
-        self._learn(now - begin.time_ns)
-        counts = tuple([count if count > 0 else 0 for count in found.values()])
-        return StepCounts(tuple(found), counts, begin.time_ns + (now - begin.time_ns) // 2)
+        self._learn(end.time_ns - begin.time_ns)
+        names = _names(tuple(self._parts), delays, said)
+        counts = [count if count > 0 else 0 for count in counts]
+        return StepCounts(names, tuple(counts), begin.time_ns + (end.time_ns - begin.time_ns) // 2)
 
     def _learn(self, step_ns: int) -> None:
         """A measured step took so long: how many may be measured."""
@@ -228,8 +242,8 @@ class ThreadAccount:
         while self.period < min(needed, MOST):
             self.period *= 2
 
-    def _start(self, number: int, now: Optional[int]) -> None:
-        """Measure step `number`, which begins now (None: that could not be read), if it is its turn."""
+    def _start(self, number: int, begin: Optional[_Border]) -> None:
+        """Measure step `number`, which begins there (None: that could not be read), if it is its turn."""
         self._begin = self._part = None
         self._parts, self._depth = {}, 0
         self._gc_ns = self._gc_since = self._spent = 0
@@ -240,13 +254,7 @@ class ThreadAccount:
             if turn > number:
                 self.on, self.next = False, turn - 1
                 return
-        self.on, self.next = True, number
-        if now is not None:
-            faults = blocks = 0
-            if getrusage is not None:
-                usage = getrusage(RUSAGE_THREAD)
-                faults, blocks = usage.ru_majflt, usage.ru_inblock
-            self._begin = _Begin(now, self._run, self._delay, faults, blocks)
+        self.on, self.next, self._begin = True, number, begin
 
     def _fail(self) -> None:
         """Something is not as it should be, a descriptor that the training has closed: no more of it."""

@@ -117,6 +117,28 @@ def test_parts_have_their_own(account: ThreadAccount) -> None:
     assert found["run.step"] >= 60e6
 
 
+def test_part_that_begins_with_its_step_needs_no_reading_of_its_own(
+    account: ThreadAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings, read = [], account.read
+    monkeypatch.setattr(account, "read", lambda now: readings.append(now) or read(now))
+    monkeypatch.setattr(_thread, "PREEMPTED_NS", SECOND)  # a busy machine has nothing read again
+    begin_step(account)
+    border = account._moment
+    readings.clear()
+    assert account.begins("input", border + 1000) == border + 1000
+    assert not readings
+    spin(0.01)
+    account.ends(time.monotonic_ns())
+    found = known(account.over(1, now_of(account)))
+    assert len(readings) == 2
+    assert 10e6 - 1000 <= found["run.input"] <= 15e6
+    # A moment later than that it is read: the thread may have slept meanwhile.
+    border = account._moment
+    assert account.begins("input", border + _thread.LATE_NS) >= border + _thread.LATE_NS
+    assert len(readings) == 3
+
+
 def test_step_that_ends_inside_a_part_is_not_known(account: ThreadAccount) -> None:
     begin_step(account)
     account.begins("input", time.monotonic_ns())
