@@ -25,7 +25,7 @@ NOTES = "ROOFLINE_NOTES"  # names a file whose first byte is 0 while the wrapper
 class NoAccount:
     """In place of roofline_step's, where that is too old to have one."""
 
-    on = False
+    on, next = False, 1 << 62
 
     def over(self, number: int, now: int) -> None:
         return None
@@ -207,7 +207,7 @@ class Marker:
         """The first step at whose end borders are to be handed over: at the next, something may be to do."""
         if self._noting[0] and not self.samples_kernels:
             return -1
-        return int(min(self._switch_at, getattr(self.account, "next", -1))) - 1
+        return int(min(self._switch_at, self.account.next)) - 1
 
     def flush(self) -> None:
         """Send what is held, as the training may end now."""

@@ -1,8 +1,8 @@
 """PyTorch: records the phases of a rank's training thread, step by step; called by the other torch hooks.
 
 Events are noted as they come, a byte and a time each, and are made into spans (torch_phases.py) at the border
-of their step; a step whose order of events is known is sent by a prepared layout. It imports no torch and
-reads no clock: the caller passes the time.
+of their step; a step whose order of events is known is sent by a prepared layout (torch_alike.py). This
+imports no torch and reads no clock: the caller passes the time.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import os
 import threading
 import weakref
 from bisect import bisect_left, bisect_right
-from typing import Any, Callable, Dict, Hashable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Hashable, List, Optional, Sequence
 
 from . import Marker
+from .torch_alike import AlikeSteps
 from .torch_batches import Batches
 from .torch_between import EVALUATION, Between
+from .torch_borders import DEFERRED_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
+from .torch_cost import HookCosts, is_before_sampled, next_before_sampled
+from .torch_joined import JoinedCollectives
 from .torch_phases import (
     BACKWARD,
     BACKWARDS,
@@ -35,7 +39,6 @@ from .torch_phases import (
     WORKS,
     Phases,
     Span,
-    plan,
     thinned,
 )
 from .torch_turns import Turns
@@ -54,33 +57,10 @@ __all__ = [
 
 MOST_SPANS = 4096  # that are kept; a process may fetch and communicate without ever stepping
 MOST_EVENTS = 2048  # likewise
-DEFERRED_NS = 25000000  # so long borders of short steps are handed over together
-JOIN_NS = 50000  # collectives that follow each other so closely become one span
-MOST_KINDS, LONGEST = 1024, 64  # of steps that are known, and events of one
+LONGEST = 64  # events of a step that may be like others
 SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all the time
-SAMPLED, EARLIEST = 63, 8  # one step in 64 (a mask of its number) measures what the hooks cost, from this on
-COST_EVERY_NS, FEWEST_COSTS, MOST_COSTS = 5000000000, 3, 15
 
 _identity = threading.get_ident
-
-
-class _StepKind:
-    """Steps of one order and shapes: their number, and the layout that sends them (None: seen once so far;
-    False: they cannot have one)."""
-
-    __slots__ = ("counted", "layout", "like")
-
-    def __init__(self, like: int) -> None:
-        self.like = like
-        self.layout: Any = None
-        self.counted: Any = None  # names of an account's counts, and the layout of a step with them
-
-
-class _HeldBorder(NamedTuple):
-    events: int  # how many of them are before it
-    time_ns: int
-    examples: Optional[int]
-    shapes: Hashable
 
 
 class Recorder:
@@ -98,7 +78,7 @@ class Recorder:
         # the hooks that run in every step append to both, the event first, and settle() when they are long.
         self._events, self.times = bytearray(), []  # type: bytearray, List[int]
         self.event, self.at = self._events.append, self.times.append
-        self._kinds: Dict[Hashable, _StepKind] = {}
+        self._alike = AlikeSteps(marker)
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
         defers = getattr(marker, "defers", None)
@@ -112,13 +92,13 @@ class Recorder:
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
         self._first: Dict[str, int] = {}
-        self._joined: Dict[str, Span] = {}
+        self._joined = JoinedCollectives()
         self._phases = Phases()
         self._fresh = True  # nothing was open at the last border
         self._border_ns = 0  # when it was
-        self._held: List[_HeldBorder] = []
-        self._deferred: List[_HeldBorder] = []  # borders that are sure, handed over together
-        self._defer_to = -1  # borders of steps from this on are handed over at once
+        self._held: List[WaitingBorder] = []
+        self._deferred: List[WaitingBorder] = []  # borders that are sure, handed over together
+        self._defer_to: Optional[int] = None  # borders of steps from this on are handed over at once
         self._handed_ns = 0  # end of the last step that was
         self.in_backward = self.updated_in_backward = False
         self.by_hand: Any = None  # follows updates without an optimizer (torch_by_hand)
@@ -127,8 +107,7 @@ class Recorder:
         self.waiting = False  # the rest of the backward that goes on
         self.sampled = False  # this step measures what the hooks cost
         self.spent = 0  # by them in this step, ns
-        self._costs: List[int] = []
-        self._cost_sent_ns = 0
+        self._costs = HookCosts()
         self._drop_events()
         self.batches.clear()
         self.between = Between()
@@ -253,16 +232,11 @@ class Recorder:
 
     def collective(self, name: str, begin: int, end: int, size: Optional[int], count: int = 1) -> None:
         """`count` collectives of one kind were asked for ("asked.KIND") or executed ("engine.KIND")."""
-        last = self._joined.get(name)
-        if last is not None and begin - last[2] < JOIN_NS:
-            both = None if size is None or last[3] is None else size + last[3]
-            self._joined[name] = (name, last[1], max(end, last[2]), both, count + last[4])
-            return
-        if last is not None:
-            self._phases.spans.append(last)
+        done = self._joined.add(name, begin, end, size, count)
+        if done is not None:
+            self._phases.spans.append(done)
             if len(self._phases.spans) > MOST_SPANS:
                 self.flush()
-        self._joined[name] = (name, begin, end, size, count)
 
     def fact(self, name: str, value: object) -> None:
         self._marker.fact(name, value)
@@ -291,7 +265,7 @@ class Recorder:
         self.settle()
         phases = self._phases
         phases.spans = [span for span in phases.spans if span[2] > begin]
-        self._joined = {name: span for name, span in self._joined.items() if span[2] > begin}
+        self._joined.forget_until(begin)
 
     def updating(self, key: int) -> None:
         """The update of an optimizer begins; key: of the optimizer."""
@@ -336,7 +310,7 @@ class Recorder:
     def border_by_hand(self, now: int, sure: bool) -> None:
         """An update was made without an optimizer. If that is not sure yet, the border is held."""
         examples = self.batches.take()
-        self._held.append(_HeldBorder(bisect_right(self.times, now), now, examples, self.batches.shapes))
+        self._held.append(WaitingBorder(bisect_right(self.times, now), now, examples, self.batches.shapes))
         if sure:
             if len(self._held) > 1:
                 self.fact(SEEN_BY, "backward")
@@ -346,15 +320,8 @@ class Recorder:
         """A border may be here; of several the last one is."""
         if self._deferred:
             self.hand_over()
-        examples, shapes = self.batches.take(), self.batches.shapes
-        if self._held:
-            before = self._held[-1]
-            if examples is None:
-                examples, shapes = before.examples, before.shapes
-            elif before.examples is not None:
-                known = before.shapes is not None and shapes is not None
-                examples, shapes = examples + before.examples, (before.shapes, shapes) if known else None
-        self._held = [_HeldBorder(len(self._events), now, examples, shapes)]
+        border = WaitingBorder(len(self._events), now, self.batches.take(), self.batches.shapes)
+        self._held = [in_place_of(self._held, border)]
         self._marker.note()
 
     def _at_exit(self) -> None:
@@ -382,7 +349,7 @@ class Recorder:
         self.waits = 0
         self.turns.over()
 
-    def _close_all(self, held: List[_HeldBorder]) -> None:
+    def _close_all(self, held: List[WaitingBorder]) -> None:
         done = 0
         for border in held:
             at = max(0, border.events - done)
@@ -399,41 +366,38 @@ class Recorder:
             examples, shapes = self.batches.take(), self.batches.shapes
         except Exception:
             examples = shapes = None
-        deferred = self._deferred
-        if (
-            self.steps + len(deferred) < self._defer_to
-            and now - self._handed_ns < DEFERRED_NS
-            and not (self._at_border or self._joined or self.between.stretches or self._held)
-        ):
-            # Together short steps take a fraction of the time, as code and data for it lie in the caches.
-            deferred.append(_HeldBorder(len(self._events), now, examples, shapes))
-            self._over()
-            return
-        if deferred:
-            self.hand_over()
-        self._close(now, examples, shapes)
+        # Together short steps take a fraction of the time, as code and data for it lie in the caches.
+        if self._may_defer and now - self._handed_ns < DEFERRED_NS and self._defers():
+            self._deferred.append(WaitingBorder(len(self._events), now, examples, shapes))
+        else:
+            if self._deferred:
+                self.hand_over()
+            self._close(now, examples, shapes)
+            self._handed_ns, self._defer_to = now, None
         self._over()
-        self._handed_ns = now
-        if self._may_defer and self.by_hand is None and not self.by_horovod:
-            self._defer_to = min(self._marker.deferred_to(), self._next_sampled())
 
-    def _next_sampled(self) -> int:
-        """The step at whose end the next one begins whose hooks are measured."""
-        if self.sampled:
-            return self.steps
-        return (self.steps + SAMPLED - EARLIEST & ~SAMPLED) + EARLIEST
+    def _defers(self) -> bool:
+        """Whether the border that is here may be handed over later."""
+        if self._at_border or self._joined.open or self.between.stretches or self._held:
+            return False
+        if self._defer_to is None:  # not known since the last one was handed over
+            sampled = self.steps if self.sampled else next_before_sampled(self.steps)
+            alone = self.by_hand is None and not self.by_horovod
+            self._defer_to = min(self._marker.deferred_to(), sampled) if alone else -1
+        return self.steps + len(self._deferred) < self._defer_to
 
     def _close(self, now: int, examples: Optional[int], shapes: Hashable) -> None:
         """Send the step that ended then, of the events so far."""
         if self._at_border:
             for call in self._at_border:
                 _try(call, now)
-        counts = self._marker.over(self.steps, now)
+        account = self.account
+        counts = self._marker.over(self.steps, now) if account.on or self.steps >= account.next else None
         begin = self._begin(now) if self.between.stretches else None
         if begin is not None:
             counts = None  # they hold what lay between
         events, times = bytes(self._events), self.times
-        kind = self._kinds.get((events, shapes))
+        kind = self._alike.kind((events, shapes))
         times.append(now)
         # Of a known order, with nothing in it but its phases?
         if (
@@ -441,8 +405,12 @@ class Recorder:
             and kind.layout
             and self._fresh
             and begin is None
-            and not (self._joined or self._phases.spans)
-            and self._send_alike(kind, events, examples, times, counts)
+            and not (self._joined.open or self._phases.spans)
+            and (
+                self._marker.send_layout(kind.layout, self.steps, examples, times)
+                if counts is None
+                else self._alike.send_counted(kind, events, self.steps, examples, times, counts)
+            )
         ):
             self._events.clear()
             times.clear()
@@ -451,56 +419,14 @@ class Recorder:
             whole = self._fresh and len(events) <= LONGEST
             _try(self.flush, () if counts is None else counts.spans())
             self._fresh = self._phases.clean()
-            like = self._like(kind, events, shapes) if whole and self._fresh else 0
+            like = self._alike.seen(kind, events, shapes) if whole and self._fresh else 0
             self._marker.border(self.steps, examples, now, like, begin)
         if self.sampled:
             self._report_cost(now)
-        elif self.steps & SAMPLED == EARLIEST:
+        elif is_before_sampled(self.steps):
             self.sampled = True
         self._border_ns = now
         self.steps += 1
-
-    def _send_alike(
-        self, kind: _StepKind, events: bytes, examples: Optional[int], times: List[int], counts: Any
-    ) -> bool:
-        """Send a step by its layout."""
-        if counts is None:
-            return self._marker.send_layout(kind.layout, self.steps, examples, times)
-        if kind.counted is None or kind.counted[0] != counts.names:
-            kind.counted = counts.names, self._learn_counts(kind, events, counts.names)
-        layout = kind.counted[1]
-        if layout is None:
-            return False
-        times = [*times[:-1], *counts.counts, times[-1]]
-        return self._marker.send_layout(layout, self.steps, examples, times)
-
-    def _learn_counts(self, kind: _StepKind, events: bytes, names: Sequence[str]) -> Any:
-        found = plan(events)
-        if found is None:
-            return None
-        # The counts stand behind the events, and behind these the border's own time.
-        first, border = len(events), len(events) + len(names)
-        places = (border, *found.places, *(0, border) * len(names))
-        return self._marker.layout(1, [*found.names, *names], places, kind.like, range(first, border))
-
-    def _like(self, kind: Optional[_StepKind], events: bytes, shapes: Hashable) -> int:
-        """The number of steps of this kind, 0 if not all is known of them. The second makes its layout."""
-        if kind is None:
-            like = 0 if shapes is None else self._marker.like(hash((events, shapes)))
-            if len(self._kinds) >= MOST_KINDS:
-                self._kinds.clear()
-            self._kinds[(events, shapes)] = _StepKind(like)
-            return like
-        if kind.layout is None:
-            kind.layout = False
-            _try(self._learn, kind, events)
-        return kind.like
-
-    def _learn(self, kind: _StepKind, events: bytes) -> None:
-        found = plan(events)
-        if found is not None and found.names:
-            places = (len(events), *found.places)  # the border's own time stands behind the events'
-            kind.layout = self._marker.layout(1, found.names, places, kind.like) or False
 
     def _begin(self, now: int) -> Optional[int]:
         """When the step that ends now began; None: with the border before it, as most do. What lies between
@@ -527,13 +453,9 @@ class Recorder:
 
     def _report_cost(self, now: int) -> None:
         self.sampled = False
-        self._costs = [*self._costs[1 - MOST_COSTS :], self.spent]
-        self.spent = 0
-        # The first finds the code cold, and says little.
-        if len(self._costs) >= FEWEST_COSTS and now - self._cost_sent_ns > COST_EVERY_NS:
-            # The median: a thread may lose its CPU anywhere, also in a hook.
-            self._cost_sent_ns = now
-            self._marker.fact("cost.hooks_ns", sorted(self._costs)[len(self._costs) // 2])
+        cost, self.spent = self._costs.add(self.spent, now), 0
+        if cost is not None:
+            self._marker.fact("cost.hooks_ns", cost)
 
     def flush(self, more: Sequence[Span] = ()) -> None:
         """Hand the spans of the step that is over, and `more` of it, to the marker, which sends them with its
@@ -541,9 +463,7 @@ class Recorder:
         if self.times:
             self.settle()
         spans, self._phases.spans = self._phases.spans, []
-        if self._joined:
-            spans.extend(self._joined.values())
-            self._joined = {}
+        spans.extend(self._joined.take())
         self._marker.spans([*(spans if len(spans) <= MAX_SPANS else thinned(spans)), *more])
 
 

@@ -1,0 +1,38 @@
+"""PyTorch: what the hooks cost a step, as the fact "cost.hooks_ns".
+
+One step in 64 measures it: its hooks add what they took to Recorder.spent. Pure logic."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+SAMPLED, EARLIEST = 63, 8  # a mask of the numbers of steps, and from this one on
+COST_EVERY_NS, FEWEST_COSTS, MOST_COSTS = 5000000000, 3, 15
+
+
+def is_before_sampled(number: int) -> bool:
+    """Whether the step after this one is to measure what the hooks cost."""
+    return number & SAMPLED == EARLIEST
+
+
+def next_before_sampled(number: int) -> int:
+    """The first step from this one on after which one does."""
+    return (number + SAMPLED - EARLIEST & ~SAMPLED) + EARLIEST
+
+
+class HookCosts:
+    """Of the newest steps that were measured."""
+
+    def __init__(self) -> None:
+        self._costs: List[int] = []
+        self._told_ns = 0
+
+    def add(self, spent_ns: int, now: int) -> Optional[int]:
+        """Their hooks took so much; what they usually take, if that is to be told now."""
+        self._costs = [*self._costs[1 - MOST_COSTS :], spent_ns]
+        # The first finds the code cold, and says little.
+        if len(self._costs) < FEWEST_COSTS or now - self._told_ns <= COST_EVERY_NS:
+            return None
+        self._told_ns = now
+        # The median: a thread may lose its CPU anywhere, also in a hook.
+        return sorted(self._costs)[len(self._costs) // 2]
