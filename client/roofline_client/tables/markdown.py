@@ -12,9 +12,10 @@ from rich.text import Text
 from .columns import Columns
 from .labelled import Labelled
 
-# Whatever could begin markup inside a line; a text that begins as a list, a heading or a number would be one.
+# Whatever could begin markup inside a line; a text that begins as a list or a heading would be one. Only before
+# punctuation is a backslash not shown itself: of "1. see" it goes before the point.
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~&$])")
-_BEGIN = re.compile(r"^(\s*)([-+#=]|\d+[.)])")
+_BEGIN = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([-+#=.)])")
 
 
 def markdown(what: Any) -> str:

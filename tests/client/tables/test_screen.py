@@ -184,6 +184,15 @@ def test_text_that_looks_like_markdown_is_text(begin: str) -> None:
     assert "\\" in markdown(block)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"), [("47.9 ms a step", "47.9 ms a step"), ("1. see", "1\\. see"), ("- a", "\\- a")]
+)
+def test_numbers_have_no_backslash_that_a_reader_would_see(text: str, shown: str) -> None:
+    block = Labelled()
+    block.add("costs", text)
+    assert markdown(block) == f"- **costs** {shown}\n"
+
+
 def test_page_is_one_file_with_the_verdict_first() -> None:
     page = document("Job <42>", screen.in_full(made(bottleneck=finding(sentence="<script>x</script>"))))
     assert page.startswith("<!DOCTYPE html>") and "<title>Job &lt;42&gt;</title>" in page
