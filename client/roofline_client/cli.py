@@ -172,9 +172,6 @@ def main() -> None:
 
 
 def _run() -> None:
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A name may hold what the terminal's or file's encoding lacks.
-        sys.stdout.reconfigure(errors="replace")
     try:
         _allow_any_encoding()
         app(with_seconds(sys.argv[1:]))
