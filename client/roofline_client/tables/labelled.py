@@ -14,6 +14,7 @@ from .names import clean
 
 WIDTH = 100  # columns of the longest line, also where the terminal is wider
 LABEL = 13  # columns before a line's text
+UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
 class LabelledLine(NamedTuple):
@@ -70,8 +71,9 @@ def _lines(row: LabelledLine, width: int) -> Iterator[Text]:
     text = row.text
     if row.aside:
         gap = room - cell_len(text) - cell_len(row.aside)
-        text += " " * gap + row.aside if gap >= 2 else f" ({row.aside})"
-    pieces = wrapped(text, room, room + begin - LABEL)
+        # Where it does not fit at the edge it goes on with the text, and is not broken itself.
+        text += " " * gap + row.aside if gap >= 2 else f" ({row.aside.replace(' ', UNBROKEN)})"
+    pieces = [piece.replace(UNBROKEN, " ") for piece in wrapped(text, room, room + begin - LABEL)]
     yield Text.assemble(head, " " * (begin - cell_len(head.plain)), (pieces[0], row.style))
     for piece in pieces[1:]:
         yield Text.assemble(" " * min(begin, LABEL), (piece, row.style))

@@ -27,6 +27,7 @@ NAME = 28  # columns of a rank's name
 PARTS = 7  # parts of an account that have columns of their own
 SMALL = 0.005  # largest share of a part that has none
 OTHER = "other"
+SHARE_BETWEEN, NOTABLE = "between.share", 0.02
 
 
 class Limits(NamedTuple):
@@ -61,9 +62,8 @@ def as_text(report: Report) -> Group:
 
 def in_full(report: Report) -> Group:
     """The first screen, and below it all tables."""
-    if report.verdict is None:
-        return reports.as_text(report)
-    return Group(*_spaced(_fitting_blocks(report, report.verdict)), "", reports.as_text(report))
+    tables = reports.as_text(report)
+    return tables if report.verdict is None else Group(as_text(report), "", tables)
 
 
 def _fitting_blocks(report: Report, verdict: Verdict) -> list[Labelled | Columns]:
@@ -114,6 +114,8 @@ def _head(report: Report, verdict: Verdict) -> Labelled:
     block.add("Throughput", _throughput(verdict))
     if verdict.left_out:
         block.add("  left out", "; ".join(map(_left_out, verdict.left_out)))
+    if between := _between(report):
+        block.add("  between", between)
     return block
 
 
@@ -150,7 +152,25 @@ def _rate(rate: Value) -> str:
 
 def _left_out(left: LeftOut) -> str:
     cost = f", {units.show(left.cost)}" if left.cost.value is not None else ""
-    return f"{left.steps} {left.reason} step{'s' if left.steps != 1 else ''}{cost}"
+    steps = "step" if left.steps == 1 else "steps"
+    named = f"{steps} {left.reason}" if left.reason.startswith("after ") else f"{left.reason} {steps}"
+    return f"{left.steps} {named}{cost}"
+
+
+def _between(report: Report) -> str:
+    """What a rank does much of its time in no step at all; "" if none does."""
+    values = [rank.summary.values for rank in report.ranks]
+    most = max(values, key=lambda of: _number(of.get(SHARE_BETWEEN)), default={})
+    share = _number(most.get(SHARE_BETWEEN))
+    if share < NOTABLE:
+        return ""
+    kinds = []
+    for kind in ("evaluation", "checkpoint", "other"):
+        count = _number(most.get(f"between.{kind}.count"))
+        if count:
+            name = kind if kind == "other" or count == 1 else f"{kind}s"
+            kinds.append(f"{count:.0f} {name} of {units.show(most.get(f'between.{kind}.time'))}")
+    return f"{share:.0%} of the time is in no step: {', '.join(kinds)}"
 
 
 def _verdict(verdict: Verdict, limits: Limits) -> Labelled:
@@ -282,8 +302,8 @@ def _steps_of(accounts: Sequence[RankAccount]) -> str:
     return "" if longest is None else f"<= {units.show(longest)}"
 
 
-def _number(value: Value) -> float:
-    return value.value or 0.0
+def _number(value: Value | None) -> float:
+    return value.value or 0.0 if value else 0.0
 
 
 def _names(shown: Sequence[RankAccount], verdict: Verdict) -> list[str]:

@@ -94,5 +94,10 @@ def kernels_shown(shown: int, kernels: int) -> str:
 
 def left_out(steps: Sequence[tuple[str, int, float]]) -> str:
     """steps: for each reason how many steps of a rank, and how long they took, seconds."""
-    some = [f"{many(count, f'{reason} step')} ({duration(lasted)})" for reason, count, lasted in steps]
+    some = [f"{_steps_left_out(count, reason)} ({duration(lasted)})" for reason, count, lasted in steps]
     return f"left out: {', '.join(some)}; --steps all has every step"
+
+
+def _steps_left_out(count: int, reason: str) -> str:
+    """ "2 warm-up steps", "10 steps after a break"."""
+    return f"{many(count, 'step')} {reason}" if reason.startswith("after ") else many(count, f"{reason} step")

@@ -48,6 +48,31 @@ def test_bottleneck_its_cost_and_what_fixing_it_gives() -> None:
     assert shown[at + 5].startswith("  try        1. ") and shown[at + 6].startswith("             2. ")
 
 
+def test_time_between_steps_is_said_where_it_is_much() -> None:
+    evaluates = rank("worker:1")
+    for metric, value in {"share": 0.424, "evaluation.count": 19.0, "other.count": 1.0}.items():
+        evaluates.summary.values[f"between.{metric}"] = seen(value, "1")
+    for kind, seconds in {"evaluation": 0.163, "other": 0.5}.items():
+        evaluates.summary.values[f"between.{kind}.time"] = seen(seconds, "s")
+    found = report([rank("worker:0"), evaluates], verdict=verdict())
+    said = "42% of the time is in no step: 19 evaluations of 163 ms, 1 other of 500 ms"
+    assert line(found, "between") == f"  between    {said}"
+
+    evaluates.summary.values["between.share"] = seen(0.019, "1")
+    assert "no step" not in rendered(screen.as_text(found))
+
+
+def test_steps_left_out_are_named_as_one_says_it() -> None:
+    left = [LeftOut("warm-up", 1, seen(0.94, "s")), LeftOut("after a break", 10, seen(0.87, "s"))]
+    said = "1 warm-up step, 940 ms; 10 steps after a break, 870 ms"
+    assert line(made(left_out=left), "left out") == f"  left out   {said}"
+
+
+def test_confidence_is_not_broken_where_it_does_not_fit_at_the_edge() -> None:
+    shown = lines(made(bottleneck=finding(sentence="x" * 38 + " " + "y" * 36)))
+    assert shown[5].strip() == "(confidence: high)" and shown[4].endswith("yy")
+
+
 def test_account_is_in_percent_of_each_rank_and_the_named_rank_is_in_it() -> None:
     accounts = [account(f"worker:{i}", 0.2 - i / 1000, compute=0.9, other=0.1) for i in range(64)]
     found = made(accounts=accounts, bottleneck=finding(rank="worker:50"))
