@@ -49,7 +49,7 @@ def account(rank: str = "worker:0", step: float | None = 0.157, **shares: float)
 
 
 def verdict(**more: Any) -> Verdict:
-    """An overloaded server, as in the example of docs/answers.md."""
+    """An overloaded server."""
     made = Verdict(
         state="finished (exit 0)",
         headline="ps:1 stalls the workers",

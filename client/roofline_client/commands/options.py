@@ -21,9 +21,7 @@ ServerOption = Annotated[
 ]
 JOB_HELP = "job id, as `roofline-client jobs` shows it"
 OptionalJobOption = Annotated[str, typer.Option("--job", help=f"{JOB_HELP}; last: the newest")]
-JobArgument = Annotated[
-    str, typer.Argument(metavar="[JOB]", show_default=False, help="the same as --job JOB")
-]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", show_default=False, help="the same as --job JOB")]
 JobsOption = Annotated[list[str] | None, typer.Option("--job", help="job id; can be repeated")]
 ExperimentOption = Annotated[str, typer.Option("--experiment", help="all jobs tagged experiment=NAME")]
 RanksOption = Annotated[

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from .columns import Columns
-from .labelled import Labelled
+from .labelled import Labelled, Paragraph
 
 # Whatever could begin markup inside a line; a text that begins as a list or a heading would be one. Only before
 # punctuation is a backslash not shown itself: of "1. see" it goes before the point.
@@ -32,7 +32,7 @@ def _blocks(what: Any) -> Iterator[str]:
     elif isinstance(what, Labelled):
         yield _list(what)
     elif str(what):
-        bold = isinstance(what, Text) and str(what.style) == "bold"
+        bold = isinstance(what, (Text, Paragraph)) and str(what.style) == "bold"
         lines = [_escaped(line.strip(" ")) for line in str(what).split("\n")]
         yield f"**{lines[0]}**" if bold else "  \n".join(lines)
 

@@ -13,6 +13,7 @@ from roofline.answers.what_if import Predicted, WhatIf
 from . import about, flat, units, wording
 from .columns import Column, Columns
 from .documents import document
+from .labelled import Paragraph
 from .names import clean
 
 CSV_COLUMNS = ("job", "change", "metric", "now", "then", "low", "high", "unit", "provenance", "reason")
@@ -22,7 +23,7 @@ TITLES = {"step": "step", "rate": "examples/s"}
 def as_text(found: WhatIf) -> Group:
     """The answer first, then the numbers, and what they stand on."""
     mode = f" ({found.mode})" if found.mode else ""
-    parts: list[Any] = [Text(clean(found.sentence), style="bold"), Text(clean(f"Job {found.job}{mode}"))]
+    parts: list[Any] = [Paragraph(found.sentence, style="bold"), Text(clean(f"Job {found.job}{mode}"))]
     if found.step.then.value is not None:
         parts += ["", _table(found)]
     parts += about.section(wording.STANDS_ON, [f"  {line}" for line in found.basis])

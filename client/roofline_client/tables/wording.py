@@ -81,7 +81,7 @@ def more_ranks(count: int) -> str:
 
 SETTINGS_CHANGED = "What differed"
 NUMBERS_CHANGED = "What changed (means of steady steps)"
-CHANGED = {"step": "step time", "roof_share": "share of its part of the roof"}
+CHANGED = {"step": "step time", "roof_share": "roof share"}
 CHANGES_LEGEND = f"within noise: the interval holds no change, or there are too few steps for one; {ABSENT}"
 
 

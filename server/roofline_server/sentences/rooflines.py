@@ -48,8 +48,8 @@ THEORY = "theoretical ceilings: nobody measured any of this GPU"
 
 def may_be_too_low(where: str, ceilings: Sequence[str], caveat: str) -> str:
     return (
-        f"{where}: {listed(ceilings)} may be too low ({caveat}), and what is held against it too near its "
-        "roof; calibrate again while the node is idle"
+        f"{where}: {listed(ceilings)} may be too low ({caveat}), so shares of the roof may be too high; "
+        "calibrate again while the node is idle"
     )
 
 

@@ -138,7 +138,8 @@ def foreign(cpus: float, host: str) -> str:
 def under_roof(role: str, share: float, parts: float, precision: str, side: str) -> str:
     """share: of its part of the roof, one of `parts`; side: kind of the ceiling, compute or memory."""
     roof = f"its {1 / parts:.0%} of the {precision} roof" if parts > 1 else f"the {precision} roof"
-    return f"{role} at {share:.0%} of {roof}, on its {side} side"
+    reached = "less than 1%" if 0 < share < 0.005 else f"{share:.0%}"
+    return f"{role} at {reached} of {roof}, on its {side} side"
 
 
 def no_place_under_roof(role: str, why: str) -> str:

@@ -57,7 +57,7 @@ def test_text_has_what_differed_then_what_changed(site: Asked) -> None:
     assert "throughput, examples/s 404 545 x1.35 x1.3 to x1.4" in lines
     assert "PS wait a step 76 ms 16 ms -60 ms -65 ms to -55 ms" in lines
     assert "input or host a step 10 ms 11 ms +1 ms -1 ms to +3 ms within noise" in lines
-    assert "share of its part of the roof of worker 20.0% 27.0% +7 points -" in lines
+    assert "roof share of worker 20.0% 27.0% +7 points -" in lines
     assert "intensity of worker, FLOP/byte - 24 - -" in lines
     assert max(map(len, done.stdout.splitlines())) <= 110
 

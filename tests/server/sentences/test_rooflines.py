@@ -39,8 +39,8 @@ from roofline_server.sentences import rooflines as texts
         (
             texts.may_be_too_low("n1", ["a", "b", "c", "d", "e"], "others took 86% of the CPUs"),
             (
-                "n1: a, b, c, d and 1 more may be too low (others took 86% of the CPUs), and what is held "
-                "against it too near its roof; calibrate again while the node is idle"
+                "n1: a, b, c, d and 1 more may be too low (others took 86% of the CPUs), so shares of "
+                "the roof may be too high; calibrate again while the node is idle"
             ),
         ),
         (
