@@ -12,8 +12,8 @@ from rich.text import Text
 from .columns import Columns
 from .labelled import Labelled, Paragraph
 
-# Whatever could begin markup inside a line; a text that begins as a list or a heading would be one. A backslash
-# that is not before punctuation is shown itself: of "1. see" it goes before the point.
+# Whatever could begin markup inside a line; a text that begins as a list or a heading would be one. Before
+# anything but punctuation a backslash is shown: of "1. see" it goes before the point.
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~&$])")
 _BEGIN = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([-+#=.)])")
 
