@@ -8,7 +8,7 @@ because adjustText moves labels of points only, knows no labels along lines, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from matplotlib.transforms import IdentityTransform
 
 from ..tables.names import clean
 from . import shapes, style
+from .label_candidates import FindCandidates, along_level_line, along_rising_line, around_point
 from .shapes import Array, Texts
 
 LONGEST = 40  # characters of a name
@@ -30,23 +31,6 @@ LONGEST_LABEL = 48
 CROSS_FAINT_LINE = 40.0  # a place this much further away is better than one across a faint line
 CROSS_LINE = 1e4  # any place is better than one across another line
 LEADER_FROM = 8.0  # from this distance on, a line leads from the marker to its label
-LINE_STEP = 5.0  # between candidates along a line
-BELOW_LINE = 5.0  # what a place below a line costs more than one above it
-
-_ANGLES = (0, -45, 45, 180, -135, 135, -90, 90, -20, 20, 160, 200, -65, 65, -115, 115)  # degrees, best first
-_DISTANCES = (2.0, 4.5, 7.0, 10.0, 13.0, 20.0, 30.0, 42.0, 56.0, 72.0, 95.0, 120.0, 150.0, 190.0)  # points
-
-
-class Candidates(NamedTuple):
-    """Possible centres of a text, pixels, and the distance of each from the ideal place, points."""
-
-    x: Array
-    y: Array
-    distance: Array
-
-
-# From axes, and width and height of the text and pixels per point.
-FindCandidates = Callable[[Axes, float, float, float], Candidates]
 
 
 class Label(NamedTuple):
@@ -57,6 +41,7 @@ class Label(NamedTuple):
     radius: float  # of the marker there, points
     own_line: Line2D | None  # the line it names
     max_distance: float  # points; further away it is left out
+    shorter: tuple[str, ...] = ()  # what it may say where there is no room, the longest first
 
     @property
     def may_be_left_out(self) -> bool:
@@ -142,31 +127,50 @@ class Labels(Artist):
         self._labels.append(label)
 
     def at_line(
-        self, line: Line2D, text: str, colour: str, rising: bool, longest: int = LONGEST_LABEL
+        self,
+        line: Line2D,
+        text: str,
+        colour: str,
+        rising: bool,
+        longest: int = LONGEST_LABEL,
+        shorter: tuple[str, ...] = (),
     ) -> None:
-        """Write along a line of two points, level or rising by 45 degrees."""
+        """Write along a line of two points, level or rising by 45 degrees. shorter: what may stand there
+        instead where there is no room for all of it."""
         candidates = along_rising_line(line) if rising else along_level_line(line)
         made = self._text(text, colour, 45.0 if rising else 0.0, longest)
-        self._labels.append(Label(made, candidates, None, None, 0.0, line, math.inf))
+        self._labels.append(Label(made, candidates, None, None, 0.0, line, math.inf, shorter))
 
     def abbreviate(self, renderer: Any, signs: Iterator[str]) -> tuple[list[str], list[str]]:
-        """Replace texts that have no place without crossing a line by signs.
+        """Replace texts that have no place without crossing a line by shorter ones, at last by signs.
 
-        Returns the key of the signs ("a FP32 peak"), and the texts for which even a sign has no place. The
-        latter are hidden from now on: show them elsewhere.
+        Returns the key of the signs ("a FP32 peak"; what is only shorter is its own key), and the texts for
+        which even a sign has no place. The latter are hidden from now on: show them elsewhere.
         """
-        full_texts = {}
-        for label in self._place(renderer, cross_lines=False):
-            if not label.may_be_left_out:
-                sign = next(signs)
-                full_texts[sign] = label.text.get_text()
-                label.text.set_text(sign)
-        if full_texts:
-            without_place = self._place(renderer, cross_lines=False)
-            self._hidden = [label for label in without_place if not label.may_be_left_out]
-        hidden = {label.text.get_text() for label in self._hidden}
-        key = [f"{sign} {text}" for sign, text in full_texts.items() if sign not in hidden]
-        return key, [text for sign, text in full_texts.items() if sign in hidden]
+        whole = {label.text: label.text.get_text() for label in self._labels}
+        without_place = self._without_place(renderer)
+        for at in range(max((len(label.shorter) for label in without_place), default=0)):
+            for label in without_place:
+                if at < len(label.shorter):
+                    label.text.set_text(label.shorter[at])
+            without_place = self._without_place(renderer)
+        signed = {label.text: next(signs) for label in without_place}
+        for text, sign in signed.items():
+            text.set_text(sign)
+        self._hidden = self._without_place(renderer) if signed else []
+
+        hidden = [label.text for label in self._hidden]
+        changed = [text for text, full in whole.items() if text.get_text() != full]
+        key = [
+            f"{signed[text]} {whole[text]}" if text in signed else whole[text]
+            for text in changed
+            if text not in hidden
+        ]
+        return key, [whole[text] for text in changed if text in hidden]
+
+    def _without_place(self, renderer: Any) -> list[Label]:
+        """Those labels for which there must be one."""
+        return [one for one in self._place(renderer, cross_lines=False) if not one.may_be_left_out]
 
     def draw(self, renderer: Any) -> None:
         if self.get_visible():
@@ -255,76 +259,6 @@ def shortened(text: str, longest: int = LONGEST) -> str:
         return text
     front = (longest - 1) * 2 // 3
     return f"{text[:front]}…{text[front + 1 - longest :]}"
-
-
-# -- candidates -------------------------------------------------------------------------------------
-
-
-def around_point(x: float, y: float, radius: float) -> FindCandidates:
-    """radius: of the marker, points."""
-
-    def candidates(axis: Axes, width: float, height: float, scale: float) -> Candidates:
-        at_x, at_y = axis.transData.transform((x, y))
-        distances, degrees = np.meshgrid(_DISTANCES, _ANGLES, indexing="ij")
-        across, up = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-        reach = (radius + distances) * scale
-        # The edge of the text, not its centre, keeps the distance.
-        side = np.where(np.abs(across) < 0.3, 0.0, np.sign(across))
-        level = np.where(np.abs(up) < 0.3, 0.0, np.sign(up))
-        centre_x = at_x + across * reach + side * width / 2
-        centre_y = at_y + up * reach + level * height / 2
-        cost = distances + 0.15 * np.arange(len(_ANGLES))
-        return Candidates(centre_x.ravel(), centre_y.ravel(), cost.ravel())
-
-    return candidates
-
-
-def along_level_line(line: Line2D) -> FindCandidates:
-    """Above or below the line, from its right end to the left."""
-
-    def candidates(axis: Axes, width: float, height: float, scale: float) -> Candidates:
-        begin, y, end, _ = _visible_ends(line, axis)
-        room = max(0.0, end - begin - width)
-        along, side, cost = _both_sides(np.arange(0.0, room + 1.0, LINE_STEP * scale))
-        distance = 0.4 * along / scale + cost
-        centre_y = y + side * (height / 2 + 0.3 * scale)
-        return Candidates((end - width / 2 - along).ravel(), centre_y.ravel(), distance.ravel())
-
-    return candidates
-
-
-def along_rising_line(line: Line2D) -> FindCandidates:
-    """Above or below the line, from where it enters the axes."""
-
-    def candidates(axis: Axes, width: float, height: float, scale: float) -> Candidates:
-        begin, y, end, _ = _visible_ends(line, axis)
-        half = np.sqrt(0.5)
-        first = (width / 2 + 4 * scale) * half
-        last = end - begin - width / 2 * half
-        along, side, cost = _both_sides(np.arange(first, max(first, last) + 1.0, LINE_STEP * scale))
-        aside = side * (height / 2 + 0.8 * scale) * half
-        distance = 0.5 * (along - first) / scale + cost
-        return Candidates((begin + along - aside).ravel(), (y + along + aside).ravel(), distance.ravel())
-
-    return candidates
-
-
-def _both_sides(along: Array) -> tuple[Array, Array, Array]:
-    """Each place along a line above it (side 1) and below it (side -1), and what the side costs."""
-    places, side = np.meshgrid(along, np.array([1.0, -1.0]), indexing="ij")
-    return places, side, np.where(side > 0, 0.0, BELOW_LINE)
-
-
-def _visible_ends(line: Line2D, axis: Axes) -> tuple[float, float, float, float]:
-    """Of a line of two points, from left to right, pixels."""
-    frame = axis.get_window_extent()
-    (x0, y0), (x1, y1) = axis.transData.transform(line.get_xydata())
-    slope = (y1 - y0) / (x1 - x0) if x1 > x0 else 0.0
-    begin, end = max(x0, frame.x0), min(x1, frame.x1)
-    if slope:
-        begin = max(begin, x0 + (frame.y0 - y0) / slope)
-        end = min(end, x0 + (frame.y1 - y0) / slope)
-    return begin, y0 + (begin - x0) * slope, end, y0 + (end - x0) * slope
 
 
 # -- choice -----------------------------------------------------------------------------------------

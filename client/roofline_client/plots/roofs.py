@@ -22,6 +22,7 @@ NAME = 0.95  # decades of a slope that its name needs
 ROOM = style.SMALL + 2.8  # points between two lines with a label between them
 LONGEST_JOINED = 90  # characters of a label of several lines
 THEORY = "analytic"
+_VALUE = re.compile(r" [\d.]+ \S+/s$")
 _GIGAFLOPS = re.compile(r"(\d{4,}(?:\.\d+)?) GFLOP/s")
 
 
@@ -146,7 +147,8 @@ def draw_roof(axis: Axes, labels: Labels, lines: Sequence[RoofLine], frame: Fram
         colour = style.INK if first.binding else style.DIM
         text = joined([first.label, *(line.label for line in others)])
         longest = LONGEST_LABEL if not others else LONGEST_JOINED
-        labels.at_line(drawn[id(first)], text, colour, is_slanting(first), longest)
+        short = shorter([first.label, *(line.label for line in others)], is_slanting(first))
+        labels.at_line(drawn[id(first)], text, colour, is_slanting(first), longest, short)
 
 
 def _labelled_together(labels: Labels, lines: Sequence[RoofLine], slanting: bool) -> list[list[RoofLine]]:
@@ -166,6 +168,15 @@ def _labelled_together(labels: Labels, lines: Sequence[RoofLine], slanting: bool
     for run in runs:
         groups += [run] if len(run) == 1 else [run[:-1], run[-1:]]
     return groups
+
+
+def shorter(names: Sequence[str], slanting: bool) -> tuple[str, ...]:
+    """Names without their values: "L2 read"; of levels of memory also only these: "L2"."""
+    without = [_VALUE.sub("", name) for name in names]
+    found = [", ".join(without)]
+    if slanting:
+        found.append(", ".join(dict.fromkeys(name.partition(" ")[0] for name in without)))
+    return tuple(found)
 
 
 def joined(names: Sequence[str]) -> str:

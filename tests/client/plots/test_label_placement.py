@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from roofline_client import plots
+from roofline_client.plots import roofs
+from roofline_client.plots.label_placement import Labels
 from roofline_client.plots.roofs import joined
 
 from . import models
@@ -54,6 +58,32 @@ def test_of_three_close_lines_the_upper_two_share_a_label() -> None:
     lines = [*compute, memory("L2", 64e9), memory("L3", 57.8e9), memory("DRAM", 50.3e9)]
     (axis,) = drawn(roofline([point()], [roof._replace(lines=lines)])).axes
     assert label(axis, "L2 64.0, L3 57.8 GB/s") and label(axis, "DRAM 50.3 GB/s")
+
+
+def test_a_line_without_room_for_its_value_is_still_named_and_the_key_has_the_value() -> None:
+    figure = Figure(figsize=(1.4, 3.0))
+    FigureCanvasAgg(figure)
+    axis = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axis.set_ylim(0, 3)
+    labels = Labels(axis)
+    for height, shorter in ((1, ("DRAM triad", "DRAM")), (2, ())):
+        drawn = axis.axhline(height)
+        labels.at_line(drawn, "DRAM triad 114.0 GB/s to node1", "black", False, shorter=shorter)
+    key, hidden = labels.abbreviate(figure.canvas.get_renderer(), iter("ab"))  # type: ignore[attr-defined]
+    assert [text.get_text() for text in axis.texts] == ["DRAM triad", "a"]
+    assert key == ["DRAM triad 114.0 GB/s to node1", "a DRAM triad 114.0 GB/s to node1"] and hidden == []
+
+
+@pytest.mark.parametrize(
+    ("names", "slanting", "shorter"),
+    [
+        (["L2 read 367.3 GB/s"], True, ("L2 read", "L2")),
+        (["L3 triad 57.8 GB/s", "L3 copy 50.3 GB/s"], True, ("L3 triad, L3 copy", "L3")),
+        (["FP32 512-bit theoretical 1.31 TFLOP/s"], False, ("FP32 512-bit theoretical",)),
+    ],
+)
+def test_shorter_names_of_ceilings(names: list[str], slanting: bool, shorter: tuple[str, ...]) -> None:
+    assert roofs.shorter(names, slanting) == shorter
 
 
 def test_a_unit_that_all_share_appears_once() -> None:
