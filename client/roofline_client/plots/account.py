@@ -19,6 +19,7 @@ from .label_placement import shortened
 
 MOST_BARS = 16
 BAR, WIDTH = 0.3, 5.6  # inches
+VISIBLE = 0.003  # share of the longest bar that is as wide as a line
 TITLED, UNDER = 0.32, 0.5  # inches above and under the bars
 # What computes is blue, what waits is pale, and what should not be there is strong.
 COLOURS = {
@@ -41,19 +42,15 @@ COLOURS = {
 
 def figure(record: AccountOf) -> Figure:
     """A bar a rank, worst first. Raises NothingToDraw for a job without steady steps."""
-    verdict, shown = _shown(record)
+    verdict, shown, more = _shown(record)
     with layout.settings():
         left = 0.3 + max(layout.width_of(_name(one), style.TICK) for one in shown)
         box = layout.Box(left, layout.TOP + TITLED / 2, WIDTH, BAR * len(shown) + 0.1)
         made, (axis,) = layout.blank([box])
         handles = _draw(axis, shown, verdict)
-        notes = [f"{len(verdict.accounts) - len(shown)} more ranks are not drawn."]
-        under = caption.of(
-            record.about,
-            notes if len(shown) < sum(bool(a.parts) for a in verdict.accounts) else [],
-            verdict.quality,
-            command=caption.command("report", record.about),
-        )
+        notes = [f"{more} more rank{'s are' if more > 1 else ' is'} not drawn."] if more else []
+        shows_all = caption.command("report", record.about)
+        under = caption.of(record.about, notes, verdict.quality, command=shows_all)
         title = f"Job {record.report.job}: {verdict.headline}"
         layout.finish(made, [axis], [box], title, handles, under, below=UNDER)
     return made
@@ -61,13 +58,14 @@ def figure(record: AccountOf) -> Figure:
 
 def draw_on(axes: Axes | Sequence[Axes], record: AccountOf) -> None:
     """Draw on this axes. Errors as of `figure`."""
-    verdict, shown = _shown(record)
+    verdict, shown, _ = _shown(record)
     (given,) = layout.axes_list(axes, 1, "all ranks")
     with layout.settings():
         legends.on(given, _draw(given, shown, verdict))
 
 
-def _shown(record: AccountOf) -> tuple[Verdict, list[RankAccount]]:
+def _shown(record: AccountOf) -> tuple[Verdict, list[RankAccount], int]:
+    """The verdict, the accounts that are drawn, and how many more there are."""
     verdict = record.report.verdict
     if verdict is None:
         raise NothingToDraw("nothing to draw: this server sends no accounts")
@@ -75,13 +73,14 @@ def _shown(record: AccountOf) -> tuple[Verdict, list[RankAccount]]:
     if not shown:
         why = "; ".join([verdict.headline, *record.report.notes[:2]])
         raise NothingToDraw(f"nothing to draw: {clean(why)}")
-    return verdict, shown[:MOST_BARS]
+    return verdict, shown[:MOST_BARS], len(shown[MOST_BARS:])
 
 
 def _draw(axis: Axes, shown: Sequence[RankAccount], verdict: Verdict) -> list[Artist]:
-    """The entries of the legend."""
-    parts = list(dict.fromkeys(part.part for one in shown for part in one.parts))
+    """The entries of the legend: parts of which something is to be seen."""
     longest = max(one.step.value or 0.0 for one in shown)
+    visible = VISIBLE * longest
+    parts = [part.part for one in shown for part in one.parts if (part.time.value or 0.0) >= visible]
     scale, unit = (1e3, "ms") if longest < 1 else (1.0, "s")
     named = verdict.bottleneck.rank.split(", ") if verdict.bottleneck else []
     for row, one in enumerate(shown):
@@ -99,7 +98,7 @@ def _draw(axis: Axes, shown: Sequence[RankAccount], verdict: Verdict) -> list[Ar
     axis.set_xlim(0, longest * scale * 1.02)
     axis.set_xlabel(f"Mean of a steady step ({unit})")
     axis.spines[["top", "right"]].set_visible(False)
-    return [Patch(facecolor=_colour(part), label=wording.part(part)) for part in parts]
+    return [Patch(facecolor=_colour(part), label=wording.part(part)) for part in dict.fromkeys(parts)]
 
 
 def _label(

@@ -20,7 +20,7 @@ from roofline_client.plots import AccountOf, Steps, style
 
 from .. import chunks
 from ..reports import report, roof
-from ..verdicts import unknown
+from ..verdicts import account, unknown
 from . import models, time_models
 
 ROOT = Path(__file__).parents[3]
@@ -100,6 +100,15 @@ def test_text_stays_text(tmp_path: Path, kind: str) -> None:
     # Lines of the caption are texts of their own: what is looked for may be broken.
     joined = " ".join(text.replace("</text>", " ").split())
     assert [words for words in [*jobs, *TEXTS[kind]] if not _contains(joined, words)] == []
+
+
+def test_ranks_for_which_there_is_no_bar_are_counted_without_those_that_have_no_steps(tmp_path: Path) -> None:
+    ranks = [f"worker:{number}" for number in range(18)]
+    record = models.account(ranks)
+    accounts = [*record.report.verdict.accounts, account("ps:0", None)]  # type: ignore[union-attr]
+    verdict = record.report.verdict._replace(accounts=accounts)  # type: ignore[union-attr]
+    plots.draw("account", record._replace(report=record.report._replace(verdict=verdict)), tmp_path / "x.svg")
+    assert "2 more ranks are not drawn." in (tmp_path / "x.svg").read_text()
 
 
 def _contains(markup: str, words: str) -> bool:
