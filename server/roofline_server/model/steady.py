@@ -6,7 +6,6 @@ Means and rates over all steps of a short run are mostly about its first ones. W
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -35,14 +34,13 @@ class Steady(NamedTuple):
     left_out: list[LeftOut]  # a step counts under its first reason only
 
 
-def steady(duration: Floats, apart: Bools | None = None, marks: Mapping[str, Bools] | None = None) -> Steady:
+def steady(duration: Floats, apart: Bools | None = None) -> Steady:
     """Of the steps of one rank in order of time.
 
     duration: seconds. apart: steps that did not begin when the one before ended; of these the first and those
-    that are far longer than others (caches are cold, workers of the loader start) are left out. marks: reason
-    (evaluation, checkpoint, compilation, traced) -> steps that hold such a thing.
+    that are far longer than others (caches are cold, workers of the loader start) are left out.
     """
-    reasons = {**(marks or {}), WARM_UP: _leading(len(duration), warm_up(duration))}
+    reasons = {WARM_UP: _leading(len(duration), warm_up(duration))}
     if apart is not None:
         reasons[AFTER_BREAK] = apart & (duration > _usual(duration)[1])
     left: Bools = np.zeros(len(duration), np.bool_)

@@ -43,15 +43,6 @@ def test_first_steps_that_are_faster_are_no_warm_up() -> None:
     assert warm_up(duration) == 1
 
 
-def test_steps_that_hold_something_else_are_left_out_by_reason() -> None:
-    duration = steps(50)
-    evaluation = np.arange(50) % 10 == 9
-    checkpoint = np.arange(50) == 49
-    found = steady(duration, marks={"evaluation": evaluation, "checkpoint": checkpoint})
-    assert {(left.reason, left.steps) for left in found.left_out} == {("evaluation", 5), ("warm-up", 1)}
-    assert found.which.sum() == 44
-
-
 def test_step_after_a_break_is_left_out_where_it_is_longer() -> None:
     duration = steps(60)
     apart = np.zeros(60, np.bool_)
