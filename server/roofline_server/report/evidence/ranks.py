@@ -47,7 +47,7 @@ NEEDED = {
         *("dram", "dram_calls", "flop_calls", "byte_calls", "gpu_calls", "first_ns", "last_ns"),
         *("l1", "l1_calls", "l2", "l2_calls", "unsized_flops", "idle_bytes"),
     ],
-    "steps_process": ["rss_bytes", "stopped", *_borders("cpu_ns", "cpu_wait_ns", "stopped_ns", *BUSIEST)],
+    "steps_process": ["rss_bytes", *_borders("cpu_ns", "cpu_wait_ns", "stopped_ns", *BUSIEST)],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_cgroup": _borders("cgroup_throttled_ns"),
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],

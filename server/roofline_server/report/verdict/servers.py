@@ -21,7 +21,7 @@ from ...model.servers import (
     use_of,
 )
 from ...model.times import runs, union_seconds
-from ...records import Table, rows
+from ...records import Table
 from ...sentences import waits as texts
 from ...store.view import JobView
 from ..evidence.counters import counter
@@ -145,14 +145,6 @@ def _stopped(process: Table) -> tuple[float | None, int]:
     if counted is None or not counted.seconds > 0:
         return None, 0
     return min(1.0, counted.total / NS / counted.seconds), int(counted.seconds * LOOKS_PER_SECOND)
-
-
-def stopped_share(mine: Mapping[str, Table]) -> float | None:
-    """Share of a rank's steps in which it was seen stopped (SIGSTOP, a debugger); None: nobody looked."""
-    table = mine.get("steps_process", {})
-    if not rows(table) or "stopped" not in table or np.isnan(table["stopped"]).all():
-        return None
-    return float(np.nanmean(table["stopped"]))
 
 
 def evidence_of(cause: ServerCause) -> list[str]:
