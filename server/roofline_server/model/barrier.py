@@ -3,8 +3,8 @@
 All ranks leave the barrier of a step together (an allreduce cannot end before the last has given its part; a
 coordinator's join not before the last worker is done). How long each was held there needs no common clock (of
 a join all ends are the coordinator's marks, on one clock): who was held shortest came last, what others were
-held longer they waited. What even the last was held is the communication itself. (Barrier imbalance as in
-Tallent et al., PPoPP 2010, section 3.)
+held longer they waited. What even the last was held is the communication itself. (Idle time at a barrier is
+charged to who comes last in Tallent, Adhianto and Mellor-Crummey, SC 2010.)
 """
 
 from __future__ import annotations

@@ -381,8 +381,8 @@ def _of_slower_ranks(
         for rank in np.flatnonzero((more > 0) & (slower > 0)).tolist():
             saved = min(float(more[rank]), float(slower[rank]))
             others = np.delete(errors, rank)
-            # Of a median of the others, as if all were alike (Kendall and Stuart, section 10.10).
-            error = float(np.hypot(errors[rank], 1.2533 * np.sqrt((others**2).mean() / len(others))))
+            # The median of so many normal values varies by sqrt(pi / 2) as much as their mean.
+            error = float(np.hypot(errors[rank], np.sqrt(np.pi / 2 * (others**2).mean() / len(others))))
             mended = 1 / (lasting[rank] - saved) - 1 / lasting[rank]
             gain = step - count / (count / step + float(mended))
             sure = _around(gain, gain / saved * error, min(len(a.duration) for a in accounts), chance)

@@ -18,6 +18,7 @@ SMALL_KERNEL_S = 50e-6  # mean time of kernels whose start counts
 NARROW = 0.3  # share of FLOPs in narrow vectors that matters
 AT_ROOF = 0.8  # of its part of the roof: what computes as fast gains little on this machine
 TORCH, TENSORFLOW, HOROVOD, JAX = "torch", "tensorflow", "horovod", "jax"
+OURS = "none: it follows from what the finding says"
 CYCLE_TIME, FUSION = "HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD"
 
 
@@ -49,7 +50,7 @@ class Case(NamedTuple):
 class Advice(NamedTuple):
     kinds: tuple[str, ...]  # for which it is meant
     tries: str
-    source: str
+    source: str  # who says so; OURS: nobody else
     evidence: str = ""  # sentence that shows why it holds here; "": the finding's own does
     holds: Callable[[Case], bool] = lambda case: True
 
@@ -178,14 +179,14 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         ("server_overloaded", "server_skewed"),
         "spread the variables evenly: partition the large ones (tf.distribute MinSizePartitioner)",
-        "TensorFlow guide, Parameter server training: variable sharding",
+        "TensorFlow tutorial, Parameter server training: variable sharding",
         "it gets {part} of the bytes, an even part would be {even}",
         _uneven,
     ),
     Advice(
         ("server_skewed",),
         "split the largest variables over all {servers} servers, or place variables by size",
-        "TensorFlow guide, Parameter server training: variable sharding",
+        "TensorFlow tutorial, Parameter server training: variable sharding",
         holds=lambda case: not _uneven(case),
     ),
     Advice(
@@ -246,7 +247,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         ("transfer", "network"),
         "send fewer bytes: larger batches, gradients in FP16 or bf16 (a compression hook)",
-        "Sergeev and Del Balso, Horovod (2018); PyTorch documentation, DDP communication hooks",
+        "Horovod documentation, Compression.fp16; PyTorch documentation, DDP communication hooks",
     ),
     # Input.
     Advice(
@@ -308,7 +309,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         ("slower", "host"),
         "does {rank} do something the others do not: logging, metrics, checkpoints, a debugger?",
-        "Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis (OSDI 2025)",
+        OURS,
         holds=_alone,
     ),
     Advice(
@@ -331,7 +332,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         ("host",),
         "put the whole step into one tf.function, several steps into one call (steps_per_execution)",
-        "TensorFlow guide, Better performance with tf.function",
+        "TensorFlow guide, Better performance with tf.function; Keras documentation, Model.compile",
         holds=_uses(TENSORFLOW),
     ),
     Advice(
@@ -363,7 +364,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         ("contention_own",),
         "fewer threads: OMP_NUM_THREADS={fair_threads}, fewer loader workers, intra-op and inter-op threads",
-        "PyTorch Performance Tuning Guide; TensorFlow guide, Threading",
+        "PyTorch Performance Tuning Guide; TensorFlow API documentation, tf.config.threading",
         holds=lambda case: not _crowded(case),
     ),
     Advice(
@@ -420,7 +421,7 @@ ADVICE: tuple[Advice, ...] = (
         ("compute",),
         "let the library use {widest}-bit vectors: no ONEDNN_MAX_CPU_ISA or MKL_ENABLE_INSTRUCTIONS limit, "
         "batch and channels in multiples of the vector",
-        "Intel 64 and IA-32 Architectures Optimization Reference Manual",
+        "oneDNN documentation, CPU dispatcher control; oneMKL developer guide, MKL_ENABLE_INSTRUCTIONS",
         "{narrow_share} of its FLOPs are narrower than {widest} bits",
         _narrow,
     ),
