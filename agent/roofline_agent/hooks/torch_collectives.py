@@ -116,8 +116,8 @@ class _Collectives:
         def collective(*args: Any, **kwargs: Any) -> Any:
             if getattr(inner, "on", False):
                 return function(*args, **kwargs)
-            begin = clock()
-            if account.on and not kwargs.get("async_op"):
+            begin, waits = clock(), not kwargs.get("async_op")
+            if waits and account.on:
                 begin = waits_from(begin)
             inner.on = True
             try:
@@ -127,29 +127,30 @@ class _Collectives:
             end = clock()
             try:
                 if position is None:
-                    done(kind, None, result, begin, end)
+                    done(kind, None, result, begin, end, waits)
                 else:
                     what = _argument(args, kwargs, position, argument)
                     if whole is not None:
                         what = _argument(args, kwargs, *whole) or what
                     group = None if place is None else _argument(args, kwargs, place, "group")
-                    done(kind + suffix(group), what, result, begin, end)
+                    done(kind + suffix(group), what, result, begin, end, waits)
             except Exception:
                 pass
             return result
 
         return collective
 
-    def _done(self, kind: str, what: Any, result: Any, begin: int, end: int) -> None:
+    def _done(self, kind: str, what: Any, result: Any, begin: int, end: int, waits: bool) -> None:
         record, size = self.record, _bytes(what)
         record.collective("asked." + kind, begin, end, size)
         if hasattr(result, "wait"):
-            record.not_waited()
+            if waits:  # it was thought to
+                record.not_waited()
             if _on_cpu(what):
                 if len(self._works) >= MAX_WORKS:
                     self._works.clear()
                 self._works[result] = (kind, begin, size)
-        elif record.in_training_thread():
+        elif waits and record.in_training_thread():
             record.blocked(begin, end)
             if _on_cpu(what):
                 record.collective("engine." + kind, begin, end, size)

@@ -121,6 +121,39 @@ def test_kinds_and_bytes_of_collectives(collectives: Any, record: Recorder, mark
     assert marker.facts == {"setting.backend": "gloo", "setting.world_size": 4}
 
 
+class Parts:
+    """An account that notes which part of the step goes on."""
+
+    on, next = True, 0
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+
+    def begins(self, part: str, now: int) -> int:
+        self.open.append(part)
+        return now
+
+    def ends(self, now: int, counts: bool = True) -> int:
+        self.open.pop()
+        return now
+
+
+@pytest.fixture
+def parts(marker: RecordingMarker) -> Parts:
+    marker.account = Parts()
+    return marker.account  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("options", [{}, {"async_op": True}, {"async_op": False}])
+def test_collective_leaves_the_part_in_which_it_is_asked_for(
+    parts: Parts, collectives: Any, options: dict[str, Any]
+) -> None:
+    parts.begins("input", 0)
+    collectives.all_reduce(Tensor(10), **options)
+    collectives.barrier()
+    assert parts.open == ["input"]
+
+
 def test_steps_that_are_held_are_sent_as_the_group_ends(collectives: Any, marker: RecordingMarker) -> None:
     assert collectives.destroy_process_group("all") == "all"
     assert marker.flushes == 1
