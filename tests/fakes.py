@@ -174,11 +174,12 @@ def add_process(
     state: str = "S",
     start_ticks: int = 100,
     name: str = "python",
+    session: int = 0,
 ) -> None:
     """One process of a made-up /proc."""
     directory = proc / str(pid)
     directory.mkdir(parents=True, exist_ok=True)
-    rest = ["0"] * 17 + [str(start_ticks)] + ["0"] * 30
+    rest = ["0", str(session)] + ["0"] * 15 + [str(start_ticks)] + ["0"] * 30
     (directory / "stat").write_text(f"{pid} ({name}) {state} {parent} " + " ".join(rest) + "\n")
     data = (
         environ if isinstance(environ, bytes) else b"".join(f"{k}={v}\0".encode() for k, v in environ.items())

@@ -8,8 +8,9 @@ import pwd
 import re
 import zlib
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
-from .launchers import starts_again, starts_all
+from .launchers import LAUNCHER_MODULES, starts_again, starts_all
 from .processes import Processes
 
 MAX_SCRIPT = 40
@@ -57,8 +58,9 @@ def _script(arguments: Iterable[bytes]) -> str:
     """The name of the program that trains, of a command line that may be a launcher's."""
     words = [word.decode(errors="replace") for word in arguments if word]
     scripts = [word for word in words if word.endswith(".py")]
-    if not scripts and "-m" in words[:-1]:
-        scripts = [words[words.index("-m") + 1].replace(".", "/")]
+    if not scripts:
+        modules = [after for word, after in pairwise(words) if word == "-m" and after not in LAUNCHER_MODULES]
+        scripts = [module.replace(".", "/") for module in modules]
     name = os.path.basename((scripts or words or [""])[0]).removesuffix(".py")
     return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:MAX_SCRIPT]
 
