@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..records import Rank
+from .candidates import Candidate, is_child, starters_among
 from .claims import Claim, moved_apart
 from .identity import (
     MAX_NAME,
@@ -24,6 +25,7 @@ from .identity import (
     identify,
     identify_from_inside,
     may_name_a_rank,
+    named_job,
     told_apart,
 )
 from .launchers import is_launcher
@@ -47,52 +49,6 @@ class _Names(NamedTuple):
     identity: Identity
     job: str
     launch: str
-
-
-class Candidate(NamedTuple):
-    """A process that carries an identity."""
-
-    pid: int
-    parent: int
-    start_ticks: int
-    uid: int
-    launcher: bool
-    identity: Identity
-    # As its environment has it, which a process inherits; the identity is another if it reported one itself.
-    outside: Identity | None = None
-    reported: bool = False
-
-    @property
-    def claim(self) -> Claim:
-        """Which process says that it is which rank."""
-        return Claim(self.start_ticks, self.pid, *self.identity[:4])
-
-    def belongs_to(self, above: Candidate) -> bool:
-        """Whether it has its identity from this process above it."""
-        if self.reported:
-            return False
-        if above.identity == self.identity or (above.reported and above.outside == self.outside):
-            return True
-        # A process that has written its title over its environment (Ray's do) has lost a part of it.
-        return self.identity.job == NO_JOB and self.identity[1:3] == above.identity[1:3]
-
-
-def is_child(candidate: Candidate, candidates: Mapping[int, Candidate]) -> bool:
-    """Whether it has its identity from a process above it that is no launcher."""
-    above = candidates.get(candidate.parent)
-    while above is not None and above.launcher and candidate.belongs_to(above):
-        above = candidates.get(above.parent)
-    return above is not None and candidate.belongs_to(above)
-
-
-def starters_among(candidates: Mapping[int, Candidate]) -> Iterator[int]:
-    """Processes that have started others which report that they are ranks."""
-    for candidate in candidates.values():
-        above = candidates.get(candidate.parent) if candidate.reported else None
-        while above is not None:
-            if not above.reported and above.identity == candidate.outside:
-                yield above.pid
-            above = candidates.get(above.parent)
 
 
 class Discovery:
@@ -252,7 +208,8 @@ class Discovery:
         taken = {rank.index for rank in self._ranks.values() if (rank.job, rank.role) == (job, "worker")}
         index = next(number for number in itertools.count() if number not in taken)
         identity = Identity(job, "worker", index, 0, "marks")
-        self._candidates[pid] = Candidate(pid, status.parent, status.start_ticks, uid, False, identity)
+        found = Candidate(pid, status.parent, status.start_ticks, uid, False, identity, named=True)
+        self._candidates[pid] = found
         self._settle(pid)
         self._update()
         return self._ranks.get(pid)
@@ -327,7 +284,9 @@ class Discovery:
         known = self._names.get(one.pid)
         if known is None or known[:2] != (one.start_ticks, one.identity):
             identity = one.identity
-            if identity.job == NO_JOB:
+            if one.named:
+                job = identity.job
+            elif identity.job == NO_JOB:
                 by_hand = identity.framework == "roofline"
                 job = job_of(self.processes, one.pid, of_session=by_hand)
             else:
@@ -379,7 +338,10 @@ class Discovery:
             return None
         if reported:
             launcher = False
-        return Candidate(pid, status.parent, status.start_ticks, owner, launcher, identity, outside, reported)
+        named = bool(named_job(environ, self._default_job))
+        return Candidate(
+            pid, status.parent, status.start_ticks, owner, launcher, identity, outside, reported, named
+        )
 
     def _is_inherited(self, outside: Identity | None, parent: int) -> bool:
         """Whether a process above, which is no launcher, has the same identity by its environment."""

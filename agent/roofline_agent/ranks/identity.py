@@ -108,14 +108,18 @@ def _launched(environ: Mapping[str, str]) -> Identity | None:
 
 def _as_user_says(base: Identity, environ: Mapping[str, str], default_job: str) -> Identity:
     index = _number(environ.get("ROOFLINE_RANK"))
-    job = environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job or base.job
-    job = job or environ.get(LOCAL_JOB) or NO_JOB
+    job = named_job(environ, default_job) or base.job or environ.get(LOCAL_JOB) or NO_JOB
     return base._replace(
         job=job[:MAX_NAME],
         role=(environ.get("ROOFLINE_ROLE") or base.role)[:MAX_NAME],
         index=base.index if index is None else index,
         name=environ.get("ROOFLINE_NAME", "")[:MAX_NAME],
     )
+
+
+def named_job(environ: Mapping[str, str], default_job: str = "") -> str:
+    """The job that the user or the scheduler has named, which counts as it is; "": none was."""
+    return environ.get("ROOFLINE_JOB") or _scheduler_job(environ) or default_job
 
 
 def told_apart(job: str, host: str, user: str) -> str:

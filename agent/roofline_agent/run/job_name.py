@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 
-from ..ranks.identity import LOCAL_JOB, identify, told_apart
+from ..ranks.identity import LOCAL_JOB, identify, named_job, told_apart
 from ..ranks.launchers import starts_all
 from ..ranks.names import job_of, user_of
 from ..ranks.processes import Processes
@@ -28,13 +28,12 @@ def announcement(command: Sequence[str], environ: Mapping[str, str]) -> str:
     environ: of the command. "": this is another rank, or the command starts the ranks and may name the job.
     """
     identity = identify(environ)
-    named = environ.get("ROOFLINE_JOB")
-    if identity is None or (starts_all(map(os.fsencode, command)) and not named):
+    if identity is None or (starts_all(map(os.fsencode, command)) and not environ.get("ROOFLINE_JOB")):
         return ""
     if identity.index or identity.role in NOT_TRAINING:
         return ""
     job = identity.job
-    if job != named:
+    if not named_job(environ):
         job = told_apart(job, socket.gethostname(), user_of(Processes(), os.getpid()))
     quoted = job if all(c.isalnum() or c in "-_.:/@" for c in job) else repr(job)
     return f"roofline-agent: recorded as job {job}; see `roofline-client report --job {quoted}`"

@@ -12,16 +12,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from roofline_agent.ranks.discovery import (
-    LIST_AGAIN_SCANS,
-    LOOK_AGAIN_SCANS,
-    YOUNG_SCANS,
-    Candidate,
-    Discovery,
-    is_child,
-)
+from roofline_agent.ranks.candidates import Candidate, is_child
+from roofline_agent.ranks.discovery import LIST_AGAIN_SCANS, LOOK_AGAIN_SCANS, YOUNG_SCANS, Discovery
 from roofline_agent.ranks.identity import Identity, identify, may_name_a_rank
 from roofline_agent.ranks.launchers import is_launcher
+from roofline_agent.ranks.names import user_of
 from roofline_agent.ranks.processes import Processes
 from roofline_agent.records import Rank
 
@@ -282,6 +277,21 @@ def test_scan_of_a_recorded_tree(tmp_path: Path) -> None:
     assert sorted((r.pid, r.role, r.index) for r in started) == [(11, "worker", 0), (14, "worker", 5)]
     assert gone == []
     assert discovery.scan() == ([], [])
+
+
+@pytest.mark.parametrize("name", ["openmpi", "mpi", "slurm", "ddp-localhost-29500", "tf-local-1", "default"])
+def test_job_that_the_user_has_named_has_that_name(tmp_path: Path, name: str) -> None:
+    add_process(tmp_path, 11, {**RANK, "ROOFLINE_JOB": name})
+    discovery = Discovery(str(tmp_path))
+    ((rank,), _) = discovery.scan()
+    assert rank.job == name
+
+
+def test_launcher_that_names_no_launch_gives_a_user_s_ranks_a_job(tmp_path: Path) -> None:
+    add_process(tmp_path, 11, {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"})
+    discovery = Discovery(str(tmp_path))
+    ((rank,), _) = discovery.scan()
+    assert rank.job == f"openmpi-{user_of(discovery.processes, 11)}"
 
 
 def test_process_that_ends_is_gone_once(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Processes that carry an identity, and which of them are ranks. Pure logic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from .claims import Claim
+from .identity import NO_JOB, Identity
+
+
+class Candidate(NamedTuple):
+    """A process that carries an identity."""
+
+    pid: int
+    parent: int
+    start_ticks: int
+    uid: int
+    launcher: bool
+    identity: Identity
+    # As its environment has it, which a process inherits; the identity is another if it reported one itself.
+    outside: Identity | None = None
+    reported: bool = False
+    named: bool = False  # the user or the scheduler has named its job
+
+    @property
+    def claim(self) -> Claim:
+        """Which process says that it is which rank."""
+        return Claim(self.start_ticks, self.pid, *self.identity[:4])
+
+    def belongs_to(self, above: Candidate) -> bool:
+        """Whether it has its identity from this process above it."""
+        if self.reported:
+            return False
+        if above.identity == self.identity or (above.reported and above.outside == self.outside):
+            return True
+        # A process that has written its title over its environment (Ray's do) has lost a part of it.
+        return self.identity.job == NO_JOB and self.identity[1:3] == above.identity[1:3]
+
+
+def is_child(candidate: Candidate, candidates: Mapping[int, Candidate]) -> bool:
+    """Whether it has its identity from a process above it that is no launcher."""
+    above = candidates.get(candidate.parent)
+    while above is not None and above.launcher and candidate.belongs_to(above):
+        above = candidates.get(above.parent)
+    return above is not None and candidate.belongs_to(above)
+
+
+def starters_among(candidates: Mapping[int, Candidate]) -> Iterator[int]:
+    """Processes that have started others which report that they are ranks."""
+    for candidate in candidates.values():
+        above = candidates.get(candidate.parent) if candidate.reported else None
+        while above is not None:
+            if not above.reported and above.identity == candidate.outside:
+                yield above.pid
+            above = candidates.get(above.parent)
