@@ -93,8 +93,9 @@ def refused(done: subprocess.CompletedProcess[str], code: int, *says: str) -> No
 
 
 def report(address: str, job: str = "job") -> query_pb2.Report:
+    asked = query_pb2.GetReportRequest(job=job, first_step=0)  # all steps, not the steady ones alone
     with grpc.insecure_channel(address) as channel:
-        return query_pb2_grpc.QueryStub(channel).GetReport(query_pb2.GetReportRequest(job=job), timeout=30)
+        return query_pb2_grpc.QueryStub(channel).GetReport(asked, timeout=30)
 
 
 def deliver(address: str, count: int = len(SENT)) -> int:

@@ -163,7 +163,7 @@ def test_batch_taken_while_tracing_or_in_another_thread_is_no_input(eager: Site)
         """,
     )
     assert steps(said.marks) == windows(0, 1, 2)
-    assert {name for name, _, _ in said.phases} == {"phase.call"}
+    assert {name for name, _, _ in said.phases if name.startswith("phase.")} == {"phase.call"}
 
 
 @pytest.mark.slow
