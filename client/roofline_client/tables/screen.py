@@ -50,6 +50,7 @@ LIMITS = (
     Limits(4, 2, 1, 2),
     Limits(3, 1, 1, 1, 170),
     Limits(2, 1, 1, 1, 80),
+    Limits(1, 1, 0, 1, 60),
 )
 
 
