@@ -286,14 +286,15 @@ def _account(verdict: Verdict, limits: Limits) -> Columns:
     for account in verdict.accounts[limits.ranks :]:
         if [account.rank] == named[:1]:
             shown[-1] = account
-    columns = _fitting(shown, _names(shown, verdict))
+    rest = [account for account in verdict.accounts if account not in shown]
+    columns = _fitting(shown, _names(shown, verdict), rest)
 
     heads = [Column(columns[0].title), *(Column(one.title, right=True) for one in columns[1:])]
     table = Columns("", heads)
     for at, account in enumerate(shown):
         table.add(*(one.cells[at] for one in columns), style="bold" if account.rank in named else "")
-    if rest := [account for account in verdict.accounts if account not in shown]:
-        table.add(wording.more_ranks(len(rest)), _steps_of(rest), *[""] * (len(columns) - 2))
+    if rest:
+        table.add(*(one.cells[-1] for one in columns[:2]), *[""] * (len(columns) - 2))
     return table
 
 
@@ -319,12 +320,13 @@ def _names(shown: Sequence[RankAccount], verdict: Verdict) -> list[str]:
     return names
 
 
-def _fitting(shown: Sequence[RankAccount], names: list[str]) -> list[_Cells]:
-    """As many columns as fit beside each other; what does not is part of the other time, or left out."""
-    begin = [
-        _Cells(wording.ACCOUNT, names),
-        _Cells("step", [units.show(account.step) for account in shown]),
-    ]
+def _fitting(shown: Sequence[RankAccount], names: list[str], rest: Sequence[RankAccount]) -> list[_Cells]:
+    """As many columns as fit beside each other; what does not is part of the other time, or left out. The
+    first two have a cell more where there are ranks that are not shown, for all of these."""
+    steps = [units.show(account.step) for account in shown]
+    if rest:
+        names, steps = [*names, wording.more_ranks(len(rest))], [*steps, _steps_of(rest)]
+    begin = [_Cells(wording.ACCOUNT, names), _Cells("step", steps)]
     ends = _ends(shown)
     for most in range(PARTS, 0, -1):
         for kept in range(len(ends), -1 if most == 1 else 0, -1):
