@@ -59,6 +59,7 @@ ASKED: dict[str, Sequence[str]] = {
     "time": ("--kind", "time", "--experiment", "conv2d", "--over", "batch"),
     "time-lstm": ("--kind", "time", "--experiment", "lstm", "--over", "batch"),
     "trajectory": ("--kind", "trajectory", "--experiment", "scaling", "--over", "workers"),
+    "account": ("--kind", "account", "--job", "ddp-2"),
     "breakdown": ("--kind", "breakdown", "--job", "ddp-2", "--by", "rank"),
     "network": ("--kind", "network", "--job", "ddp-2"),
     "steps": ("--kind", "steps", "--job", "ddp-2"),

@@ -14,6 +14,7 @@ from . import Steps, caption
 from .point_labels import names_of
 
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
+NO_STEP = "time"  # in the column window_of: a window of time
 MOST_RANKS = 6  # of more ranks, roles are drawn as bands
 
 
@@ -66,7 +67,8 @@ def _order(rank: str) -> tuple[str, int, str]:
 
 
 def read(chunks: Iterable[TableChunk]) -> tuple[dict[str, dict[int, Step]], list[str]]:
-    """Rank -> step number -> step. If a step was repeated (after a restart), the last one counts."""
+    """Rank -> step number -> step, windows of time left out. If a step was repeated (after a restart), the
+    last one counts."""
     ranks: dict[str, dict[int, Step]] = {}
     notes: list[str] = []
     repeated = 0
@@ -74,7 +76,7 @@ def read(chunks: Iterable[TableChunk]) -> tuple[dict[str, dict[int, Step]], list
         notes += chunk.notes
         for row in chunk.records():
             rank, number, duration = row.get("rank"), row.get("step"), row.get("duration_ns")
-            if not rank or not isinstance(number, int):
+            if not rank or not isinstance(number, int) or row.get("window_of") == NO_STEP:
                 continue
             if not isinstance(duration, (int, float)) or duration <= 0:
                 continue

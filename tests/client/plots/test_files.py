@@ -195,6 +195,13 @@ def test_nothing_to_draw_says_what_is_missing(tmp_path: Path, kind: str) -> None
     assert not (tmp_path / "x.png").exists()
 
 
+def test_windows_of_time_are_no_steps(tmp_path: Path) -> None:
+    columns = {"rank": ["w:0"], "window_of": ["time"], "step": [0], "begin_ns": [0], "duration_ns": [10**9]}
+    record = Steps("42", [chunks.chunk("steps", columns, ["no steps of w:0"])])
+    with pytest.raises(ClientError, match="nothing to draw: job 42 has no steps: no steps of w:0"):
+        plots.draw("steps", record, tmp_path / "x.png")
+
+
 @pytest.mark.parametrize("kind", list(plots.KINDS))
 def test_a_role_has_its_colour_everywhere(kind: str) -> None:
     figure = plots.figure(kind, plain(kind))
