@@ -96,8 +96,8 @@ class BoundBy(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """kind: bottleneck; healthy: nothing is named; unclear: ranks wait, for no single cause; unknown: too
-    little."""
+    """kind: bottleneck; healthy: nothing is named; unclear: ranks wait for no single cause, or most time goes
+    to what a job could do without, but too unevenly to name it; unknown: too little."""
 
     kind: str
     bottleneck: Cause | None
@@ -107,7 +107,7 @@ class Conclusion(NamedTuple):
     step: float  # mean, s
     lost: float  # s a step that ranks wait for each other
     confidence: str  # high, low
-    why: tuple[str, ...]  # of low: few_steps, replay_differs, unattributed, passing, more_is_lost
+    why: tuple[str, ...]  # of low: few_steps, replay_differs, unattributed, passing, more_is_lost, uneven
 
 
 def conclude(
@@ -440,6 +440,7 @@ def _conclusion(
         doubts.append("unattributed")
     bottleneck = ordered[0] if ordered and ordered[0].lasting else None
     also = [cause for cause in ordered if cause is not bottleneck]
+    bound = _bound(accounts)
     kind = "healthy"
     if bottleneck is not None:
         kind = "bottleneck"
@@ -450,8 +451,11 @@ def _conclusion(
         kind = "unclear"
         if also and not also[0].lasting:
             doubts.append("passing")
+    elif bound is not None and bound.share >= EVERYWHERE.get(bound.part, 1.0):
+        kind = "unclear"  # the job could do without it
+        doubts.append("uneven")
     confidence = "low" if doubts else "high"
-    return Conclusion(kind, bottleneck, also, _bound(accounts), steps, step, lost, confidence, tuple(doubts))
+    return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(doubts))
 
 
 def _shares(accounts: Sequence[Account]) -> dict[str, float]:

@@ -86,6 +86,11 @@ def unclear(lost: float, share: float) -> str:
     return f"no single cause: ranks wait {duration(lost)} a step ({share:.0%}) for each other"
 
 
+def uneven(part: str, share: float) -> str:
+    """What most of the step goes to, though a job could do without it."""
+    return f"not certain: {parts_named(part)} is {share:.0%} of the step, but most of it in few steps"
+
+
 def too_few_steps(steps: int) -> str:
     if not steps:
         return "not known: no steps were seen"

@@ -107,9 +107,11 @@ def _headline(found: Conclusion, unseen: str) -> str:
         return texts.waits_not_seen(unseen)
     if found.kind == "unknown":
         return texts.too_few_steps(found.steps)
+    bound = found.bound_by
+    if "uneven" in found.why and bound:
+        return texts.uneven(bound.part, bound.share)
     if found.kind == "unclear":
         return texts.unclear(found.lost, found.lost / found.step if found.step > 0 else 0.0)
-    bound = found.bound_by
     return texts.healthy(bound.part, bound.share, bound.of_roof) if bound else texts.HEALTHY
 
 
