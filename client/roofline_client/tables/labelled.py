@@ -65,7 +65,7 @@ def _lines(row: LabelledLine, width: int) -> Iterator[Text]:
     head = Text(row.label, style="bold" if row.label and not row.label.startswith(" ") else "")
     begin = max(LABEL, cell_len(row.label) + 2) if row.label else LABEL
     if begin > width // 2:
-        yield head
+        yield from (Text(piece, style=head.style) for piece in wrapped(row.label, width))
         head, begin = Text(""), min(LABEL, width // 4)
     room = max(1, width - begin)
     text = row.text

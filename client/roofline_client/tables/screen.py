@@ -104,7 +104,9 @@ def _head(report: Report, verdict: Verdict) -> Labelled:
     hosts = {host for role in report.roles for host in role.hosts if host}
     seconds = units.number((report.end_ns - report.begin_ns) / 1e9, "s")
     roles = " + ".join(_members(role.role, role.ranks) for role in report.roles)
-    ranks = ", ".join(text for text in (roles, report.mode) if text)
+    # Of one rank alone it says nothing.
+    mode = report.mode if len(report.ranks) > 1 else ""
+    ranks = ", ".join(text for text in (roles, mode) if text)
     nodes = "1 node" if len(hosts) == 1 else f"{len(hosts)} nodes"
     facts = [verdict.state, seconds, ranks, nodes if hosts else ""]
     block.add(f"Job {report.job}", "   ".join(fact for fact in facts if fact))
@@ -261,7 +263,8 @@ def _commands(report: Report, verdict: Verdict) -> list[str]:
     if verdict.bottleneck is not None and verdict.bottleneck.rank:
         commands.append(f"what-if --job {job} --fix {verdict.bottleneck.rank.partition(',')[0]}")
     commands.append(f"breakdown --job {job}")
-    commands.append(f"plot --job {job} -o FILE.png")
+    if any(account.parts for account in verdict.accounts):
+        commands.append(f"plot --job {job} -o FILE.png")
     return commands
 
 
