@@ -117,7 +117,7 @@ def account(signals: RankSignals) -> Account:
     # `input` and `compute` are shown as 0 where they were looked for and took nothing.
     nothing = 1e-9 * ledger.whole.sum()  # rounding
     shown = [p for p, values in ledger.parts.items() if values.sum() > nothing or p in ("input", "compute")]
-    parts = {name: ledger.parts[name] for name in sorted(shown, key=_place)}
+    parts = {name: ledger.parts[name] for name in sorted(shown, key=place)}
     provenance = {name: ledger.provenance[name] for name in parts}
     return Account(signals.rank, signals.role, signals.host, ledger.whole, parts, provenance, signals.roof)
 
@@ -152,7 +152,7 @@ def _with_transfer(one: Account, at: Ints, transfer: Floats) -> Account:
         parts[HELD] = np.where(known, 0.0, held)
     origin = one.provenance[HELD]
     provenance = {name: one.provenance.get(name, origin) for name in parts}
-    ordered = {name: parts[name] for name in sorted(parts, key=_place)}
+    ordered = {name: parts[name] for name in sorted(parts, key=place)}
     return one._replace(parts=ordered, provenance=provenance)
 
 
@@ -462,5 +462,6 @@ def _sum(columns: Sequence[Floats], like: Floats) -> Floats:
     return total
 
 
-def _place(part: str) -> tuple[int, str]:
+def place(part: str) -> tuple[int, str]:
+    """In which order parts are shown."""
     return PARTS.index(part.partition("|")[0]), part

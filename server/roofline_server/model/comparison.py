@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records import Floats
-from .account import PARTS, Account
+from .account import Account, place
 from .intervals import SHOWN, mean_and_error, student
 
 
@@ -63,11 +63,11 @@ def step_times(accounts: Sequence[Account]) -> Floats:
 
 def part_times(accounts: Sequence[Account]) -> dict[str, Floats]:
     """The same of each part that any rank has."""
-    found: dict[str, list[Floats]] = {}
-    for one in accounts:
-        for part in {name for other in accounts for name in other.parts}:
-            found.setdefault(part, []).append(one.parts.get(part, np.zeros_like(one.duration)))
-    return {part: _over_ranks(found[part]) for part in sorted(found, key=_place)}
+    names = sorted({name for one in accounts for name in one.parts}, key=place)
+    return {
+        name: _over_ranks([one.parts.get(name, np.zeros_like(one.duration)) for one in accounts])
+        for name in names
+    }
 
 
 def _over_ranks(columns: Sequence[Floats]) -> Floats:
@@ -79,16 +79,12 @@ def _over_ranks(columns: Sequence[Floats]) -> Floats:
     return mean
 
 
-def _place(part: str) -> int:
-    return PARTS.index(part.partition("|")[0])
-
-
 def told_apart(first: Mapping[str, Floats], second: Mapping[str, Floats]) -> tuple[list[str], list[str]]:
     """(parts to compare, parts that one of the two jobs has merged with others and the other has not).
 
     A part that only one job has is 0 in the other, unless the other has it under a name of several.
     """
-    names = sorted({*first, *second}, key=_place)
+    names = sorted({*first, *second}, key=place)
     merged = []
     for here, there in ((first, second), (second, first)):
         for name in here:

@@ -14,7 +14,6 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from ...model.account import Account
 from ...model.comparison import Difference, difference, part_times, ratio, step_times, told_apart
 from ...model.evidence import RankEvidence
-from ...model.summary import summarize
 from ...records import Floats
 from ...sentences import comparisons as texts
 from ...sentences import reasons
@@ -24,7 +23,7 @@ from ..evidence.gathering import check_seen, gather
 from ..questions import STEADY_STEPS, Steps
 from ..roofline.groups import PointGroup
 from ..roofline.rooflines import of_roles
-from ..verdict.build import accounts_of
+from ..verdict.build import accounts_of, rate_of, trainers
 
 MEASURED, ESTIMATED = Provenance.MEASURED, Provenance.ESTIMATED
 # Facts that say how a run was watched, or that change all the time: no settings.
@@ -60,12 +59,11 @@ def compare(first: JobView, second: JobView, steps: Steps = STEADY_STEPS) -> Com
 def _side(view: JobView, steps: Steps) -> _Side:
     check_seen(view, steps)
     gathered = gather(view, steps)
-    accounts = [one for one in accounts_of(view, gathered).accounts.values() if len(one.duration)]
-    training = [r for r in gathered.evidence.values() if len(r.steps.step) and not r.serving]
-    whole = summarize(training, [], Scope.ROLE).values if training else {}
-    rate = whole.get("examples_per_second", Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN))
+    training = trainers(gathered)
+    accounts = accounts_of(view, gathered).accounts
+    rate = rate_of(list(training.values()))
     points = of_roles(view, gathered.evidence)
-    return _Side(view, gathered.evidence, gathered.mode, accounts, rate, points)
+    return _Side(view, gathered.evidence, gathered.mode, [accounts[n] for n in training], rate, points)
 
 
 # -- settings -----------------------------------------------------------------------------------------------

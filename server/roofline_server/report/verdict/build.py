@@ -61,6 +61,19 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
     return Accounts(signals, accounts, foreign, found, unseen)
 
 
+def trainers(gathered: Gathered) -> dict[int, RankEvidence]:
+    """The ranks whose steps are the job's. Those of an evaluator are not, unless nobody else has any."""
+    own = {n: rank for n, rank in gathered.evidence.items() if len(rank.steps.step) and not rank.serving}
+    return {n: rank for n, rank in own.items() if rank.role != "evaluator"} or own
+
+
+def rate_of(ranks: Sequence[RankEvidence]) -> Value:
+    """examples/s of all of them."""
+    if not ranks:
+        return Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN)
+    return summarize(ranks, [], Scope.ROLE).values["examples_per_second"]
+
+
 def _training(gathered: Gathered, accounts: Mapping[int, Account]) -> list[int]:
     """An evaluator, or a chief that only coordinates, is slow at nobody's cost."""
     aside = ("evaluator", "chief") if len(accounts) > 1 else ()
@@ -79,12 +92,12 @@ def verdict(
     """state: of the job; exits: rank -> how it ended, as far as is known; roofline: a line a role; quality:
     what makes numbers poor; left_out: steps that these are not of."""
     known = accounts_of(view, gathered)
-    ranks = [gathered.evidence[number] for number in known.accounts]
-    whole = summarize(ranks, [], Scope.ROLE).values if ranks else {}
-    rate = whole.get("examples_per_second", Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN))
+    training = trainers(gathered)
+    whole = summarize(list(training.values()), [], Scope.ROLE).values if training else {}
+    rate = rate_of(list(training.values()))
     found = _findings(known, served(view, gathered), rate)
     absent = Value(None, "s", reason=reasons.NO_STEPS_SEEN)
-    steps = np.concatenate([a.duration for a in known.accounts.values()]) if known.accounts else np.zeros(0)
+    steps = np.concatenate([known.accounts[n].duration for n in training]) if training else np.zeros(0)
     return Verdict(
         state=state,
         headline=found.headline,
@@ -128,7 +141,7 @@ class Findings(NamedTuple):
 
 def findings(view: JobView, gathered: Gathered, servers: Served) -> Findings:
     """What costs a job time."""
-    return _findings(accounts_of(view, gathered), servers, _rate_of(gathered))
+    return _findings(accounts_of(view, gathered), servers, rate_of(list(trainers(gathered).values())))
 
 
 def _findings(known: Accounts, servers: Served, rate: Value) -> Findings:
@@ -140,14 +153,6 @@ def _findings(known: Accounts, servers: Served, rate: Value) -> Findings:
     named.sort(key=lambda finding: -(finding.share.value or 0.0))
     doubted = [_finding(cause, found, known, rate) for cause in causes if not cause.lasting]
     return Findings(named[0].sentence if named else _headline(found, known.unseen), named, doubted)
-
-
-def _rate_of(gathered: Gathered) -> Value:
-    """examples/s of the job."""
-    ranks = [r for r in gathered.evidence.values() if not r.serving and len(r.steps.step)]
-    if not ranks:
-        return Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN)
-    return summarize(ranks, [], Scope.ROLE).values["examples_per_second"]
 
 
 def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) -> Finding:

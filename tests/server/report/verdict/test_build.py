@@ -12,6 +12,7 @@ from roofline_server.report.questions import ALL_STEPS, STEADY_STEPS, Steps
 from roofline_server.store.store import Store
 
 from ...builders import ABSENT, BORDER, MS, Node, S, batch, marks, open_store, rank, spans
+from ..odd_jobs import Odd, stored
 
 STEPS, STEP = 80, 50 * MS
 INPUT, COMPUTE = 2 * MS, 36 * MS  # of a healthy rank; what is left of the step it is held in communication
@@ -85,6 +86,14 @@ def test_warm_up_is_left_out_unless_all_steps_are_asked_for(tmp_path: Path) -> N
     assert steady.left_out[0].cost.value == pytest.approx(0.5)
     assert every.step_mean.value == pytest.approx(0.05 * (STEPS + 9) / STEPS)
     assert every.left_out == []
+
+
+def test_an_evaluator_is_no_part_of_the_training(tmp_path: Path) -> None:
+    ranks = [Odd("worker", range(60)), Odd("evaluator", range(20), lasting=60 * MS)]
+    found = report_of(stored(tmp_path, ranks, asynchronous=False), STEADY_STEPS)
+    assert found.examples_per_second.value == pytest.approx(8 / 0.020)
+    assert found.step_mean.value == pytest.approx(0.020)
+    assert [one.rank for one in found.accounts] == ["evaluator:0", "worker:0"]
 
 
 def test_few_steps_are_no_ground_for_a_verdict(tmp_path: Path) -> None:
