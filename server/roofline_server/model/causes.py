@@ -52,6 +52,7 @@ UNEXPLAINED = 0.5  # of what is lost that nothing named makes up: more makes the
 UNCLEAR = 0.1  # of a step that ranks wait for each other, without a cause: unclear, not healthy
 REPLAY_ERROR = 0.05  # of a step, of the replay with nothing mended: more makes it unsure
 UNATTRIBUTED = 0.1  # of a step: more makes the account unsure
+NOT_EXPLAINED = 0.9  # of a step: with more nothing is known of a job in which nothing is named
 MORE_CPU_TIME = 0.15  # than others for the same work: less may be a consequence of few CPUs (cold caches)
 MORE_INPUT = 0.15
 QUARTERS = 3  # of four quarters of the run in which a cause must be seen
@@ -97,7 +98,8 @@ class BoundBy(NamedTuple):
 
 class Conclusion(NamedTuple):
     """kind: bottleneck; healthy: nothing is named; unclear: ranks wait for no single cause, or most time goes
-    to what a job could do without, but too unevenly to name it; unknown: too little."""
+    to what a job could do without, but too unevenly to name it; unknown: too few steps, or all but nothing of
+    their time is explained."""
 
     kind: str
     bottleneck: Cause | None
@@ -454,6 +456,8 @@ def _conclusion(
     elif bound is not None and bound.share >= EVERYWHERE.get(bound.part, 1.0):
         kind = "unclear"  # the job could do without it
         doubts.append("uneven")
+    elif bound is not None and bound.part == "other" and bound.share > NOT_EXPLAINED:
+        kind = "unknown"
     confidence = "low" if doubts else "high"
     return Conclusion(kind, bottleneck, also, bound, steps, step, lost, confidence, tuple(doubts))
 

@@ -457,8 +457,11 @@ ADVICE: tuple[Advice, ...] = (
 
 NO_STEPS = "start the ranks with `roofline-agent run -- COMMAND`, or mark steps with roofline_step"
 FEW_STEPS = "train some 50 steps, then ask again"
+NOT_MEASURED = "`roofline-agent doctor` on its nodes tells what is not measured, and why"
 
 
-def to_know_more(headline: str, steps: bool) -> str:
-    """steps: whether any were seen."""
-    return f"{headline}; {FEW_STEPS if steps else NO_STEPS}"
+def to_know_more(headline: str, steps: int, least: int) -> str:
+    """steps: how many steady ones there are of the rank that has most; least: that a verdict needs."""
+    if not steps:
+        return f"{headline}; {NO_STEPS}"
+    return f"{headline}; {FEW_STEPS if steps < least else NOT_MEASURED}"

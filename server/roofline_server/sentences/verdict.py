@@ -76,6 +76,8 @@ def why_low(reasons: Sequence[str]) -> str:
 
 def healthy(part: str, share: float, of_roof: float | None) -> str:
     """part: what most of the step goes to."""
+    if part == "other":
+        return f"healthy as far as is known: nothing that was measured explains {share:.0%} of the step"
     roof = f", kernels at {of_roof:.0%} of their roof" if of_roof is not None else ""
     return f"healthy: bound by {parts_named(part)} ({share:.0%} of the step{roof})"
 
@@ -95,6 +97,10 @@ def too_few_steps(steps: int) -> str:
     if not steps:
         return "not known: no steps were seen"
     return f"not known: {steps} steady steps are too few"
+
+
+def not_explained(share: float) -> str:
+    return f"not known: nothing that was measured explains {share:.0%} of the step"
 
 
 def waits_not_seen(why: str) -> str:

@@ -9,6 +9,7 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, RankAccount, Verdict
 
 from ...model.evidence import RankEvidence
+from ...model.intervals import LEAST_STEPS
 from ...model.rates import total_of
 from ...model.shares import on_gpu
 from ...model.verdicts import widths_of
@@ -29,8 +30,8 @@ WORTH = 0.02  # of the step: a next gain of less is none
 def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
     """The same verdict with what to try."""
     if found.kind == "unknown":
-        seen = any(one.steps for one in found.accounts)
-        return found._replace(headline=advice.to_know_more(found.headline, seen))
+        most = max((one.steps for one in found.accounts), default=0)
+        return found._replace(headline=advice.to_know_more(found.headline, most, LEAST_STEPS))
     if not gathered.evidence:
         return found
     base = _case(view, gathered)

@@ -118,6 +118,8 @@ def verdict(
 def _headline(found: Conclusion, unseen: str) -> str:
     if found.kind == "unknown" and unseen:
         return texts.waits_not_seen(unseen)
+    if found.kind == "unknown" and "unattributed" in found.why and found.bound_by is not None:
+        return texts.not_explained(found.bound_by.share)
     if found.kind == "unknown":
         return texts.too_few_steps(found.steps)
     bound = found.bound_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import BadRequest
 from ...model.account import NOT_ITS_OWN
 from ...model.barrier import align
-from ...model.intervals import interval
+from ...model.intervals import LEAST_STEPS, interval
 from ...model.replay import Replay, job_of
 from ...model.what_if import Range
 from ...sentences import what_if as texts
@@ -14,7 +14,6 @@ from ..evidence.gathering import Gathered
 from ..verdict.build import accounts_of
 from ..verdict.servers import Served
 
-LEAST_STEPS = 8
 MOST_GAINED = 0.99  # of a step
 
 

@@ -8,7 +8,7 @@ from ...model import what_if as model
 from ...model.account import Account
 from ...model.breakdown import phase
 from ...model.evidence import RankEvidence
-from ...model.intervals import interval
+from ...model.intervals import LEAST_STEPS, interval
 from ...model.replay import job_of
 from ...model.what_if import JobChange, LinkCost, Range, Synchronous
 from ...records import ABSENT, Floats
@@ -19,7 +19,6 @@ from ..ceilings.nodes import ceilings, cpus_of, hosts
 from ..evidence.gathering import Gathered
 from ..verdict.build import Accounts, accounts_of
 
-LEAST_STEPS = 8
 MOST_OF_WEIGHTS = 0.5  # of the time of kernels: they compute, too
 
 

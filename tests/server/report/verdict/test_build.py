@@ -96,6 +96,14 @@ def test_an_evaluator_is_no_part_of_the_training(tmp_path: Path) -> None:
     assert [one.rank for one in found.accounts] == ["evaluator:0", "worker:0"]
 
 
+def test_a_job_of_which_only_steps_are_known_is_not_called_healthy(tmp_path: Path) -> None:
+    store = stored(tmp_path, [Odd("worker", range(60), spanned=False)], asynchronous=False)
+    found = report_of(store, STEADY_STEPS)
+    assert found.kind == "unknown"
+    assert found.headline.startswith("not known: nothing that was measured explains 100% of the step; ")
+    assert "doctor" in found.headline
+
+
 def test_few_steps_are_no_ground_for_a_verdict(tmp_path: Path) -> None:
     found = verdict_of(tmp_path, (0, 10 * MS), count=6)
     assert (found.kind, found.bottleneck) == ("unknown", None)
