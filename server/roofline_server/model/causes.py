@@ -453,7 +453,7 @@ def _conclusion(
         kind = "unclear"
         if also and not also[0].lasting:
             doubts.append("passing")
-    elif bound is not None and bound.share >= EVERYWHERE.get(bound.part, 1.0):
+    elif bound is not None and bound.part in EVERYWHERE and bound.share >= EVERYWHERE[bound.part]:
         kind = "unclear"  # the job could do without it
         doubts.append("uneven")
     elif bound is not None and bound.part == "other" and bound.share > NOT_EXPLAINED:

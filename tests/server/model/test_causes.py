@@ -260,6 +260,14 @@ def test_account_with_much_that_is_unknown_is_unsure() -> None:
     assert "unattributed" in found.why
 
 
+def test_a_rank_that_does_nothing_but_compute_is_healthy() -> None:
+    (some,) = workers({})
+    only = some._replace(kernels=None, threads_run=some.duration, threads_delay=np.zeros(STEPS))
+    found = conclude([only], [account(only)], None)
+    assert found.bound_by is not None and found.bound_by.share == 1.0
+    assert found.kind == "healthy"
+
+
 def test_one_rank_alone_is_bound_by_what_it_does() -> None:
     found = concluded(job(ranks=1))
     assert (found.kind, found.lost) == ("healthy", 0.0)
