@@ -64,6 +64,10 @@ class Requests:
         self._last: Optional[List[int]] = None
         self._reported: Optional[List[int]] = None
 
+    def failed(self) -> None:
+        """A request could not be counted; this is called in the `except` clause."""
+        self._record.failed("horovod_asked")
+
     def add(self, kind: str, size: int, count: int) -> None:
         """`count` tensors of `size` bytes together."""
         now = _now()
@@ -150,7 +154,7 @@ def _counting(
                     known[name] = one
             requests.add(one[0], one[1], 1)
         except Exception:
-            pass
+            requests.failed()
         return handle
 
     return counted
@@ -165,7 +169,7 @@ def _counting_group(
             name, size = describer.describe(kind, tensors, args[1:], kwargs)
             requests.add(name, size, len(tensors))
         except Exception:
-            pass
+            requests.failed()
         return handle
 
     return counted

@@ -24,7 +24,7 @@ def patch(module: Any, marker: Marker) -> None:
             try:
                 _report(marker, grads, reported)
             except Exception:
-                pass
+                marker.failed("horovod_tensorflow")
             return reduce(grads, *more, **named)
 
         return allreduce_grads

@@ -34,7 +34,7 @@ def patch(module: Any, marker: Marker) -> None:
                 if record.in_training_thread():
                     record.blocked(begin, _now())
             except Exception:
-                pass
+                record.failed("horovod_torch")
             return result
 
         module._DistributedOptimizer.synchronize = timed_synchronize
@@ -67,7 +67,7 @@ def _patch_step(owner: Any, record: Recorder, sizes: PassedSizes) -> None:
         try:
             record.updating(id(self))
         except Exception:
-            pass
+            record.failed("horovod_torch")
         try:
             result = step(self, *args, **kwargs)
         except BaseException:
@@ -77,7 +77,7 @@ def _patch_step(owner: Any, record: Recorder, sizes: PassedSizes) -> None:
             now = _now()
             record.updated(id(self), record.account.read(now) if record.account.on else now)
         except Exception:
-            pass
+            record.failed("horovod_torch")
         _try(sizes.next_step)
         return result
 
@@ -88,4 +88,4 @@ def _try(call: Callable[[], None]) -> None:
     try:
         call()
     except Exception:
-        return
+        return  # the number of examples is unknown then, and the step counts all the same

@@ -48,7 +48,7 @@ class JaxWatch:
         try:
             self.steps.finish(_now())
         except Exception:
-            return
+            self.marker.failed("jax_calls")
 
     def read(self) -> None:
         """A result was read, if this is the thread that trains, or may be."""
@@ -56,7 +56,7 @@ class JaxWatch:
             try:
                 self.steps.read(_now())
             except Exception:
-                return
+                self.marker.failed("jax_calls")
 
     def call(
         self,
@@ -78,7 +78,7 @@ class JaxWatch:
                 if function.look(args, kwargs) and not self.thread:
                     self.thread = _identity()
             except Exception:
-                pass
+                self.marker.failed("jax_calls")
             out = inner(*args, **kwargs)
             try:
                 compiled = compiled or thread.compiled
@@ -88,7 +88,7 @@ class JaxWatch:
                     program, result = found
                     self.steps.called(JaxCall(program, begin, now if compiled else begin, result), now)
             except Exception:
-                pass
+                self.marker.failed("jax_calls")
             return out
         finally:
             thread.inside = False
@@ -176,6 +176,7 @@ def _wrapping(watch: JaxWatch, compile_: Any, mapped: bool = False) -> Any:
             name = getattr(fun, "__name__", None) or type(fun).__name__
             return JittedFunction(watch, inner, JaxFunction(watch.jax, watch.marker, str(name), mapped))
         except Exception:
+            watch.marker.failed("jax_calls")
             return inner
 
     @functools.wraps(compile_)
@@ -203,7 +204,7 @@ def _watch_compiler(watch: JaxWatch) -> None:
             executable = next(one for one in found if hasattr(one, "xla_executable"))
             watch.of_thread.compiled = JaxExecutable(executable, kwargs.get("jaxpr"), args)
         except Exception:
-            pass
+            watch.marker.failed("jax_calls")
         return found
 
     pjit._pjit_call_impl_python = _pjit_call_impl_python  # type: ignore[union-attr]
@@ -234,7 +235,8 @@ def _watch_ahead_of_time(watch: JaxWatch) -> None:
             calls = JaxFunction(watch.jax, watch.marker, str(name))
             try:
                 setattr(self, CALLS, calls)
-            except Exception:
+            except Exception:  # an object with slots: no two calls of it could be told to be of one
+                watch.marker.failed("jax_calls")
                 return call(self, *args, **kwargs)
         first = None
         if not calls.known:
@@ -249,7 +251,7 @@ def _attach(holder: Any, jaxpr: Any, name: str) -> None:
     try:
         setattr(holder, ORIGIN, (jaxpr, name))
     except Exception:
-        return
+        return  # an object with slots: its program is called "compiled", and its cost is XLA's
 
 
 def _watch_reading(watch: JaxWatch) -> None:

@@ -22,7 +22,7 @@ def patch(module: Any, marker: Marker) -> None:
                 JAX_COORDINATOR_ADDRESS=self.coordinator_address or "",
             )
         except Exception:
-            pass
+            marker.failed("jax_distributed")
         return found
 
     module.State.initialize = initialize

@@ -127,6 +127,10 @@ class _Fits:
         self._before = 0  # updates counted before this fit
         self._updates: Optional[UpdatesOfCalls] = None
 
+    def failed(self) -> None:
+        """For an `except`: a call of the training could not be followed."""
+        self._marker.failed("keras_fit")
+
     def begins(self, model: Any) -> None:
         self.depth += 1
         self._cut = self._source = self._counter = self._updates = None
@@ -137,7 +141,7 @@ class _Fits:
                 self._counter = counters.of(getattr(model, "optimizer", None))
                 self._before = (self._counter.read() or 0) if self._counter is not None else 0
         except Exception:
-            return
+            self.failed()
 
     def ends(self) -> None:
         self.depth -= 1
@@ -197,7 +201,7 @@ class _Fits:
             steps.ended(self._marker, model, call)
             steps.measure(self._marker, end)
         except Exception:
-            return
+            self.failed()
 
     def _number_of(self, model: Any) -> Any:
         return getattr(getattr(model, "train_function", None), "_number", None)
@@ -256,6 +260,7 @@ class _MarkedFunction:
             signature = (self._number, size) if fixed else None
             fits.called(model, TrainingCall(begin, end, examples, updates=updates, signature=signature))
         except Exception:
+            fits.failed()
             return result
         return result
 

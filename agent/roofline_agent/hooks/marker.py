@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
-from typing import Any, Dict, Hashable, Optional, Sequence, Tuple
+from typing import Any, Dict, Hashable, Optional, Sequence, Set, Tuple
 
 from . import kernel_switch
 
@@ -53,6 +54,7 @@ class Marker:
         self._stdout = environ.get("ROOFLINE_STDOUT", "")
         self._noting = _mapped_page(environ.get(NOTES)) if self._stdout else b"\0"
         self._environ = environ
+        self._failed: Set[str] = set()  # hooks of which an error was told
         self.samples_kernels = False
         self._switch: Optional[kernel_switch.KernelSwitch] = None
         self._switch_at = kernel_switch.NEVER  # at the end of which step kernels are next switched on or off
@@ -219,6 +221,18 @@ class Marker:
         """A setting or size of this rank: "gradient.bytes", "hook.NAME", ... The newest value counts."""
         if self._send_fact is not None:
             self._send_fact(name, value)
+
+    def failed(self, hook: str) -> None:
+        """For an `except` around what `hook` does in the training: its first error is told, as what it
+        measures may be missing from then on."""
+        if hook in self._failed:
+            return
+        self._failed.add(hook)
+        kind, error, _ = sys.exc_info()
+        try:
+            self.fact("hook." + hook, "failed: %s: %s" % (getattr(kind, "__name__", ""), error))
+        except Exception:  # an error that cannot be printed
+            self.fact("hook." + hook, "failed")
 
     def sample_kernels(self) -> None:
         """A framework is about to be loaded whose libraries can be switched: from now on kernels are recorded

@@ -97,7 +97,7 @@ class _Chief:
             else:
                 self._rounds.broken()
         except Exception:
-            return
+            self._marker.failed("tf_coordinator")
 
     def begins(self, worker: Any, closure: Any) -> None:
         self.running.begun = (worker, closure, time.monotonic_ns())
@@ -115,14 +115,14 @@ class _Chief:
                 self._send("finished", Closure(index, begin_ns, end_ns, _examples(closure, index)))
                 tf_payload.report(self._marker)
         except Exception:
-            return
+            self._marker.failed("tf_coordinator")
 
     def waited(self) -> None:
         """All closures are done, and the training has waited for that."""
         try:
             self._send("waited", time.monotonic_ns())
         except Exception:
-            return
+            self._marker.failed("tf_coordinator")
 
     def broken(self) -> None:
         """An evaluation or a checkpoint is over, which was part of no round."""
@@ -134,7 +134,7 @@ class _Chief:
             with self._lock:
                 self._mark(self._rounds.ends())
         except Exception:
-            return
+            self._marker.failed("tf_coordinator")
 
     def _send(self, event: str, *what: Any) -> None:
         # Marks of a worker go out in the order of its closures: under the lock.

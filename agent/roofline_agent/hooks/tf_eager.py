@@ -72,6 +72,7 @@ def patch_update(owner: Any, marker: Marker) -> None:
                 eager_loop.updated(marker, self, begin, end)
                 steps.measure(marker, end)
             except Exception:
+                marker.failed("tf_eager")
                 return result
         return result
 

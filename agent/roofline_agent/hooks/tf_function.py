@@ -72,6 +72,7 @@ def _patch_function(function: Any, marker: Marker) -> None:
                 steps.ended(marker, self, trained.call(begin, end, arguments))
                 steps.measure(marker, end)
             except Exception:
+                marker.failed("tf_function")
                 return result
         return result
 
@@ -106,7 +107,7 @@ def _meet(function: Any) -> None:
     function._roofline_trained = None  # before all that may fail
     try:
         function._roofline_before = counters.values()
-    except Exception:
+    except Exception:  # then all updates count as made since
         function._roofline_before = {}
 
 
@@ -119,7 +120,7 @@ def _learn(function: Any) -> None:
         trained.learn(gradients.graph)
         gradients.graph = None
     except Exception:
-        return
+        return  # it is not taken for a training then; what is marked otherwise is
 
 
 def _patch_tape(module: Any, marker: Marker) -> None:
@@ -132,7 +133,7 @@ def _patch_tape(module: Any, marker: Marker) -> None:
         try:
             _gradient_taken(marker, sources, begin, context.executing_eagerly(), default_graph)
         except Exception:
-            pass
+            marker.failed("tf_function")
         return found
 
     def entered(self: Any) -> Any:

@@ -28,12 +28,12 @@ class _Fetching:
 def patch(module: Any, marker: Marker) -> None:
     """module: tensorflow.python.data.ops.iterator_ops or tensorflow.python.distribute.input_lib."""
     if hasattr(module, "OwnedIterator"):
-        _patch(module.OwnedIterator, "_next_internal", module)
+        _patch(module.OwnedIterator, "_next_internal", module, marker)
     else:
-        _patch(module.DistributedIteratorBase, "get_next", module)
+        _patch(module.DistributedIteratorBase, "get_next", module, marker)
 
 
-def _patch(iterator: Any, name: str, module: Any) -> None:
+def _patch(iterator: Any, name: str, module: Any, marker: Marker) -> None:
     take, main = getattr(iterator, name), threading.main_thread().ident
     executing_eagerly = module.context.executing_eagerly
     default_graph = module.ops.get_default_graph if hasattr(module, "ops") else None
@@ -43,7 +43,7 @@ def _patch(iterator: Any, name: str, module: Any) -> None:
         if _Fetching.now or _thread() != main:
             return take(self, *args, **kwargs)
         if not executing_eagerly() and (thread.inside or steps.quiet):  # traced, not taken
-            return _traced(self, take, default_graph, args, kwargs)
+            return _traced(self, take, default_graph, marker, args, kwargs)
         _Fetching.now, begin = True, _now()
         try:
             batch = take(self, *args, **kwargs)
@@ -59,14 +59,14 @@ def _patch(iterator: Any, name: str, module: Any) -> None:
             if steps.measuring:
                 steps.spent(end)
         except Exception:
-            pass
+            marker.failed("tf_input")
         return batch
 
     taken.__name__, taken.__doc__ = take.__name__, take.__doc__
     setattr(iterator, name, taken)
 
 
-def _traced(iterator: Any, take: Any, default_graph: Any, args: Any, kwargs: Any) -> Any:
+def _traced(iterator: Any, take: Any, default_graph: Any, marker: Marker, args: Any, kwargs: Any) -> Any:
     """Take a batch in a graph: what every call of its function will take."""
     _Fetching.now = True
     try:
@@ -77,5 +77,5 @@ def _traced(iterator: Any, take: Any, default_graph: Any, args: Any, kwargs: Any
         graph, repeated = outermost(default_graph())
         traced_in(graph).fetch(yielded_by(iterator), repeated)
     except Exception:
-        pass
+        marker.failed("tf_input")
     return batch

@@ -57,7 +57,7 @@ def patch(module: Any, marker: Marker) -> None:
                     _placements.placed.append(Placed(weakref.ref(shard), int(found.group(1)), size))
                     _placements.changed = True
         except Exception:
-            pass
+            marker.failed("tf_payload")
         return variable
 
     extended._create_variable = _create_variable

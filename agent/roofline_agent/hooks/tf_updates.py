@@ -43,7 +43,7 @@ class UpdateCounter:
         try:
             return int(self.variable().numpy())
         except Exception:
-            return None
+            return None  # not made yet, or on a device of another process
 
 
 class _Counters:
@@ -94,7 +94,7 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             counters.add(self)
         except Exception:
-            return
+            marker.failed("tf_updates")
 
     owner.__init__ = __init__
     patch_update(owner, marker)

@@ -59,6 +59,6 @@ def _timed(call: Any, kind: str, record: Recorder) -> Any:
             try:
                 record.apart(kind, begin, clock())
             except Exception:
-                pass
+                record.failed("torch_apart")
 
     return apart

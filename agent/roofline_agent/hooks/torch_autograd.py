@@ -70,6 +70,7 @@ class _BackwardPasses:
             if len(record.times) > MOST_EVENTS:
                 record.settle()
         except Exception:
+            record.failed("torch_autograd")
             self._running = record.in_backward = False
             return False
         if record.waits:
@@ -101,6 +102,7 @@ class _BackwardPasses:
             if record.sampled:
                 record.spent += _now() - now
         except Exception:
+            record.failed("torch_autograd")
             record.abandon()
         self._running = record.in_backward = False
 
@@ -117,7 +119,7 @@ class _BackwardPasses:
                 if node is not None:
                     self._hooks.append(node.register_prehook(self._first_node_runs))
         except Exception:
-            return
+            self._record.failed("torch_autograd")
 
     def _first_node_runs(self, gradients: Any) -> None:
         if self._queued:
@@ -126,7 +128,7 @@ class _BackwardPasses:
         try:
             self._module.Variable._execution_engine.queue_callback(self._gradients_ready)
         except Exception:
-            return
+            self._record.failed("torch_autograd")
 
     def _gradients_ready(self) -> None:
         record = self._record
@@ -134,7 +136,7 @@ class _BackwardPasses:
             if self._running and record.in_training_thread():
                 record.gradients_ready(_now())
         except Exception:
-            return
+            record.failed("torch_autograd")
 
 
 def _report_settings(record: Recorder, torch: Any) -> None:
@@ -142,4 +144,4 @@ def _report_settings(record: Recorder, torch: Any) -> None:
         record.fact("setting.torch_version", torch.__version__)
         record.fact("setting.intra_op_threads", torch.get_num_threads())
     except Exception:
-        return
+        record.failed("torch_autograd")

@@ -71,7 +71,7 @@ def patch(module: Any, marker: Marker) -> None:
             calls.record.fact("setting.world_size", module.get_world_size())
             marker.variables(**_variables(module))
         except Exception:
-            pass
+            calls.record.failed("torch_collectives")
         return result
 
     module.init_process_group = init_process_group
@@ -85,7 +85,7 @@ def patch(module: Any, marker: Marker) -> None:
             # Who ends the process next may do so without Python's own end, as Ray does.
             marker.flush()
         except Exception:
-            pass
+            calls.record.failed("torch_collectives")
         return destroy(*args, **kwargs)
 
     module.destroy_process_group = destroy_process_group
@@ -135,7 +135,7 @@ class _Collectives:
                     group = None if place is None else _argument(args, kwargs, place, "group")
                     done(kind + suffix(group), what, result, begin, end, waits)
             except Exception:
-                pass
+                self.record.failed("torch_collectives")
             return result
 
         return collective
@@ -175,7 +175,7 @@ class _Collectives:
                         kind, since, size = asked
                         record.collective("engine." + kind, since, end, size)
             except Exception:
-                pass
+                record.failed("torch_collectives")
             return result
 
         owner.wait = wait
@@ -193,7 +193,7 @@ def _bytes(what: Any) -> Optional[int]:
     try:
         return int(what.numel()) * int(what.element_size())
     except Exception:
-        return None
+        return None  # no tensor: an object that is pickled
 
 
 def _on_cpu(what: Any) -> bool:

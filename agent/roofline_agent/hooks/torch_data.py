@@ -61,7 +61,7 @@ def patch(module: Any, marker: Marker) -> None:
             if record.sampled:
                 record.spent += clock() - end
         except Exception:
-            pass
+            record.failed("torch_data")
         return batch
 
     owner.__next__ = __next__
@@ -88,4 +88,4 @@ def _fetch_failed(record: Recorder, iterator: Any, here: bool, at_its_end: bool)
         elif at_its_end and here and record.batches.waiting():
             record.forward(time.monotonic_ns())
     except Exception:
-        return
+        record.failed("torch_data")

@@ -34,7 +34,7 @@ def patch(module: Any, marker: Marker) -> None:
             if times.switch_on():
                 record.at_border(times)
         except Exception:
-            return
+            record.failed("torch_ddp")
 
     owner.__init__ = __init__
     _wrap_forward(owner, record, module.torch)
@@ -51,7 +51,7 @@ def patch(module: Any, marker: Marker) -> None:
             if record.in_training_thread():
                 record.blocked(begin, time.monotonic_ns())
         except Exception:
-            pass
+            record.failed("torch_ddp")
         return result
 
     owner._sync_buffers = _sync_buffers
@@ -90,7 +90,7 @@ def _wrap_forward(owner: Any, record: Recorder, torch: Any) -> None:
                 if model.require_backward_grad_sync:
                     record.waits += 1
         except Exception:
-            return
+            record.failed("torch_ddp")
 
     leave_to_python(torch, marked)
     owner.forward = marked

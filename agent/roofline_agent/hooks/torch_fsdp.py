@@ -39,6 +39,7 @@ def _wrap_state(owner: Any, record: Recorder, torch: Any) -> None:
             try:
                 report_gradients(record, module)
             except Exception:
+                record.failed("torch_fsdp")
                 return result
         return result
 
@@ -74,7 +75,7 @@ def _forward_begins(record: Recorder, torch: Any, args: Any, kwargs: Any) -> Non
             record.forward(now)
             record.batches.passed(examples_in(args) or examples_in(kwargs), shapes_in([args, kwargs]))
     except Exception:
-        return
+        record.failed("torch_fsdp")
 
 
 def _is_root(state: Any) -> Any:
@@ -89,4 +90,4 @@ def _report_flat_gradients(record: Recorder, model: Any) -> None:
         record.fact("gradient.bytes", sum(sizes))
         record.fact("gradient.tensors", sum(len(p._param_infos) for p in flat))
     except Exception:
-        return
+        record.failed("torch_fsdp")

@@ -47,7 +47,7 @@ def _wrap(owner: Any, record: Recorder, outermost: Any) -> None:
                 if end - since[0] >= SHORTEST_NS and not record.forward_begun():
                     record.apart(EVALUATION, since[0], end, certain=False)
             except Exception:
-                pass
+                record.failed("torch_grad_mode")
         return leave(self, *error)
 
     owner.__enter__, owner.__exit__ = __enter__, __exit__

@@ -29,12 +29,12 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             _replays(record, id(self))
         except Exception:
-            pass
+            record.failed("torch_graphs")
         result = replay(self, *args, **kwargs)
         try:
             record.updated(id(self), time.monotonic_ns())
         except Exception:
-            pass
+            record.failed("torch_graphs")
         return result
 
     owner.replay = replay_seen
@@ -66,7 +66,7 @@ def _wrap_capture(owner: Any, record: Recorder) -> None:
             try:
                 record.fact(SEEN_BY, "replays of CUDA graphs")
             except Exception:
-                pass
+                record.failed("torch_graphs")
         return result
 
     owner.capture_begin, owner.capture_end = capture_begin, capture_end

@@ -54,7 +54,7 @@ def _wait_for_call(module: Any, marker: Marker) -> None:
                 return
             _stop_waiting()
         except Exception:
-            return
+            record.failed("torch_module")
 
     _waiting.append(module.register_module_forward_pre_hook(called))
 
@@ -115,7 +115,7 @@ def _mode_changed(record: Recorder, mode: bool) -> None:
         elif between.since is None and record.in_head():
             between.since = time.monotonic_ns()
     except Exception:
-        return
+        record.failed("torch_module")
 
 
 def leave_to_python(torch: Any, function: Any) -> None:
@@ -123,4 +123,4 @@ def leave_to_python(torch: Any, function: Any) -> None:
     try:
         torch._C._dynamo.eval_frame.skip_code(function.__code__)
     except Exception:
-        return
+        return  # a torch without it compiles the function with the rest

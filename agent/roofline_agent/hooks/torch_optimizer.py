@@ -39,7 +39,7 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             record.optimizer_made(self)
         except Exception:
-            return
+            record.failed("torch_optimizer")
 
     module.Optimizer.__init__ = __init__
 
@@ -76,7 +76,7 @@ class Updates:
             if record.sampled:
                 record.spent += _now() - now
         except Exception:
-            return
+            record.failed("torch_optimizer")
 
     def end(self, optimizer: Any, args: Any = (), kwargs: Any = None) -> None:
         try:
@@ -102,7 +102,7 @@ class Updates:
             if record.sampled:
                 record.spent += _now() - now
         except Exception:
-            return
+            record.failed("torch_optimizer")
 
     def begin_wrapped(self, optimizer: Any) -> None:
         """begin() of an update for which either end() or failed() is sure to follow, whatever is in it."""

@@ -241,6 +241,10 @@ class Recorder:
     def fact(self, name: str, value: object) -> None:
         self._marker.fact(name, value)
 
+    def failed(self, hook: str) -> None:
+        """For an `except`: tell the first error of a hook."""
+        self._marker.failed(hook)
+
     def at_border(self, call: Callable[[int], None]) -> None:
         """Have call(now) record more at every border: what an engine reports only afterwards."""
         self._at_border.append(call)

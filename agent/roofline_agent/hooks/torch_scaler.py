@@ -27,7 +27,7 @@ def patch(module: Any, marker: Marker) -> None:
             if updates is not None and updates.count == before:
                 updates.skipped(optimizer, time.monotonic_ns())
         except Exception:
-            pass
+            record.failed("torch_scaler")
         return result
 
     owner.step = scaled_step

@@ -18,6 +18,7 @@ class RecordingMarker:
         self.steps: list[list[tuple[str, int, int, int | None, int]]] = []
         self.facts: dict[str, object] = {}
         self.notes = self.flushes = 0
+        self.said: dict[str, object] = {}  # which rank it is
         self.account: Any = NoAccount()
         self.likes: list[int] = []
         self.begins: dict[int, int] = {}  # of steps that did not begin with the border before them
@@ -50,6 +51,12 @@ class RecordingMarker:
 
     def fact(self, name: str, value: object) -> None:
         self.facts[name] = value
+
+    def variables(self, **variables: object) -> None:
+        self.said = variables
+
+    def failed(self, hook: str) -> None:
+        self.facts["hook." + hook] = "failed"
 
     def note(self) -> None:
         self.notes += 1

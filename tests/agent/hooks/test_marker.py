@@ -42,6 +42,35 @@ def test_same_signature_has_the_same_number() -> None:
     assert min(first, other) > 0
 
 
+def test_first_error_of_a_hook_is_told() -> None:
+    told: list[Any] = []
+    step = SimpleNamespace(
+        said_by_training=lambda: False, send_fact=lambda name, value: told.append((name, value))
+    )
+    marker = Marker(step, environ={})
+    for number in (1, 2):
+        try:
+            raise ValueError(number)
+        except ValueError:
+            marker.failed("torch_data")
+            marker.failed("torch_ddp")
+    assert told == [("hook.torch_data", "failed: ValueError: 1"), ("hook.torch_ddp", "failed: ValueError: 1")]
+
+
+def test_error_that_cannot_be_printed_is_told_all_the_same() -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    told: list[Any] = []
+    step = SimpleNamespace(said_by_training=lambda: False, send_fact=lambda *fact: told.append(fact))
+    try:
+        raise Unprintable
+    except Unprintable:
+        Marker(step, environ={}).failed("torch_data")
+    assert told == [("hook.torch_data", "failed")]
+
+
 def test_forked_child_does_not_send_the_spans_of_its_parent() -> None:
     sent: list[Any] = []
     step = SimpleNamespace(

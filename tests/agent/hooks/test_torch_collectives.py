@@ -119,6 +119,14 @@ def test_kinds_and_bytes_of_collectives(collectives: Any, record: Recorder, mark
     asked = {(span[0], span[3]) for span in marker.steps[0] if span[0].startswith("asked")}
     assert asked == {("asked.barrier", None), ("asked.allgather", 28)}
     assert marker.facts == {"setting.backend": "gloo", "setting.world_size": 4}
+    assert (marker.said["RANK"], marker.said["WORLD_SIZE"]) == (2, 4)
+
+
+def test_failure_is_told(collectives: Any, record: Recorder, marker: RecordingMarker) -> None:
+    assert "hook.torch_collectives" not in marker.facts
+    collectives.get_backend = lambda: 1 / 0
+    assert collectives.init_process_group("gloo") is None
+    assert marker.facts["hook.torch_collectives"] == "failed"
 
 
 class Parts:
