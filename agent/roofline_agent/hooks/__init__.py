@@ -141,7 +141,7 @@ def _follow_marks(step: Any, follow: Callable[[int, int, int], None]) -> None:
             if of is None:
                 follow(kind, number, now)
         except Exception:
-            return
+            return  # the step is marked; without kernels, or ranges for a profiler
 
     step.mark = functools.wraps(mark)(followed)
 
@@ -164,7 +164,10 @@ class _ImportWatcher:
             if spec is not None and spec.loader is not None:
                 self._patch_after(spec.loader, HOOKS[name])
             return spec
+        except ImportError:  # it is not installed, as the import that goes on will say
+            return None
         except Exception:
+            self._marker.failed(HOOKS[name])
             return None
         finally:
             self._busy.discard(name)

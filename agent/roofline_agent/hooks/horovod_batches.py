@@ -56,7 +56,7 @@ class PassedSizes:
             self._remove()
             self._pass()
         except Exception:
-            return
+            return  # the number of examples is unknown then
 
     def _pass(self) -> None:
         if self._last is not None:

@@ -163,7 +163,7 @@ class JaxFunction:
             if len(sizes) == 1 and compiled.jaxpr is not None and not scanned_or_merged(compiled.jaxpr, data):
                 size: Optional[int] = sizes.pop()
                 return size
-        except Exception:
+        except Exception:  # arguments of another shape than JAX has now: not known
             pass
         return None
 
@@ -249,7 +249,7 @@ def _at(out: Any, path: Path) -> Any:
             out = out[key] if how == "item" else getattr(out, key)
         return out
     except Exception:
-        return None
+        return None  # the training has changed what was returned: this step has no end of its own
 
 
 def _problem(arguments: Any) -> str:

@@ -224,7 +224,7 @@ def _function(path: str, name: str) -> Any:
         function.argtypes, function.restype = [ctypes.c_int], ctypes.c_int
         return function
     except Exception:
-        return None
+        return None  # a library without this switch: `switches` goes without it
 
 
 def _loaded_libraries(prefixes: Any) -> List[str]:

@@ -27,7 +27,7 @@ class Groups:
                 found = self._known[group] = self._look_up(group)
             return found
         except Exception:
-            return ""
+            return ""  # it counts as one of all ranks
 
     def _look_up(self, group: Any) -> str:
         module = self._module

@@ -83,7 +83,7 @@ class Recorder:
         os.register_at_fork(after_in_child=self._reset)
         defers = getattr(marker, "defers", None)
         self._may_defer = defers is not None and defers(self.hand_over)
-        atexit.register(_try, self._at_exit)
+        atexit.register(self._try, self._at_exit)
 
     def _reset(self) -> None:
         # A forked child that trains has steps of its own; one that loads data has none.
@@ -394,7 +394,7 @@ class Recorder:
         """Send the step that ended then, of the events so far."""
         if self._at_border:
             for call in self._at_border:
-                _try(call, now)
+                self._try(call, now)
         account = self.account
         counts = self._marker.over(self.steps, now) if account.on or self.steps >= account.next else None
         begin = self._begin(now) if self.between.stretches else None
@@ -421,7 +421,7 @@ class Recorder:
         else:
             times.pop()
             whole = self._fresh and len(events) <= LONGEST
-            _try(self.flush, () if counts is None else counts.spans())
+            self._try(self.flush, () if counts is None else counts.spans())
             self._fresh = self._phases.clean()
             like = self._alike.seen(kind, events, shapes) if whole and self._fresh else 0
             self._marker.border(self.steps, examples, now, like, begin)
@@ -461,6 +461,13 @@ class Recorder:
         if cost is not None:
             self._marker.fact("cost.hooks_ns", cost)
 
+    def _try(self, call: Callable[..., Any], *args: Any) -> None:
+        # Whatever fails, the border must be sent, or two steps would become one.
+        try:
+            call(*args)
+        except Exception:
+            self.failed("torch_recorder")
+
     def flush(self, more: Sequence[Span] = ()) -> None:
         """Hand the spans of the step that is over, and `more` of it, to the marker, which sends them with its
         border."""
@@ -469,14 +476,6 @@ class Recorder:
         spans, self._phases.spans = self._phases.spans, []
         spans.extend(self._joined.take())
         self._marker.spans([*(spans if len(spans) <= MAX_SPANS else thinned(spans)), *more])
-
-
-def _try(call: Callable[..., Any], *args: Any) -> None:
-    # Whatever fails, the border must be sent, or two steps would become one.
-    try:
-        call(*args)
-    except Exception:
-        return
 
 
 _of: Any = weakref.WeakKeyDictionary()

@@ -180,4 +180,5 @@ def test_request_of_unknown_shape_is_made_all_the_same(horovod: Site) -> None:
         """,
     )
     assert said.out == "handle of odd handles\n"
+    assert said.facts["hook.horovod_asked"].startswith("failed: ")
     assert said.of("asked.allreduce") == []
