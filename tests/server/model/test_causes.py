@@ -329,9 +329,9 @@ def test_bursts_that_fall_on_one_rank_by_chance(lasting: float, share: float, st
 # -- ranks that step independently -----------------------------------------------------------------
 
 
-def workers(*extra: dict[str, float | Floats], steps: int = STEPS) -> list[RankSignals]:
+def workers(*extra: dict[str, float | Floats], steps: int = STEPS, seed: int = 4) -> list[RankSignals]:
     """Workers of parameter servers; extra: part -> seconds more."""
-    random = np.random.default_rng(4)
+    random = np.random.default_rng(seed)
     found = []
     for rank, more in enumerate(extra):
         host = HOST * random.uniform(0.7, 1.3, steps) + more.get("host", 0.0)
@@ -365,6 +365,18 @@ def of_workers(*extra: dict[str, float | Floats]) -> Conclusion:
 
 def test_equal_workers_are_healthy() -> None:
     assert of_workers({}, {}, {}).kind == "healthy"
+
+
+@pytest.mark.slow
+def test_chance_names_at_most_2_of_2000_healthy_jobs_of_workers() -> None:
+    random = np.random.default_rng(0)
+    wrong = 0
+    for seed in range(2000):
+        steps, count = int(random.choice([40, 100, 300])), int(random.choice([2, 2, 4, 8]))
+        signals = workers(*[{}] * count, steps=steps, seed=seed)
+        found = conclude(signals, [account(one) for one in signals], None)
+        wrong += any(cause.ranks for cause in [found.bottleneck, *found.also] if cause)
+    assert wrong <= 2
 
 
 def test_worker_that_computes_longer() -> None:
