@@ -43,7 +43,8 @@ def total(windows: Table, calls: Table, coverage: Table) -> Table:
     `first_ns` is when the first of a window's calls began, `last_ns` when the last had ended; ABSENT if none.
     """
     parts = []
-    for rank in np.unique(np.concatenate([coverage["rank"], calls["rank"]])):
+    ranks = np.concatenate([coverage["rank"], calls["rank"]]) if rows(windows) else ()
+    for rank in np.unique(ranks):
         mine = take(windows, windows["rank"] == rank)
         if rows(mine):
             own = take(calls, calls["rank"] == rank)

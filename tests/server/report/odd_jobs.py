@@ -17,7 +17,9 @@ from ..builders import (
     Node,
     S,
     batch,
+    calls,
     counter_set,
+    kernel,
     marks,
     open_store,
     rank,
@@ -34,7 +36,8 @@ FIRST = 100 * S
 
 class Odd(NamedTuple):
     """A rank. numbers: of its steps; readings: how often its counters were read, one a second; growth: of
-    each counter between two, None: no value is read."""
+    each counter between two, None: no value is read; calls: of kernels, of which nobody knows whether they are
+    all."""
 
     role: str
     numbers: Sequence[int] = ()
@@ -43,12 +46,13 @@ class Odd(NamedTuple):
     readings: int = 0
     growth: int | None = 100 * MS
     spanned: bool = True
+    calls: int = 0
 
 
 def stored(folder: Path, ranks: Sequence[Odd], asynchronous: bool) -> Store:
     store, node = open_store(folder), Node("a")
     node.greet(store)
-    said, phases, read = [], [], []
+    said, phases, read, called = [], [], [], []
     end = FIRST + 10 * S
     for who, odd in enumerate(ranks):
         for k, number in enumerate(odd.numbers):
@@ -58,6 +62,7 @@ def stored(folder: Path, ranks: Sequence[Odd], asynchronous: bool) -> Store:
             if odd.spanned:
                 phases.append((who, "phase.input", at, half, ABSENT, 1))
                 phases.append((who, "phase.communicate", half, at + odd.lasting, ABSENT, 1))
+        called += [(who, 0, FIRST + k * S, MS) for k in range(odd.calls)]
         for k in range(odd.readings):
             value = ABSENT if odd.growth is None else k * odd.growth
             read.append((who, FIRST - S + k * S, [value] * len(READ)))
@@ -67,6 +72,8 @@ def stored(folder: Path, ranks: Sequence[Odd], asynchronous: bool) -> Store:
         end_ns=end,
         ranks=[rank(role=r, index=roles[:i].count(r), pid=100 + i) for i, r in enumerate(roles)],
         marks=marks(sorted(said, key=lambda mark: mark[4]), asynchronous),
+        kernels=[kernel()],
+        calls=calls(sorted(called, key=lambda call: call[2])),
         spans=spans(sorted(phases, key=lambda span: span[2])),
         counter_sets=[counter_set("process", READ)],
         samples=[samples(0, sorted(read, key=lambda reading: reading[1]), READ)],

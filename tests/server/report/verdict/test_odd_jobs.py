@@ -41,6 +41,7 @@ JOBS = {
     "steps of no length": [Odd("ddp", MANY, lasting=0), Odd("ddp", MANY, lasting=0, readings=3)],
     "a worker with steps of no length": [Odd("ps", readings=9), Odd("worker", MANY, 0), Odd("worker", MANY)],
     "two attempts": [Odd("ddp", [*range(30), *range(20, 60)]), Odd("ddp", [*range(30), *range(20, 60)])],
+    "kernels of ranks without steps": [Odd("ps", readings=9, calls=3), Odd("worker", calls=1)],
     "an evaluator alone": [Odd("evaluator", MANY)],
     "a chief alone": [Odd("chief", MANY), Odd("ps", readings=5)],
 }
