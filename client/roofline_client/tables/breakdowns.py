@@ -21,10 +21,13 @@ PARTS_SHOWN = 24  # of a kind and subject
 
 
 def as_text(found: Breakdown) -> Group:
-    """A table per subject and kind, each part with its share as a bar."""
+    """A table per subject and kind, each part with its share as a bar. Of a table in which nothing is known
+    only the reason is shown."""
     parts: list[Any] = [about.head(found.about, "breakdown")]
-    for (subject, kind), members in groupby(found.parts, lambda part: (part.subject, part.kind)):
-        parts += ["", *_whole(subject, kind, list(members))]
+    for (subject, kind), some in groupby(found.parts, lambda part: (part.subject, part.kind)):
+        members = list(some)
+        if any(part.value.value is not None for part in members):
+            parts += ["", *_whole(subject, kind, members)]
     values = [(p.part, f"{p.subject} ({_title(p.kind)})", p.value) for p in found.parts]
     parts += about.reasons(values)
     parts += about.notes(found.notes)
