@@ -90,7 +90,8 @@ def unclear(lost: float, share: float) -> str:
 
 def uneven(part: str, share: float) -> str:
     """What most of the step goes to, though a job could do without it."""
-    return f"not certain: {parts_named(part)} is {share:.0%} of the step, but most of it in few steps"
+    varies = "varies too much to say what it costs"
+    return f"not certain: {parts_named(part)} is {share:.0%} of the step, but {varies}"
 
 
 def too_few_steps(steps: int) -> str:

@@ -177,6 +177,12 @@ def test_no_line_is_longer_than_the_terminal(width: int) -> None:
     assert "76.1 ms" in "\n".join(shown)
 
 
+def test_a_job_with_a_very_long_name_has_its_name_and_no_line_too_long() -> None:
+    shown = lines(report(SEVERAL, job="j" * 128, verdict=verdict()))
+    assert max(map(len, shown)) <= 100
+    assert "".join(shown).replace(" ", "").startswith(f"Job{'j' * 128}finished")
+
+
 def test_wrapping_loses_no_word_and_breaks_long_ones() -> None:
     text = "one two three four " + "x" * 25
     pieces = wrapped(text, 10, 8)

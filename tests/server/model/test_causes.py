@@ -273,7 +273,7 @@ def test_one_rank_alone_is_bound_by_what_it_does() -> None:
     assert (found.kind, found.lost) == ("healthy", 0.0)
 
 
-def test_what_most_time_goes_to_in_few_steps_is_not_named_and_the_job_not_called_healthy() -> None:
+def test_what_most_time_goes_to_but_unevenly_is_not_named_and_the_job_not_called_healthy() -> None:
     found = concluded(job(ranks=1, plant={"delay": {0: pulses(STEPS // 3, 20.0)}}))
     assert found.bound_by is not None and found.bound_by.part == "contention"
     assert found.bound_by.share > 0.5

@@ -83,6 +83,13 @@ from roofline_server.sentences import steps as texts
             "ncu replayed steps 5 of ddp:0: its time means nothing",
         ),
         (
+            texts.left_out([("warm-up", 1, 0.94), ("after a break", 10, 0.87)]),
+            (
+                "left out: 1 warm-up step (940 ms), 10 steps after a break (870 ms); "
+                "--steps all has every step"
+            ),
+        ),
+        (
             texts.kernels_shown(2_000_000, 3_000_000),
             "only 2,000,000 of 3,000,000 kernels: choose steps or ranks to see the others",
         ),
