@@ -36,8 +36,8 @@ FIRST = 100 * S
 
 class Odd(NamedTuple):
     """A rank. numbers: of its steps; readings: how often its counters were read, one a second; growth: of
-    each counter between two, None: no value is read; calls: of kernels, of which nobody knows whether they are
-    all."""
+    each counter between two, None: no value is read; calls: of kernels, of which nobody knows whether
+    they are all."""
 
     role: str
     numbers: Sequence[int] = ()
