@@ -97,7 +97,7 @@ def uneven(part: str, share: float) -> str:
 def too_few_steps(steps: int) -> str:
     if not steps:
         return "not known: no steps were seen"
-    return f"not known: {steps} steady steps are too few"
+    return f"not known: {steps} steady step{'s are' if steps > 1 else ' is'} too few"
 
 
 def not_explained(share: float) -> str:

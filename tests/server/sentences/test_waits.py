@@ -10,8 +10,9 @@ from roofline_server.sentences import waits as texts
     ("made", "text"),
     [
         (
-            texts.unknown(texts.ALONE),
-            "who waits for whom is not known: it trains alone: there is nobody to wait for",
+            texts.unknown(texts.NOT_SEEN),
+            "who waits for whom is not known: when its ranks wait for each other is not seen: no hook tells, "
+            "and not all kernels were recorded",
         ),
         (
             texts.server_stopped(0.5),

@@ -21,7 +21,7 @@ from ..evidence.barriers import Barriers
 from ..evidence.gathering import gather
 from ..evidence.steady import left_out_notes
 from ..questions import STEADY_STEPS, Steps
-from ..verdict.build import findings
+from ..verdict.build import Findings, findings
 from ..verdict.servers import Served, load_of, served
 from ..verdict.signals import grown
 
@@ -40,11 +40,10 @@ def find(view: JobView, steps: Steps = STEADY_STEPS) -> Stragglers:
         rank, mine = gathered.evidence[number], tables.get(number, {})
         ranks.append(RankWaits(rank.key, rank.role, rank.host, _values(rank, mine, late[:, column])))
     last = _times_last(late, [gathered.evidence[number].key for number in barriers.ranks])
-    unknown = barriers.why_not if not barriers.kind and mode != "asynchronous" and not found.named else ""
     return Stragglers(
         job=view.job,
         mode=mode,
-        verdict=texts.unknown(unknown) if unknown else found.headline,
+        verdict=_verdict(mode, barriers, found),
         barrier=texts.SEEN_BY.get(barriers.kind, ""),
         causes=[
             Cause(f.rank, f.host, f.kind, f.cost, f.share, *last.get(f.rank, (0, 0)), f.evidence)
@@ -55,6 +54,12 @@ def find(view: JobView, steps: Steps = STEADY_STEPS) -> Stragglers:
         servers=[load_of(view, n, mine, servers.uses[n]) for n, mine in servers.servers.items()],
         notes=[*_notes(mode, barriers), *_uneven(servers), *left_out_notes(view, steps)],
     )
+
+
+def _verdict(mode: str, barriers: Barriers, found: Findings) -> str:
+    if found.named or barriers.kind or mode == "asynchronous" or not barriers.ranks:
+        return found.headline
+    return barriers.why_not if len(barriers.ranks) == 1 else texts.unknown(barriers.why_not)
 
 
 def _times_last(late: Floats, ranks: Sequence[str]) -> dict[str, tuple[int, int]]:

@@ -74,3 +74,17 @@ def test_report_is_made(tmp_path: Path, name: str, asynchronous: bool) -> None:
 
 def mended(what: str) -> WhatIfQuery:
     return WhatIfQuery(fix=what)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("no steps", "not known: no steps were seen"),
+        ("one step", "not known: 1 steady step is too few"),
+        ("one rank of which nothing is known", "it trains alone: there is nobody to wait for"),
+    ],
+)
+def test_stragglers_of_a_job_that_can_have_none(tmp_path: Path, name: str, says: str) -> None:
+    view = stored(tmp_path, JOBS[name], False).view("job")
+    assert view is not None
+    assert find(view, STEADY_STEPS).verdict == says
