@@ -175,5 +175,6 @@ def test_energy_of_this_machine_grows() -> None:
     if not status.works:
         pytest.skip(status.reason)
     first = values(source)
-    wait_for(lambda: all(row[0] > first[name][0] for name, row in values(source).items()))  # type: ignore
+    assert first
+    wait_for(lambda: all(values(source)[name][0] > row[0] for name, row in first.items()))  # type: ignore
     source.close()
