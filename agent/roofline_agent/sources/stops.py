@@ -24,8 +24,12 @@ class _Watched:
     def __init__(self, path: str, now_ns: int) -> None:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.stopped_ns, self._looked_ns = 0, now_ns
-        self._stopped = self._is_stopped()
         self.often_until_ns = 0
+        try:
+            self._stopped = self._is_stopped()
+        except BaseException:  # it has just ended
+            self.close()
+            raise
 
     def _is_stopped(self) -> bool:
         data = os.pread(self._file, 512, 0)

@@ -116,3 +116,15 @@ def test_planted_pulses() -> None:
         found = stops.stopped_ns(key)
         stops.close()
     assert found == pytest.approx(stopped, rel=0.5)
+
+
+def test_process_that_ends_as_it_is_first_looked_at_leaves_no_file_open(stops: Stops, tmp_path: Path) -> None:
+    stat = tmp_path / "8" / "task" / "8" / "stat"
+    stat.parent.mkdir(parents=True)
+    stat.write_text("")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        stops.watch({ME, (8, 1)})
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert stops.stopped_ns((8, 1)) is None
+    assert stops.stopped_ns(ME) is not None
