@@ -122,7 +122,11 @@ class _Files:
 
     def __init__(self, directory: str, accounts_waits: bool) -> None:
         self._stat = os.open(f"{directory}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        self._statm = os.open(f"{directory}/statm", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._statm = os.open(f"{directory}/statm", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # it has just ended
+            os.close(self._stat)
+            raise
         try:
             self._io: int | None = os.open(f"{directory}/io", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
