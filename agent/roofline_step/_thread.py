@@ -179,11 +179,15 @@ class ThreadAccount:
             if number > self._number and not self.on and number < self.next:
                 self._number = number
                 return None
+            since, spent = _clock(), self._spent
             begin, end = self._begin, self._read_at(now)
             whole = begin is not None and end is not None and self._part is None
-            found = self._close(begin, end) if whole else None  # type: ignore[arg-type]
+            found = None
+            if whole:
+                found = self._close(begin, end)  # type: ignore[arg-type]
+                self._learn(end.time_ns - begin.time_ns, spent + _clock() - since)  # type: ignore[union-attr]
             self._start(number + 1, end)
-            self._number = number
+            self._number, self._spent = number, _clock() - since
             return found
         except Exception:
             self._fail()
@@ -226,14 +230,13 @@ class ThreadAccount:
         if said:
             counts += storage
             self._said_zero = True
-        self._learn(end.time_ns - begin.time_ns)
         names = _names(tuple(self._parts), delays, said)
         counts = [count if count > 0 else 0 for count in counts]
         return StepCounts(names, tuple(counts), begin.time_ns + (end.time_ns - begin.time_ns) // 2)
 
-    def _learn(self, step_ns: int) -> None:
-        """A measured step took so long: how many may be measured."""
-        spent = float(self._spent)
+    def _learn(self, step_ns: int, spent_ns: int) -> None:
+        """A measured step took so long, so much of it for measuring: how many may be measured."""
+        spent = float(spent_ns)
         if self._cost_ns:
             # A reading that lost its CPU says nothing of what one costs.
             spent = self._cost_ns + (min(spent, 2 * self._cost_ns) - self._cost_ns) / 8

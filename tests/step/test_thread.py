@@ -210,15 +210,17 @@ def test_forked_child_follows_its_own_thread(account: ThreadAccount) -> None:
     spin(0.2)
     pid = os.fork()
     if pid == 0:
+        found = None
         for number in range(1, 9):  # the first readings of a new process may take too long
-            found = account.over(number, now_of(account))
+            found = account.over(number, now_of(account)) or found
         os._exit(found is None or found.counts[0] > 0.1 * SECOND)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert account.over(1, now_of(account)) is not None
 
 
 def test_short_steps_are_measured_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A clock that a reading takes 5 us of, in steps of 1 ms: half of 0.15 % allow one in eight.
+    # A clock of which each look takes 5 us, and measuring a step some 50, in steps of 1 ms: half of 1.2 %
+    # allow one in eight.
     now = [0]
 
     def clock() -> int:
@@ -226,7 +228,7 @@ def test_short_steps_are_measured_now_and_then(monkeypatch: pytest.MonkeyPatch) 
         return now[0]
 
     monkeypatch.setattr(_thread, "_clock", clock)
-    account, measured = ThreadAccount({"ROOFLINE_OVERHEAD": "0.0015"}), []
+    account, measured = ThreadAccount({"ROOFLINE_OVERHEAD": "0.012"}), []
     for number in range(2000):
         now[0] += 1_000_000
         end = account.read(clock()) if account.on else clock()

@@ -209,7 +209,7 @@ class Marker:
         """The first step at whose end borders are to be handed over: at the next, something may be to do."""
         if self._noting[0] and not self.samples_kernels:
             return -1
-        return int(min(self._switch_at, self.account.next)) - 1
+        return self._switch_at - 1
 
     def flush(self) -> None:
         """Send what is held, as the training may end now."""

@@ -42,6 +42,8 @@ def patch(module: Any, marker: Marker) -> None:
 class _BackwardPasses:
     """Outermost backward passes of the training thread."""
 
+    __slots__ = ("_hooks", "_module", "_queued", "_record", "_running")
+
     def __init__(self, record: Recorder, module: Any) -> None:
         self._record = record
         self._module = module

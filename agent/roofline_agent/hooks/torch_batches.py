@@ -10,10 +10,14 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Deque, Dict, Hashable, List, Optional, Tuple
 
 MOST_READY = 4096  # batches of one iterator; endless ones may be read without a backward ever
 MOST_SHAPES = 64  # of one batch
+MOST_KNOWN = 1024  # shapes of whole batches
+
+_shape = attrgetter("shape")
 
 
 class _Queue:
@@ -28,6 +32,8 @@ class _Queue:
 
 class Batches:
     """Fetched batches until a backward uses them."""
+
+    __slots__ = ("_all", "_examples", "_passed", "_queues", "_shapes", "_unknown", "shapes")
 
     def __init__(self) -> None:
         self.clear()
@@ -103,7 +109,11 @@ class Batches:
         for queue in self._all:
             if queue.sizes:
                 used = queue.used = True
-                self._count(queue.sizes.popleft())
+                batch = queue.sizes.popleft()
+                if self._examples is None and batch[0] is not None:
+                    self._examples, self._shapes = batch
+                else:
+                    self._count(batch)
         if not used and not self._queues and self._passed is not None:
             self._count(self._passed)
         self._passed = None
@@ -135,13 +145,32 @@ class Batches:
             self._shapes = None if self._shapes is None or shapes is None else (self._shapes, shapes)
 
 
+class BatchSizes:
+    """How many examples are in a batch, and of which shapes (examples_in, shapes_in). Most batches are lists
+    of tensors and like one before, and looked up."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: Dict[Hashable, Tuple[Optional[int], Optional[int]]] = {}
+
+    def of(self, batch: Any) -> Tuple[Optional[int], Optional[int]]:
+        try:
+            shapes = tuple(map(_shape, batch)) if type(batch) is list else None
+            found = self._known.get(shapes)
+        except Exception:  # something in it is no tensor
+            shapes = found = None
+        if found is None:
+            found = examples_in(batch), shapes_in(batch)
+            if shapes is not None:
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()
+                self._known[shapes] = found
+        return found
+
+
 def examples_in(batch: Any, depth: int = 4) -> Optional[int]:
     """The first dimension of the first tensor in a batch of nested lists and mappings; None without one."""
-    if type(batch) is list:  # [images, labels], as most are
-        try:
-            return int(batch[0].shape[0])
-        except Exception:
-            pass  # empty, nested, or no tensor first: looked through below
     if not isinstance(batch, (list, tuple)):
         shape = getattr(batch, "shape", None)
         if shape is not None:

@@ -3,9 +3,11 @@ they are borders, or deferred, to be handed over together. Pure logic."""
 
 from __future__ import annotations
 
-from typing import Hashable, List, NamedTuple, Optional
+from typing import Any, Hashable, List, NamedTuple, Optional, Sequence
 
-DEFERRED_NS = 25000000  # so long borders of short steps are handed over together
+from .torch_phases import Span
+
+DEFERRED_NS = 100000000  # so long borders of short steps are handed over together
 
 
 class WaitingBorder(NamedTuple):
@@ -15,6 +17,8 @@ class WaitingBorder(NamedTuple):
     time_ns: int
     examples: Optional[int]
     shapes: Hashable
+    counts: Any = None  # of the training thread (StepCounts of roofline_step)
+    spans: Sequence[Span] = ()  # beside those that follow from its events
 
 
 def in_place_of(before: List[WaitingBorder], new: WaitingBorder) -> WaitingBorder:

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from . import Marker
-from .torch_batches import examples_in, shapes_in
+from .torch_batches import BatchSizes
 from .torch_between import EVALUATION
 from .torch_phases import FETCHED, INPUT, INPUTS
 from .torch_recorder import MOST_EVENTS, Recorder, recorder
@@ -23,6 +23,7 @@ def patch(module: Any, marker: Marker) -> None:
     owner, record = module._BaseDataLoaderIter, recorder(marker)
     fetch, batches, event, at, times = owner.__next__, record.batches, record.event, record.at, record.times
     clock, thread, account = time.monotonic_ns, threading.get_ident, record.account
+    sizes_of = BatchSizes().of
 
     def evaluating(iterator: Any, begin: int) -> Any:
         try:
@@ -49,7 +50,8 @@ def patch(module: Any, marker: Marker) -> None:
             raise
         end = clock()
         try:
-            batches.fetched(self, examples_in(batch), begin, shapes_in(batch))
+            size, shapes = sizes_of(batch)
+            batches.fetched(self, size, begin, shapes)
             if here:
                 end = account.ends(end) if account.on else end
                 event(FETCHED)

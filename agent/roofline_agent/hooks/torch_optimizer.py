@@ -47,6 +47,8 @@ def patch(module: Any, marker: Marker) -> None:
 class Updates:
     """Outermost updates of the training thread."""
 
+    __slots__ = ("_inside", "_parts", "_record", "_wrapped", "count")
+
     def __init__(self, record: Recorder) -> None:
         self._record = record
         self._inside: Any = []

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from bisect import bisect_left, bisect_right
-from typing import Any, Callable, Dict, Hashable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import Marker
 from .torch_alike import AlikeSteps
@@ -65,6 +65,15 @@ _identity = threading.get_ident
 
 class Recorder:
     """One process's steps. The first step begins with the first fetch, forward or backward."""
+
+    __slots__ = (  # they lie together: between two steps the training pushes all of this out of the caches
+        "__weakref__",
+        *("account", "at", "batches", "between", "event", "graphs", "thread", "times", "turns", "updates"),
+        *("by_hand", "by_horovod", "capturing", "in_backward", "sampled", "skipped", "spent", "started"),
+        *("steps", "updated_in_backward", "waiting", "waits"),
+        *("_alike", "_at_border", "_border_ns", "_costs", "_defer_to", "_deferred", "_events", "_first"),
+        *("_fresh", "_handed_ns", "_held", "_joined", "_marker", "_may_defer", "_phases"),
+    )
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
@@ -278,7 +287,7 @@ class Recorder:
 
     def updated(self, key: int, now: int) -> None:
         """It is over: the border between two steps, unless another optimizer has its turn in the step."""
-        if self.turns.ended(key):
+        if key == self.turns.alone or self.turns.ended(key):
             if self._held:
                 self._hold(now)  # for its examples
                 self.commit()
@@ -339,27 +348,33 @@ class Recorder:
         if self._deferred:
             self.hand_over()
         held, self._held = self._held, []
-        self._close_all(held)
-        if held:
-            self._over()
+        if not held:
+            return
+        held[0] = held[0]._replace(spans=self._joined.take())
+        over, number = self._marker.over, self.steps
+        self._close_all([one._replace(counts=over(number + at, one.time_ns)) for at, one in enumerate(held)])
+        self._over()
 
     def hand_over(self) -> None:
         """Send the steps whose borders were deferred."""
         deferred, self._deferred = self._deferred, []
         self._close_all(deferred)
+        if len(deferred) > 1:
+            self._marker.flush()  # in one packet
 
     def _over(self) -> None:
         """A step is over, and another one begins."""
         self.waits = 0
-        self.turns.over()
+        if self.turns.round:
+            self.turns.over()
 
-    def _close_all(self, held: List[WaitingBorder]) -> None:
+    def _close_all(self, borders: List[WaitingBorder]) -> None:
         done = 0
-        for border in held:
+        for border in borders:
             at = max(0, border.events - done)
             events, times = self._events[at:], self.times[at:]
             del self._events[at:], self.times[at:]
-            self._close(border.time_ns, border.examples, border.shapes)
+            self._close(border)
             self._events.extend(events)
             self.times.extend(times)
             done = border.events
@@ -370,67 +385,77 @@ class Recorder:
             examples, shapes = self.batches.take(), self.batches.shapes
         except Exception:
             examples = shapes = None
+        for call in self._at_border:
+            self._try(call, now)
+        deferred, account = self._deferred, self.account
+        number = self.steps + len(deferred)
+        counts = self._marker.over(number, now) if account.on or number >= account.next else None
         # Together short steps take a fraction of the time, as code and data for it lie in the caches.
-        if self._may_defer and now - self._handed_ns < DEFERRED_NS and self._defers():
-            self._deferred.append(WaitingBorder(len(self._events), now, examples, shapes))
-        else:
-            if self._deferred:
-                self.hand_over()
-            self._close(now, examples, shapes)
+        defers = now - self._handed_ns < DEFERRED_NS and not (
+            self._at_border or self.between.stretches or self._held
+        )
+        if defers:
+            if self._defer_to is None:  # not known since the last one was handed over
+                self._defer_to = self._deferred_to()
+            defers = number < self._defer_to
+        spans = self._joined.take() if self._joined.open else ()
+        if self._phases.spans and (defers or deferred):
+            spans, self._phases.spans = [*self._phases.spans, *spans], []
+        deferred.append(WaitingBorder(len(self._events), now, examples, shapes, counts, spans))
+        if not defers:
+            self.hand_over()
             self._handed_ns, self._defer_to = now, None
         self._over()
 
-    def _defers(self) -> bool:
-        """Whether the border that is here may be handed over later."""
-        if self._at_border or self._joined.open or self.between.stretches or self._held:
-            return False
-        if self._defer_to is None:  # not known since the last one was handed over
-            sampled = self.steps if self.sampled else next_before_sampled(self.steps)
-            alone = self.by_hand is None and not self.by_horovod
-            self._defer_to = min(self._marker.deferred_to(), sampled) if alone else -1
-        return self.steps + len(self._deferred) < self._defer_to
+    def _deferred_to(self) -> int:
+        """The first step from this one on whose border is to be handed over at once."""
+        if not self._may_defer or self.by_hand is not None or self.by_horovod:
+            return -1
+        sampled = self.steps if self.sampled else next_before_sampled(self.steps)
+        return min(self._marker.deferred_to(), sampled)
 
-    def _close(self, now: int, examples: Optional[int], shapes: Hashable) -> None:
-        """Send the step that ended then, of the events so far."""
-        if self._at_border:
-            for call in self._at_border:
-                self._try(call, now)
-        account = self.account
-        counts = self._marker.over(self.steps, now) if account.on or self.steps >= account.next else None
+    def _close(self, border: WaitingBorder) -> None:
+        """Send the step that ended there, of the events so far."""
+        now, counts = border.time_ns, border.counts
         begin = self._begin(now) if self.between.stretches else None
         if begin is not None:
             counts = None  # they hold what lay between
-        events, times = bytes(self._events), self.times
-        kind = self._alike.kind((events, shapes))
-        times.append(now)
-        # Of a known order, with nothing in it but its phases?
-        if (
-            kind is not None
-            and kind.layout
-            and self._fresh
-            and begin is None
-            and not (self._joined.open or self._phases.spans)
-            and (
-                self._marker.send_layout(kind.layout, self.steps, examples, times)
-                if counts is None
-                else self._alike.send_counted(kind, events, self.steps, examples, times, counts)
-            )
-        ):
-            self._events.clear()
-            times.clear()
-        else:
-            times.pop()
-            whole = self._fresh and len(events) <= LONGEST
-            self._try(self.flush, () if counts is None else counts.spans())
-            self._fresh = self._phases.clean()
-            like = self._alike.seen(kind, events, shapes) if whole and self._fresh else 0
-            self._marker.border(self.steps, examples, now, like, begin)
+        if begin is not None or border.spans or not self._send_alike(border):
+            self._send(border, counts, begin)
         if self.sampled:
             self._report_cost(now)
         elif is_before_sampled(self.steps):
             self.sampled = True
         self._border_ns = now
         self.steps += 1
+
+    def _send_alike(self, border: WaitingBorder) -> bool:
+        """Send a step with nothing in it but its phases, if their order is known; False: nothing was sent."""
+        events, times, counts = bytes(self._events), self.times, border.counts
+        kind = self._alike.kind((events, border.shapes))
+        if kind is None or not kind.layout or not self._fresh or self._phases.spans:
+            return False
+        times.append(border.time_ns)
+        if (
+            self._marker.send_layout(kind.layout, self.steps, border.examples, times)
+            if counts is None
+            else self._alike.send_counted(kind, events, self.steps, border.examples, times, counts)
+        ):
+            self._events.clear()
+            times.clear()
+            return True
+        times.pop()
+        return False
+
+    def _send(self, border: WaitingBorder, counts: Any, begin: Optional[int]) -> None:
+        """Send a step of any kind."""
+        events = bytes(self._events)
+        kind = self._alike.kind((events, border.shapes))
+        whole = self._fresh and len(events) <= LONGEST
+        self._try(self._hand_spans, [*border.spans, *(() if counts is None else counts.spans())])
+        self._fresh = self._phases.clean()
+        like = self._alike.seen(kind, events, border.shapes) if whole and self._fresh else 0
+        self._marker.border(self.steps, border.examples, border.time_ns, like, begin)
 
     def _begin(self, now: int) -> Optional[int]:
         """When the step that ends now began; None: with the border before it, as most do. What lies between
@@ -468,14 +493,19 @@ class Recorder:
         except Exception:
             self.failed("torch_recorder")
 
-    def flush(self, more: Sequence[Span] = ()) -> None:
-        """Hand the spans of the step that is over, and `more` of it, to the marker, which sends them with its
-        border."""
+    def flush(self) -> None:
+        """Hand the spans so far to the marker, which sends them with the next border."""
+        if self._deferred:
+            self.hand_over()
+        self._hand_spans(self._joined.take())
+
+    def _hand_spans(self, more: Sequence[Span]) -> None:
+        """Hand the marker the spans of the events so far, and `more`."""
         if self.times:
             self.settle()
         spans, self._phases.spans = self._phases.spans, []
-        spans.extend(self._joined.take())
-        self._marker.spans([*(spans if len(spans) <= MAX_SPANS else thinned(spans)), *more])
+        spans.extend(more)
+        self._marker.spans(spans if len(spans) <= MAX_SPANS else thinned(spans))
 
 
 _of: Any = weakref.WeakKeyDictionary()

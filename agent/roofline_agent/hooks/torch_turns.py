@@ -18,22 +18,24 @@ SURE = 16  # turns that must have repeated themselves, at least
 class Turns:
     """Turns of optimizers; each has a key of its own, such as its id()."""
 
+    __slots__ = ("_made", "_period", "_repeated", "_turns", "alone", "round")
+
     def __init__(self) -> None:
         self._made: Any = weakref.WeakSet()
         self.reset()
 
     def reset(self) -> None:
         """Forget all turns."""
-        self._alone: Optional[int] = None  # the only optimizer there is
+        self.alone: Optional[int] = None  # the only optimizer there is
         self._turns: List[int] = []
         self._period = 0  # turns until they repeat themselves; 0: not known
         self._repeated = 0  # turns that have
-        self._round: Set[int] = set()
+        self.round: Set[int] = set()
 
     def made(self, optimizer: Any) -> None:
         """An optimizer was made, which may take part."""
         self._made.add(optimizer)
-        self._alone = None
+        self.alone = None
 
     def part(self, optimizer: Any) -> None:
         """This optimizer is called by another one: it has no turns."""
@@ -45,24 +47,23 @@ class Turns:
 
     def again(self, key: int) -> bool:
         """Whether this optimizer has had its turn in the round: it is over before the update that begins."""
-        return key in self._round
+        return key in self.round
 
     def ended(self, key: int) -> bool:
-        """Whether the round is over with the update of this optimizer; False: it may go on, or not."""
-        if key == self._alone:
-            return True
+        """Whether the round is over with the update of this optimizer, which is not `alone`; False: it may go
+        on, or not."""
         self._turn(key)
-        self._round.add(key)
+        self.round.add(key)
         if self._repeated >= max(SURE, 2 * self._period):
-            return self._turns[-self._period] in self._round
-        if len(self._made) < 2 and len(self._round) == 1:
-            self._alone = key
+            return self._turns[-self._period] in self.round
+        if len(self._made) < 2 and len(self.round) == 1:
+            self.alone = key
             return True
         return False
 
     def over(self) -> None:
         """The border was sent: another round begins."""
-        self._round.clear()
+        self.round.clear()
 
     def _turn(self, key: int) -> None:
         turns = self._turns

@@ -91,7 +91,7 @@ def test_fetch_yields_as_ever_when_the_recorder_fails(
     module = loader_module()
     torch_data.patch(module, marker)  # type: ignore[arg-type]
     for name in ("enter", "leave", "forget"):
-        monkeypatch.setattr(record, name, lambda *_: 1 / 0)
+        monkeypatch.setattr(type(record), name, lambda *_: 1 / 0)
     one = module._BaseDataLoaderIter(8)
     assert next(one) == tensor(8)
     with pytest.raises(StopIteration):

@@ -23,6 +23,7 @@ from roofline_agent.hooks.torch_recorder import (
     recorder,
     thinned,
 )
+from roofline_step._thread import StepCounts
 
 from .doubles import DataIterator, RecordingMarker, during, step
 
@@ -400,7 +401,7 @@ def test_border_is_sent_whatever_fails_in_the_step(
         raise RuntimeError("changed size during iteration")
 
     if what == "examples":
-        monkeypatch.setattr(record.batches, "take", fail)
+        monkeypatch.setattr(type(record.batches), "take", fail)
     elif what == "spans":
         monkeypatch.setattr(marker, "spans", fail)
     else:
@@ -444,7 +445,7 @@ def train(marker: RecordingMarker, acts: list[str]) -> Recorder:
             record.collective("asked.allreduce", now, now + 20, 8)
         else:
             step(record, now)
-            now += 30_000_000 if act == "slow step" else 40
+            now += 130_000_000 if act == "slow step" else 40
     return record
 
 
@@ -459,9 +460,7 @@ def test_borders_that_are_deferred_say_the_same(acts: list[str]) -> None:
     assert later.borders == at_once.borders
     assert later.likes == at_once.likes
     assert later.begins == at_once.begins
-    assert sorted(span for one in later.steps for span in one) == sorted(
-        span for one in at_once.steps for span in one
-    )
+    assert [sorted(spans) for spans in later.steps] == [sorted(spans) for spans in at_once.steps]
     assert record.steps == len(at_once.borders) - 1
 
 
@@ -471,3 +470,26 @@ def test_short_steps_are_deferred() -> None:
     assert len(marker.borders) < 7
     record.settle()  # whatever looks at the phases finds them as they are
     assert len(marker.borders) == 7
+
+
+class EveryThird:
+    """An account that measures steps 2, 5, 8, ..."""
+
+    on = False
+    next = 2
+
+    def over(self, number: int, now: int) -> StepCounts:
+        self.next = number + 3
+        return StepCounts(("thread.run.step",), (number,), now - 1)
+
+
+def test_measured_steps_are_deferred_too_and_keep_their_counts() -> None:
+    marker = DeferringMarker()
+    marker.account = EveryThird()
+    record = train(marker, ["step"] * 7)
+    assert len(marker.borders) < 8
+    record.hand_over()
+    counted = {
+        at: [s[4] for s in spans if s[0] == "thread.run.step"] for at, spans in enumerate(marker.steps)
+    }
+    assert counted == {0: [], 1: [], 2: [2], 3: [], 4: [], 5: [5], 6: []}
