@@ -64,13 +64,13 @@ class ParsedCalls(NamedTuple):
     durations: tuple[int, ...]
 
 
-def parse_mark(data: bytes) -> ParsedMark:
-    """The mark that `data` begins with. Raises ValueError or struct.error when it is malformed."""
-    _, kind, flags, role_size, phase_size, like, *rest = MARK.unpack_from(data)
+def parse_mark(data: bytes, at: int = 0) -> ParsedMark:
+    """The mark that stands there in `data`. Raises ValueError or struct.error when it is malformed."""
+    _, kind, flags, role_size, phase_size, like, *rest = MARK.unpack_from(data, at)
     dropped, index, step, examples, time_ns = rest
     role = phase = ""
     if role_size or phase_size:
-        text = data[MARK.size :]
+        text = data[at + MARK.size :]
         role = text[:role_size].decode()
         phase = printable(text[role_size : role_size + phase_size].decode())
     if not MarkKind.BEGIN <= kind <= MarkKind.PHASE_END:
@@ -84,11 +84,12 @@ def parse_mark(data: bytes) -> ParsedMark:
     )
 
 
-def parse_spans(data: bytes) -> ParsedSpans:
-    """The spans that `data` begins with. Raises ValueError or struct.error when one of them is malformed."""
-    _, size, count = SPANS.unpack_from(data)
-    names = _span_names(data[SPANS.size : SPANS.size + size])
-    values = struct.unpack_from(f"<{SPAN_VALUES * count}q", data, SPANS.size + size)
+def parse_spans(data: bytes, at: int = 0) -> ParsedSpans:
+    """The spans that stand there in `data`. Raises ValueError or struct.error when one of them is malformed."""
+    _, size, count = SPANS.unpack_from(data, at)
+    begin = at + SPANS.size
+    names = _span_names(data[begin : begin + size])
+    values = struct.unpack_from(f"<{SPAN_VALUES * count}q", data, begin + size)
     # Checked by column, without a loop in Python: a training sends hundreds of these a second.
     which, begins, ends, moved, counts = (values[at::SPAN_VALUES] for at in range(SPAN_VALUES))
     if count:

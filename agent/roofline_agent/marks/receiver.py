@@ -24,6 +24,7 @@ from .packets import WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans,
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
+MARK_KIND, SPANS_KIND = b"MS"
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 STEP_ENDS = (MarkKind.END, MarkKind.BORDER)
 EXIT = "exit"  # fact of a wrapper: how its command ended, and when: "3 123456789"
@@ -126,11 +127,12 @@ class MarkReceiver:
             else:
                 rank = self._own_rank(connection, peer)
             # Marks and spans behind one another; a malformed one costs itself and what follows.
-            while data and rank is not None:
-                if data[:1] == b"M":
-                    data = data[self._add_mark(rank, data) :]
-                elif data[:1] == b"S":
-                    data = data[self._add_spans(rank, data) :]
+            at = 0
+            while at < len(data) and rank is not None:
+                if data[at] == MARK_KIND:
+                    at += self._add_mark(rank, data, at)
+                elif data[at] == SPANS_KIND:
+                    at += self._add_spans(rank, data, at)
                 else:
                     raise ValueError("neither a mark nor spans")
         elif kind == b"F":
@@ -155,14 +157,14 @@ class MarkReceiver:
         else:
             self._refuse(MALFORMED)
 
-    def _add_mark(self, rank: Rank, data: bytes) -> int:
-        """Add the mark that `data` begins with; returns its size there."""
-        parsed = parse_mark(data)
+    def _add_mark(self, rank: Rank, data: bytes, at: int) -> int:
+        """Add the mark that stands there in `data`; returns its size."""
+        parsed = parse_mark(data, at)
         if not parsed.in_range:
             self._refuse(OUT_OF_RANGE)
             return parsed.size
         dropped, time_ns = parsed.dropped, parsed.time_ns
-        needed = MARK_BYTES + len(parsed.phase.encode())
+        needed = MARK_BYTES + (len(parsed.phase.encode()) if parsed.phase else 0)
         if dropped:
             needed += EVENT_BYTES
         if not self._room.take_rows(needed):
@@ -190,9 +192,9 @@ class MarkReceiver:
             )
         return parsed.size
 
-    def _add_spans(self, rank: Rank, data: bytes) -> int:
-        """Add the spans that `data` begins with, all or none; returns the size of their record."""
-        parsed = parse_spans(data)
+    def _add_spans(self, rank: Rank, data: bytes, at: int) -> int:
+        """Add the spans that stand there in `data`, all or none; returns the size of their record."""
+        parsed = parse_spans(data, at)
         count = len(parsed.which)
         names = map(parsed.names.__getitem__, parsed.which)
         columns = repeat(rank), names, parsed.begins, parsed.ends, parsed.bytes, parsed.counts
