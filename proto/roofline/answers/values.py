@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 E = TypeVar("E", bound="WireEnum")
@@ -18,13 +19,18 @@ class WireEnum(str, Enum):
 
     @property
     def number(self) -> int:
-        return list(type(self)).index(self)
+        return _numbers(type(self))[self]
 
     @classmethod
     def of_number(cls: type[E], number: int) -> E:
         """The member with this number on the wire; of a number that is not known here the unspecified one."""
         members = list(cls)
         return members[number] if 0 <= number < len(members) else members[0]
+
+
+@cache
+def _numbers(kind: type[WireEnum]) -> dict[WireEnum, int]:
+    return {member: number for number, member in enumerate(kind)}
 
 
 class Provenance(WireEnum):

@@ -187,10 +187,13 @@ def flops_spread(ranks: Sequence[RankEvidence]) -> Spread | None:
     if len(known) == 1:
         return spread(step_rates(known[0]))
     numbers = [k.step[k.complete] if k.step is not None else np.zeros(0, np.int64) for k in known]
-    if any(len(np.unique(n)) < len(n) or not len(n) for n in numbers):
+    if any(not (n[1:] > n[:-1]).all() and len(np.unique(n)) < len(n) or not len(n) for n in numbers):
         return None
+    each = [step_rates(k) for k in known]
+    if all(np.array_equal(n, numbers[0]) for n in numbers):
+        return spread(np.sum(each, axis=0))
     every, where = np.unique(np.concatenate(numbers), return_inverse=True)
-    rates = np.concatenate([step_rates(k) for k in known])
+    rates = np.concatenate(each)
     common = np.bincount(where, minlength=len(every)) == len(known)
     return spread(np.bincount(where, rates, minlength=len(every))[common])
 

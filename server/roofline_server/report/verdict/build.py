@@ -15,7 +15,7 @@ from ...model.evidence import NS, RankEvidence
 from ...model.servers import ServerCause
 from ...model.signals import RankSignals
 from ...model.steady import LeftOut as Left
-from ...model.summary import summarize
+from ...model.times import times
 from ...records import Floats
 from ...sentences import reasons
 from ...sentences import verdict as texts
@@ -71,7 +71,7 @@ def rate_of(ranks: Sequence[RankEvidence]) -> Value:
     """examples/s of all of them."""
     if not ranks:
         return Value(None, "examples/s", reason=reasons.NO_STEPS_SEEN)
-    return summarize(ranks, [], Scope.ROLE).values["examples_per_second"]
+    return times(ranks, Scope.ROLE)["examples_per_second"]
 
 
 def _training(gathered: Gathered, accounts: Mapping[int, Account]) -> list[int]:
@@ -93,8 +93,8 @@ def verdict(
     what makes numbers poor; left_out: steps that these are not of."""
     known = accounts_of(view, gathered)
     training = trainers(gathered)
-    whole = summarize(list(training.values()), [], Scope.ROLE).values if training else {}
-    rate = rate_of(list(training.values()))
+    whole = times(list(training.values()), Scope.ROLE) if training else {}
+    rate = whole.get("examples_per_second", rate_of([]))
     found = _findings(known, served(view, gathered), rate)
     absent = Value(None, "s", reason=reasons.NO_STEPS_SEEN)
     steps = np.concatenate([known.accounts[n].duration for n in training]) if training else np.zeros(0)
