@@ -351,12 +351,14 @@ def _of_independent(
     for part, least in EVERYWHERE.items():
         columns = [_column(one, OF_CONTENTION if part == "contention" else (part,)) for one in mine]
         means = np.array([float(column.mean()) for column in columns])
-        errors = [mean_and_error(column)[1] for column in columns]
         if not means.min() > 0:
             continue
         common = float(means.min())
         left = np.maximum(lasting - common, 1e-9)  # a step may be nothing else
         gain = step - len(mine) / float((1 / left).sum())
+        if gain <= least * step:
+            continue
+        errors = [mean_and_error(column)[1] for column in columns]
         sure = _around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(EVERYWHERE))
         if _everywhere(sure, least, step):
             kind = who_has_the_cpus(known, common, foreign) if part == "contention" else part
@@ -378,15 +380,17 @@ def _of_slower_ranks(
     for group, parts in GROUPS.items():
         columns = [_column(one, parts) for one in accounts]
         means = np.array([float(column.mean()) for column in columns])
-        errors = np.array([mean_and_error(column)[1] for column in columns])
         more = means - median_of_others(means)
-        for rank in np.flatnonzero((more > 0) & (slower > 0)).tolist():
-            saved = min(float(more[rank]), float(slower[rank]))
+        saves = np.minimum(more, slower)
+        mended = 1 / (lasting - saves) - 1 / lasting
+        gains = step - count / (count / step + mended)
+        late = np.flatnonzero((saves > 0) & (gains > LEAST_GAIN * step)).tolist()
+        errors = np.array([mean_and_error(column)[1] for column in columns]) if late else np.zeros(0)
+        for rank in late:
+            saved, gain = float(saves[rank]), float(gains[rank])
             others = np.delete(errors, rank)
             # The median of so many normal values varies by sqrt(pi / 2) as much as their mean.
             error = float(np.hypot(errors[rank], np.sqrt(np.pi / 2 * (others**2).mean() / len(others))))
-            mended = 1 / (lasting[rank] - saved) - 1 / lasting[rank]
-            gain = step - count / (count / step + float(mended))
             sure = _around(gain, gain / saved * error, min(len(a.duration) for a in accounts), chance)
             above = columns[rank] - means[rank] + saved
             if sure.surely <= LEAST_GAIN * step or not _lasts(above, float(lasting[rank])):
