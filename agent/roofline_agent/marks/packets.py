@@ -85,7 +85,7 @@ def parse_mark(data: bytes, at: int = 0) -> ParsedMark:
 
 
 def parse_spans(data: bytes, at: int = 0) -> ParsedSpans:
-    """The spans that stand there in `data`. Raises ValueError or struct.error when one of them is malformed."""
+    """The spans that stand there in `data`. Raises ValueError or struct.error when one is malformed."""
     _, size, count = SPANS.unpack_from(data, at)
     begin = at + SPANS.size
     names = _span_names(data[begin : begin + size])

@@ -187,7 +187,7 @@ def flops_spread(ranks: Sequence[RankEvidence]) -> Spread | None:
     if len(known) == 1:
         return spread(step_rates(known[0]))
     numbers = [k.step[k.complete] if k.step is not None else np.zeros(0, np.int64) for k in known]
-    if any(not (n[1:] > n[:-1]).all() and len(np.unique(n)) < len(n) or not len(n) for n in numbers):
+    if not all(map(_each_once, numbers)):
         return None
     each = [step_rates(k) for k in known]
     if all(np.array_equal(n, numbers[0]) for n in numbers):
@@ -196,6 +196,11 @@ def flops_spread(ranks: Sequence[RankEvidence]) -> Spread | None:
     rates = np.concatenate(each)
     common = np.bincount(where, minlength=len(every)) == len(known)
     return spread(np.bincount(where, rates, minlength=len(every))[common])
+
+
+def _each_once(numbers: Ints) -> bool:
+    rises = bool((numbers[1:] > numbers[:-1]).all())
+    return len(numbers) > 0 and (rises or len(np.unique(numbers)) == len(numbers))
 
 
 def step_rates(k: KernelEvidence) -> Floats:
