@@ -44,8 +44,14 @@ class Clock(NamedTuple):
 
     @property
     def step_s(self) -> float:
-        """Of the job: the mean over its ranks."""
-        return statistics.fmean(self.mean_s.values())
+        """Of the job: as long as its ranks step, each at its own pace where they are independent."""
+        return statistics.harmonic_mean(self.mean_s.values())
+
+    def step_with(self, rank: str, less_s: float) -> float:
+        """The same if the steps of one rank were so much shorter, and all others as they are."""
+        return statistics.harmonic_mean(
+            [mean - less_s if one == rank else mean for one, mean in self.mean_s.items()]
+        )
 
 
 class Observed(NamedTuple):

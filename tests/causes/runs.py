@@ -97,7 +97,8 @@ def result(
 
 
 def costs(plan: Plan, bare: dict[str, Any], observed: Observed) -> dict[str, float | None]:
-    """Seconds a step: what the plant took, what it cost its rank, and what the job would gain without it."""
+    """Seconds a step: what the plant took of its rank, what it cost the job, and what the job would gain
+    without it by the pair of runs."""
     if plan.cause == HEALTHY:
         return {"planted_s": None, "cost_s": None, "gain_s": None}
     clock = observed.clock
@@ -105,10 +106,12 @@ def costs(plan: Plan, bare: dict[str, Any], observed: Observed) -> dict[str, flo
     planted = planted_s(plan, observed)
     if plan.framework in SERVERS and plan.cause in SELF_MEASURED and planted is None:
         planted = plan.severity * bare["step_s"]  # a sleep or loop in a graph takes what it was asked to
-    own = gain
+    cost = planted if plan.cause in SELF_MEASURED else gain
     if plan.framework == "ps_async" and plan.rank in clock.mean_s:
-        own = clock.mean_s[plan.rank] - bare["mean_s"][plan.rank]
-    return {"planted_s": planted, "cost_s": planted if plan.cause in SELF_MEASURED else own, "gain_s": gain}
+        # A worker on its own slows down the job only by its part.
+        own = planted if plan.cause in SELF_MEASURED else clock.mean_s[plan.rank] - bare["mean_s"][plan.rank]
+        cost = None if own is None else clock.step_s - clock.step_with(plan.rank, own)
+    return {"planted_s": planted, "cost_s": cost, "gain_s": gain}
 
 
 def planted_s(plan: Plan, observed: Observed) -> float | None:
