@@ -24,8 +24,8 @@ from .slowdown import SETUPS, Side, Training, found_batch, send, started, sum_cp
 from .trainings.step_clock import read_clock
 from .turns import Interval, Steps, Turn, against_neighbours, interval, steps_of, verdict
 
-TURN_S = 2.0
-PAIRS, QUICK = 40, 10
+SHORTEST_S, STEPS = 0.5, 40  # a turn lasts so long, and so many steps: the shorter, the less a drift shows
+WHOLE_S, QUICK_S = 80.0, 20.0  # of profiled turns of a process
 ROUNDS = 2  # processes
 MOST_REPEATS = 3  # of so many turns as there are
 
@@ -37,8 +37,10 @@ def slowdown(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing is left behind stopped
     with node() as here:
         batch = f"--batch={found_batch(here, training, python)}"
-    pairs = QUICK if quick else PAIRS
-    done = [_round(training, python, batch, setup, interval_s, pairs) for _ in range(1 if quick else ROUNDS)]
+    seconds = QUICK_S if quick else WHOLE_S
+    done = [
+        _round(training, python, batch, setup, interval_s, seconds) for _ in range(1 if quick else ROUNDS)
+    ]
     yield _result(training, setup, done)
 
 
@@ -53,7 +55,10 @@ class _Round:
         return against_neighbours([turn.side for turn in self.turns], values).get(1, [])
 
 
-def _round(training: Training, python: str, batch: str, setup: str, interval_s: float, pairs: int) -> _Round:
+def _round(
+    training: Training, python: str, batch: str, setup: str, interval_s: float, seconds: float
+) -> _Round:
+    turn_s = max(SHORTEST_S, STEPS * training.step_ms / 1e3)
     with node() as here, here.server() as server, here.agent(interval_s) as agent:
         flag = here.folder / "turns"
         flag.write_bytes(b"\1")
@@ -61,21 +66,23 @@ def _round(training: Training, python: str, batch: str, setup: str, interval_s: 
             with started(here, training, python, [batch, f"--turns={flag}"], SETUPS[setup]) as side:
                 side.find([agent], [server])
                 send([server], signal.SIGSTOP)  # on a cluster it is elsewhere
-                turns, repeated = _take_turns(side, flag, server, pairs)
+                turns, repeated = _take_turns(side, flag, server, round(seconds / turn_s), turn_s)
                 ends_ns = read_clock(side.clock)
         finally:
             send([agent, server], signal.SIGCONT)
     return _Round(turns, [steps_of(turn, ends_ns) for turn in turns], repeated)
 
 
-def _take_turns(side: Side, flag: Path, server: psutil.Process, pairs: int) -> tuple[list[Turn], int]:
+def _take_turns(
+    side: Side, flag: Path, server: psutil.Process, pairs: int, turn_s: float
+) -> tuple[list[Turn], int]:
     order = [0, *[number for _ in range(pairs) for number in (1, 0)]]
     turns: list[Turn] = []
     repeated, cpus = 0, os.cpu_count() or 1
     ours = {os.getpid(), server.pid, *(process.pid for process in side.processes)}
     while len(turns) < len(order):
         before = quiet.usage()
-        turn = _run(side, flag, server, order[len(turns)])
+        turn = _run(side, flag, server, order[len(turns)], turn_s)
         if quiet.noise(before, quiet.usage(), ours, cpus).is_quiet:
             turns.append(turn)
             continue
@@ -85,14 +92,14 @@ def _take_turns(side: Side, flag: Path, server: psutil.Process, pairs: int) -> t
     return turns, repeated
 
 
-def _run(side: Side, flag: Path, server: psutil.Process, number: int) -> Turn:
+def _run(side: Side, flag: Path, server: psutil.Process, number: int, turn_s: float) -> Turn:
     """One turn, profiled (1) or bare (0); the training goes on all the time."""
     with open(flag, "r+b") as file:
         file.write(bytes([number]))
     send(side.beside, signal.SIGCONT if number else signal.SIGSTOP)
     before = [sum_cpu_ns(side.training), sum_cpu_ns(side.beside)]
     begin_ns = time.monotonic_ns()
-    time.sleep(TURN_S)
+    time.sleep(turn_s)
     end_ns = time.monotonic_ns()
     after = [sum_cpu_ns(side.training), sum_cpu_ns(side.beside)]
     if number:  # what was sent is taken in between the turns
@@ -118,7 +125,7 @@ def _result(training: Training, setup: str, rounds: list[_Round]) -> Result:
     what = f"slowdown, {training.what}, {1e3 * bare[len(bare) // 2]:.1f} ms, {setup}"
     noted = (
         f"median step {median}; CPU of a step {cpu}; wrapper, agent {beside:.2%} of a core; "
-        f"{len(profiled)} profiled turns of {TURN_S:g} s in {len(rounds)} processes, each between bare ones, "
+        f"{len(profiled)} profiled turns in {len(rounds)} processes, each between bare ones, "
         f"{sum(one.repeated for one in rounds)} turns repeated; intervals of 95 %"
     )
     return Result(
