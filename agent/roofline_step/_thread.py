@@ -134,7 +134,7 @@ class ThreadAccount:
             if end - now < PREEMPTED_NS or not left:
                 break
             now = end
-        self._spent += end - begin
+        self._spent += min(end - begin, PREEMPTED_NS)
         self._moment = now
         return now
 
@@ -179,15 +179,15 @@ class ThreadAccount:
             if number > self._number and not self.on and number < self.next:
                 self._number = number
                 return None
-            since, spent = _clock(), self._spent
+            since, spent = _thread_time(), self._spent  # in CPU time: it may lose its CPU here
             begin, end = self._begin, self._read_at(now)
             whole = begin is not None and end is not None and self._part is None
             found = None
             if whole:
                 found = self._close(begin, end)  # type: ignore[arg-type]
-                self._learn(end.time_ns - begin.time_ns, spent + _clock() - since)  # type: ignore[union-attr]
+                self._learn(end.time_ns - begin.time_ns, spent + _thread_time() - since)  # type: ignore[union-attr]
             self._start(number + 1, end)
-            self._number, self._spent = number, _clock() - since
+            self._number, self._spent = number, _thread_time() - since
             return found
         except Exception:
             self._fail()

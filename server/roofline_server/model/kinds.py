@@ -145,10 +145,11 @@ def who_has_the_cpus(own: Sequence[RankSignals], lacking: float, foreign: Mappin
 
 def _reads_more(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> bool:
     """Whether its main thread reads from a disk in most steps, and more than the others."""
-    if any(one.blocks is None for one in signals):
+    known = {one.rank: one.blocks[~np.isnan(one.blocks)] for one in signals if one.blocks is not None}
+    if len(known) < len(signals) or not all(map(len, known.values())):
         return False
     mine = {one.rank for one in own}
-    means = {one.rank: float(np.nanmean(one.blocks)) for one in signals if one.blocks is not None}
-    often = [float(np.mean(np.nan_to_num(one.blocks) > 0)) for one in own if one.blocks is not None]
+    means = {rank: float(blocks.mean()) for rank, blocks in known.items()}
+    often = [float((known[rank] > 0).mean()) for rank in mine]
     others = [reads for rank, reads in means.items() if rank not in mine]
     return min(often) >= MOST_OF and min(means[r] for r in mine) > 2 * float(np.median(others or [0.0]))

@@ -130,6 +130,14 @@ def test_loader_that_reads_a_slow_disk() -> None:
     assert named(found) == ("disk", ("ddp:1",))
 
 
+def test_loader_whose_reads_are_known_of_few_steps() -> None:
+    """The thread is measured in one step of eight."""
+    known = np.where(np.arange(STEPS) % 8 == 0, 512.0, np.nan)
+    idle = np.where(np.isnan(known), np.nan, 0.0)
+    found = concluded(job(plant={"input": {1: 0.01}}, columns={"blocks": {0: idle, 1: known}}))
+    assert named(found) == ("disk", ("ddp:1",))
+
+
 def test_waits_for_a_cpu_within_longer_input_follow_from_it() -> None:
     """A crowded node: the rank that reads for 10 ms more finds no CPU for 15 ms after it has read."""
     delays = {"input_delay": {1: 0.015}}
