@@ -219,8 +219,8 @@ def test_forked_child_follows_its_own_thread(account: ThreadAccount) -> None:
 
 
 def test_short_steps_are_measured_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Measuring a step takes some 15 us, three looks at the clock, of steps of 1 ms: half of 0.5 % allow one in
-    # eight.
+    # Measuring a step takes some 15 us, three looks at the clock, of steps of 1 ms: half of 0.5 %
+    # allow one in eight.
     now = [0]
 
     def clock() -> int:
