@@ -29,7 +29,7 @@ class Scored(NamedTuple):
     severity: float
     load: str  # quiet, crowded, disturbed
     outcome: str
-    is_listed: bool  # the planted rank is among the findings, be it not the first
+    is_first: bool  # the planted rank is in the first line, before all that is of no rank
     is_right_cause: bool
     said: str  # kind and rank of the first finding
     cost_error: float | None
@@ -45,7 +45,7 @@ class Summary(NamedTuple):
     other: int
     missed: int
     foreign: int
-    listed: int
+    in_first_line: int
     right_cause: int
     cost_error: float | None  # medians
     without_error: float | None
@@ -67,10 +67,10 @@ class Summary(NamedTuple):
 
 def scored(result: dict[str, Any]) -> Scored:
     plan, truth, said = result["plan"], result["truth"], result["said"]
-    first = named_first(plan["load"] == "crowded" or is_disturbed(result), said)
+    first = named_first(said)
     is_right = bool(first) and first["rank"] == plan["rank"]
     is_planted = plan["cause"] != HEALTHY
-    first = first or (said["findings"] or [None])[0]
+    shown = first or (said["findings"] or [None])[0]
     return Scored(
         result["key"],
         plan["framework"],
@@ -78,9 +78,9 @@ def scored(result: dict[str, Any]) -> Scored:
         plan["severity"],
         DISTURBED if is_disturbed(result) else plan["load"],
         outcome(plan, truth, first) if is_planted else alarm(truth, said),
-        is_planted and any(one["rank"] == plan["rank"] for one in said["findings"]),
+        is_planted and is_right and first is said["findings"][0],
         is_planted and is_right and names(first["kind"], plan["cause"]),
-        f"{first['kind']} {first['rank']}".strip() if first else said["kind"],
+        f"{shown['kind']} {shown['rank']}".strip() if shown else said["kind"],
         _error(first["cost_s"], truth["cost_s"]) if is_planted and is_right else None,
         _without_error(first, truth) if is_planted and is_right else None,
         _holds(first, truth["gain_s"]) if is_planted and is_right else None,
@@ -97,12 +97,11 @@ def is_disturbed(result: dict[str, Any]) -> bool:
     return bool(result["plan"]["load"] == "quiet" and result["truth"]["others"] > MOST_OTHERS)
 
 
-def named_first(is_crowded: bool, said: dict[str, Any]) -> dict[str, Any] | None:
-    """The bottleneck, if any. On a crowded node contention everywhere is true, and the next one counts."""
+def named_first(said: dict[str, Any]) -> dict[str, Any] | None:
+    """The first finding that is of a rank, if any. What all ranks have is in the training without the plant,
+    too (two ranks and their communication share two cores), and may well cost more than what was planted."""
     found = said["findings"] if said["kind"] == "bottleneck" else []
-    if is_crowded:
-        found = [one for one in found if one["rank"] or not is_contention(one)]
-    return found[0] if found else None
+    return next((one for one in found if one["rank"]), None)
 
 
 def outcome(plan: dict[str, Any], truth: dict[str, Any], first: dict[str, Any] | None) -> str:
@@ -143,7 +142,7 @@ def summary(runs: Iterable[Scored]) -> Summary:
     return Summary(
         len(runs),
         *(count(wanted) for wanted in (RIGHT, OTHER, MISSED, FOREIGN)),
-        sum(one.is_listed for one in runs),
+        sum(one.is_first for one in runs),
         sum(one.is_right_cause for one in runs),
         _median(one.cost_error for one in runs),
         _median(one.without_error for one in runs),

@@ -289,7 +289,7 @@ def _kernels(signals: RankSignals, rest: Floats, lacking: Floats) -> tuple[Float
 def _lacking_of_others(signals: RankSignals) -> Floats:
     """Share of the time in which the other threads that compute lacked a CPU: a kernel is as late as its
     slowest thread. 0 where the main thread computes alone."""
-    others = _others(signals)
+    others = _others(signals) if signals.kernel_threads != 1 else None
     if others is None or others[0].mean() < COMPUTING_ELSEWHERE * _mean(signals.kernels):
         return np.zeros_like(signals.duration)  # what little the others do is communication
     return _share(others[1], others[0] + others[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -135,12 +136,15 @@ def _grown(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> float:
 
 
 def who_has_the_cpus(own: Sequence[RankSignals], lacking: float, foreign: Mapping[str, float]) -> str:
-    """Whether processes that are not the job's have the CPUs that a rank lacks. lacking: seconds a step."""
-    known = [foreign[one.host] for one in own if one.host in foreign]
+    """Whether processes that are not the job's have the CPUs that these ranks lack. lacking: seconds a step,
+    of each of them."""
+    on = Counter(one.host for one in own if one.host in foreign)
     lasting = float(np.mean([one.duration.mean() for one in own]))
-    if not known or lasting <= 0:
+    if not on or lasting <= 0:
         return "contention"
-    return "contention" if max(known) >= MOST_OF * lacking / lasting else "contention_own"
+    # A CPU that others have is lacking once, however many ranks of the node wait for it.
+    others = any(foreign[host] >= MOST_OF * lacking / lasting * ranks for host, ranks in on.items())
+    return "contention" if others else "contention_own"
 
 
 def _reads_more(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> bool:

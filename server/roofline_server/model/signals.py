@@ -24,6 +24,7 @@ class RankSignals(NamedTuple):
     kernels: Floats | None = None  # some kernel ran (of sampled steps, else of their like)
     traced: Bools | None = None  # steps whose kernels were recorded; None: all where `kernels` is known
     on_gpu: bool = False  # the kernels ran on a GPU
+    kernel_threads: int | None = None  # that compute in a kernel, as the rank reported
     roof: Floats | None = None  # what the roof would need for the kernels' FLOPs, bytes and launches
     flops: Floats | None = None  # FLOP
     bytes: Floats | None = None  # byte

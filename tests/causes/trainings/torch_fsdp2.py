@@ -7,6 +7,7 @@ import torch.distributed as dist
 from journal import options
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.nn import ModuleList
 from torch_loop import make, prepare, train
 
 
@@ -17,7 +18,10 @@ def main() -> None:
     prepare(asked, rank)
     model = make(asked)()
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    for part in model.children():
+    parts = [
+        layer for part in model.children() for layer in (part if isinstance(part, ModuleList) else [part])
+    ]
+    for part in parts:
         if any(True for _ in part.parameters()):
             fully_shard(part, mesh=mesh)
     fully_shard(model, mesh=mesh)

@@ -22,6 +22,7 @@ from ..evidence.gathering import Gathered
 from ..evidence.ranks import aligned, rows_of
 from ..ranks.contention import contention
 
+KERNEL_THREADS = ("setting.intra_op_threads", "setting.OMP_NUM_THREADS")  # facts: the first that is there
 THREAD = "thread"  # spans of the training thread: docs/metrics.md
 
 
@@ -60,6 +61,7 @@ def _signals(
         kernels=seconds(rank, "kernels.kernel_ns"),
         traced=None if origin is None else origin == RECORDED,
         on_gpu=on_gpu(rank),
+        kernel_threads=_kernel_threads(view.facts.get(number, {})),
         roof=_roof(view, number, rank, (flops, moved, calls), parts),
         flops=flops,
         bytes=moved,
@@ -82,6 +84,11 @@ def _signals(
         waits_for_servers=serves and rank.role in ("worker", "chief"),
         barrier=rank.barrier,
     )
+
+
+def _kernel_threads(facts: Mapping[str, str]) -> int | None:
+    told = next((facts[name] for name in KERNEL_THREADS if name in facts), "")
+    return int(told) if told.isdecimal() else None
 
 
 def _thread(rank: RankEvidence, name: str) -> Floats | None:
