@@ -367,7 +367,7 @@ def _what_else_stopped_it(ledger: _Ledger, signals: RankSignals) -> None:
         got = _moved_smoothly(ledger, "contention", "throttled", signals.throttled, signals.duration)
         _moved_smoothly(ledger, blocked, "throttled", signals.throttled - got, signals.duration)
     if signals.stopped is not None:
-        _moved_smoothly(ledger, blocked, "stopped", signals.stopped, signals.duration)
+        _take_stops(ledger, blocked, signals.stopped, signals.duration)
     for part, counts in (("paging", signals.faults), ("disk", signals.blocks)):
         if counts is None or blocked not in ledger.parts or blocked == "wait_ps":
             continue
@@ -378,6 +378,15 @@ def _what_else_stopped_it(ledger: _Ledger, signals: RankSignals) -> None:
             reads = np.where(reading, np.maximum(0.0, time - usual), 0.0)
             reads[np.isnan(counts)] = np.nan
             ledger.move(blocked, part, spread_by(time, reads), ESTIMATED)
+
+
+def _take_stops(ledger: _Ledger, blocked: str, stopped: Floats, duration: Floats) -> None:
+    """Time stopped was counted as blocked; where no part is that, as whatever went on when it was stopped."""
+    sources = [blocked] if blocked in ledger.parts else [name for name in ledger.parts if name != HELD]
+    whole = sum(float(ledger.parts[name].sum()) for name in sources)
+    for name in sources if whole > 0 else ():
+        share = float(ledger.parts[name].sum()) / whole
+        _moved_smoothly(ledger, name, "stopped", stopped * share, duration)
 
 
 def _moved_smoothly(ledger: _Ledger, source: str, part: str, seconds: Floats, duration: Floats) -> Floats:

@@ -224,6 +224,14 @@ def test_worker_of_servers_waits_where_nothing_runs() -> None:
     assert found == {"input": 0.01, "compute": 0.03, "host": 0.01, "wait_ps": 0.05}
 
 
+def test_stops_of_a_worker_of_servers_are_taken_from_all_that_went_on() -> None:
+    worker = signals(kernels=0.03, threads_run=0.04, threads_delay=0.0, waits_for_servers=True, cores=1.0)
+    found = means(account(worker._replace(stopped=np.full(STEPS, 0.02))))
+    assert found["stopped"] == pytest.approx(0.02)
+    assert sum(found.values()) == pytest.approx(0.1)
+    assert found["compute"] == pytest.approx(0.8 * 0.03)
+
+
 def test_end_of_a_rank_after_the_last_reading_of_its_threads_is_like_the_rest() -> None:
     """All threads are read every two seconds, and not when the process ends."""
     read = np.where(np.arange(STEPS) < 40, 0.02, np.nan)
