@@ -45,6 +45,7 @@ from .signals import RankSignals
 
 LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
 CHANCE = 0.01  # that anything is named of a job that is healthy
+WITH_WORK = 0.05  # that CPU time is said to cost what it does not, of ranks that are known to do more work
 MOSTLY_TRANSFER = 0.4  # of a step: from here on the communication itself is the bottleneck
 LEAST_CHANCE = 1e-9  # below it quantiles are not exact, nor are bootstraps
 LOOKED_AT = 16  # differences that are played, the largest first
@@ -224,10 +225,18 @@ def _of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[s
     found = []
     for _, group, ranks, others in tried:
         gain = played - replay.like_others(ranks, GROUPS_OF_ROUNDS[group])
-        sure = interval(gain, max(LEAST_CHANCE, CHANCE / min(others * len(present), 10**9)))
+        sure = interval(gain, _chance(group, signals, ranks, others * len(present)))
         if sure.surely > LEAST_GAIN * step:
             found.append(_cause_of(replay, signals, group, ranks, gain, sure, foreign))
     return _without_parts_of_sets(found)
+
+
+def _chance(group: str, signals: Sequence[RankSignals], ranks: Sequence[int], looked_at: int) -> float:
+    """That a gain is not real, in one of so many places that are looked at. Ranks with more work were not
+    found by looking at their times: those are one place."""
+    if group == "cpu" and (work_of(signals, ranks) or 1.0) > 1 + MORE_WORK:
+        return WITH_WORK
+    return max(LEAST_CHANCE, CHANCE / min(looked_at, 10**9))
 
 
 def _alike(more: Floats, step: float) -> list[tuple[int, ...]]:
@@ -375,7 +384,6 @@ def _of_slower_ranks(
         return []
     step = count / float((1 / lasting).sum())
     slower = lasting - median_of_others(lasting)
-    chance = CHANCE / (count * len(GROUPS))
     found = []
     for group, parts in GROUPS.items():
         columns = [_column(one, parts) for one in accounts]
@@ -391,6 +399,7 @@ def _of_slower_ranks(
             others = np.delete(errors, rank)
             # The median of so many normal values varies by sqrt(pi / 2) as much as their mean.
             error = float(np.hypot(errors[rank], np.sqrt(np.pi / 2 * (others**2).mean() / len(others))))
+            chance = _chance(group, signals, [rank], count * len(GROUPS))
             sure = _around(gain, gain / saved * error, min(len(a.duration) for a in accounts), chance)
             above = columns[rank] - means[rank] + saved
             if sure.surely <= LEAST_GAIN * step or not _lasts(above, float(lasting[rank])):

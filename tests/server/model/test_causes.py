@@ -401,3 +401,12 @@ def test_worker_that_waits_longer_for_servers_is_not_at_fault() -> None:
 
 def test_worker_that_lacks_cpus() -> None:
     assert named(of_workers({}, {"delay": 0.03}, {})) == ("contention", ("worker:1",))
+
+
+def test_known_work_is_one_place_to_look_at() -> None:
+    """What times alone do not prove yet: the gain is a few of its errors."""
+    noise = {rank: np.random.default_rng(rank).exponential(0.012, STEPS) for rank in (0, 1)}
+    plant = {"kernels": {1: 0.007}, "host": noise}
+    assert named(concluded(job(plant=plant, columns={"examples": {0: 32.0, 1: 32.0}}))) is None
+    more = concluded(job(plant=plant, columns={"examples": {0: 32.0, 1: 36.0}}))
+    assert named(more) == ("more_work", ("ddp:1",))
