@@ -44,6 +44,7 @@ _NO_PYTHON = "workers run the chief's graph and no Python of their own"
 LEFT_OUT: dict[tuple[str, str], str] = {
     **{(framework, "sleep_step"): _NO_PYTHON for framework in SERVERS},
     **{(framework, "gc"): _NO_PYTHON for framework in SERVERS},
+    **{(framework, "sleep_input"): "tf.data makes the next batch while a step runs" for framework in SERVERS},
     **{(framework, "sequences"): "its network is the CNN of the papers" for framework in SERVERS},
     **{(framework, "disk"): "tf.data cannot read past the page cache" for framework in SERVERS},
     ("horovod", "uplink"): "its launcher cannot place ranks in network namespaces",

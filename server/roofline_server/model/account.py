@@ -320,13 +320,23 @@ def _by_threads(ledger: _Ledger, signals: RankSignals) -> None:
         inside = ledger.take("compute", np.where(known, signals.kernels, np.nan))
         besides = np.minimum(rest - inside, active)
     else:
-        inside, clean = _kernels(signals, rest, lacking)
+        inside, clean = _kernels(signals, rest, _lacking_of_busiest(signals, lacking))
         ledger.take("compute", clean, ESTIMATED)
         ledger.take("contention", inside - clean, ESTIMATED)
         besides, lacking = _besides_kernels(signals, rest, inside, active, lacking)
     ledger.take("contention", besides * lacking, ESTIMATED)
     ledger.take("host" if signals.waits_for_servers else idle, besides * (1 - lacking), ESTIMATED)
     ledger.take(idle, np.where(known, ledger.left, 0.0), ESTIMATED)
+
+
+def _lacking_of_busiest(signals: RankSignals, lacking: Floats) -> Floats:
+    """Share of the time in which the thread that computes lacked a CPU: the busiest one, where it is known.
+    Of the others many wake for a moment only, and wait for that."""
+    if signals.busiest_run is None or signals.busiest_delay is None:
+        return lacking
+    run, delay = (spread_by(signals.duration, one) for one in (signals.busiest_run, signals.busiest_delay))
+    steps = _smoothed_steps(signals.duration)
+    return _share(_smooth(delay, steps), _smooth(run + delay, steps))
 
 
 def _of_most(duration: Floats, part: Floats) -> Floats:
@@ -382,11 +392,21 @@ def _what_else_stopped_it(ledger: _Ledger, signals: RankSignals) -> None:
 
 def _take_stops(ledger: _Ledger, blocked: str, stopped: Floats, duration: Floats) -> None:
     """Time stopped was counted as blocked; where no part is that, as whatever went on when it was stopped."""
-    sources = [blocked] if blocked in ledger.parts else [name for name in ledger.parts if name != HELD]
-    whole = sum(float(ledger.parts[name].sum()) for name in sources)
-    for name in sources if whole > 0 else ():
-        share = float(ledger.parts[name].sum()) / whole
-        _moved_smoothly(ledger, name, "stopped", stopped * share, duration)
+    if blocked in ledger.parts:
+        _moved_smoothly(ledger, blocked, "stopped", stopped, duration)
+        return
+    sources = [name for name in ledger.parts if name != HELD]
+    if not sources or not np.nansum(stopped) > 0:
+        return
+    # Read a few times a second: about that moment the steps that are longer than most had the stops in them.
+    told = np.maximum(_spread_by_time(stopped, duration), 0.0)
+    late = np.maximum(0.0, duration - float(np.median(duration)))
+    steps = _smoothed_steps(duration)
+    got = late * _share(_smooth(told, steps), _smooth(late, steps))
+    scale = float(told.sum() / got.sum()) if got.any() else 0.0
+    share = _share(got * scale if scale else told, _sum([ledger.parts[name] for name in sources], duration))
+    for name in sources:
+        ledger.move(name, "stopped", ledger.parts[name] * share, ESTIMATED)
 
 
 def _moved_smoothly(ledger: _Ledger, source: str, part: str, seconds: Floats, duration: Floats) -> Floats:

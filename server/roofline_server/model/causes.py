@@ -28,6 +28,7 @@ from .intervals import (
     student,
 )
 from .kinds import (
+    COUNTED,
     CPU_TIME,
     FOR_INPUT,
     GROUPS,
@@ -45,7 +46,9 @@ from .signals import RankSignals
 
 LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
 CHANCE = 0.01  # that anything is named of a job that is healthy
-WITH_WORK = 0.05  # that CPU time is said to cost what it does not, of ranks that are known to do more work
+OF_KNOWN = (
+    0.05  # that a gain is not real, of ranks that were not found by their times but by what was counted
+)
 MOSTLY_TRANSFER = 0.4  # of a step: from here on the communication itself is the bottleneck
 LEAST_CHANCE = 1e-9  # below it quantiles are not exact, nor are bootstraps
 LOOKED_AT = 16  # differences that are played, the largest first
@@ -232,10 +235,10 @@ def _of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[s
 
 
 def _chance(group: str, signals: Sequence[RankSignals], ranks: Sequence[int], looked_at: int) -> float:
-    """That a gain is not real, in one of so many places that are looked at. Ranks with more work were not
-    found by looking at their times: those are one place."""
-    if group == "cpu" and (work_of(signals, ranks) or 1.0) > 1 + MORE_WORK:
-        return WITH_WORK
+    """That a gain is not real, in one of so many places that are looked at. Ranks with more work, or that
+    were counted to be stopped or throttled, were not found by looking at their times: those are one place."""
+    if group in COUNTED or (group == "cpu" and (work_of(signals, ranks) or 1.0) > 1 + MORE_WORK):
+        return OF_KNOWN
     return max(LEAST_CHANCE, CHANCE / min(looked_at, 10**9))
 
 
@@ -263,9 +266,14 @@ def _without_parts_of_sets(causes: Sequence[Cause]) -> list[Cause]:
     """Each rank once for each part: alone, or among others where mending all of them gives clearly more."""
     kept: list[Cause] = []
     for one in sorted(causes, key=lambda cause: (-cause.gain.mean, len(cause.ranks))):
-        if not any(one.part == other.part and set(one.ranks) & set(other.ranks) for other in kept):
+        if not any(_overlap(one.part, other.part) and set(one.ranks) & set(other.ranks) for other in kept):
             kept.append(one)
     return kept
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two groups have a part in common."""
+    return not set(GROUPS_OF_ROUNDS[one]).isdisjoint(GROUPS_OF_ROUNDS[other])
 
 
 def _cause_of(
@@ -414,7 +422,7 @@ def _of_slower_ranks(
             kind = kind_of(group, own, work, [signals[rank]], signals, foreign)
             one = accounts[rank]
             found.append(Cause(kind, group, (one.rank,), one.host, sure, step, own, work))
-    return found
+    return _without_parts_of_sets(found)
 
 
 def _column(one: Account, parts: Sequence[str]) -> Floats:

@@ -42,7 +42,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "input|host|blocked",
         "other",
     ),
+    # These are counted, and alone they vary less than together with what they are mistaken for.
+    "throttled": ("throttled",),
+    "stopped": ("stopped",),
 }
+COUNTED = ("throttled", "stopped")  # groups of one part
 # Workers of a synchronous round wait for the same servers: what one waits longer is its own.
 GROUPS_OF_ROUNDS = {**GROUPS, "off": (*GROUPS["off"], "input|wait_ps")}
 
@@ -58,6 +62,8 @@ def kind_of(
     whole = sum(more.values())
     if group == "cpu":
         return _kind_of_cpu_time(more, whole, work, own, signals)
+    if group in COUNTED:
+        return group
     if group == "cpus_lacking":
         # Who has used up its limit also finds the CPUs taken when it may run again.
         if more.get("throttled", 0.0) >= THROTTLED * whole:
