@@ -12,16 +12,18 @@ from .plans import CAUSES, HEALTHY
 FOREIGN_SHARE = (
     0.02  # of the step: more delay than the least of its like, and foreign load did fall on a rank
 )
+FELT = 0.02  # of the step: a plant that costs the job less than the report ever names had no effect
 SURE = 0.95
 MOST_OTHERS = 0.1  # of the machine, that strangers may take of a quiet run
 DISTURBED = "disturbed"
 
 RIGHT, OTHER, MISSED, FOREIGN, FALSE, SILENT = "right", "other", "missed", "foreign", "false", "silent"
+UNFELT = "unfelt"
 
 
 class Scored(NamedTuple):
-    """One run. outcome: right, other (rank), missed or foreign of a planted one; false, foreign, silent of a
-    healthy one. Errors are relative; None: not known."""
+    """One run. outcome: right, other (rank), missed, unfelt or foreign of a planted one; false, foreign, silent
+    of a healthy one. Errors are relative; None: not known."""
 
     key: str
     framework: str
@@ -45,6 +47,7 @@ class Summary(NamedTuple):
     other: int
     missed: int
     foreign: int
+    unfelt: int
     in_first_line: int
     right_cause: int
     cost_error: float | None  # medians
@@ -58,7 +61,8 @@ class Summary(NamedTuple):
 
     @property
     def recall(self) -> float | None:
-        return self.right / self.runs if self.runs else None
+        felt = self.runs - self.unfelt
+        return self.right / felt if felt else None
 
     @property
     def cause(self) -> float | None:
@@ -107,7 +111,8 @@ def named_first(said: dict[str, Any]) -> dict[str, Any] | None:
 def outcome(plan: dict[str, Any], truth: dict[str, Any], first: dict[str, Any] | None) -> str:
     """Of a planted run."""
     if not first or not first["rank"]:
-        return MISSED
+        cost = truth["cost_s"]
+        return UNFELT if cost is not None and cost < FELT * truth["step_s"] else MISSED
     if first["rank"] == plan["rank"]:
         return RIGHT
     return FOREIGN if is_contention(first) and fell_on(first["rank"], truth) else OTHER
@@ -141,7 +146,7 @@ def summary(runs: Iterable[Scored]) -> Summary:
     holding = [one.holds_gain for one in runs if one.holds_gain is not None]
     return Summary(
         len(runs),
-        *(count(wanted) for wanted in (RIGHT, OTHER, MISSED, FOREIGN)),
+        *(count(wanted) for wanted in (RIGHT, OTHER, MISSED, FOREIGN, UNFELT)),
         sum(one.is_first for one in runs),
         sum(one.is_right_cause for one in runs),
         _median(one.cost_error for one in runs),

@@ -23,6 +23,7 @@ from .score import (
 BEGIN, END = "<!-- begin: written by `make causes` -->", "<!-- end: written by `make causes` -->"
 COLUMNS = (
     "runs",
+    "no effect",
     "precision",
     "recall",
     "in the first line",
@@ -92,11 +93,13 @@ def by(runs: Iterable[Scored], key: Callable[[Scored], Any], name: Callable[[Any
 
 def cells(one: Summary) -> list[str]:
     held, of = one.holding
+    felt = one.runs - one.unfelt
     return [
         str(one.runs),
+        str(one.unfelt or "-"),
         share(one.precision),
         share(one.recall),
-        share(one.in_first_line / one.runs if one.runs else None),
+        share(one.in_first_line / felt if felt else None),
         share(one.cause),
         share(one.cost_error),
         share(one.without_error),

@@ -8,7 +8,7 @@ import pytest
 
 from . import tables
 from .plans import CAUSES, FRAMEWORKS, HEALTHY, LOADS, SEVERITIES, plans, reason_against
-from .score import FALSE, FOREIGN, MISSED, OTHER, RIGHT, SILENT, scored, summary, upper_bound
+from .score import FALSE, FOREIGN, MISSED, OTHER, RIGHT, SILENT, UNFELT, scored, summary, upper_bound
 
 
 def result(
@@ -93,6 +93,14 @@ def test_second_finding_of_a_healthy_run_is_an_alarm_too() -> None:
     assert scored(result(("input", "", 0.01), ("host", "ddp:0", 0.01), cause=HEALTHY)).outcome == FALSE
 
 
+def test_plant_that_costs_nothing_is_not_missed() -> None:
+    one = result()
+    assert scored(one).outcome == MISSED
+    one["truth"]["cost_s"] = 0.0005
+    assert scored(one).outcome == UNFELT
+    assert summary([scored(one), scored(result(("blocked", "ddp:1", 0.01)))]).recall == 1
+
+
 def test_what_all_ranks_have_may_stand_before_the_plant() -> None:
     one = scored(result(("contention", "", 0.02), ("blocked", "ddp:1", 0.01)))
     assert (one.outcome, one.is_right_cause, one.is_first) == (RIGHT, True, False)
@@ -147,5 +155,5 @@ def test_tables_stand_between_the_markers_alone() -> None:
     page = tables.page([result(("blocked", "ddp:1", 0.01)), result(cause=HEALTHY, severity=0)], 2)
     text = tables.into(f"before\n{tables.BEGIN}\nof last time\n{tables.END}\nafter\n", page)
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "of last time" not in text
-    assert "| quiet, 20% | 1 | 100% | 100% |" in text
+    assert "| quiet, 20% | 1 | - | 100% | 100% |" in text
     assert tables.into(text, page) == text
