@@ -22,8 +22,8 @@ UNFELT = "unfelt"
 
 
 class Scored(NamedTuple):
-    """One run. outcome: right, other (rank), missed, unfelt or foreign of a planted one; false, foreign, silent
-    of a healthy one. Errors are relative; None: not known."""
+    """One run. outcome: right, other (rank), missed, unfelt or foreign of a planted one; false, foreign or
+    silent of a healthy one. Errors are relative; None: not known."""
 
     key: str
     framework: str
