@@ -2,8 +2,8 @@
 collection, page faults and reads that waited for storage.
 
 Promises: never raises. Of a step all of it is known or nothing. Steps are measured one in a power of two,
-such that reading takes at most half of ROOFLINE_OVERHEAD of the time: nearly always each step of 20 ms and
-more. All ranks measure the same steps, or some of the others' (`measured_in`).
+such that measuring takes at most half of ROOFLINE_OVERHEAD of the time: each step of some 50 ms and more, one
+in two to four of 20 to 40 ms. All ranks measure the same steps, or some of the others' (`measured_in`).
 """
 
 from __future__ import annotations
