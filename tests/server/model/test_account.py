@@ -20,7 +20,11 @@ def signals(count: int = STEPS, duration: float | Floats = 0.1, **columns: Any) 
     lasting = np.full(count, duration) if isinstance(duration, float) else duration
     known = {}
     for name, value in columns.items():
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and name != "cores"
+        number = (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and name not in ("cores", "kernel_threads")
+        )
         known[name] = np.full(len(lasting), float(value)) if number else value
     number_of = np.arange(len(lasting), dtype=np.int64)
     end = np.cumsum(lasting * 1e9).astype(np.int64)
@@ -222,6 +226,21 @@ def test_worker_of_servers_waits_where_nothing_runs() -> None:
     worker = signals(kernels=0.03, threads_run=0.04, threads_delay=0.0, waits_for_servers=True, cores=1.0)
     found = means(account(worker._replace(input=np.full(STEPS, 0.01))))
     assert found == {"input": 0.01, "compute": 0.03, "host": 0.01, "wait_ps": 0.05}
+
+
+def test_kernels_of_a_worker_of_servers_lack_cpus_as_its_busiest_thread_does() -> None:
+    """Its many other threads wake for a moment, and wait for that."""
+    worker = signals(kernels=0.06, threads_run=0.05, threads_delay=0.15, waits_for_servers=True, cores=1.0)
+    busiest = worker._replace(busiest_run=np.full(STEPS, 0.04), busiest_delay=np.full(STEPS, 0.02))
+    assert means(account(busiest))["compute"] == pytest.approx(0.04)
+    assert means(account(worker))["compute"] == pytest.approx(0.015)
+
+
+def test_threads_beside_the_only_one_that_computes_are_communication() -> None:
+    """Two thirds of a kernel's time run other threads, mostly waiting for a CPU."""
+    busy = {"threads_run": 0.067 + 0.035, "threads_delay": 0.09}
+    assert means(account(main_thread(**busy)))["contention"] > 0.02
+    assert "contention" not in means(account(main_thread(**busy, kernel_threads=1)))
 
 
 def test_stops_of_a_worker_of_servers_are_taken_from_all_that_went_on() -> None:

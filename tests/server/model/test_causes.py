@@ -113,6 +113,17 @@ def test_stopped_rank() -> None:
     assert found.bottleneck.gain.mean == pytest.approx(0.0099, rel=0.1)
 
 
+def test_throttled_rank_among_others_that_lack_cpus_too() -> None:
+    lacks = {rank: np.random.default_rng(rank).exponential(0.05, STEPS) for rank in (0, 1)}
+    limited = np.where(np.arange(STEPS) % 2 == 0, 0.012, 0.008)
+    planted = {"delay": {0: lacks[0], 1: lacks[1] + limited}}
+    assert named(concluded(job(plant=planted))) in (None, ("contention", ()))
+    found = concluded(job(plant=planted, columns={"throttled": {1: limited}}))
+    assert ("throttled", ("ddp:1",)) in [
+        (one.kind, one.ranks) for one in [found.bottleneck, *found.also] if one
+    ]
+
+
 def test_throttled_rank() -> None:
     found = concluded(job(plant={"delay": {1: 0.02}}, columns={"throttled": {1: 0.019}}))
     assert named(found) == ("throttled", ("ddp:1",))
