@@ -109,9 +109,20 @@ def costs(plan: Plan, bare: dict[str, Any], observed: Observed) -> dict[str, flo
     cost = planted if plan.cause in SELF_MEASURED else gain
     if plan.framework == "ps_async" and plan.rank in clock.mean_s:
         # A worker on its own slows down the job only by its part.
-        own = planted if plan.cause in SELF_MEASURED else clock.mean_s[plan.rank] - bare["mean_s"][plan.rank]
+        measures_itself = plan.cause in SELF_MEASURED
+        own = planted if measures_itself else beyond_others(clock.mean_s, bare["mean_s"], plan.rank)
         cost = None if own is None else clock.step_s - clock.step_with(plan.rank, own)
     return {"planted_s": planted, "cost_s": cost, "gain_s": gain}
+
+
+def beyond_others(means: dict[str, float], bare: dict[str, float], rank: str) -> float:
+    """By how much the steps of a rank are longer than those of the others, beyond what they are without the
+    plant: what the whole machine does differently in the second run falls out."""
+
+    def more(of: dict[str, float]) -> float:
+        return of[rank] - statistics.fmean(mean for one, mean in of.items() if one != rank)
+
+    return more(means) - more(bare)
 
 
 def planted_s(plan: Plan, observed: Observed) -> float | None:
