@@ -20,11 +20,20 @@ from ..ranks.discovery import Discovery
 from ..records import Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span
 from ..uplink.bounds import CALL_BYTES, EVENT_BYTES, MARK_BYTES, SPAN_BYTES, BatchRoom, printable
 from .listener import MarkListener, PeerProcess
-from .packets import WRAPPED, parse_calls, parse_mark, parse_shape, parse_spans, parse_variables
+from .packets import (
+    MARK_KIND,
+    SPANS_KIND,
+    WRAPPED,
+    parse_calls,
+    parse_mark,
+    parse_shape,
+    parse_spans,
+    parse_steps,
+    parse_variables,
+)
 
 MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe, and bytes of them
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
-MARK_KIND, SPANS_KIND = b"MS"
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 STEP_ENDS = (MarkKind.END, MarkKind.BORDER)
 EXIT = "exit"  # fact of a wrapper: how its command ended, and when: "3 123456789"
@@ -126,15 +135,8 @@ class MarkReceiver:
                 rank = self._wrapped_rank(connection, peer)
             else:
                 rank = self._own_rank(connection, peer)
-            # Marks and spans behind one another; a malformed one costs itself and what follows.
-            at = 0
-            while at < len(data) and rank is not None:
-                if data[at] == MARK_KIND:
-                    at += self._add_mark(rank, data, at)
-                elif data[at] == SPANS_KIND:
-                    at += self._add_spans(rank, data, at)
-                else:
-                    raise ValueError("neither a mark nor spans")
+            if rank is not None:
+                self._add_records(rank, data)
         elif kind == b"F":
             self._add_fact(connection, peer, data[len(FACT) :][:MAX_FACT].decode(errors="replace"))
         elif kind == b"C":
@@ -156,6 +158,34 @@ class MarkReceiver:
                 self._refuse(WRAPPER_ELSEWHERE)
         else:
             self._refuse(MALFORMED)
+
+    def _add_records(self, rank: Rank, data: bytes) -> None:
+        """Marks and spans behind one another; a malformed one costs itself and what follows."""
+        at = 0
+        while at < len(data):
+            if data[at] == MARK_KIND:
+                at += self._add_steps(rank, data, at) or self._add_mark(rank, data, at)
+            elif data[at] == SPANS_KIND:
+                at += self._add_spans(rank, data, at)
+            else:
+                raise ValueError("neither a mark nor spans")
+
+    def _add_steps(self, rank: Rank, data: bytes, at: int) -> int:
+        """Add the steps that stand there in `data` and differ in numbers only; returns the size of their
+        records, 0: nothing was added."""
+        parsed = parse_steps(data, at)
+        if parsed is None or not all(self._room.take_span_name(name) for name, *_ in parsed.spans):
+            return 0
+        if not self._room.take_rows(len(parsed.steps) * (MARK_BYTES + SPAN_BYTES * len(parsed.spans))):
+            return 0
+        own, rest = (rank, rank, parsed.kind), ("", parsed.asynchronous, parsed.like)
+        numbers = zip(parsed.steps, parsed.examples, parsed.times, strict=True)
+        self._received.marks.extend([Mark(*own, *step, *rest) for step in numbers])
+        for name, *columns in parsed.spans:
+            self._received.spans.extend(map(Span, repeat(rank), repeat(name), *columns))
+        if parsed.kind in STEP_ENDS:
+            self._last_steps[rank.pid, rank.start_ns, rank.key] = parsed.steps[-1]
+        return parsed.size
 
     def _add_mark(self, rank: Rank, data: bytes, at: int) -> int:
         """Add the mark that stands there in `data`; returns its size."""

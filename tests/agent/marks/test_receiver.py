@@ -13,8 +13,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from roofline_agent.errors import Unavailable
 from roofline_agent.marks.listener import MarkListener
 from roofline_agent.marks.packets import WRAPPED
@@ -827,3 +830,50 @@ def test_wrapper_cannot_say_which_rank_another_process_is(site: Site) -> None:
     wrapped(site).send(variables(RANK="1", WORLD_SIZE="2", MASTER_ADDR="a", MASTER_PORT="1"))
     assert [e.kind for e in site.take()[2]] == [EventKind.REFUSED]
     assert [rank.key for rank in site.discovery.ranks.values()] == ["chief:0"]
+
+
+def record(at: int, names: tuple[str, ...], wrong: bool) -> bytes:
+    """A step with a span of each of these names, which end before they begin where it is wrong."""
+    begin, end = 100 * at, 100 * at + (-10 if wrong else 10)
+    spans = [(name, begin, end, None if at % 2 else 8, at) for name in names]
+    return mark(step=at, time_ns=end, examples=ABSENT if at % 3 else 32) + (
+        pack_spans(spans) if spans else b""
+    )
+
+
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [("phase.input",), ("phase.input", "phase.forward"), ("phase.input", "thread.gc"), ()]
+        ),
+        st.sampled_from([False] * 9 + [True]),
+    ),
+    max_size=30,
+)
+
+
+@given(RECORDS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_steps_behind_one_another_are_read_as_each_by_itself(site: Site, records: list[Any]) -> None:
+    packets = [record(at, *one) for at, one in enumerate(records)]
+    # What follows on a malformed record is lost with it, and the mark before its spans is not.
+    whole = next((at for at, (names, wrong) in enumerate(records) if wrong and names), len(records))
+    link = site.connect()
+    for packet in packets[: whole + 1]:
+        link.send(packet)
+    apart, _, _ = site.take()
+    spans = sorted(site.spans)
+    if packets:
+        link.send(b"".join(packets))
+    together, _, events = site.take()
+    assert together == apart
+    assert sorted(site.spans) == spans
+    assert len(events) == (whole < len(records))
+
+
+def test_steps_of_one_layout_are_read_together(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site.receiver, "_add_mark", None)
+    names = ("phase.input", "phase.forward")
+    site.connect().send(b"".join(record(at, names, wrong=False) for at in range(5)))
+    marks, _, events = site.take()
+    assert ([one.step for one in marks], len(site.spans), events) == ([*range(5)], 10, [])
