@@ -29,11 +29,10 @@ class Said(NamedTuple):
 
 
 def ask(site: Site, job: str) -> Said:
-    report = site.report(job)
-    if verdict := report.get("verdict"):
-        return of_verdict(verdict)
-    done = site.ask("stragglers", "--job", job, "--format", "json")
-    return of_stragglers(json.loads(done.stdout))
+    """Of the steps that a report is about by itself."""
+    done = site.ask("report", "--job", job, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return of_verdict(json.loads(done.stdout)["verdict"])
 
 
 def of_verdict(verdict: dict[str, Any]) -> Said:
@@ -52,16 +51,6 @@ def _named(finding: dict[str, Any]) -> Named:
     gain = finding["gain"]
     low, high = (gain["step"] - gain["high"], gain["step"] - gain["low"]) if gain else (None, None)
     return Named(finding["kind"], finding["rank"], _number(finding["cost"]), low, high, finding["confidence"])
-
-
-def of_stragglers(found: dict[str, Any]) -> Said:
-    """Of a version whose reports have no verdict yet."""
-    kinds = {"cpu": "contention", "delay": "blocked", "server": "server_slow", "compute": "slower"}
-    findings = [
-        Named(kinds.get(cause["kind"], cause["kind"]), cause["rank"], _number(cause["cost"]), None, None, "")
-        for cause in found["causes"]
-    ]
-    return Said("bottleneck" if findings else "healthy", found["verdict"], findings, {})
 
 
 def _number(value: dict[str, Any] | None) -> float | None:
