@@ -26,6 +26,7 @@ def main() -> None:
             fully_shard(part, mesh=mesh)
     fully_shard(model, mesh=mesh)
     train(asked, f"ddp:{rank}", rank, model, torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9))
+    dist.barrier()
     dist.destroy_process_group()
 
 
