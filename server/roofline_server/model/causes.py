@@ -64,7 +64,7 @@ LEAST_STRETCHES = 8  # that are independent of each other, or as many as a run o
 
 # Parts that a job could do without on every rank -> the share of a step from which on that is a bottleneck.
 EVERYWHERE = {
-    "contention": 0.1,
+    "contention": 0.15,  # some of it is on every node where ranks are as many as CPUs
     "throttled": 0.1,
     "stopped": 0.1,
     "paging": 0.1,
@@ -337,9 +337,12 @@ def _everywhere(gain: Interval, least: float, step: float) -> bool:
 
 def _lasts(gain: Floats, step: float) -> bool:
     """Whether a gain is there in most of the run, and not only in one stretch of it, or in few."""
+    least = max(LEAST_GAIN * step, float(gain.mean())) / 2
+    short = np.array_split(gain, LEAST_STRETCHES)
+    if sum(float(one.mean()) > least for one in short if len(one)) >= LEAST_STRETCHES - 1:
+        return True  # nearly always, however it drifts
     if 2 * correlation_time(gain) > max(np.sqrt(len(gain)), len(gain) / LEAST_STRETCHES):
         return False
-    least = max(LEAST_GAIN * step, float(gain.mean())) / 2
     return sum(float(quarter.mean()) > least for quarter in np.array_split(gain, 4)) >= QUARTERS
 
 

@@ -13,6 +13,7 @@ from .signals import RankSignals
 
 MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
 THROTTLED = 0.25  # of the time that a rank lacks CPUs longer than the others
+LEAST_FOREIGN = 0.1  # CPUs of a node: what keeps less busy is no crowd
 MOST_OF = 0.5  # of a difference that one kind must make up to give it its name
 # Of contention, what a rank waits longer because it needs more CPU time, or has more to do for its input.
 NEEDED = "contention_needed"
@@ -149,7 +150,8 @@ def who_has_the_cpus(own: Sequence[RankSignals], lacking: float, foreign: Mappin
     if not on or lasting <= 0:
         return "contention"
     # A CPU that others have is lacking once, however many ranks of the node wait for it.
-    others = any(foreign[host] >= MOST_OF * lacking / lasting * ranks for host, ranks in on.items())
+    least = MOST_OF * lacking / lasting
+    others = any(foreign[host] >= max(LEAST_FOREIGN, least * ranks) for host, ranks in on.items())
     return "contention" if others else "contention_own"
 
 
