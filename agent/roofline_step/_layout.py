@@ -1,6 +1,6 @@
 """Sends steps that differ in numbers only: what is the same in their packets is packed once.
 
-Short steps are sent together, some 100 ms after the first of them ended: packing and sending a step amidst a
+Short steps are sent together, some 25 ms after the first of them ended: packing and sending a step amidst a
 training takes many times as long as it does while code and data for it lie in the caches.
 """
 

@@ -26,7 +26,7 @@ from ._packets import (
 MAX_FACTS = 256  # of one process
 MAX_KERNELS = 4096  # likewise
 RETRY_NS = 1000000000
-HOLD_NS = 100000000  # so long short steps are held, to be sent together
+HOLD_NS = 25000000  # so long short steps are held, to be sent together
 CONNECT_WAIT_S = 0.05  # at most so long a thread waits while another one connects
 DROPPED_SPANS = "spans.dropped"  # the fact with their number
 

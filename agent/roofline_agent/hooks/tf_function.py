@@ -164,8 +164,7 @@ def _gradient_taken(
         if not steps.coordinated and "horovod.tensorflow" not in sys.modules:
             # Of all gradients together that one call of this function takes.
             for variable in _variables(sources):
-                size = int(variable.shape.num_elements()) * int(variable.dtype.size)
-                traced.sizes[id(variable)] = size
+                traced.sizes[id(variable)] = int(variable.shape.num_elements()) * _bytes_of(variable.dtype)
             marker.fact("gradient.bytes", sum(traced.sizes.values()))
             marker.fact("gradient.tensors", len(traced.sizes))
     elif not (thread.inside or steps.quiet or steps.coordinated or steps.away):
@@ -184,6 +183,13 @@ def _variables(sources: Any) -> Iterator[Any]:
             yield from _variables(one)
     elif getattr(sources, "trainable", None) is not None:
         yield sources
+
+
+def _bytes_of(dtype: Any) -> int:
+    """Of an element. Variables of Keras 3 name their type, as "float32"."""
+    if isinstance(dtype, str):
+        dtype = sys.modules["tensorflow"].as_dtype(dtype)
+    return int(dtype.size)
 
 
 def trains(concrete_function: Any) -> bool:

@@ -7,7 +7,8 @@ from typing import Any, Hashable, List, NamedTuple, Optional, Sequence
 
 from .torch_phases import Span
 
-DEFERRED_NS = 100000000  # so long borders of short steps are handed over together
+SHORT_NS = 12500000  # steps shorter than this are handed over together
+DEFERRED_NS = 100000000  # and so long they wait for that: a rank that is killed loses them
 
 
 class WaitingBorder(NamedTuple):

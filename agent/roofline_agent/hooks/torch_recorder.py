@@ -18,7 +18,7 @@ from . import Marker
 from .torch_alike import AlikeSteps
 from .torch_batches import Batches
 from .torch_between import EVALUATION, Between
-from .torch_borders import DEFERRED_NS, WaitingBorder, in_place_of
+from .torch_borders import DEFERRED_NS, SHORT_NS, WaitingBorder, in_place_of
 from .torch_by_hand import ByHand
 from .torch_cost import HookCosts, is_before_sampled, next_before_sampled
 from .torch_joined import JoinedCollectives
@@ -391,9 +391,10 @@ class Recorder:
         number = self.steps + len(deferred)
         counts = self._marker.over(number, now) if account.on or number >= account.next else None
         # Together short steps take a fraction of the time, as code and data for it lie in the caches.
-        defers = now - self._handed_ns < DEFERRED_NS and not (
-            self._at_border or self.between.stretches or self._held
-        )
+        before = deferred[-1].time_ns if deferred else self._border_ns
+        defers = now - before < SHORT_NS and now - self._handed_ns < DEFERRED_NS
+        if defers and (self._at_border or self.between.stretches or self._held):
+            defers = False
         if defers:
             if self._defer_to is None:  # not known since the last one was handed over
                 self._defer_to = self._deferred_to()
