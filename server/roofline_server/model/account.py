@@ -399,12 +399,9 @@ def _take_stops(ledger: _Ledger, blocked: str, stopped: Floats, duration: Floats
     if not sources or not np.nansum(stopped) > 0:
         return
     # Read a few times a second: about that moment the steps that are longer than most had the stops in them.
-    told = np.maximum(_spread_by_time(stopped, duration), 0.0)
     late = np.maximum(0.0, duration - float(np.median(duration)))
-    steps = _smoothed_steps(duration)
-    got = late * _share(_smooth(told, steps), _smooth(late, steps))
-    scale = float(told.sum() / got.sum()) if got.any() else 0.0
-    share = _share(got * scale if scale else told, _sum([ledger.parts[name] for name in sources], duration))
+    got = _in_proportion(stopped, late if late.any() else duration, duration)
+    share = _share(got, _sum([ledger.parts[name] for name in sources], duration))
     for name in sources:
         ledger.move(name, "stopped", ledger.parts[name] * share, ESTIMATED)
 
@@ -414,13 +411,17 @@ def _moved_smoothly(ledger: _Ledger, source: str, part: str, seconds: Floats, du
     source about that moment."""
     if source not in ledger.parts or not np.nansum(seconds) > 0:
         return np.zeros_like(duration)
-    exact = ledger.parts[source]
+    return ledger.move(source, part, _in_proportion(seconds, ledger.parts[source], duration), ESTIMATED)
+
+
+def _in_proportion(seconds: Floats, exact: Floats, duration: Floats) -> Floats:
+    """What a signal that is read a few times a second says, divided among the steps about that moment as
+    these times are."""
     told = np.maximum(_spread_by_time(seconds, duration), 0.0)
     steps = _smoothed_steps(duration)
     got = exact * _share(_smooth(told, steps), _smooth(exact, steps))
     # Long steps stand in the middle of their own windows, which takes too little from them.
-    scale = float(told.sum() / got.sum()) if got.any() else 0.0
-    return ledger.move(source, part, got * scale, ESTIMATED)
+    return got * (float(told.sum() / got.sum()) if got.any() else 0.0)
 
 
 def _spread_by_time(seconds: Floats, duration: Floats) -> Floats:

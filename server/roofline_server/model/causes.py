@@ -46,9 +46,7 @@ from .signals import RankSignals
 
 LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
 CHANCE = 0.01  # that anything is named of a job that is healthy
-OF_KNOWN = (
-    0.05  # that a gain is not real, of ranks that were not found by their times but by what was counted
-)
+OF_KNOWN = 0.05  # that a gain is not real, of ranks that were found by what was counted and not by times
 MOSTLY_TRANSFER = 0.4  # of a step: from here on the communication itself is the bottleneck
 LEAST_CHANCE = 1e-9  # below it quantiles are not exact, nor are bootstraps
 LOOKED_AT = 16  # differences that are played, the largest first

@@ -318,6 +318,19 @@ def test_chance_names_at_most_10_of_10000_healthy_jobs() -> None:
     assert wrong <= 10
 
 
+@pytest.mark.slow
+def test_more_work_that_costs_nothing_names_at_most_2_of_1000_jobs() -> None:
+    """What is known needs less proof, and must still cost something."""
+    random = np.random.default_rng(0)
+    wrong = 0
+    for seed in range(1000):
+        work = {"examples": {rank: 36.0 if rank == 1 else 32.0 for rank in range(4)}}
+        ranks, noise = int(random.choice([2, 3, 4])), float(random.choice([0.01, 0.05, 0.15]))
+        found = concluded(job(100, ranks, noise=noise, seed=seed, columns=work))
+        wrong += found.bottleneck is not None
+    assert wrong <= 2
+
+
 def bursts(random: np.random.Generator, steps: int, lasting: float, share: float, mean: float) -> Floats:
     """Waits for a CPU that come in bursts of so many steps, in so great a share of the steps."""
     on = np.zeros(steps)
