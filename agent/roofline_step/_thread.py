@@ -3,7 +3,8 @@ collection, page faults and reads that waited for storage.
 
 Promises: never raises. Of a step all of it is known or nothing. Steps are measured one in a power of two,
 such that measuring takes at most half of ROOFLINE_OVERHEAD of the time: each step of some 50 ms and more, one
-in two to four of 20 to 40 ms. All ranks measure the same steps, or some of the others' (`measured_in`).
+in two to four of 20 to 40 ms. Once hundreds are known an eighth must do. All ranks measure the same steps, or
+some of the others' (`measured_in`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ PREEMPTED_NS = 40000  # a reading that took longer lost its CPU meanwhile, and i
 LATE_NS = 200000  # a reading so long before or after a moment stands for it, as if the thread ran meanwhile
 ALWAYS = 4  # first steps that are measured whatever it costs: they show what it does
 MOST = 256  # steps of which one is measured, at most
+MANY, FEWER = 256, 4  # measured steps, after which so many times fewer are
 RETRIES = (2, 1, 0)
 
 INPUT, COMMUNICATE = "input", "communicate"
@@ -98,6 +100,7 @@ class ThreadAccount:
         self._follow(0)
         self.period = 1
         self._cost_ns = 0.0  # of the readings in a step
+        self._measured = 0
         self._number = -1
         self._said_zero = False
 
@@ -241,7 +244,9 @@ class ThreadAccount:
             # A reading that lost its CPU says nothing of what one costs.
             spent = self._cost_ns + (min(spent, 2 * self._cost_ns) - self._cost_ns) / 8
         self._cost_ns = spent
-        needed, self.period = spent / max(1.0, self._share * step_ns), 1
+        self._measured += 1
+        share = self._share if self._measured < MANY else self._share / FEWER
+        needed, self.period = spent / max(1.0, share * step_ns), 1
         while self.period < min(needed, MOST):
             self.period *= 2
 

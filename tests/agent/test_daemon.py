@@ -77,6 +77,13 @@ def test_signal_ends_the_agent_cleanly(place: Place, inbox: Inbox, number: int) 
     assert all(a[1] == b[0] for a, b in pairwise(ends)), "no time is left out between batches"
 
 
+def test_no_thread_of_the_agent_takes_a_cpu_from_a_training(place: Place, inbox: Inbox) -> None:
+    with ended(place.start("--server", f"127.0.0.1:{inbox.port}")) as agent:  # type: ignore[attr-defined]
+        wait_for(lambda: inbox.batches)
+        threads = [int(one.name) for one in Path(f"/proc/{agent.pid}/task").iterdir()]
+        assert {os.sched_getscheduler(one) for one in threads} == {os.SCHED_BATCH}
+
+
 def test_agent_without_a_server_ends_cleanly_and_keeps_its_batches(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as one:
         free = one.getsockname()[1]

@@ -3,8 +3,8 @@
 Two processes of one program differ by some percent for as long as they live, which hides a cost of less. So
 one training runs all the time, in turns profiled and bare: in its bare turns the agent and the wrapper are
 stopped (SIGSTOP) and the hooks are taken out of the process (trainings/profiled_turns.py), so that nothing
-but the original code runs. Each profiled turn is held against the bare ones before and after it. What agent
-and wrapper catch up with after a stop counts, so the cost comes out too high rather than too low.
+but the original code runs. Each profiled turn is held against the bare ones before and after it. It begins a
+moment after agent and wrapper go on: what they catch up with would not be there without the stops.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 
 from . import quiet
 from .site import Result, node
-from .slowdown import SETUPS, Side, Training, found_batch, send, started, sum_cpu_ns
+from .slowdown import LEAD_S, SETUPS, Side, Training, found_batch, send, started, sum_cpu_ns
 from .trainings.step_clock import read_clock
 from .turns import Interval, Steps, Turn, against_neighbours, interval, steps_of, verdict
 
-SHORTEST_S, STEPS = 0.5, 40  # a turn lasts so long, and so many steps: the shorter, the less a drift shows
-WHOLE_S, QUICK_S = 80.0, 20.0  # of profiled turns of a process
-ROUNDS = 2  # processes
+BARE_S, STEPS = 0.5, 40  # a bare turn lasts so long, and so many steps: the shorter, the less a drift shows
+PROFILED_S = 1.0  # a profiled one at least, so that an agent samples in each of them
+WHOLE_S, QUICK_S = 80.0, 25.0  # of profiled turns of a process
+ROUNDS = 3  # processes
 MOST_REPEATS = 3  # of so many turns as there are
 
 
@@ -58,7 +59,8 @@ class _Round:
 def _round(
     training: Training, python: str, batch: str, setup: str, interval_s: float, seconds: float
 ) -> _Round:
-    turn_s = max(SHORTEST_S, STEPS * training.step_ms / 1e3)
+    bare_s = max(BARE_S, STEPS * training.step_ms / 1e3)
+    lasts_s = bare_s, max(PROFILED_S, bare_s)
     with node() as here, here.server() as server, here.agent(interval_s) as agent:
         flag = here.folder / "turns"
         flag.write_bytes(b"\1")
@@ -66,7 +68,7 @@ def _round(
             with started(here, training, python, [batch, f"--turns={flag}"], SETUPS[setup]) as side:
                 side.find([agent], [server])
                 send([server], signal.SIGSTOP)  # on a cluster it is elsewhere
-                turns, repeated = _take_turns(side, flag, server, round(seconds / turn_s), turn_s)
+                turns, repeated = _take_turns(side, flag, server, round(seconds / lasts_s[1]), lasts_s)
                 ends_ns = read_clock(side.clock)
         finally:
             send([agent, server], signal.SIGCONT)
@@ -74,7 +76,7 @@ def _round(
 
 
 def _take_turns(
-    side: Side, flag: Path, server: psutil.Process, pairs: int, turn_s: float
+    side: Side, flag: Path, server: psutil.Process, pairs: int, lasts_s: Sequence[float]
 ) -> tuple[list[Turn], int]:
     order = [0, *[number for _ in range(pairs) for number in (1, 0)]]
     turns: list[Turn] = []
@@ -82,7 +84,8 @@ def _take_turns(
     ours = {os.getpid(), server.pid, *(process.pid for process in side.processes)}
     while len(turns) < len(order):
         before = quiet.usage()
-        turn = _run(side, flag, server, order[len(turns)], turn_s)
+        number = order[len(turns)]
+        turn = _run(side, flag, server, number, lasts_s[number])
         if quiet.noise(before, quiet.usage(), ours, cpus).is_quiet:
             turns.append(turn)
             continue
@@ -97,6 +100,8 @@ def _run(side: Side, flag: Path, server: psutil.Process, number: int, turn_s: fl
     with open(flag, "r+b") as file:
         file.write(bytes([number]))
     send(side.beside, signal.SIGCONT if number else signal.SIGSTOP)
+    if number:
+        time.sleep(LEAD_S)
     before = [sum_cpu_ns(side.training), sum_cpu_ns(side.beside)]
     begin_ns = time.monotonic_ns()
     time.sleep(turn_s)

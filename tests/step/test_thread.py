@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_step import _thread
-from roofline_step._thread import ALWAYS, MOST, StepCounts, ThreadAccount, measured_in
+from roofline_step._thread import ALWAYS, FEWER, MANY, MOST, StepCounts, ThreadAccount, measured_in
 
 SECOND = 1_000_000_000
 
@@ -221,6 +221,22 @@ def test_forked_child_follows_its_own_thread(account: ThreadAccount) -> None:
 def test_short_steps_are_measured_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     # Measuring a step takes some 15 us, three looks at the clock, of steps of 1 ms: half of 0.5 %
     # allow one in eight.
+    measured = steps_measured(2000, monkeypatch)
+    assert measured[: ALWAYS - 1] == [1, 2, 3]
+    late = [number for number in measured if number >= 1000]
+    assert len(late) == 1000 / 8
+    # No beat: the distances differ.
+    assert len({b - a for a, b in pairwise(late)}) > 2
+
+
+def test_once_many_steps_are_known_fewer_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = steps_measured(8000, monkeypatch)
+    assert 7.5 * MANY < measured[MANY - 1] < 8 * MANY
+    assert len([number for number in measured if number >= 4000]) == 4000 / (8 * FEWER)
+
+
+def steps_measured(count: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of so many steps of 1 ms, where a look at the clock takes 5 us."""
     now = [0]
 
     def clock() -> int:
@@ -230,17 +246,12 @@ def test_short_steps_are_measured_now_and_then(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(_thread, "_clock", clock)
     monkeypatch.setattr(_thread, "_thread_time", lambda: now[0])
     account, measured = ThreadAccount({"ROOFLINE_OVERHEAD": "0.005"}), []
-    for number in range(2000):
+    for number in range(count):
         now[0] += 1_000_000
         end = account.read(clock()) if account.on else clock()
         if account.over(number, end) is not None:
             measured.append(number)
-    assert measured[: ALWAYS - 1] == [1, 2, 3]
-    late = [number for number in measured if number >= 1000]
-    assert 1000 / 2 / account.period <= len(late) <= 2 * 1000 / account.period
-    assert account.period == 8
-    # No beat: the distances differ.
-    assert len({b - a for a, b in pairwise(late)}) > 2
+    return measured
 
 
 def test_numbers_may_begin_anew() -> None:

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import NoReturn
 
 from ..config import Config
+from ..priority import give_way
 
 SERVE = "serve"  # the hidden command
 NAME = b"roofline-agent"
@@ -37,6 +38,7 @@ def serve() -> None:
     )
     # Shown by ps and pgrep as the script it was started by.
     ctypes.CDLL(None).prctl(PR_SET_NAME, NAME, 0, 0, 0)
+    give_way()
     from ..daemon import Daemon
 
     agent = Daemon(config)

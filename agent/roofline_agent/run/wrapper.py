@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from roofline_step._packets import Span
 from roofline_step._sender import socket_paths
 
+from ..priority import give_way
 from ..ranks import tags
 from ..verbose import VerboseFilter
 from . import launch, step_log
@@ -182,6 +183,7 @@ class _WrappedCommand:
         self._reading = LineReading(kernels.overhead) if kernels.which == "sampled" else None
         self._recording = kernels.which != "none" and records_everything(env)
         self.child = launch.start(words, env, stdout.child_end, stderr, self._mask)
+        give_way()  # the command must not inherit that
         for output in self._outputs:
             os.close(output.child_end)
         self.link = AgentLink(self.child.pid, socket_paths(self._environ))

@@ -125,6 +125,17 @@ def test_stderr_and_stdin_are_the_commands_own(environ: dict[str, str], agent: F
     assert (done.stdout, done.stderr) == (b"in\0put", b"err")
 
 
+def test_wrapper_never_takes_a_cpu_from_its_command(environ: dict[str, str]) -> None:
+    script = (
+        "import os, time\n"
+        "end = time.monotonic() + 30\n"
+        "while os.sched_getscheduler(os.getppid()) != os.SCHED_BATCH and time.monotonic() < end:\n"
+        "    time.sleep(0.01)\n"
+        "print(*map(os.sched_getscheduler, (0, os.getppid())))"
+    )
+    assert run(environ, PYTHON, "-c", script).stdout == b"%d %d\n" % (os.SCHED_OTHER, os.SCHED_BATCH)
+
+
 def test_prompt_without_newline_is_shown_while_the_command_waits(environ: dict[str, str]) -> None:
     code = "import sys; print('on', end='', flush=True); sys.stdin.read(1)"  # "on" may become a token
     with ended(start(environ, PYTHON, "-c", code)) as wrapper:
