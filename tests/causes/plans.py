@@ -30,7 +30,7 @@ CAUSES: dict[str, frozenset[str]] = {
     "stops": frozenset({"stopped"}),
     "memory": frozenset({"memory_bandwidth"}),
     "disk": frozenset({"disk"}),
-    "uplink": frozenset({"network", "transfer"}),
+    "uplink": frozenset({"slow_link", "network", "transfer"}),
     "gc": frozenset({"gc"}),
     "ps_work": frozenset({"server_overloaded", "server_skewed"}),
     "ps_stops": frozenset({"server_slow", "stopped"}),

@@ -32,6 +32,7 @@ _DUMP = struct.Struct("=BBBB48xII")
 _ASK = struct.Struct("=BBBxI48s")  # struct inet_diag_req_v2
 _ATTRIBUTE = struct.Struct("=HH")
 _BYTES = struct.Struct("=QQ")
+_RATE = struct.Struct("=QQQ")
 _DIAG_SIZE, _INODE_AT = 72, 68
 _ENDS_AT, _ENDS_END = 4, 40  # of struct inet_diag_sockid: two ports, two addresses of up to 16 bytes
 _ID_END = (
@@ -39,7 +40,7 @@ _ID_END = (
 )
 _STATE_AT = 1
 _BYTES_ACKED_AT = 120  # in struct tcp_info; bytes_received follows
-_BUSY_AT = 168  # in microseconds; rwnd_limited follows; both from Linux 4.10 on
+_RATE_AT = 160  # delivery_rate, byte/s; busy_time and rwnd_limited follow, microseconds; from Linux 4.10 on
 _UNREAD_AT = 56  # idiag_rqueue
 PATIENCE_S = 2.0  # for a whole list
 MAX_ROWS = 200_000
@@ -57,6 +58,7 @@ class Connection(NamedTuple):
     limited_ns: int | None = None  # of it, in which the far end had no room for more
     state: int = ESTABLISHED
     mark: bytes = b""  # with `ends` the kernel's name for it
+    rate: int = 0  # byte/s at which the far end acknowledged what was sent last; 0: not known
 
     def addresses(self) -> tuple[Endpoint, Endpoint]:
         """The rank's own end and the far one."""
@@ -103,12 +105,12 @@ def _connection(data: bytes, begin: int, end: int) -> Iterator[Connection]:
             sent, received = _BYTES.unpack_from(data, at + 4 + _BYTES_ACKED_AT)
             ends = data[begin : begin + 1] + data[begin + _ENDS_AT : begin + _ENDS_END]
             unread = int.from_bytes(data[begin + _UNREAD_AT : begin + _UNREAD_AT + 4], "little")
-            busy, limited = None, None
-            if length >= 4 + _BUSY_AT + _BYTES.size:
-                busy_us, limited_us = _BYTES.unpack_from(data, at + 4 + _BUSY_AT)
+            busy, limited, rate = None, None, 0
+            if length >= 4 + _RATE_AT + _RATE.size:
+                rate, busy_us, limited_us = _RATE.unpack_from(data, at + 4 + _RATE_AT)
                 busy, limited = 1000 * busy_us, 1000 * limited_us
             state, mark = data[begin + _STATE_AT], data[begin + _ENDS_END : begin + _ID_END]
-            yield Connection(inode, sent, received, ends, unread, busy, limited, state, mark)
+            yield Connection(inode, sent, received, ends, unread, busy, limited, state, mark, rate)
         at += max(4, (length + 3) & ~3)
 
 

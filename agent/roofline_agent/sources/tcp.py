@@ -30,9 +30,10 @@ METRICS = (
     Metric("tcp_unread_bytes", MetricKind.GAUGE, "byte"),
     Metric("tcp_busy_ns", MetricKind.CUMULATIVE, "ns"),
     Metric("tcp_window_limited_ns", MetricKind.CUMULATIVE, "ns"),
+    Metric("tcp_delivery_ns", MetricKind.CUMULATIVE, "ns"),
 )
 
-Values = tuple[int, int, int, int, int | None, int | None]  # as METRICS has them
+Values = tuple[int, int, int, int, int | None, int | None, int | None]  # as METRICS has them
 
 _OWNERS_EVERY_NS = 5_000_000_000
 # Steps of some tenths of a second have their own bytes; more often it would cost too much while connections
@@ -52,18 +53,23 @@ class _PeerTraffic:
         self.unread = 0  # of these
         self.busy_ns: int | None = None
         self.limited_ns: int | None = None
+        self.delivery_ns: int | None = None  # what was sent, at the rates at which it was acknowledged
 
     def add(self, now: Connection, before: Connection | None) -> None:
         """A connection that is open now; before: what was counted of it already."""
-        self.sent += now.sent - (before.sent if before else 0)
+        sent = now.sent - (before.sent if before else 0)
+        self.sent += sent
         self.received += now.received - (before.received if before else 0)
         self.connections += 1
         self.unread += now.unread
         self.busy_ns = _grown(self.busy_ns, now.busy_ns, before.busy_ns if before else 0)
         self.limited_ns = _grown(self.limited_ns, now.limited_ns, before.limited_ns if before else 0)
+        if now.rate:
+            self.delivery_ns = (self.delivery_ns or 0) + sent * 1_000_000_000 // now.rate
 
     def values(self) -> Values:
-        return self.sent, self.received, self.connections, self.unread, self.busy_ns, self.limited_ns
+        counted = self.sent, self.received, self.connections, self.unread
+        return *counted, self.busy_ns, self.limited_ns, self.delivery_ns
 
 
 def _grown(total: int | None, now: int | None, before: int | None) -> int | None:
@@ -104,10 +110,11 @@ class RankTraffic:
     def total(self) -> Values:
         """Over all peers."""
         if not self.peers:
-            return (0,) * 6
+            return (0,) * 7
         columns = zip(*(traffic.values() for traffic in self.peers.values()), strict=True)
-        sent, received, connections, unread, busy, limited = columns
-        return (sum(sent), sum(received), sum(connections), sum(unread), _sum(busy), _sum(limited))
+        sent, received, connections, unread, *times = columns
+        busy, limited, delivery = map(_sum, times)
+        return sum(sent), sum(received), sum(connections), sum(unread), busy, limited, delivery
 
 
 def _sum(column: Sequence[int | None]) -> int | None:

@@ -218,7 +218,18 @@ ADVICE: tuple[Advice, ...] = (
     ),
     # Network.
     Advice(
-        ("transfer", "network", "wait_ps"),
+        ("slow_link",),
+        "look at the link of {node}: ethtool DEVICE (speed, duplex), ip -s link (errors), tc qdisc (shaping)",
+        "Linux manual, ethtool(8), ip-link(8), tc(8)",
+    ),
+    Advice(
+        ("slow_link",),
+        "is it the right interface? GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME, HOROVOD_GLOO_IFACE choose one",
+        "PyTorch documentation, torch.distributed: common environment variables",
+        holds=lambda case: not case.servers,
+    ),
+    Advice(
+        ("transfer", "network", "wait_ps", "slow_link"),
         "is it the link? roofline-client bench net --from HOST --to HOST measures what it can do",
         "docs/ceilings.md: the network's ceiling",
         holds=_several_hosts,
@@ -245,7 +256,7 @@ ADVICE: tuple[Advice, ...] = (
         holds=_uses(TORCH),
     ),
     Advice(
-        ("transfer", "network"),
+        ("transfer", "network", "slow_link"),
         "send fewer bytes: larger batches, gradients in FP16 or bf16 (a compression hook)",
         "Horovod documentation, Compression.fp16; PyTorch documentation, DDP communication hooks",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .wording import number, quantity
+from .wording import duration, number, quantity
 
 # -- which bytes --------------------------------------------------------------------------------------------
 
@@ -88,6 +88,18 @@ def crossing(batch: float, at: float, intensity: float, ridge: float) -> str:
     if at <= 1:
         below = "computing takes longer at any batch"
     return f"not bound by the network even at its peak rate: {here}; {below}"
+
+
+# -- slow links ---------------------------------------------------------------------------------------------
+
+
+def acknowledged(rate: float, usual: float) -> str:
+    own, others = quantity(rate, "B/s"), quantity(usual, "B/s")
+    return f"what it sends is acknowledged at {own}, what the others send at {others}"
+
+
+def on_their_way(seconds: float) -> str:
+    return f"its bytes are on their way for {duration(seconds)} of a step"
 
 
 # -- load ---------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ _FINDINGS: Mapping[str, str] = {
     "disk": "disk reads on {}",
     "transfer": "communication: data transfer takes long",
     "network": "network: the links are at their limit",
+    "slow_link": "slow network link of {}: what it sends is held up",
     "input|blocked": "{} waits for input, sleeps or is blocked: what it waits for is not traced",
     "blocked": "{} sleeps, or is blocked on something not traced",
     "server_overloaded": "overloaded parameter server {}",

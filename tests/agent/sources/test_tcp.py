@@ -125,7 +125,7 @@ def test_transfer_between_two_processes(source: TcpSource, listener: socket.sock
 def test_new_connection_is_credited_its_opening(source: TcpSource, listener: socket.socket) -> None:
     with ended(peer_of(listener)) as peer, listener.accept()[0]:
         peer.stdout.readline()
-        assert sample(source, [Rank("j", "worker", 0, peer.pid, 1)]) == [(1, 0, 1, 0, 0, 0)]
+        assert sample(source, [Rank("j", "worker", 0, peer.pid, 1)]) == [(1, 0, 1, 0, 0, 0, None)]
 
 
 def test_connection_opened_later_is_found_at_once(source: TcpSource, listener: socket.socket) -> None:
@@ -284,8 +284,28 @@ def test_times_add_up_over_connections_and_what_is_open_now_is_unread() -> None:
     one, two = (made(n, 10)._replace(unread=100 * n, busy_ns=1000 * n, limited_ns=n) for n in (1, 2))
     traffic.update({1: one, 2: two}, lambda _: "ps:0")
     traffic.update({1: one._replace(busy_ns=1500, unread=7)}, lambda _: "ps:0")
-    assert traffic.peers["ps:0"].values() == (20, 0, 1, 7, 3500, 3)
-    assert traffic.total() == (20, 0, 1, 7, 3500, 3)
+    assert traffic.peers["ps:0"].values() == (20, 0, 1, 7, 3500, 3, None)
+    assert traffic.total() == (20, 0, 1, 7, 3500, 3, None)
+
+
+def test_bytes_are_on_their_way_as_long_as_the_rate_says_at_which_they_are_acknowledged() -> None:
+    traffic = RankTraffic()
+    traffic.inodes = {1, 2}
+    fast, slow = made(1, 1000)._replace(rate=10**9), made(2, 1000)._replace(rate=10**6)
+    traffic.update({1: fast, 2: slow}, lambda connection: f"ddp:{connection.inode}")
+    traffic.update({1: fast._replace(sent=3000, rate=10**8), 2: slow}, lambda _: "")
+    assert {peer: one.delivery_ns for peer, one in traffic.peers.items()} == {
+        "ddp:1": 1000 + 20_000,
+        "ddp:2": 1_000_000,
+    }
+    assert traffic.total()[-1] == 1_021_000
+
+
+def test_rate_is_that_of_the_kernel() -> None:
+    data = bytearray(connection(7, 1, 2))
+    struct.pack_into("=Q", data, data.index(struct.pack("=QQ", 1, 2)) + 40, 123456)
+    ((one,), _) = parse_dump(bytes(data), 0)
+    assert one.rate == 123456
 
 
 def test_times_of_an_old_kernel_are_absent() -> None:
@@ -294,7 +314,7 @@ def test_times_of_an_old_kernel_are_absent() -> None:
     traffic = RankTraffic()
     traffic.inodes = {7}
     traffic.update({7: one}, lambda _: "x")
-    assert traffic.total() == (1, 2, 1, 0, None, None)
+    assert traffic.total() == (1, 2, 1, 0, None, None, None)
 
 
 def test_reader_that_does_not_read_is_seen_from_both_sides(

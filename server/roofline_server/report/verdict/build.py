@@ -10,8 +10,9 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import AccountPart, Finding, Gain, LeftOut, RankAccount, Verdict
 
 from ...model.account import Account, account, with_waits
-from ...model.causes import Cause, Conclusion, conclude
+from ...model.causes import LEAST_GAIN, Cause, Conclusion, conclude
 from ...model.evidence import NS, RankEvidence
+from ...model.links import SlowLink, step_with
 from ...model.servers import ServerCause
 from ...model.signals import RankSignals
 from ...model.steady import LeftOut as Left
@@ -22,6 +23,7 @@ from ...sentences import verdict as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered
 from ..ranks.members import in_order
+from . import links
 from .foreign import foreign_cpus
 from .servers import Served, evidence_of, served
 from .signals import signals_of
@@ -36,6 +38,8 @@ class Accounts(NamedTuple):
     accounts: dict[int, Account]
     foreign: dict[str, float]  # host -> CPUs that other processes keep busy
     conclusion: Conclusion
+    slow_links: list[SlowLink]
+    meet: bool  # the ranks wait for each other in each step
     unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
 
 
@@ -58,7 +62,9 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         unseen = barriers.why_not
         if found.kind == "healthy":
             found = found._replace(kind="unknown")
-    return Accounts(signals, accounts, foreign, found, unseen)
+    slow = links.slow_links_of(gathered, {number: accounts[number] for number in concerned})
+    meet = grid is not None or gathered.mode == "synchronous"
+    return Accounts(signals, accounts, foreign, found, slow, meet, unseen)
 
 
 def trainers(gathered: Gathered) -> dict[int, RankEvidence]:
@@ -149,7 +155,10 @@ def findings(view: JobView, gathered: Gathered, servers: Served) -> Findings:
 def _findings(known: Accounts, servers: Served, rate: Value) -> Findings:
     found = known.conclusion
     causes = [found.bottleneck, *found.also] if found.bottleneck else found.also
-    named = [_finding(cause, found, known, rate) for cause in causes if cause.lasting]
+    slow = _link_findings(known, rate)
+    if slow:  # that is why the communication takes long
+        causes = [cause for cause in causes if cause.kind != "transfer"]
+    named = [*slow, *(_finding(cause, found, known, rate) for cause in causes if cause.lasting)]
     if (cycle := servers.cycle) is not None:
         named += [_server_finding(cause, cycle, "few_steps" in found.why, rate) for cause in servers.causes]
     named.sort(key=lambda finding: -(finding.share.value or 0.0))
@@ -176,6 +185,38 @@ def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) 
         evidence=evidence_of(cause),
         tries=[],
     )
+
+
+def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
+    steps = {one.rank: float(one.duration.mean()) for one in known.accounts.values() if one.duration.any()}
+    found = []
+    for link in known.slow_links:
+        together = known.meet or link.rank not in steps  # what holds a server up holds up all its workers
+        step = step_with(steps, link.rank, 0.0, together)
+        without, high, low = (
+            step_with(steps, link.rank, share, together) for share in (link.saved, link.least, link.most)
+        )
+        if step - high < LEAST_GAIN * step:
+            continue
+        gain = Gain(step, without, low, high)
+        why = ["few_steps"] if "few_steps" in known.conclusion.why else []
+        found.append(
+            Finding(
+                kind="slow_link",
+                rank=link.rank,
+                host=link.host,
+                sentence=texts.finding("slow_link", [link.rank]),
+                cost=_seconds(step - without, ESTIMATED),
+                share=value((step - without) / step, "1", ESTIMATED, Scope.ROLE),
+                gain=gain,
+                rate=_rate_with(gain, rate),
+                confidence="low" if why else "high",
+                why=texts.why_low(why),
+                evidence=links.evidence_of(link, step),
+                tries=[],
+            )
+        )
+    return found
 
 
 def _rate_with(gain: Gain, rate: Value) -> Value:

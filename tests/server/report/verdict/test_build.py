@@ -11,7 +11,21 @@ from roofline_server.report.job.build import build
 from roofline_server.report.questions import ALL_STEPS, STEADY_STEPS, Steps
 from roofline_server.store.store import Store
 
-from ...builders import ABSENT, BORDER, MS, Node, S, batch, marks, open_store, rank, spans
+from ...builders import (
+    ABSENT,
+    BORDER,
+    CUMULATIVE,
+    MS,
+    Node,
+    S,
+    batch,
+    counter_set,
+    marks,
+    open_store,
+    rank,
+    samples,
+    spans,
+)
 from ..odd_jobs import Odd, stored
 
 STEPS, STEP = 80, 50 * MS
@@ -31,8 +45,15 @@ def of_step(number: int, begin: int, late: int) -> list[Span]:
     ]
 
 
-def verdict_of(folder: Path, late: Sequence[int], steps: Steps = STEADY_STEPS, count: int = STEPS) -> Verdict:
-    """late: of each rank, by how much longer its input takes; step 0 takes ten times as long."""
+def verdict_of(
+    folder: Path,
+    late: Sequence[int],
+    steps: Steps = STEADY_STEPS,
+    count: int = STEPS,
+    rates: Sequence[float] = (),
+) -> Verdict:
+    """late: of each rank, by how much longer its input takes; step 0 takes ten times as long. rates: of each
+    rank, byte/s at which a megabyte a step is acknowledged."""
     store, node = open_store(folder), Node("a")
     node.greet(store)
     begin = 100 * S
@@ -40,7 +61,21 @@ def verdict_of(folder: Path, late: Sequence[int], steps: Steps = STEADY_STEPS, c
     ranks = [rank(role="ddp", index=i, pid=100 + i) for i in range(len(late))]
     borders = [(i, BORDER, k - 1, 8, at) for i in range(len(late)) for k, at in enumerate(ends)]
     phases = [s for i, more in enumerate(late) for at in ends[:-1] for s in of_step(i, at, more)]
-    said = batch(begin_ns=begin, end_ns=ends[-1] + S, ranks=ranks, marks=marks(borders), spans=spans(phases))
+    sent = [
+        (i, at, (10**6 * k, int(10**15 * k / rate)))
+        for i, rate in enumerate(rates)
+        for k, at in enumerate(ends)
+    ]
+    counters = [("tcp_sent_bytes", CUMULATIVE, False), ("tcp_delivery_ns", CUMULATIVE, False)]
+    said = batch(
+        begin_ns=begin,
+        end_ns=ends[-1] + S,
+        ranks=ranks,
+        marks=marks(borders),
+        spans=spans(phases),
+        counter_sets=[counter_set("tcp", counters)],
+        samples=[samples(0, sent, counters)],
+    )
     node.put(store, said)
     return report_of(store, steps)
 
@@ -64,6 +99,17 @@ def test_rank_with_slow_input_is_named_with_its_cost(tmp_path: Path) -> None:
     assert found.headline == first.sentence
     assert found.examples_per_second.value == pytest.approx(2 * 8 / 0.050)
     assert first.rate.value == pytest.approx(2 * 8 / 0.040, rel=0.02)
+
+
+def test_rank_with_a_slow_link_is_named_instead_of_the_communication(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, (0, 0), rates=(1e9, 1e8))
+    first = found.bottleneck
+    assert first is not None
+    assert (first.kind, first.rank) == ("slow_link", "ddp:1")
+    assert first.cost.value == pytest.approx(0.010 * (1 - 1 / 10), rel=0.01)
+    assert first.evidence[0] == "what it sends is acknowledged at 100 MB/s, what the others send at 1 GB/s"
+    assert first.tries
+    assert [one.kind for one in found.also] == []
 
 
 def test_equal_ranks_are_healthy(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""Which rank has a slow link: what it sends is acknowledged far more slowly than what its like send.
+
+The kernel measures for each connection at which rate the far end acknowledged what was sent last (Cheng,
+Cardwell, Hassas Yeganeh and Jacobson, "Delivery Rate Estimation", IETF draft, 2017). The bytes over this
+rate are the time that they are on their way. A shaped or damaged link shows there, while in a ring all ranks
+are held up alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
+
+SLOWER = 4.0  # times, than what ranks of its role reach: healthy links of one machine differ by up to 3
+ON_THEIR_WAY = 0.1  # of the time that its bytes are: bursts over a link of any speed are less
+
+
+class LinkSignals(NamedTuple):
+    """What one rank sent. held: share of the time that it waited for what is sent or served."""
+
+    rank: str
+    role: str
+    host: str
+    sent: float  # byte/s
+    on_their_way: float  # s/s that these bytes needed, summed over connections
+    held: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """byte/s at which it was acknowledged."""
+        return self.sent / self.on_their_way
+
+
+class SlowLink(NamedTuple):
+    """rate, usual: byte/s, its own and that of its like. saved: share of the time that a link like the
+    others' would save the rank, with its bounds."""
+
+    rank: str
+    host: str
+    rate: float
+    usual: float
+    on_their_way: float  # share of the time
+    saved: float
+    least: float
+    most: float
+
+
+def slow_links(links: Sequence[LinkSignals]) -> list[SlowLink]:
+    """The dearest first. Nothing is known of a rank that has no like."""
+    found = []
+    for one in links:
+        alike = [other for other in links if other.role == one.role and other is not one]
+        rates = [other.rate for other in alike if other.on_their_way > 0]
+        if not rates or not one.on_their_way >= ON_THEIR_WAY:
+            continue
+        usual = median(rates)
+        if one.rate * SLOWER > usual:
+            continue
+        # Connections side by side share a link, and their times overlap.
+        busy = min(1.0, one.on_their_way)
+        most = min(busy, one.held)
+        saved = min(busy * (1 - one.rate / usual), most)
+        least = min(busy * (1 - 1 / SLOWER), most)
+        found.append(SlowLink(one.rank, one.host, one.rate, usual, busy, saved, least, most))
+    return sorted(found, key=lambda link: -link.saved)
+
+
+def step_with(steps: Mapping[str, float], rank: str, saved: float, together: bool) -> float:
+    """The job's mean step when this rank needs so much less of its time. steps: rank -> its mean step, s;
+    together: they meet in each step, so all of them gain what one does."""
+    mean = len(steps) / sum(1 / lasts for lasts in steps.values())
+    if together:
+        return mean * (1 - saved)
+    mended = {**steps, rank: steps[rank] * (1 - saved)}
+    return len(mended) / sum(1 / lasts for lasts in mended.values())

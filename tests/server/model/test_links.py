@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from roofline_server.model.links import ON_THEIR_WAY, SLOWER, LinkSignals, slow_links, step_with
+
+FAST = 1e9  # byte/s
+
+
+def link(rank: str, sent: float = 20e6, rate: float = FAST, held: float = 0.6) -> LinkSignals:
+    return LinkSignals(rank, rank.partition(":")[0], "node", sent, sent / rate, held)
+
+
+def test_rank_whose_bytes_crawl_is_named_with_what_a_link_like_the_others_would_save() -> None:
+    (found,) = slow_links([link("ddp:0"), link("ddp:1", rate=50e6), link("ddp:2")])
+    assert (found.rank, found.rate, found.usual) == ("ddp:1", pytest.approx(50e6), FAST)
+    assert found.on_their_way == pytest.approx(0.4)
+    assert found.saved == pytest.approx(0.4 * (1 - 1 / 20))
+    assert found.least <= found.saved <= found.most
+
+
+def test_nobody_waits_longer_for_a_link_than_he_waits() -> None:
+    (found,) = slow_links([link("ddp:0"), link("ddp:1", rate=50e6, held=0.05)])
+    assert found.least == found.saved == found.most == 0.05
+
+
+def test_connections_side_by_side_share_the_time() -> None:
+    (found,) = slow_links([link("ddp:0"), link("ddp:1", rate=5e6, held=1.0)])
+    assert found.on_their_way == 1.0
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [link("ddp:0", rate=50e6)],  # nobody is like it
+        [link("ddp:0", rate=50e6), link("ddp:1", rate=50e6)],  # as slow as the others: it is the network
+        [link("ddp:0"), link("ddp:1", rate=FAST / SLOWER * 1.01)],
+        [link("ddp:0"), link("ddp:1", sent=1e6, rate=1.01e6 / ON_THEIR_WAY)],  # it sends little
+        [link("ps:0"), link("worker:0", rate=50e6)],  # they send other things
+    ],
+)
+def test_link_that_is_not_known_to_be_slow_is_not_named(links: list[LinkSignals]) -> None:
+    assert slow_links(links) == []
+
+
+def test_a_rank_that_is_waited_for_speeds_all_up_and_one_on_its_own_only_itself() -> None:
+    steps = {"a": 0.1, "b": 0.2}
+    mean = 2 / (1 / 0.1 + 1 / 0.2)
+    assert step_with(steps, "b", 0.5, together=True) == pytest.approx(mean / 2)
+    assert step_with(steps, "b", 0.5, together=False) == pytest.approx(0.1)
+    assert step_with(steps, "b", 0.0, together=False) == pytest.approx(mean)
+
+
+@given(st.lists(st.tuples(st.floats(1e3, 1e9), st.floats(1e5, 1e10), st.floats(0, 1)), max_size=8))
+def test_what_is_saved_lies_within_its_bounds_and_the_wait(rows: list[tuple[float, float, float]]) -> None:
+    links = [link(f"ddp:{number}", *row) for number, row in enumerate(rows)]
+    for one in slow_links(links):
+        held = next(each.held for each in links if each.rank == one.rank)
+        assert 0 <= one.least <= one.saved <= one.most <= held
+        assert one.rate * SLOWER <= one.usual
