@@ -30,7 +30,7 @@ METRICS = (
     Metric("tcp_unread_bytes", MetricKind.GAUGE, "byte"),
     Metric("tcp_busy_ns", MetricKind.CUMULATIVE, "ns"),
     Metric("tcp_window_limited_ns", MetricKind.CUMULATIVE, "ns"),
-    Metric("tcp_delivery_ns", MetricKind.CUMULATIVE, "ns"),
+    Metric("tcp_delivery_rate", MetricKind.GAUGE, "byte/s"),
 )
 
 Values = tuple[int, int, int, int, int | None, int | None, int | None]  # as METRICS has them
@@ -53,7 +53,7 @@ class _PeerTraffic:
         self.unread = 0  # of these
         self.busy_ns: int | None = None
         self.limited_ns: int | None = None
-        self.delivery_ns: int | None = None  # what was sent, at the rates at which it was acknowledged
+        self.rate: int | None = None  # of the fastest connection that has sent since the last sample
 
     def add(self, now: Connection, before: Connection | None) -> None:
         """A connection that is open now; before: what was counted of it already."""
@@ -64,12 +64,12 @@ class _PeerTraffic:
         self.unread += now.unread
         self.busy_ns = _grown(self.busy_ns, now.busy_ns, before.busy_ns if before else 0)
         self.limited_ns = _grown(self.limited_ns, now.limited_ns, before.limited_ns if before else 0)
-        if now.rate:
-            self.delivery_ns = (self.delivery_ns or 0) + sent * 1_000_000_000 // now.rate
+        if now.rate and sent:
+            self.rate = max(self.rate or 0, now.rate)
 
     def values(self) -> Values:
         counted = self.sent, self.received, self.connections, self.unread
-        return *counted, self.busy_ns, self.limited_ns, self.delivery_ns
+        return *counted, self.busy_ns, self.limited_ns, self.rate
 
 
 def _grown(total: int | None, now: int | None, before: int | None) -> int | None:
@@ -94,6 +94,7 @@ class RankTraffic:
         mine = {inode: live[inode] for inode in self.inodes if inode in live}
         for traffic in self.peers.values():
             traffic.connections = traffic.unread = 0
+            traffic.rate = None
         for inode, now in mine.items():
             # A peer may be named better later on: what moves from then on counts for the new name.
             peer = self.names.get(now.ends)
@@ -112,14 +113,18 @@ class RankTraffic:
         if not self.peers:
             return (0,) * 7
         columns = zip(*(traffic.values() for traffic in self.peers.values()), strict=True)
-        sent, received, connections, unread, *times = columns
-        busy, limited, delivery = map(_sum, times)
-        return sum(sent), sum(received), sum(connections), sum(unread), busy, limited, delivery
+        sent, received, connections, unread, busy, limited, rates = columns
+        counted = sum(sent), sum(received), sum(connections), sum(unread)
+        return *counted, _sum(busy), _sum(limited), max(_known(rates), default=None)
 
 
 def _sum(column: Sequence[int | None]) -> int | None:
-    known = [value for value in column if value is not None]
+    known = _known(column)
     return sum(known) if known else None
+
+
+def _known(column: Sequence[int | None]) -> list[int]:
+    return [value for value in column if value is not None]
 
 
 def _open_files(proc: str, pid: int) -> int:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 SLOWER = 4.0  # times, than what ranks of its role reach: healthy links of one machine differ by up to 3
 ON_THEIR_WAY = 0.1  # of the time that its bytes are: bursts over a link of any speed are less
+ON_THEIR_WAY_ALONE = 0.3  # the same of a rank without its like, which sends other things than the others
 
 
 class LinkSignals(NamedTuple):
@@ -23,12 +24,12 @@ class LinkSignals(NamedTuple):
     role: str
     host: str
     sent: float  # byte/s
-    on_their_way: float  # s/s that these bytes needed, summed over connections
+    on_their_way: float  # s/s that these bytes need at the rates at which they are acknowledged
     held: float = 0.0
 
     @property
     def rate(self) -> float:
-        """byte/s at which it was acknowledged."""
+        """byte/s at which they are."""
         return self.sent / self.on_their_way
 
 
@@ -47,14 +48,15 @@ class SlowLink(NamedTuple):
 
 
 def slow_links(links: Sequence[LinkSignals]) -> list[SlowLink]:
-    """The dearest first. Nothing is known of a rank that has no like."""
+    """The dearest first. A rank is held against those of its role, one without its like against all."""
     found = []
     for one in links:
-        alike = [other for other in links if other.role == one.role and other is not one]
-        rates = [other.rate for other in alike if other.on_their_way > 0]
-        if not rates or not one.on_their_way >= ON_THEIR_WAY:
+        others = [other for other in links if other is not one]
+        alike = [other for other in others if other.role == one.role]
+        least_way = ON_THEIR_WAY if alike else ON_THEIR_WAY_ALONE
+        if not others or not one.on_their_way >= least_way:
             continue
-        usual = median(rates)
+        usual = median(other.rate for other in alike or others)
         if one.rate * SLOWER > usual:
             continue
         # Connections side by side share a link, and their times overlap.

@@ -288,17 +288,15 @@ def test_times_add_up_over_connections_and_what_is_open_now_is_unread() -> None:
     assert traffic.total() == (20, 0, 1, 7, 3500, 3, None)
 
 
-def test_bytes_are_on_their_way_as_long_as_the_rate_says_at_which_they_are_acknowledged() -> None:
+def test_rate_is_that_of_connections_that_have_sent_since_the_last_sample() -> None:
     traffic = RankTraffic()
-    traffic.inodes = {1, 2}
-    fast, slow = made(1, 1000)._replace(rate=10**9), made(2, 1000)._replace(rate=10**6)
-    traffic.update({1: fast, 2: slow}, lambda connection: f"ddp:{connection.inode}")
-    traffic.update({1: fast._replace(sent=3000, rate=10**8), 2: slow}, lambda _: "")
-    assert {peer: one.delivery_ns for peer, one in traffic.peers.items()} == {
-        "ddp:1": 1000 + 20_000,
-        "ddp:2": 1_000_000,
-    }
-    assert traffic.total()[-1] == 1_021_000
+    traffic.inodes = {1, 2, 3}
+    fast, slow, third = (made(n, 1000)._replace(rate=10 ** (10 - n)) for n in (1, 2, 3))
+    traffic.update({1: fast, 2: slow, 3: third}, lambda one: "ddp:1" if one.inode == 1 else "ddp:2")
+    assert {peer: one.rate for peer, one in traffic.peers.items()} == {"ddp:1": 10**9, "ddp:2": 10**8}
+    traffic.update({1: fast, 2: slow, 3: third._replace(sent=1001)}, lambda _: "")
+    assert {peer: one.rate for peer, one in traffic.peers.items()} == {"ddp:1": None, "ddp:2": 10**7}
+    assert traffic.total()[-1] == 10**7
 
 
 def test_rate_is_that_of_the_kernel() -> None:

@@ -20,6 +20,11 @@ def test_rank_whose_bytes_crawl_is_named_with_what_a_link_like_the_others_would_
     assert found.least <= found.saved <= found.most
 
 
+def test_lone_server_is_held_against_its_workers() -> None:
+    (found,) = slow_links([link("ps:0", rate=50e6), link("worker:0"), link("worker:1")])
+    assert found.rank == "ps:0"
+
+
 def test_nobody_waits_longer_for_a_link_than_he_waits() -> None:
     (found,) = slow_links([link("ddp:0"), link("ddp:1", rate=50e6, held=0.05)])
     assert found.least == found.saved == found.most == 0.05
@@ -33,11 +38,11 @@ def test_connections_side_by_side_share_the_time() -> None:
 @pytest.mark.parametrize(
     "links",
     [
-        [link("ddp:0", rate=50e6)],  # nobody is like it
+        [link("ddp:0", rate=50e6)],  # there is no other
         [link("ddp:0", rate=50e6), link("ddp:1", rate=50e6)],  # as slow as the others: it is the network
         [link("ddp:0"), link("ddp:1", rate=FAST / SLOWER * 1.01)],
         [link("ddp:0"), link("ddp:1", sent=1e6, rate=1.01e6 / ON_THEIR_WAY)],  # it sends little
-        [link("ps:0"), link("worker:0", rate=50e6)],  # they send other things
+        [link("ps:0", sent=10e6, rate=50e6), link("worker:0")],  # they send other things
     ],
 )
 def test_link_that_is_not_known_to_be_slow_is_not_named(links: list[LinkSignals]) -> None:

@@ -48,7 +48,7 @@ NEEDED = {
         *("l1", "l1_calls", "l2", "l2_calls", "unsized_flops", "idle_bytes"),
     ],
     "steps_process": ["rss_bytes", *_borders("cpu_ns", "cpu_wait_ns", "stopped_ns", *BUSIEST)],
-    "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes", "tcp_delivery_ns"),
+    "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_cgroup": _borders("cgroup_throttled_ns"),
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
     "steps_spans": [*(f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)), *THREAD],

@@ -62,7 +62,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         unseen = barriers.why_not
         if found.kind == "healthy":
             found = found._replace(kind="unknown")
-    slow = links.slow_links_of(gathered, {number: accounts[number] for number in concerned})
+    slow = links.slow_links_of(view, gathered, {number: accounts[number] for number in concerned})
     meet = grid is not None or gathered.mode == "synchronous"
     return Accounts(signals, accounts, foreign, found, slow, meet, unseen)
 

@@ -15,6 +15,7 @@ from ...builders import (
     ABSENT,
     BORDER,
     CUMULATIVE,
+    GAUGE,
     MS,
     Node,
     S,
@@ -22,6 +23,7 @@ from ...builders import (
     counter_set,
     marks,
     open_store,
+    packed,
     rank,
     samples,
     spans,
@@ -61,12 +63,11 @@ def verdict_of(
     ranks = [rank(role="ddp", index=i, pid=100 + i) for i in range(len(late))]
     borders = [(i, BORDER, k - 1, 8, at) for i in range(len(late)) for k, at in enumerate(ends)]
     phases = [s for i, more in enumerate(late) for at in ends[:-1] for s in of_step(i, at, more)]
-    sent = [
-        (i, at, (10**6 * k, int(10**15 * k / rate)))
-        for i, rate in enumerate(rates)
-        for k, at in enumerate(ends)
-    ]
-    counters = [("tcp_sent_bytes", CUMULATIVE, False), ("tcp_delivery_ns", CUMULATIVE, False)]
+    sent = [(i, at, (10**6 * k, int(rate))) for i, rate in enumerate(rates) for k, at in enumerate(ends)]
+    counters = [("tcp_sent_bytes", CUMULATIVE, False), ("tcp_delivery_rate", GAUGE, False)]
+    counted = samples(0, [*sent, *sent], counters)
+    # Of each rank in all, and by its peer: of two that is the other one.
+    counted.instance = packed([*(-1 for _ in sent), *(1 - i for i, _, _ in sent)])
     said = batch(
         begin_ns=begin,
         end_ns=ends[-1] + S,
@@ -74,7 +75,8 @@ def verdict_of(
         marks=marks(borders),
         spans=spans(phases),
         counter_sets=[counter_set("tcp", counters)],
-        samples=[samples(0, sent, counters)],
+        samples=[counted],
+        instances=["ddp:0", "ddp:1"],
     )
     node.put(store, said)
     return report_of(store, steps)
