@@ -57,12 +57,26 @@ class Connection:
         answer = self._ask(self._query.ListJobs, query_pb2.ListJobsRequest())
         return [from_message(Job, job) for job in answer.jobs]
 
-    def report(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Report:
+    def report(
+        self,
+        job: str,
+        first_step: int | None = None,
+        last_step: int | None = None,
+        first_screen: bool = False,
+    ) -> Report:
         """The report of a job, of all steps or of those from first_step to last_step.
+
+        first_screen: without what fills tables only, which takes a third of the time.
 
         Raises NotFound for a job the server does not know, Unreachable, Refused.
         """
-        request = _request(query_pb2.GetReportRequest, job=job, first_step=first_step, last_step=last_step)
+        request = _request(
+            query_pb2.GetReportRequest,
+            job=job,
+            first_step=first_step,
+            last_step=last_step,
+            first_screen=first_screen or None,
+        )
         return from_message(Report, self._ask(self._query.GetReport, request))
 
     def stragglers(self, job: str, first_step: int | None = None, last_step: int | None = None) -> Stragglers:

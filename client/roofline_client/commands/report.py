@@ -61,9 +61,9 @@ def report(
     with connect(server) as client:
         asked = resolve_job(client, asked)
         if watch is not None:
-            _watch(lambda: client.report(asked, first, last), watch)
+            _watch(lambda: client.report(asked, first, last, first_screen=True), watch)
             return
-        found = client.report(asked, first, last)
+        found = client.report(asked, first, last, first_screen=output in ("text", "md") and not full)
         drawn = None if plot is None else client.roofline(asked, first_step=first, last_step=last)
     _show(output, found, full)
     if plot is not None:

@@ -56,14 +56,16 @@ class RoleCount(_message.Message):
     def __init__(self, role: _Optional[str] = ..., ranks: _Optional[int] = ...) -> None: ...
 
 class GetReportRequest(_message.Message):
-    __slots__ = ("job", "first_step", "last_step")
+    __slots__ = ("job", "first_step", "last_step", "first_screen")
     JOB_FIELD_NUMBER: _ClassVar[int]
     FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
     LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SCREEN_FIELD_NUMBER: _ClassVar[int]
     job: str
     first_step: int
     last_step: int
-    def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
+    first_screen: bool
+    def __init__(self, job: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., first_screen: bool = ...) -> None: ...
 
 class GetStepsRequest(_message.Message):
     __slots__ = ("job", "ranks", "first_step", "last_step", "kernels")

@@ -13,7 +13,7 @@ from ..report.breakdown import breakdowns
 from ..report.comparison import comparisons
 from ..report.evidence import ranks as evidence
 from ..report.evidence.gathering import check_seen, mode_of
-from ..report.job.build import build
+from ..report.job.build import build, first_screen
 from ..report.questions import Steps, Subject
 from ..report.ranks.summaries import summarize_job
 from ..report.roofline import rooflines
@@ -80,7 +80,8 @@ class Answers:
 
     def report(self, request: Any) -> Any:
         view = self._view_of_steps(request, evidence.NEEDED)
-        return to_message(query_pb2.Report(), build(view, _range(request), self._store.now_ns()))
+        made = first_screen if request.first_screen else build
+        return to_message(query_pb2.Report(), made(view, _range(request), self._store.now_ns()))
 
     def stragglers(self, request: Any) -> Any:
         view = self._view_of_steps(request, evidence.NEEDED)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from roofline.answers.report import Fact, Point, RankReport, Report, RoleReport, SourceReport, Summary
 from roofline.answers.values import Scope
 
+from ...model.between import between
 from ...model.evidence import RankEvidence
 from ...model.summary import placed, summarize
 from ...model.work import dominant_precision
@@ -15,12 +16,12 @@ from ...store.view import JobView
 from ..ceilings.caveats import caveats
 from ..ceilings.limits import of_ranks
 from ..ceilings.roofs import roofs
-from ..evidence.gathering import gather
+from ..evidence.gathering import Gathered, gather
 from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
 from ..evidence.steady import left_out_of
 from ..questions import STEADY_STEPS, Steps
-from ..ranks.contention import Contention, contention, sharing
+from ..ranks.contention import contention, sharing
 from ..ranks.exits import exit_codes, rank_exits, state_of
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.rooflines import of_roles
@@ -33,12 +34,50 @@ from .heavy_steps import heavy_step_notes
 from .notes import TAG, write_notes
 from .parts import part_reports
 
+Summaries = Callable[[Mapping[int, RankEvidence], Scope], Summary]
+
 
 def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None) -> Report:
     """The report of a job. Raises BadRequest when the range of steps cannot be."""
     gathered = gather(view, steps)
     evidence = gathered.evidence
-    ranks = _rank_reports(view, evidence, gathered.mode)
+    everybody = contention(view, evidence)
+
+    def summary(ranks: Mapping[int, RankEvidence], scope: Scope) -> Summary:
+        """Against their part of the places where they compute."""
+        limits = of_ranks(view, ranks)
+        parts = max(1.0, sharing(everybody, limits) / len(ranks))
+        return summarize(list(ranks.values()), limits, scope, parts)
+
+    report = _with_verdict(view, gathered, steps, now_ns, summary)
+    report = report._replace(
+        points=_points(report.ranks, list(evidence.values())),
+        parts=part_reports(view),
+        facts=_facts(view),
+    )
+    notes = [
+        *replay_notes(view, evidence),
+        *sample_notes(evidence.values()),
+        *heavy_step_notes(evidence.values()),
+        *caveats(report.roofs),
+        *write_notes(view, report),
+    ]
+    return report._replace(notes=notes)
+
+
+def first_screen(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None) -> Report:
+    """The same without what fills tables only: of ranks and roles just what they did between steps."""
+
+    def summary(ranks: Mapping[int, RankEvidence], scope: Scope) -> Summary:
+        return Summary(between(list(ranks.values()), scope), "", "")
+
+    return _with_verdict(view, gather(view, steps), steps, now_ns, summary)
+
+
+def _with_verdict(
+    view: JobView, gathered: Gathered, steps: Steps, now_ns: int | None, summary: Summaries
+) -> Report:
+    evidence = gathered.evidence
     begin, end = extent(view)
     # Roofs of every host, and of the GPUs that ranks computed on.
     used = {(limits.host, limits.device) for limits in of_ranks(view, evidence)}
@@ -55,15 +94,15 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         running=is_running(view, now_ns),
         first_step=steps.first,
         last_step=steps.last,
-        roles=_role_reports(view, evidence),
-        ranks=ranks,
+        roles=_role_reports(evidence, summary),
+        ranks=_rank_reports(view, gathered, summary),
         roofs=drawn,
-        points=_points(ranks, list(evidence.values())),
+        points=[],
         alignment=alignment_of(view),
         gaps=find_gaps(view),
         notes=[],
-        parts=part_reports(view),
-        facts=_facts(view),
+        parts=[],
+        facts=[],
         tags=dict(view.tags),
         verdicts=[f"{p.label}: {p.words}" for _, p in points if p.words],
         sources=[SourceReport(machine.host, list(machine.sources)) for machine in machines],
@@ -71,19 +110,12 @@ def build(view: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None)
         state=state_of(view, now_ns),
         exits=rank_exits(view, now_ns),
     )
-    notes = [
-        *replay_notes(view, evidence),
-        *sample_notes(evidence.values()),
-        *heavy_step_notes(evidence.values()),
-        *caveats(report.roofs),
-        *write_notes(view, report),
-    ]
-    quality = [*caveats(report.roofs), *heavy_step_notes(evidence.values())]
     lines = places_under_roof(points)
+    quality = [*caveats(report.roofs), *heavy_step_notes(evidence.values())]
     found = verdict(
         view, gathered, report.state, exit_codes(report.exits), lines, quality, left_out_of(view, steps)
     )
-    return report._replace(notes=notes, verdict=advised(view, gathered, found))
+    return report._replace(verdict=advised(view, gathered, found))
 
 
 def _facts(view: JobView) -> list[Fact]:
@@ -100,14 +132,13 @@ def _facts(view: JobView) -> list[Fact]:
     return found
 
 
-def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str) -> list[RankReport]:
+def _rank_reports(view: JobView, gathered: Gathered, summary: Summaries) -> list[RankReport]:
     reports = []
-    everybody = contention(view, evidence)
-    for number, rank in evidence.items():
+    for number, rank in gathered.evidence.items():
         process = latest_process(view, number)
         windows = ""
         if len(rank.steps.step):
-            windows = f"workers ({mode})" if rank.serving else "own"
+            windows = f"workers ({gathered.mode})" if rank.serving else "own"
         reports.append(
             RankReport(
                 rank.key,
@@ -117,23 +148,13 @@ def _rank_reports(view: JobView, evidence: Mapping[int, RankEvidence], mode: str
                 process.pid if process else 0,
                 process.name if process else "",
                 windows,
-                _summary(view, {number: rank}, Scope.PROCESS, everybody),
+                summary({number: rank}, Scope.PROCESS),
             )
         )
     return sorted(reports, key=lambda r: (role_order(r.role), r.index))
 
 
-def _summary(
-    view: JobView, ranks: Mapping[int, RankEvidence], scope: Scope, everybody: Contention
-) -> Summary:
-    """Against their part of the places where they compute."""
-    limits = of_ranks(view, ranks)
-    parts = max(1.0, sharing(everybody, limits) / len(ranks))
-    return summarize(list(ranks.values()), limits, scope, parts)
-
-
-def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[RoleReport]:
-    everybody = contention(view, evidence)
+def _role_reports(evidence: Mapping[int, RankEvidence], summary: Summaries) -> list[RoleReport]:
     by_role: dict[str, dict[int, RankEvidence]] = {}
     for number, rank in evidence.items():
         by_role.setdefault(rank.role, {})[number] = rank
@@ -142,7 +163,7 @@ def _role_reports(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[R
             role,
             len(ranks),
             sorted({r.host for r in ranks.values() if r.host}),
-            _summary(view, ranks, Scope.ROLE, everybody),
+            summary(ranks, Scope.ROLE),
         )
         for role, ranks in sorted(by_role.items(), key=lambda item: role_order(item[0]))
     ]

@@ -10,7 +10,7 @@ from roofline_server.errors import BadRequest
 from roofline_server.records import ClockSample
 from roofline_server.report.evidence import ranks as evidence
 from roofline_server.report.evidence.gathering import gather
-from roofline_server.report.job.build import build
+from roofline_server.report.job.build import build, first_screen
 from roofline_server.report.questions import ALL_STEPS, Steps
 from roofline_server.report.ranks.summaries import summarize_job
 from roofline_server.report.roofline.rooflines import of_roles
@@ -70,6 +70,18 @@ def filled(store: Store) -> Store:
 
 def value(report: Report, who: str, name: str) -> float | None:
     return by_name(report)[who].summary.values[name].value
+
+
+def test_first_screen_is_the_report_without_its_tables(store: Store) -> None:
+    whole = report_of(filled(store))
+    screen = first_screen(view_of(store), ALL_STEPS, END_NS)
+    tables = {"ranks", "roles", "points", "parts", "facts", "notes"}
+    for name in whole._fields:
+        if name not in tables:
+            assert getattr(screen, name) == getattr(whole, name), name
+    for one, same in zip([*screen.ranks, *screen.roles], [*whole.ranks, *whole.roles], strict=True):
+        assert one._replace(summary=same.summary) == same
+        assert one.summary.values.items() <= same.summary.values.items()
 
 
 def test_report_of_a_synchronous_job(store: Store) -> None:
