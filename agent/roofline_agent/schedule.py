@@ -1,6 +1,12 @@
-"""When the agent's regular work is due. Waking costs more than work, so what is nearly due is done too."""
+"""When the agent works: what is due, and what comes before it.
+
+Waking costs more than work, so what is nearly due is done too.
+"""
 
 from __future__ import annotations
+
+import contextlib
+import os
 
 SLACK_NS = 60_000_000
 SLACK_SHARE = 4  # of its period, for what is done often
@@ -26,3 +32,11 @@ class Task:
         periods = 1 + max(0, now_ns - self.next_ns) // self.period_ns
         self.next_ns += periods * self.period_ns
         return True
+
+
+def give_way() -> None:
+    """Let this thread, and what it starts from now on, never take a CPU from a thread that runs: SCHED_BATCH
+    (sched(7)) waits until one is free, or until it is its turn. Where that is refused nothing changes."""
+    with contextlib.suppress(OSError):
+        if os.sched_getscheduler(0) == os.SCHED_OTHER:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from roofline_agent.calibrate.calibration import Ceiling, SweepPoint, ceiling_from_json, point_from_json
 from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.priority import prefer
 from roofline_agent.child_process import ChildProcess, Exit
-from roofline_agent.priority import prefer
 
 _HINTS = {
     "SIGILL": "the CPU refused an instruction that /proc/cpuinfo promises; report its model and flags",

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import NoReturn
 
 from ..config import Config
-from ..priority import give_way
+from ..schedule import give_way
 
 SERVE = "serve"  # the hidden command
 NAME = b"roofline-agent"

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 from roofline_step._packets import Span
 from roofline_step._sender import socket_paths
 
-from ..priority import give_way
 from ..ranks import tags
+from ..schedule import give_way
 from ..verbose import VerboseFilter
 from . import launch, step_log
 from .agent_link import AgentLink

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roofline_agent.calibrate.errors import CalibrationError
+from roofline_agent.calibrate.priority import prefer
 from roofline_agent.child_process import ChildProcess
-from roofline_agent.priority import prefer
 
 _HERE = Path(__file__).parent
 # The first answer of a child comes after it has touched its buffers.

@@ -10,7 +10,8 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import AccountPart, Finding, Gain, LeftOut, RankAccount, Verdict
 
 from ...model.account import Account, account, with_waits
-from ...model.causes import LEAST_GAIN, Cause, Conclusion, conclude
+from ...model.cause import LEAST_GAIN, Cause
+from ...model.causes import Conclusion, conclude
 from ...model.evidence import NS, RankEvidence
 from ...model.links import SlowLink, step_with
 from ...model.servers import ServerCause

@@ -1,0 +1,97 @@
+"""One thing that costs a job time, and what makes it sure enough to be named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import Floats
+from .account import Account
+from .intervals import Interval, correlation_time
+from .kinds import COUNTED, GROUPS_OF_ROUNDS, MORE_WORK, work_of
+from .signals import RankSignals
+
+LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
+CHANCE = 0.01  # that anything is named of a job that is healthy
+OF_KNOWN = 0.05  # that a gain is not real, of ranks that were found by what was counted and not by times
+LEAST_CHANCE = 1e-9  # below it quantiles are not exact, nor are bootstraps
+QUARTERS = 3  # of four quarters of the run in which a cause must be seen
+LEAST_STRETCHES = 8  # that are independent of each other, or as many as a run of so few steps can have
+
+# Parts that a job could do without on every rank -> the share of a step from which on that is a bottleneck.
+EVERYWHERE = {
+    "contention": 0.15,  # some of it is on every node where ranks are as many as CPUs
+    "throttled": 0.1,
+    "stopped": 0.1,
+    "paging": 0.1,
+    "disk": 0.1,
+    "gc": 0.1,
+    "input": 0.25,
+}
+
+
+class Cause(NamedTuple):
+    """One thing that costs time. All seconds are of a step of the job."""
+
+    kind: str  # more_work, slower, host, gc, contention, contention_own, throttled, stopped, input, disk, ...
+    part: str  # of the account, or the group of parts that was mended
+    ranks: tuple[str, ...]  # (): all
+    host: str  # the node that all of them are on; "": several, or all ranks
+    gain: Interval  # by which steps are shorter with it mended
+    step: float  # mean step with nothing mended
+    more: Mapping[str, float]  # part -> how much more of it they have than the others; of all: how much
+    work: float | None = None  # work of a step against the others', 1: as much; None: not known
+    lasting: bool = True  # seen in most of the run
+
+    @property
+    def share(self) -> float:
+        return self.gain.mean / self.step if self.step > 0 else 0.0
+
+
+def seconds_of(one: Account, parts: Sequence[str]) -> Floats:
+    """Of each step, in all these parts."""
+    total = np.zeros_like(one.duration)
+    for part in parts:
+        if part in one.parts:
+            total = total + one.parts[part]
+    return total
+
+
+def chance_of(group: str, signals: Sequence[RankSignals], ranks: Sequence[int], looked_at: int) -> float:
+    """That a gain is not real, in one of so many places that are looked at. Ranks with more work, or that
+    were counted to be stopped or throttled, were not found by looking at their times: those are one place."""
+    if group in COUNTED or (group == "cpu" and (work_of(signals, ranks) or 1.0) > 1 + MORE_WORK):
+        return OF_KNOWN
+    return max(LEAST_CHANCE, CHANCE / min(looked_at, 10**9))
+
+
+def holds_up(gain: Interval, least: float, step: float) -> bool:
+    """Whether what all ranks have is as much of a step as it must be to hold a job up, and real."""
+    return gain.mean > least * step and gain.surely > LEAST_GAIN * step
+
+
+def lasts(gain: Floats, step: float) -> bool:
+    """Whether a gain is there in most of the run, and not only in one stretch of it, or in few."""
+    least = max(LEAST_GAIN * step, float(gain.mean())) / 2
+    short = np.array_split(gain, LEAST_STRETCHES)
+    if sum(float(one.mean()) > least for one in short if len(one)) >= LEAST_STRETCHES - 1:
+        return True  # nearly always, however it drifts
+    if 2 * correlation_time(gain) > max(np.sqrt(len(gain)), len(gain) / LEAST_STRETCHES):
+        return False
+    return sum(float(quarter.mean()) > least for quarter in np.array_split(gain, 4)) >= QUARTERS
+
+
+def without_parts_of_sets(causes: Sequence[Cause]) -> list[Cause]:
+    """Each rank once for each part: alone, or among others where mending all of them gives clearly more."""
+    kept: list[Cause] = []
+    for one in sorted(causes, key=lambda cause: (-cause.gain.mean, len(cause.ranks))):
+        if not any(_overlap(one.part, other.part) and set(one.ranks) & set(other.ranks) for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two groups have a part in common."""
+    return not set(GROUPS_OF_ROUNDS[one]).isdisjoint(GROUPS_OF_ROUNDS[other])

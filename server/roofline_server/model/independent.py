@@ -1,0 +1,104 @@
+"""What costs ranks time that step independently: one that is slower costs the job only its own part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..records import Floats
+from .account import Account
+from .cause import (
+    CHANCE,
+    EVERYWHERE,
+    LEAST_GAIN,
+    Cause,
+    chance_of,
+    holds_up,
+    lasts,
+    seconds_of,
+    without_parts_of_sets,
+)
+from .intervals import Interval, mean_and_error, student
+from .kinds import GROUPS, OF_CONTENTION, kind_of, who_has_the_cpus, work_of
+from .replay import median_of_others
+from .signals import RankSignals
+
+
+def of_slower_ranks(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], lasting: Floats, foreign: Mapping[str, float]
+) -> list[Cause]:
+    """Ranks that have more of a part of their own than the others, and by that clearly longer steps."""
+    count = len(accounts)
+    if count < 2:
+        return []
+    step = count / float((1 / lasting).sum())
+    slower = lasting - median_of_others(lasting)
+    found = []
+    for group, parts in GROUPS.items():
+        columns = [seconds_of(one, parts) for one in accounts]
+        means = np.array([float(column.mean()) for column in columns])
+        more = means - median_of_others(means)
+        saves = np.minimum(more, slower)
+        mended = 1 / (lasting - saves) - 1 / lasting
+        gains = step - count / (count / step + mended)
+        late = np.flatnonzero((saves > 0) & (gains > LEAST_GAIN * step)).tolist()
+        errors = np.array([mean_and_error(column)[1] for column in columns]) if late else np.zeros(0)
+        for rank in late:
+            saved, gain = float(saves[rank]), float(gains[rank])
+            others = np.delete(errors, rank)
+            # The median of so many normal values varies by sqrt(pi / 2) as much as their mean.
+            error = float(np.hypot(errors[rank], np.sqrt(np.pi / 2 * (others**2).mean() / len(others))))
+            chance = chance_of(group, signals, [rank], count * len(GROUPS))
+            sure = _around(gain, gain / saved * error, min(len(a.duration) for a in accounts), chance)
+            above = columns[rank] - means[rank] + saved
+            if sure.surely <= LEAST_GAIN * step or not lasts(above, float(lasting[rank])):
+                continue
+            present = [
+                part
+                for part in parts
+                if part not in OF_CONTENTION[1:] and any(part in one.parts for one in accounts)
+            ]
+            own = {part: _part_more(accounts, part, rank) for part in present}
+            work = work_of(signals, [rank])
+            kind = kind_of(group, own, work, [signals[rank]], signals, foreign)
+            one = accounts[rank]
+            found.append(Cause(kind, group, (one.rank,), one.host, sure, step, own, work))
+    return without_parts_of_sets(found)
+
+
+def of_all(
+    signals: Sequence[RankSignals], accounts: Sequence[Account], lasting: Floats, foreign: Mapping[str, float]
+) -> list[Cause]:
+    """Parts that every rank has and could do without. lasting: mean step of each, s."""
+    step = len(accounts) / float((1 / lasting).sum())
+    steps = min(len(one.duration) for one in accounts)
+    found = []
+    for part, least in EVERYWHERE.items():
+        columns = [seconds_of(one, OF_CONTENTION if part == "contention" else (part,)) for one in accounts]
+        means = np.array([float(column.mean()) for column in columns])
+        if not means.min() > 0:
+            continue
+        common = float(means.min())
+        left = np.maximum(lasting - common, 1e-9)  # a step may be nothing else
+        gain = step - len(accounts) / float((1 / left).sum())
+        if gain <= least * step:
+            continue
+        errors = [mean_and_error(column)[1] for column in columns]
+        sure = _around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(EVERYWHERE))
+        if holds_up(sure, least, step):
+            kind = who_has_the_cpus(signals, common, foreign) if part == "contention" else part
+            found.append(Cause(kind, part, (), "", sure, step, {part: common}))
+    return found
+
+
+def _part_more(accounts: Sequence[Account], part: str, rank: int) -> float:
+    means = np.array([float(one.parts[part].mean()) if part in one.parts else 0.0 for one in accounts])
+    return float((means - median_of_others(means))[rank])
+
+
+def _around(mean: float, error: float, steps: int, chance: float) -> Interval:
+    """Interval of something whose error is known, that of blocks of the root of so many steps."""
+    freedom = max(3, int(np.sqrt(steps)) - 1)
+    half = student(0.975, freedom) * error
+    return Interval(mean, mean - half, mean + half, mean - student(1 - chance, freedom) * error)
