@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..records import Floats
-from .account import Account, spread_by
+from .account import Account
 from .cause import seconds_of
+from .columns import spread_by
 from .kinds import CPU_TIME, FOR_INPUT, MORE_WORK, NEEDED, work_of_each
 from .replay import median_of_others
 from .signals import RankSignals

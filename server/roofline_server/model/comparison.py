@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records import Floats
-from .account import Account, place
+from .account import Account
 from .intervals import SHOWN, mean_and_error, student
+from .ledger import place
 
 
 class Difference(NamedTuple):

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from roofline.answers.values import Provenance
-from roofline_server.model.account import PARTS, Account, account, with_waits
+from roofline_server.model.account import Account, account, with_waits
+from roofline_server.model.ledger import PARTS
 from roofline_server.model.signals import RankSignals
 from roofline_server.records import Floats
 
