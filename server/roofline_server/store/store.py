@@ -28,9 +28,9 @@ from .intake.inbox import Entry, Inbox
 from .intake.tail import Tail
 from .raw_data import RawData
 from .sealing import Sealer
-from .segments.files import sweep
 from .segments.leases import Leases
 from .segments.reader import Reader
+from .segments.unknown import QUARANTINE, tidy
 from .steps.deltas import Deltas
 from .steps.sealed import SealedSteps
 from .view import JobView
@@ -100,13 +100,35 @@ class Store:
     def _recover(self, decode: Decode) -> None:
         """Take up where the last server of this directory left off, however it ended."""
         sealed = self._catalog.sealed_through()
+        self._check_inbox(sealed)
         self._inbox.delete(sealed)
-        removed, found = sweep(self._root, self._catalog.paths()), 0
+        unknown = tidy(self._root, self._catalog.paths(), set(self._inbox.ids()))
+        if unknown.set_apart:
+            count, where = len(unknown.set_apart), self._root / QUARANTINE
+            log.warning(
+                "%d files that the catalog does not know are set apart: see %s/README.txt", count, where
+            )
+        found = 0
         for entry in self._inbox.after(sealed):
             self._remember(entry, decode(entry, self.name_ids))
             found += 1
-        if found or removed:
-            log.info("recovered %d unsealed batches, removed %d unfinished files", found, removed)
+        if found or unknown.removed:
+            log.info("recovered %d unsealed batches, removed %d unfinished files", found, unknown.removed)
+
+    def _check_inbox(self, sealed: int) -> None:
+        """Raises Unavailable for one that is older than the catalog: its batches have numbers that others
+        had, and would be taken for sealed."""
+        last = self._inbox.last_id()
+        if last >= sealed:
+            return
+        if last:
+            raise Unavailable(
+                f"inbox.db and catalog.db of {self._root} do not belong together: the inbox is older (batch "
+                f"{last}, the catalog has {sealed}). Put back both of one backup; or move inbox.db away, and "
+                "what it alone holds is lost"
+            )
+        log.warning("the inbox of %s is new: batches that only the old one held are lost", self._root)
+        self._inbox.begin_after(sealed)
 
     # -- ingest ------------------------------------------------------------------------------------
 

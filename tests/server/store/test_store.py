@@ -287,6 +287,55 @@ def test_crash_after_commit_keeps_the_batch(tmp_path: Path) -> None:
     again.close()
 
 
+def test_catalog_that_is_lost_takes_no_data_along(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    for node, one in ALL:
+        node.put(store, one)
+    store.seal()
+    known = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*.parquet")}
+    store.close()
+    for path in tmp_path.glob("catalog.db*"):
+        path.unlink()
+    open_store(tmp_path).close()
+    apart = tmp_path / "quarantine"
+    assert {str(p.relative_to(apart)): p.read_bytes() for p in apart.rglob("*.parquet")} == known
+
+
+def test_inbox_that_is_lost_costs_what_it_held_and_nothing_that_comes(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    for node, one in ALL[:3]:
+        node.put(store, one)
+    store.seal()
+    store.close()
+    for path in tmp_path.glob("inbox.db*"):
+        path.unlink()
+    again = open_store(tmp_path)
+    for node, one in ALL[3:]:
+        node.put(again, one)
+    crash(again)
+    third = open_store(tmp_path)
+    assert raw_rows(third) == marks_in(ALL)
+    third.close()
+
+
+def test_inbox_that_is_older_than_the_catalog_is_refused(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    greet(store)
+    ALL[0][0].put(store, ALL[0][1])
+    store.close()
+    kept = (tmp_path / "inbox.db").read_bytes()
+    store = open_store(tmp_path)
+    for node, one in ALL[1:]:
+        node.put(store, one)
+    store.seal()
+    store.close()
+    (tmp_path / "inbox.db").write_bytes(kept)
+    with pytest.raises(Unavailable, match="do not belong together"):
+        open_store(tmp_path)
+
+
 def test_rank_is_known_once_its_batch_is_kept(store: Store) -> None:
     greet(store)
     A.put(store, batch(1, ranks=[rank(index=0)]))

@@ -81,6 +81,22 @@ class Inbox:
             self._acked = highest
             return stored
 
+    def last_id(self) -> int:
+        """The highest id that was ever given; 0: none was."""
+        with self._lock:
+            row = self._db.execute("select seq from sqlite_sequence where name = 'batch'").fetchone()
+        return int(row[0]) if row else 0
+
+    def begin_after(self, last_id: int) -> None:
+        """Give higher ids than this one, in an inbox that has given none."""
+        with self._lock:
+            self._db.execute("insert into sqlite_sequence (name, seq) values ('batch', ?)", (last_id,))
+
+    def ids(self) -> list[int]:
+        """Of all that is here."""
+        with self._lock:
+            return [row[0] for row in self._db.execute("select id from batch")]
+
     def after(self, last_id: int) -> Iterator[Entry]:
         """Everything with an id above `last_id`, in order; a page of it is in memory at once."""
         query = (

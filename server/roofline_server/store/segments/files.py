@@ -22,6 +22,11 @@ ROWS_PER_GROUP = 1 << 17
 STEPS, PARTS = "steps", "parts_"
 
 
+def is_derived(dataset: str) -> bool:
+    """Whether it is made of other datasets; else it is raw data."""
+    return dataset.startswith((STEPS, PARTS))
+
+
 class Segment(NamedTuple):
     """A file of the store. Times are the server's; path is relative to the data directory."""
 
@@ -36,7 +41,7 @@ class Segment(NamedTuple):
     @property
     def is_derived(self) -> bool:
         """Whether it is made of other datasets; else it is raw data."""
-        return self.dataset.startswith((STEPS, PARTS))
+        return is_derived(self.dataset)
 
     def overlaps(self, begin_ns: int, end_ns: int, slack_ns: int) -> bool:
         """Whether a row can lie in a stretch of server time, or not further than slack_ns from it."""
@@ -136,13 +141,3 @@ def _fsync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sweep(root: Path, known: set[str]) -> int:
-    """Remove files no catalog knows: what a crash left between rename and commit. Returns how many."""
-    removed = 0
-    for path in (root / "segments").rglob("*"):
-        if path.is_file() and str(path.relative_to(root)) not in known:
-            path.unlink()
-            removed += 1
-    return removed

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.records import ABSENT, Table
-from roofline_server.store.segments.files import Piece, Segment, directory_name, sweep, write
+from roofline_server.store.segments.files import Piece, Segment, directory_name, write
 from roofline_server.store.segments.reader import Reader
 
 ALL_KINDS: Table = {
@@ -99,20 +99,6 @@ def test_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pyt
     put(tmp_path)
     assert synced[0] == (".tmp", False)
     assert ("", True) in synced
-
-
-def test_sweep_removes_what_no_catalog_knows(tmp_path: Path) -> None:
-    known, unknown = put(tmp_path), put(tmp_path, number=2)
-    unfinished = (tmp_path / known.path).with_name("3.tmp")
-    unfinished.write_bytes(b"half")
-    assert sweep(tmp_path, {known.path}) == 2
-    assert (tmp_path / known.path).exists()
-    assert not (tmp_path / unknown.path).exists()
-    assert not unfinished.exists()
-
-
-def test_sweep_of_an_empty_directory_finds_nothing(tmp_path: Path) -> None:
-    assert sweep(tmp_path, set()) == 0
 
 
 @pytest.mark.parametrize("job", ODD_JOBS, ids=lambda job: ascii(job)[:20])

@@ -1,0 +1,101 @@
+"""Files below `segments` that the catalog does not know.
+
+Some are known to be rubbish, and go: what was never finished, what comes again from the inbox, what a merged
+segment stands for, and step deltas that newer ones have replaced. All else may be the last copy of somebody's
+data, from a catalog that is lost or was replaced: it is set apart, and never deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from .files import is_derived
+
+QUARANTINE = "quarantine"
+NOTE = "README.txt"
+_EXPLAINED = """\
+Files of segments/ that the catalog of this data directory did not know when the server started. They are not
+read. A catalog that was lost, emptied or replaced by another one leaves the data of its jobs here: stop the
+server, put the right catalog.db and these files back, and start it again. If no job is missing, delete them.
+"""
+
+
+class Found(NamedTuple):
+    removed: int
+    set_apart: list[str]  # where they are now, relative to the data directory
+
+
+def tidy(root: Path, known: Collection[str], in_inbox: Collection[int]) -> Found:
+    """Remove what is rubbish below root/segments, and move what may not be to root/quarantine.
+
+    known: paths of the catalog, relative to root; in_inbox: numbers of batches there. Raises OSError.
+    """
+    removed, apart = 0, []
+    merged, folders = _merged(known), set(map(os.path.dirname, known))
+    for path in list((root / "segments").rglob("*")):
+        relative = str(path.relative_to(root))
+        if not path.is_file() or relative in known:
+            continue
+        was_replaced = is_derived(path.parent.name) and os.path.dirname(relative) in folders
+        if path.suffix == ".tmp" or was_replaced or _is_rubbish(path, relative, merged, in_inbox):
+            path.unlink()
+            removed += 1
+        else:
+            apart.append(_set_apart(root, relative))
+    if apart:
+        (root / QUARANTINE / NOTE).write_text(_EXPLAINED)
+    return Found(removed, apart)
+
+
+def _is_rubbish(
+    path: Path, relative: str, merged: dict[str, list[tuple[int, int]]], in_inbox: Collection[int]
+) -> bool:
+    numbers = _numbers(path.name)
+    if numbers is None:
+        return False
+    if numbers[1] in in_inbox:  # a sealing that the catalog never took: it will be done again
+        return True
+    folder = os.path.dirname(relative)
+    return any(first <= numbers[0] and numbers[1] <= last for first, last in merged.get(folder, ()))
+
+
+def _merged(known: Iterable[str]) -> dict[str, list[tuple[int, int]]]:
+    """Folder -> first and last sealing of each merged segment there."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for path in known:
+        numbers = _numbers(os.path.basename(path))
+        if numbers is not None and numbers[0] < numbers[1]:
+            found.setdefault(os.path.dirname(path), []).append(numbers)
+    return found
+
+
+def _numbers(name: str) -> tuple[int, int] | None:
+    """First and last sealing of "000000000007.parquet" and "000000000003-000000000009.parquet"."""
+    stem, _, suffix = name.partition(".")
+    first, _, last = stem.partition("-")
+    if suffix != "parquet" or not first.isdecimal() or not (last or first).isdecimal():
+        return None
+    return int(first), int(last or first)
+
+
+def _set_apart(root: Path, relative: str) -> str:
+    for place in _places(relative):
+        target = root / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # of an earlier time
+            os.link(root / relative, target)
+            os.unlink(root / relative)
+            return place
+    raise AssertionError("there is always another place")
+
+
+def _places(relative: str) -> Iterator[str]:
+    number, place = 1, Path(QUARANTINE, relative)
+    yield str(place)
+    while True:
+        number += 1
+        yield str(place.with_name(f"{place.name}.{number}"))
