@@ -88,6 +88,7 @@ class Daemon:
         self._batching = Task(BATCH_NS, now + BATCH_NS)
         self._reported_drops = 0
         self._sampled = False
+        self._without_socket = False
 
     def stop(self) -> None:
         """Ask the loop to end; safe in a signal handler."""
@@ -137,9 +138,25 @@ class Daemon:
             self._receiver.accept()
 
     def _scan(self, now: int) -> None:
-        """Find the ranks that have started or ended."""
+        """Find the ranks that have started or ended; and have a socket that they can connect to."""
+        self._renew_socket()
         started, gone = self._discovery.scan()
         self._report(started, gone, now)
+
+    def _renew_socket(self) -> None:
+        before = self._listener.fileno()
+        try:
+            if not self._listener.renew():
+                return
+        except Unavailable as error:
+            if not self._without_socket:
+                log.error("ranks that start from now on send no marks: %s", error)
+            self._without_socket = True
+            return
+        log.warning("the socket %s had been removed; it is there again", self.socket)
+        self._without_socket = False
+        self._poller.unregister(before)
+        self._poller.register(self._listener.fileno(), select.POLLIN)
 
     def _report(self, started: Sequence[Rank], gone: Sequence[Rank], now: int) -> None:
         """Events of the ranks that have started or ended since the last time."""

@@ -14,6 +14,7 @@ from roofline.answers.tables import TableChunk, TableColumn
 
 from .errors import ClientError, Refused
 from .files import written
+from .tables.names import inert
 
 COLUMNS = "columns"
 DESCRIBED = ("dataset", "column", "unit", "provenance", "remark")
@@ -52,7 +53,7 @@ def write_folder(
     with written(folder / f"{COLUMNS}.csv") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(DESCRIBED)
-        writer.writerows((d, c.name, c.unit, c.provenance, c.reason) for d, c in described)
+        writer.writerows(map(inert, (d, c.name, c.unit, c.provenance, c.reason)) for d, c in described)
     return counts
 
 
@@ -67,26 +68,22 @@ def check_folder(folder: Path, force: bool) -> None:
             raise ClientError(f"{folder} is a file; -o must be a folder") from None
 
 
-def write_csv(
-    chunks: Iterable[TableChunk], file: TextIO, clean: Callable[[str], str] | None = None
-) -> Iterator[TableChunk]:
-    """Write a header and all rows, and hand each chunk on when it is written. Absent is an empty cell.
-
-    clean: what becomes of texts. Raises Refused when the columns change on the way.
-    """
+def write_csv(chunks: Iterable[TableChunk], file: TextIO) -> Iterator[TableChunk]:
+    """Write a header and all rows, and hand each chunk on when it is written. Absent is an empty cell, texts
+    are inert. Raises Refused when the columns change on the way."""
     writer = csv.writer(file, lineterminator="\n")
     header: list[str] | None = None
     for chunk in chunks:
         names = [column.name for column in chunk.columns]
         if header is None:
             header = names
-            writer.writerow(map(clean, names) if clean else names)
+            writer.writerow(map(inert, names))
         if names != header:
             raise Refused(f"the columns of {chunk.dataset!r} change on the way: not a server of this version")
         columns: list[Iterable[object]] = []
         for column in chunk.columns:
-            if clean and column.values and isinstance(column.values[0], str):
-                columns.append([clean(str(text)) for text in column.values])
+            if column.values and isinstance(column.values[0], str):
+                columns.append([inert(str(text)) for text in column.values])
             else:
                 columns.append(column.values)
         writer.writerows(zip(*columns, strict=True))

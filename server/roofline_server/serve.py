@@ -67,6 +67,7 @@ def check_address(listen: str, insecure: bool) -> None:
 async def serve(options: Options) -> None:
     """Serve until SIGTERM or SIGINT, then drain. Raises Unavailable or ConfigError when it cannot start."""
     check_address(options.listen, options.insecure)
+    os.umask(0o077)
     lock = _lock_directory(options.data)
     # Batches are thousands of small arrays that live until they are sealed and make no cycles.
     gc.set_threshold(50_000, 20, 50)
@@ -156,6 +157,8 @@ def _lock_directory(data: Path) -> int:
     """Makes sure that no other server works there, until the descriptor is closed."""
     try:
         data.mkdir(parents=True, exist_ok=True)
+        if data.stat().st_uid == os.getuid():
+            data.chmod(0o700)  # jobs are of several users, and none shall read those of others
         lock = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unavailable(

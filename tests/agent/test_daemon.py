@@ -158,6 +158,20 @@ print(flush=True); sys.stdin.read()
 """
 
 
+@pytest.mark.slow
+def test_agent_whose_socket_is_removed_takes_marks_again(place: Place, inbox: Inbox) -> None:
+    address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
+    with ended(place.start("--server", address)):
+        wait_for(place.socket.exists)
+        place.socket.unlink()
+        wait_for(place.socket.exists)
+        environ = clean_environ(ROOFLINE_SOCKET=str(place.socket), ROOFLINE_JOB="again", ROOFLINE_RANK="0")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with ended(subprocess.Popen([AGENT[0], "-c", TRAINING], env=environ, **pipes)):  # type: ignore[call-overload]
+            wait_for(lambda: any(b.marks.rank for b in inbox.batches), "a mark")
+    assert "had been removed" in place.log.read_text()
+
+
 def test_what_a_process_was_taken_for_is_revoked_with_its_first_mark(place: Place, inbox: Inbox) -> None:
     address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
     with ended(place.start("--server", address, "--sources", "process")):

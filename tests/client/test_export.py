@@ -25,6 +25,11 @@ def rows(path: Path) -> list[list[str]]:
     return list(csv.reader(path.read_text().splitlines()))
 
 
+def test_names_from_a_training_are_no_formulas(tmp_path: Path) -> None:
+    write_folder([chunk("marks", {"rank": ["=cmd|' /C calc'!A0"], "time_ns": [-1]})], tmp_path / "raw")
+    assert rows(tmp_path / "raw" / "marks.csv")[1] == ["'=cmd|' /C calc'!A0", "-1"]
+
+
 def test_a_file_for_each_dataset(tmp_path: Path) -> None:
     told: list[tuple[str, int]] = []
     counts = write_folder([MARKS, MARKS, TCP], tmp_path / "raw", progress=lambda *far: told.append(far))

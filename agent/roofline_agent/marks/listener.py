@@ -37,26 +37,45 @@ class MarkListener:
 
         Raises Unavailable when that is not possible.
         """
-        self.path = path
+        self.path, self._everyone = path, everyone
         self._peers: dict[socket.socket, PeerProcess] = {}
         self.full = False  # no further connection can be accepted for now
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, self._inode = self._listen()
+
+    def _listen(self) -> tuple[socket.socket, int]:
+        """A new socket at the path, and its inode. Raises Unavailable."""
+        path = self.path
+        found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if everyone else 0o700)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if self._everyone else 0o700)
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
                 if probe.connect_ex(str(path)) == 0:
-                    self._socket.close()
+                    found.close()
                     raise Unavailable(f"another agent listens at {path}; stop it, or choose another --socket")
             path.unlink(missing_ok=True)
-            self._socket.setblocking(False)
-            self._socket.bind(str(path))
-            path.chmod(0o666 if everyone else 0o600)
-            self._socket.listen(1024)
+            found.setblocking(False)
+            found.bind(str(path))
+            path.chmod(0o666 if self._everyone else 0o600)
+            found.listen(1024)
+            return found, path.stat().st_ino
         except OSError as error:
-            self._socket.close()
+            found.close()
             raise Unavailable(
                 f"cannot listen for marks at {path}: {error.strerror or error}; choose another --socket"
             ) from None
+
+    def renew(self) -> bool:
+        """Listen again if somebody has removed or replaced the socket's file; whether that was done. What is
+        connected stays so. Raises Unavailable where another agent listens there now."""
+        try:
+            if self.path.stat().st_ino == self._inode:
+                return False
+        except OSError:
+            pass  # it is not there any more
+        before = self._socket
+        self._socket, self._inode = self._listen()
+        before.close()
+        return True
 
     def fileno(self) -> int:
         """Readable when a process wants to connect."""
@@ -110,4 +129,5 @@ class MarkListener:
             connection.close()
         self._socket.close()
         with contextlib.suppress(OSError):
-            self.path.unlink()
+            if self.path.stat().st_ino == self._inode:  # else it is another agent's
+                self.path.unlink()

@@ -53,6 +53,7 @@ class Spool:
         self.dropped = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(0o600)  # it holds what ranks of several users did
             self._db = connect(path, check_same_thread=False, isolation_level=None)
             self._db.executescript("pragma journal_mode=wal; pragma synchronous=off;" + _SCHEMA)
             acked = self._db.execute("select value from state where name = 'acked'").fetchone()

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from ..step_range import either
-from ..tables.names import clean
 from .options import (
     DEFAULT_SERVER,
     FormatOption,
@@ -57,7 +56,7 @@ def steps(
         if output == "json":
             table.write_json(asked, chunks, sys.stdout)
         elif output == "csv":
-            for chunk in exporting.write_csv(chunks, sys.stdout, clean if sys.stdout.isatty() else None):
+            for chunk in exporting.write_csv(chunks, sys.stdout):
                 tell(chunk.notes)
         else:
             text.show(table.as_text(asked, table.newest(chunks, newest)))

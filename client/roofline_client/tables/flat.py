@@ -19,7 +19,7 @@ from roofline.answers.roofline import RoofPoint
 from roofline.answers.values import Spread, Value
 
 from ..errors import ClientError
-from .names import tagged
+from .names import inert, tagged
 
 # Field -> unit of its number, wherever it stands. A Value that is not here says its unit row by row.
 UNITS = {
@@ -122,7 +122,7 @@ def as_csv(what: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(what.columns)
-    writer.writerows(what.rows)
+    writer.writerows([inert(cell) if isinstance(cell, str) else cell for cell in row] for row in what.rows)
     return out.getvalue()
 
 

@@ -10,12 +10,29 @@ from collections.abc import Iterable, Mapping, Sequence
 _DIGITS = re.compile("([0-9]+)")
 _UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
+_BEGIN_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
 
 def clean(text: str) -> str:
     """The text with a "?" for every character that a terminal or a picture would act on."""
     if text.isascii() and text.isprintable():
         return text
     return "".join("?" if unicodedata.category(char) in _UNSAFE else char for char in text)
+
+
+def inert(text: str) -> str:
+    """The text as a cell of a CSV file that no program acts on: control characters become "?", and what a
+    spreadsheet would run as a formula gets an apostrophe before it (OWASP, CSV Injection)."""
+    cell = "\n".join(map(clean, text.split("\n")))
+    return f"'{cell}" if cell.startswith(_BEGIN_A_FORMULA) and not _is_number(cell) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def short_hosts(hosts: Sequence[str]) -> dict[str, str]:

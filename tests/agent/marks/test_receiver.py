@@ -423,6 +423,27 @@ def test_socket_left_by_a_killed_agent_is_taken_over(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_socket_that_was_removed_is_made_again_and_who_was_connected_stays(site: Site) -> None:
+    before = site.connect()
+    site.receiver.accept()
+    assert not site.listener.renew()
+    site.listener.path.unlink()
+    assert site.listener.renew() and not site.listener.renew()
+    before.send(mark(step=1))
+    site.connect().send(mark(step=2))
+    assert [found.step for found in site.take()[0]] == [1, 2]
+
+
+def test_socket_of_another_agent_is_left_to_it(site: Site) -> None:
+    site.listener.path.unlink()
+    other = MarkListener(site.listener.path, everyone=True)
+    with pytest.raises(Unavailable, match="another agent listens"):
+        site.listener.renew()
+    site.listener.close()
+    assert site.listener.path.exists()
+    other.close()
+
+
 def test_socket_of_the_systems_agent_is_for_everyone(site: Site) -> None:
     assert site.listener.path.stat().st_mode & 0o777 == 0o666
 
