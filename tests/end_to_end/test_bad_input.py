@@ -54,6 +54,14 @@ def test_port_in_use(served: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_a_server_keeps_is_for_its_user_alone(served: Site) -> None:
+    (data,) = {path.parent for path in served.folder.rglob("catalog.db")}
+    kept = [data, *data.rglob("*")]
+    assert len(kept) > 3
+    assert [path for path in kept if path.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.slow
 def test_data_directory_that_cannot_be_written(site: Site) -> None:
     in_the_way = site.folder / "file"
     in_the_way.write_text("not a directory")

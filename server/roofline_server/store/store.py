@@ -54,10 +54,15 @@ class Store:
             root.mkdir(parents=True, exist_ok=True)
             self._catalog = Catalog(catalog_url or sqlite_url(root / "catalog.db"))
             self._inbox = Inbox(root / "inbox.db")
+            self._open()
+            self._recover(decode)
         except (OSError, ImportError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError) as error:
             # SQLAlchemy's own texts have many lines, and the driver's error in `orig`.
             cause = str(getattr(error, "orig", None) or error).splitlines()[0]
             raise Unavailable(f"cannot use the data directory {root}: {cause}") from None
+
+    def _open(self) -> None:
+        root = self._root
         reader, leases = Reader(root), Leases(root)
         self.name_ids = NameIds(self._catalog, self._moment)
         self.now_ns = server_time(self._catalog)
@@ -83,7 +88,6 @@ class Store:
             self._tags,
             leases,
         )
-        self._recover(decode)
 
     def _moment(self, node: int, node_ns: int) -> int | None:
         return moment(self._clocks.clock(node), node_ns) if self._clocks.knows(node) else None

@@ -391,6 +391,18 @@ def test_disk_that_is_full_while_sealing_loses_nothing(store: Store, monkeypatch
     assert steps(store) == all_at_once(store, [(A, one) for one in OF_A])
 
 
+def test_disk_that_is_full_at_the_start_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> Any:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    open_store(tmp_path).close()
+    monkeypatch.setattr(Inbox, "delete", full)
+    with pytest.raises(Unavailable, match="disk is full"):
+        open_store(tmp_path)
+
+
 def test_file_in_place_of_the_directory_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     with pytest.raises(Unavailable, match="data"):
