@@ -13,6 +13,7 @@ import typer
 
 from . import __version__
 from .errors import ServerError
+from .log_limit import LogLimit
 
 app = typer.Typer(name="roofline-server", pretty_exceptions_enable=False, rich_markup_mode=None)
 HELP = (
@@ -52,6 +53,8 @@ def serve(
         level=logging.WARNING if quiet else logging.INFO,
         format="%(asctime)s roofline-server %(levelname)s %(message)s",
     )
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(LogLimit())
     from .serve import Options, default_data
     from .serve import serve as run
 
