@@ -247,7 +247,7 @@ def test_spool_uses_no_other_database() -> None:
 
 # Each part may import what stands in the lines above its own, and nothing else of its package.
 SERVER = (
-    ("__init__", "allocator", "errors", "records", "sentences", "server_time"),
+    ("__init__", "allocator", "errors", "log_limit", "records", "sentences", "server_time"),
     ("clock",),
     ("clock_samples",),
     ("correlate",),

@@ -1,4 +1,4 @@
-"""Keeps a log readable, and the disk free, whatever a client sends: each statement writes so many lines a minute."""
+"""Keeps the log readable, and its disk free, whatever a client sends: few lines a minute of a statement."""
 
 from __future__ import annotations
 
