@@ -263,12 +263,14 @@ def _busy(
     most_idle = cycle * sum(i.high for i in idles) / len(idles) if idles else cycle
     lack = max(use.held_back or 0.0, min(1.0, server.throttled or 0.0))
     if use.busy.low >= BUSY_SLOW and _is_slow(server, lack, workers):
-        # All its threads lack CPUs at once, so that its time in use is nearer to their sum; what the workers
-        # can gain lies between what they surely and what they at most wait.
-        least, most = (min(len(workers) * demand * lack, most_idle) for demand in use.demand)
-        usual = cycle * sum(i.low + i.high for i in idles) / (2 * len(idles)) if idles else cycle
-        bounds = Bounds(min(use.demand.low * lack, least), most)
-        return ServerCause("server_slow", server.rank, server.host, max(least, min(most, usual)), bounds, use)
+        # It would lack CPUs as the workers do. All its threads lack them at once, so that its time in use is
+        # nearer to their sum; what the workers wait lies between what they surely and what they at most do.
+        saves = max(0.0, 1 - (1 - lack) / max(1e-3, 1 - _usual_lack(workers)))
+        least, most = (min(len(workers) * demand * saves, most_idle) for demand in use.demand)
+        waited = cycle * sum(i.low + i.high for i in idles) / (2 * len(idles)) if idles else cycle
+        bounds = Bounds(min(use.demand.low * saves, least), most)
+        cost = max(least, min(most, waited * saves))
+        return ServerCause("server_slow", server.rank, server.host, cost, bounds, use)
     if use.busy.low < BUSY:
         return None
     is_skewed = skewed(use, len(servers))
@@ -288,8 +290,13 @@ def _is_slow(server: ServerSignals, lack: float, workers: Sequence[WorkerSignals
 def _lacks_more(lack: float, workers: Sequence[WorkerSignals]) -> bool:
     """Whether lack of CPUs stretches a server's work clearly more than the workers': what all of them lack is
     no trouble of the server."""
-    usual = [found for found in (_lack(worker) for worker in workers) if found is not None]
-    return lack >= HELD_BACK and (1 - lack) * STRETCHED <= 1 - (sum(usual) / len(usual) if usual else 0.0)
+    return lack >= HELD_BACK and (1 - lack) * STRETCHED <= 1 - _usual_lack(workers)
+
+
+def _usual_lack(workers: Sequence[WorkerSignals]) -> float:
+    """Mean of the workers' own; 0 where it is not known."""
+    known = [found for found in map(_lack, workers) if found is not None]
+    return sum(known) / len(known) if known else 0.0
 
 
 def skewed(use: ServerUse, servers: int) -> bool:

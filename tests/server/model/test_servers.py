@@ -182,6 +182,24 @@ def test_server_that_lacks_cpus_is_slow() -> None:
     assert found.bounds.low < found.cost <= found.bounds.high
 
 
+def test_slow_server_that_is_mended_still_lacks_cpus_as_the_workers_do() -> None:
+    slow = {
+        "run": 0.15,
+        "delay": 0.45,
+        "threads_run": 0.2,
+        "threads_delay": 0.8,
+    }  # three quarters of its time
+    one, two = (
+        server_causes(
+            [server(**slow, **WAITED_FOR)],
+            [worker(run=0.3, delay=delay), worker(name="b", run=0.3, delay=delay)],
+        )[0].cost
+        for delay in (0.0, 0.3)
+    )
+    # It takes 4 times as long as with a CPU, and 2 times as long as workers that wait half of their time.
+    assert one > 1.4 * two
+
+
 def test_slow_server_need_not_be_in_use_most_of_the_time() -> None:
     slow = {"run": 0.01, "delay": 0.25, "threads_run": 0.08, "threads_delay": 3.0}
     (found,) = server_causes([server(**slow, **WAITED_FOR)], HEALTHY_WORKERS)
