@@ -44,7 +44,7 @@ def _end(one: Predicted, end: float | None) -> str:
 
 
 def as_json(found: WhatIf) -> str:
-    """JSON. Raises ClientError for a number that JSON cannot hold."""
+    """JSON (docs/what_if.schema.json). Raises ClientError for a number that JSON cannot hold."""
     return document(**found._asdict())
 
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 import typer
+from jsonschema import Draft202012Validator
+from roofline.answers.values import Value
 from roofline.answers.what_if import Predicted, WhatIf
 from roofline_client.commands.what_if import parse_bandwidth
 from roofline_client.tables.text import show
 from roofline_client.tables.what_if import as_csv, as_json, as_text, tables
 
 from ..reports import absent, seen
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "what_if.schema.json").read_text())
 
 
 def made(**changes: object) -> WhatIf:
@@ -68,6 +73,31 @@ def test_json_is_the_record() -> None:
     assert whole["version"] == 1
     assert whole["step"]["then"]["value"] == 0.025
     assert whole["rate"]["high"] == 160
+
+
+NOTHING = Predicted(absent("s"), absent("s"), None, None)
+
+
+@pytest.mark.parametrize("found", [made(), made(mode="", step=NOTHING, rate=NOTHING, basis=[], notes=[])])
+def test_json_is_as_its_schema_says(found: WhatIf) -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert [
+        error.message for error in Draft202012Validator(SCHEMA).iter_errors(json.loads(as_json(found)))
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "record"), [("value", Value), ("predicted", Predicted), ("", WhatIf)], ids=str
+)
+def test_schema_and_records_have_the_same_fields(name: str, record: type) -> None:
+    described = SCHEMA["$defs"][name] if name else SCHEMA
+    fields = [*record._fields, *([] if name else ["version"])]  # type: ignore[attr-defined]
+    assert sorted(described["properties"]) == sorted(described["required"]) == sorted(fields)
+
+
+def test_range_of_what_is_absent_is_refused() -> None:
+    wrong = made(step=NOTHING._replace(low=0.1))
+    assert list(Draft202012Validator(SCHEMA).iter_errors(json.loads(as_json(wrong))))
 
 
 @pytest.mark.parametrize(
