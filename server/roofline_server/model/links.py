@@ -12,17 +12,19 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-SLOWER = 4.0  # times, than what ranks of its role reach: healthy links of one machine differ by up to 3
+SLOWER = 2.5  # times, than what its like reach: of healthy ranks of one machine the means differ by up to 2
 ON_THEIR_WAY = 0.1  # of the time that its bytes are: bursts over a link of any speed are less
 ON_THEIR_WAY_ALONE = 0.3  # the same of a rank without its like, which sends other things than the others
 
 
 class LinkSignals(NamedTuple):
-    """What one rank sent. held: share of the time that it waited for what is sent or served."""
+    """What one rank sent over one kind of way. held: share of the time that it waited for what is sent or
+    served."""
 
     rank: str
     role: str
     host: str
+    leaves: bool  # its host; what stays there is another link
     sent: float  # byte/s
     on_their_way: float  # s/s that these bytes need at the rates at which they are acknowledged
     held: float = 0.0
@@ -51,7 +53,7 @@ def slow_links(links: Sequence[LinkSignals]) -> list[SlowLink]:
     """The dearest first. A rank is held against those of its role, one without its like against all."""
     found = []
     for one in links:
-        others = [other for other in links if other is not one]
+        others = [other for other in links if other.rank != one.rank and other.leaves == one.leaves]
         alike = [other for other in others if other.role == one.role]
         least_way = ON_THEIR_WAY if alike else ON_THEIR_WAY_ALONE
         if not others or not one.on_their_way >= least_way:

@@ -8,8 +8,10 @@ from roofline_server.model.links import ON_THEIR_WAY, SLOWER, LinkSignals, slow_
 FAST = 1e9  # byte/s
 
 
-def link(rank: str, sent: float = 20e6, rate: float = FAST, held: float = 0.6) -> LinkSignals:
-    return LinkSignals(rank, rank.partition(":")[0], "node", sent, sent / rate, held)
+def link(
+    rank: str, sent: float = 20e6, rate: float = FAST, held: float = 0.6, leaves: bool = True
+) -> LinkSignals:
+    return LinkSignals(rank, rank.partition(":")[0], "node", leaves, sent, sent / rate, held)
 
 
 def test_rank_whose_bytes_crawl_is_named_with_what_a_link_like_the_others_would_save() -> None:
@@ -43,6 +45,7 @@ def test_connections_side_by_side_share_the_time() -> None:
         [link("ddp:0"), link("ddp:1", rate=FAST / SLOWER * 1.01)],
         [link("ddp:0"), link("ddp:1", sent=1e6, rate=1.01e6 / ON_THEIR_WAY)],  # it sends little
         [link("ps:0", sent=10e6, rate=50e6), link("worker:0")],  # they send other things
+        [link("ddp:0", rate=50e6), link("ddp:1", leaves=False)],  # what stays on a node is faster
     ],
 )
 def test_link_that_is_not_known_to_be_slow_is_not_named(links: list[LinkSignals]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...model.account import Account
+from ...model.evidence import RankEvidence
 from ...model.links import LinkSignals, SlowLink, slow_links
 from ...sentences import network as texts
 from ...store.view import JobView
@@ -19,34 +20,47 @@ def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Acco
     """accounts: of the ranks that train. A server is held by what its workers wait for it."""
     shares = {number: _held(one) for number, one in accounts.items()}
     of_all = sum(shares.values()) / len(shares) if shares else 0.0
-    sent, rates = _by_peer(view, SENT), _by_peer(view, RATE)
+    hosts = {rank.key: rank.host for rank in gathered.evidence.values()}
     links = []
     for number, rank in gathered.evidence.items():
-        needed = _seconds_per_byte(sent.get(number, {}), rates.get(number, {}))
-        if needed is not None and rank.sent is not None and rank.sent.seconds > 0:
-            moved = rank.sent.total / rank.sent.seconds
-            held = shares.get(number, of_all)
-            links.append(LinkSignals(rank.key, rank.role, rank.host, moved, moved * needed, held))
+        sent, rates = _by_peer(view, number)
+        for leaves in (False, True):
+            to = {peer: n for peer, n in sent.items() if (hosts.get(peer) != rank.host) == leaves}
+            found = _link(rank, leaves, to, sum(sent.values()), rates, shares.get(number, of_all))
+            if found is not None:
+                links.append(found)
     return slow_links(links)
 
 
-def _by_peer(view: JobView, metric: str) -> dict[int, dict[str, float]]:
-    """Rank -> peer -> what a counter grew, or the mean of a gauge."""
-    found: dict[int, dict[str, float]] = {}
+def _by_peer(view: JobView, number: int) -> tuple[dict[str, float], dict[str, float]]:
+    """By peer, the bytes that a rank sent, and the mean rate at which they were acknowledged."""
+    sent: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for part in view.parts:
-        amount = part.mean if part.grown is None else part.grown
-        if part.metric.name == metric and amount:
-            of_rank = found.setdefault(part.rank, {})
-            of_rank[part.instance] = of_rank.get(part.instance, 0.0) + amount
-    return found
+        if part.rank == number and part.metric.name == SENT and part.grown:
+            sent[part.instance] = sent.get(part.instance, 0.0) + part.grown
+        elif part.rank == number and part.metric.name == RATE and part.mean:
+            rates[part.instance] = part.mean
+    return sent, rates
 
 
-def _seconds_per_byte(sent: Mapping[str, float], rates: Mapping[str, float]) -> float | None:
-    """To the peers that most of it goes to; None: at which rate is not known of one of them."""
-    main = {peer: moved for peer, moved in sent.items() if moved >= LEAST_SHARE * sum(sent.values())}
-    if not main or not main.keys() <= rates.keys():
+def _link(
+    rank: RankEvidence,
+    leaves: bool,
+    to: Mapping[str, float],
+    whole: float,
+    rates: Mapping[str, float],
+    held: float,
+) -> LinkSignals | None:
+    """to: bytes by peer, of the job's whole time; None: at which rate is not known of one that matters."""
+    main = {peer: moved for peer, moved in to.items() if moved >= LEAST_SHARE * whole}
+    if not main or not main.keys() <= rates.keys() or rank.sent is None or not rank.sent.seconds > 0:
         return None
-    return sum(moved / rates[peer] for peer, moved in main.items()) / sum(main.values())
+    # In the steps that are looked at it sent to each as much of the whole as over its life.
+    per_second = rank.sent.total / rank.sent.seconds / whole
+    moved = per_second * sum(main.values())
+    needed = per_second * sum(n / rates[peer] for peer, n in main.items())
+    return LinkSignals(rank.key, rank.role, rank.host, leaves, moved, needed, held)
 
 
 def _held(one: Account) -> float:
