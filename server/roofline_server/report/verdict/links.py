@@ -21,9 +21,9 @@ def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Acco
     shares = {number: _held(one) for number, one in accounts.items()}
     of_all = sum(shares.values()) / len(shares) if shares else 0.0
     hosts = {rank.key: rank.host for rank in gathered.evidence.values()}
-    links = []
+    peers, links = _by_peer(view), []
     for number, rank in gathered.evidence.items():
-        sent, rates = _by_peer(view, number)
+        sent, rates = peers.get(number, ({}, {}))
         for leaves in (False, True):
             to = {peer: n for peer, n in sent.items() if (hosts.get(peer) != rank.host) == leaves}
             found = _link(rank, leaves, to, sum(sent.values()), rates, shares.get(number, of_all))
@@ -32,16 +32,17 @@ def slow_links_of(view: JobView, gathered: Gathered, accounts: Mapping[int, Acco
     return slow_links(links)
 
 
-def _by_peer(view: JobView, number: int) -> tuple[dict[str, float], dict[str, float]]:
-    """By peer, the bytes that a rank sent, and the mean rate at which they were acknowledged."""
-    sent: dict[str, float] = {}
-    rates: dict[str, float] = {}
+def _by_peer(view: JobView) -> dict[int, tuple[dict[str, float], dict[str, float]]]:
+    """Of each rank by peer, the bytes that it sent, and the mean rate at which they were acknowledged."""
+    found: dict[int, tuple[dict[str, float], dict[str, float]]] = {}
     for part in view.parts:
-        if part.rank == number and part.metric.name == SENT and part.grown:
-            sent[part.instance] = sent.get(part.instance, 0.0) + part.grown
-        elif part.rank == number and part.metric.name == RATE and part.mean:
-            rates[part.instance] = part.mean
-    return sent, rates
+        if part.metric.name in (SENT, RATE):
+            sent, rates = found.setdefault(part.rank, ({}, {}))
+            if part.metric.name == SENT and part.grown:
+                sent[part.instance] = sent.get(part.instance, 0.0) + part.grown
+            elif part.mean:
+                rates[part.instance] = part.mean
+    return found
 
 
 def _link(
