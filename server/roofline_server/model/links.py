@@ -8,9 +8,12 @@ are held up alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import median
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
+
+from .replay import median_of_others
 
 SLOWER = 2.5  # times, than what its like reach: of healthy ranks of one machine the means differ by up to 2
 ON_THEIR_WAY = 0.1  # of the time that its bytes are: bursts over a link of any speed are less
@@ -52,22 +55,39 @@ class SlowLink(NamedTuple):
 def slow_links(links: Sequence[LinkSignals]) -> list[SlowLink]:
     """The dearest first. A rank is held against those of its role, one without its like against all."""
     found = []
-    for one in links:
-        others = [other for other in links if other.rank != one.rank and other.leaves == one.leaves]
-        alike = [other for other in others if other.role == one.role]
-        least_way = ON_THEIR_WAY if alike else ON_THEIR_WAY_ALONE
-        if not others or not one.on_their_way >= least_way:
-            continue
-        usual = median(other.rate for other in alike or others)
-        if one.rate * SLOWER > usual:
-            continue
-        # Connections side by side share a link, and their times overlap.
-        busy = min(1.0, one.on_their_way)
-        most = min(busy, one.held)
-        saved = min(busy * (1 - one.rate / usual), most)
-        least = min(busy * (1 - 1 / SLOWER), most)
-        found.append(SlowLink(one.rank, one.host, one.rate, usual, busy, saved, least, most))
+    for leaves in (False, True):
+        reach = [one for one in links if one.leaves == leaves]
+        for one, usual, alone in _with_usual(reach):
+            slow = _slow_link(one, usual) if one.on_their_way >= _least(alone) else None
+            if slow is not None:
+                found.append(slow)
     return sorted(found, key=lambda link: -link.saved)
+
+
+def _least(alone: bool) -> float:
+    return ON_THEIR_WAY_ALONE if alone else ON_THEIR_WAY
+
+
+def _with_usual(links: Sequence[LinkSignals]) -> Iterator[tuple[LinkSignals, float, bool]]:
+    """Each with the rate that is usual for its like, and whether it has none."""
+    of_role: dict[str, list[LinkSignals]] = {}
+    for one in links:
+        of_role.setdefault(one.role, []).append(one)
+    for alike in of_role.values():
+        others = alike if len(alike) > 1 else [*alike, *(one for one in links if one is not alike[0])]
+        if len(others) > 1:
+            usual = median_of_others(np.array([one.rate for one in others])).tolist()
+            yield from ((one, rate, len(alike) == 1) for one, rate in zip(alike, usual, strict=False))
+
+
+def _slow_link(one: LinkSignals, usual: float) -> SlowLink | None:
+    if one.rate * SLOWER > usual:
+        return None
+    # Connections side by side share a link, and their times overlap.
+    busy = min(1.0, one.on_their_way)
+    most = min(busy, one.held)
+    saved, least = (min(busy * (1 - share), most) for share in (one.rate / usual, 1 / SLOWER))
+    return SlowLink(one.rank, one.host, one.rate, usual, busy, saved, least, most)
 
 
 def step_with(steps: Mapping[str, float], rank: str, saved: float, together: bool) -> float:
