@@ -14,6 +14,7 @@ from .kinds import COUNTED, GROUPS_OF_ROUNDS, MORE_WORK, work_of
 from .signals import RankSignals
 
 LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
+LEAST_SLOWER = 0.08  # the same of a rank that is slower and nothing tells why: CPUs of one machine differ
 CHANCE = 0.01  # that anything is named of a job that is healthy
 OF_KNOWN = 0.05  # that a gain is not real, of ranks that were found by what was counted and not by times
 LEAST_CHANCE = 1e-9  # below it quantiles are not exact, nor are bootstraps
@@ -65,6 +66,11 @@ def chance_of(group: str, signals: Sequence[RankSignals], ranks: Sequence[int], 
     if group in COUNTED or (group == "cpu" and (work_of(signals, ranks) or 1.0) > 1 + MORE_WORK):
         return OF_KNOWN
     return max(LEAST_CHANCE, CHANCE / min(looked_at, 10**9))
+
+
+def is_worth_a_name(cause: Cause) -> bool:
+    """Turbo clocks, sibling threads and hypervisors make one CPU slower than another by some percent."""
+    return cause.kind != "slower" or cause.share >= LEAST_SLOWER
 
 
 def holds_up(gain: Interval, least: float, step: float) -> bool:

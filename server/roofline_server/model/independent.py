@@ -15,6 +15,7 @@ from .cause import (
     Cause,
     chance_of,
     holds_up,
+    is_worth_a_name,
     lasts,
     seconds_of,
     without_parts_of_sets,
@@ -64,7 +65,7 @@ def of_slower_ranks(
             kind = kind_of(group, own, work, [signals[rank]], signals, foreign)
             one = accounts[rank]
             found.append(Cause(kind, group, (one.rank,), one.host, sure, step, own, work))
-    return without_parts_of_sets(found)
+    return without_parts_of_sets(list(filter(is_worth_a_name, found)))
 
 
 def of_all(

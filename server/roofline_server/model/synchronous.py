@@ -8,7 +8,17 @@ from math import comb
 import numpy as np
 
 from ..records import Floats
-from .cause import CHANCE, EVERYWHERE, LEAST_GAIN, Cause, chance_of, holds_up, lasts, without_parts_of_sets
+from .cause import (
+    CHANCE,
+    EVERYWHERE,
+    LEAST_GAIN,
+    Cause,
+    chance_of,
+    holds_up,
+    is_worth_a_name,
+    lasts,
+    without_parts_of_sets,
+)
 from .intervals import Interval, interval
 from .kinds import FOR_INPUT, GROUPS_OF_ROUNDS, NEEDED, OF_CONTENTION, kind_of, who_has_the_cpus, work_of
 from .replay import Replay, differences
@@ -41,7 +51,7 @@ def of_ranks(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[st
         sure = interval(gain, chance_of(group, signals, ranks, others * len(present)))
         if sure.surely > LEAST_GAIN * step:
             found.append(_cause_of(replay, signals, group, ranks, gain, sure, foreign))
-    return without_parts_of_sets(found)
+    return without_parts_of_sets(list(filter(is_worth_a_name, found)))
 
 
 def _alike(more: Floats, step: float) -> list[tuple[int, ...]]:

@@ -19,6 +19,7 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     "host code of torch": (Case("host", frameworks=frozenset({"torch"})), "py-spy record"),
     "host code of TensorFlow": (Case("host", frameworks=frozenset({"tensorflow"})), "py-spy record"),
     "network": (Case("network", hosts=2), "bench net"),
+    "slow link": (Case("slow_link", ranks=("ddp:1",), host="n1", hosts=2), "look at the link of node n1"),
     "Horovod's cycle": (
         Case("transfer", frameworks=frozenset({"horovod"}), settings={"HOROVOD_CYCLE_TIME": "5"}),
         "HOROVOD_CYCLE_TIME=1",
