@@ -39,6 +39,9 @@ def by_main_thread(ledger: Ledger, signals: RankSignals, measured: Bools) -> Non
     else:
         lacking = share_of(delay, run + delay)
         inside, clean = _kernels(signals, rest, np.maximum(lacking, _lacking_of_others(signals)))
+        if signals.kernel_threads == 1:  # it is in kernels only while it runs, or would
+            most = _share_within(inside, run + delay)
+            inside, clean = inside * most, clean * most
         besides = np.maximum(0.0, run + delay - inside)
         ledger.take("compute", clean, MEASURED if signals.traced is None else ESTIMATED)
         ledger.take("contention", inside - clean + besides * lacking, origin)
@@ -114,6 +117,12 @@ def _kernels(signals: RankSignals, rest: Floats, lacking: Floats) -> tuple[Float
         clean = np.where(traced, clean, kernels * usual)
     inside = np.minimum(rest, clean / (1 - lacking))
     return inside, np.minimum(clean, inside * (1 - lacking))
+
+
+def _share_within(seconds: Floats, most: Floats) -> Floats:
+    """By what to multiply a time so that it is no more than another."""
+    found: Floats = np.where(seconds > most, ratio(most, seconds), 1.0)
+    return found
 
 
 def _lacking_of_others(signals: RankSignals) -> Floats:

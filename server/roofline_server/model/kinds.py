@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ..records import Floats
+from .columns import or_zero
 from .replay import median_of_others
 from .signals import RankSignals
 
@@ -125,8 +126,10 @@ def _work_means(signals: Sequence[RankSignals]) -> Iterator[Floats]:
 
 
 def _cpu_time(one: RankSignals) -> float:
-    """Seconds a step on a CPU, of the training thread or of all; of a GPU its kernels."""
+    """Seconds a step on a CPU for its own work, of the training thread or of all; of a GPU its kernels."""
     column = one.kernels if one.on_gpu else one.run if one.run is not None else one.threads_run
+    if column is one.run and column is not None and one.held_run is not None:
+        column = column - or_zero(one.held_run)  # it may spin while it waits for others
     column = one.kernels if column is None else column
     return float(np.nanmean(column)) if column is not None and (~np.isnan(column)).any() else 0.0
 

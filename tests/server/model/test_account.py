@@ -71,6 +71,15 @@ def test_kernels_that_lack_a_cpu_are_contention_and_not_compute() -> None:
     assert means(found)["contention"] == pytest.approx(0.025, abs=1e-4)
 
 
+def test_kernels_of_one_thread_take_no_longer_than_it_ran() -> None:
+    # To trace a step stretched its kernels to 75 ms; in the usual step the thread was on a CPU for 62 ms.
+    stretched = {"kernels": 0.075, "traced": np.arange(STEPS) % 8 == 0}
+    found = means(account(main_thread(**stretched, kernel_threads=1)))
+    assert found == {"input": 0.010, "compute": 0.062, "transfer|wait_ranks": 0.020, "blocked": 0.008}
+    # Of several threads others may compute while it sleeps.
+    assert means(account(main_thread(**stretched, kernel_threads=4)))["compute"] > 0.062
+
+
 def test_kernels_of_traced_steps_are_stretched_as_those_steps_were() -> None:
     # Traced steps lacked a CPU half of the time, the others never: their kernels took half as long.
     traced = np.arange(STEPS) < 10

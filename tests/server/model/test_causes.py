@@ -66,6 +66,17 @@ def test_rank_with_twice_the_work() -> None:
     assert found.bottleneck.work == pytest.approx(2.0)
 
 
+def test_more_work_is_seen_where_the_others_spin_while_they_wait() -> None:
+    """Horovod's ranks ask again and again whether an allreduce is done: that is CPU time, too."""
+    plant = {"kernels": {1: COMPUTE / 2}, "blocked": {1: 0.002}}
+    played = job(plant=plant, columns={"examples": {0: 32.0, 1: 48.0}})
+    signals = []
+    for one in played.signals:
+        assert one.held is not None and one.run is not None
+        signals.append(one._replace(run=one.run + one.held, held_run=one.held))
+    assert named(concluded(played._replace(signals=signals))) == ("more_work", ("ddp:1",))
+
+
 def test_work_of_every_kind_may_tell() -> None:
     columns = {"examples": {0: 32.0, 1: 32.0}, "flops": {0: 1e9, 1: 1.5e9}}  # longer sequences
     found = concluded(job(plant={"kernels": {1: COMPUTE / 2}}, columns=columns))
