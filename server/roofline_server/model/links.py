@@ -17,6 +17,7 @@ from .replay import median_of_others
 
 SLOWER = 2.5  # times, than what its like reach: of healthy ranks of one machine the means differ by up to 2
 ON_THEIR_WAY = 0.1  # of the time that its bytes are: bursts over a link of any speed are less
+COMPARABLE = 0.05  # of its bytes, that another of another role must send
 ON_THEIR_WAY_ALONE = 0.3  # the same of a rank without its like, which sends other things than the others
 
 
@@ -74,10 +75,15 @@ def _with_usual(links: Sequence[LinkSignals]) -> Iterator[tuple[LinkSignals, flo
     for one in links:
         of_role.setdefault(one.role, []).append(one)
     for alike in of_role.values():
-        others = alike if len(alike) > 1 else [*alike, *(one for one in links if one is not alike[0])]
+        others = alike if len(alike) > 1 else [*alike, *_comparable(alike[0], links)]
         if len(others) > 1:
             usual = median_of_others(np.array([one.rate for one in others])).tolist()
             yield from ((one, rate, len(alike) == 1) for one, rate in zip(alike, usual, strict=False))
+
+
+def _comparable(one: LinkSignals, links: Sequence[LinkSignals]) -> list[LinkSignals]:
+    """The others that send enough for their rate to mean anything."""
+    return [other for other in links if other is not one and other.sent >= COMPARABLE * one.sent]
 
 
 def _slow_link(one: LinkSignals, usual: float) -> SlowLink | None:
