@@ -358,7 +358,9 @@ class Recorder:
     def hand_over(self) -> None:
         """Send the steps whose borders were deferred."""
         deferred, self._deferred = self._deferred, []
+        behind, self._phases.spans = self._phases.spans, []  # of the step that goes on
         self._close_all(deferred)
+        self._phases.spans += behind
         if len(deferred) > 1:
             self._marker.flush()  # in one packet
 
@@ -400,7 +402,7 @@ class Recorder:
                 self._defer_to = self._deferred_to()
             defers = number < self._defer_to
         spans = self._joined.take() if self._joined.open else ()
-        if self._phases.spans and (defers or deferred):
+        if self._phases.spans:
             spans, self._phases.spans = [*self._phases.spans, *spans], []
         deferred.append(WaitingBorder(len(self._events), now, examples, shapes, counts, spans))
         if not defers:

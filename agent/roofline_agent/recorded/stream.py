@@ -154,7 +154,7 @@ class StreamReader:
         if kernel in _ARRAYS and len(times) > 2 and isinstance(size, int) and isinstance(width, int):
             shortest = min(times[:3])
             moved = _ARRAYS[kernel] * width * size
-            if shortest > 0 and not 0.9 < value * shortest / moved < 1.1:
+            if shortest > 0 and moved > 0 and not 0.9 < value * shortest / moved < 1.1:
                 self.found.warn(
                     f"the rate of {kernel} does not follow from array size and least time; taken as printed",
                     self.text.line,

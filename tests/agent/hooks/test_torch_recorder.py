@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from roofline_agent.hooks import Marker
 from roofline_agent.hooks.torch_between import EVALUATION
@@ -450,6 +450,7 @@ def train(marker: RecordingMarker, acts: list[str]) -> Recorder:
 
 
 @given(ACTS)
+@example(["step", "collective", "collective", "forget"])
 def test_borders_that_are_deferred_say_the_same(acts: list[str]) -> None:
     at_once, later = RecordingMarker(), DeferringMarker()
     acts = [*acts, "step"]  # what belongs to a step that has not ended may be handed over before or with it

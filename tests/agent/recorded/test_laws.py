@@ -143,6 +143,7 @@ DAMAGE = st.tuples(
 @given(DAMAGE)
 @example((0.5, 0, b"\xff\xfe\x80"))  # bytes that are no text
 @example((0.5, 0, b"\x1b[31m"))
+@example((0.689453125, 1, b""))  # a size of 0
 def test_damage_costs_what_it_hits_and_makes_up_no_number(
     path: Path, damage: tuple[float, int, bytes | str]
 ) -> None:
