@@ -84,7 +84,8 @@ def _report(here: Node, server: psutil.Process, shape: Shape, most_served: float
         f"{most_served:g} s served, {most:g} s in all",
         f"{served:.2f} s served, {whole:.2f} s in all",
         served <= most_served and whole <= most,
-        f"with all tables {tables:.2f} s served; the first time {first:.2f} s; the server holds {resident:.0f} MB; {load()}",
+        f"with all tables {tables:.2f} s served; the first time {first:.2f} s; "
+        f"the server holds {resident:.0f} MB; {load()}",
     )
 
 
