@@ -118,7 +118,7 @@ class ThreadAccount:
             if self._file >= 0:
                 os.close(self._file)
         except OSError:
-            pass
+            pass  # the training has closed it
         self._file = -1
         if thread:
             try:

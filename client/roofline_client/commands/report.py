@@ -12,6 +12,7 @@ import typer
 
 from ..errors import UsageError
 from ..step_range import parse_steps
+from ..tables.names import is_number
 from .options import (
     DEFAULT_SERVER,
     JobArgument,
@@ -103,17 +104,9 @@ def with_seconds(arguments: Sequence[str]) -> list[str]:
     made = []
     for at, argument in enumerate(arguments):
         made.append(argument)
-        if argument == WATCH and not _is_number("".join(arguments[at + 1 : at + 2])):
+        if argument == WATCH and not is_number("".join(arguments[at + 1 : at + 2])):
             made.append(str(EVERY_S))
     return made
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_watch(output: str, full: bool, plot: Path | None) -> None:

@@ -24,10 +24,11 @@ def inert(text: str) -> str:
     """The text as a cell of a CSV file that no program acts on: control characters become "?", and what a
     spreadsheet would run as a formula gets an apostrophe before it (OWASP, CSV Injection)."""
     cell = "\n".join(map(clean, text.split("\n")))
-    return f"'{cell}" if cell.startswith(_BEGIN_A_FORMULA) and not _is_number(cell) else cell
+    return f"'{cell}" if cell.startswith(_BEGIN_A_FORMULA) and not is_number(cell) else cell
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether the text is one, as Python writes it."""
     try:
         float(text)
     except ValueError:

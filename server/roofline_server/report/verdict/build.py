@@ -41,6 +41,7 @@ class Accounts(NamedTuple):
     conclusion: Conclusion
     slow_links: list[SlowLink]
     meet: bool  # the ranks wait for each other in each step
+    concerned: list[int]  # ranks whose steps are the job's
     unseen: str = ""  # of synchronous ranks, why it is not known when they wait for each other
 
 
@@ -65,7 +66,7 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
             found = found._replace(kind="unknown")
     slow = links.slow_links_of(view, gathered, {number: accounts[number] for number in concerned})
     meet = grid is not None or gathered.mode == "synchronous"
-    return Accounts(signals, accounts, foreign, found, slow, meet, unseen)
+    return Accounts(signals, accounts, foreign, found, slow, meet, concerned, unseen)
 
 
 def trainers(gathered: Gathered) -> dict[int, RankEvidence]:
@@ -189,7 +190,10 @@ def _server_finding(cause: ServerCause, step: float, unsure: bool, rate: Value) 
 
 
 def _link_findings(known: Accounts, rate: Value) -> list[Finding]:
-    steps = {one.rank: float(one.duration.mean()) for one in known.accounts.values() if one.duration.any()}
+    training = [known.accounts[number] for number in known.concerned]
+    steps = {one.rank: float(one.duration.mean()) for one in training if one.duration.any()}
+    if not steps or known.conclusion.kind == "unknown":
+        return []
     found = []
     for link in known.slow_links:
         together = known.meet or link.rank not in steps  # what holds a server up holds up all its workers

@@ -55,8 +55,10 @@ def _link(
 ) -> LinkSignals | None:
     """to: bytes by peer, of the job's whole time; None: at which rate is not known of one that matters."""
     main = {peer: moved for peer, moved in to.items() if moved >= LEAST_SHARE * whole}
-    if not main or not main.keys() <= rates.keys() or rank.sent is None or not rank.sent.seconds > 0:
+    if not main or not main.keys() <= rates.keys():
         return None
+    if rank.sent is None or not (rank.sent.total > 0 and rank.sent.seconds > 0):
+        return None  # it sent nothing in these steps
     # In the steps that are looked at it sent to each as much of the whole as over its life.
     per_second = rank.sent.total / rank.sent.seconds / whole
     moved = per_second * sum(main.values())

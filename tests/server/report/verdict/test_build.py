@@ -53,9 +53,10 @@ def verdict_of(
     steps: Steps = STEADY_STEPS,
     count: int = STEPS,
     rates: Sequence[float] = (),
+    sends_until: int = STEPS,
 ) -> Verdict:
     """late: of each rank, by how much longer its input takes; step 0 takes ten times as long. rates: of each
-    rank, byte/s at which a megabyte a step is acknowledged."""
+    rank, byte/s at which a megabyte a step is acknowledged, up to step sends_until."""
     store, node = open_store(folder), Node("a")
     node.greet(store)
     begin = 100 * S
@@ -63,7 +64,11 @@ def verdict_of(
     ranks = [rank(role="ddp", index=i, pid=100 + i) for i in range(len(late))]
     borders = [(i, BORDER, k - 1, 8, at) for i in range(len(late)) for k, at in enumerate(ends)]
     phases = [s for i, more in enumerate(late) for at in ends[:-1] for s in of_step(i, at, more)]
-    sent = [(i, at, (10**6 * k, int(rate))) for i, rate in enumerate(rates) for k, at in enumerate(ends)]
+    sent = [
+        (i, at, (10**6 * min(k, sends_until), int(rate)))
+        for i, rate in enumerate(rates)
+        for k, at in enumerate(ends)
+    ]
     counters = [("tcp_sent_bytes", CUMULATIVE, False), ("tcp_delivery_rate", GAUGE, False)]
     counted = samples(0, [*sent, *sent], counters)
     # Of each rank in all, and by its peer: of two that is the other one.
@@ -112,6 +117,16 @@ def test_rank_with_a_slow_link_is_named_instead_of_the_communication(tmp_path: P
     assert first.evidence[0] == "what it sends is acknowledged at 100 MB/s, what the others send at 1 GB/s"
     assert first.tries
     assert [one.kind for one in found.also] == []
+
+
+def test_rank_that_sent_nothing_in_its_steps_has_no_link(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, (0, 0), Steps(20, 60), rates=(1e9, 1e8), sends_until=5)
+    assert "slow_link" not in [one.kind for one in (found.bottleneck, *found.also) if one]
+
+
+def test_few_steps_are_no_ground_to_name_a_link(tmp_path: Path) -> None:
+    found = verdict_of(tmp_path, (0, 0), ALL_STEPS, count=1, rates=(1e9, 1e6))
+    assert (found.kind, found.bottleneck) == ("unknown", None)
 
 
 def test_equal_ranks_are_healthy(tmp_path: Path) -> None:
