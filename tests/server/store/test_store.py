@@ -295,11 +295,19 @@ def test_catalog_that_is_lost_takes_no_data_along(tmp_path: Path) -> None:
     store.seal()
     known = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*.parquet")}
     store.close()
+    catalog = (tmp_path / "catalog.db").read_bytes()
     for path in tmp_path.glob("catalog.db*"):
         path.unlink()
     open_store(tmp_path).close()
     apart = tmp_path / "quarantine"
     assert {str(p.relative_to(apart)): p.read_bytes() for p in apart.rglob("*.parquet")} == known
+    # Put back as the note there says.
+    (tmp_path / "catalog.db").write_bytes(catalog)
+    for name in known:
+        (apart / name).rename(tmp_path / name)
+    again = open_store(tmp_path)
+    assert raw_rows(again) == marks_in(ALL)
+    again.close()
 
 
 def test_inbox_that_is_lost_costs_what_it_held_and_nothing_that_comes(tmp_path: Path) -> None:
