@@ -48,9 +48,10 @@ evenly between two lines. A lower number begins a new count. Steps before the fi
 do not mark steps meanwhile. Python's output is unbuffered (PYTHONUNBUFFERED=1); for other programs see
 stdbuf(1).
 
---ncu runs each kernel of these steps several times, which makes only these steps much slower, at the clocks
-they would have anyway (--clock-control none), and sends the results when the command ends. Steps count from
-0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of collectives
+--ncu runs each kernel of these steps several times, at the clocks they would have anyway (--clock-control
+none), and sends the results when the command ends. That takes some 0.3 s a kernel: 5 minutes for a step of
+1,000. Other steps are slower too where kernels are short, because ncu sees each of them start. Steps count
+from 0; step 0 cannot be profiled. oneDNN and MKL kernels are not recorded meanwhile. Kernels of collectives
 (NCCL, RCCL, NVSHMEM, ...) are skipped, because a repeated collective would wait for ever. With several
 ranks profile one; the others wait for it at their next collective, perhaps longer than a short NCCL
 timeout. If ncu cannot be used, a message says why and what to do, and the command runs without it.

@@ -25,8 +25,9 @@ class JaxExecutable:
         """jaxpr: the traced program; None if it is not known."""
         self.executable, self.jaxpr, self.arguments = executable, jaxpr, arguments
 
-    def cost(self) -> Tuple[ProgramCost, str]:
-        """What a call costs this process, and on which platform."""
+    def cost(self, processes: int, mapped: bool) -> Tuple[ProgramCost, str]:
+        """What a call costs this process, and on which platform. mapped: what was traced is the part of one
+        device."""
         runtime: Any = getattr(self.executable, "xla_executable", None)
         try:
             devices = list(runtime.local_devices())
@@ -36,7 +37,9 @@ class JaxExecutable:
             analysis = self.executable.cost_analysis()
             if self.jaxpr is None and " while(" in (self.executable.as_text() or ""):
                 analysis = None  # who knows how often
-            cost = cost_of(analysis, self.jaxpr, max(len(devices), 1))
+            accelerators = devices if str(devices[0].platform) != "cpu" else ()
+            count = max(len(devices), 1)
+            cost = cost_of(analysis, self.jaxpr, count, accelerators, 1 if mapped else count * processes)
         except Exception:
             cost = ProgramCost(None, None, "", "XLA's cost analysis failed")
         return cost, str(devices[0].platform) if devices else ""
@@ -134,7 +137,7 @@ class JaxFunction:
         like = marker.like(("jax", id(self), tuple(signature.items())))
         if compiled is None:
             return JaxProgram(function, like=like)
-        cost, platform = compiled.cost()
+        cost, platform = compiled.cost(self._jax.process_count(), self._mapped)
         kernel = marker.kernel(
             library="xla",
             operation=function.name[:64],

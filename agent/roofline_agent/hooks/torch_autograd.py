@@ -145,5 +145,6 @@ def _report_settings(record: Recorder, torch: Any) -> None:
     try:
         record.fact("setting.torch_version", torch.__version__)
         record.fact("setting.intra_op_threads", torch.get_num_threads())
+        record.fact("setting.device", "cuda" if torch.cuda.is_initialized() else "cpu")
     except Exception:
         record.failed("torch_autograd")

@@ -154,6 +154,7 @@ class _WrappedCommand:
         self._page = RankPage()
         self._cost = OwnCost()
         self._outputs: list[OutputStream] = []
+        self._exit_sent = False
         self._failures: set[str] = set()  # of which the user has been notified
         self.environ: Mapping[str, str] = environ  # of the command that runs now
         self.ending = threading.Event()  # a key or a signal has asked the command to end
@@ -238,8 +239,10 @@ class _WrappedCommand:
         self._try(self._look_at_watchers, *(watcher.close for watcher in self._watchers), self._page.close)
 
     def send_exit(self, status: int, ended_ns: int) -> None:
-        """Report how the command ended."""
-        self._try(lambda: self.link.send_fact(EXIT, f"{status} {ended_ns}"))
+        """Report how the command ended, once."""
+        if not self._exit_sent:
+            self._exit_sent = True
+            self._try(lambda: self.link.send_fact(EXIT, f"{status} {ended_ns}"))
 
     def resize(self) -> None:
         for output in self._outputs:
@@ -306,6 +309,9 @@ class _WrappedCommand:
         """Check ncu and the watchers, and keep the agent informed."""
         if self._session is not None:
             self._session.check_progress(self.child)
+            if (status := self._session.status) is not None:
+                # Now: until ncu has ended too, the agent would have forgotten the rank.
+                self.send_exit(status, time.monotonic_ns())
             if self._session.is_due():
                 self.link.introduce()
                 self._send_replayed(self._session)

@@ -11,8 +11,8 @@ from ..records import Rank
 MAX_ANCESTORS = 16
 
 
-def user_of(pids: Sequence[int], ranks: Sequence[Rank], proc: Path) -> Rank | None:
-    """The one rank to which all those processes belong that belong to any; None: nobody, or several.
+def users_of(pids: Sequence[int], ranks: Sequence[Rank], proc: Path) -> frozenset[Rank]:
+    """The ranks to which these processes belong.
 
     A process belongs to the rank that it is or descends from. NVML numbers processes as the host does; one
     that cannot be seen here may still be a rank under its number in another PID namespace (NSpid).
@@ -25,8 +25,7 @@ def user_of(pids: Sequence[int], ranks: Sequence[Rank], proc: Path) -> Rank | No
         for rank in ranks:
             if hidden & {int(number) for number in _status(rank.pid, proc, "NSpid:")}:
                 users.add(rank)
-    users.discard(None)
-    return users.pop() if len(users) == 1 else None
+    return frozenset(rank for rank in users if rank is not None)
 
 
 def _rank_above(pid: int, ranks: Mapping[int, Rank], proc: Path) -> Rank | None:

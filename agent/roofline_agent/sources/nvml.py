@@ -1,7 +1,8 @@
 """Every GPU of the node through NVML: load, memory, clocks, power, traffic, and from Hopper on its pipes.
 
-Rows are of whole GPUs ("gpu 0"); one used by a single rank carries that rank. A value the GPU or the driver
-does not have is asked for once and then left out; a GPU that falls off the bus ends its own rows only.
+Rows are of whole GPUs ("gpu 0"); one used by a single rank carries that rank. A rank that uses GPUs has a row
+of its own too: how many, and what they did for it. A value the GPU or the driver does not have is
+asked for once and then left out; a GPU that falls off the bus ends its own rows only.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from ..records import (
     SourceSettings,
     SourceStatus,
 )
-from .gpu_users import user_of
+from .gpu_totals import GPUS, TOTALS, GpuTotals
+from .gpu_users import users_of
 from .nvml_device import Gpu, Lost
 from .nvml_gpm import GPM_METRICS
 
@@ -32,6 +34,7 @@ log = logging.getLogger(__name__)
 
 LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED = 12, 9  # nvml.h
 WHO_EVERY_NS = 5_000_000_000
+NEW_EVERY_NS = 1_000_000_000  # while some rank uses no GPU: it may be about to
 
 
 def _metric(
@@ -57,6 +60,14 @@ METRICS = (
     *(_metric(name, "1" if name.endswith("_active") else "byte/s") for name in GPM_METRICS),
     _metric("dram_bytes_per_second", "byte/s", estimated=True),
     _metric("flops_per_second.upper", "FLOP/s", estimated=True),
+    # Of the rows of ranks.
+    Metric(GPUS, MetricKind.GAUGE, "1"),
+    *(
+        Metric(
+            name, MetricKind.CUMULATIVE, "byte" if total.is_sum else "ns", Scope.PROCESS, Provenance.ESTIMATED
+        )
+        for name, total in TOTALS.items()
+    ),
 )
 
 
@@ -78,7 +89,8 @@ class NvmlSource:
         self._load = load
         self._nvml: Any = None
         self._gpus: list[Gpu] = []
-        self._users: dict[str, Rank | None] = {}
+        self._users: dict[str, frozenset[Rank]] = {}
+        self._totals = GpuTotals()
         self._asked: tuple[int, frozenset[Rank]] | None = None  # when users were asked for, of which ranks
 
     def probe(self) -> SourceStatus:
@@ -115,14 +127,20 @@ class NvmlSource:
     def sample(self, ranks: Sequence[Rank]) -> list[Sample]:
         self._refresh_users(ranks)
         rows = []
+        gauges: dict[str, dict[str, int | float]] = {}
         for gpu in list(self._gpus):
             try:
                 now, values = gpu.read()
             except Lost as error:
                 self._drop(gpu, error)
                 continue
-            row = tuple(values.get(metric.name) for metric in METRICS)
-            rows.append(Sample(self._users.get(gpu.name), now, row, gpu.name))
+            users = self._users.get(gpu.name, frozenset())
+            alone = next(iter(users)) if len(users) == 1 else None
+            rows.append(Sample(alone, now, _row(values), gpu.name))
+            gauges[gpu.name] = values
+        now = self._clock()
+        for rank, totals in self._totals.add(now, gauges, self._users).items():
+            rows.append(Sample(rank, now, _row(totals)))
         return rows
 
     def _drop(self, gpu: Gpu, error: Lost) -> None:
@@ -132,12 +150,13 @@ class NvmlSource:
     def _refresh_users(self, ranks: Sequence[Rank]) -> None:
         """Find out now and then, and when ranks come or go, which rank uses which GPU."""
         now, alive = self._clock(), frozenset(ranks)
-        if self._asked is not None and now - self._asked[0] < WHO_EVERY_NS and alive == self._asked[1]:
+        every = NEW_EVERY_NS if alive.difference(*self._users.values()) else WHO_EVERY_NS
+        if self._asked is not None and now - self._asked[0] < every and alive == self._asked[1]:
             return
         self._asked = (now, alive)
         for gpu in list(self._gpus):
             try:
-                self._users[gpu.name] = user_of(gpu.pids(), ranks, self._proc)
+                self._users[gpu.name] = users_of(gpu.pids(), ranks, self._proc)
             except Lost as error:
                 self._drop(gpu, error)
 
@@ -147,3 +166,7 @@ class NvmlSource:
                 for gpu in self._gpus:
                     gpu.close()
                 self._nvml.nvmlShutdown()
+
+
+def _row(values: Mapping[str, int | float]) -> tuple[int | float | None, ...]:
+    return tuple(values.get(metric.name) for metric in METRICS)

@@ -17,6 +17,7 @@ BUSY = 0.5
 
 # Name of our gauge -> (nvmlGpmMetricId_t, factor to its base unit); ids as nvml.h numbers them.
 GPM_METRICS: Mapping[str, tuple[int, float]] = {
+    "gpm.graphics_active": (1, 0.01),
     "gpm.sm_active": (2, 0.01),
     "gpm.tensor_active": (5, 0.01),
     "gpm.dram_active": (10, 0.01),

@@ -49,6 +49,9 @@ def account(signals: RankSignals) -> Account:
     if signals.barrier == "join" and signals.held is not None:
         duration = duration + or_zero(signals.held)  # a coordinator holds it after its part of the step
     ledger = Ledger(or_zero(duration))
+    if signals.on_gpu and signals.kernels is not None:
+        # First: what a GPU computes meanwhile is lost neither to input nor to the host. Kernels of NCCL spin.
+        ledger.take("compute|transfer" if signals.on_gpu_meets else "compute", signals.kernels, ESTIMATED)
     if signals.held is not None:
         ledger.take(HELD, signals.held, ESTIMATED if signals.barrier == "kernels" else MEASURED)
     measured = measured_of(signals)

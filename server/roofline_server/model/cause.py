@@ -10,7 +10,7 @@ import numpy as np
 from ..records import Floats
 from .account import Account
 from .intervals import Interval, correlation_time
-from .kinds import COUNTED, GROUPS_OF_ROUNDS, MORE_WORK, work_of
+from .kinds import COUNTED, GROUPS_OF_ROUNDS, MORE_WORK, OF_CONTENTION, work_of
 from .signals import RankSignals
 
 LEAST_GAIN = 0.02  # of a step: what is sure to be less is not worth a name
@@ -31,6 +31,9 @@ EVERYWHERE = {
     "gc": 0.1,
     "input": 0.25,
 }
+# The same where all compute on GPUs: what the host does while they are idle.
+GPU_IDLE, LEAST_IDLE = "gpu_idle", 0.3
+BESIDE_IDLE_GPU = ("host", "host|blocked", "input|host", "input|host|blocked")
 
 
 class Cause(NamedTuple):
@@ -49,6 +52,18 @@ class Cause(NamedTuple):
     @property
     def share(self) -> float:
         return self.gain.mean / self.step if self.step > 0 else 0.0
+
+
+def parts_of_all(signals: Sequence[RankSignals]) -> dict[str, tuple[tuple[str, ...], float]]:
+    """Kind -> parts that a job could do without on every rank, and the share of a step from which on they are
+    a bottleneck."""
+    found: dict[str, tuple[tuple[str, ...], float]] = {
+        part: (OF_CONTENTION if part == "contention" else (part,), least)
+        for part, least in EVERYWHERE.items()
+    }
+    if all(one.on_gpu and one.kernels is not None for one in signals):
+        found[GPU_IDLE] = BESIDE_IDLE_GPU, LEAST_IDLE
+    return found
 
 
 def seconds_of(one: Account, parts: Sequence[str]) -> Floats:

@@ -10,6 +10,7 @@ from .ledger import ESTIMATED, MEASURED, UNSEEN, Ledger
 from .signals import RankSignals
 
 COMPUTING_ELSEWHERE = 0.5  # of a step: from here on other threads than the main one do the computing
+HARDLY = 0.05  # of its time a thread is blocked: it is not looked for what blocks it
 MOST_KNOWN = 0.5  # of the time of its steps that a sum over threads must be known of to speak for all
 
 # -- by its main thread -------------------------------------------------------------------------------------
@@ -19,6 +20,9 @@ def by_main_thread(ledger: Ledger, signals: RankSignals, measured: Bools) -> Non
     """What is neither input nor held, by what the main thread and the kernels did."""
     run = less(signals.run, signals.input_run, signals.held_run)
     delay = less(signals.delay, signals.input_delay, signals.held_delay)
+    if signals.on_gpu and signals.kernels is not None:
+        _beside_gpu(ledger, signals, run, delay, measured)
+        return
     rest = ledger.left
     origin = MEASURED if measured.all() else ESTIMATED
     run, delay = _like_measured(rest, run, delay, measured)
@@ -30,12 +34,6 @@ def by_main_thread(ledger: Ledger, signals: RankSignals, measured: Bools) -> Non
         run, delay = _elsewhere(signals, rest, run, delay)
         ledger.take("compute|host" if signals.input is not None else "input|compute|host", run, origin)
         ledger.take("contention", delay, origin)
-    elif signals.on_gpu:
-        computing = ledger.take("compute", signals.kernels)
-        idle = rest - computing
-        waited = np.minimum(delay, np.maximum(0.0, idle - run))
-        ledger.take(host, np.minimum(run, idle), ESTIMATED)
-        ledger.take("contention", waited, ESTIMATED)
     else:
         lacking = share_of(delay, run + delay)
         inside, clean = _kernels(signals, rest, np.maximum(lacking, _lacking_of_others(signals)))
@@ -52,6 +50,33 @@ def by_main_thread(ledger: Ledger, signals: RankSignals, measured: Bools) -> Non
     if signals.gc is not None:
         source = next((name for name in ledger.parts if "host" in name.split("|")), host)
         ledger.move(source, "gc", spread_by(ledger.parts.get(source, rest), signals.gc))
+
+
+def _beside_gpu(ledger: Ledger, signals: RankSignals, run: Floats, delay: Floats, measured: Bools) -> None:
+    """What the host did while the GPU was idle, which is all that is left of the steps.
+
+    The main thread also runs while the GPU is busy: it prepares what comes next, or spins until the GPU is
+    done. So how long it ran, waited for a CPU or was blocked beside an idle GPU is known within bounds only,
+    and what may be the one or the other is a part of both names. Other threads of the process, as PyTorch's
+    that runs a backward pass, are the host too.
+    """
+    idle = ledger.left
+    own = np.maximum(less(signals.duration, signals.held, signals.input), idle)
+    run, delay = _like_measured(own, run, delay, measured)
+    run = np.minimum(run, own)
+    delay = np.minimum(delay, own - run)
+    if (others := _others(signals)) is not None:
+        run = run + np.minimum(own - run - delay, others[0])
+    off = own - run - delay
+    overlapped = own - idle
+    host, blocked = ("host", "blocked") if signals.input is not None else ("input|host", "input|blocked")
+    ledger.take(host, run - overlapped, ESTIMATED)
+    ledger.take("contention", delay - overlapped, ESTIMATED)
+    ledger.take(blocked, off - overlapped, ESTIMATED)
+    either = f"{host}|blocked" if off.mean() > HARDLY * own.mean() else host
+    ledger.take(either, ledger.left.copy(), ESTIMATED)
+    if signals.gc is not None:
+        ledger.move(host, "gc", spread_by(ledger.parts[host], signals.gc))
 
 
 def _like_measured(rest: Floats, run: Floats, delay: Floats, measured: Bools) -> tuple[Floats, Floats]:
@@ -144,8 +169,8 @@ def by_threads(ledger: Ledger, signals: RankSignals) -> None:
     if signals.input is None:
         idle = "input|" + idle
     if signals.threads_run is None or signals.threads_delay is None:
-        if signals.kernels is not None:
-            ledger.take("compute" if signals.on_gpu else "compute|contention", signals.kernels)
+        if signals.kernels is not None and not signals.on_gpu:
+            ledger.take("compute|contention", signals.kernels)
         return
     run, delay = (_of_most(signals.duration, one) for one in (signals.threads_run, signals.threads_delay))
     known = ~(np.isnan(run) | np.isnan(delay))
@@ -159,8 +184,7 @@ def by_threads(ledger: Ledger, signals: RankSignals) -> None:
         ledger.take(idle if signals.waits_for_servers else "blocked", rest - busy, ESTIMATED)
         return
     if signals.on_gpu:
-        inside = ledger.take("compute", np.where(known, signals.kernels, np.nan))
-        besides = np.minimum(rest - inside, active)
+        besides = np.minimum(rest, active)  # the GPU is idle
     else:
         inside, clean = _kernels(signals, rest, _lacking_of_busiest(signals, lacking))
         ledger.take("compute", clean, ESTIMATED)

@@ -70,6 +70,14 @@ class KernelEvidence(NamedTuple):
         return self.flops if self.unsized_flops is None else self.flops - self.unsized_flops
 
 
+class GpuEvidence(NamedTuple):
+    """What the GPUs that a rank alone uses did in its steps, by NVML; of several the mean of them."""
+
+    busy: float  # share of the time in which a kernel ran
+    tensor: float | None  # in which its tensor cores worked
+    bytes_per_second: float | None  # of one GPU's memory
+
+
 class CounterEvidence(NamedTuple):
     """One cumulative counter of a rank over its windows."""
 
@@ -120,6 +128,8 @@ class RankEvidence(NamedTuple):
     has_gpu_energy: bool = False  # that of the GPUs it alone used is in `energy`
     between: Mapping[str, Floats] = {}  # what lay between its steps: kind -> seconds of each stretch
     cpu_wait: CounterEvidence | None = None  # ns that its threads waited for a CPU, summed over them
+    uses_gpu: bool = False  # it computes on GPUs, whether or not anybody counted its kernels
+    gpus: GpuEvidence | None = None
 
 
 def reason_of(ranks: Sequence[RankEvidence], kind: str, default: str) -> str:

@@ -10,13 +10,13 @@ from ..records import Floats
 from .account import Account
 from .cause import (
     CHANCE,
-    EVERYWHERE,
     LEAST_GAIN,
     Cause,
     chance_of,
     holds_up,
     is_worth_a_name,
     lasts,
+    parts_of_all,
     seconds_of,
     without_parts_of_sets,
 )
@@ -75,8 +75,9 @@ def of_all(
     step = len(accounts) / float((1 / lasting).sum())
     steps = min(len(one.duration) for one in accounts)
     found = []
-    for part, least in EVERYWHERE.items():
-        columns = [seconds_of(one, OF_CONTENTION if part == "contention" else (part,)) for one in accounts]
+    looked_at = parts_of_all(signals)
+    for part, (parts, least) in looked_at.items():
+        columns = [seconds_of(one, parts) for one in accounts]
         means = np.array([float(column.mean()) for column in columns])
         if not means.min() > 0:
             continue
@@ -86,7 +87,7 @@ def of_all(
         if gain <= least * step:
             continue
         errors = [mean_and_error(column)[1] for column in columns]
-        sure = _around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(EVERYWHERE))
+        sure = _around(gain, gain / common * float(np.max(errors)), steps, CHANCE / len(looked_at))
         if holds_up(sure, least, step):
             kind = who_has_the_cpus(signals, common, foreign) if part == "contention" else part
             found.append(Cause(kind, part, (), "", sure, step, {part: common}))

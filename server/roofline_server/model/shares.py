@@ -109,8 +109,8 @@ def _shared(
 
 
 def on_gpu(rank: RankEvidence) -> bool:
-    """Whether some of its kernels ran on a GPU."""
-    return rank.kernels is not None and rank.kernels.on_gpu
+    """Whether its kernels ran on a GPU, at least some."""
+    return rank.kernels is not None and (rank.kernels.on_gpu or rank.uses_gpu)
 
 
 def over(ranks: Sequence[RankEvidence], values: Mapping[str, Value], counter: Counter) -> Over:

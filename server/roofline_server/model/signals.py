@@ -23,7 +23,8 @@ class RankSignals(NamedTuple):
     held: Floats | None = None  # it was blocked in collectives
     kernels: Floats | None = None  # some kernel ran (of sampled steps, else of their like)
     traced: Bools | None = None  # steps whose kernels were recorded; None: all where `kernels` is known
-    on_gpu: bool = False  # the kernels ran on a GPU
+    on_gpu: bool = False  # it computes on GPUs; `kernels` is the time in which one of them was busy
+    on_gpu_meets: bool = False  # its collectives run there too, so that they are part of that time
     kernel_threads: int | None = None  # that compute in a kernel, as the rank reported
     roof: Floats | None = None  # what the roof would need for the kernels' FLOPs, bytes and launches
     flops: Floats | None = None  # FLOP

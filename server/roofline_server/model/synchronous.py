@@ -10,17 +10,17 @@ import numpy as np
 from ..records import Floats
 from .cause import (
     CHANCE,
-    EVERYWHERE,
     LEAST_GAIN,
     Cause,
     chance_of,
     holds_up,
     is_worth_a_name,
     lasts,
+    parts_of_all,
     without_parts_of_sets,
 )
 from .intervals import Interval, interval
-from .kinds import FOR_INPUT, GROUPS_OF_ROUNDS, NEEDED, OF_CONTENTION, kind_of, who_has_the_cpus, work_of
+from .kinds import FOR_INPUT, GROUPS_OF_ROUNDS, NEEDED, kind_of, who_has_the_cpus, work_of
 from .replay import Replay, differences
 from .signals import RankSignals
 
@@ -105,23 +105,24 @@ def of_all(replay: Replay, signals: Sequence[RankSignals], foreign: Mapping[str,
     job, played = replay.job, replay.job.played()
     step = float(played.mean())
     found = []
-    for part, least in EVERYWHERE.items():
-        if part not in job.parts:
+    looked_at = parts_of_all(signals)
+    for part, (parts, least) in looked_at.items():
+        whole = tuple(name for name in parts if name in job.parts)
+        if not whole:
             continue
-        whole = OF_CONTENTION if part == "contention" else (part,)
         means = replay.group(whole).mean(axis=0)
         if not means.min() > 0:
             continue
         # What one rank has more of it than the others is its own cause.
         gain = played - replay.without(whole, means.min() / means)
-        sure = interval(gain, CHANCE / len(EVERYWHERE))
+        sure = interval(gain, CHANCE / len(looked_at))
         if holds_up(sure, least, step):
             kind = who_has_the_cpus(signals, float(means.min()), foreign) if part == "contention" else part
             host = job.hosts[0] if len(set(job.hosts)) == 1 else ""
             more = {part: float(means.mean())}
             found.append(Cause(kind, part, (), host, sure, step, more, None, lasts(gain, step)))
     gain = played - replay.without_transfer()
-    sure = interval(gain, CHANCE / len(EVERYWHERE))
+    sure = interval(gain, CHANCE / len(looked_at))
     if len(job.ranks) > 1 and holds_up(sure, MOSTLY_TRANSFER, step):
         more = {"transfer": float(gain.mean())}
         found.append(Cause("transfer", "transfer", (), "", sure, step, more, None, lasts(gain, step)))

@@ -15,6 +15,7 @@ from .wording import duration, listed
 SHOWN = 4
 ENOUGH_THREADS = 0.75  # of the CPUs: fewer threads leave some of them idle
 SMALL_KERNEL_S = 50e-6  # mean time of kernels whose start counts
+LITTLE_TENSOR = 0.2  # of the time: tensor cores do little of what they could
 NARROW = 0.3  # share of FLOPs in narrow vectors that matters
 AT_ROOF = 0.8  # of its part of the roof: what computes as fast gains little on this machine
 TORCH, TENSORFLOW, HOROVOD, JAX = "torch", "tensorflow", "horovod", "jax"
@@ -45,6 +46,8 @@ class Case(NamedTuple):
     widest: int | None = None  # bits
     kernel_s: float | None = None  # mean time of a kernel
     on_gpu: bool = False
+    gpu_busy: float | None = None  # share of the time in which the busiest GPU computed
+    tensor: float | None = None  # in which its tensor cores did
 
 
 class Advice(NamedTuple):
@@ -79,6 +82,8 @@ def _words(case: Case) -> dict[str, object]:
         "more_servers": case.servers + 1,
         "cycle_ms": case.settings.get(CYCLE_TIME, "1"),
         "fusion_mb": _megabytes(case.settings.get(FUSION, "")),
+        "busy": f"{case.gpu_busy:.0%}" if case.gpu_busy is not None else "",
+        "tensor_share": f"{case.tensor:.0%}" if case.tensor is not None else "",
         "kernel": duration(case.kernel_s) if case.kernel_s is not None else "",
         "narrow_share": f"{case.narrow:.0%}" if case.narrow is not None else "",
         "part": f"{case.bytes_share:.0%}" if case.bytes_share is not None else "",
@@ -159,6 +164,10 @@ def _narrow(case: Case) -> bool:
 
 def _at_roof(case: Case) -> bool:
     return case.of_roof is not None and case.of_roof >= AT_ROOF
+
+
+def _idle_tensor_cores(case: Case) -> bool:
+    return case.tensor is not None and case.tensor < LITTLE_TENSOR
 
 
 def _several_hosts(case: Case) -> bool:
@@ -295,6 +304,47 @@ ADVICE: tuple[Advice, ...] = (
         "read ahead: more loader workers, larger files read in sequence",
         "Linux manual, posix_fadvise(2)",
     ),
+    # GPUs.
+    Advice(
+        ("gpu_idle",),
+        'torch.compile(model, mode="reduce-overhead") or torch.cuda.make_graphed_callables: a CUDA graph '
+        "starts many kernels at once",
+        "PyTorch documentation, CUDA semantics: CUDA Graphs",
+        "the GPU computes {busy} of the time",
+        lambda case: TORCH in case.frameworks and case.gpu_busy is not None,
+    ),
+    Advice(
+        ("gpu_idle",),
+        "do not wait for the GPU in each step: .item(), .cpu() and print of losses, copies of batches "
+        "without pin_memory=True and non_blocking=True",
+        "PyTorch Performance Tuning Guide",
+        holds=_uses(TORCH),
+    ),
+    Advice(
+        ("gpu_idle",),
+        "several steps in one call: jax.lax.scan over a few batches; device_put the next batch beforehand",
+        "JAX documentation, asynchronous dispatch",
+        holds=_uses(JAX),
+    ),
+    Advice(
+        ("gpu_idle",),
+        "larger batches: the host starts as many kernels, and each does more",
+        "Wang et al., Time-Based Roofline for Deep Learning Performance Analysis (2020)",
+    ),
+    Advice(
+        ("compute",),
+        'tensor cores: torch.set_float32_matmul_precision("high") (TF32), torch.autocast("cuda", '
+        "torch.bfloat16)",
+        "NVIDIA, Train With Mixed Precision; PyTorch documentation, torch.amp",
+        "its tensor cores are active {tensor_share} of the time",
+        lambda case: _idle_tensor_cores(case) and TORCH in case.frameworks,
+    ),
+    Advice(
+        ("compute",),
+        "roofline-agent run --ncu 100 -- COMMAND counts FLOPs and bytes of each kernel of a step",
+        "docs/metrics.md: GPU kernels",
+        holds=lambda case: case.on_gpu and not case.binding,
+    ),
     # Stragglers.
     Advice(
         ("more_work",),
@@ -330,7 +380,7 @@ ADVICE: tuple[Advice, ...] = (
         "Treibig, Hager, Wellein, LIKWID (2010)",
     ),
     Advice(
-        ("host",),
+        ("host", "gpu_idle"),
         "see where the Python time goes: py-spy record --pid PID of {rank}",
         "py-spy documentation",
     ),
@@ -460,7 +510,7 @@ ADVICE: tuple[Advice, ...] = (
         ("compute",),
         "roofline-client plot --job {job} --points kernel -o FILE.png shows which kernels are far below it",
         "Williams, Waterman, Patterson, Roofline (CACM 2009)",
-        holds=lambda case: not _at_roof(case),
+        holds=lambda case: not _at_roof(case) and bool(case.binding or not case.on_gpu),
     ),
 )
 

@@ -15,6 +15,7 @@ _FINDINGS: Mapping[str, str] = {
     "slower": "slower computing on {}: no more work, but it takes longer",
     "memory_bandwidth": "memory bandwidth on {}: kernels wait for DRAM",
     "host": "Python or framework code on {}: CPU time outside kernels",
+    "gpu_idle": "GPU idle on {}: the host prepares and starts kernels too slowly",
     "gc": "Python garbage collection on {}",
     "contention": "CPU contention on {}: other processes use its CPUs",
     "contention_own": "CPU contention on {}: the job has more runnable threads than CPUs",
@@ -37,6 +38,7 @@ PARTS: Mapping[str, str] = {
     "input": "input",
     "compute": "kernels",
     "host": "CPU time outside kernels",
+    "gpu_idle": "idle GPU",
     "gc": "garbage collection",
     "contention": "time runnable without a CPU",
     "stopped": "time stopped",
@@ -112,10 +114,10 @@ def waits_not_seen(why: str) -> str:
 HEALTHY = "healthy: nothing holds it up"
 
 
-def next_gain(part: str) -> str:
+def next_gain(part: str, roof_known: bool = True) -> str:
     """Of a healthy job: the part of a step that there is most to save of."""
     if part == "compute":
-        return "kernels are above what their roof needs"
+        return "kernels are above what their roof needs" if roof_known else "kernels of the GPU"
     return f"{parts_named(part)}, not overlapped with kernels"
 
 
@@ -153,6 +155,16 @@ def under_roof(role: str, share: float, parts: float, precision: str, side: str)
     roof = f"its {1 / parts:.0%} of the {precision} roof" if parts > 1 else f"the {precision} roof"
     reached = "less than 1%" if 0 < share < 0.005 else f"{share:.0%}"
     return f"{role} at {reached} of {roof}, on its {side} side"
+
+
+def gpu_use(role: str, busy: float, of_bandwidth: float | None, tensor: float | None) -> str:
+    """Shares of the time of steps, and of the measured bandwidth of the GPU's memory."""
+    found = [f"{role}: GPU busy {busy:.0%} of the time"]
+    if of_bandwidth is not None:
+        found.append(f"its memory at {of_bandwidth:.0%} of the measured bandwidth")
+    if tensor is not None:
+        found.append(f"tensor cores active {tensor:.0%}")
+    return ", ".join(found)
 
 
 def no_place_under_roof(role: str, why: str) -> str:

@@ -53,6 +53,32 @@ def test_loop_that_xla_unrolled_is_not_counted_twice() -> None:
     assert cost_of({"flops": 10.0 * PRODUCT}, program(loop), 1).flops == 10 * PRODUCT
 
 
+H100, V100 = Made(compute_capability="9.0"), Made(compute_capability="7.0")
+
+
+def test_traced_program_counts_where_xla_leaves_out_what_gpu_libraries_do() -> None:
+    said = {"flops": 7.0, "bytes accessed": 1000.0}
+    loop = equation("scan", jaxpr=program(product()), length=10)
+    cost = cost_of(said, program(product()), 1, [H100])
+    assert (cost.flops, cost.bytes) == (PRODUCT, 1000)
+    assert "traced program" in cost.note
+    assert cost_of(said, program(product(), loop), 1, [H100]).flops == 11 * PRODUCT
+    assert cost_of({"flops": 900.0}, program(product()), 1, [H100]).flops == 900, "what XLA knows more of"
+    assert cost_of(said, None, 1, [H100]).flops is None
+    sharded = cost_of(said, program(product()), 2, [H100, H100], parts=4)
+    assert sharded.flops == PRODUCT / 2, "2 of the 4 devices are of this process"
+
+
+def test_f32_is_multiplied_in_tf32_on_gpus_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    def precision(*devices: Made, dtype: str = "float32") -> str:
+        return cost_of({"flops": 7.0}, program(product(dtype)), 1, devices).precision
+
+    assert (precision(H100), precision(V100), precision()) == ("tf32", "f32", "f32")
+    assert precision(H100, dtype="bfloat16") == "bf16"
+    monkeypatch.setenv("JAX_DEFAULT_MATMUL_PRECISION", "float32")
+    assert precision(H100) == "f32"
+
+
 def test_loop_of_unknown_length_makes_flops_unknown() -> None:
     loop = equation("while", body_jaxpr=program(product()))
     cost = cost_of({"flops": 2.0 * PRODUCT}, program(product(), loop), 1)

@@ -3,7 +3,7 @@
 Written out as an executable by `install`; how it behaves is in FAKE_NCU: "denied", "busy", "no-tensor-path",
 "dies" (before it starts the command), "slow" (does not come to that), "killed" (after that), "deaf" (keeps
 SIGTERM from its command), "late" (refused when the range opens), "shuts" (and ends the command then, as the
-real one does).
+real one does), "lingers" (ends long after its command).
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ if not trial:
         say("==PROF== Trying to shutdown target application")
         os.kill(int(open(command[4] + "/pid").read()), signal.SIGKILL)
     status = child.wait()
+    if mode == "lingers":
+        time.sleep(1)
     say("==PROF== Disconnected from process %d" % child.pid)
 rows = 1 if trial else int(os.environ.get("FAKE_NCU_ROWS", "0"))
 if rows:

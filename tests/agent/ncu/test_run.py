@@ -98,7 +98,7 @@ def test_kernels_of_the_steps_asked_for_reach_the_agent(
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert done.stderr == (
         "roofline-agent: ncu profiled 6 kernels of steps 2, 3, 5; these steps ran slower, so their own times "
-        "mean nothing\n"
+        "mean nothing; where kernels are short ncu slows the others too\n"
     )
     assert (tmp_path / "cuda").read_text().split() == ["start", "stop"] * 3
     packets = [data for _, data in agent.poll(0.5)]
@@ -118,6 +118,18 @@ def test_kernels_of_the_steps_asked_for_reach_the_agent(
     (shape, *_) = [json.loads(data[KERNEL.size :]) for data in packets if data[:1] == b"K"]
     assert shape[:2] == ["cuda", "gemm_0"]
     assert shape[9] == 4096
+
+
+def test_exit_is_reported_while_ncu_still_works(
+    environ: dict[str, str], cuda: Path, agent: FakeAgent
+) -> None:
+    """Later the agent would have forgotten the rank: seen on an H100."""
+    assert train({**environ, "FAKE_NCU": "lingers"}, cuda).returncode == 0
+    packets = [data for _, data in agent.poll(0.5)]
+    exits = [at for at, data in enumerate(packets) if data.startswith(FACT + b"exit=0 ")]
+    kernels = [at for at, data in enumerate(packets) if data[:1] == b"C" and CALLS.unpack_from(data)[1]]
+    assert len(exits) == 1 and len(kernels) == 3
+    assert exits[0] < kernels[0]
 
 
 @pytest.mark.slow

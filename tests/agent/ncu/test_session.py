@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from roofline_agent.ncu import command, diagnosis
-from roofline_agent.ncu.session import Unusable, check, read_launches
+from roofline_agent.ncu.session import TELL_EVERY_S, Session, Unusable, check, read_launches
 
-from tests.fakes import clean_environ
+from tests.fakes import clean_environ, ended
 
 from .fake_ncu import install
 
@@ -190,3 +191,15 @@ def test_trial_without_a_gpu_has_its_own_exit_code() -> None:
     if subprocess.run([*CHILD, "--trial"], env=environ, timeout=60).returncode == 0:
         pytest.skip("there is a GPU here")
     assert subprocess.run([*CHILD, "--trial"], env=environ, timeout=60).returncode == 3
+
+
+def test_user_is_told_of_a_step_that_takes_long() -> None:
+    told: list[str] = []
+    session = Session("ncu", (), ((20, 20),), told.append)
+    begun = time.monotonic_ns() - round((TELL_EVERY_S + 1) * 1e9)
+    with ended(subprocess.Popen(["sleep", "60"])) as profiler:
+        for line in (f"20 {begun}\n", f"20 {begun}\n", f"20 {begun} {begun + 1}\n"):
+            (session.folder / "windows").write_text(line)
+            session.check_progress(profiler)
+    session.close()
+    assert [line[:44] for line in told] == ["roofline-agent: ncu is at step 20, for 21 s "], "once"

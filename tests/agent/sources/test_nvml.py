@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from roofline_agent.records import MetricKind, Provenance, Rank, Sample, Scope, SourceSettings
 from roofline_agent.sources import SOURCES, nvml_device, nvml_gpm
-from roofline_agent.sources.gpu_users import user_of
+from roofline_agent.sources.gpu_users import users_of
 from roofline_agent.sources.nvml import METRICS, NvmlSource
 
 from .fake_nvml import FakeGpu, FakeNvml, NVMLError, field
@@ -28,6 +28,9 @@ def close_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two samples may follow at once."""
     monkeypatch.setattr(nvml_gpm, "LEAST_APART_NS", 0)
     monkeypatch.setattr(nvml_device, "SLOW_EVERY_NS", 0)
+
+
+OF_RANKS = ("gpu_busy_ns", "gpu_tensor_ns", "gpu_dram_bytes")
 
 
 def source(tmp_path: Path, *gpus: FakeGpu, **more: Any) -> NvmlSource:
@@ -92,10 +95,12 @@ def test_estimates_are_labelled_so_and_all_rows_are_of_the_gpu() -> None:
     assert {n for n, p in provenance.items() if p != Provenance.MEASURED} == {
         "dram_bytes_per_second",
         "flops_per_second.upper",
+        *OF_RANKS,
     }
-    assert {m.scope for m in METRICS} == {Scope.GPU}
+    assert {m.name for m in METRICS if m.scope != Scope.GPU} == {"gpus", *OF_RANKS}
     assert {m.name for m in METRICS if m.kind == MetricKind.CUMULATIVE} == {
-        *("energy_joules", "pcie_tx_bytes", "pcie_rx_bytes", "nvlink_tx_bytes", "nvlink_rx_bytes")
+        *("energy_joules", "pcie_tx_bytes", "pcie_rx_bytes", "nvlink_tx_bytes", "nvlink_rx_bytes"),
+        *OF_RANKS,
     }
 
 
@@ -215,8 +220,54 @@ def test_gpu_of_one_rank_carries_that_rank(tmp_path: Path) -> None:
     for gpu, pids in zip(busy, ([12], [10, 20], [], [20, 99]), strict=True):
         gpu.answers["nvmlDeviceGetComputeRunningProcesses"] = [Pid(pid) for pid in pids]
     made = source(tmp_path, *busy)
-    owners = [row.rank for row in made.sample(ranks)]
+    owners = [row.rank for row in made.sample(ranks) if row.instance]
     assert owners == [ranks[0], None, None, ranks[1]], "a descendant counts; strangers are no rank"
+
+
+def test_rank_has_the_totals_of_the_gpus_that_it_uses_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pid in (10, 20, 30):
+        process(tmp_path, pid)
+    first, second, shared = rank(10), rank(20, 1), rank(30, 2)
+    gpus = [FakeGpu(), FakeGpu(), FakeGpu()]
+    for gpu, pids, busy in zip(gpus, ([10], [10], [20, 30]), (80.0, 40.0, 100.0), strict=True):
+        gpu.answers["nvmlDeviceGetComputeRunningProcesses"] = [Pid(pid) for pid in pids]
+        gpu.gpm |= {1: busy}
+    clock = iter(range(0, 10**12, 2 * 10**9))
+    library = FakeNvml(*gpus)
+    made = NvmlSource(SourceSettings(proc=str(tmp_path), clock=lambda: next(clock) // 2), lambda: library)
+    made.probe()
+
+    def totals(ranks: list[Rank]) -> dict[Rank | None, dict[str, float]]:
+        return {row.rank: values(row) for row in made.sample(ranks) if not row.instance}
+
+    everyone = [first, second, shared]
+    before, after = totals(everyone), totals(everyone)
+    assert {one: found["gpus"] for one, found in after.items()} == {first: 2, second: 1, shared: 1}
+    assert before[first]["gpu_busy_ns"] == 0
+    # Two seconds by the clock: it is asked for users, then for the time of the totals.
+    assert after[first]["gpu_busy_ns"] == pytest.approx(0.6 * 2e9), "the mean of two GPUs"
+    assert after[first]["gpu_tensor_ns"] == pytest.approx(0.5 * 2e9)
+    assert after[first]["gpu_dram_bytes"] == pytest.approx(2 * 2 * 0.6 * 3.352e12, rel=1e-3), "their sum"
+    assert after[second].keys() == after[shared].keys() == {"gpus"}, "who of them used it is not known"
+    gpus[2].answers["nvmlDeviceGetComputeRunningProcesses"] = [Pid(20)]
+    for _ in range(5):
+        later = totals(everyone)
+    assert shared not in later and later[second]["gpu_busy_ns"] > 0
+
+
+def test_busy_time_of_a_gpu_without_gpm_is_by_its_utilization(tmp_path: Path) -> None:
+    process(tmp_path, 10)
+    gpu = FakeGpu(nvmlGpmQueryDeviceSupport=NVMLError(3))
+    gpu.answers["nvmlDeviceGetComputeRunningProcesses"] = [Pid(10)]
+    clock = iter(range(0, 10**12, 10**9))
+    library = FakeNvml(gpu)
+    made = NvmlSource(SourceSettings(proc=str(tmp_path), clock=lambda: next(clock)), lambda: library)
+    made.probe()
+    for _ in range(2):
+        row = next(row for row in made.sample([rank(10)]) if not row.instance)
+    assert values(row) == {"gpus": 1, "gpu_busy_ns": pytest.approx(0.97 * 2e9)}
 
 
 class Pid:
@@ -230,16 +281,16 @@ def test_users_are_asked_for_again_when_ranks_change(tmp_path: Path) -> None:
     gpu.answers["nvmlDeviceGetComputeRunningProcesses"] = [Pid(10)]
     made = source(tmp_path, gpu)
     assert made.sample([])[0].rank is None
-    assert made.sample([rank(10)])[0].rank == rank(10)
+    assert [row.rank for row in made.sample([rank(10)])] == [rank(10)] * 2
     made.sample([rank(10)])
     assert gpu.calls["nvmlDeviceGetComputeRunningProcesses"] == 2, "not with every sample"
 
 
 def test_rank_in_another_pid_namespace_is_known_by_its_other_number(tmp_path: Path) -> None:
     process(tmp_path, 10, 1, 7007)
-    assert user_of([7007], [rank(10)], tmp_path) == rank(10)
+    assert users_of([7007], [rank(10)], tmp_path) == {rank(10)}
     process(tmp_path, 7007)  # a process of its own here: the number says who it is
-    assert user_of([7007], [rank(10)], tmp_path) is None
+    assert users_of([7007], [rank(10)], tmp_path) == set()
 
 
 def no_package() -> Any:

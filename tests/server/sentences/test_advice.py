@@ -36,6 +36,16 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
     "slow node": (Case("slower", ranks=("ddp:1",), hosts=2), "machines --compare"),
     "memory bandwidth": (Case("memory_bandwidth"), "numactl"),
     "Python": (Case("host", ranks=("ddp:1",)), "does ddp:1 do something the others do not"),
+    "idle GPU, torch": (
+        Case("gpu_idle", frameworks=frozenset({"torch"}), on_gpu=True, gpu_busy=0.2),
+        "reduce-overhead",
+    ),
+    "idle GPU, JAX": (Case("gpu_idle", frameworks=frozenset({"jax"}), on_gpu=True), "jax.lax.scan"),
+    "idle tensor cores": (
+        Case("compute", frameworks=frozenset({"torch"}), on_gpu=True, tensor=0.08),
+        "TF32",
+    ),
+    "kernels of a GPU": (Case("compute", on_gpu=True, tensor=0.6), "--ncu"),
     "gc": (Case("gc"), "gc.freeze()"),
     "other processes": (
         Case("contention", host="n1", foreign=1.5),

@@ -12,7 +12,15 @@ from ...correlate.sampling import ESTIMATED, LIKE
 from ...correlate.spans import AMOUNTS
 from ...correlate.steps import OWN
 from ...model.breakdown import COMMUNICATE, PHASES
-from ...model.evidence import CountedFlops, CounterEvidence, KernelEvidence, RankEvidence, StepEvidence
+from ...model.evidence import (
+    NS,
+    CountedFlops,
+    CounterEvidence,
+    GpuEvidence,
+    KernelEvidence,
+    RankEvidence,
+    StepEvidence,
+)
 from ...records import ABSENT, PRECISIONS, Floats, Ints, Metric, Table, rows, take
 from ...store.view import JobView
 from ..ranks.members import host_of
@@ -25,6 +33,7 @@ WIDTHS = ("scalar", "128", "256", "512", "all")
 FLOPS = [f"flops.{precision}.{width}" for precision in ("f16", "f32", "f64") for width in WIDTHS]
 FLOPS.append("flops.all.all")
 OF_PRECISIONS = [f"flops_{precision}" for precision in PRECISIONS if precision]
+DEVICE = "setting.device"  # of PyTorch: cuda, cpu
 LLC_BOUND = "dram_bytes.llc_bound"
 AMX = "amx_busy_cycles"
 THREAD_PARTS = ("input", "communicate")
@@ -50,6 +59,7 @@ NEEDED = {
     "steps_process": ["rss_bytes", *_borders("cpu_ns", "cpu_wait_ns", "stopped_ns", *BUSIEST)],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_cgroup": _borders("cgroup_throttled_ns"),
+    "steps_gpu": ["gpus", *_borders("gpu_busy_ns", "gpu_tensor_ns", "gpu_dram_bytes")],
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
     "steps_spans": [*(f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)), *THREAD],
     **{
@@ -71,7 +81,7 @@ def evidence_of(
 ) -> RankEvidence:
     """mine: the rank's rows of each step table; lifetimes: the same over its life, for want of steps;
     between: as of RankEvidence."""
-    key = view.ranks[number]
+    key, facts = view.ranks[number], view.facts.get(number, {})
     counters = {**lifetimes, **mine}
     steps = _step_evidence(mine.get("steps", {}))
     serving = rows(mine.get("steps", {})) > 0 and bool(np.any(mine["steps"]["window"] != OWN))
@@ -82,12 +92,15 @@ def evidence_of(
         rss_peak = float(np.nanmax(process["rss_bytes"]))
     if rows(process) and len(steps.step):
         samples = float(np.mean(process["samples"]))
+    kernels, on_gpus = _kernel_evidence(counters.get("steps_kernels", {})), mine.get("steps_gpu", {})
+    if kernels is not None and not kernels.on_gpu and facts.get(DEVICE) == "cuda":
+        kernels = None  # what its CPUs compute beside is not the training's work
     return RankEvidence(
         key=f"{key.role}:{key.index}",
         role=key.role,
         host=host_of(view, number),
         steps=steps,
-        kernels=_kernel_evidence(counters.get("steps_kernels", {})),
+        kernels=kernels,
         counted_flops=_counted_flops(counters.get("steps_perf", {}), view.metrics.get("perf", ())),
         cpu_ns=counter(process, "cpu_ns"),
         sent=counter(tcp, "tcp_sent_bytes"),
@@ -102,6 +115,8 @@ def evidence_of(
         reasons=reasons_of(view, number),
         between=between,
         cpu_wait=counter(process, "cpu_wait_ns"),
+        uses_gpu=(kernels is not None and kernels.on_gpu) or rows(on_gpus) > 0 or facts.get(DEVICE) == "cuda",
+        gpus=_gpu_evidence(on_gpus),
     )
 
 
@@ -200,6 +215,22 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
         recorded=None if origin is None else complete & (origin != LIKE) & (origin != ESTIMATED),
         estimated=None if origin is None else origin == ESTIMATED,
     )
+
+
+def _gpu_evidence(table: Table) -> GpuEvidence | None:
+    busy = _per_second(table, "gpu_busy_ns")
+    if busy is None:
+        return None
+    gpus = float(np.nanmax(table["gpus"])) if "gpus" in table else 1.0
+    tensor, moved = _per_second(table, "gpu_tensor_ns"), _per_second(table, "gpu_dram_bytes")
+    return GpuEvidence(
+        busy / NS, None if tensor is None else tensor / NS, None if moved is None else moved / gpus
+    )
+
+
+def _per_second(table: Table, name: str) -> float | None:
+    counted = counter(table, name)
+    return counted.total / counted.seconds if counted is not None and counted.seconds > 0 else None
 
 
 def _counted_flops(table: Table, metrics: Sequence[Metric]) -> CountedFlops | None:

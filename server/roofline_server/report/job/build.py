@@ -12,6 +12,7 @@ from ...model.between import between
 from ...model.evidence import RankEvidence
 from ...model.summary import placed, summarize
 from ...model.work import dominant_precision
+from ...sentences import verdict as texts
 from ...store.view import JobView
 from ..ceilings.caveats import caveats
 from ..ceilings.limits import of_ranks
@@ -27,6 +28,7 @@ from ..ranks.members import extent, is_running, latest_process, name_of, nodes_o
 from ..roofline.rooflines import of_roles
 from ..verdict.advising import advised
 from ..verdict.build import verdict
+from ..verdict.gpus import gpu_use
 from ..verdict.roofline import places_under_roof
 from .cost import cost_of
 from .gaps import alignment_of, find_gaps
@@ -110,7 +112,7 @@ def _with_verdict(
         state=state_of(view, now_ns),
         exits=rank_exits(view, now_ns),
     )
-    lines = places_under_roof(points)
+    lines = [*places_under_roof(points), *(texts.gpu_use(*use) for use in gpu_use(view, evidence))]
     quality = [*caveats(report.roofs), *heavy_step_notes(evidence.values())]
     found = verdict(
         view, gathered, report.state, exit_codes(report.exits), lines, quality, left_out_of(view, steps)

@@ -48,7 +48,9 @@ def of_kernels(
         if gpu and (role, label, precision, False) in pooled:
             label = breakdowns.on_gpu(label)
         longest = max(mine, key=lambda t: t.time_ns)
-        limits = of_rank(view, longest.rank, precision, longest.on_gpu)
+        # XLA compiles for the device that the rank has.
+        compiled = longest.kind.library == "xla" and evidence[longest.rank].uses_gpu
+        limits = of_rank(view, longest.rank, precision, longest.on_gpu or compiled)
         who = Named(label, "kernel", role, "", limits.host)
         # Kernels of a GPU run one after another, each on all of it.
         mates = 1 if longest.on_gpu else sharing(contention, [limits])

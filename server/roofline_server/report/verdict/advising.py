@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, RankAccount, Verdict
@@ -11,7 +11,6 @@ from roofline.answers.verdict import Finding, RankAccount, Verdict
 from ...model.evidence import RankEvidence
 from ...model.intervals import LEAST_STEPS
 from ...model.rates import total_of
-from ...model.shares import on_gpu
 from ...model.verdicts import widths_of
 from ...sentences import advice, reasons
 from ...sentences import verdict as texts
@@ -36,7 +35,12 @@ def advised(view: JobView, gathered: Gathered, found: Verdict) -> Verdict:
         return found
     base = _case(view, gathered)
     foreign = foreign_cpus(view, gathered.evidence)
-    if found.kind == "healthy" and not found.also and (gain := _next_gain(found.accounts)) is not None:
+    on_gpu = {rank.key for rank in gathered.evidence.values() if rank.uses_gpu}
+    if (
+        found.kind == "healthy"
+        and not found.also
+        and (gain := _next_gain(found.accounts, on_gpu)) is not None
+    ):
         found = found._replace(also=[gain])
 
     hosts = {rank.host for rank in gathered.evidence.values()}
@@ -72,6 +76,7 @@ def _case(view: JobView, gathered: Gathered) -> advice.Case:
     settings = _settings(view)
     threads = next((settings[name] for name in THREADS if name in settings), "")
     widest = _widest(view, gathered)
+    used = [rank.gpus for rank in training if rank.gpus is not None]
     return advice.Case(
         kind="",
         job=view.job,
@@ -87,7 +92,9 @@ def _case(view: JobView, gathered: Gathered) -> advice.Case:
         narrow=_narrow(training, widest),
         widest=widest,
         kernel_s=_kernel_seconds(training),
-        on_gpu=any(on_gpu(rank) for rank in training),
+        on_gpu=any(rank.uses_gpu for rank in training),
+        gpu_busy=max((one.busy for one in used), default=None),
+        tensor=max((one.tensor for one in used if one.tensor is not None), default=None),
     )
 
 
@@ -164,9 +171,9 @@ def _kernel_seconds(ranks: Sequence[RankEvidence]) -> float | None:
     return sum(total_of(k.kernel_ns[k.complete]) for k in known) / calls / 1e9 if calls > 0 else None
 
 
-def _next_gain(accounts: Sequence[RankAccount]) -> Finding | None:
+def _next_gain(accounts: Sequence[RankAccount], on_gpu: Container[str]) -> Finding | None:
     """The part of a healthy job that a step would shorten by most without it; of kernels, what they take
-    beyond what their roof needs."""
+    beyond what their roof needs, where that is known, or all they take on a GPU."""
     own = [one for one in accounts if one.parts and one.step.value]
     if not own:
         return None
@@ -176,9 +183,9 @@ def _next_gain(accounts: Sequence[RankAccount]) -> Finding | None:
         for part in one.parts:
             seconds = part.time.value or 0.0
             if part.part == "compute":
-                if one.roof.value is None:
+                if one.roof.value is None and one.rank not in on_gpu:
                     continue
-                seconds = max(0.0, seconds - one.roof.value)
+                seconds = max(0.0, seconds - (one.roof.value or 0.0))
             if part.part not in NOT_TO_SHORTEN:
                 spent[part.part] = spent.get(part.part, 0.0) + seconds / len(own)
     if not spent:
@@ -190,7 +197,7 @@ def _next_gain(accounts: Sequence[RankAccount]) -> Finding | None:
         kind=most,
         rank="",
         host="",
-        sentence=texts.next_gain(most),
+        sentence=texts.next_gain(most, all(one.roof.value is not None for one in own)),
         cost=value(spent[most], "s", Provenance.ESTIMATED, Scope.ROLE),
         share=value(spent[most] / step, "1", Provenance.ESTIMATED, Scope.ROLE),
         gain=None,

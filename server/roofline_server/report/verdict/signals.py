@@ -8,6 +8,7 @@ import numpy as np
 
 from ...correlate.sampling import RECORDED
 from ...model.breakdown import phase, seconds
+from ...model.columns import spread_by
 from ...model.evidence import NS, RankEvidence, StepEvidence
 from ...model.roof_time import least_time
 from ...model.shares import on_gpu
@@ -23,6 +24,7 @@ from ..evidence.ranks import aligned, rows_of
 from ..ranks.contention import contention
 
 KERNEL_THREADS = ("setting.intra_op_threads", "setting.OMP_NUM_THREADS")  # facts: the first that is there
+MOST_UNKNOWN = 0.5  # of the steps, of which it is not known how long the GPU was busy
 THREAD = "thread"  # spans of the training thread: docs/metrics.md
 
 
@@ -34,7 +36,7 @@ def signals_of(view: JobView, gathered: Gathered) -> dict[int, RankSignals]:
     found = {}
     for number, rank in ranks.items():
         if len(rank.steps.step) and not rank.serving:
-            place = (rank.host, "") if not on_gpu(rank) else None
+            place = (rank.host, "") if not rank.uses_gpu else None
             parts = sharing.get(place, 1) if place else 1
             found[number] = _signals(view, number, rank, gathered.tables.get(number, {}), parts, serves)
     return found
@@ -47,6 +49,10 @@ def _signals(
     flops, moved, calls = (_kernel_column(tables, steps, name) for name in ("flops", "bytes", "calls"))
     origin = rank.columns.get("kernels.origin")
     cpus = cpus_of(view, rank.host)
+    facts = view.facts.get(number, {})
+    busy = grown(tables, steps, "gpu", "gpu_busy_ns")
+    if rank.uses_gpu:
+        origin = None
     return RankSignals(
         rank=rank.key,
         role=rank.role,
@@ -58,10 +64,11 @@ def _signals(
         cores=cpus / parts if cpus else None,
         input=phase(rank, "input"),
         held=rank.held if rank.held is not None else phase(rank, "communicate"),
-        kernels=seconds(rank, "kernels.kernel_ns"),
+        kernels=_gpu_time(rank, busy) if rank.uses_gpu else seconds(rank, "kernels.kernel_ns"),
         traced=None if origin is None else origin == RECORDED,
-        on_gpu=on_gpu(rank),
-        kernel_threads=_kernel_threads(view.facts.get(number, {})),
+        on_gpu=rank.uses_gpu,
+        on_gpu_meets=rank.uses_gpu and facts.get("setting.backend", "") == "nccl",
+        kernel_threads=_kernel_threads(facts),
         roof=_roof(view, number, rank, (flops, moved, calls), parts),
         flops=flops,
         bytes=moved,
@@ -84,6 +91,14 @@ def _signals(
         waits_for_servers=serves and rank.role in ("worker", "chief"),
         barrier=rank.barrier,
     )
+
+
+def _gpu_time(rank: RankEvidence, busy: Floats | None) -> Floats | None:
+    """Seconds of each step in which its GPU computed: by NVML, else by kernels of it that were recorded. None
+    where neither is known of most steps."""
+    if busy is not None and np.isnan(busy).mean() <= MOST_UNKNOWN:
+        return spread_by(durations(rank.steps), busy)
+    return seconds(rank, "kernels.kernel_ns") if on_gpu(rank) else None
 
 
 def _kernel_threads(facts: Mapping[str, str]) -> int | None:
