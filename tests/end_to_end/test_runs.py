@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from roofline_client import connect
 
+from tests.agent.ncu.fake_ncu import install
+
 from .conftest import COMMANDS, Site, wait_until
 
 pytestmark = pytest.mark.slow
@@ -150,6 +152,20 @@ def test_how_a_rank_ended_is_kept(running: Site, tmp_path: Path, ending: str, sa
     (end,) = report["exits"]
     assert (end["rank"], end["state"], end["last_step"]) == ("worker:0", "exited", 20)
     assert f"worker:0 {end['words']}" in said
+
+
+def test_how_a_rank_ended_is_kept_under_ncu(running: Site, tmp_path: Path) -> None:
+    site = running
+    training = Path(__file__).with_name("training.py")
+    wrap = ["roofline-agent", "run", "--quiet", "--job", f"{JOB}-ncu", "--ncu", "5", "--"]
+    environ = {
+        "PATH": f"{COMMANDS}:/usr/bin:/bin",
+        "ROOFLINE_NCU": str(install(tmp_path)),
+        "FAKE_NCU": "lingers",
+    }
+    command = [*wrap, sys.executable, training, "20", "0.02", "4"]
+    assert site.start(command, "ncu.log", **environ).wait(timeout=60) == 0
+    assert until_finished(site, f"{JOB}-ncu") == {f"{JOB}-ncu": "finished (exit 0)"}
 
 
 def test_rank_without_a_wrapper_has_no_exit_code(running: Site) -> None:

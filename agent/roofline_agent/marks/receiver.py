@@ -36,7 +36,7 @@ MAX_KERNELS, MAX_DESCRIBED = 65536, 16 << 20  # shapes one wrapper may describe,
 LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it takes a walk through /proc
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 STEP_ENDS = (MarkKind.END, MarkKind.BORDER)
-EXIT = "exit"  # fact of a wrapper: how its command ended, and when: "3 123456789"
+EXIT = "exit"  # fact of a wrapper: how its command ended, and when: "3 123456789"; under ncu its pid too
 MAX_FACTS = 256  # of one connection, kept until its rank is known
 
 # Why something was refused; a report shows these.
@@ -263,9 +263,9 @@ class MarkReceiver:
 
     def _add_exit(self, connection: _Connection, text: str) -> None:
         """A wrapper reports how its command ended, and when: that of a script says nothing of a program in
-        it."""
-        status, time_ns = map(int, text.split())
-        pid = connection.wrapped_pid
+        it. Between a wrapper and its command ncu may stand: then the pid of the command follows."""
+        status, time_ns, *under_ncu = map(int, text.split())
+        pid = under_ncu[0] if under_ncu else connection.wrapped_pid
         rank = connection.rank or self._discovery.ended(pid)
         if rank is not None and rank.pid == pid and abs(status) < 2**31 and 0 < time_ns < 2**62:
             self._received.events.append(self.exit_of(rank, time_ns, status))

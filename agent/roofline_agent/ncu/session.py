@@ -164,9 +164,14 @@ class Session:
         return written(ranges_of(window.step for window in windows))
 
     @property
+    def pid(self) -> int | None:
+        """The command's process, once ncu has started it."""
+        return self._number("pid")
+
+    @property
     def started(self) -> bool:
         """Whether ncu has started the command."""
-        return self._number("pid") is not None
+        return self.pid is not None
 
     @property
     def status(self) -> int | None:
@@ -175,7 +180,7 @@ class Session:
 
     def send_signal(self, number: int) -> bool:
         """Signal the command itself; False when it is not there (yet, or any more)."""
-        pid = self._number("pid")
+        pid = self.pid
         if not pid or self.status is not None:
             return False
         with contextlib.suppress(OSError):

@@ -242,7 +242,9 @@ class _WrappedCommand:
         """Report how the command ended, once."""
         if not self._exit_sent:
             self._exit_sent = True
-            self._try(lambda: self.link.send_fact(EXIT, f"{status} {ended_ns}"))
+            pid = self._session.pid if self._session is not None else None
+            text = f"{status} {ended_ns}" if pid is None else f"{status} {ended_ns} {pid}"
+            self._try(lambda: self.link.send_fact(EXIT, text))
 
     def resize(self) -> None:
         for output in self._outputs:

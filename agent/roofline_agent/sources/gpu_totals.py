@@ -21,6 +21,7 @@ TOTALS: Mapping[str, Total] = {
     "gpu_busy_ns": Total(("gpm.graphics_active", "utilization"), False, 1e9),
     "gpu_tensor_ns": Total(("gpm.tensor_active",), False, 1e9),
     "gpu_dram_bytes": Total(("dram_bytes_per_second",), True, 1.0),
+    "gpu_copied_bytes": Total(("gpm.pcie_rx_bytes_per_second",), True, 1.0),
 }
 GPUS = "gpus"
 

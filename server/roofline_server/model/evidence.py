@@ -76,6 +76,7 @@ class GpuEvidence(NamedTuple):
     busy: float  # share of the time in which a kernel ran
     tensor: float | None  # in which its tensor cores worked
     bytes_per_second: float | None  # of one GPU's memory
+    copied_per_second: float | None = None  # bytes from the host to one GPU
 
 
 class CounterEvidence(NamedTuple):

@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from .wording import duration, listed
+from .wording import duration, listed, quantity
 
 SHOWN = 4
 ENOUGH_THREADS = 0.75  # of the CPUs: fewer threads leave some of them idle
 SMALL_KERNEL_S = 50e-6  # mean time of kernels whose start counts
+UNPINNED_BYTES_PER_SECOND = 5e9  # that a copy from memory which is not pinned reaches: 38 MB took 7 ms (H100)
+COPYING = 0.25  # of the time in which a GPU is idle
 LITTLE_TENSOR = 0.2  # of the time: tensor cores do little of what they could
 NARROW = 0.3  # share of FLOPs in narrow vectors that matters
 AT_ROOF = 0.8  # of its part of the roof: what computes as fast gains little on this machine
@@ -48,6 +50,7 @@ class Case(NamedTuple):
     on_gpu: bool = False
     gpu_busy: float | None = None  # share of the time in which the busiest GPU computed
     tensor: float | None = None  # in which its tensor cores did
+    copied: float | None = None  # bytes/s from the host to it
 
 
 class Advice(NamedTuple):
@@ -83,6 +86,7 @@ def _words(case: Case) -> dict[str, object]:
         "cycle_ms": case.settings.get(CYCLE_TIME, "1"),
         "fusion_mb": _megabytes(case.settings.get(FUSION, "")),
         "busy": f"{case.gpu_busy:.0%}" if case.gpu_busy is not None else "",
+        "copied_rate": quantity(case.copied, "B/s") if case.copied is not None else "",
         "tensor_share": f"{case.tensor:.0%}" if case.tensor is not None else "",
         "kernel": duration(case.kernel_s) if case.kernel_s is not None else "",
         "narrow_share": f"{case.narrow:.0%}" if case.narrow is not None else "",
@@ -164,6 +168,12 @@ def _narrow(case: Case) -> bool:
 
 def _at_roof(case: Case) -> bool:
     return case.of_roof is not None and case.of_roof >= AT_ROOF
+
+
+def _copies(case: Case) -> bool:
+    """Whether copies from ordinary memory may explain a good part of the time in which a GPU is idle."""
+    idle = 1 - (case.gpu_busy or 0.0)
+    return case.copied is not None and case.copied / UNPINNED_BYTES_PER_SECOND >= COPYING * idle
 
 
 def _idle_tensor_cores(case: Case) -> bool:
@@ -306,6 +316,13 @@ ADVICE: tuple[Advice, ...] = (
     ),
     # GPUs.
     Advice(
+        ("gpu_idle", "host", "compute"),
+        "copies that overlap: DataLoader(pin_memory=True) and batch.to(device, non_blocking=True)",
+        "PyTorch Performance Tuning Guide; CUDA C++ Best Practices Guide, Pinned Memory",
+        "{copied_rate} are copied to the GPU, which waits for them unless they come from pinned memory",
+        lambda case: _copies(case) and TORCH in case.frameworks,
+    ),
+    Advice(
         ("gpu_idle",),
         'torch.compile(model, mode="reduce-overhead") or torch.cuda.make_graphed_callables: a CUDA graph '
         "starts many kernels at once",
@@ -315,8 +332,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("gpu_idle",),
-        "do not wait for the GPU in each step: .item(), .cpu() and print of losses, copies of batches "
-        "without pin_memory=True and non_blocking=True",
+        "do not wait for the GPU in each step: .item(), .cpu(), print of losses, torch.cuda.synchronize()",
         "PyTorch Performance Tuning Guide",
         holds=_uses(TORCH),
     ),

@@ -15,7 +15,7 @@ _FINDINGS: Mapping[str, str] = {
     "slower": "slower computing on {}: no more work, but it takes longer",
     "memory_bandwidth": "memory bandwidth on {}: kernels wait for DRAM",
     "host": "Python or framework code on {}: CPU time outside kernels",
-    "gpu_idle": "GPU idle on {}: the host prepares and starts kernels too slowly",
+    "gpu_idle": "GPU idle on {}: it waits for the host",
     "gc": "Python garbage collection on {}",
     "contention": "CPU contention on {}: other processes use its CPUs",
     "contention_own": "CPU contention on {}: the job has more runnable threads than CPUs",
@@ -54,6 +54,7 @@ PARTS: Mapping[str, str] = {
 
 _WHY: Mapping[str, str] = {
     "few_steps": "few steady steps",
+    "profiled": "ncu slowed the start of every kernel",
     "replay_differs": "the replay differs from the measured steps",
     "unattributed": "over 10 % of the time is not explained",
     "passing": "seen in a part of the run only",

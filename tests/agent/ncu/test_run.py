@@ -130,6 +130,7 @@ def test_exit_is_reported_while_ncu_still_works(
     kernels = [at for at, data in enumerate(packets) if data[:1] == b"C" and CALLS.unpack_from(data)[1]]
     assert len(exits) == 1 and len(kernels) == 3
     assert exits[0] < kernels[0]
+    assert len(packets[exits[0]].split()) == 3, "with the process of the command, for the wrapper's is ncu"
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def close_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml_device, "SLOW_EVERY_NS", 0)
 
 
-OF_RANKS = ("gpu_busy_ns", "gpu_tensor_ns", "gpu_dram_bytes")
+OF_RANKS = ("gpu_busy_ns", "gpu_tensor_ns", "gpu_dram_bytes", "gpu_copied_bytes")
 
 
 def source(tmp_path: Path, *gpus: FakeGpu, **more: Any) -> NvmlSource:
@@ -250,6 +250,7 @@ def test_rank_has_the_totals_of_the_gpus_that_it_uses_alone(
     assert after[first]["gpu_busy_ns"] == pytest.approx(0.6 * 2e9), "the mean of two GPUs"
     assert after[first]["gpu_tensor_ns"] == pytest.approx(0.5 * 2e9)
     assert after[first]["gpu_dram_bytes"] == pytest.approx(2 * 2 * 0.6 * 3.352e12, rel=1e-3), "their sum"
+    assert after[first]["gpu_copied_bytes"] == pytest.approx(2 * 2 * 2 * 2**20)
     assert after[second].keys() == after[shared].keys() == {"gpus"}, "who of them used it is not known"
     gpus[2].answers["nvmlDeviceGetComputeRunningProcesses"] = [Pid(20)]
     for _ in range(5):

@@ -40,6 +40,10 @@ SITUATIONS: dict[str, tuple[Case, str]] = {
         Case("gpu_idle", frameworks=frozenset({"torch"}), on_gpu=True, gpu_busy=0.2),
         "reduce-overhead",
     ),
+    "copies to a GPU": (
+        Case("gpu_idle", frameworks=frozenset({"torch"}), on_gpu=True, gpu_busy=0.67, copied=1.4e9),
+        "pin_memory=True",
+    ),
     "idle GPU, JAX": (Case("gpu_idle", frameworks=frozenset({"jax"}), on_gpu=True), "jax.lax.scan"),
     "idle tensor cores": (
         Case("compute", frameworks=frozenset({"torch"}), on_gpu=True, tensor=0.08),

@@ -59,7 +59,7 @@ NEEDED = {
     "steps_process": ["rss_bytes", *_borders("cpu_ns", "cpu_wait_ns", "stopped_ns", *BUSIEST)],
     "steps_tcp": _borders("tcp_sent_bytes", "tcp_received_bytes"),
     "steps_cgroup": _borders("cgroup_throttled_ns"),
-    "steps_gpu": ["gpus", *_borders("gpu_busy_ns", "gpu_tensor_ns", "gpu_dram_bytes")],
+    "steps_gpu": ["gpus", *_borders("gpu_busy_ns", "gpu_tensor_ns", "gpu_dram_bytes", "gpu_copied_bytes")],
     "steps_perf": [*_borders(*FLOPS, AMX, LLC_BOUND), *(f"{name}.coverage" for name in FLOPS)],
     "steps_spans": [*(f"phase.{name}.ns" for name in (*PHASES, COMMUNICATE)), *THREAD],
     **{
@@ -218,13 +218,16 @@ def _kernel_evidence(table: Table) -> KernelEvidence | None:
 
 
 def _gpu_evidence(table: Table) -> GpuEvidence | None:
-    busy = _per_second(table, "gpu_busy_ns")
+    busy, tensor = _per_second(table, "gpu_busy_ns"), _per_second(table, "gpu_tensor_ns")
     if busy is None:
         return None
     gpus = float(np.nanmax(table["gpus"])) if "gpus" in table else 1.0
-    tensor, moved = _per_second(table, "gpu_tensor_ns"), _per_second(table, "gpu_dram_bytes")
+    moved, copied = (_per_second(table, name) for name in ("gpu_dram_bytes", "gpu_copied_bytes"))
     return GpuEvidence(
-        busy / NS, None if tensor is None else tensor / NS, None if moved is None else moved / gpus
+        busy / NS,
+        None if tensor is None else tensor / NS,
+        None if moved is None else moved / gpus,
+        None if copied is None else copied / gpus,
     )
 
 

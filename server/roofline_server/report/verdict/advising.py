@@ -94,6 +94,9 @@ def _case(view: JobView, gathered: Gathered) -> advice.Case:
         kernel_s=_kernel_seconds(training),
         on_gpu=any(rank.uses_gpu for rank in training),
         gpu_busy=max((one.busy for one in used), default=None),
+        copied=max(
+            (one.copied_per_second for one in used if one.copied_per_second is not None), default=None
+        ),
         tensor=max((one.tensor for one in used if one.tensor is not None), default=None),
     )
 

@@ -22,6 +22,7 @@ from ...records import Floats
 from ...sentences import reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView
+from ..evidence import replays
 from ..evidence.gathering import Gathered
 from ..ranks.members import in_order
 from . import links
@@ -64,6 +65,8 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         unseen = barriers.why_not
         if found.kind == "healthy":
             found = found._replace(kind="unknown")
+    if any(replays.FACT in view.facts.get(number, {}) for number in concerned):
+        found = found._replace(confidence="low", why=(*found.why, "profiled"))
     slow = links.slow_links_of(view, gathered, {number: accounts[number] for number in concerned})
     meet = grid is not None or gathered.mode == "synchronous"
     return Accounts(signals, accounts, foreign, found, slow, meet, concerned, unseen)
